@@ -1,0 +1,200 @@
+//! What can be said on the command line and in the environment: the root of the tree, the global flags, and the
+//! arguments that several commands share.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, ValueEnum};
+use duolog::sessions::{Session, SessionRef};
+use duolog::{Cursor, Durability, Home, Limits, Position, SessionStatus, StoreOptions, Surroundings};
+
+use crate::commands::Command;
+use crate::failure::Failure;
+
+/// The environment variable that says how long a command waits for a lock.
+const BUSY_TIMEOUT: &str = "DUOLOG_BUSY_TIMEOUT_MS";
+
+const AFTER: &str = "\
+Examples:
+  echo '{\"type\":\"user\",\"text\":\"hello\"}' | duolog log append --session demo
+  duolog log tail demo --follow
+  duolog sessions list
+
+Home: the first of --home, DUOLOG_HOME, a .duolog folder here or above (duolog init), the user's directories.
+
+Environment:
+  DUOLOG_HOME             the home, where --home is not given
+  DUOLOG_BUSY_TIMEOUT_MS  how long to wait for a lock, in milliseconds; 5000 unless set
+  NO_COLOR                no color, unless --color says otherwise
+  COLUMNS                 the width of tables, where the terminal does not tell
+
+Exit codes: 0 done · 1 the answer is no (not found, conflict, stale) · 2 wrong usage · 3 busy · 4 damaged ·
+5 everything else. A closed pipe is success.";
+
+/// The durable state layer for AI agents: what an agent did, and what it must do next
+#[derive(Parser)]
+#[command(name = "duolog", version, after_help = AFTER, max_term_width = 110, subcommand_required = true)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What every command takes.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What every command takes.
+#[derive(Args)]
+pub struct Global {
+    /// The home to work in
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
+    pub home: Option<PathBuf>,
+    /// Answer with one JSON object on stdout, errors too
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub json: bool,
+    /// No notes, warnings or progress bars: only the answer, and errors
+    #[arg(long, short, global = true, help_heading = "Global options")]
+    pub quiet: bool,
+    /// Whether to color what people read
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
+    pub color: Color,
+}
+
+/// Whether to color what people read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// Where a terminal reads it, and NO_COLOR is not set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl Global {
+    /// The home that is meant, by flags, environment and place.
+    pub fn find_home(&self) -> Result<Home, Failure> {
+        let variable = |name| env::var_os(name).map(PathBuf::from);
+        let around = Surroundings {
+            named: self.home.clone(),
+            duolog_home: variable("DUOLOG_HOME"),
+            cwd: here()?,
+            user_home: variable("HOME"),
+            xdg_state_home: variable("XDG_STATE_HOME"),
+            xdg_cache_home: variable("XDG_CACHE_HOME"),
+            xdg_config_home: variable("XDG_CONFIG_HOME"),
+        };
+        Home::discover(&around, &Path::is_dir).map_err(|error| Failure::Given {
+            message: error.to_string(),
+            hint: Some("name a directory with --home".to_owned()),
+        })
+    }
+
+    /// How to open the store of that home, for a command that does one thing and ends.
+    pub fn store_options(&self) -> Result<StoreOptions, Failure> {
+        let mut options = StoreOptions::at(self.find_home()?).one_shot();
+        options.limits = limits()?;
+        Ok(options)
+    }
+}
+
+/// The limits in force: the defaults, and what the environment says of waiting.
+pub fn limits() -> Result<Limits, Failure> {
+    let mut limits = Limits::default();
+    if let Some(text) = env::var_os(BUSY_TIMEOUT) {
+        let millis = text.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| Failure::Given {
+            message: format!("{BUSY_TIMEOUT} is {}, which is not a number of milliseconds", text.display()),
+            hint: Some(format!("unset {BUSY_TIMEOUT}, or set it to something like 5000")),
+        })?;
+        limits.busy_timeout = Duration::from_millis(millis);
+    }
+    Ok(limits)
+}
+
+/// The current directory.
+pub fn here() -> Result<PathBuf, Failure> {
+    env::current_dir().map_err(Failure::file("find", Path::new("the current directory")))
+}
+
+/// The session that a reading command is about.
+#[derive(Args)]
+pub struct Which {
+    /// An id, the beginning of one, or a thread name
+    #[arg(value_name = "SESSION", conflicts_with_all = ["session", "user_email", "session_name"])]
+    reference: Option<String>,
+    /// The same, as a flag
+    #[arg(long, value_name = "SESSION", conflicts_with_all = ["user_email", "session_name"])]
+    session: Option<String>,
+    /// The user whose session it is
+    #[arg(long, value_name = "USER", requires = "session_name")]
+    user_email: Option<String>,
+    /// What that user calls it
+    #[arg(long, value_name = "NAME", requires = "user_email")]
+    session_name: Option<String>,
+}
+
+impl Which {
+    /// The reference as the library takes it.
+    pub fn reference(&self) -> Result<SessionRef, Failure> {
+        match (self.reference.as_ref().or(self.session.as_ref()), &self.user_email, &self.session_name) {
+            (Some(text), _, _) => Ok(SessionRef::Text(text.clone())),
+            (None, Some(user), Some(name)) => Ok(SessionRef::UserAndName { user: user.clone(), name: name.clone() }),
+            _ => Err(Failure::Given {
+                message: "no session is named".to_owned(),
+                hint: Some("give an id, a thread name, or --user-email with --session-name".to_owned()),
+            }),
+        }
+    }
+}
+
+/// Refuses a session that only the beginning of an id led to: what changes a session names it whole.
+pub fn exactly(session: Session, reference: &SessionRef) -> Result<Session, Failure> {
+    match reference {
+        SessionRef::Text(text)
+            if session.id.as_str() != text && (session.user_id.is_some() || session.name.as_ref() != Some(text)) =>
+        {
+            Err(Failure::Given {
+                message: format!("{text:?} is only the beginning of an id, and this command changes the session"),
+                hint: Some(format!("give the whole id: {}", session.id)),
+            })
+        }
+        _ => Ok(session),
+    }
+}
+
+/// Where in a log to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// At a position, whatever the epoch.
+    Position(Position),
+    /// At a cursor, which is checked for being stale.
+    Cursor(Cursor),
+}
+
+/// Reads a position (`1234`) or a cursor (`0:1234`).
+pub fn start(text: &str) -> Result<Start, String> {
+    if text.contains(':') {
+        return text.parse().map(Start::Cursor).map_err(|error: <Cursor as std::str::FromStr>::Err| error.to_string());
+    }
+    position(text).map(Start::Position)
+}
+
+/// Reads a position.
+pub fn position(text: &str) -> Result<Position, String> {
+    text.parse().map(Position).map_err(|_| "a position is a number of bytes, like 1234".to_owned())
+}
+
+/// Reads a session's status, and lists the words in help and completions.
+pub fn status() -> impl TypedValueParser<Value = SessionStatus> {
+    PossibleValuesParser::new(SessionStatus::ALL.iter().map(|status| status.as_str()))
+        .try_map(|word| word.parse::<SessionStatus>())
+}
+
+/// Reads a durability, likewise.
+pub fn durability() -> impl TypedValueParser<Value = Durability> {
+    PossibleValuesParser::new([Durability::Process, Durability::Power].map(Durability::as_str))
+        .map(|word| if word == Durability::Power.as_str() { Durability::Power } else { Durability::Process })
+}

@@ -1,0 +1,109 @@
+//! `duolog doctor`.
+
+use clap::Args;
+use duolog::Kind;
+use duolog::doctor::{Check, Status, Verdict};
+use serde::Serialize;
+
+use super::Context;
+use crate::failure::{Ended, Failure, Outcome};
+use crate::out::{Text, Tone};
+
+const AFTER: &str = "\
+Examples:
+  duolog doctor
+  duolog doctor --json | jq -r .verdict
+
+Exit code: 0 ok or warnings · 4 damaged
+
+JSON:
+  {\"verdict\": \"ok\"|\"warnings\"|\"damaged\",
+   \"checks\": [{\"name\", \"status\": \"ok\"|\"warning\"|\"damaged\", \"detail\", \"hint\"}]}";
+
+/// Look whether all is well, and say what to do where it is not
+///
+/// Reads every line of every log, checks the seals and the database, and tells of what was mended or lost. Changes
+/// nothing but what opening the store mends anyway.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Doctor {}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    verdict: &'static str,
+    checks: Vec<Shape<'a>>,
+}
+
+#[derive(Serialize)]
+struct Shape<'a> {
+    name: &'a str,
+    status: &'static str,
+    detail: &'a str,
+    hint: Option<&'a str>,
+}
+
+impl Doctor {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let opened = context.open_to_read();
+        let (verdict, checks) = match opened {
+            Ok(store) => {
+                let progress = context.out.progress("examining");
+                let report = store.doctor().examine(|check| progress.at(format!("{} done", check.name)))?;
+                (report.verdict, report.checks)
+            }
+            // A store that is too damaged to open is a finding, and the one that was asked for.
+            Err(failure) if failure.kind() == Kind::Damaged => (Verdict::Damaged, vec![unopened(&failure)]),
+            Err(failure) => return Err(failure),
+        };
+        let shapes = checks.iter().map(|check| Shape {
+            name: check.name,
+            status: check.status.as_str(),
+            detail: &check.detail,
+            hint: check.hint.as_deref(),
+        });
+        let answer = Answer { verdict: verdict.as_str(), checks: shapes.collect() };
+        context.out.answer(&answer, |text| {
+            for check in &checks {
+                show(text, check);
+            }
+            text.line("");
+            text.line(sentence(verdict, &checks, text));
+        })?;
+        Ok(if verdict == Verdict::Damaged { Ended::Damaged } else { Ended::Done })
+    }
+}
+
+fn unopened(failure: &Failure) -> Check {
+    let hint = "restore state.db from a backup; the logs can be read without it".to_owned();
+    Check { name: "opening", status: Status::Damaged, detail: failure.message(), hint: Some(hint) }
+}
+
+fn show(text: &mut Text, check: &Check) {
+    let tone = match check.status {
+        Status::Ok => Tone::Good,
+        Status::Warning => Tone::Worth,
+        Status::Damaged => Tone::Bad,
+    };
+    let status = text.tone(tone, &format!("{:<8}", check.status.as_str()));
+    let name = text.tone(Tone::Strong, &format!("{:<12}", check.name));
+    text.line(format_args!("{status} {name} {}", check.detail));
+    if let Some(hint) = &check.hint {
+        let hint = text.tone(Tone::Faint, &format!("hint: {hint}"));
+        text.line(format_args!("{:22}{hint}", ""));
+    }
+}
+
+fn sentence(verdict: Verdict, checks: &[Check], text: &Text) -> String {
+    let number = |status| checks.iter().filter(|check| check.status == status).count();
+    match verdict {
+        Verdict::Ok => format!("{}: all {} checks are well", text.tone(Tone::Good, "ok"), checks.len()),
+        Verdict::Warnings => {
+            let warnings = number(Status::Warning);
+            format!("{}: nothing is damaged; {warnings} worth knowing", text.tone(Tone::Worth, "warnings"))
+        }
+        Verdict::Damaged => {
+            let damaged = number(Status::Damaged);
+            format!("{}: {damaged} of {} checks found damage", text.tone(Tone::Bad, "damaged"), checks.len())
+        }
+    }
+}

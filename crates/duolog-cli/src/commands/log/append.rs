@@ -1,0 +1,253 @@
+//! `duolog log append`.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read as _, stdin};
+use std::path::{Path, PathBuf};
+
+use clap::{ArgGroup, Args};
+use duolog::log::AppendOptions;
+use duolog::sessions::{NewSession, Session, SessionRef};
+use duolog::{Batch, Committed, Cursor, Durability, Error, Limits, OperationId, Position, Store};
+use serde::Serialize;
+
+use super::Context;
+use crate::args;
+use crate::failure::{Ended, Failure, Outcome};
+use crate::figures;
+
+const AFTER: &str = "\
+Examples:
+  duolog log append --session demo < events.jsonl
+  duolog log append --session demo --line '{\"type\":\"user\",\"text\":\"hello\"}'
+  my-agent | duolog log append --session demo --each --durability power
+  duolog log append --user-email ada@example.com --session-name plan --operation step-7 out.jsonl
+
+JSON:
+  {\"session\": id, \"appended\": 3, \"position\": 1234, \"cursor\": \"0:1234\"}
+  with --each one such object per line, as each is acknowledged; for empty input what is not there is null";
+
+/// The bytes read from an input at a time.
+const READ_BYTES: usize = 64 << 10;
+
+/// Append lines to the log of a session: all of them, or none
+///
+/// Reads JSON lines from stdin to the end and appends them as one batch, byte for byte. --session names the session
+/// whose id or thread name it is exactly; where there is none, one is made. Empty input does nothing.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+#[command(group = ArgGroup::new("target").required(true).args(["session", "user_email"]))]
+pub struct Append {
+    /// The session: its whole id, or a thread name
+    #[arg(long, value_name = "SESSION", conflicts_with = "session_name")]
+    session: Option<String>,
+    /// The user whose session it is
+    #[arg(long, value_name = "USER", requires = "session_name")]
+    user_email: Option<String>,
+    /// What that user calls it
+    #[arg(long, value_name = "NAME", requires = "user_email")]
+    session_name: Option<String>,
+    /// What the lines survive once they are acknowledged: the death of the process, or a power cut
+    #[arg(long, value_parser = args::durability(), default_value = Durability::Process.as_str())]
+    durability: Durability,
+    /// Append only if the log ends here
+    #[arg(long, value_name = "POS", value_parser = args::position)]
+    if_position: Option<Position>,
+    /// Append only once under this id, however often it is asked
+    #[arg(long, value_name = "ID", conflicts_with = "each")]
+    operation: Option<OperationId>,
+    /// Append each line as it arrives, and acknowledge each
+    #[arg(long)]
+    each: bool,
+    /// A line; may be given more than once
+    #[arg(long, value_name = "JSON", conflicts_with = "inputs")]
+    line: Vec<String>,
+    /// Files, - for stdin, or lines that begin with { themselves; stdin where none is given
+    #[arg(value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    session: Option<&'a str>,
+    appended: usize,
+    position: Option<u64>,
+    cursor: Option<String>,
+}
+
+impl Append {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let limits = args::limits()?;
+        if self.each {
+            return self.append_each(context, &limits);
+        }
+        // All is read and checked before anything is opened: what is refused leaves no trace.
+        let mut batch = Batch::new(&limits);
+        self.each_line(&limits, |line| {
+            if batch.as_bytes().len() + line.len() >= limits.batch_bytes_max {
+                return Err(too_large(&limits));
+            }
+            Ok(batch.push(line).map_err(Error::from)?)
+        })?;
+        if batch.is_empty() {
+            return self.append_nothing(context);
+        }
+        let store = context.open_to_write()?;
+        let session = self.open_session(&store)?;
+        let options = self.options(self.if_position);
+        let committed = store.log(&session.id).append_with(&batch, &options)?;
+        answer(context, &session, &committed, |text| {
+            let lines = figures::things(committed.lines as u64, "line");
+            format!("appended {lines} to {text}; it ends at {}", committed.end)
+        })?;
+        // The acknowledgement goes out before the store is put in order.
+        context.out.flush()?;
+        context.close(store);
+        Ok(Ended::Done)
+    }
+
+    fn append_each(&self, context: &mut Context<'_>, limits: &Limits) -> Outcome {
+        let mut opened: Option<(Store, Session)> = None;
+        let mut batch = Batch::new(limits);
+        let mut options = self.options(self.if_position);
+        let mut number = 0;
+        let read = self.each_line(limits, |line| {
+            number += 1;
+            batch.clear();
+            batch.push(line).map_err(|mut bad| {
+                bad.number = number;
+                Error::from(bad)
+            })?;
+            if opened.is_none() {
+                let store = context.open_to_write()?;
+                let session = self.open_session(&store)?;
+                opened = Some((store, session));
+            }
+            let Some((store, session)) = &opened else { return Ok(()) };
+            let committed = store.log(&session.id).append_with(&batch, &options)?;
+            // Whoever asked to be alone at first stays so: the next line goes right behind this one.
+            options.if_position = options.if_position.map(|_| committed.end);
+            answer(context, session, &committed, |_| committed.end.to_string())?;
+            context.out.flush()
+        });
+        match opened {
+            Some((store, _)) => context.close(store),
+            None if read.is_ok() => return self.append_nothing(context),
+            None => {}
+        }
+        read.map(|()| Ended::Done)
+    }
+
+    /// Answers where there was nothing to append; nothing is made.
+    fn append_nothing(&self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_read()?;
+        let found = match store.sessions().resolve(&self.reference()) {
+            Ok(session) => args::exactly(session, &self.reference()).ok(),
+            Err(Error::NoSession(_) | Error::Ambiguous { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let end = found.as_ref().map(|session| store.log(&session.id).end()).transpose()?;
+        let cursor = found.as_ref().zip(end).map(|(session, position)| Cursor { epoch: session.log_epoch, position });
+        let shape = Answer {
+            session: found.as_ref().map(|session| session.id.as_str()),
+            appended: 0,
+            position: end.map(|end| end.0),
+            cursor: cursor.map(|cursor| cursor.to_string()),
+        };
+        context.out.answer(&shape, |text| text.line("appended nothing: the input is empty"))?;
+        Ok(Ended::Done)
+    }
+
+    fn options(&self, if_position: Option<Position>) -> AppendOptions {
+        AppendOptions { durability: self.durability, if_position, operation: self.operation.clone() }
+    }
+
+    fn reference(&self) -> SessionRef {
+        match (&self.user_email, &self.session_name) {
+            (Some(user), Some(name)) => SessionRef::UserAndName { user: user.clone(), name: name.clone() },
+            _ => SessionRef::Text(self.session.clone().unwrap_or_default()),
+        }
+    }
+
+    /// The session to append to: the one that is called exactly so, or a new one.
+    fn open_session(&self, store: &Store) -> Result<Session, Failure> {
+        let sessions = store.sessions();
+        let reference = self.reference();
+        let (user, name) = match &reference {
+            SessionRef::Text(text) => return Ok(sessions.open_thread(text)?),
+            SessionRef::UserAndName { user, name } => (user.clone(), name.clone()),
+        };
+        match sessions.resolve(&reference) {
+            Err(Error::NoSession(_)) => {}
+            other => return Ok(other?),
+        }
+        match sessions.create(&NewSession { user_id: Some(user), name: Some(name), ..NewSession::default() }) {
+            // Another process was first: its session is the one we mean.
+            Err(Error::NameTaken(_)) => Ok(sessions.resolve(&reference)?),
+            other => Ok(other?),
+        }
+    }
+
+    /// Gives out the lines of all inputs in their order, as bytes.
+    fn each_line(&self, limits: &Limits, mut each: impl FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
+        if !self.line.is_empty() {
+            return self.line.iter().try_for_each(|line| each(line.as_bytes()));
+        }
+        if self.inputs.is_empty() {
+            return lines_of(stdin().lock(), Path::new("stdin"), limits, &mut each);
+        }
+        for input in &self.inputs {
+            let bytes = input.as_os_str().as_encoded_bytes();
+            if bytes.starts_with(b"{") {
+                each(bytes)?;
+            } else if bytes == b"-" {
+                lines_of(stdin().lock(), Path::new("stdin"), limits, &mut each)?;
+            } else {
+                let file = File::open(input).map_err(Failure::file("open", input))?;
+                lines_of(BufReader::with_capacity(READ_BYTES, file), input, limits, &mut each)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Splits an input at newlines; the last line may lack its own. Memory is bounded by the longest line there may be.
+fn lines_of(
+    mut input: impl BufRead,
+    path: &Path,
+    limits: &Limits,
+    each: &mut impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    // With room for a newline and for one byte too many, by which a line that is too long is known.
+    let most = limits.line_bytes_max as u64 + 2;
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        input.by_ref().take(most).read_until(b'\n', &mut line).map_err(Failure::file("read", path))?;
+        if line.is_empty() {
+            return Ok(());
+        }
+        each(line.strip_suffix(b"\n").unwrap_or(&line))?;
+    }
+}
+
+fn answer(
+    context: &mut Context<'_>,
+    session: &Session,
+    committed: &Committed,
+    sentence: impl FnOnce(&str) -> String,
+) -> Result<(), Failure> {
+    let shape = Answer {
+        session: Some(session.id.as_str()),
+        appended: committed.lines,
+        position: Some(committed.end.0),
+        cursor: Some(committed.cursor().to_string()),
+    };
+    context.out.answer(&shape, |text| text.line(sentence(session.name.as_deref().unwrap_or(session.id.as_str()))))
+}
+
+fn too_large(limits: &Limits) -> Failure {
+    Failure::Given {
+        message: format!("the input is over the limit of a batch, {}", figures::size(limits.batch_bytes_max as u64)),
+        hint: Some("--each appends line by line".to_owned()),
+    }
+}

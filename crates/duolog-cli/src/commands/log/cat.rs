@@ -1,0 +1,66 @@
+//! `duolog log cat`.
+
+use std::ops::ControlFlow;
+
+use clap::Args;
+use duolog::log::ReadFrom;
+
+use super::{Context, Printer, cursor_of};
+use crate::args::{self, Start, Which};
+use crate::failure::{Ended, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  duolog log cat demo | jq -r .text
+  duolog log cat demo --last 100
+  duolog log cat --user-email ada@example.com --session-name plan --from 0:1234
+
+JSON: the raw lines, byte for byte, with --json and without.";
+
+/// Print the lines of a log, byte for byte
+///
+/// What is not a line that anyone can read is skipped, told on stderr with its positions, and counted at the end.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Cat {
+    #[command(flatten)]
+    which: Which,
+    /// Begin at a position (1234) or a cursor (0:1234)
+    #[arg(long, value_name = "POS", value_parser = args::start, conflicts_with = "last")]
+    from: Option<Start>,
+    /// Only the last N lines
+    #[arg(long, value_name = "N")]
+    last: Option<u64>,
+    /// Stop after N lines
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+}
+
+impl Cat {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let reference = self.which.reference()?;
+        let store = context.open_to_read()?;
+        let session = store.sessions().resolve(&reference)?;
+        let from = match (self.from, self.last) {
+            (Some(start), _) => ReadFrom::Position(cursor_of(context.out, &store, &session, start)?.position),
+            (None, Some(count)) => ReadFrom::Last(count),
+            (None, None) => ReadFrom::Start,
+        };
+        let limit = self.limit.unwrap_or(u64::MAX);
+        let mut printer = Printer::new(context.out);
+        let mut printed = Ok(());
+        if limit > 0 {
+            store.log(&session.id).read(from, |entry| {
+                printed = printer.print(entry);
+                if printed.is_err() || printer.lines >= limit {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })?;
+        }
+        printed?;
+        printer.finish();
+        Ok(Ended::Done)
+    }
+}

@@ -1,0 +1,225 @@
+//! `duolog log verify`.
+
+use clap::Args;
+use duolog::sessions::SessionFilter;
+use duolog::{Damage, DamageKind, Kind, Page, SessionId, Store, Verified, limits};
+use serde::Serialize;
+
+use super::Context;
+use crate::args::Which;
+use crate::failure::{Ended, Failure, Outcome};
+use crate::figures;
+use crate::out::{Column, Out, Table, Tone};
+
+const AFTER: &str = "\
+Examples:
+  duolog log verify demo
+  duolog log verify --all --json | jq '.logs[] | select(.status != \"ok\")'
+
+Exit code: 4 where a log is damaged below its last seal · 0 otherwise, with warnings on stderr
+
+JSON:
+  {\"logs\": [{\"session\", \"status\": \"ok\"|\"warning\"|\"damaged\"|\"failed\", \"epoch\", \"end\", \"events\",
+             \"seals\", \"sealed_to\", \"torn_bytes\", \"damaged\", \"unsynced\",
+             \"places\": [{\"kind\": \"line\"|\"seal\"|\"missing\", \"from\", \"to\", \"sealed\", \"reason\"}],
+             \"error\": null|text}],
+   \"damaged\": 0}
+  places lists the first 100; damaged and unsynced count all. The last figure counts damaged logs.";
+
+/// Check every line and every seal of a log
+///
+/// Shows whether any byte below the last seal was changed, removed or reordered. What a crash may have left above it is
+/// told, but is no damage. Changes nothing.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Verify {
+    #[command(flatten)]
+    which: Which,
+    /// Every log of the home
+    #[arg(long, conflicts_with_all = ["reference", "session", "user_email", "session_name"])]
+    all: bool,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    logs: Vec<Shape>,
+    damaged: usize,
+}
+
+#[derive(Serialize)]
+struct Shape {
+    session: String,
+    status: &'static str,
+    epoch: Option<u32>,
+    end: Option<u64>,
+    events: Option<u64>,
+    seals: Option<u64>,
+    sealed_to: Option<u64>,
+    torn_bytes: Option<u64>,
+    damaged: Option<u64>,
+    unsynced: Option<u64>,
+    places: Vec<Place>,
+    error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Place {
+    kind: &'static str,
+    from: u64,
+    to: u64,
+    sealed: bool,
+    reason: String,
+}
+
+impl Verify {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store;
+        let mut logs = Vec::new();
+        if self.all {
+            store = context.open_to_read()?;
+            each_session(&store, |id| match verify(context.out, &store, id) {
+                Ok(verified) => logs.push(shape(id, &verified)),
+                // Deleted meanwhile, or the log of another home: not ours to judge.
+                Err(failure) if matches!(failure.kind(), Kind::NotFound | Kind::Conflict) => {}
+                // One log that cannot be read does not hide the others.
+                Err(failure) => logs.push(unread(id, &failure)),
+            })?;
+        } else {
+            let reference = self.which.reference()?;
+            store = context.open_to_read()?;
+            let session = store.sessions().resolve(&reference)?;
+            logs.push(shape(&session.id, &verify(context.out, &store, &session.id)?));
+        }
+        let damaged = logs.iter().filter(|log| log.status == "damaged").count();
+        let failed = logs.iter().filter(|log| log.status == "failed").count();
+        let answer = Answer { logs, damaged };
+        context.out.answer(&answer, |text| {
+            if !answer.logs.is_empty() {
+                text.table(&table(&answer.logs));
+            }
+        })?;
+        if answer.logs.is_empty() {
+            context.out.note("there are no logs yet");
+        }
+        for log in &answer.logs {
+            tell(context.out, log);
+        }
+        Ok(match (damaged, failed) {
+            (0, 0) => Ended::Done,
+            (0, _) => Ended::No,
+            _ => Ended::Damaged,
+        })
+    }
+}
+
+fn each_session(store: &Store, mut each: impl FnMut(&SessionId)) -> Result<(), Failure> {
+    let mut after = None;
+    loop {
+        let page = store.sessions().list(&SessionFilter::default(), &Page::new(limits::PAGE_MAX, after))?;
+        page.sessions.iter().for_each(|session| each(&session.id));
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return Ok(()),
+        }
+    }
+}
+
+fn verify(out: &Out, store: &Store, id: &SessionId) -> Result<Verified, Failure> {
+    let progress = out.progress("verifying");
+    progress.at(id.to_string());
+    Ok(store.log(id).verify(|done, of| progress.set(done, Some(of)))?)
+}
+
+fn shape(id: &SessionId, verified: &Verified) -> Shape {
+    let status = match verified {
+        Verified { damaged: 1.., .. } => "damaged",
+        Verified { unsynced: 1.., .. } | Verified { torn_bytes: 1.., .. } => "warning",
+        _ => "ok",
+    };
+    Shape {
+        session: id.to_string(),
+        status,
+        epoch: Some(verified.epoch.0),
+        end: Some(verified.end.0),
+        events: Some(verified.events),
+        seals: Some(verified.seals),
+        sealed_to: Some(verified.sealed_to.0),
+        torn_bytes: Some(verified.torn_bytes),
+        damaged: Some(verified.damaged),
+        unsynced: Some(verified.unsynced),
+        places: verified.places.iter().map(place).collect(),
+        error: None,
+    }
+}
+
+fn unread(id: &SessionId, failure: &Failure) -> Shape {
+    Shape {
+        session: id.to_string(),
+        status: if failure.kind() == Kind::Damaged { "damaged" } else { "failed" },
+        epoch: None,
+        end: None,
+        events: None,
+        seals: None,
+        sealed_to: None,
+        torn_bytes: None,
+        damaged: None,
+        unsynced: None,
+        places: Vec::new(),
+        error: Some(failure.message()),
+    }
+}
+
+fn place(damage: &Damage) -> Place {
+    let (kind, reason) = match damage.kind {
+        DamageKind::Line(fault) => ("line", fault.to_string()),
+        DamageKind::Seal => ("seal", "these are not the bytes that were sealed".to_owned()),
+        DamageKind::Missing => ("missing", "bytes that were seen are gone".to_owned()),
+    };
+    Place { kind, from: damage.from.0, to: damage.to.0, sealed: damage.sealed, reason }
+}
+
+fn table(logs: &[Shape]) -> Table {
+    let mut table = Table::new(&[
+        (Column::Id, "SESSION"),
+        (Column::Word, "STATUS"),
+        (Column::Figure, "EVENTS"),
+        (Column::Figure, "SIZE"),
+        (Column::Figure, "SEALED"),
+        (Column::Figure, "DAMAGED"),
+    ]);
+    let figure = |number: Option<u64>, show: fn(u64) -> String| number.map_or_else(|| "-".to_owned(), show);
+    for log in logs {
+        table.row(vec![
+            log.session.clone(),
+            log.status.to_owned(),
+            figure(log.events, figures::count),
+            figure(log.end, figures::size),
+            figure(log.sealed_to, figures::size),
+            figure(log.damaged, figures::count),
+        ]);
+        table.tone(
+            1,
+            match log.status {
+                "ok" => Tone::Good,
+                "warning" => Tone::Worth,
+                _ => Tone::Bad,
+            },
+        );
+    }
+    table
+}
+
+fn tell(out: &Out, log: &Shape) {
+    let session = &log.session;
+    if let Some(error) = &log.error {
+        out.warn(format_args!("{session}: {error}"));
+    }
+    for place in &log.places {
+        let where_ = if place.sealed { "below the last seal" } else { "above the last seal" };
+        out.warn(format_args!("{session}: {} to {}, {where_}: {}", place.from, place.to, place.reason));
+    }
+    if let Some(torn @ 1..) = log.torn_bytes {
+        let torn = figures::things(torn, "byte");
+        out.warn(format_args!("{session}: {torn} of a torn last line; the next append mends it"));
+    }
+}

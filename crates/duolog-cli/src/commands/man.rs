@@ -1,0 +1,32 @@
+//! `duolog man`, for packagers.
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory as _};
+
+use super::Context;
+use crate::args::Cli;
+use crate::failure::{Ended, Failure, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  duolog man target/man";
+
+/// Write a manual page for every command into a directory
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Man {
+    /// The directory; it is made where it is absent
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+impl Man {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        std::fs::create_dir_all(&self.directory).map_err(Failure::file("make", &self.directory))?;
+        clap_mangen::generate_to(Cli::command(), &self.directory)
+            .map_err(Failure::file("write manual pages to", &self.directory))?;
+        context.out.note(format_args!("manual pages are in {}", self.directory.display()));
+        Ok(Ended::Done)
+    }
+}

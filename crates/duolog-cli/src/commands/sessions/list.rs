@@ -1,0 +1,145 @@
+//! `duolog sessions list`.
+
+use clap::Args;
+use duolog::sessions::{SessionFilter, SessionList, SessionSummary};
+use duolog::{Clock as _, Moment, Page, PageToken, SessionStatus, SystemClock, limits};
+use serde::Serialize;
+
+use super::Context;
+use crate::args;
+use crate::failure::{Ended, Outcome};
+use crate::figures;
+use crate::out::{Column, Table, Tone};
+
+const AFTER: &str = "\
+Examples:
+  duolog sessions list
+  duolog sessions list --user-email ada@example.com --status running --limit 50
+  duolog sessions list --json | jq -r '.sessions[].id'
+
+JSON:
+  {\"sessions\": [{\"id\", \"user_id\", \"name\", \"scope\", \"status\", \"started_at\", \"updated_at\",
+                 \"events\", \"bytes\", \"title\"}], \"next\": token|null}";
+
+/// List sessions, the newest first
+///
+/// Figures are as far as the logs are folded; where that is not the end, it is said.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct List {
+    /// How many at the most
+    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
+    limit: u32,
+    /// Go on after a page: the token that it ended with
+    #[arg(long, value_name = "TOKEN")]
+    after: Option<PageToken>,
+    /// Only this user's
+    #[arg(long, value_name = "USER")]
+    user_email: Option<String>,
+    /// Only those that stand so
+    #[arg(long, value_parser = args::status())]
+    status: Option<SessionStatus>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    sessions: Vec<Shape<'a>>,
+    next: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Shape<'a> {
+    id: &'a str,
+    user_id: Option<&'a str>,
+    name: Option<&'a str>,
+    scope: &'a str,
+    status: Option<&'static str>,
+    started_at: Option<String>,
+    updated_at: String,
+    events: Option<u64>,
+    bytes: Option<u64>,
+    title: Option<&'a str>,
+}
+
+impl List {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let is_filtered = self.user_email.is_some() || self.status.is_some() || self.after.is_some();
+        let filter = SessionFilter { user_id: self.user_email, status: self.status };
+        let store = context.open_to_read()?;
+        let list = store.sessions().list(&filter, &Page::new(self.limit, self.after))?;
+        let next = list.next.as_ref().map(ToString::to_string);
+        let answer = Answer { sessions: list.sessions.iter().map(shape).collect(), next: next.clone() };
+        context.out.answer(&answer, |text| {
+            if !list.sessions.is_empty() {
+                text.table(&table(&list, SystemClock.now()));
+            }
+        })?;
+        if list.sessions.is_empty() {
+            context.out.note(if is_filtered {
+                "no session is like that"
+            } else {
+                "there are no sessions yet; begin one with: duolog log append --session NAME < events.jsonl"
+            });
+        }
+        if list.behind.bytes_behind > 0 {
+            let behind = figures::count(list.behind.bytes_behind);
+            context.out.warn(format_args!("figures are {behind} bytes behind; duolog state rebuild catches up"));
+        }
+        if let Some(next) = next {
+            context.out.note(format_args!("there are more: duolog sessions list --after {next}"));
+        }
+        Ok(Ended::Done)
+    }
+}
+
+fn shape(session: &SessionSummary) -> Shape<'_> {
+    Shape {
+        id: session.id.as_str(),
+        user_id: session.user_id.as_deref(),
+        name: session.name.as_deref(),
+        scope: &session.scope,
+        status: session.status.map(SessionStatus::as_str),
+        started_at: session.started_at.map(|at| at.to_string()),
+        updated_at: session.updated_at.to_string(),
+        events: session.events,
+        bytes: session.bytes,
+        title: None,
+    }
+}
+
+fn table(list: &SessionList, now: Moment) -> Table {
+    let mut table = Table::new(&[
+        (Column::Id, "ID"),
+        (Column::Text, "NAME"),
+        (Column::Text, "USER"),
+        (Column::Word, "STATUS"),
+        (Column::Figure, "EVENTS"),
+        (Column::Figure, "SIZE"),
+        (Column::Word, "UPDATED"),
+    ]);
+    for session in &list.sessions {
+        table.row(vec![
+            session.id.to_string(),
+            session.name.clone().unwrap_or_default(),
+            session.user_id.clone().unwrap_or_default(),
+            session.status.map(|status| status.to_string()).unwrap_or_default(),
+            session.events.map_or_else(|| "-".to_owned(), figures::count),
+            session.bytes.map_or_else(|| "-".to_owned(), figures::size),
+            figures::age(session.updated_at, now),
+        ]);
+        if let Some(status) = session.status {
+            table.tone(3, tone(status));
+        }
+    }
+    table.without_empty("NAME").without_empty("USER").without_empty("STATUS")
+}
+
+pub(super) fn tone(status: SessionStatus) -> Tone {
+    match status {
+        SessionStatus::Running => Tone::Good,
+        SessionStatus::Completed | SessionStatus::CompletedEmpty => Tone::Faint,
+        SessionStatus::Failed | SessionStatus::TimedOut => Tone::Bad,
+        SessionStatus::Aborted | SessionStatus::Cancelled => Tone::Worth,
+    }
+}

@@ -1,0 +1,89 @@
+//! `duolog sessions`, and the shape that its commands share.
+
+mod delete;
+mod list;
+mod new;
+mod rename;
+mod show;
+
+use clap::Subcommand;
+use duolog::sessions::Session;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::Context;
+use crate::failure::Outcome;
+
+/// What to do with sessions.
+#[derive(Subcommand)]
+pub enum Sessions {
+    List(list::List),
+    Show(show::Show),
+    New(new::New),
+    Rename(rename::Rename),
+    Delete(delete::Delete),
+}
+
+impl Sessions {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        match self {
+            Self::List(command) => command.run(context),
+            Self::Show(command) => command.run(context),
+            Self::New(command) => command.run(context),
+            Self::Rename(command) => command.run(context),
+            Self::Delete(command) => command.run(context),
+        }
+    }
+}
+
+/// A session, whole, as programs get it.
+#[derive(Serialize)]
+struct Shape {
+    id: String,
+    user_id: Option<String>,
+    name: Option<String>,
+    scope: String,
+    status: Option<&'static str>,
+    created_at: String,
+    started_at: Option<String>,
+    updated_at: String,
+    ended_at: Option<String>,
+    cwd: Option<String>,
+    agent_name: Option<String>,
+    invocation_kind: Option<&'static str>,
+    source_kind: &'static str,
+    home_id: String,
+    log_path: String,
+    log_epoch: u32,
+    node_metadata: Option<Box<RawValue>>,
+}
+
+impl From<&Session> for Shape {
+    fn from(session: &Session) -> Self {
+        Self {
+            id: session.id.to_string(),
+            user_id: session.user_id.clone(),
+            name: session.name.clone(),
+            scope: session.scope.clone(),
+            status: session.status.map(duolog::SessionStatus::as_str),
+            created_at: session.created_at.to_string(),
+            started_at: session.started_at.map(|at| at.to_string()),
+            updated_at: session.updated_at.to_string(),
+            ended_at: session.ended_at.map(|at| at.to_string()),
+            cwd: session.cwd.clone(),
+            agent_name: session.agent_name.clone(),
+            invocation_kind: session.invocation_kind.map(duolog::InvocationKind::as_str),
+            source_kind: session.source_kind.as_str(),
+            home_id: session.home_id.to_string(),
+            log_path: session.log_path.clone(),
+            log_epoch: session.log_epoch.0,
+            node_metadata: session.node_metadata.as_deref().map(as_json),
+        }
+    }
+}
+
+/// Metadata as its maker wrote it; what is not JSON is a string.
+fn as_json(text: &str) -> Box<RawValue> {
+    let raw = RawValue::from_string(text.to_owned()).or_else(|_| serde_json::value::to_raw_value(text));
+    raw.unwrap_or_else(|_| RawValue::NULL.to_owned())
+}

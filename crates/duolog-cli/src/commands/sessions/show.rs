@@ -1,0 +1,93 @@
+//! `duolog sessions show`.
+
+use clap::Args;
+use duolog::sessions::Session;
+use duolog::{Clock as _, Cursor, Moment, SystemClock};
+use serde::Serialize;
+
+use super::{Context, Shape, list};
+use crate::args::Which;
+use crate::failure::{Ended, Failure, Outcome};
+use crate::figures;
+use crate::out::{Text, Tone};
+
+const AFTER: &str = "\
+Examples:
+  duolog sessions show demo
+  duolog sessions show --user-email ada@example.com --session-name plan
+  duolog sessions show 01936400 --json
+
+JSON:
+  {\"session\": {… as sessions new …}, \"position\": 1234, \"cursor\": \"0:1234\"}
+  position is where the log ends; null where it cannot be read";
+
+/// Show a session, whole
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Show {
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    session: Shape,
+    position: Option<u64>,
+    cursor: Option<String>,
+}
+
+impl Show {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let reference = self.which.reference()?;
+        let store = context.open_to_read()?;
+        let session = store.sessions().resolve(&reference)?;
+        let end = match store.log(&session.id).end() {
+            Ok(position) => Some(Cursor { epoch: session.log_epoch, position }),
+            // The row can be shown all the same.
+            Err(error) => {
+                context.out.warn(Failure::from(error).message());
+                None
+            }
+        };
+        let answer = Answer {
+            session: (&session).into(),
+            position: end.map(|cursor| cursor.position.0),
+            cursor: end.map(|cursor| cursor.to_string()),
+        };
+        let path = store.home().state.join(&session.log_path);
+        context.out.answer(&answer, |text| {
+            show(text, &session, SystemClock.now());
+            text.field("log", path.display());
+            if let Some(cursor) = end {
+                text.field("ends at", format_args!("{cursor}  ({})", figures::size(cursor.position.0)));
+            }
+        })?;
+        Ok(Ended::Done)
+    }
+}
+
+fn show(text: &mut Text, session: &Session, now: Moment) {
+    text.field("id", text.tone(Tone::Strong, session.id.as_str()));
+    let status = session.status.map(|status| text.tone(list::tone(status), status.as_str()));
+    let invoked = session.invocation_kind.map(|kind| kind.to_string());
+    let when = |at: Moment| format!("{at}  ({})", figures::age(at, now));
+    let fields = [
+        ("name", session.name.clone()),
+        ("user", session.user_id.clone()),
+        ("status", status),
+        ("agent", session.agent_name.clone()),
+        ("started by", invoked),
+        ("directory", session.cwd.clone()),
+        ("source", Some(session.source_kind.to_string())),
+        ("created", Some(when(session.created_at))),
+        ("started", session.started_at.map(when)),
+        ("updated", Some(when(session.updated_at))),
+        ("ended", session.ended_at.map(when)),
+        ("metadata", session.node_metadata.clone()),
+    ];
+    for (label, value) in fields {
+        if let Some(value) = value {
+            text.field(label, value);
+        }
+    }
+}

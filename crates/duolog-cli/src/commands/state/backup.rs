@@ -1,0 +1,74 @@
+//! `duolog state backup`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+
+use super::Context;
+use crate::args;
+use crate::failure::{Ended, Failure, Outcome};
+use crate::figures;
+
+const AFTER: &str = "\
+Examples:
+  duolog state backup /backups/today
+  duolog --home /backups/today doctor
+
+JSON:
+  {\"path\": path, \"logs\": 3, \"bytes\": 45678}";
+
+/// Copy the home to a new directory, while writers run
+///
+/// The copy opens as a home: no row of it names bytes that it lacks. A copied state.db alone would lose data.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Backup {
+    /// A directory that does not exist yet, or is empty
+    #[arg(value_name = "DEST")]
+    destination: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    path: &'a Path,
+    logs: u64,
+    bytes: u64,
+}
+
+impl Backup {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let destination = args::here()?.join(&self.destination);
+        check_empty(&destination)?;
+        let store = context.open_to_read()?;
+        let total = if context.out.shows_progress() { store.state().stats().ok() } else { None };
+        let total = total.map(|stats| stats.logs.bytes);
+        let progress = context.out.progress("copying");
+        let copied = store.state().backup(&destination, |done| {
+            progress.set(done.bytes, total);
+            progress.at(figures::things(done.logs, "log"));
+        })?;
+        drop(progress);
+        let answer = Answer { path: &copied.path, logs: copied.logs, bytes: copied.bytes };
+        context.out.answer(&answer, |text| {
+            let (logs, bytes) = (figures::things(copied.logs, "log"), figures::size(copied.bytes));
+            text.line(format_args!("copied the state and {logs} ({bytes}) to {}", copied.path.display()));
+        })?;
+        context.out.note(format_args!("look at it with: duolog --home {} doctor", copied.path.display()));
+        Ok(Ended::Done)
+    }
+}
+
+/// Refuses a directory with anything in it: a copy never mixes with what is there.
+fn check_empty(destination: &Path) -> Result<(), Failure> {
+    match fs::read_dir(destination).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Ok(false) => Err(duolog::Error::NotEmpty(destination.to_owned()).into()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+            Err(duolog::Error::NotEmpty(destination.to_owned()).into())
+        }
+        Err(error) => Err(Failure::file("list", destination)(error)),
+    }
+}

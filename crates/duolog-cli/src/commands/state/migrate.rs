@@ -1,0 +1,44 @@
+//! `duolog state migrate`.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::Context;
+use crate::failure::{Ended, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  duolog state migrate
+
+JSON:
+  {\"version\": 1, \"known\": 1}
+  version is that of the store, known the newest that this program knows";
+
+/// Bring the schema up to date, and say which version it has
+///
+/// Every command that writes does so by itself; this one does nothing else. A store of a newer program is never changed.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Migrate {}
+
+#[derive(Serialize)]
+struct Answer {
+    version: u32,
+    known: u32,
+}
+
+impl Migrate {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_write()?;
+        let found = store.state().version();
+        let answer = Answer { version: found.version, known: found.known };
+        context.out.answer(&answer, |text| {
+            text.line(format_args!(
+                "the schema has version {}; this program knows up to {}",
+                found.version, found.known
+            ));
+        })?;
+        context.close(store);
+        Ok(Ended::Done)
+    }
+}

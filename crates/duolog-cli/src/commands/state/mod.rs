@@ -1,0 +1,34 @@
+//! `duolog state`.
+
+mod backup;
+mod checkpoint;
+mod migrate;
+mod rebuild;
+mod stats;
+
+use clap::Subcommand;
+
+use super::Context;
+use crate::failure::Outcome;
+
+/// What to do with the state store.
+#[derive(Subcommand)]
+pub enum State {
+    Stats(stats::Stats),
+    Rebuild(rebuild::Rebuild),
+    Migrate(migrate::Migrate),
+    Checkpoint(checkpoint::Checkpoint),
+    Backup(backup::Backup),
+}
+
+impl State {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        match self {
+            Self::Stats(command) => command.run(context),
+            Self::Rebuild(command) => command.run(context),
+            Self::Migrate(command) => command.run(context),
+            Self::Checkpoint(command) => command.run(context),
+            Self::Backup(command) => command.run(context),
+        }
+    }
+}

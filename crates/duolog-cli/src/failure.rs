@@ -1,0 +1,108 @@
+//! Why a command could not do what it was asked to.
+
+use std::error::Error as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use duolog::Kind;
+
+/// How a command that did its work ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It is done.
+    Done,
+    /// It is not done, and nothing was changed.
+    No,
+    /// Someone else was in the way.
+    Busy,
+    /// What was looked at is damaged.
+    Damaged,
+}
+
+/// What running a command gives.
+pub type Outcome = Result<Ended, Failure>;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub enum Failure {
+    /// The store refused.
+    Store(duolog::Error),
+    /// What was given cannot be meant.
+    Given {
+        /// What is wrong with it.
+        message: String,
+        /// What to give instead.
+        hint: Option<String>,
+    },
+    /// A file outside the store could not be used.
+    File {
+        /// What was tried.
+        call: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The answer could not be written.
+    Output(io::Error),
+}
+
+impl From<duolog::Error> for Failure {
+    fn from(error: duolog::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl Failure {
+    /// Wraps the failure of one call on a file.
+    pub fn file(call: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File { call, path: path.to_owned(), source }
+    }
+
+    /// What the caller can do about it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Store(error) => error.kind(),
+            Self::Given { .. } => Kind::Invalid,
+            Self::File { .. } | Self::Output(_) => Kind::Io,
+        }
+    }
+
+    /// What happened to what, and why, as far down as is known.
+    pub fn message(&self) -> String {
+        match self {
+            Self::Store(error) => told(error),
+            Self::Given { message, .. } => message.clone(),
+            Self::File { call, path, source } => format!("cannot {call} {}: {source}", path.display()),
+            Self::Output(source) => format!("cannot write the answer: {source}"),
+        }
+    }
+
+    /// One thing to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Store(error) => error.hint(),
+            Self::Given { hint, .. } => hint.clone(),
+            Self::File { .. } | Self::Output(_) => None,
+        }
+    }
+
+    /// Whether it is only that the reader has gone.
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// An error of the store with its causes; a cause that the text names already is not repeated.
+pub fn told(error: &duolog::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let why = error.to_string();
+        if !text.ends_with(&why) {
+            text = format!("{text}: {why}");
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,291 @@
+//! Everything that is said: the only file that knows `--json`, color, stdout, stderr, terminals and exit codes.
+//!
+//! Answers go to stdout, talk goes to stderr. A command gives each answer in both renderings and never asks which one
+//! is wanted. A reader that closed its pipe has what it wanted: that is success.
+
+mod progress;
+mod table;
+
+use std::env;
+use std::fmt::Display;
+use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write as _};
+use std::process::ExitCode;
+
+use anstream::AutoStream;
+use clap::builder::styling::{AnsiColor, Style};
+use duolog::Kind;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use serde::Serialize;
+
+pub use progress::Progress;
+pub use table::{Column, Table};
+
+use crate::args::{Color, Global};
+use crate::failure::{Ended, Failure, Outcome};
+
+/// What is collected before it is written: a log is copied in large pieces.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// How something stands. The word carries the meaning; the color only helps the eye.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// As it should be.
+    Good,
+    /// Worth knowing.
+    Worth,
+    /// Not as it should be.
+    Bad,
+    /// Beside the point.
+    Faint,
+    /// A heading.
+    Strong,
+}
+
+impl Tone {
+    fn style(self) -> Style {
+        match self {
+            Self::Good => AnsiColor::Green.on_default(),
+            Self::Worth => AnsiColor::Yellow.on_default(),
+            Self::Bad => AnsiColor::Red.on_default().bold(),
+            Self::Faint => Style::new().dimmed(),
+            Self::Strong => Style::new().bold(),
+        }
+    }
+}
+
+/// Where answers and talk go.
+pub struct Out {
+    json: bool,
+    quiet: bool,
+    color: bool,
+    color_talk: bool,
+    stdout: BufWriter<StdoutLock<'static>>,
+}
+
+impl Out {
+    /// Answers and talks as the flags say.
+    pub fn new(global: &Global) -> Self {
+        let colored = |auto: anstream::ColorChoice| match global.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => auto != anstream::ColorChoice::Never,
+        };
+        Self {
+            json: global.json,
+            quiet: global.quiet,
+            color: colored(AutoStream::choice(&io::stdout())),
+            color_talk: colored(AutoStream::choice(&io::stderr())),
+            stdout: BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock()),
+        }
+    }
+
+    /// Gives one answer: the shape to programs, or the text to people.
+    pub fn answer<T: Serialize>(&mut self, shape: &T, people: impl FnOnce(&mut Text)) -> Result<(), Failure> {
+        if self.json {
+            serde_json::to_writer(&mut self.stdout, shape).map_err(|error| Failure::Output(error.into()))?;
+            return self.raw(b"\n");
+        }
+        self.people(people)
+    }
+
+    /// Gives people a part of an answer that programs get whole at the end.
+    pub fn people(&mut self, people: impl FnOnce(&mut Text)) -> Result<(), Failure> {
+        if self.json {
+            return Ok(());
+        }
+        let mut text = Text { color: self.color, width: self.width(), text: String::new() };
+        people(&mut text);
+        self.raw(text.text.as_bytes())
+    }
+
+    /// Gives bytes as they are, to programs and people alike.
+    pub fn raw(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.stdout.write_all(bytes).map_err(Failure::Output)
+    }
+
+    /// Hands over what was given so far.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        self.stdout.flush().map_err(Failure::Output)
+    }
+
+    /// Whether whoever read the answer has gone: one who waits for more would never notice by writing.
+    pub fn is_closed(&self) -> bool {
+        let mut polled = [PollFd::new(self.stdout.get_ref(), PollFlags::empty())];
+        let looked = rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+        looked.is_ok() && polled[0].revents().contains(PollFlags::ERR)
+    }
+
+    /// Says something that helps but is not the answer.
+    pub fn note(&self, text: impl Display) {
+        if !self.quiet {
+            say(&text);
+        }
+    }
+
+    /// Says something that one should know.
+    pub fn warn(&self, text: impl Display) {
+        if !self.quiet {
+            self.alert(text);
+        }
+    }
+
+    /// Says something that one must know, even where nothing else is to be said.
+    pub fn alert(&self, text: impl Display) {
+        say(&format_args!("{}: {text}", paint(self.color_talk, Tone::Worth, "warning")));
+    }
+
+    /// Says on stderr what was asked for but does not belong among the data.
+    pub fn tell(&self, text: impl Display) {
+        say(&text);
+    }
+
+    /// A bar for work that may take long; nothing is shown where no terminal would show it.
+    pub fn progress(&self, what: &'static str) -> Progress {
+        Progress::new(what, self.shows_progress())
+    }
+
+    /// Whether a bar would be seen, and so whether its total is worth finding out.
+    pub fn shows_progress(&self) -> bool {
+        !self.quiet && io::stderr().is_terminal()
+    }
+
+    /// Asks a person; nothing where there is none to ask.
+    pub fn ask(&self, question: &str) -> Option<bool> {
+        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            return None;
+        }
+        let _ = write!(io::stderr(), "{question} [y/N] ");
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).ok()?;
+        Some(matches!(answer.trim(), "y" | "Y" | "yes"))
+    }
+
+    /// Says what is left to say and gives the exit code.
+    pub fn end(mut self, outcome: Outcome) -> ExitCode {
+        let outcome = outcome.and_then(|ended| self.flush().map(|()| ended));
+        let failure = match outcome {
+            Ok(ended) => return ended_code(ended),
+            Err(failure) => failure,
+        };
+        if failure.is_closed_pipe() {
+            return ExitCode::SUCCESS;
+        }
+        let (kind, message, hint) = (failure.kind(), failure.message(), failure.hint());
+        if self.json {
+            let shape = Refused { error: Told { kind: kind.as_str(), message: &message, hint: hint.as_deref() } };
+            // Nobody is left to tell where even this cannot be written; the exit code still speaks.
+            let _ = self.answer(&shape, |_| {}).and_then(|()| self.flush());
+            return kind_code(kind);
+        }
+        // What was given before the failure stands before it.
+        let _ = self.flush();
+        say(&format_args!("{}: {message}", paint(self.color_talk, Tone::Bad, "error")));
+        if let Some(hint) = hint {
+            say(&format_args!("  {}: {hint}", paint(self.color_talk, Tone::Good, "hint")));
+        }
+        kind_code(kind)
+    }
+
+    /// How wide tables may be: as the terminal is, or as `COLUMNS` says; no bound where nobody looks.
+    fn width(&self) -> Option<u16> {
+        let said = || env::var("COLUMNS").ok()?.parse().ok();
+        let terminal = || rustix::termios::tcgetwinsize(self.stdout.get_ref()).ok().map(|size| size.ws_col);
+        terminal().or_else(said).filter(|width| *width > 0)
+    }
+}
+
+/// Text for people, as it is being put together.
+pub struct Text {
+    color: bool,
+    width: Option<u16>,
+    text: String,
+}
+
+impl Text {
+    /// Adds a line.
+    pub fn line(&mut self, text: impl Display) {
+        self.text.push_str(&text.to_string());
+        self.text.push('\n');
+    }
+
+    /// Adds a line with a label in front; the labels of a block are padded alike.
+    pub fn field(&mut self, label: &str, text: impl Display) {
+        let label = paint(self.color, Tone::Faint, &format!("{label:<12}"));
+        self.line(format_args!("{label} {text}"));
+    }
+
+    /// The words in a tone.
+    pub fn tone(&self, tone: Tone, text: &str) -> String {
+        paint(self.color, tone, text)
+    }
+
+    /// Adds a table that fits the terminal.
+    pub fn table(&mut self, table: &Table) {
+        self.text.push_str(&table.render(self.width, self.color));
+    }
+}
+
+#[derive(Serialize)]
+struct Refused<'a> {
+    error: Told<'a>,
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    kind: &'a str,
+    message: &'a str,
+    hint: Option<&'a str>,
+}
+
+/// Says what the command line did not make sense of, or the help and version that were asked for.
+pub fn refuse(error: &clap::Error) -> ExitCode {
+    let code = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+    if !error.use_stderr() || !env::args_os().any(|arg| arg == "--json") {
+        // A closed pipe is as good as a reader who saw enough.
+        let _ = error.print();
+        return code;
+    }
+    let text = error.to_string();
+    let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
+    let message = first.trim_start_matches("error: ").trim_end_matches(':');
+    let details: Vec<&str> = rest.lines().take_while(|line| line.starts_with("  ") && !line.contains("tip:")).collect();
+    let message = details.iter().fold(message.to_owned(), |text, line| format!("{text} {}", line.trim()));
+    let hint = "--help shows what the command takes";
+    let shape = Refused { error: Told { kind: Kind::Invalid.as_str(), message: &message, hint: Some(hint) } };
+    if let Ok(text) = serde_json::to_string(&shape) {
+        let _ = writeln!(io::stdout(), "{text}");
+    }
+    code
+}
+
+fn paint(color: bool, tone: Tone, text: &str) -> String {
+    if !color {
+        return text.to_owned();
+    }
+    let style = tone.style();
+    format!("{style}{text}{style:#}")
+}
+
+/// Talk is best effort: where stderr is closed nobody listens.
+fn say(text: &dyn Display) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+fn ended_code(ended: Ended) -> ExitCode {
+    ExitCode::from(match ended {
+        Ended::Done => 0,
+        Ended::No => 1,
+        Ended::Busy => 3,
+        Ended::Damaged => 4,
+    })
+}
+
+fn kind_code(kind: Kind) -> ExitCode {
+    ExitCode::from(match kind {
+        Kind::NotFound | Kind::Conflict | Kind::Stale => 1,
+        Kind::Invalid => 2,
+        Kind::Busy => 3,
+        Kind::Damaged => 4,
+        Kind::Unknown | Kind::Io => 5,
+    })
+}

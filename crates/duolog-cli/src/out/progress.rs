@@ -1,0 +1,55 @@
+//! Bars for work that may take long.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// How often a bar is drawn, in a second.
+const DRAWS_PER_SECOND: u8 = 10;
+
+/// A bar on stderr, or nothing. It goes away when the work is done.
+pub struct Progress(Option<ProgressBar>);
+
+impl Progress {
+    pub(super) fn new(what: &'static str, is_shown: bool) -> Self {
+        if !is_shown {
+            return Self(None);
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND));
+        bar.set_style(style("{spinner} {prefix} {bytes} {msg}"));
+        bar.set_prefix(what);
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Self(Some(bar))
+    }
+
+    /// Shows how many bytes are done, of how many where that is known.
+    pub fn set(&self, done: u64, of: Option<u64>) {
+        let Some(bar) = &self.0 else { return };
+        if let Some(total) = of
+            && bar.length() != Some(total)
+        {
+            bar.set_style(style("{prefix} {wide_bar} {bytes}/{total_bytes} {eta} {msg}"));
+            bar.set_length(total);
+        }
+        bar.set_position(done);
+    }
+
+    /// Says what is being worked on.
+    pub fn at(&self, text: String) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(text);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}

@@ -1,0 +1,69 @@
+//! Plain events: to the log alone, with no SQL transaction on the way (R1).
+
+use std::sync::Arc;
+
+use duolog_log::{Append, Error as LogError, Standing};
+use duolog_types::{Batch, Cursor, Epoch, Position, SessionId};
+
+use crate::behind::OpenLog;
+use crate::error::{Error, Result};
+use crate::store::Join;
+
+/// A batch that is in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// How many lines it had.
+    pub lines: usize,
+    /// The position of its first byte.
+    pub start: Position,
+    /// The position after its last newline.
+    pub end: Position,
+    /// The log's epoch.
+    pub epoch: Epoch,
+}
+
+impl Committed {
+    /// Where the batch ends, as a cursor.
+    pub fn cursor(&self) -> Cursor {
+        Cursor { epoch: self.epoch, position: self.end }
+    }
+}
+
+impl Join {
+    /// Appends `batch` to a session's log and wakes whoever follows it.
+    ///
+    /// Returns once the log is as durable as asked. Derived rows are not on this path: the session was marked behind
+    /// before its first append of the burst, and whoever reads derived rows folds the marked sessions first (I3).
+    pub fn append(&self, session: &SessionId, batch: &Batch, how: &Append) -> Result<Committed> {
+        match self.try_append(session, batch, how) {
+            // The file is another now. Had that lost lines, opening it anew would have said so.
+            Err(Error::Log(LogError::Replaced(_) | LogError::Shrunk { .. })) => self.try_append(session, batch, how),
+            other => other,
+        }
+    }
+
+    fn try_append(&self, session: &SessionId, batch: &Batch, how: &Append) -> Result<Committed> {
+        let open = self.open_log(session)?;
+        let _flight = self.enter(&open)?;
+        let appended = open.writer.append(batch, how).map_err(|error| self.look_again(session, &open, error))?;
+        if let Some(mend) = appended.mend {
+            self.note_mend(session, open.epoch, mend)?;
+        }
+        self.feed.wake(session, appended.end);
+        Ok(Committed { lines: batch.len(), start: appended.start, end: appended.end, epoch: open.epoch })
+    }
+
+    /// What a writer's failure means: where its file was taken away, whether lines went with it.
+    pub(crate) fn look_again(&self, session: &SessionId, open: &Arc<OpenLog>, error: LogError) -> Error {
+        if !matches!(error, LogError::Replaced(_) | LogError::Shrunk { .. }) {
+            return error.into();
+        }
+        self.open.let_go(session, open);
+        let looked = open.writer.compare_with_path(open.recorded_to).map_err(Error::from);
+        match looked.and_then(|standing| Ok((standing, self.note_change(session, open.epoch, standing)?))) {
+            Ok((Standing::Same, _)) => error.into(),
+            Ok((standing, epoch)) => Error::LogChanged { session: session.clone(), standing, epoch },
+            Err(error) => error,
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A copy of a home that opens as one, taken while writers run.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use duolog_log::{Disk, Error as LogError, Open, Place, Reader, torn_path};
+use duolog_state::owned::sessions::{self, LogRow};
+use duolog_state::{Access, OpenState, State};
+use duolog_types::{HomeId, Position, SessionId};
+
+use crate::error::Result;
+use crate::store::Join;
+
+const PAGE: u32 = 256;
+
+/// What was copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackedUp {
+    /// How many logs.
+    pub logs: u64,
+    /// How many bytes of them.
+    pub bytes: u64,
+}
+
+impl Join {
+    /// Copies the state first and then the logs up to their lengths, so that no row names bytes the copy lacks.
+    ///
+    /// `to` is an empty directory and `disk` the disk rooted there; `each` is told of each log done.
+    pub fn backup(&self, to: &Path, disk: &Arc<dyn Disk>, mut each: impl FnMut(&BackedUp)) -> Result<BackedUp> {
+        self.state.backup_to(&to.join("state.db"))?;
+        let copied = State::open(OpenState { access: Access::ReadOnly, ..OpenState::at(to) })?;
+        let mut done = BackedUp::default();
+        let mut after: Option<SessionId> = None;
+        loop {
+            let (home, from): (HomeId, _) = (self.home, after.take());
+            let logs: Vec<LogRow> = copied.read(|tx| sessions::logs(tx, &home, from.as_ref(), PAGE))?;
+            for log in logs.iter().filter(|log| !log.deleted) {
+                let place = Place { path: log.path.clone().into(), base: log.base, sealed: Vec::new() };
+                if let Some(reader) = Reader::open(&self.disk, &place)? {
+                    let end = reader.stable_end(self.limits.busy_timeout)?;
+                    done.bytes += copy(&reader, log.base, end, disk, &place.path)?;
+                    done.logs += 1;
+                }
+                let torn = Place::file(torn_path(&place.path));
+                if let Some(reader) = Reader::open(&self.disk, &torn)? {
+                    let (end, rest) = reader.stable_end_and_rest(self.limits.busy_timeout)?;
+                    copy(&reader, Position::ZERO, Position(end.0 + rest), disk, &torn.path)?;
+                }
+                each(&done);
+            }
+            match logs.last() {
+                Some(last) if logs.len() == PAGE as usize => after = Some(last.session_id.clone()),
+                _ => return Ok(done),
+            }
+        }
+    }
+}
+
+/// Copies a range of a log into a new file and syncs it.
+fn copy(from: &Reader, start: Position, end: Position, disk: &Arc<dyn Disk>, path: &Path) -> Result<u64> {
+    let io = |call| LogError::io(call, path);
+    let mut directories: Vec<&Path> = path.ancestors().skip(1).filter(|at| !at.as_os_str().is_empty()).collect();
+    directories.reverse();
+    for directory in directories {
+        disk.create_dir(directory).map_err(io("make the directory of"))?;
+    }
+    let file = disk.open(path, Open::Create).map_err(io("create"))?;
+    from.each_chunk(start, end, |mut bytes| {
+        while !bytes.is_empty() {
+            match file.append(bytes).map_err(io("write"))? {
+                0 => return Err(LogError::Full(path.to_owned())),
+                n => bytes = &bytes[n..],
+            }
+        }
+        Ok(())
+    })?;
+    file.sync().map_err(io("sync"))?;
+    Ok(end.0 - start.0)
+}

@@ -1,0 +1,206 @@
+//! Marks: rows that say which sessions have log bytes that nobody has folded yet (R6).
+//!
+//! A mark is set before the first append of a burst, by and for this process. Only its owner deletes it, once the fold
+//! has caught up and no append is under way; a dead owner's go to whoever folds.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use duolog_log::{Mend, MendKind, Recovery, Standing, Writer};
+use duolog_state::Tx;
+use duolog_state::owned::behind::{self, BehindRow};
+use duolog_state::owned::repairs::{self, NewRepair, RepairAction};
+use duolog_state::owned::sessions;
+use duolog_types::{Durability, Epoch, Moment, Position, SessionId, mutant, mutant::Mutant};
+
+use crate::error::{Error, Result};
+use crate::store::{Join, known};
+
+/// A log that this process appends to.
+pub(crate) struct OpenLog {
+    pub(crate) session: SessionId,
+    pub(crate) epoch: Epoch,
+    pub(crate) writer: Writer,
+    /// What the state knew when the log was opened; bytes above it are known to this writer alone.
+    pub(crate) recorded_to: Position,
+    mark: Mutex<Mark>,
+}
+
+struct Mark {
+    set: bool,
+    generation: u64,
+    in_flight: u32,
+}
+
+/// An append under way: while there is one, the mark stays.
+pub(crate) struct Flight<'o>(&'o OpenLog);
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        self.0.mark().in_flight -= 1;
+    }
+}
+
+impl OpenLog {
+    fn mark(&self) -> MutexGuard<'_, Mark> {
+        self.mark.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Join {
+    /// The log of a session, open for appending; the session is marked behind before anyone can append.
+    pub(crate) fn open_log(&self, session: &SessionId) -> Result<Arc<OpenLog>> {
+        if let Some(open) = self.open.get(session) {
+            return Ok(open);
+        }
+        if !self.is_writable() {
+            return Err(Error::ReadOnly);
+        }
+        self.process.announce()?;
+        let mark = self.new_mark(session);
+        let (generation, home) = (mark.generation, self.home);
+        let id = session.clone();
+        let known = self.state.write(Durability::Process, move |tx| {
+            let known = known(tx, &id)?;
+            // A log of another home is refused below; a mark of ours would only mislead that home.
+            if known.row.home_id == home {
+                set_mark(tx, &mark)?;
+            }
+            Ok::<_, Error>(known)
+        })?;
+        self.own(&known.row)?;
+        let (writer, recovery) = Writer::open(&self.disk, &known.place(), &known.watermark, &self.limits)?;
+        self.note_recovery(session, known.row.log_epoch, &recovery)?;
+        let open = OpenLog {
+            session: session.clone(),
+            epoch: known.row.log_epoch,
+            writer,
+            recorded_to: known.watermark.recorded_to,
+            mark: Mutex::new(Mark { set: true, generation, in_flight: 0 }),
+        };
+        Ok(self.open.keep(session.clone(), open))
+    }
+
+    /// Announces an append: the session is marked, and stays so until the append is done.
+    pub(crate) fn enter<'o>(&self, open: &'o OpenLog) -> Result<Flight<'o>> {
+        let mut mark = open.mark();
+        mark.in_flight += 1;
+        let flight = Flight(open);
+        let set = mark.set;
+        drop(mark);
+        if !set {
+            let row = self.new_mark(&open.session);
+            let generation = row.generation;
+            self.write(Durability::Process, move |tx| Ok(set_mark(tx, &row)?))?;
+            let mut mark = open.mark();
+            mark.set = true;
+            mark.generation = mark.generation.max(generation);
+        }
+        Ok(flight)
+    }
+
+    /// Deletes this process's mark, if the fold has caught up and nobody appends.
+    pub(crate) fn settle(&self, open: &OpenLog, folded_to: Position) -> Result<bool> {
+        let mut mark = open.mark();
+        if !mark.set || mark.in_flight > 0 || open.writer.written() > folded_to {
+            return Ok(false);
+        }
+        mark.set = false;
+        let (session, process, generation) = (open.session.clone(), self.process.id(), mark.generation);
+        drop(mark);
+        // An append that comes now sets a mark of a later generation, which this does not delete.
+        self.write(Durability::Process, move |tx| Ok(behind::clear_own(tx, &session, &process, generation)?))
+    }
+
+    /// Whether this process has a mark on a log it has open.
+    pub(crate) fn is_marked(open: &OpenLog) -> bool {
+        open.mark().set
+    }
+
+    fn new_mark(&self, session: &SessionId) -> BehindRow {
+        BehindRow {
+            session_id: session.clone(),
+            process_id: self.process.id(),
+            home_id: self.home,
+            generation: self.marks.fetch_add(1, Ordering::SeqCst) + 1,
+            pid: std::process::id(),
+            marked_at: self.clock.now(),
+        }
+    }
+
+    /// Records what opening a log found. Where bytes that someone may have seen are gone, that is an error, once.
+    pub(crate) fn note_recovery(&self, session: &SessionId, epoch: Epoch, recovery: &Recovery) -> Result<()> {
+        if let Some(mend) = recovery.mend {
+            self.note_mend(session, epoch, mend)?;
+        }
+        if recovery.standing == Standing::Same || mutant::is(Mutant::NoEpoch) {
+            return Ok(());
+        }
+        let now = self.note_change(session, epoch, recovery.standing)?;
+        Err(Error::LogChanged { session: session.clone(), standing: recovery.standing, epoch: now })
+    }
+
+    /// Records that a log is not what it was, and raises its epoch; says which epoch holds now.
+    pub(crate) fn note_change(&self, session: &SessionId, epoch: Epoch, standing: Standing) -> Result<Epoch> {
+        let (action, position) = match standing {
+            Standing::Same => return Ok(epoch),
+            Standing::Missing => (RepairAction::Missing, Position::ZERO),
+            Standing::Shorter(end) => (RepairAction::Shorter, end),
+            Standing::Replaced => (RepairAction::Replaced, Position::ZERO),
+        };
+        let repair = self.repair_row(session, epoch, action, position);
+        self.raise_epoch(session, epoch, repair)
+    }
+
+    /// Raises the epoch from the one the caller saw; if another did so first, its repair stands.
+    pub(crate) fn raise_epoch(&self, session: &SessionId, epoch: Epoch, repair: NewRepair) -> Result<Epoch> {
+        let id = session.clone();
+        self.write(Durability::Power, move |tx| {
+            if sessions::raise_epoch(tx, &id, epoch)? {
+                repairs::note(tx, &repair)?;
+                return Ok(epoch.next());
+            }
+            let row = sessions::find(tx, &id)?.ok_or(Error::NoSession(id))?;
+            Ok(row.log_epoch)
+        })
+    }
+
+    /// Records what was done to a torn tail.
+    pub(crate) fn note_mend(&self, session: &SessionId, epoch: Epoch, mend: Mend) -> Result<bool> {
+        let action = match mend.kind {
+            MendKind::Completed => RepairAction::Completed,
+            MendKind::Quarantined => RepairAction::Quarantined,
+            MendKind::Terminated => RepairAction::Terminated,
+        };
+        let mut repair = self.repair_row(session, epoch, action, mend.position);
+        repair.bytes = mend.bytes;
+        repair.hash = Some(mend.hash);
+        self.write(Durability::Power, move |tx| Ok(repairs::note(tx, &repair)?))
+    }
+
+    pub(crate) fn repair_row(
+        &self,
+        session: &SessionId,
+        epoch: Epoch,
+        action: RepairAction,
+        position: Position,
+    ) -> NewRepair {
+        NewRepair {
+            session_id: session.clone(),
+            home_id: self.home,
+            epoch,
+            action,
+            position,
+            bytes: 0,
+            hash: None,
+            detail: None,
+            repaired_at: self.clock.now(),
+        }
+    }
+}
+
+fn set_mark(tx: &mut Tx<'_>, mark: &BehindRow) -> std::result::Result<(), duolog_state::Error> {
+    behind::mark(tx, mark)?;
+    let at: Moment = mark.marked_at;
+    sessions::touch(tx, &mark.session_id, at)
+}

@@ -1,0 +1,77 @@
+//! What can go wrong between the stores.
+
+use duolog_log::Standing;
+use duolog_state::ConstraintKind;
+use duolog_types::{Epoch, HomeId, OperationId, Position, SessionId};
+
+/// The result of a call on the join.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A call that failed. Unless it says otherwise, nothing was written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no such session.
+    #[error("there is no session {0}")]
+    NoSession(SessionId),
+    /// The session is being deleted.
+    #[error("session {0} was deleted")]
+    Deleted(SessionId),
+    /// Only the home that made a log may touch it (R9).
+    #[error("the log of session {session} lives in home {owner}, and this is home {here}")]
+    OtherHome {
+        /// The session.
+        session: SessionId,
+        /// The home that owns its log.
+        owner: HomeId,
+        /// This home.
+        here: HomeId,
+    },
+    /// Bytes that someone may have seen are no longer in the log. It was recorded and the epoch raised.
+    #[error("the log of session {session} {}; its epoch is now {epoch}", told(*standing))]
+    LogChanged {
+        /// The session.
+        session: SessionId,
+        /// What was found.
+        standing: Standing,
+        /// The epoch from now on.
+        epoch: Epoch,
+    },
+    /// The operation id was used for other lines before.
+    #[error("operation {operation} was used with other content before")]
+    OperationReused {
+        /// The id.
+        operation: OperationId,
+    },
+    /// The home was opened to be read.
+    #[error("this home is open for reading only")]
+    ReadOnly,
+    /// The line would not fit its row.
+    #[error(transparent)]
+    TooLong(#[from] duolog_types::TooLong),
+    /// A line that was made here is not one that a log takes.
+    #[error(transparent)]
+    BadLine(#[from] duolog_types::BadLine),
+    /// The log refused.
+    #[error(transparent)]
+    Log(#[from] duolog_log::Error),
+    /// The state refused.
+    #[error(transparent)]
+    State(#[from] duolog_state::Error),
+}
+
+impl Error {
+    /// Whether a row with this key is there already.
+    pub fn is_taken(&self) -> bool {
+        matches!(self, Self::State(duolog_state::Error::Constraint { kind: ConstraintKind::Unique, .. }))
+    }
+}
+
+fn told(standing: Standing) -> String {
+    match standing {
+        Standing::Same => "is as it was".to_owned(),
+        Standing::Missing => "is gone".to_owned(),
+        Standing::Shorter(Position(end)) => format!("lost bytes: it ends at {end}, before what was recorded"),
+        Standing::Replaced => "was replaced: other bytes stand where known lines stood".to_owned(),
+    }
+}

@@ -1,0 +1,271 @@
+//! Folding: derived rows follow the log, in batches, each a transaction that takes effect only where the last one ended.
+
+use duolog_log::{Reader, Standing, Synced};
+use duolog_state::derived::catalog::{self, CatalogRow};
+use duolog_state::owned::{behind, sessions};
+use duolog_types::{Durability, Position, ProcessId, SessionId, mutant, mutant::Mutant};
+
+use crate::error::{Error, Result};
+use crate::process::ProcessState;
+use crate::project::project;
+use crate::store::{Join, Known};
+
+/// The rows one look at a list of marks or logs takes.
+const PAGE: u32 = 256;
+
+/// How far the fold of one session came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Folded {
+    /// Up to where derived rows tell of the log.
+    pub to: Position,
+    /// How many bytes of whole lines they do not tell of yet.
+    pub behind: u64,
+}
+
+/// What folding before a read left undone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CaughtUp {
+    /// How many sessions are still behind.
+    pub sessions_behind: u64,
+    /// By how many bytes, all together.
+    pub bytes_behind: u64,
+}
+
+impl CaughtUp {
+    fn add(&mut self, bytes: u64) {
+        self.sessions_behind += u64::from(bytes > 0);
+        self.bytes_behind += bytes;
+    }
+}
+
+impl Join {
+    /// Folds a session's log into its derived rows, at most about `budget` bytes of it.
+    pub fn fold(&self, session: &SessionId, budget: u64) -> Result<Folded> {
+        let mut left = budget;
+        loop {
+            let known = self.known(session)?;
+            self.own(&known.row)?;
+            let Some(reader) = Reader::open(&self.disk, &known.place())? else {
+                if known.watermark.recorded_to > known.row.log_base && !mutant::is(Mutant::NoEpoch) {
+                    self.note_change(session, known.row.log_epoch, Standing::Missing)?;
+                    continue;
+                }
+                return Ok(Folded { to: known.row.log_base, behind: 0 });
+            };
+            let from = known.catalog.as_ref().map_or(known.row.log_base, |row| row.position);
+            let end = reader.stable_end(self.limits.busy_timeout)?;
+            let standing = self.standing(&known, &reader, end)?;
+            if standing != Standing::Same {
+                self.note_change(session, known.row.log_epoch, standing)?;
+                continue;
+            }
+            if end <= from || left == 0 {
+                return Ok(Folded { to: from, behind: end.0.saturating_sub(from.0) });
+            }
+            // A checkpoint names a position, so what is below that position must be on the device first (R3).
+            let synced = if known.catalog.is_some() {
+                reader.sync(self.limits.busy_timeout)?
+            } else {
+                reader.sync_with_name(self.limits.busy_timeout)?
+            };
+            let start = known.catalog.clone().unwrap_or_else(|| empty_row(&known));
+            let row = self.fold_lines(start, &reader, synced, left.min(self.limits.fold_batch_bytes))?;
+            left = left.saturating_sub(row.position.0 - from.0);
+            let expected = known.catalog.map(|row| (row.epoch, row.position));
+            // Where that changes nothing, another process folded meanwhile, and what it did stands.
+            self.write(Durability::Process, move |tx| {
+                Ok(match expected {
+                    Some(expected) => catalog::advance(tx, Some(expected), &row)?,
+                    None => catalog::replace(tx, &row)?,
+                })
+            })?;
+        }
+    }
+
+    /// A derived row as it is after the next lines, about `bytes` of them. What is read here is synced.
+    pub(crate) fn fold_lines(
+        &self,
+        mut row: CatalogRow,
+        reader: &Reader,
+        synced: Synced,
+        bytes: u64,
+    ) -> Result<CatalogRow> {
+        let from = row.position;
+        let mut lines = reader.lines(from, synced.position(), self.limits.line_bytes_max)?;
+        while row.position.0 - from.0 < bytes
+            && let Some(item) = lines.next()?
+        {
+            project(&mut row, &item, self.limits.line_bytes_max);
+        }
+        Ok(row)
+    }
+
+    /// Whether the log is still the one that the checkpoint tells of.
+    pub(crate) fn standing(&self, known: &Known, reader: &Reader, end: Position) -> Result<Standing> {
+        if mutant::is(Mutant::NoEpoch) {
+            return Ok(Standing::Same);
+        }
+        if end < known.watermark.recorded_to {
+            return Ok(Standing::Shorter(end));
+        }
+        if let Some((position, hash)) = known.watermark.folded
+            && reader.line_hash_at(position, self.limits.line_bytes_max)? != Some(hash)
+        {
+            return Ok(Standing::Replaced);
+        }
+        Ok(Standing::Same)
+    }
+
+    /// Folds what is marked behind, before a read of derived rows: at most `budget` bytes, and says what is left.
+    pub fn catch_up(&self, budget: u64) -> Result<CaughtUp> {
+        if !self.is_writable() {
+            return self.measure_behind();
+        }
+        let mut caught_up = CaughtUp::default();
+        let mut left = budget;
+        if !self.has_swept()? {
+            caught_up = self.sweep(left)?;
+            left = left.saturating_sub(caught_up.bytes_behind);
+        }
+        let mut after = None;
+        loop {
+            let (home, from): (_, Option<(SessionId, ProcessId)>) = (self.home, after.take());
+            let from = from.as_ref().map(|(session, process)| (session, process));
+            let marks = self.state.read(|tx| behind::of_home(tx, &home, from, PAGE))?;
+            for mark in &marks {
+                let owner = self.process.state_of(mark.process_id)?;
+                let folded = match self.fold_marked(&mark.session_id, owner, left) {
+                    Ok(folded) => folded,
+                    // A log that is locked or closed stays behind and says so; it holds up no other.
+                    Err(Error::Log(_) | Error::NoSession(_) | Error::Deleted(_) | Error::LogChanged { .. }) => {
+                        caught_up.add(self.bytes_behind(&mark.session_id).unwrap_or(1).max(1));
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
+                left = left.saturating_sub(folded.1);
+                caught_up.add(folded.0.behind);
+                let dead = owner == ProcessState::Dead || mutant::is(Mutant::MarksClearedByOthers);
+                if dead && folded.0.behind == 0 {
+                    let (session, process) = (mark.session_id.clone(), mark.process_id);
+                    self.write(Durability::Process, move |tx| Ok(behind::clear_of(tx, &session, &process)?))?;
+                }
+            }
+            match marks.last() {
+                Some(last) if marks.len() == PAGE as usize => after = Some((last.session_id.clone(), last.process_id)),
+                _ => return Ok(caught_up),
+            }
+        }
+    }
+
+    fn fold_marked(&self, session: &SessionId, owner: ProcessState, budget: u64) -> Result<(Folded, u64)> {
+        if owner == ProcessState::Dead {
+            self.mend(session)?;
+        }
+        let before = self.bytes_behind(session)?;
+        let folded = self.fold(session, budget.min(before))?;
+        if let Some(open) = self.open.get(session) {
+            self.seal(session)?;
+            self.settle(&open, folded.to)?;
+        } else if folded.behind == 0 {
+            self.seal(session)?;
+        }
+        Ok((folded, before.saturating_sub(folded.behind)))
+    }
+
+    /// How many bytes of a session's log derived rows do not tell of, by the size of its file.
+    pub fn bytes_behind(&self, session: &SessionId) -> Result<u64> {
+        let known = self.known(session)?;
+        let path = &known.place().path;
+        let stat = self.disk.stat(path).map_err(duolog_log::Error::io("look at", path))?;
+        let end = known.row.log_base.0 + stat.map_or(0, |stat| stat.len);
+        let folded = known.catalog.map_or(known.row.log_base.0, |row| row.position.0);
+        Ok(end.abs_diff(folded))
+    }
+
+    /// Folds the sessions that this process marked, where at most `budget` bytes are waiting; for the way out.
+    pub fn fold_own(&self, budget: u64) -> Result<()> {
+        let mut left = budget;
+        for open in self.open.all() {
+            if !Self::is_marked(&open) || self.bytes_behind(&open.session)? > left {
+                continue;
+            }
+            match self.fold_marked(&open.session, ProcessState::Own, left) {
+                Ok((_, folded)) => left = left.saturating_sub(folded),
+                // Whoever opens next finds the mark and tells of the trouble.
+                Err(Error::Log(_) | Error::NoSession(_) | Error::Deleted(_) | Error::LogChanged { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the size of every log with its checkpoint and folds what differs.
+    ///
+    /// Marks are hints and a power cut may take the newest of them, so this runs once after each boot of the machine.
+    pub fn sweep(&self, budget: u64) -> Result<CaughtUp> {
+        let mut caught_up = CaughtUp::default();
+        let mut left = budget;
+        self.each_log(|session| {
+            let before = match self.bytes_behind(session) {
+                Ok(0) | Err(Error::NoSession(_) | Error::Deleted(_)) => return Ok(()),
+                other => other?,
+            };
+            let folded = self.mend(session).and_then(|()| self.fold(session, left.min(before)));
+            let behind = match folded {
+                Ok(folded) => folded.behind,
+                Err(Error::Log(_) | Error::LogChanged { .. }) => before,
+                Err(error) => return Err(error),
+            };
+            left = left.saturating_sub(before.saturating_sub(behind));
+            caught_up.add(behind);
+            Ok(())
+        })?;
+        if caught_up.sessions_behind == 0 {
+            self.remember_boot()?;
+        }
+        Ok(caught_up)
+    }
+
+    /// Visits every session of this home that has a log, in pages.
+    pub fn each_log(&self, mut each: impl FnMut(&SessionId) -> Result<()>) -> Result<()> {
+        let mut after: Option<SessionId> = None;
+        loop {
+            let (home, from) = (self.home, after.take());
+            let logs = self.state.read(|tx| sessions::logs(tx, &home, from.as_ref(), PAGE))?;
+            for log in logs.iter().filter(|log| !log.deleted) {
+                each(&log.session_id)?;
+            }
+            match logs.last() {
+                Some(last) if logs.len() == PAGE as usize => after = Some(last.session_id.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn measure_behind(&self) -> Result<CaughtUp> {
+        let home = self.home;
+        let marks = self.state.read(|tx| behind::of_home(tx, &home, None, PAGE))?;
+        let mut caught_up = CaughtUp::default();
+        for mark in marks {
+            caught_up.add(self.bytes_behind(&mark.session_id).unwrap_or(0));
+        }
+        Ok(caught_up)
+    }
+}
+
+/// The derived row of a log of which nothing was folded.
+pub(crate) fn empty_row(known: &Known) -> CatalogRow {
+    CatalogRow {
+        session_id: known.row.id.clone(),
+        home_id: known.row.home_id,
+        epoch: known.row.log_epoch,
+        position: known.row.log_base,
+        line_hash: None,
+        events: 0,
+        bytes: 0,
+        damaged: 0,
+        first_at: None,
+        last_at: None,
+    }
+}

@@ -1,0 +1,114 @@
+//! Following a session from a cursor: each position once, and a reset where what was seen is no longer there.
+
+use std::time::Duration;
+
+use duolog_log::{Follower, Item, Polled};
+use duolog_state::owned::repairs::RepairAction;
+use duolog_types::{Cursor, Epoch, Position, SessionId};
+
+use crate::error::{Error, Result};
+use crate::feed::Subscription;
+use crate::store::Join;
+
+/// What one look at a followed session gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// Nothing new.
+    Idle,
+    /// Lines were delivered; there may be more.
+    Delivered,
+    /// Lines that were seen are gone. Following goes on from this cursor.
+    Reset(Cursor),
+}
+
+/// A follower of one session.
+pub struct Follow<'j> {
+    join: &'j Join,
+    session: SessionId,
+    epoch: Epoch,
+    follower: Follower,
+    subscription: Subscription,
+    /// A reset that is to be told before anything else.
+    stale: Option<Cursor>,
+}
+
+impl Join {
+    /// Follows a session from a cursor, or from its first line.
+    pub fn follow(&self, session: &SessionId, from: Option<Cursor>) -> Result<Follow<'_>> {
+        let known = self.known(session)?;
+        self.own(&known.row)?;
+        let epoch = known.row.log_epoch;
+        let (start, stale) = match from {
+            None => (known.row.log_base, None),
+            Some(cursor) if cursor.epoch == epoch => (cursor.position, None),
+            Some(cursor) => {
+                let position = self.last_good(session, cursor)?;
+                (position, Some(Cursor { epoch, position }))
+            }
+        };
+        if let Some(reader) = self.reader(session)? {
+            // A position inside a line is the caller's mistake, and is said at once.
+            reader.lines(start, start, self.limits.line_bytes_max)?;
+        } else if start > known.row.log_base {
+            return Err(duolog_log::Error::BeyondEnd { position: start, end: known.row.log_base }.into());
+        }
+        let (timeout, line_bytes_max) = (self.limits.busy_timeout, self.limits.line_bytes_max);
+        let follower = Follower::new(&self.disk, &known.place(), start, timeout, line_bytes_max);
+        let subscription = self.feed.subscribe(session);
+        Ok(Follow { join: self, session: session.clone(), epoch, follower, subscription, stale })
+    }
+
+    /// The last position that a cursor of an older epoch saw and that still holds.
+    fn last_good(&self, session: &SessionId, cursor: Cursor) -> Result<Position> {
+        let since =
+            self.repairs_of(session)?.into_iter().map(|row| row.repair).filter(|repair| repair.epoch >= cursor.epoch);
+        Ok(since.fold(cursor.position, |good, repair| match repair.action {
+            RepairAction::Missing | RepairAction::Replaced => Position::ZERO,
+            RepairAction::Shorter | RepairAction::Rewritten => good.min(repair.position),
+            _ => good,
+        }))
+    }
+}
+
+impl Follow<'_> {
+    /// The cursor after the last line delivered.
+    pub fn cursor(&self) -> Cursor {
+        Cursor { epoch: self.epoch, position: self.follower.position() }
+    }
+
+    /// Delivers what is new and stable.
+    pub fn poll(&mut self, each: &mut dyn FnMut(Item<'_>)) -> Result<Seen> {
+        if let Some(cursor) = self.stale.take() {
+            return Ok(Seen::Reset(cursor));
+        }
+        let polled = match self.follower.poll(each) {
+            // A writer that sleeps inside its lock: nothing is stable above what we have.
+            Err(duolog_log::Error::Busy { .. }) => return Ok(Seen::Idle),
+            other => other?,
+        };
+        Ok(match polled {
+            Polled::Idle => Seen::Idle,
+            Polled::Delivered => Seen::Delivered,
+            Polled::Reset { to, .. } => {
+                self.epoch = self.new_epoch()?;
+                Seen::Reset(Cursor { epoch: self.epoch, position: to })
+            }
+        })
+    }
+
+    /// Waits until the log may have grown: at once if a writer in this process says so, else after `interval`.
+    pub fn wait(&mut self, interval: Duration) {
+        self.subscription.wait(interval);
+    }
+
+    /// The epoch after a reset. Whoever sees the change first records it; a reader of a read-only home just reads it.
+    fn new_epoch(&self) -> Result<Epoch> {
+        if self.join.is_writable() {
+            match self.join.fold(&self.session, 0) {
+                Ok(_) | Err(Error::Log(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.join.known(&self.session)?.row.log_epoch)
+    }
+}

@@ -1,0 +1,56 @@
+//! Questions about a home that change nothing.
+
+use std::path::Path;
+
+use duolog_log::{Error as LogError, Kind, Reader, Standing};
+use duolog_types::{ProcessId, SessionId};
+
+use crate::error::Result;
+use crate::process::ProcessState;
+use crate::store::Join;
+
+impl Join {
+    /// Whether a session's log is the one that the state knows.
+    pub fn standing_of(&self, session: &SessionId) -> Result<Standing> {
+        let known = self.known(session)?;
+        self.own(&known.row)?;
+        let Some(reader) = Reader::open(&self.disk, &known.place())? else {
+            let missing = known.watermark.recorded_to > known.row.log_base;
+            return Ok(if missing { Standing::Missing } else { Standing::Same });
+        };
+        let end = reader.stable_end(self.limits.busy_timeout)?;
+        self.standing(&known, &reader, end)
+    }
+
+    /// Whether a session's log is closed to appends because the disk failed a writer.
+    pub fn is_poisoned(&self, session: &SessionId) -> Result<bool> {
+        let path = self.known(session)?.place().path;
+        let stat = self.disk.stat(&path).map_err(LogError::io("look at", &path))?;
+        Ok(stat.is_some_and(|stat| stat.is_poisoned()))
+    }
+
+    /// Whether a process that set a mark is still there.
+    pub fn process_state(&self, process: ProcessId) -> Result<ProcessState> {
+        self.process.look(process)
+    }
+
+    /// Every log file there is, whether or not a session names it.
+    pub fn log_files(&self) -> Result<Vec<String>> {
+        let list = |at: &Path| self.disk.list(at).map_err(LogError::io("list", at));
+        let root = Path::new("sessions");
+        let mut files = Vec::new();
+        for (scope, kind) in list(root)? {
+            if kind != Kind::Directory {
+                continue;
+            }
+            let folder = root.join(scope);
+            for (file, _) in list(&folder)? {
+                if Path::new(&file).extension().is_some_and(|ending| ending == "jsonl") {
+                    files.push(folder.join(file).to_string_lossy().into_owned());
+                }
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+}

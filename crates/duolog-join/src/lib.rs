@@ -1,0 +1,45 @@
+//! The join: it sees to it that neither store names what the other does not have.
+//!
+//! Two directions, one rule each. A row that points at the log is written after the bytes it names are synced (I1). A
+//! line that tells of a row goes through an outbox row in the transaction of that row, and is copied to the log after
+//! the commit, once. Everything here holds after a crash at any call; the crash harness is the proof.
+//!
+//! Not here: what a run, a gate or a message means.
+
+mod append;
+mod background;
+mod backup;
+mod behind;
+mod create;
+mod error;
+mod feed;
+mod fold;
+mod follow;
+mod home;
+mod inspect;
+mod operation;
+mod outbox;
+mod process;
+mod project;
+mod rebuild;
+mod recover;
+mod repair;
+mod seal;
+mod store;
+mod verify;
+
+pub use append::Committed;
+pub use background::Folder;
+pub use backup::BackedUp;
+pub use create::{NewLog, Stem};
+pub use error::{Error, Result};
+pub use feed::{Feed, Subscription};
+pub use fold::{CaughtUp, Folded};
+pub use follow::{Follow, Seen};
+pub use home::{HomeError, Prepared, may_write, prepare, prepare_copy, prepare_read_only};
+pub use outbox::{Told, tell};
+pub use process::ProcessState;
+pub use rebuild::Rebuilt;
+pub use repair::Repaired;
+pub use store::{Join, OpenJoin};
+pub use verify::{Damage, DamageKind, Verified};

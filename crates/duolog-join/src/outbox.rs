@@ -1,0 +1,133 @@
+//! Lines that tell of a row: written in the row's transaction, copied to the log after it, exactly once (R2).
+
+use duolog_log::{Append, Error as LogError};
+use duolog_state::Tx;
+use duolog_state::derived::catalog;
+use duolog_state::owned::outbox::{self, NewOutbox, OutboxRow};
+use duolog_state::owned::sessions;
+use duolog_types::limits::OUTBOX_LINE_BYTES_MAX;
+use duolog_types::{Batch, Bounded, Durability, Moment, OutboxId, Position, SessionId, mutant, mutant::Mutant};
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::store::Join;
+
+/// The rows one drain takes.
+const DRAIN_ROWS: u32 = 256;
+
+/// A line that waits in the outbox for the commit of its row.
+#[derive(Clone, Debug)]
+pub struct Told {
+    session: SessionId,
+    line: String,
+}
+
+/// Has the session's log tell of what this transaction does, as `{"type":"system","subtype":"duolog.<what>",…}`.
+///
+/// The line gets an id of its own, by which it is known in the log, and the position behind which to look for it.
+pub fn tell(tx: &mut Tx<'_>, session: &SessionId, what: &str, at: Moment, fields: Map<String, Value>) -> Result<Told> {
+    let row = sessions::find(tx, session)?.ok_or_else(|| Error::NoSession(session.clone()))?;
+    let uuid = OutboxId::new();
+    let mut members = Map::new();
+    members.insert("type".to_owned(), "system".into());
+    members.insert("subtype".to_owned(), format!("duolog.{what}").into());
+    members.insert("uuid".to_owned(), uuid.to_string().into());
+    members.insert("timestamp".to_owned(), at.to_string().into());
+    members.insert("sessionId".to_owned(), session.as_str().into());
+    members.extend(fields);
+    let line = Value::Object(members).to_string();
+    Bounded::<OUTBOX_LINE_BYTES_MAX>::new("a line about a row", &line)?;
+    // A checkpoint is synced, so the line cannot stand before it: it does not exist yet.
+    let floor = catalog::get(tx, session)?
+        .filter(|catalog| catalog.epoch == row.log_epoch)
+        .map_or(Position::ZERO, |catalog| catalog.position);
+    if !mutant::is(Mutant::NoOutbox) {
+        let new = NewOutbox {
+            uuid,
+            session_id: session.clone(),
+            home_id: row.home_id,
+            epoch: row.log_epoch,
+            floor,
+            line: line.clone(),
+            created_at: at,
+        };
+        outbox::insert(tx, &new)?;
+    }
+    Ok(Told { session: session.clone(), line })
+}
+
+impl Join {
+    /// Runs a transition of owned rows and has the logs tell of it.
+    ///
+    /// It is acknowledged by its commit. A line that cannot be copied now (disk full, a log that is locked or closed)
+    /// waits in the outbox, undoes nothing, and holds up that session's lines only.
+    pub fn transact<T: Send + 'static>(
+        &self,
+        durability: Durability,
+        f: impl FnOnce(&mut Tx<'_>) -> Result<(T, Vec<Told>)> + Send + 'static,
+    ) -> Result<T> {
+        let (answer, told) = self.write(durability, f)?;
+        if mutant::is(Mutant::NoOutbox) {
+            for told in told {
+                let mut batch = Batch::new(&self.limits);
+                batch.push(told.line.as_bytes())?;
+                self.append(&told.session, &batch, &Append { durability, if_position: None })?;
+            }
+            return Ok(answer);
+        }
+        let mut sessions: Vec<SessionId> = told.into_iter().map(|told| told.session).collect();
+        sessions.sort();
+        sessions.dedup();
+        for session in sessions {
+            // A failure is kept beside the line for doctor to show; opening and folding try again.
+            let _ = self.drain(&session);
+        }
+        Ok(answer)
+    }
+
+    /// Copies a session's waiting lines to its log; says how many left the outbox.
+    pub fn drain(&self, session: &SessionId) -> Result<usize> {
+        let mut drained = 0;
+        loop {
+            let (id, home) = (session.clone(), self.home);
+            let rows = self.state.read(|tx| outbox::pending(tx, &id, &home, DRAIN_ROWS))?;
+            let Some(last) = rows.last().map(|row| row.id) else { return Ok(drained) };
+            if let Err(error) = self.copy(session, &rows) {
+                let text: String = error.to_string().chars().take(1024).collect();
+                let first = rows.first().map_or(last, |row| row.id);
+                let _ = self.write(Durability::Process, move |tx| Ok(outbox::note_failure(tx, first, &text)?));
+                return Err(error);
+            }
+            let ids: Vec<i64> = rows.iter().map(|row| row.id).collect();
+            drained += self.write(Durability::Process, move |tx| Ok(outbox::delete(tx, &ids)?))?;
+        }
+    }
+
+    /// Appends the lines that are not in the log yet and syncs them. Only then may their rows go.
+    fn copy(&self, session: &SessionId, rows: &[OutboxRow]) -> Result<()> {
+        match self.try_copy(session, rows) {
+            Err(Error::Log(LogError::Replaced(_) | LogError::Shrunk { .. })) => self.try_copy(session, rows),
+            other => other,
+        }
+    }
+
+    fn try_copy(&self, session: &SessionId, rows: &[OutboxRow]) -> Result<()> {
+        let open = self.open_log(session)?;
+        let _flight = self.enter(&open)?;
+        let mut batch = Batch::new(&self.limits);
+        for row in rows {
+            batch.push(row.line.as_bytes())?;
+        }
+        // A floor of another epoch speaks of a log that is no longer there.
+        let floor = |row: &OutboxRow| if row.epoch == open.epoch { row.floor } else { Position::ZERO };
+        let lowest = rows.iter().map(floor).min().unwrap_or(Position::ZERO);
+        let appended =
+            open.writer.append_absent(&batch, lowest).map_err(|error| self.look_again(session, &open, error))?;
+        if let Some(mend) = appended.mend {
+            self.note_mend(session, open.epoch, mend)?;
+        }
+        open.writer.sync_to(appended.end)?;
+        self.feed.wake(session, appended.end);
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+//! Which processes are alive: each holds a lock for as long as it has marks, and a lock that can be taken is a dead one's.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use duolog_log::{Disk, DiskFile, Error as LogError, Lock, Open};
+use duolog_types::ProcessId;
+
+use crate::error::Result;
+
+const DIRECTORY: &str = "processes";
+
+/// Whether the process that set a mark is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessState {
+    /// This one.
+    Own,
+    /// Another that holds its lock.
+    Alive,
+    /// It ended, or was ended.
+    Dead,
+}
+
+/// This process, among those that share the home.
+pub(crate) struct Process {
+    disk: Arc<dyn Disk>,
+    id: ProcessId,
+    lock: OnceLock<Arc<dyn DiskFile>>,
+}
+
+impl Process {
+    pub(crate) fn new(disk: &Arc<dyn Disk>) -> Self {
+        Self { disk: disk.clone(), id: ProcessId::new(), lock: OnceLock::new() }
+    }
+
+    pub(crate) fn id(&self) -> ProcessId {
+        self.id
+    }
+
+    /// Takes the lock that says this process is alive; from then on others leave its marks alone.
+    pub(crate) fn announce(&self) -> Result<()> {
+        if self.lock.get().is_some() {
+            return Ok(());
+        }
+        let path = path_of(self.id);
+        self.disk.create_dir(DIRECTORY.as_ref()).map_err(LogError::io("make", DIRECTORY.as_ref()))?;
+        let file = self.disk.open(&path, Open::Create).map_err(LogError::io("create", &path))?;
+        file.try_lock(Lock::Exclusive).map_err(LogError::io("lock", &path))?;
+        let _ = self.lock.set(file);
+        Ok(())
+    }
+
+    /// Leaves. Marks that are still there become a dead process's.
+    pub(crate) fn leave(&self) {
+        if self.lock.get().is_some() {
+            let _ = self.disk.unlink(&path_of(self.id));
+        }
+    }
+
+    /// Whether a process is there. The file of a dead one is removed by whoever finds it.
+    pub(crate) fn state_of(&self, process: ProcessId) -> Result<ProcessState> {
+        let state = self.look(process)?;
+        if state == ProcessState::Dead {
+            let _ = self.disk.unlink(&path_of(process));
+        }
+        Ok(state)
+    }
+
+    /// The same, touching nothing.
+    pub(crate) fn look(&self, process: ProcessId) -> Result<ProcessState> {
+        if process == self.id {
+            return Ok(ProcessState::Own);
+        }
+        let path = path_of(process);
+        let file = match self.disk.open(&path, Open::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(ProcessState::Dead),
+            Err(error) => return Err(LogError::io("open", &path)(error).into()),
+        };
+        // Shared: two who look at once must not take each other for the owner.
+        let free = file.try_lock(Lock::Shared).map_err(LogError::io("lock", &path))?;
+        Ok(if free { ProcessState::Dead } else { ProcessState::Alive })
+    }
+}
+
+fn path_of(process: ProcessId) -> PathBuf {
+    PathBuf::from(DIRECTORY).join(format!("{process}.lock"))
+}

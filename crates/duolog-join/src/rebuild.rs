@@ -1,0 +1,69 @@
+//! Making derived rows anew from the log, beside readers and writers (I3).
+//!
+//! A row is computed from the log's first byte without touching the one that is there, and takes its place in one step:
+//! readers see the old row or the new one, never a part.
+
+use duolog_log::Reader;
+use duolog_state::derived::catalog;
+use duolog_types::{Durability, SessionId};
+
+use crate::error::{Error, Result};
+use crate::fold::empty_row;
+use crate::store::Join;
+
+/// What a rebuild did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rebuilt {
+    /// How many sessions have new rows.
+    pub sessions: u64,
+    /// How many lines they tell of.
+    pub events: u64,
+    /// How many bytes were read.
+    pub bytes: u64,
+    /// Sessions that could not be read, and why.
+    pub failed: Vec<(SessionId, String)>,
+}
+
+impl Join {
+    /// Rebuilds the derived rows of every session of this home; `each` is told of each one done.
+    pub fn rebuild(&self, mut each: impl FnMut(&Rebuilt)) -> Result<Rebuilt> {
+        let mut rebuilt = Rebuilt::default();
+        self.each_log(|session| {
+            match self.rebuild_session(session) {
+                Ok((events, bytes)) => {
+                    rebuilt.sessions += 1;
+                    rebuilt.events += events;
+                    rebuilt.bytes += bytes;
+                }
+                Err(error @ (Error::Log(_) | Error::LogChanged { .. })) => {
+                    rebuilt.failed.push((session.clone(), error.to_string()));
+                }
+                // Deleted while we were on the way to it.
+                Err(Error::NoSession(_) | Error::Deleted(_)) => {}
+                Err(error) => return Err(error),
+            }
+            each(&rebuilt);
+            Ok(())
+        })?;
+        Ok(rebuilt)
+    }
+
+    fn rebuild_session(&self, session: &SessionId) -> Result<(u64, u64)> {
+        // What is known first says whether this is still the log we knew; a changed one gets its new epoch here.
+        self.fold(session, 0)?;
+        let known = self.known(session)?;
+        let Some(reader) = Reader::open(&self.disk, &known.place())? else { return Ok((0, 0)) };
+        let mut row = empty_row(&known);
+        loop {
+            let synced = reader.sync_with_name(self.limits.busy_timeout)?;
+            row = self.fold_lines(row, &reader, synced, u64::MAX)?;
+            let computed = row.clone();
+            if row.position == known.row.log_base
+                || self.write(Durability::Process, move |tx| Ok(catalog::replace(tx, &computed)?))?
+            {
+                return Ok((row.events, row.bytes));
+            }
+            // A fold is further than we are: go on from here until we are not behind it.
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Mending one log on request.
+
+use duolog_log::{Error as LogError, Reader, rewrite};
+use duolog_state::owned::repairs::{self, RepairAction, RepairRow};
+use duolog_types::{Epoch, Position, SessionId};
+
+use crate::error::{Error, Result};
+use crate::store::Join;
+
+/// The repairs of one session that are told of.
+const REPAIRS_SHOWN: u32 = 100;
+
+/// What a repair found and did.
+#[derive(Clone, Debug)]
+pub struct Repaired {
+    /// The epoch from now on.
+    pub epoch: Epoch,
+    /// Where the log ends.
+    pub end: Position,
+    /// What was recorded now, newest first.
+    pub done: Vec<RepairRow>,
+}
+
+impl Join {
+    /// Mends a log: its torn tail, its place in the state, and, where the disk failed a writer, the file itself.
+    ///
+    /// Damaged lines in the middle stay where they are: they are skipped and reported, never cut.
+    pub fn repair(&self, session: &SessionId) -> Result<Repaired> {
+        if !self.is_writable() {
+            return Err(Error::ReadOnly);
+        }
+        let before = self.newest_repair(session)?;
+        match self.mend(session) {
+            Err(Error::Log(LogError::Poisoned(_))) => self.open_poisoned(session)?,
+            other => other?,
+        }
+        let _ = self.drain(session);
+        self.fold(session, u64::MAX)?;
+        self.seal(session)?;
+        let known = self.known(session)?;
+        let end = match Reader::open(&self.disk, &known.place())? {
+            Some(reader) => reader.stable_end(self.limits.busy_timeout)?,
+            None => known.row.log_base,
+        };
+        let done = self.repairs_of(session)?.into_iter().filter(|row| row.id > before).collect();
+        Ok(Repaired { epoch: known.row.log_epoch, end, done })
+    }
+
+    /// Copies a log that the disk failed into a new file. The epoch is raised first: should we die in between, readers
+    /// look again for nothing; the other way round they would trust positions that may not hold.
+    fn open_poisoned(&self, session: &SessionId) -> Result<()> {
+        let known = self.known(session)?;
+        self.own(&known.row)?;
+        let place = known.place();
+        let end = match Reader::open(&self.disk, &place)? {
+            Some(reader) => reader.stable_end(self.limits.busy_timeout)?,
+            None => known.row.log_base,
+        };
+        let repair = self.repair_row(session, known.row.log_epoch, RepairAction::Rewritten, end);
+        let epoch = self.raise_epoch(session, known.row.log_epoch, repair)?;
+        let rewritten = rewrite(&self.disk, &place, known.watermark.sealed_to, &self.limits)?;
+        if let Some(mend) = rewritten.mend {
+            self.note_mend(session, epoch, mend)?;
+        }
+        Ok(())
+    }
+
+    /// The repairs of a session, newest first.
+    pub fn repairs_of(&self, session: &SessionId) -> Result<Vec<RepairRow>> {
+        Ok(self.state.read(|tx| repairs::list(tx, Some(session), REPAIRS_SHOWN))?)
+    }
+
+    fn newest_repair(&self, session: &SessionId) -> Result<i64> {
+        Ok(self.repairs_of(session)?.first().map_or(0, |row| row.id))
+    }
+}

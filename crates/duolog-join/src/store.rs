@@ -1,0 +1,187 @@
+//! The two stores, held together: opening, looking up, closing.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+use duolog_log::{Disk, Place, Reader, Recent, Watermark};
+use duolog_state::derived::catalog::{self, CatalogRow};
+use duolog_state::owned::seals;
+use duolog_state::owned::sessions::{self, SessionRow};
+use duolog_state::{Access, OpenState, State, Tx};
+use duolog_types::limits::Limits;
+use duolog_types::{Clock, Durability, HomeId, Position, ProcessId, SessionId};
+
+use crate::behind::OpenLog;
+use crate::error::{Error, Result};
+use crate::feed::Feed;
+use crate::process::Process;
+
+/// How to open the two stores of a home.
+pub struct OpenJoin {
+    /// The state store.
+    pub state: OpenState,
+    /// The disk that the logs are on, rooted where the state store is.
+    pub disk: Arc<dyn Disk>,
+    /// Which home this is.
+    pub home: HomeId,
+    /// Limits.
+    pub limits: Limits,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Which boot of the machine this is: after another one, marks may be missing.
+    pub boot: String,
+}
+
+/// The two stores of a home and what holds them together.
+pub struct Join {
+    pub(crate) state: State,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) home: HomeId,
+    pub(crate) limits: Limits,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) process: Process,
+    pub(crate) open: Recent<SessionId, OpenLog>,
+    pub(crate) feed: Arc<Feed>,
+    pub(crate) marks: AtomicU64,
+    pub(crate) boot: String,
+    /// Whether every log was compared with its checkpoint since the machine booted; not known until asked.
+    pub(crate) swept: Mutex<Option<bool>>,
+}
+
+/// What the state knows of one log.
+pub(crate) struct Known {
+    pub(crate) row: SessionRow,
+    pub(crate) catalog: Option<CatalogRow>,
+    pub(crate) watermark: Watermark,
+}
+
+impl Known {
+    pub(crate) fn place(&self) -> Place {
+        place_of(&self.row)
+    }
+}
+
+pub(crate) fn place_of(row: &SessionRow) -> Place {
+    Place { path: row.log_path.clone().into(), base: row.log_base, sealed: Vec::new() }
+}
+
+/// Reads what is known of a session's log, in the caller's transaction.
+pub(crate) fn known(tx: &mut Tx<'_>, session: &SessionId) -> Result<Known> {
+    let row = sessions::find(tx, session)?.ok_or_else(|| Error::NoSession(session.clone()))?;
+    if row.deleted_at.is_some() {
+        return Err(Error::Deleted(session.clone()));
+    }
+    // Rows of an older epoch speak of bytes that are no longer there.
+    let catalog = catalog::get(tx, session)?.filter(|catalog| catalog.epoch == row.log_epoch);
+    let sealed_to = seals::last(tx, session, row.log_epoch)?.map_or(Position::ZERO, |seal| seal.to_position);
+    let folded = catalog.as_ref().and_then(|catalog| Some((catalog.position, catalog.line_hash?)));
+    let folded_to = catalog.as_ref().map_or(Position::ZERO, |catalog| catalog.position);
+    let watermark = Watermark { sealed_to, recorded_to: sealed_to.max(folded_to), folded };
+    Ok(Known { row, catalog, watermark })
+}
+
+impl Join {
+    /// Opens the stores and mends what a crash left.
+    ///
+    /// What takes long does not happen here: derived rows are folded by whoever reads them, or in the background.
+    pub fn open(options: OpenJoin) -> Result<Arc<Self>> {
+        let state = State::open(options.state)?;
+        let join = Arc::new(Self {
+            state,
+            process: Process::new(&options.disk),
+            disk: options.disk,
+            home: options.home,
+            open: Recent::new(options.limits.open_logs_max),
+            limits: options.limits,
+            clock: options.clock,
+            feed: Arc::default(),
+            marks: AtomicU64::new(0),
+            boot: options.boot,
+            swept: Mutex::new(None),
+        });
+        if join.is_writable() {
+            join.recover()?;
+        }
+        Ok(join)
+    }
+
+    /// The state store, for reads and for what has no log.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Which home this is.
+    pub fn home(&self) -> HomeId {
+        self.home
+    }
+
+    /// Which process this is, among those that share the home.
+    pub fn process(&self) -> ProcessId {
+        self.process.id()
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Where the time comes from.
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    /// The disk that the logs are on.
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// What wakes the followers in this process.
+    pub fn feed(&self) -> &Arc<Feed> {
+        &self.feed
+    }
+
+    /// Whether this home may be written.
+    pub fn is_writable(&self) -> bool {
+        self.state.access() == Access::ReadWrite
+    }
+
+    /// Opens a session's log for reading; nothing where it has no file yet.
+    pub fn reader(&self, session: &SessionId) -> Result<Option<Reader>> {
+        let known = self.known(session)?;
+        self.own(&known.row)?;
+        Ok(Reader::open(&self.disk, &known.place())?)
+    }
+
+    pub(crate) fn known(&self, session: &SessionId) -> Result<Known> {
+        self.state.read(|tx| known(tx, session))
+    }
+
+    /// Refuses what another home owns (R9).
+    pub(crate) fn own(&self, row: &SessionRow) -> Result<()> {
+        if row.home_id == self.home {
+            return Ok(());
+        }
+        Err(Error::OtherHome { session: row.id.clone(), owner: row.home_id, here: self.home })
+    }
+
+    /// Leaves the home: folds a small backlog so that the next reader need not, and gives up its marks.
+    ///
+    /// What is left undone stays marked, for whoever opens the home next.
+    pub fn leave(&self, fold_bytes_max: u64) -> Result<()> {
+        let folded = if self.is_writable() { self.fold_own(fold_bytes_max) } else { Ok(()) };
+        self.process.leave();
+        folded
+    }
+
+    /// Writes to the state without a word to any log.
+    pub fn write<T: Send + 'static>(
+        &self,
+        durability: Durability,
+        f: impl FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        if !self.is_writable() {
+            return Err(Error::ReadOnly);
+        }
+        self.state.write(durability, f)
+    }
+}

@@ -1,0 +1,34 @@
+//! The log: what happened. Append-only JSONL, one log per session; large, ordered, readable with `jq` and `tail -f`.
+//!
+//! A log does not care what its lines mean. It promises that an acknowledged batch stands whole and once (I7, I10), that
+//! a torn tail is set aside and reported (I6), and that nobody is shown bytes that may still be taken away
+//! ([`Reader::stable_end`]). Every disk call goes through [`Disk`], so that tests can fail, drop and cut any of them.
+//!
+//! Not here: which session owns which file, epochs and repairs as rows (the join keeps those).
+
+mod error;
+mod fs;
+mod lock;
+pub mod medium;
+mod reader;
+mod recent;
+mod recover;
+mod rewrite;
+mod seal;
+mod sync;
+mod tail;
+mod torn;
+mod writer;
+
+pub use error::{Error, Result};
+pub use fs::{Disk, DiskFile, Ident, Kind, Lock, Open, Stat};
+pub use medium::files::Files;
+pub use reader::{Back, Item, Line, Lines, Place, Reader, Segment};
+pub use recent::Recent;
+pub use recover::{Mend, MendKind, Recovery, Standing, Watermark};
+pub use rewrite::{Rewritten, rewrite};
+pub use seal::{LineHash, SealHash, chain, hash_line, hash_range};
+pub use sync::Synced;
+pub use tail::{Follower, Polled, Why};
+pub use torn::{TornRecord, torn_path, torn_records};
+pub use writer::{Append, Appended, Writer};

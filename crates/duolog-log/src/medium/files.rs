@@ -1,0 +1,198 @@
+//! Logs as files under a directory.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use duolog_types::contention;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+
+use crate::fs::{Disk, DiskFile, Ident, Kind, Lock, MODE_LOG, Open, Stat};
+
+/// A directory, held open: what is beneath it is reached from there, one component at a time, through no link.
+#[derive(Debug)]
+pub struct Files {
+    root: OwnedFd,
+    at: PathBuf,
+}
+
+impl Files {
+    /// Holds the directory at `root`, which must exist.
+    pub fn beneath(root: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self { root: rustix::fs::open(root, flags, Mode::empty())?, at: root.to_owned() })
+    }
+
+    /// Where the directory was when it was opened.
+    pub fn root(&self) -> &Path {
+        &self.at
+    }
+
+    fn directory(&self, path: &Path) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut at = rustix::fs::openat(&self.root, ".", flags, Mode::empty())?;
+        for component in path.components() {
+            let Component::Normal(name) = component else { return Err(leads_out(path)) };
+            at = rustix::fs::openat(&at, name, flags, Mode::empty())?;
+        }
+        Ok(at)
+    }
+
+    fn parent<'p>(&self, path: &'p Path) -> io::Result<(OwnedFd, &'p OsStr)> {
+        let name = path.file_name().ok_or_else(|| leads_out(path))?;
+        Ok((self.directory(path.parent().unwrap_or(Path::new("")))?, name))
+    }
+}
+
+fn leads_out(path: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("{} leads out of its directory", path.display()))
+}
+
+impl Disk for Files {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+        let (parent, name) = self.parent(path)?;
+        // NONBLOCK: a pipe put in a log's place must not hang its reader.
+        let common = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let flags = match how {
+            Open::Read => common | OFlags::RDONLY,
+            Open::Append => common | OFlags::RDWR | OFlags::APPEND,
+            Open::Create => common | OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL,
+        };
+        let mode = if how == Open::Create { Mode::from_raw_mode(MODE_LOG) } else { Mode::empty() };
+        let fd = rustix::fs::openat(&parent, name, flags, mode)?;
+        Ok(Arc::new(OpenFile(File::from(fd))))
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+        if path.components().any(|component| !matches!(component, Component::Normal(_))) {
+            return Err(leads_out(path));
+        }
+        match rustix::fs::statat(&self.root, path, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(from_raw(&stat))),
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o700)) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        Ok(rustix::fs::fsync(self.directory(path)?)?)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (from_dir, from_name) = self.parent(from)?;
+        let (to_dir, to_name) = self.parent(to)?;
+        Ok(rustix::fs::renameat(&from_dir, from_name, &to_dir, to_name)?)
+    }
+
+    fn unlink(&self, path: &Path) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        Ok(rustix::fs::unlinkat(&parent, name, AtFlags::empty())?)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<(String, Kind)>> {
+        let directory = match self.directory(path) {
+            Ok(directory) => directory,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&directory)? {
+            let entry = entry?;
+            // A name that is not UTF-8 is none of ours.
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if !matches!(name, "." | "..") {
+                names.push((name.to_owned(), kind_of(entry.file_type())));
+            }
+        }
+        Ok(names)
+    }
+
+    fn holder(&self, of: &Stat) -> Option<u32> {
+        let device = of.ident.device;
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        // The kernel composes the text anew for each read, so an entry can slip by between two small ones.
+        let mut locks = String::with_capacity(64 * 1024);
+        (0..3).find_map(|_| {
+            locks.clear();
+            File::open("/proc/locks").ok()?.read_to_string(&mut locks).ok()?;
+            contention::holder(&locks, major, minor, of.ident.inode)
+        })
+    }
+}
+
+struct OpenFile(File);
+
+impl DiskFile for OpenFile {
+    fn stat(&self) -> io::Result<Stat> {
+        Ok(from_raw(&rustix::fs::fstat(self.0.as_fd())?))
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        // The system call refuses an offset that no file can have; to us it is behind the end.
+        if i64::try_from(offset).is_err() {
+            return Ok(0);
+        }
+        self.0.read_at(buffer, offset)
+    }
+
+    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::io::retry_on_intr(|| rustix::io::write(self.0.as_fd(), bytes))?)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn set_mode(&self, mode: u32) -> io::Result<()> {
+        Ok(rustix::fs::fchmod(self.0.as_fd(), Mode::from_raw_mode(mode))?)
+    }
+
+    fn try_lock(&self, lock: Lock) -> io::Result<bool> {
+        let taken = match lock {
+            Lock::Shared => self.0.try_lock_shared(),
+            Lock::Exclusive => self.0.try_lock(),
+        };
+        match taken {
+            Ok(()) => Ok(true),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(false),
+            Err(std::fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.0.unlock()
+    }
+}
+
+fn kind_of(file_type: FileType) -> Kind {
+    match file_type {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        _ => Kind::Other,
+    }
+}
+
+fn from_raw(stat: &rustix::fs::Stat) -> Stat {
+    Stat {
+        ident: Ident { device: stat.st_dev, inode: stat.st_ino },
+        len: u64::try_from(stat.st_size).unwrap_or(0),
+        mode: stat.st_mode & 0o7777,
+        kind: kind_of(FileType::from_raw_mode(stat.st_mode)),
+    }
+}

@@ -1,0 +1,3 @@
+//! What logs are kept on.
+
+pub mod files;

@@ -1,0 +1,497 @@
+//! Reading a log: forward and backward from any position, in bounded memory, without parsing anything.
+//!
+//! A line is what stands between two newline bytes (0x0A and no other character). Memory is one buffer that grows to
+//! the longest line met, never past the limit: a longer line is skipped and said to have been there.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duolog_types::{Position, mutant, mutant::Mutant};
+use memchr::{memchr, memrchr};
+
+use crate::error::{Error, Result};
+use crate::fs::{Disk, DiskFile, Ident, Kind, Lock, Open, Stat};
+use crate::lock;
+use crate::sync::Synced;
+
+const CHUNK: usize = 256 * 1024;
+
+/// Where a log is: archived segments in order, then the hot file that goes on where they end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The hot file, relative to the disk's root.
+    pub path: PathBuf,
+    /// The position of the hot file's first byte.
+    pub base: Position,
+    /// What comes before the hot file, without gaps.
+    pub sealed: Vec<Segment>,
+}
+
+/// A part of a log that no longer grows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The file.
+    pub path: PathBuf,
+    /// The position of its first byte.
+    pub base: Position,
+    /// The position after its last byte.
+    pub end: Position,
+}
+
+impl Place {
+    /// A log that is one file from its first byte on.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), base: Position::ZERO, sealed: Vec::new() }
+    }
+
+    fn first(&self) -> Position {
+        self.sealed.first().map_or(self.base, |segment| segment.base)
+    }
+}
+
+/// A log, open for reading.
+pub struct Reader {
+    disk: Arc<dyn Disk>,
+    place: Place,
+    hot: Arc<dyn DiskFile>,
+    ident: Ident,
+    sealed: Vec<Arc<dyn DiskFile>>,
+}
+
+/// One line, without its newline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line<'b> {
+    /// The position of its first byte.
+    pub start: Position,
+    /// The position after its newline.
+    pub end: Position,
+    /// Its bytes.
+    pub bytes: &'b [u8],
+}
+
+/// What stands at a place in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Item<'b> {
+    /// A line.
+    Line(Line<'b>),
+    /// A line longer than the limit, not read.
+    TooLong {
+        /// The position of its first byte.
+        start: Position,
+        /// The position after its newline.
+        end: Position,
+    },
+}
+
+/// Refuses what is not a regular file; opening alone would take a directory.
+pub(crate) fn regular(place: &Place, stat: Stat) -> Result<Stat> {
+    match stat.kind {
+        Kind::File => Ok(stat),
+        found => Err(Error::NotALog { path: place.path.clone(), found }),
+    }
+}
+
+impl Reader {
+    /// Opens the log at `place`; an absent file is an empty log, and there is nothing to open.
+    pub fn open(disk: &Arc<dyn Disk>, place: &Place) -> Result<Option<Self>> {
+        let Some(at_path) = disk.stat(&place.path).map_err(Error::io("look at", &place.path))? else { return Ok(None) };
+        regular(place, at_path)?;
+        let hot = match disk.open(&place.path, Open::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io("open", &place.path)(error)),
+        };
+        let stat = regular(place, hot.stat().map_err(Error::io("look at", &place.path))?)?;
+        let open = |segment: &Segment| disk.open(&segment.path, Open::Read).map_err(Error::io("open", &segment.path));
+        let sealed = place.sealed.iter().map(open).collect::<Result<_>>()?;
+        Ok(Some(Self { disk: disk.clone(), place: place.clone(), hot, ident: stat.ident, sealed }))
+    }
+
+    /// Reads through a file that is open already.
+    pub(crate) fn over(disk: &Arc<dyn Disk>, place: &Place, file: &Arc<dyn DiskFile>, ident: Ident) -> Self {
+        // The tail is all that is looked at this way, and it is in the hot file.
+        let place = Place { sealed: Vec::new(), ..place.clone() };
+        Self { disk: disk.clone(), place, hot: file.clone(), ident, sealed: Vec::new() }
+    }
+
+    /// Which file is open.
+    pub fn ident(&self) -> Ident {
+        self.ident
+    }
+
+    /// Where the log begins: behind 0 only if older segments are not at hand.
+    pub fn first(&self) -> Position {
+        self.place.first()
+    }
+
+    /// The end of the last whole line, below a size that was seen with no writer inside.
+    ///
+    /// Nothing below it can be taken back by a rollback or a repair, so it is all that a follower may be shown.
+    pub fn stable_end(&self, timeout: Duration) -> Result<Position> {
+        Ok(self.stable_end_and_rest(timeout)?.0)
+    }
+
+    /// The same, and how many bytes of an incomplete line stand behind it.
+    pub fn stable_end_and_rest(&self, timeout: Duration) -> Result<(Position, u64)> {
+        let path = &self.place.path;
+        // Held until the newline is found, or a repair could cut the tail meanwhile and a writer go on in its place;
+        // without it (a rule removed on purpose) a writer may be inside.
+        let held = if mutant::is(Mutant::NoStableEnd) {
+            None
+        } else {
+            Some(lock::take(&*self.disk, &*self.hot, path, Lock::Shared, timeout)?)
+        };
+        let size = self.hot.stat().map_err(Error::io("look at", path))?.len;
+        let size_end = Position(self.place.base.0 + size);
+        let end = self.whole_lines_below(size_end)?;
+        drop(held);
+        Ok((end, size_end.0 - end.0))
+    }
+
+    /// Gives out the bytes of a range, a buffer at a time.
+    pub fn each_chunk(&self, from: Position, to: Position, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let mut buffer = vec![0; CHUNK];
+        let mut at = from;
+        while at < to {
+            let take = usize::try_from(to.0 - at.0).unwrap_or(CHUNK).min(CHUNK);
+            self.read_exact(at, &mut buffer[..take])?;
+            each(&buffer[..take])?;
+            at.0 += take as u64;
+        }
+        Ok(())
+    }
+
+    /// Syncs what is there, its name included, and says how far that is. A failure closes the log to appends (R8).
+    pub fn sync_with_name(&self, timeout: Duration) -> Result<Synced> {
+        self.sync_by(timeout, || self.hot.sync().and_then(|()| sync_names(&*self.disk, &self.place.path)))
+    }
+
+    /// Syncs what is there, where the name is known to be durable already.
+    pub fn sync(&self, timeout: Duration) -> Result<Synced> {
+        self.sync_by(timeout, || self.hot.sync())
+    }
+
+    fn sync_by(&self, timeout: Duration, sync: impl FnOnce() -> std::io::Result<()>) -> Result<Synced> {
+        let end = self.stable_end(timeout)?;
+        if mutant::is(Mutant::NoLogSync) || mutant::is(Mutant::PointerBeforeSync) {
+            return Ok(Synced::at(end));
+        }
+        let path = &self.place.path;
+        if sync().is_err() {
+            // Closed even if someone is inside: a later sync would succeed without the bytes that this one lost.
+            let _held = lock::take(&*self.disk, &*self.hot, path, Lock::Exclusive, timeout);
+            self.hot.set_mode(crate::fs::MODE_POISONED).map_err(Error::io("close", path))?;
+            return Err(Error::Poisoned(path.clone()));
+        }
+        Ok(Synced::at(end))
+    }
+
+    /// The position after the last newline before `end`.
+    pub(crate) fn whole_lines_below(&self, end: Position) -> Result<Position> {
+        let mut buffer = vec![0; 1];
+        let mut at = end;
+        while at > self.place.base {
+            let take = u64::min(at.0 - self.place.base.0, buffer.len() as u64);
+            let from = Position(at.0 - take);
+            let bytes = &mut buffer[..usize::try_from(take).unwrap_or(CHUNK)];
+            self.read_exact(from, bytes)?;
+            if let Some(newline) = memrchr(b'\n', bytes) {
+                return Ok(Position(from.0 + newline as u64 + 1));
+            }
+            at = from;
+            // The first look is at one byte: nearly always it is the newline.
+            buffer.resize(CHUNK, 0);
+        }
+        Ok(self.place.base)
+    }
+
+    /// The lines from `from` up to `to`. `from` must be the start of a line.
+    pub fn lines(&self, from: Position, to: Position, line_bytes_max: usize) -> Result<Lines<'_>> {
+        self.check_boundary(from)?;
+        Ok(Lines {
+            reader: self,
+            buffer: Vec::new(),
+            head: 0,
+            start: from,
+            scanned: 0,
+            filled: from,
+            to,
+            line_bytes_max,
+        })
+    }
+
+    /// The lines before `to`, last first. `to` must be the start of a line, or the end.
+    pub fn back(&self, to: Position, line_bytes_max: usize) -> Result<Back<'_>> {
+        self.check_boundary(to)?;
+        Ok(Back { reader: self, buffer: Vec::new(), from: to, end: to, line_bytes_max })
+    }
+
+    /// The position from which `count` lines stand before `to`, or the log's first position where there are fewer.
+    pub fn start_of_last(&self, count: u64, to: Position) -> Result<Position> {
+        self.check_boundary(to)?;
+        let first = self.first();
+        let mut left = count;
+        if left == 0 || to <= first {
+            return Ok(to);
+        }
+        let mut buffer = vec![0; CHUNK];
+        // The newline that ends the last line is not one that separates.
+        let mut at = Position(to.0 - 1);
+        while at > first {
+            let take = u64::min(at.0 - first.0, CHUNK as u64);
+            let from = Position(at.0 - take);
+            let bytes = &mut buffer[..usize::try_from(take).unwrap_or(CHUNK)];
+            self.read_exact(from, bytes)?;
+            for newline in memchr::memrchr_iter(b'\n', bytes) {
+                left -= 1;
+                if left == 0 {
+                    return Ok(Position(from.0 + newline as u64 + 1));
+                }
+            }
+            at = from;
+        }
+        Ok(first)
+    }
+
+    /// Whether the line that ends at `end` has this hash.
+    pub fn line_hash_at(&self, end: Position, line_bytes_max: usize) -> Result<Option<crate::seal::LineHash>> {
+        match self.back(end, line_bytes_max) {
+            Ok(mut back) => Ok(match back.next()? {
+                Some(Item::Line(line)) => Some(crate::seal::hash_line(line.bytes)),
+                _ => None,
+            }),
+            Err(Error::NotABoundary(_) | Error::BeyondEnd { .. } | Error::BeforeBase { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn check_boundary(&self, at: Position) -> Result<()> {
+        let base = self.first();
+        if at < base {
+            return Err(Error::BeforeBase { position: at, base });
+        }
+        if at == base {
+            return Ok(());
+        }
+        let mut byte = [0];
+        match self.read_at(Position(at.0 - 1), &mut byte)? {
+            0 => {
+                let len = self.hot.stat().map_err(Error::io("look at", &self.place.path))?.len;
+                Err(Error::BeyondEnd { position: at, end: Position(self.place.base.0 + len) })
+            }
+            _ if byte[0] == b'\n' => Ok(()),
+            _ => Err(Error::NotABoundary(at)),
+        }
+    }
+
+    /// Reads at a position, from whichever file holds it; fewer bytes where that file ends.
+    pub(crate) fn read_at(&self, at: Position, buffer: &mut [u8]) -> Result<usize> {
+        let sealed = self.place.sealed.iter().zip(&self.sealed).find(|(s, _)| s.base <= at && at < s.end);
+        let (file, base, end, path) = match sealed {
+            Some((segment, file)) => (file, segment.base, Some(segment.end), &segment.path),
+            None => (&self.hot, self.place.base, None, &self.place.path),
+        };
+        let room = end.map_or(usize::MAX, |end| usize::try_from(end.0 - at.0).unwrap_or(usize::MAX));
+        let take = buffer.len().min(room);
+        loop {
+            match file.read_at(&mut buffer[..take], at.0 - base.0) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                other => return other.map_err(Error::io("read", path)),
+            }
+        }
+    }
+
+    pub(crate) fn read_exact(&self, from: Position, buffer: &mut [u8]) -> Result<()> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let at = Position(from.0 + done as u64);
+            match self.read_at(at, &mut buffer[done..])? {
+                0 => return Err(self.shrunk(Position(from.0 + buffer.len() as u64), at)),
+                n => done += n,
+            }
+        }
+        Ok(())
+    }
+
+    fn shrunk(&self, expected: Position, found: Position) -> Error {
+        Error::Shrunk { path: self.place.path.clone(), expected, found }
+    }
+}
+
+/// The names that lead to a log, made durable: its directory's, and that directory's own.
+pub(crate) fn sync_names(disk: &dyn Disk, path: &std::path::Path) -> std::io::Result<()> {
+    let mut directory = path.parent();
+    while let Some(at) = directory {
+        disk.sync_dir(at)?;
+        directory = at.parent();
+    }
+    Ok(())
+}
+
+/// Lines in order.
+pub struct Lines<'r> {
+    reader: &'r Reader,
+    buffer: Vec<u8>,
+    /// Where in the buffer the next line starts.
+    head: usize,
+    /// The position of that byte.
+    start: Position,
+    /// How far behind `head` no newline was found.
+    scanned: usize,
+    /// The position after the buffer's last byte.
+    filled: Position,
+    to: Position,
+    line_bytes_max: usize,
+}
+
+impl Lines<'_> {
+    /// The position after the last line given out.
+    pub fn position(&self) -> Position {
+        self.start
+    }
+
+    /// The next line; none at the end, or where only a part of a line is left.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Result<Option<Item<'_>>> {
+        loop {
+            let window = &self.buffer[self.head..];
+            if let Some(found) = memchr(b'\n', &window[self.scanned..]) {
+                let len = self.scanned + found;
+                let (start, end) = (self.start, Position(self.start.0 + len as u64 + 1));
+                let head = self.head;
+                self.head += len + 1;
+                self.start = end;
+                self.scanned = 0;
+                if len > self.line_bytes_max {
+                    return Ok(Some(Item::TooLong { start, end }));
+                }
+                return Ok(Some(Item::Line(Line { start, end, bytes: &self.buffer[head..head + len] })));
+            }
+            self.scanned = window.len();
+            if self.scanned > self.line_bytes_max {
+                return self.skip_line();
+            }
+            if !self.fill()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn fill(&mut self) -> Result<bool> {
+        if self.filled >= self.to {
+            return Ok(false);
+        }
+        if self.head > 0 {
+            self.buffer.drain(..self.head);
+            self.head = 0;
+        }
+        let old = self.buffer.len();
+        let want = CHUNK.max(old).min(usize::try_from(self.to.0 - self.filled.0).unwrap_or(CHUNK));
+        self.buffer.resize(old + want, 0);
+        let read = self.reader.read_at(self.filled, &mut self.buffer[old..]);
+        self.buffer.truncate(old + *read.as_ref().unwrap_or(&0));
+        match read? {
+            0 => Err(self.reader.shrunk(self.to, self.filled)),
+            n => {
+                self.filled.0 += n as u64;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Drops bytes up to the newline that ends a line over the limit.
+    fn skip_line(&mut self) -> Result<Option<Item<'_>>> {
+        let start = self.start;
+        loop {
+            self.start = self.filled;
+            self.buffer.clear();
+            (self.head, self.scanned) = (0, 0);
+            match self.fill() {
+                Ok(true) => {}
+                // Its end is not there yet, or cannot be read: it stays unread.
+                other => {
+                    (self.start, self.filled) = (start, start);
+                    return other.map(|_| None);
+                }
+            }
+            if let Some(found) = memchr(b'\n', &self.buffer) {
+                self.head = found + 1;
+                self.start.0 += found as u64 + 1;
+                return Ok(Some(Item::TooLong { start, end: self.start }));
+            }
+        }
+    }
+}
+
+/// Lines in reverse order.
+pub struct Back<'r> {
+    reader: &'r Reader,
+    /// The bytes from `from` on; those from `end` on have been given out.
+    buffer: Vec<u8>,
+    from: Position,
+    end: Position,
+    line_bytes_max: usize,
+}
+
+impl Back<'_> {
+    /// The line before the last one given out; none at the beginning.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Result<Option<Item<'_>>> {
+        let first = self.reader.first();
+        if self.end <= first {
+            return Ok(None);
+        }
+        loop {
+            let used = usize::try_from(self.end.0 - self.from.0).unwrap_or(0);
+            let line_end = used.saturating_sub(1);
+            let before = memrchr(b'\n', &self.buffer[..line_end]);
+            if before.is_none() && self.from > first {
+                if line_end > self.line_bytes_max {
+                    return self.skip_line();
+                }
+                self.fill(used)?;
+                continue;
+            }
+            let line_start = before.map_or(0, |newline| newline + 1);
+            let (start, end) = (Position(self.from.0 + line_start as u64), self.end);
+            self.end = start;
+            if line_end - line_start > self.line_bytes_max {
+                return Ok(Some(Item::TooLong { start, end }));
+            }
+            return Ok(Some(Item::Line(Line { start, end, bytes: &self.buffer[line_start..line_end] })));
+        }
+    }
+
+    /// Reads more before `from`, keeping the `used` bytes that are not given out yet.
+    fn fill(&mut self, used: usize) -> Result<()> {
+        let room = usize::try_from(self.from.0 - self.reader.first().0).unwrap_or(CHUNK);
+        let take = CHUNK.max(used).min(room);
+        let from = Position(self.from.0 - take as u64);
+        let mut buffer = vec![0; take + used];
+        self.reader.read_exact(from, &mut buffer[..take])?;
+        buffer[take..].copy_from_slice(&self.buffer[..used]);
+        self.buffer = buffer;
+        self.from = from;
+        Ok(())
+    }
+
+    fn skip_line(&mut self) -> Result<Option<Item<'_>>> {
+        let end = self.end;
+        loop {
+            self.buffer.clear();
+            self.end = self.from;
+            if self.from <= self.reader.first() {
+                return Ok(Some(Item::TooLong { start: self.from, end }));
+            }
+            if let Err(error) = self.fill(0) {
+                (self.from, self.end) = (end, end);
+                return Err(error);
+            }
+            if let Some(newline) = memrchr(b'\n', &self.buffer) {
+                self.end = Position(self.from.0 + newline as u64 + 1);
+                return Ok(Some(Item::TooLong { start: self.end, end }));
+            }
+        }
+    }
+}

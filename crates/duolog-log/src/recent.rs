@@ -1,0 +1,92 @@
+//! What a process keeps open: so many and no more (I9).
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Open things by key; the one unused for longest makes room for the next, unless someone is using it.
+pub struct Recent<K, V> {
+    open: Mutex<Open<K, V>>,
+    max: usize,
+}
+
+struct Open<K, V> {
+    by_key: HashMap<K, (Arc<V>, u64)>,
+    uses: u64,
+}
+
+impl<K: Eq + Hash + Clone, V> Recent<K, V> {
+    /// Keeps at most `max`, and for a moment those that are in use.
+    pub fn new(max: usize) -> Self {
+        Self { open: Mutex::new(Open { by_key: HashMap::new(), uses: 0 }), max: max.max(1) }
+    }
+
+    /// What is open under this key.
+    pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<Arc<V>>
+    where
+        K: Borrow<Q>,
+    {
+        let mut open = self.lock();
+        open.uses += 1;
+        let now = open.uses;
+        let (value, last_use) = open.by_key.get_mut(key)?;
+        *last_use = now;
+        Some(value.clone())
+    }
+
+    /// Keeps what was just opened; if another thread was first, its is kept and given back.
+    pub fn keep(&self, key: K, value: V) -> Arc<V> {
+        let mut open = self.lock();
+        open.uses += 1;
+        let now = open.uses;
+        if let Some((first, last_use)) = open.by_key.get_mut(&key) {
+            *last_use = now;
+            return first.clone();
+        }
+        if open.by_key.len() >= self.max {
+            let idle = open.by_key.iter().filter(|(_, (value, _))| Arc::strong_count(value) == 1);
+            if let Some(oldest) = idle.min_by_key(|(_, (_, last_use))| *last_use).map(|(key, _)| key.clone()) {
+                open.by_key.remove(&oldest);
+            }
+        }
+        let value = Arc::new(value);
+        open.by_key.insert(key, (value.clone(), now));
+        value
+    }
+
+    /// Lets go of `value`, if it is still the one that is kept under the key.
+    pub fn let_go(&self, key: &K, value: &Arc<V>) {
+        let mut open = self.lock();
+        if open.by_key.get(key).is_some_and(|(kept, _)| Arc::ptr_eq(kept, value)) {
+            open.by_key.remove(key);
+        }
+    }
+
+    /// Everything that is open.
+    pub fn all(&self) -> Vec<Arc<V>> {
+        self.lock().by_key.values().map(|(value, _)| value.clone()).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open<K, V>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_unused_for_longest_makes_room_unless_it_is_in_use() {
+        let recent = Recent::new(2);
+        let first = recent.keep("a", 1);
+        recent.keep("b", 2);
+        recent.keep("c", 3);
+        assert!(recent.get("b").is_none(), "the oldest that nobody holds went");
+        assert_eq!(recent.get("a").as_deref(), Some(&1));
+        drop(first);
+        assert_eq!(*recent.keep("a", 9), 1, "the first one stays");
+        assert_eq!(recent.all().len(), 2);
+    }
+}

@@ -1,0 +1,80 @@
+//! Opening a poisoned log again (R8): what can be read of it becomes a new file in its place.
+//!
+//! After a failed sync the page cache may show bytes that the device does not have, so the old file is never trusted
+//! again: it is copied, the copy is synced, and only then does it take the old one's name.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use duolog_types::Position;
+use duolog_types::limits::Limits;
+
+use crate::error::{Error, Result};
+use crate::fs::{Disk, Lock, Open};
+use crate::lock;
+use crate::reader::{Place, Reader, regular, sync_names};
+use crate::recover::{self, Mend, MendKind};
+use crate::torn;
+
+/// What became of a poisoned log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rewritten {
+    /// Where the new file ends.
+    pub end: Position,
+    /// What was done about the tail.
+    pub mend: Option<Mend>,
+}
+
+/// Copies a log into a new file and puts that in its place. The caller has raised the log's epoch before.
+pub fn rewrite(disk: &Arc<dyn Disk>, place: &Place, sealed_to: Position, limits: &Limits) -> Result<Rewritten> {
+    let path = &place.path;
+    let io = |call| Error::io(call, path);
+    if let Some(at_path) = disk.stat(path).map_err(io("look at"))? {
+        regular(place, at_path)?;
+    }
+    // Root and the owner may open a file of mode 0400 for reading; the copy needs no more.
+    let file = disk.open(path, Open::Read).map_err(io("open"))?;
+    let stat = regular(place, file.stat().map_err(io("look at"))?)?;
+    let _held = lock::take(&**disk, &*file, path, Lock::Exclusive, limits.busy_timeout)?;
+    let stat = match disk.stat(path).map_err(io("look at"))? {
+        Some(now) if now.ident == stat.ident => now,
+        _ => return Err(Error::Replaced(path.clone())),
+    };
+    let log = Reader::over(disk, place, &file, stat.ident);
+    let end = Position(place.base.0 + stat.len);
+    let tail = recover::look(&log, end, sealed_to, limits.line_bytes_max)?;
+    let keep_to = match &tail {
+        Some(tail) if tail.kind == MendKind::Quarantined => {
+            torn::save(disk, &log, path, tail.start.0, tail.end.0)?;
+            tail.start
+        }
+        _ => end,
+    };
+    let new = new_path(path);
+    if disk.stat(&new).map_err(io("look at"))?.is_some() {
+        disk.unlink(&new).map_err(Error::io("remove", &new))?;
+    }
+    let copy = disk.open(&new, Open::Create).map_err(Error::io("create", &new))?;
+    log.each_chunk(place.base, keep_to, |bytes| torn::write_all(&*copy, bytes, &new))?;
+    let mut new_end = keep_to;
+    if tail.as_ref().is_some_and(|tail| tail.kind != MendKind::Quarantined) {
+        torn::write_all(&*copy, b"\n", &new)?;
+        new_end.0 += 1;
+    }
+    copy.sync().map_err(Error::io("sync", &new))?;
+    disk.rename(&new, path).map_err(io("replace"))?;
+    sync_names(&**disk, path).map_err(io("sync the directory of"))?;
+    let mend = tail.map(|tail| Mend {
+        kind: tail.kind,
+        position: tail.start,
+        bytes: tail.end.0 - tail.start.0,
+        hash: tail.hash,
+    });
+    Ok(Rewritten { end: new_end, mend })
+}
+
+fn new_path(path: &std::path::Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    PathBuf::from(name)
+}

@@ -1,0 +1,479 @@
+//! Appending to a log, from any number of threads and processes (I7, I10; R1, R5, R8).
+//!
+//! The hot path is four system calls: lock, look, write, unlock. The look is a `stat` of the *path*, so one call tells
+//! that the file is still the one at its place, that it may be written, and that it is as long as we left it.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use duolog_types::limits::Limits;
+use duolog_types::{Batch, Durability, Position, mutant, mutant::Mutant};
+
+use crate::error::{Error, Result, is_full};
+use crate::fs::{Disk, DiskFile, Ident, Lock, MODE_POISONED, Open, Stat};
+use crate::lock;
+use crate::reader::{Item, Place, Reader, regular, sync_names};
+use crate::recover::{self, Mend, Recovery, Standing, Watermark};
+use crate::seal::hash_range;
+use crate::sync::{SyncGate, Synced};
+
+/// How to append a batch.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Append {
+    /// What the batch survives once this returns.
+    pub durability: Durability,
+    /// Append only if the log ends here.
+    pub if_position: Option<Position>,
+}
+
+/// A batch that is in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// The position of its first byte.
+    pub start: Position,
+    /// The position after its last newline.
+    pub end: Position,
+    /// How far the log is synced, where that was asked for.
+    pub synced: Option<Synced>,
+    /// What a writer that died before us left, and what was done about it.
+    pub mend: Option<Mend>,
+}
+
+/// A log, open for appending. Threads share one; other processes have their own.
+///
+/// It stays with the file it was opened on: once that is deleted, replaced or cut, every append is refused and the
+/// caller must open the log anew, which compares it with what is known of it.
+pub struct Writer {
+    disk: Arc<dyn Disk>,
+    place: Place,
+    limits: Limits,
+    sealed_to: AtomicU64,
+    open: OnceLock<(Arc<dyn DiskFile>, Ident)>,
+    hot: Turn<Hot>,
+    written: AtomicU64,
+    gate: SyncGate,
+    names_synced: OnceLock<()>,
+}
+
+/// What only the thread whose turn it is may touch.
+struct Hot {
+    /// The file's length as this writer left it.
+    len: u64,
+    /// Why nobody may append here any more.
+    over: Option<Over>,
+}
+
+#[derive(Clone, Copy)]
+enum Over {
+    Replaced,
+    Shrunk { expected: Position, found: Position },
+    Poisoned,
+}
+
+impl Writer {
+    /// Opens the log at `place`, mends its tail, and compares it with what is known of it.
+    ///
+    /// A file that is absent is made by the first append. Where the standing is not [`Standing::Same`], the caller must
+    /// record that before it appends: positions seen so far no longer hold.
+    pub fn open(disk: &Arc<dyn Disk>, place: &Place, known: &Watermark, limits: &Limits) -> Result<(Self, Recovery)> {
+        let path = &place.path;
+        loop {
+            let Some(at_path) = disk.stat(path).map_err(Error::io("look at", path))? else {
+                let known_of = known.recorded_to.max(known.sealed_to) > place.base;
+                let standing = if known_of { Standing::Missing } else { Standing::Same };
+                let recovery = Recovery { standing, mend: None, end: place.base };
+                return Ok((Self::at(disk, place, limits, place.base, 0), recovery));
+            };
+            regular(place, at_path)?;
+            if at_path.is_poisoned() {
+                return Err(Error::Poisoned(path.clone()));
+            }
+            let file = match disk.open(path, Open::Append) {
+                Ok(file) => file,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(Error::io("open", path)(error)),
+            };
+            let _held = lock::take(&**disk, &*file, path, Lock::Exclusive, limits.busy_timeout)?;
+            // Between the look and the lock someone may have put another file there.
+            let Some(stat) = same_file(&**disk, path, file.stat().map_err(Error::io("look at", path))?.ident)? else {
+                continue;
+            };
+            if stat.is_poisoned() {
+                return Err(Error::Poisoned(path.clone()));
+            }
+            let log = Reader::over(disk, place, &file, stat.ident);
+            let len_end = Position(place.base.0 + stat.len);
+            let standing = recover::standing(&log, len_end, known, limits.line_bytes_max)?;
+            let sealed_to = if standing == Standing::Replaced { Position::ZERO } else { known.sealed_to };
+            let writer = Self::at(disk, place, limits, sealed_to, stat.len);
+            let mut hot = Hot { len: stat.len, over: None };
+            let mend = writer.mend_tail(&mut hot, stat.len, &file, stat.ident)?;
+            let end = Position(place.base.0 + hot.len);
+            writer.written.store(hot.len, Ordering::SeqCst);
+            *writer.hot.slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(hot);
+            let _ = writer.open.set((file.clone(), stat.ident));
+            return Ok((writer, Recovery { standing, mend, end }));
+        }
+    }
+
+    fn at(disk: &Arc<dyn Disk>, place: &Place, limits: &Limits, sealed_to: Position, len: u64) -> Self {
+        Self {
+            disk: disk.clone(),
+            place: place.clone(),
+            limits: *limits,
+            sealed_to: AtomicU64::new(sealed_to.0),
+            open: OnceLock::new(),
+            hot: Turn::new(Hot { len, over: None }),
+            written: AtomicU64::new(len),
+            gate: SyncGate::default(),
+            names_synced: OnceLock::new(),
+        }
+    }
+
+    /// Appends a batch: all of its lines, in one piece, or none.
+    pub fn append(&self, batch: &Batch, how: &Append) -> Result<Appended> {
+        let bytes = batch.as_bytes();
+        if bytes.len() > self.limits.batch_bytes_max {
+            return Err(Error::BatchTooLarge { bytes: bytes.len(), max: self.limits.batch_bytes_max });
+        }
+        let (start, end, mend) = self.write(bytes, how.if_position)?;
+        let synced = match how.durability {
+            Durability::Process => None,
+            Durability::Power => Some(self.sync_to(end)?),
+        };
+        Ok(Appended { start, end, synced, mend })
+    }
+
+    /// Appends those lines of the batch that do not stand behind `floor` already, each byte for byte.
+    ///
+    /// For lines that must stand once, whoever else tries to append them: the last look is under the lock. What stood
+    /// there before the lock was asked for is looked through without it.
+    pub fn append_absent(&self, batch: &Batch, floor: Position) -> Result<Appended> {
+        let bytes = batch.as_bytes();
+        let mut absent: HashMap<&[u8], usize> =
+            batch.lines().enumerate().map(|(number, line)| (&bytes[line.start..line.end - 1], number)).collect();
+        let mut look = |log: &Reader, from: Position, to: Position| -> Result<Position> {
+            let mut lines = log.lines(from, to, self.limits.line_bytes_max)?;
+            while let Some(item) = lines.next()? {
+                if let Item::Line(line) = item {
+                    absent.remove(line.bytes);
+                }
+            }
+            Ok(lines.position())
+        };
+        let mut from = floor.max(self.place.base);
+        let scan = !mutant::is(Mutant::NoFloorScan);
+        if scan && let Some(log) = Reader::open(&self.disk, &self.place)? {
+            from = look(&log, from, log.stable_end(self.limits.busy_timeout)?.max(from))?;
+        }
+        let mut turn = self.turn()?;
+        let (file, ident) = self.file()?;
+        let held = lock::take(&*self.disk, &**file, &self.place.path, Lock::Exclusive, self.limits.busy_timeout)?;
+        let mend = self.check(&mut turn, file, *ident)?;
+        let start = self.end_of(&turn);
+        if scan {
+            look(&Reader::over(&self.disk, &self.place, file, *ident), from, start)?;
+        }
+        let mut rest = Vec::new();
+        for line in batch.lines() {
+            if absent.contains_key(&bytes[line.start..line.end - 1]) {
+                rest.extend_from_slice(&bytes[line]);
+            }
+        }
+        if !rest.is_empty() {
+            self.put(&mut turn, &**file, &rest)?;
+        }
+        drop(held);
+        Ok(Appended { start, end: self.end_of(&turn), synced: None, mend })
+    }
+
+    fn write(&self, bytes: &[u8], if_position: Option<Position>) -> Result<(Position, Position, Option<Mend>)> {
+        let mut turn = self.turn()?;
+        if bytes.is_empty() && self.open.get().is_none() {
+            let base = self.place.base;
+            return match if_position.filter(|expected| *expected != base) {
+                Some(expected) => Err(Error::Moved { expected, found: base }),
+                None => Ok((base, base, None)),
+            };
+        }
+        let (file, ident) = self.file()?;
+        let held = lock::take(&*self.disk, &**file, &self.place.path, Lock::Exclusive, self.limits.busy_timeout)?;
+        let mend = self.check(&mut turn, file, *ident)?;
+        let start = self.end_of(&turn);
+        if let Some(expected) = if_position.filter(|expected| *expected != start) {
+            return Err(Error::Moved { expected, found: start });
+        }
+        if !bytes.is_empty() {
+            self.put(&mut turn, &**file, bytes)?;
+        }
+        drop(held);
+        Ok((start, self.end_of(&turn), mend))
+    }
+
+    /// Syncs the log up to `end` at least. One sync serves every caller who had written before it began.
+    pub fn sync_to(&self, end: Position) -> Result<Synced> {
+        let target = end.0.saturating_sub(self.place.base.0);
+        if target == 0 {
+            // What is before the hot file was synced before it was archived; a file that is not there is not made.
+            return Ok(self.synced());
+        }
+        let (file, _) = self.file()?;
+        if target > self.written.load(Ordering::SeqCst) {
+            // Another process wrote it; the sync covers that too, if it is there.
+            let len = file.stat().map_err(Error::io("look at", &self.place.path))?.len;
+            if target > len {
+                return Err(Error::BeyondEnd { position: end, end: Position(self.place.base.0 + len) });
+            }
+            self.written.fetch_max(target, Ordering::SeqCst);
+        }
+        let sync = || {
+            if mutant::is(Mutant::NoLogSync) {
+                return Ok(());
+            }
+            file.sync()?;
+            // A new file can vanish with its name; once is enough, the name does not change.
+            if self.names_synced.get().is_none() {
+                sync_names(&*self.disk, &self.place.path)?;
+                let _ = self.names_synced.set(());
+            }
+            Ok(())
+        };
+        let Ok(to) = self.gate.sync_to(target, || self.written.load(Ordering::SeqCst), sync) else {
+            if let Ok(mut turn) = self.turn() {
+                let path = &self.place.path;
+                let held = lock::take(&*self.disk, &**file, path, Lock::Exclusive, self.limits.busy_timeout);
+                poison(&mut turn, &**file);
+                drop(held);
+            }
+            return Err(Error::Poisoned(self.place.path.clone()));
+        };
+        Ok(Synced::at(Position(self.place.base.0 + to)))
+    }
+
+    /// Whether the bytes from `from` on that this writer knows of are in the file that stands at the path now.
+    ///
+    /// For when an append was refused: its file is still open here, so what was acknowledged can be compared.
+    pub fn compare_with_path(&self, from: Position) -> Result<Standing> {
+        let (from, written) = (from.max(self.place.base), self.written());
+        let Some((file, ident)) = self.open.get().filter(|_| written > from) else { return Ok(Standing::Same) };
+        let Some(now) = Reader::open(&self.disk, &self.place)? else { return Ok(Standing::Missing) };
+        let end = now.stable_end(self.limits.busy_timeout)?;
+        if end < written {
+            return Ok(Standing::Shorter(end));
+        }
+        let ours = Reader::over(&self.disk, &self.place, file, *ident);
+        let hash = |log: &Reader| hash_range(log, from, written, &[]).map(|(_, hash)| hash);
+        Ok(if hash(&now)? == hash(&ours)? { Standing::Same } else { Standing::Replaced })
+    }
+
+    /// How far this writer knows the log to be synced.
+    pub fn synced(&self) -> Synced {
+        Synced::at(Position(self.place.base.0 + self.gate.synced()))
+    }
+
+    /// How far this writer knows the log to be written.
+    pub fn written(&self) -> Position {
+        Position(self.place.base.0 + self.written.load(Ordering::SeqCst))
+    }
+
+    /// Tells the writer that bytes up to here were sealed, and are never to be cut.
+    pub fn sealed(&self, to: Position) {
+        self.sealed_to.fetch_max(to.0, Ordering::SeqCst);
+    }
+
+    /// Where the log is.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn turn(&self) -> Result<TurnGuard<'_, Hot>> {
+        self.hot
+            .take(self.limits.busy_timeout)
+            .ok_or_else(|| Error::Busy { path: self.place.path.clone(), holder: Some(std::process::id()) })
+    }
+
+    fn end_of(&self, hot: &Hot) -> Position {
+        Position(self.place.base.0 + hot.len)
+    }
+
+    fn file(&self) -> Result<&(Arc<dyn DiskFile>, Ident)> {
+        if let Some(open) = self.open.get() {
+            return Ok(open);
+        }
+        let path = &self.place.path;
+        let io = |call| Error::io(call, path);
+        for directory in ancestors(path) {
+            self.disk.create_dir(directory).map_err(io("make the directory of"))?;
+        }
+        let file = match self.disk.open(path, Open::Create) {
+            Ok(file) => file,
+            // Another process was first; its file is ours too.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                let stat = self.disk.stat(path).map_err(io("look at"))?.ok_or_else(|| Error::Replaced(path.clone()))?;
+                if regular(&self.place, stat)?.is_poisoned() {
+                    return Err(Error::Poisoned(path.clone()));
+                }
+                self.disk.open(path, Open::Append).map_err(io("open"))?
+            }
+            Err(error) => return Err(io("create")(error)),
+        };
+        let ident = file.stat().map_err(io("look at"))?.ident;
+        Ok(self.open.get_or_init(|| (file, ident)))
+    }
+
+    /// Looks, under the lock, whether this is still the log we left, and mends what a dead writer left behind us.
+    fn check(&self, hot: &mut Hot, file: &Arc<dyn DiskFile>, ident: Ident) -> Result<Option<Mend>> {
+        let path = &self.place.path;
+        if let Some(over) = hot.over {
+            return Err(self.refusal(over));
+        }
+        let stat = if mutant::is(Mutant::NoLinkCheck) {
+            Some(file.stat().map_err(Error::io("look at", path))?)
+        } else {
+            same_file(&*self.disk, path, ident)?
+        };
+        let over = match stat {
+            None => Over::Replaced,
+            Some(stat) if stat.is_poisoned() => Over::Poisoned,
+            Some(stat) if stat.len < hot.len => {
+                Over::Shrunk { expected: self.end_of(hot), found: Position(self.place.base.0 + stat.len) }
+            }
+            Some(stat) if stat.len == hot.len => return Ok(None),
+            Some(stat) => return self.mend_tail(hot, stat.len, file, ident),
+        };
+        hot.over = Some(over);
+        Err(self.refusal(over))
+    }
+
+    fn refusal(&self, over: Over) -> Error {
+        let path = self.place.path.clone();
+        match over {
+            Over::Replaced => Error::Replaced(path),
+            Over::Shrunk { expected, found } => Error::Shrunk { path, expected, found },
+            Over::Poisoned => Error::Poisoned(path),
+        }
+    }
+
+    /// Mends the tail of a file of `len` bytes. Until that is done `hot` does not count them: were it to, the next append
+    /// after a failure would take the fragment for our own bytes and go on behind it.
+    fn mend_tail(&self, hot: &mut Hot, len: u64, file: &Arc<dyn DiskFile>, ident: Ident) -> Result<Option<Mend>> {
+        let log = Reader::over(&self.disk, &self.place, file, ident);
+        let sealed_to = Position(self.sealed_to.load(Ordering::SeqCst));
+        let end = Position(self.place.base.0 + len);
+        let Some(tail) = recover::look(&log, end, sealed_to, self.limits.line_bytes_max)? else {
+            hot.len = len;
+            return Ok(None);
+        };
+        let mend = recover::mend(&self.disk, &self.place, file, &log, &tail).inspect_err(|error| {
+            if matches!(error, Error::Poisoned(_)) {
+                poison(hot, &**file);
+            }
+        })?;
+        hot.len = file.stat().map_err(Error::io("look at", &self.place.path))?.len;
+        Ok(Some(mend))
+    }
+
+    /// Writes under the lock. A write that comes up short is taken back before anyone can see it.
+    fn put(&self, hot: &mut Hot, file: &dyn DiskFile, bytes: &[u8]) -> Result<()> {
+        let path = &self.place.path;
+        let failure = match file.append(bytes) {
+            Ok(n) if n == bytes.len() => {
+                hot.len += n as u64;
+                self.written.fetch_max(hot.len, Ordering::SeqCst);
+                return Ok(());
+            }
+            Ok(_) => None,
+            Err(error) => Some(error),
+        };
+        let taken_back = file.set_len(hot.len).is_ok();
+        match failure {
+            None if taken_back => Err(Error::Full(path.clone())),
+            Some(error) if taken_back && is_full(&error) => Err(Error::Full(path.clone())),
+            Some(error) if !is_full(&error) => {
+                poison(hot, file);
+                Err(Error::io("write", path)(error))
+            }
+            _ => {
+                poison(hot, file);
+                Err(Error::Poisoned(path.clone()))
+            }
+        }
+    }
+}
+
+/// Closes the log to every process (R8). Should even that fail, at least nobody here appends again.
+fn poison(hot: &mut Hot, file: &dyn DiskFile) {
+    hot.over = Some(Over::Poisoned);
+    let _ = file.set_mode(MODE_POISONED);
+}
+
+/// What stands at the path, if it is that very file.
+fn same_file(disk: &dyn Disk, path: &Path, ident: Ident) -> Result<Option<Stat>> {
+    Ok(disk.stat(path).map_err(Error::io("look at", path))?.filter(|stat| stat.ident == ident))
+}
+
+/// The directories on the way to a path, outermost first.
+fn ancestors(path: &Path) -> Vec<&Path> {
+    let mut all: Vec<&Path> = path.ancestors().skip(1).filter(|at| !at.as_os_str().is_empty()).collect();
+    all.reverse();
+    all
+}
+
+/// A value that one thread at a time takes out, works on without any lock held, and puts back.
+struct Turn<T> {
+    slot: Mutex<Option<T>>,
+    free: Condvar,
+}
+
+struct TurnGuard<'t, T> {
+    turn: &'t Turn<T>,
+    value: Option<T>,
+}
+
+impl<T> Turn<T> {
+    fn new(value: T) -> Self {
+        Self { slot: Mutex::new(Some(value)), free: Condvar::new() }
+    }
+
+    fn take(&self, timeout: Duration) -> Option<TurnGuard<'_, T>> {
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.is_none() {
+            let deadline = Instant::now() + timeout;
+            while slot.is_none() {
+                let left = deadline.checked_duration_since(Instant::now())?;
+                slot = self.free.wait_timeout(slot, left).unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+        Some(TurnGuard { turn: self, value: slot.take() })
+    }
+}
+
+impl<T> std::ops::Deref for TurnGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match &self.value {
+            Some(value) => value,
+            None => unreachable!("a guard holds its value until it goes"),
+        }
+    }
+}
+
+impl<T> std::ops::DerefMut for TurnGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        match &mut self.value {
+            Some(value) => value,
+            None => unreachable!("a guard holds its value until it goes"),
+        }
+    }
+}
+
+impl<T> Drop for TurnGuard<'_, T> {
+    fn drop(&mut self) {
+        *self.turn.slot.lock().unwrap_or_else(PoisonError::into_inner) = self.value.take();
+        self.turn.free.notify_one();
+    }
+}

@@ -1,0 +1,207 @@
+use std::sync::Arc;
+
+use duolog_log::{Error, Lock, Open};
+use duolog_testkit::disk::{EIO, ENOSPC};
+use duolog_testkit::{CallKind, Crash, Fault, Loss, SimDisk};
+use duolog_types::Position;
+
+use crate::kit::{self, LOG, POWER, PROCESS, batch, limits, open, put, raw, reader, rewrite_it, writer};
+
+fn refuses(error: &Error) -> bool {
+    matches!(error, Error::Poisoned(path) if path.as_os_str() == LOG)
+}
+
+#[test]
+fn a_short_write_is_taken_back_and_reported_as_full() {
+    let text = "{\"b\":\"é\"}\n{\"c\":1}\n";
+    for fault in (0..text.len()).map(Fault::Short).chain([Fault::Error(ENOSPC)]) {
+        let disk = SimDisk::new();
+        let log = writer(&disk);
+        put(&log, "{\"a\":1}");
+        disk.fail_kind_from(CallKind::Append, 0, fault);
+        let error = log.append(&batch(text), &POWER).unwrap_err();
+        assert!(matches!(error, Error::Full(_)), "{fault:?}: {error}");
+        assert_eq!(kit::read(&disk), "{\"a\":1}\n");
+        assert_eq!(put(&log, text).start, Position(8), "there is room again");
+        assert_eq!(disk.mode(LOG), Some(0o600));
+    }
+}
+
+#[test]
+fn a_write_that_cannot_be_taken_back_closes_the_log() {
+    for fault in [Fault::Short(3), Fault::Error(ENOSPC), Fault::Error(EIO)] {
+        let disk = SimDisk::new();
+        let log = writer(&disk);
+        put(&log, "{\"a\":1}");
+        let other = writer(&disk.process());
+        disk.fail_kind_from(CallKind::Append, 0, fault);
+        disk.fail_kind_from(CallKind::SetLen, 0, Fault::Error(EIO));
+        let error = log.append(&batch("{\"b\":1}"), &PROCESS).unwrap_err();
+        assert!(!matches!(error, Error::Full(_)), "{fault:?}: it was not taken back: {error}");
+        closed_until_rewritten(&disk, &[&log, &other], "{\"a\":1}\n");
+    }
+}
+
+#[test]
+fn a_write_that_fails_closes_the_log() {
+    let disk = SimDisk::new();
+    let log = writer(&disk);
+    put(&log, "{\"a\":1}");
+    let other = writer(&disk.process());
+    disk.fail_kind_from(CallKind::Append, 0, Fault::Error(EIO));
+    let error = log.append(&batch("{\"b\":1}"), &PROCESS).unwrap_err();
+    assert!(matches!(error, Error::Io { call: "write", .. }), "{error}");
+    closed_until_rewritten(&disk, &[&log, &other], "{\"a\":1}\n");
+}
+
+#[test]
+fn a_sync_that_fails_closes_the_log_and_keeps_what_was_synced_before() {
+    for kind in [CallKind::Sync, CallKind::SyncDir] {
+        let disk = SimDisk::new();
+        let log = writer(&disk);
+        if kind == CallKind::Sync {
+            log.append(&batch("{\"a\":1}"), &POWER).unwrap();
+        } else {
+            put(&log, "{\"a\":1}");
+        }
+        let other = writer(&disk.process());
+        disk.fail_kind_from(kind, 0, Fault::Error(EIO));
+        assert!(refuses(&log.append(&batch("{\"b\":1}"), &POWER).unwrap_err()));
+        assert!(refuses(&log.sync_to(Position(8)).map(|_| ()).err().unwrap_or(Error::Poisoned(LOG.into()))));
+        closed_until_rewritten(&disk, &[&log, &other], "{\"a\":1}\n{\"b\":1}\n");
+    }
+}
+
+/// Checks that nobody can append to a closed log, and that a rewrite opens it again with all that can be read of it.
+fn closed_until_rewritten(disk: &SimDisk, writers: &[&duolog_log::Writer], expected: &str) {
+    assert_eq!(disk.mode(LOG), Some(0o400));
+    let before = disk.snapshot();
+    for (which, log) in writers.iter().enumerate() {
+        for how in [&PROCESS, &POWER] {
+            let error = log.append(&batch("{\"no\":1}"), how).unwrap_err();
+            assert!(refuses(&error), "writer {which}: {error}");
+        }
+    }
+    assert!(refuses(&open(disk).map(|_| ()).unwrap_err()));
+    assert_eq!(disk.snapshot(), before);
+
+    let end = rewrite_it(disk).unwrap().end;
+    assert_eq!(kit::read(disk), expected);
+    assert_eq!(end, Position(expected.len() as u64));
+    assert_eq!(disk.mode(LOG), Some(0o600));
+    for loss in Loss::all(3) {
+        assert_eq!(kit::read(&disk.crash(Crash::Power(loss))), expected, "{loss:?}");
+    }
+    for log in writers {
+        let error = log.append(&batch("{\"no\":1}"), &PROCESS).unwrap_err();
+        assert!(refuses(&error) || matches!(error, Error::Replaced(_)), "the old file is not the log: {error}");
+    }
+    writer(disk).append(&batch("{\"c\":1}"), &POWER).unwrap();
+    assert_eq!(kit::read(&disk.crash(Crash::Power(Loss::DropUnsynced))), format!("{expected}{{\"c\":1}}\n"));
+}
+
+/// The page cache shows bytes that the device does not have; a sync that succeeds later does not change that.
+#[test]
+fn after_a_failed_sync_no_later_sync_is_believed() {
+    let disk = SimDisk::new();
+    let log = writer(&disk);
+    log.append(&batch("{\"a\":1}"), &POWER).unwrap();
+    let reader = reader(&disk);
+    disk.fail_kind_from(CallKind::Sync, 0, Fault::Error(EIO));
+    // Should even the mark fail, this writer still knows.
+    disk.fail_kind_from(CallKind::SetMode, 0, Fault::Error(EIO));
+    assert!(refuses(&log.append(&batch("{\"b\":1}"), &POWER).unwrap_err()));
+    assert!(refuses(&log.sync_to(Position(16)).unwrap_err()));
+    assert_eq!(log.synced().position(), Position(8));
+    drop(reader);
+}
+
+#[test]
+fn a_readers_failed_sync_closes_the_log_even_while_someone_is_inside() {
+    for busy in [false, true] {
+        let disk = SimDisk::new();
+        let log = writer(&disk);
+        put(&log, "{}");
+        let reader = reader(&disk);
+        let other = disk.process();
+        let file = raw(&other).unwrap();
+        let (holds, path) = (file.clone(), LOG.to_owned());
+        // The lock is taken between the look and the sync.
+        disk.on_call(Arc::new(move |call| {
+            if busy && call.kind == CallKind::Sync && call.path.as_os_str() == path.as_str() {
+                assert!(holds.try_lock(Lock::Exclusive).unwrap());
+            }
+        }));
+        disk.fail_kind_from(CallKind::Sync, 0, Fault::Error(EIO));
+        assert!(refuses(&reader.sync(limits().busy_timeout).unwrap_err()), "busy: {busy}");
+        file.unlock().unwrap();
+        assert_eq!(disk.mode(LOG), Some(0o400));
+        assert!(refuses(&log.append(&batch("{}"), &PROCESS).unwrap_err()));
+    }
+}
+
+#[test]
+fn a_reader_syncs_up_to_the_last_whole_line() {
+    let disk = SimDisk::new();
+    put(&writer(&disk), "{\"a\":1}");
+    raw(&disk.process()).unwrap().append(b"{\"b").unwrap();
+    assert_eq!(reader(&disk).sync_with_name(limits().busy_timeout).unwrap().position(), Position(8));
+    assert!(kit::read(&disk.crash(Crash::Power(Loss::DropUnsynced))).starts_with("{\"a\":1}\n"));
+}
+
+/// Between the look at a path and the lock on its file another process may find that the disk failed it.
+#[test]
+fn a_log_that_is_closed_while_it_is_opened_is_not_mended() {
+    let disk = SimDisk::new();
+    disk.write(LOG, b"{}\n{\"torn");
+    let before = disk.snapshot();
+    let file = raw(&disk.process()).unwrap();
+    disk.on_call(Arc::new(move |call| {
+        if call.kind == CallKind::Lock {
+            file.set_mode(0o400).unwrap();
+        }
+    }));
+    assert!(refuses(&open(&disk).map(|_| ()).unwrap_err()));
+    assert_eq!(disk.snapshot(), before);
+}
+
+#[test]
+fn a_log_that_another_process_made_and_closed_first_is_refused_as_such() {
+    let disk = SimDisk::new();
+    let log = writer(&disk);
+    put(&writer(&disk.process()), "{}");
+    raw(&disk.process()).unwrap().set_mode(0o400).unwrap();
+    assert!(refuses(&log.append(&batch("{}"), &PROCESS).unwrap_err()));
+}
+
+#[test]
+fn two_rewrites_at_once_leave_one_log() {
+    let disk = SimDisk::new();
+    put(&writer(&disk), "{\"a\":1}");
+    raw(&disk).unwrap().set_mode(0o400).unwrap();
+    let (other, once) = (disk.process(), std::sync::Once::new());
+    disk.on_call(Arc::new(move |call| {
+        if call.kind == CallKind::Lock && call.process == 1 {
+            once.call_once(|| {
+                rewrite_it(&other).unwrap();
+                put(&writer(&other), "{\"b\":1}");
+            });
+        }
+    }));
+    let error = rewrite_it(&disk).unwrap_err();
+    assert!(matches!(error, Error::Replaced(_)), "{error}");
+    assert_eq!(kit::read(&disk), "{\"a\":1}\n{\"b\":1}\n");
+    assert_eq!(disk.snapshot().len(), 1);
+}
+
+#[test]
+fn a_reader_that_holds_the_old_file_goes_on_reading_it() {
+    let disk = SimDisk::new();
+    put(&writer(&disk), "{\"a\":1}");
+    let old = reader(&disk);
+    rewrite_it(&disk).unwrap();
+    put(&writer(&disk), "{\"b\":1}");
+    assert_eq!(old.stable_end(limits().busy_timeout).unwrap(), Position(8));
+    assert_ne!(old.ident(), reader(&disk).ident());
+    assert!(disk.as_disk().open(LOG.as_ref(), Open::Append).is_ok());
+}

@@ -1,0 +1,144 @@
+-- The foundation: sessions and what joins them to their logs. Bounds are those of limits.rs, in bytes (I2).
+-- Instants are text of one width, so that text order is time order. Every row about a log carries its home (R9).
+
+CREATE TABLE schema_meta (
+    key   TEXT NOT NULL PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sessions (
+    id              TEXT NOT NULL PRIMARY KEY CHECK (length(CAST(id AS BLOB)) BETWEEN 1 AND 128),
+    home_id         TEXT NOT NULL CHECK (length(home_id) = 36),
+    created_at      TEXT NOT NULL CHECK (length(created_at) = 27),
+    user_id         TEXT CHECK (length(CAST(user_id AS BLOB)) BETWEEN 1 AND 1024),
+    name            TEXT CHECK (length(CAST(name AS BLOB)) BETWEEN 1 AND 1024),
+    addressed       INTEGER NOT NULL CHECK (addressed IN (0, 1)),
+    scope           TEXT NOT NULL CHECK (length(CAST(scope AS BLOB)) <= 1024),
+    log_path        TEXT NOT NULL CHECK (length(CAST(log_path AS BLOB)) BETWEEN 1 AND 4096),
+    log_key         TEXT NOT NULL CHECK (length(CAST(log_key AS BLOB)) BETWEEN 1 AND 4096),
+    log_base        INTEGER NOT NULL DEFAULT 0 CHECK (log_base >= 0),
+    log_epoch       INTEGER NOT NULL DEFAULT 0 CHECK (log_epoch >= 0),
+    cwd             TEXT CHECK (length(CAST(cwd AS BLOB)) <= 4096),
+    agent_name      TEXT CHECK (length(CAST(agent_name AS BLOB)) <= 1024),
+    invocation_kind TEXT CHECK (invocation_kind IN ('agent', 'play', 'flow', 'fanout', 'show-play', 'engine')),
+    playbook_name   TEXT CHECK (length(CAST(playbook_name AS BLOB)) <= 1024),
+    show_topic      TEXT CHECK (length(CAST(show_topic AS BLOB)) <= 1024),
+    show_play_name  TEXT CHECK (length(CAST(show_play_name AS BLOB)) <= 1024),
+    artifacts_path  TEXT CHECK (length(CAST(artifacts_path AS BLOB)) <= 4096),
+    source_kind     TEXT NOT NULL DEFAULT 'live' CHECK (source_kind IN (
+        'live', 'imported_fs', 'imported_codex', 'imported_claude', 'imported_lastlight', 'imported_skillet',
+        'imported_lionagi', 'imported_agentrylab', 'imported_nanoclaw')),
+    status          TEXT CHECK (status IN (
+        'running', 'completed', 'completed_empty', 'failed', 'timed_out', 'aborted', 'cancelled')),
+    started_at      TEXT CHECK (length(started_at) = 27),
+    updated_at      TEXT NOT NULL CHECK (length(updated_at) = 27),
+    ended_at        TEXT CHECK (length(ended_at) = 27),
+    first_msg_id    TEXT CHECK (length(CAST(first_msg_id AS BLOB)) <= 128),
+    last_msg_id     TEXT CHECK (length(CAST(last_msg_id AS BLOB)) <= 128),
+    progression_id  TEXT CHECK (length(CAST(progression_id AS BLOB)) <= 128),
+    node_metadata   TEXT CHECK (length(CAST(node_metadata AS BLOB)) <= 65536),
+    deleted_at      TEXT CHECK (length(deleted_at) = 27),
+    CHECK (addressed = 0 OR name IS NOT NULL),
+    UNIQUE (home_id, log_key)
+) STRICT;
+
+-- One session per user and name among those reached that way; no user is a user of its own. A tombstone frees its name.
+CREATE UNIQUE INDEX sessions_addressed ON sessions (COALESCE(user_id, ''), name)
+    WHERE addressed = 1 AND deleted_at IS NULL;
+-- The lists, newest first: filter and order in one index each.
+CREATE INDEX sessions_newest ON sessions (updated_at DESC, id DESC) WHERE deleted_at IS NULL;
+CREATE INDEX sessions_by_status ON sessions (status, updated_at DESC, id DESC) WHERE deleted_at IS NULL;
+CREATE INDEX sessions_by_user ON sessions (user_id, updated_at DESC, id DESC) WHERE deleted_at IS NULL;
+-- The logs of a home, page by page.
+CREATE INDEX sessions_by_home ON sessions (home_id, id);
+
+-- Lines that a committed transition owes to a log (R2). Ids never come again: they are the order of the drain.
+CREATE TABLE outbox (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    uuid       TEXT NOT NULL UNIQUE CHECK (length(uuid) = 36),
+    session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+    home_id    TEXT NOT NULL CHECK (length(home_id) = 36),
+    epoch      INTEGER NOT NULL CHECK (epoch >= 0),
+    floor      INTEGER NOT NULL CHECK (floor >= 0),
+    line       TEXT NOT NULL CHECK (length(CAST(line AS BLOB)) <= 65536),
+    created_at TEXT NOT NULL CHECK (length(created_at) = 27),
+    attempts   INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    last_error TEXT CHECK (length(CAST(last_error AS BLOB)) <= 16384)
+) STRICT;
+
+CREATE INDEX outbox_waiting ON outbox (home_id, session_id, id);
+-- Deleting a session looks for its lines.
+CREATE INDEX outbox_by_session ON outbox (session_id, id);
+
+-- Sessions whose derived rows may be behind their logs, by the process that appends (R6).
+CREATE TABLE behind (
+    session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+    process_id TEXT NOT NULL CHECK (length(process_id) = 36),
+    home_id    TEXT NOT NULL CHECK (length(home_id) = 36),
+    generation INTEGER NOT NULL CHECK (generation >= 0),
+    pid        INTEGER NOT NULL CHECK (pid >= 0),
+    marked_at  TEXT NOT NULL CHECK (length(marked_at) = 27),
+    PRIMARY KEY (session_id, process_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX behind_by_home ON behind (home_id, session_id, process_id);
+
+-- What was done to damaged or torn logs. Without a foreign key: the record outlives its session.
+CREATE TABLE repairs (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    session_id  TEXT NOT NULL CHECK (length(CAST(session_id AS BLOB)) BETWEEN 1 AND 128),
+    home_id     TEXT NOT NULL CHECK (length(home_id) = 36),
+    epoch       INTEGER NOT NULL CHECK (epoch >= 0),
+    action      TEXT NOT NULL CHECK (action IN (
+        'completed', 'quarantined', 'terminated', 'shorter', 'replaced', 'missing', 'rewritten', 'unsealed')),
+    position    INTEGER NOT NULL CHECK (position >= 0),
+    bytes       INTEGER NOT NULL CHECK (bytes >= 0),
+    hash        BLOB CHECK (length(hash) = 32),
+    detail      TEXT CHECK (length(CAST(detail AS BLOB)) <= 16384),
+    repaired_at TEXT NOT NULL CHECK (length(repaired_at) = 27),
+    UNIQUE (session_id, epoch, action, position, bytes)
+) STRICT;
+
+CREATE INDEX repairs_by_session ON repairs (session_id, id);
+
+-- Hashes of synced stretches of a log: below the last seal nothing may change (R7).
+CREATE TABLE seals (
+    session_id    TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+    epoch         INTEGER NOT NULL CHECK (epoch >= 0),
+    ord           INTEGER NOT NULL CHECK (ord >= 0),
+    home_id       TEXT NOT NULL CHECK (length(home_id) = 36),
+    from_position INTEGER NOT NULL CHECK (from_position >= 0),
+    to_position   INTEGER NOT NULL CHECK (to_position > from_position),
+    hash          BLOB NOT NULL CHECK (length(hash) = 32),
+    sealed_at     TEXT NOT NULL CHECK (length(sealed_at) = 27),
+    PRIMARY KEY (session_id, epoch, ord)
+) STRICT, WITHOUT ROWID;
+
+-- Appends that carry an operation id: a retry of an unknown outcome finds what the first try did.
+CREATE TABLE operations (
+    session_id   TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+    operation_id TEXT NOT NULL CHECK (length(CAST(operation_id AS BLOB)) BETWEEN 1 AND 128),
+    home_id      TEXT NOT NULL CHECK (length(home_id) = 36),
+    content_hash BLOB NOT NULL CHECK (length(content_hash) = 32),
+    lines        INTEGER NOT NULL CHECK (lines >= 0),
+    done_lines   INTEGER NOT NULL CHECK (done_lines BETWEEN 0 AND lines),
+    epoch        INTEGER NOT NULL CHECK (epoch >= 0),
+    position     INTEGER NOT NULL CHECK (position >= 0),
+    created_at   TEXT NOT NULL CHECK (length(created_at) = 27),
+    updated_at   TEXT NOT NULL CHECK (length(updated_at) = 27),
+    PRIMARY KEY (session_id, operation_id)
+) STRICT, WITHOUT ROWID;
+
+-- DERIVED: folded from the log alone, and made anew by a rebuild (I3, I4).
+CREATE TABLE catalog (
+    session_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
+    home_id    TEXT NOT NULL CHECK (length(home_id) = 36),
+    epoch      INTEGER NOT NULL CHECK (epoch >= 0),
+    position   INTEGER NOT NULL CHECK (position >= 0),
+    line_hash  BLOB CHECK (length(line_hash) = 32),
+    events     INTEGER NOT NULL CHECK (events >= 0),
+    bytes      INTEGER NOT NULL CHECK (bytes >= 0),
+    damaged    INTEGER NOT NULL CHECK (damaged >= 0),
+    first_at   TEXT CHECK (length(first_at) = 27),
+    last_at    TEXT CHECK (length(last_at) = 27)
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,146 @@
+//! `catalog`: how far each log has been folded, and what was counted on the way.
+
+use duolog_types::{Epoch, HomeId, Moment, Position, SessionId};
+
+use crate::engine::{Row, Tx};
+use crate::error::Result;
+use crate::params;
+
+macro_rules! columns {
+    () => {
+        "session_id, home_id, epoch, position, line_hash, events, bytes, damaged, first_at, last_at"
+    };
+}
+
+macro_rules! insert {
+    ($conflict:literal) => {
+        concat!(
+            "INSERT INTO catalog (",
+            columns!(),
+            ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (session_id) ",
+            $conflict
+        )
+    };
+}
+
+/// What the fold knows of one session's log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CatalogRow {
+    /// The session.
+    pub session_id: SessionId,
+    /// The home whose log it is.
+    pub home_id: HomeId,
+    /// The epoch that was folded.
+    pub epoch: Epoch,
+    /// Up to where.
+    pub position: Position,
+    /// The hash of the last folded line, by which the next fold knows that it goes on in the same log (R3).
+    pub line_hash: Option<[u8; 32]>,
+    /// How many lines hold events.
+    pub events: u64,
+    /// How many bytes were folded.
+    pub bytes: u64,
+    /// How many lines could not be read.
+    pub damaged: u64,
+    /// The earliest instant that a line names.
+    pub first_at: Option<Moment>,
+    /// The latest instant that a line names.
+    pub last_at: Option<Moment>,
+}
+
+impl CatalogRow {
+    fn read(row: &Row<'_>) -> Result<Self> {
+        Ok(Self {
+            session_id: row.get(0)?,
+            home_id: row.get(1)?,
+            epoch: row.get(2)?,
+            position: row.get(3)?,
+            line_hash: row.get(4)?,
+            events: row.get(5)?,
+            bytes: row.get(6)?,
+            damaged: row.get(7)?,
+            first_at: row.get(8)?,
+            last_at: row.get(9)?,
+        })
+    }
+}
+
+/// The row of a session, if it was ever folded.
+pub fn get(tx: &mut Tx<'_>, session: &SessionId) -> Result<Option<CatalogRow>> {
+    let sql = concat!("SELECT ", columns!(), " FROM catalog WHERE session_id = ?1");
+    tx.find(sql, params![session], CatalogRow::read)
+}
+
+/// Moves the checkpoint from where the caller found it; false when another fold was faster, and nothing is changed.
+///
+/// `expected` is what the fold started from: nothing, for a session that was never folded.
+pub fn advance(tx: &mut Tx<'_>, expected: Option<(Epoch, Position)>, row: &CatalogRow) -> Result<bool> {
+    let Some((epoch, position)) = expected else {
+        return put(tx, insert!("DO NOTHING"), row);
+    };
+    let sql = "UPDATE catalog SET epoch = ?2, position = ?3, line_hash = ?4, events = ?5, bytes = ?6, damaged = ?7, \
+               first_at = ?8, last_at = ?9 WHERE session_id = ?1 AND epoch = ?10 AND position = ?11";
+    let changed = tx.execute(
+        sql,
+        params![
+            &row.session_id,
+            row.epoch,
+            row.position,
+            row.line_hash.as_ref(),
+            row.events,
+            row.bytes,
+            row.damaged,
+            row.first_at,
+            row.last_at,
+            epoch,
+            position,
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// Puts what a rebuild folded, unless the row there is of a later epoch or further on in the same one.
+pub fn replace(tx: &mut Tx<'_>, row: &CatalogRow) -> Result<bool> {
+    let sql = insert!(
+        "DO UPDATE SET home_id = excluded.home_id, epoch = excluded.epoch, position = excluded.position, \
+         line_hash = excluded.line_hash, events = excluded.events, bytes = excluded.bytes, \
+         damaged = excluded.damaged, first_at = excluded.first_at, last_at = excluded.last_at \
+         WHERE catalog.epoch < excluded.epoch \
+         OR (catalog.epoch = excluded.epoch AND catalog.position <= excluded.position)"
+    );
+    put(tx, sql, row)
+}
+
+/// Forgets everything, for a rebuild from nothing.
+pub fn clear(tx: &mut Tx<'_>) -> Result<()> {
+    tx.execute("DELETE FROM catalog", &[]).map(drop)
+}
+
+/// Every row, by session: for comparing a rebuild with what was there.
+pub fn dump(tx: &mut Tx<'_>) -> Result<Vec<CatalogRow>> {
+    tx.all(concat!("SELECT ", columns!(), " FROM catalog ORDER BY session_id"), &[], CatalogRow::read)
+}
+
+fn put(tx: &mut Tx<'_>, sql: &str, row: &CatalogRow) -> Result<bool> {
+    let changed = tx.execute(
+        sql,
+        params![
+            &row.session_id,
+            row.home_id,
+            row.epoch,
+            row.position,
+            row.line_hash.as_ref(),
+            row.events,
+            row.bytes,
+            row.damaged,
+            row.first_at,
+            row.last_at,
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// How many events all logs hold together, as far as folded.
+pub fn events(tx: &mut Tx<'_>) -> Result<u64> {
+    Ok(tx.find("SELECT COALESCE(SUM(events), 0) FROM catalog", &[], |row| row.get(0))?.unwrap_or(0))
+}

@@ -1,0 +1,3 @@
+//! Derived tables: functions of log bytes alone, written by the fold and by a rebuild, and by nothing else (I3, I4).
+
+pub mod catalog;

@@ -1,0 +1,220 @@
+//! Who leads, who follows: the line of callers that want to write (R4).
+//!
+//! The first caller leads and runs on its own thread, unboxed. Those who come while it works wait with their request in
+//! a box; when it is done the first of them leads, and takes the others along in its transaction. A request is in one
+//! hand at any time (waiting, begun, done, withdrawn), so it never runs twice.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Instant;
+
+use duolog_types::Durability;
+
+use super::{Tx, lock};
+use crate::error::Error;
+
+/// A request: it keeps its own result and says whether what it did should stay.
+pub(crate) type Job = Box<dyn FnOnce(&mut Tx<'_>) -> bool + Send>;
+
+/// How a request ended.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    /// It is in a transaction that committed.
+    Committed,
+    /// Its own error undid it.
+    Refused,
+    /// Something else undid it, or left its end unknown.
+    Failed(Error),
+}
+
+/// What a caller that joined the line got.
+pub(crate) enum Turn<'q> {
+    /// It leads, and has its request back.
+    Lead(Lead<'q>, Option<Job>),
+    /// A leader ran its request.
+    Done(Outcome),
+    /// Its deadline passed before anyone began, and its request is withdrawn.
+    Late,
+}
+
+/// The line of callers.
+#[derive(Default)]
+pub(crate) struct Queue(Mutex<Line>);
+
+#[derive(Default)]
+struct Line {
+    led: bool,
+    waiting: VecDeque<Arc<Ticket>>,
+}
+
+/// One waiting caller.
+pub(crate) struct Ticket {
+    pub(crate) durability: Durability,
+    /// It brings no request and waits only to lead: maintenance.
+    alone: bool,
+    stage: Mutex<Stage>,
+    moved: Condvar,
+}
+
+enum Stage {
+    Waiting(Option<Job>),
+    Lead(Option<Job>),
+    Begun,
+    Done(Outcome),
+    Withdrawn,
+}
+
+impl Queue {
+    /// Leads at once if nobody does.
+    pub(crate) fn try_lead(&self) -> Option<Lead<'_>> {
+        let mut line = lock(&self.0);
+        // Lazily: a lead that is made and dropped hands itself over.
+        (!mem::replace(&mut line.led, true)).then(|| Lead { queue: self })
+    }
+
+    /// Joins the line and waits for a turn. Without a job it waits to lead.
+    ///
+    /// Once begun a request is waited for, however long: its end is not unknown merely because it is late.
+    pub(crate) fn join(&self, durability: Durability, job: Option<Job>, deadline: Instant) -> Turn<'_> {
+        let ticket = {
+            let mut line = lock(&self.0);
+            if !mem::replace(&mut line.led, true) {
+                return Turn::Lead(Lead { queue: self }, job);
+            }
+            let alone = job.is_none();
+            let stage = Mutex::new(Stage::Waiting(job));
+            let ticket = Arc::new(Ticket { durability, alone, stage, moved: Condvar::new() });
+            line.waiting.push_back(Arc::clone(&ticket));
+            ticket
+        };
+        let mut stage = lock(&ticket.stage);
+        loop {
+            match mem::replace(&mut *stage, Stage::Withdrawn) {
+                Stage::Lead(job) => return Turn::Lead(Lead { queue: self }, job),
+                Stage::Done(outcome) => return Turn::Done(outcome),
+                Stage::Begun => {
+                    *stage = Stage::Begun;
+                    stage = ticket.moved.wait(stage).unwrap_or_else(PoisonError::into_inner);
+                }
+                Stage::Waiting(job) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        break;
+                    }
+                    *stage = Stage::Waiting(job);
+                    stage = ticket.moved.wait_timeout(stage, left).unwrap_or_else(PoisonError::into_inner).0;
+                }
+                Stage::Withdrawn => break,
+            }
+        }
+        // The line is always locked before a ticket, never after it.
+        drop(stage);
+        lock(&self.0).waiting.retain(|other| !Arc::ptr_eq(other, &ticket));
+        Turn::Late
+    }
+}
+
+/// The right to use the writing connection. Dropping it hands it to the first in the line.
+pub(crate) struct Lead<'q> {
+    queue: &'q Queue,
+}
+
+impl<'q> Lead<'q> {
+    /// Takes up to `max` waiting requests along, in order, up to the first caller that must lead by itself.
+    pub(crate) fn gather(&self, max: usize) -> Batch<'q> {
+        let mut line = lock(&self.queue.0);
+        let many = line.waiting.iter().take(max).take_while(|ticket| !ticket.alone).count();
+        Batch { queue: self.queue, tickets: line.waiting.drain(..many).collect() }
+    }
+}
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        let mut line = lock(&self.queue.0);
+        while let Some(ticket) = line.waiting.pop_front() {
+            let mut stage = lock(&ticket.stage);
+            if let Stage::Waiting(job) = &mut *stage {
+                *stage = Stage::Lead(job.take());
+                ticket.moved.notify_one();
+                return;
+            }
+        }
+        line.led = false;
+    }
+}
+
+/// Requests that were gathered and not begun. Those left when it is dropped go back to the head of the line.
+pub(crate) struct Batch<'q> {
+    queue: &'q Queue,
+    tickets: VecDeque<Arc<Ticket>>,
+}
+
+impl Batch<'_> {
+    /// The strongest durability among the members and `own`: one member that asks for power makes the group sync.
+    pub(crate) fn strongest(&self, own: Durability) -> Durability {
+        self.tickets.iter().map(|ticket| ticket.durability).fold(own, Ord::max)
+    }
+
+    /// The next request that has not been withdrawn; from here on its caller waits for the end.
+    pub(crate) fn begin_next(&mut self) -> Option<(Arc<Ticket>, Job)> {
+        while let Some(ticket) = self.tickets.pop_front() {
+            let mut stage = lock(&ticket.stage);
+            if let Stage::Waiting(job) = &mut *stage
+                && let Some(job) = job.take()
+            {
+                *stage = Stage::Begun;
+                drop(stage);
+                return Some((ticket, job));
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        let mut line = lock(&self.queue.0);
+        while let Some(ticket) = self.tickets.pop_back() {
+            line.waiting.push_front(ticket);
+        }
+    }
+}
+
+/// Members that were run and whose callers wait. None is forgotten: those left over learn that their end is unknown.
+#[derive(Default)]
+pub(crate) struct Members(Vec<(Arc<Ticket>, Outcome)>);
+
+impl Members {
+    pub(crate) fn push(&mut self, ticket: Arc<Ticket>, outcome: Outcome) {
+        self.0.push((ticket, outcome));
+    }
+
+    /// Turns every member that would have been committed into this failure.
+    pub(crate) fn fail(&mut self, error: &Error) {
+        for (_, outcome) in &mut self.0 {
+            if matches!(outcome, Outcome::Committed) {
+                *outcome = Outcome::Failed(error.clone());
+            }
+        }
+    }
+
+    /// Wakes every caller with its outcome.
+    pub(crate) fn acknowledge(&mut self) {
+        for (ticket, outcome) in self.0.drain(..) {
+            *lock(&ticket.stage) = Stage::Done(outcome);
+            ticket.moved.notify_one();
+        }
+    }
+}
+
+impl Drop for Members {
+    fn drop(&mut self) {
+        if self.0.is_empty() {
+            return;
+        }
+        let source = std::io::Error::other("the leader of the group panicked");
+        self.fail(&Error::Unknown { source: Arc::new(source) });
+        self.acknowledge();
+    }
+}

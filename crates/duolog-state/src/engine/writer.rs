@@ -1,0 +1,300 @@
+//! The writing connection: group commit, its durability, and its checkpoints (R4).
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use duolog_types::Durability;
+use duolog_types::mutant::{self, Mutant};
+use rusqlite::hooks::Wal;
+use rusqlite::wal::CheckpointMode;
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
+
+use super::group::{Batch, Job, Lead, Members, Outcome, Queue, Turn};
+use super::lock::Held;
+use super::{StateLock, Tx, error, lock, sqlite};
+use crate::error::{Error, Result};
+
+/// The requests of one group (I9).
+const GROUP_MAX: usize = 256;
+/// The pages by which the write-ahead log grows before its pages are moved into the database.
+pub(crate) const CHECKPOINT_PAGES: u64 = 1000;
+
+/// What was counted since the state was opened.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) transactions: AtomicU64,
+    pub(crate) commits: AtomicU64,
+    pub(crate) power_commits: AtomicU64,
+    pub(crate) checkpoints: AtomicU64,
+    pub(crate) checkpoint_failures: AtomicU64,
+}
+
+/// The one connection that writes, and the line before it.
+pub(crate) struct Writer {
+    queue: Queue,
+    connection: Mutex<Tuned>,
+    lock: StateLock,
+    /// The schema version it was opened with.
+    version: u32,
+    /// The pages in the write-ahead log after the last commit.
+    log_pages: Arc<AtomicU64>,
+    tally: Arc<Tally>,
+}
+
+struct Tuned {
+    connection: Connection,
+    /// What `synchronous` is set to.
+    synchronous: Durability,
+    /// The pages that the log had when they were last moved.
+    moved_pages: u64,
+}
+
+/// Exclusive use of the writing connection, in this process and, by `state.lock`, among all.
+pub(crate) struct Alone<'w> {
+    connection: MutexGuard<'w, Tuned>,
+    _held: Held<'w>,
+    // Last: the next caller may lead only once the connection and the lock are free.
+    _lead: Lead<'w>,
+}
+
+impl Alone<'_> {
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection.connection
+    }
+}
+
+impl Writer {
+    /// Takes an opened connection, which syncs at every commit (`synchronous=FULL`).
+    pub(crate) fn new(mut connection: Connection, lock: StateLock, version: u32, tally: Arc<Tally>) -> Result<Self> {
+        let log_pages = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&log_pages);
+        // The hook takes the place of SQLite's own checkpoint inside COMMIT. It only notes: an error from here would
+        // make a commit that happened look failed.
+        let note = move |_: &mut Wal, pages| {
+            seen.store(u64::try_from(pages).unwrap_or_default(), Ordering::Relaxed);
+            Ok(())
+        };
+        connection.wal_hook(Some(note)).map_err(error)?;
+        let connection = Mutex::new(Tuned { connection, synchronous: Durability::Power, moved_pages: 0 });
+        Ok(Self { queue: Queue::default(), connection, lock, version, log_pages, tally })
+    }
+
+    /// Runs one request in a transaction, alone or with others, and returns once it is as durable as asked.
+    pub(crate) fn write<T, E>(
+        &self,
+        durability: Durability,
+        deadline: Instant,
+        after_commit: &dyn Fn(Durability),
+        f: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        if let Some(lead) = self.queue.try_lead() {
+            let mut result = None;
+            let own = |tx: &mut Tx<'_>| result.insert(f(tx)).is_ok();
+            let outcome = self.run(&lead, durability, deadline, after_commit, own);
+            return settle(outcome, result);
+        }
+        let kept = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&kept);
+        let job: Job = Box::new(move |tx| {
+            let result = f(tx);
+            let ok = result.is_ok();
+            *lock(&slot) = Some(result);
+            ok
+        });
+        let outcome = match self.queue.join(durability, Some(job), deadline) {
+            Turn::Lead(lead, Some(job)) => self.run(&lead, durability, deadline, after_commit, job),
+            Turn::Done(outcome) => outcome,
+            Turn::Lead(_, None) | Turn::Late => {
+                Outcome::Failed(Error::Busy { what: "the state", holder: self.holder_if_other() })
+            }
+        };
+        let result = lock(&kept).take();
+        settle(outcome, result)
+    }
+
+    /// Waits for the connection and `state.lock`, and takes both: for maintenance.
+    pub(crate) fn alone(&self, deadline: Instant) -> Result<Alone<'_>> {
+        let lead = match self.queue.try_lead() {
+            Some(lead) => lead,
+            None => match self.queue.join(Durability::Process, None, deadline) {
+                Turn::Lead(lead, _) => lead,
+                Turn::Done(_) | Turn::Late => {
+                    return Err(Error::Busy { what: "the state", holder: self.holder_if_other() });
+                }
+            },
+        };
+        let connection = lock(&self.connection);
+        let held = self.lock.acquire(deadline)?;
+        Ok(Alone { connection, _held: held, _lead: lead })
+    }
+
+    /// Asks the writing connection something that changes nothing; not for use inside a write.
+    pub(crate) fn ask<T>(&self, deadline: Instant, f: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let lead = match self.queue.try_lead() {
+            Some(lead) => lead,
+            None => match self.queue.join(Durability::Process, None, deadline) {
+                Turn::Lead(lead, _) => lead,
+                Turn::Done(_) | Turn::Late => return Err(Error::Busy { what: "the state", holder: None }),
+            },
+        };
+        let answer = f(&lock(&self.connection).connection);
+        drop(lead);
+        answer
+    }
+
+    /// Who holds `state.lock`; a caller that waited in our own line may have waited for a thread of this process.
+    fn holder_if_other(&self) -> Option<u32> {
+        self.lock.holder().ok().flatten()
+    }
+
+    /// Runs one group: the leader's own request, and those it takes along.
+    fn run(
+        &self,
+        lead: &Lead<'_>,
+        durability: Durability,
+        deadline: Instant,
+        after_commit: &dyn Fn(Durability),
+        own: impl FnOnce(&mut Tx<'_>) -> bool,
+    ) -> Outcome {
+        let mut members = Members::default();
+        let (outcome, durability) = {
+            let mut tuned = lock(&self.connection);
+            let held = match self.lock.acquire(deadline) {
+                Ok(held) => held,
+                Err(error) => return Outcome::Failed(error),
+            };
+            let batch = lead.gather(GROUP_MAX - 1);
+            let durability = batch.strongest(durability);
+            let outcome = self.transaction(&mut tuned, durability, own, batch, &mut members).unwrap_or_else(|error| {
+                members.fail(&error);
+                Outcome::Failed(error)
+            });
+            drop(held);
+            // What was in force, not what was asked for: whoever watches commits is told what they are worth.
+            (outcome, tuned.synchronous)
+        };
+        if matches!(outcome, Outcome::Committed) {
+            after_commit(durability);
+        }
+        members.acknowledge();
+        self.checkpoint_if_grown();
+        outcome
+    }
+
+    /// One transaction. An error means that nothing of it was kept, or, as [`Error::Unknown`], that nobody can tell.
+    fn transaction(
+        &self,
+        tuned: &mut Tuned,
+        durability: Durability,
+        own: impl FnOnce(&mut Tx<'_>) -> bool,
+        mut batch: Batch<'_>,
+        members: &mut Members,
+    ) -> Result<Outcome> {
+        let connection = &tuned.connection;
+        if !connection.is_autocommit() {
+            connection.execute_batch("ROLLBACK").map_err(error)?;
+        }
+        // Between transactions only: inside one the setting would be ignored.
+        let wanted = if mutant::is(Mutant::NormalSync) { Durability::Process } else { durability };
+        if tuned.synchronous != wanted {
+            let level = if wanted == Durability::Power { "FULL" } else { "NORMAL" };
+            sqlite::set(connection, "synchronous", level)?;
+            tuned.synchronous = wanted;
+        }
+        let open = Transaction::new_unchecked(connection, TransactionBehavior::Immediate).map_err(error)?;
+        let found: u32 = connection
+            .prepare_cached("PRAGMA user_version")
+            .and_then(|mut version| version.query_row([], |row| row.get(0)))
+            .map_err(error)?;
+        if found != self.version {
+            return Err(Error::SchemaChanged { opened: self.version, found });
+        }
+        let mut tx = Tx::sqlite(connection);
+        self.tally.transactions.fetch_add(1, Ordering::Relaxed);
+        // The leader's own request needs no savepoint: when it fails nothing else has begun, and the others go back.
+        match attempt(&mut tx, own) {
+            Outcome::Committed => {}
+            other => return Ok(other),
+        }
+        while let Some((ticket, job)) = batch.begin_next() {
+            self.tally.transactions.fetch_add(1, Ordering::Relaxed);
+            let mut outcome = tx.mark().map_or_else(Outcome::Failed, |()| attempt(&mut tx, job));
+            if tx.ended().is_none() {
+                let ended = if matches!(outcome, Outcome::Committed) { tx.keep() } else { tx.undo() };
+                if let Err(error) = ended {
+                    outcome = Outcome::Failed(error.clone());
+                    members.push(ticket, outcome);
+                    return Err(error);
+                }
+            }
+            members.push(ticket, outcome);
+            // The engine rolled everything back. Those that ran before did nothing wrong, and did not happen.
+            if let Some(error) = tx.ended() {
+                return Err(error.clone());
+            }
+        }
+        open.commit().map_err(|error| match error.sqlite_error_code() {
+            // The page that makes the commit valid could not be written whole.
+            Some(ErrorCode::DiskFull) => Error::Full { source: Arc::new(error) },
+            _ => Error::Unknown { source: Arc::new(error) },
+        })?;
+        self.tally.commits.fetch_add(1, Ordering::Relaxed);
+        if durability == Durability::Power {
+            self.tally.power_commits.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(Outcome::Committed)
+    }
+
+    /// Moves pages from the log to the database once it has grown, after everyone has been answered.
+    ///
+    /// Readers and writers of other processes are not held up. A failure takes nothing back and is counted; the pages
+    /// stay in the log and the next growth tries again.
+    fn checkpoint_if_grown(&self) {
+        let pages = self.log_pages.load(Ordering::Relaxed);
+        let mut tuned = lock(&self.connection);
+        if pages < tuned.moved_pages {
+            // The log began anew.
+            tuned.moved_pages = 0;
+        }
+        if pages - tuned.moved_pages < CHECKPOINT_PAGES {
+            return;
+        }
+        tuned.moved_pages = pages;
+        match tuned.connection.wal_checkpoint_v2(Some("main"), CheckpointMode::PASSIVE) {
+            Ok((log, moved)) if log >= 0 && moved >= 0 => self.tally.checkpoints.fetch_add(1, Ordering::Relaxed),
+            // Another process is moving them.
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => 0,
+            Ok(_) | Err(_) => self.tally.checkpoint_failures.fetch_add(1, Ordering::Relaxed),
+        };
+    }
+}
+
+/// Runs one request and catches its panic, so that one caller's fault does not end the others.
+fn attempt(tx: &mut Tx<'_>, f: impl FnOnce(&mut Tx<'_>) -> bool) -> Outcome {
+    match catch_unwind(AssertUnwindSafe(|| f(tx))) {
+        // A request that swallowed the error by which the engine ended the transaction has not succeeded.
+        Ok(true) => tx.ended().map_or(Outcome::Committed, |error| Outcome::Failed(error.clone())),
+        Ok(false) => Outcome::Refused,
+        Err(panic) => Outcome::Failed(Error::Panicked { message: said(&*panic) }),
+    }
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("it did not say why").to_owned()
+}
+
+fn settle<T, E: From<Error>>(outcome: Outcome, result: Option<Result<T, E>>) -> Result<T, E> {
+    match (outcome, result) {
+        (Outcome::Failed(error), _) => Err(error.into()),
+        (_, Some(result)) => result,
+        (_, None) => Err(Error::Panicked { message: "the request left no result".to_owned() }.into()),
+    }
+}

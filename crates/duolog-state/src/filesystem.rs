@@ -1,0 +1,111 @@
+//! Whether a directory's file system can carry a write-ahead log, asked before the first open.
+//!
+//! The log's index is shared memory: on a network or FUSE file system its parts may not agree, and commits get lost.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// The file system that a directory is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSystem {
+    /// What it is called.
+    pub name: String,
+    /// The kind, where it cannot carry a write-ahead log.
+    pub danger: Option<String>,
+}
+
+/// Looks which file system a directory is on; one that does not exist yet is judged by the nearest above it that does.
+pub fn file_system_of(dir: &Path) -> Result<FileSystem> {
+    let existing = dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let statfs = rustix::fs::statfs(existing).map_err(|error| Error::io("examine", existing, error.into()))?;
+    let device = existing.metadata().map_err(|error| Error::io("examine", existing, error))?.dev();
+    // Without /proc the magic number alone decides.
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mounted = mounted_as(&mounts, rustix::fs::major(device), rustix::fs::minor(device));
+    let magic = u64::try_from(statfs.f_type).unwrap_or_default();
+    Ok(FileSystem {
+        name: mounted.map_or_else(|| format!("file system {magic:#x}"), str::to_owned),
+        danger: judge(magic, mounted),
+    })
+}
+
+/// Refuses a directory on a file system where the write-ahead log is not safe.
+pub fn check(dir: &Path) -> Result<()> {
+    match file_system_of(dir)?.danger {
+        None => Ok(()),
+        Some(kind) => Err(Error::FileSystem { path: dir.to_owned(), kind }),
+    }
+}
+
+/// Names the kind of file system when it cannot carry a write-ahead log.
+///
+/// `f_type` is statfs's magic number, `mountinfo_fs_type` the word in mountinfo: virtiofs, for one, has FUSE's number.
+pub fn judge(f_type: u64, mountinfo_fs_type: Option<&str>) -> Option<String> {
+    let by_word = mountinfo_fs_type.filter(|word| {
+        matches!(
+            *word,
+            "nfs" | "nfs4" | "cifs" | "smb3" | "smbfs" | "9p" | "virtiofs" | "fuse" | "fuseblk" | "afs" | "ceph"
+        ) || word.starts_with("fuse.")
+    });
+    let by_number = match f_type {
+        0x6969 => Some("nfs"),
+        0x517b | 0xff53_4d42 | 0xfe53_4d42 => Some("smb"),
+        0x0102_1997 => Some("9p"),
+        0x6573_5546 => Some("fuse"),
+        0x5346_414f | 0x6b41_4653 => Some("afs"),
+        0x00c3_6400 => Some("ceph"),
+        _ => None,
+    };
+    by_word.or(by_number).map(str::to_owned)
+}
+
+/// Finds the type of the file system with this device number in the text of mountinfo.
+fn mounted_as(mountinfo: &str, major: u32, minor: u32) -> Option<&str> {
+    let device = format!("{major}:{minor}");
+    mountinfo.lines().find_map(|line| {
+        let (mount, source) = line.split_once(" - ")?;
+        (mount.split(' ').nth(2)? == device).then(|| source.split(' ').next())?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_and_fuse_are_refused_by_number_or_by_word() {
+        for (f_type, word, kind) in [
+            (0x6969, None, "nfs"),
+            (0xef53, Some("nfs4"), "nfs4"),
+            (0xff53_4d42, None, "smb"),
+            (0xfe53_4d42, Some("cifs"), "cifs"),
+            (0x0102_1997, Some("9p"), "9p"),
+            (0x6573_5546, Some("virtiofs"), "virtiofs"),
+            (0x6573_5546, Some("fuse.sshfs"), "fuse.sshfs"),
+            (0x6573_5546, None, "fuse"),
+        ] {
+            assert_eq!(judge(f_type, word).as_deref(), Some(kind));
+        }
+        for (f_type, word) in [(0xef53, Some("ext4")), (0x0102_1994, Some("tmpfs")), (0x9123_683e, None), (0, None)] {
+            assert_eq!(judge(f_type, word), None);
+        }
+    }
+
+    #[test]
+    fn the_mount_is_found_by_its_device() {
+        let text = "22 27 0:21 / /proc rw,relatime - proc proc rw\n\
+                    27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n\
+                    30 27 0:44 / /mnt/with\\040space rw master:2 - virtiofs tag rw\n";
+        assert_eq!(mounted_as(text, 254, 0), Some("ext4"));
+        assert_eq!(mounted_as(text, 0, 44), Some("virtiofs"));
+        assert_eq!(mounted_as(text, 9, 9), None);
+        assert_eq!(mounted_as("garbage\n - \n", 1, 1), None);
+    }
+
+    #[test]
+    fn a_directory_that_does_not_exist_is_judged_by_its_parent() {
+        assert!(check(Path::new("/tmp/no/such/directory")).is_ok());
+    }
+}

@@ -1,0 +1,86 @@
+//! `behind`: sessions whose derived rows may be behind their logs, marked by the processes that append (R6).
+//!
+//! Only the owner deletes its mark; a dead owner's goes to whoever folds.
+
+use duolog_types::{HomeId, Moment, ProcessId, SessionId};
+
+use crate::engine::{Row, Tx};
+use crate::error::Result;
+use crate::params;
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!("SELECT session_id, process_id, home_id, generation, pid, marked_at FROM behind ", $rest)
+    };
+}
+
+/// One process's mark on one session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BehindRow {
+    /// The session.
+    pub session_id: SessionId,
+    /// The opening that appends.
+    pub process_id: ProcessId,
+    /// The home whose log it is.
+    pub home_id: HomeId,
+    /// Which burst of the process: a mark of an earlier one is not cleared in place of a later one's.
+    pub generation: u64,
+    /// The operating system's number of the process, for people.
+    pub pid: u32,
+    /// When it was set.
+    pub marked_at: Moment,
+}
+
+impl BehindRow {
+    fn read(row: &Row<'_>) -> Result<Self> {
+        Ok(Self {
+            session_id: row.get(0)?,
+            process_id: row.get(1)?,
+            home_id: row.get(2)?,
+            generation: row.get(3)?,
+            pid: row.get(4)?,
+            marked_at: row.get(5)?,
+        })
+    }
+}
+
+/// Sets a mark, or raises the generation of the one that is there; it never goes back.
+pub fn mark(tx: &mut Tx<'_>, row: &BehindRow) -> Result<()> {
+    let sql = "INSERT INTO behind (session_id, process_id, home_id, generation, pid, marked_at) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (session_id, process_id) DO UPDATE SET \
+               generation = excluded.generation, pid = excluded.pid, marked_at = excluded.marked_at \
+               WHERE behind.generation < excluded.generation";
+    let values = params![&row.session_id, row.process_id, row.home_id, row.generation, row.pid, row.marked_at];
+    tx.execute(sql, values).map(drop)
+}
+
+/// Deletes the owner's own mark if it is still of this generation; false when it is not, or is gone.
+pub fn clear_own(tx: &mut Tx<'_>, session: &SessionId, process: &ProcessId, generation: u64) -> Result<bool> {
+    let sql = "DELETE FROM behind WHERE session_id = ?1 AND process_id = ?2 AND generation = ?3";
+    Ok(tx.execute(sql, params![session, process, generation])? == 1)
+}
+
+/// Deletes the mark of an owner that is dead, whatever its generation; false when it is gone already.
+pub fn clear_of(tx: &mut Tx<'_>, session: &SessionId, process: &ProcessId) -> Result<bool> {
+    let sql = "DELETE FROM behind WHERE session_id = ?1 AND process_id = ?2";
+    Ok(tx.execute(sql, params![session, process])? == 1)
+}
+
+/// The marks of a home by session and process, after this one.
+pub fn of_home(
+    tx: &mut Tx<'_>,
+    home: &HomeId,
+    after: Option<(&SessionId, &ProcessId)>,
+    limit: u32,
+) -> Result<Vec<BehindRow>> {
+    let sql =
+        select!("WHERE home_id = ?1 AND (session_id, process_id) > (?2, ?3) ORDER BY session_id, process_id LIMIT ?4");
+    let (session, process) =
+        after.map_or((String::new(), String::new()), |(session, process)| (session.to_string(), process.to_string()));
+    tx.all(sql, params![home, session, process, limit], BehindRow::read)
+}
+
+/// The marks on a session.
+pub fn of_session(tx: &mut Tx<'_>, session: &SessionId) -> Result<Vec<BehindRow>> {
+    tx.all(select!("WHERE session_id = ?1 ORDER BY process_id"), params![session], BehindRow::read)
+}

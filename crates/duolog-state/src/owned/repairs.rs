@@ -1,0 +1,180 @@
+//! `repairs`: what was found wrong with logs and what was done about it. The record outlives its session.
+
+use std::fmt;
+use std::str::FromStr;
+
+use duolog_types::limits::REASON_BYTES_MAX;
+use duolog_types::{Epoch, HomeId, Moment, Position, SessionId};
+
+use super::clipped;
+use crate::engine::{Row, Tx};
+use crate::error::Result;
+use crate::params;
+
+/// What was found or done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RepairAction {
+    /// A last line that was whole got its newline.
+    Completed,
+    /// A torn tail was cut off and saved.
+    Quarantined,
+    /// A torn tail that could not be cut was closed with a newline.
+    Terminated,
+    /// The log is shorter than it was.
+    Shorter,
+    /// Another file is at the log's path.
+    Replaced,
+    /// The log is gone.
+    Missing,
+    /// Bytes that were folded or sealed are not what they were.
+    Rewritten,
+    /// Bytes above the last seal were lost.
+    Unsealed,
+}
+
+impl RepairAction {
+    /// Whether bytes that someone may have seen are gone; the others are torn tails that nobody was told of.
+    pub const fn is_loss(self) -> bool {
+        matches!(self, Self::Shorter | Self::Replaced | Self::Missing | Self::Unsealed)
+    }
+
+    /// Every action, in order.
+    pub const ALL: &'static [Self] = &[
+        Self::Completed,
+        Self::Quarantined,
+        Self::Terminated,
+        Self::Shorter,
+        Self::Replaced,
+        Self::Missing,
+        Self::Rewritten,
+        Self::Unsealed,
+    ];
+
+    /// The word as it stands in rows and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Quarantined => "quarantined",
+            Self::Terminated => "terminated",
+            Self::Shorter => "shorter",
+            Self::Replaced => "replaced",
+            Self::Missing => "missing",
+            Self::Rewritten => "rewritten",
+            Self::Unsealed => "unsealed",
+        }
+    }
+}
+
+impl fmt::Display for RepairAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A word that is no repair action.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a repair action")]
+pub struct UnknownAction(String);
+
+impl FromStr for RepairAction {
+    type Err = UnknownAction;
+
+    fn from_str(text: &str) -> Result<Self, UnknownAction> {
+        let known = Self::ALL.iter().copied().find(|action| action.as_str() == text);
+        known.ok_or_else(|| UnknownAction(text.chars().take(64).collect()))
+    }
+}
+
+/// A repair to be noted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewRepair {
+    /// The session whose log it was.
+    pub session_id: SessionId,
+    /// The home whose log it was.
+    pub home_id: HomeId,
+    /// The log's epoch.
+    pub epoch: Epoch,
+    /// What was found or done.
+    pub action: RepairAction,
+    /// Where.
+    pub position: Position,
+    /// How many bytes.
+    pub bytes: u64,
+    /// The hash of those bytes, where they were seen.
+    pub hash: Option<[u8; 32]>,
+    /// What people should know.
+    pub detail: Option<String>,
+    /// When.
+    pub repaired_at: Moment,
+}
+
+/// A repair that was noted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RepairRow {
+    /// Its number, in the order of noting.
+    pub id: i64,
+    /// What was noted.
+    pub repair: NewRepair,
+}
+
+impl RepairRow {
+    fn read(row: &Row<'_>) -> Result<Self> {
+        Ok(Self {
+            id: row.get(0)?,
+            repair: NewRepair {
+                session_id: row.get(1)?,
+                home_id: row.get(2)?,
+                epoch: row.get(3)?,
+                action: row.get(4)?,
+                position: row.get(5)?,
+                bytes: row.get(6)?,
+                hash: row.get(7)?,
+                detail: row.get(8)?,
+                repaired_at: row.get(9)?,
+            },
+        })
+    }
+}
+
+/// Notes a repair; false when the same one is noted already, as after a crash in the middle of it.
+pub fn note(tx: &mut Tx<'_>, repair: &NewRepair) -> Result<bool> {
+    let sql = "INSERT INTO repairs (session_id, home_id, epoch, action, position, bytes, hash, detail, repaired_at) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
+               ON CONFLICT (session_id, epoch, action, position, bytes) DO NOTHING";
+    let values = params![
+        &repair.session_id,
+        repair.home_id,
+        repair.epoch,
+        repair.action,
+        repair.position,
+        repair.bytes,
+        repair.hash.as_ref(),
+        repair.detail.as_deref().map(|detail| clipped(detail, REASON_BYTES_MAX)),
+        repair.repaired_at,
+    ];
+    Ok(tx.execute(sql, values)? == 1)
+}
+
+/// The newest repairs, of one session or of all.
+pub fn list(tx: &mut Tx<'_>, session: Option<&SessionId>, limit: u32) -> Result<Vec<RepairRow>> {
+    macro_rules! select {
+        ($rest:literal) => {
+            concat!(
+                "SELECT id, session_id, home_id, epoch, action, position, bytes, hash, detail, repaired_at \
+                 FROM repairs ",
+                $rest
+            )
+        };
+    }
+    match session {
+        Some(session) => {
+            tx.all(select!("WHERE session_id = ?1 ORDER BY id DESC LIMIT ?2"), params![session, limit], RepairRow::read)
+        }
+        None => tx.all(select!("ORDER BY id DESC LIMIT ?1"), params![limit], RepairRow::read),
+    }
+}
+
+/// How many repairs are noted.
+pub fn count(tx: &mut Tx<'_>) -> Result<u64> {
+    Ok(tx.find("SELECT COUNT(*) FROM repairs", &[], |row| row.get(0))?.unwrap_or_default())
+}

@@ -1,0 +1,88 @@
+//! `seals`: hashes of stretches of a log that were synced. Below the last one nothing may change (R7).
+
+use duolog_types::{Epoch, HomeId, Moment, Position, SessionId};
+
+use crate::engine::{Row, Tx};
+use crate::error::Result;
+use crate::params;
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT session_id, epoch, ord, home_id, from_position, to_position, hash, sealed_at FROM seals \
+             WHERE session_id = ?1 AND epoch = ?2 ",
+            $rest
+        )
+    };
+}
+
+/// One sealed stretch. Within an epoch each begins where the one before it ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SealRow {
+    /// The session.
+    pub session_id: SessionId,
+    /// The log's epoch.
+    pub epoch: Epoch,
+    /// Its place among the seals of the epoch.
+    pub ord: u64,
+    /// The home whose log it is.
+    pub home_id: HomeId,
+    /// Where it begins.
+    pub from_position: Position,
+    /// Where it ends.
+    pub to_position: Position,
+    /// The hash of the bytes in between.
+    pub hash: [u8; 32],
+    /// When it was made or last extended.
+    pub sealed_at: Moment,
+}
+
+impl SealRow {
+    fn read(row: &Row<'_>) -> Result<Self> {
+        Ok(Self {
+            session_id: row.get(0)?,
+            epoch: row.get(1)?,
+            ord: row.get(2)?,
+            home_id: row.get(3)?,
+            from_position: row.get(4)?,
+            to_position: row.get(5)?,
+            hash: row.get(6)?,
+            sealed_at: row.get(7)?,
+        })
+    }
+}
+
+/// The last seal of an epoch.
+pub fn last(tx: &mut Tx<'_>, session: &SessionId, epoch: Epoch) -> Result<Option<SealRow>> {
+    tx.find(select!("ORDER BY ord DESC LIMIT 1"), params![session, epoch], SealRow::read)
+}
+
+/// The seals of an epoch in order, from this one on.
+pub fn page(tx: &mut Tx<'_>, session: &SessionId, epoch: Epoch, from_ord: u64, limit: u32) -> Result<Vec<SealRow>> {
+    tx.all(select!("AND ord >= ?3 ORDER BY ord LIMIT ?4"), params![session, epoch, from_ord, limit], SealRow::read)
+}
+
+/// Adds a seal. One that is there already, by another process, is a unique-constraint error.
+pub fn insert(tx: &mut Tx<'_>, seal: &SealRow) -> Result<()> {
+    let sql = "INSERT INTO seals (session_id, epoch, ord, home_id, from_position, to_position, hash, sealed_at) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let values = params![
+        &seal.session_id,
+        seal.epoch,
+        seal.ord,
+        seal.home_id,
+        seal.from_position,
+        seal.to_position,
+        &seal.hash,
+        seal.sealed_at
+    ];
+    tx.execute(sql, values).map(drop)
+}
+
+/// Moves the end of a seal on; false when it is not the seal that the caller saw.
+pub fn extend(tx: &mut Tx<'_>, old: &SealRow, new_to: Position, new_hash: &[u8; 32], at: Moment) -> Result<bool> {
+    let sql = "UPDATE seals SET to_position = ?4, hash = ?5, sealed_at = ?6 \
+               WHERE session_id = ?1 AND epoch = ?2 AND ord = ?3 AND to_position = ?7 AND hash = ?8";
+    let values = params![&old.session_id, old.epoch, old.ord, new_to, new_hash, at, old.to_position, &old.hash];
+    Ok(tx.execute(sql, values)? == 1)
+}

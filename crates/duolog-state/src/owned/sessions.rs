@@ -1,0 +1,419 @@
+//! `sessions`: who they are, where their logs are, how they stand.
+
+use duolog_types::{Epoch, HomeId, InvocationKind, Moment, Position, SessionId, SessionStatus, SourceKind};
+
+use crate::engine::{Row, Tx, Value};
+use crate::error::Result;
+use crate::page::{Page, PageToken};
+use crate::params;
+
+macro_rules! columns {
+    () => {
+        "id, home_id, created_at, user_id, name, addressed, scope, log_path, log_key, log_base, log_epoch, cwd, \
+         agent_name, invocation_kind, playbook_name, show_topic, show_play_name, artifacts_path, source_kind, status, \
+         started_at, updated_at, ended_at, first_msg_id, last_msg_id, progression_id, node_metadata, deleted_at"
+    };
+}
+
+/// A list takes no `node_metadata` (I5); figures come from the catalog where the fold has been.
+macro_rules! summary_columns {
+    () => {
+        "s.id, s.home_id, s.created_at, s.user_id, s.name, s.scope, s.log_path, s.log_epoch, s.cwd, s.agent_name, \
+         s.invocation_kind, s.source_kind, s.status, s.started_at, s.updated_at, s.ended_at, c.events, c.bytes, \
+         c.last_at"
+    };
+}
+
+/// A session, whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionRow {
+    /// The key that joins the two stores.
+    pub id: SessionId,
+    /// The home that owns its log.
+    pub home_id: HomeId,
+    /// When it was made.
+    pub created_at: Moment,
+    /// Whose it is.
+    pub user_id: Option<String>,
+    /// What people call it.
+    pub name: Option<String>,
+    /// Whether user and name lead to it: unique then. Otherwise only its id does.
+    pub addressed: bool,
+    /// The folder of its log: a project's slug, a user, or `threads`.
+    pub scope: String,
+    /// Its log, relative to the state directory.
+    pub log_path: String,
+    /// The same path with its case folded: unique in a home on any file system.
+    pub log_key: String,
+    /// Where the hot file begins.
+    pub log_base: Position,
+    /// The log's epoch.
+    pub log_epoch: Epoch,
+    /// The working directory it belongs to.
+    pub cwd: Option<String>,
+    /// The agent's name.
+    pub agent_name: Option<String>,
+    /// What started it.
+    pub invocation_kind: Option<InvocationKind>,
+    /// The playbook it runs.
+    pub playbook_name: Option<String>,
+    /// The topic of its show.
+    pub show_topic: Option<String>,
+    /// The play of its show.
+    pub show_play_name: Option<String>,
+    /// Where it keeps its artifacts.
+    pub artifacts_path: Option<String>,
+    /// Where it came from.
+    pub source_kind: SourceKind,
+    /// How it stands.
+    pub status: Option<SessionStatus>,
+    /// When it began.
+    pub started_at: Option<Moment>,
+    /// When it last changed.
+    pub updated_at: Moment,
+    /// When it ended.
+    pub ended_at: Option<Moment>,
+    /// Its first message.
+    pub first_msg_id: Option<String>,
+    /// Its last message.
+    pub last_msg_id: Option<String>,
+    /// Its progression.
+    pub progression_id: Option<String>,
+    /// Whatever its maker keeps with it, as JSON.
+    pub node_metadata: Option<String>,
+    /// When it was deleted; the row goes once its log is gone.
+    pub deleted_at: Option<Moment>,
+}
+
+impl SessionRow {
+    /// A live session with this id and log, and nothing said about it yet.
+    pub fn new(id: SessionId, home: HomeId, scope: &str, log_path: &str, at: Moment) -> Self {
+        Self {
+            id,
+            home_id: home,
+            created_at: at,
+            user_id: None,
+            name: None,
+            addressed: false,
+            scope: scope.to_owned(),
+            log_path: log_path.to_owned(),
+            log_key: log_path.to_lowercase(),
+            log_base: Position::ZERO,
+            log_epoch: Epoch(0),
+            cwd: None,
+            agent_name: None,
+            invocation_kind: None,
+            playbook_name: None,
+            show_topic: None,
+            show_play_name: None,
+            artifacts_path: None,
+            source_kind: SourceKind::Live,
+            status: None,
+            started_at: None,
+            updated_at: at,
+            ended_at: None,
+            first_msg_id: None,
+            last_msg_id: None,
+            progression_id: None,
+            node_metadata: None,
+            deleted_at: None,
+        }
+    }
+
+    fn read(row: &Row<'_>) -> Result<Self> {
+        Ok(Self {
+            id: row.get(0)?,
+            home_id: row.get(1)?,
+            created_at: row.get(2)?,
+            user_id: row.get(3)?,
+            name: row.get(4)?,
+            addressed: row.get(5)?,
+            scope: row.get(6)?,
+            log_path: row.get(7)?,
+            log_key: row.get(8)?,
+            log_base: row.get(9)?,
+            log_epoch: row.get(10)?,
+            cwd: row.get(11)?,
+            agent_name: row.get(12)?,
+            invocation_kind: row.get(13)?,
+            playbook_name: row.get(14)?,
+            show_topic: row.get(15)?,
+            show_play_name: row.get(16)?,
+            artifacts_path: row.get(17)?,
+            source_kind: row.get(18)?,
+            status: row.get(19)?,
+            started_at: row.get(20)?,
+            updated_at: row.get(21)?,
+            ended_at: row.get(22)?,
+            first_msg_id: row.get(23)?,
+            last_msg_id: row.get(24)?,
+            progression_id: row.get(25)?,
+            node_metadata: row.get(26)?,
+            deleted_at: row.get(27)?,
+        })
+    }
+}
+
+/// A session in a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionSummaryRow {
+    /// The key that joins the two stores.
+    pub id: SessionId,
+    /// The home that owns its log.
+    pub home_id: HomeId,
+    /// When it was made.
+    pub created_at: Moment,
+    /// Whose it is.
+    pub user_id: Option<String>,
+    /// What people call it.
+    pub name: Option<String>,
+    /// The folder of its log.
+    pub scope: String,
+    /// Its log, relative to the state directory.
+    pub log_path: String,
+    /// The log's epoch.
+    pub log_epoch: Epoch,
+    /// The working directory it belongs to.
+    pub cwd: Option<String>,
+    /// The agent's name.
+    pub agent_name: Option<String>,
+    /// What started it.
+    pub invocation_kind: Option<InvocationKind>,
+    /// Where it came from.
+    pub source_kind: SourceKind,
+    /// How it stands.
+    pub status: Option<SessionStatus>,
+    /// When it began.
+    pub started_at: Option<Moment>,
+    /// When it last changed.
+    pub updated_at: Moment,
+    /// When it ended.
+    pub ended_at: Option<Moment>,
+    /// Its events as far as folded; nothing when it never was.
+    pub events: Option<u64>,
+    /// Its bytes as far as folded; nothing when it never was.
+    pub bytes: Option<u64>,
+    /// The latest instant that a folded line names.
+    pub last_at: Option<Moment>,
+}
+
+impl SessionSummaryRow {
+    fn read(row: &Row<'_>) -> Result<Self> {
+        Ok(Self {
+            id: row.get(0)?,
+            home_id: row.get(1)?,
+            created_at: row.get(2)?,
+            user_id: row.get(3)?,
+            name: row.get(4)?,
+            scope: row.get(5)?,
+            log_path: row.get(6)?,
+            log_epoch: row.get(7)?,
+            cwd: row.get(8)?,
+            agent_name: row.get(9)?,
+            invocation_kind: row.get(10)?,
+            source_kind: row.get(11)?,
+            status: row.get(12)?,
+            started_at: row.get(13)?,
+            updated_at: row.get(14)?,
+            ended_at: row.get(15)?,
+            events: row.get(16)?,
+            bytes: row.get(17)?,
+            last_at: row.get(18)?,
+        })
+    }
+}
+
+/// Where a session's log is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LogRow {
+    /// The session.
+    pub session_id: SessionId,
+    /// Its log, relative to the state directory.
+    pub path: String,
+    /// Where the hot file begins.
+    pub base: Position,
+    /// The log's epoch.
+    pub epoch: Epoch,
+    /// Whether the session was deleted and only the row is left.
+    pub deleted: bool,
+}
+
+/// Which sessions a list shows. Nothing said is all of them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SessionFilter {
+    /// Only this user's.
+    pub user_id: Option<String>,
+    /// Only those that stand so.
+    pub status: Option<SessionStatus>,
+}
+
+/// Adds a session. A taken id, log or address is a [`crate::ConstraintKind::Unique`] error.
+pub fn insert(tx: &mut Tx<'_>, row: &SessionRow) -> Result<()> {
+    let sql = concat!(
+        "INSERT INTO sessions (",
+        columns!(),
+        ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
+         ?22, ?23, ?24, ?25, ?26, ?27, ?28)"
+    );
+    let values = params![
+        &row.id,
+        row.home_id,
+        row.created_at,
+        row.user_id.as_ref(),
+        row.name.as_ref(),
+        row.addressed,
+        &row.scope,
+        &row.log_path,
+        &row.log_key,
+        row.log_base,
+        row.log_epoch,
+        row.cwd.as_ref(),
+        row.agent_name.as_ref(),
+        row.invocation_kind,
+        row.playbook_name.as_ref(),
+        row.show_topic.as_ref(),
+        row.show_play_name.as_ref(),
+        row.artifacts_path.as_ref(),
+        row.source_kind,
+        row.status,
+        row.started_at,
+        row.updated_at,
+        row.ended_at,
+        row.first_msg_id.as_ref(),
+        row.last_msg_id.as_ref(),
+        row.progression_id.as_ref(),
+        row.node_metadata.as_ref(),
+        row.deleted_at,
+    ];
+    tx.execute(sql, values).map(drop)
+}
+
+/// The session with this id, deleted or not.
+pub fn find(tx: &mut Tx<'_>, id: &SessionId) -> Result<Option<SessionRow>> {
+    tx.find(concat!("SELECT ", columns!(), " FROM sessions WHERE id = ?1"), params![id], SessionRow::read)
+}
+
+/// The session that a user and a name lead to; no user is a user of its own.
+pub fn find_addressed(tx: &mut Tx<'_>, user: Option<&str>, name: &str) -> Result<Option<SessionRow>> {
+    let sql = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM sessions WHERE COALESCE(user_id, '') = ?1 AND name = ?2 AND addressed = 1 AND deleted_at IS NULL"
+    );
+    tx.find(sql, params![user.unwrap_or_default(), name], SessionRow::read)
+}
+
+/// The ids that start so, in order, for completing a shortened id. Deleted sessions are not among them.
+pub fn starting_with(tx: &mut Tx<'_>, prefix: &str, limit: u32) -> Result<Vec<SessionId>> {
+    let sql = "SELECT id FROM sessions WHERE id >= ?1 AND id < ?2 AND deleted_at IS NULL ORDER BY id LIMIT ?3";
+    // Ids are ASCII: what starts with the prefix sorts before the prefix and the last character there is.
+    let end = format!("{prefix}\u{10ffff}");
+    tx.all(sql, params![prefix, end, limit], |row| row.get(0))
+}
+
+/// Whether a session of this home, deleted or not, has this log.
+pub fn log_key_taken(tx: &mut Tx<'_>, home: &HomeId, log_key: &str) -> Result<bool> {
+    let sql = "SELECT 1 FROM sessions WHERE home_id = ?1 AND log_key = ?2";
+    Ok(tx.find(sql, params![home, log_key], |_| Ok(()))?.is_some())
+}
+
+/// Notes that it changed. An instant never goes back, so that a list does not either.
+pub fn touch(tx: &mut Tx<'_>, id: &SessionId, at: Moment) -> Result<()> {
+    tx.execute("UPDATE sessions SET updated_at = ?2 WHERE id = ?1 AND updated_at < ?2", params![id, at]).map(drop)
+}
+
+/// Gives it another name; false when there is no such session. A taken name is a unique-constraint error.
+pub fn rename(tx: &mut Tx<'_>, id: &SessionId, name: &str, at: Moment) -> Result<bool> {
+    let sql = "UPDATE sessions SET name = ?2, updated_at = ?3 WHERE id = ?1 AND deleted_at IS NULL";
+    Ok(tx.execute(sql, params![id, name, at])? == 1)
+}
+
+/// Raises the epoch of its log; false when it is not what the caller saw.
+pub fn raise_epoch(tx: &mut Tx<'_>, id: &SessionId, from: Epoch) -> Result<bool> {
+    let sql = "UPDATE sessions SET log_epoch = ?3 WHERE id = ?1 AND log_epoch = ?2";
+    Ok(tx.execute(sql, params![id, from, from.next()])? == 1)
+}
+
+/// Marks it deleted; false when it is gone or marked already. Its name is free from here on, its log path is not.
+pub fn tombstone(tx: &mut Tx<'_>, id: &SessionId, at: Moment) -> Result<bool> {
+    let sql = "UPDATE sessions SET deleted_at = ?2, updated_at = ?2 WHERE id = ?1 AND deleted_at IS NULL";
+    Ok(tx.execute(sql, params![id, at])? == 1)
+}
+
+/// Removes the row and all that hangs on it; false when there is none. Repairs stay.
+pub fn remove(tx: &mut Tx<'_>, id: &SessionId) -> Result<bool> {
+    Ok(tx.execute("DELETE FROM sessions WHERE id = ?1", params![id])? == 1)
+}
+
+/// The logs of a home, by id, after this one: for sweeps. Deleted sessions are among them.
+pub fn logs(tx: &mut Tx<'_>, home: &HomeId, after: Option<&SessionId>, limit: u32) -> Result<Vec<LogRow>> {
+    let sql = "SELECT id, log_path, log_base, log_epoch, deleted_at FROM sessions \
+               WHERE home_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
+    tx.all(sql, params![home, after.map_or("", SessionId::as_str), limit], |row| {
+        Ok(LogRow {
+            session_id: row.get(0)?,
+            path: row.get(1)?,
+            base: row.get(2)?,
+            epoch: row.get(3)?,
+            deleted: row.get::<Option<Moment>>(4)?.is_some(),
+        })
+    })
+}
+
+/// A page of sessions, those that changed last first. Deleted ones are not among them.
+pub fn list(tx: &mut Tx<'_>, filter: &SessionFilter, page: &Page) -> Result<Vec<SessionSummaryRow>> {
+    let (sql, values) = list_statement(filter, page);
+    tx.all(&sql, &values, SessionSummaryRow::read)
+}
+
+/// A page of sessions and where the next one begins; nothing where this is the last.
+pub fn list_page(
+    tx: &mut Tx<'_>,
+    filter: &SessionFilter,
+    page: &Page,
+) -> Result<(Vec<SessionSummaryRow>, Option<PageToken>)> {
+    let mut rows = list(tx, filter, &page.with_one_more())?;
+    let more = rows.len() > page.limit() as usize;
+    rows.truncate(page.limit() as usize);
+    let next = rows.last().filter(|_| more).map(|last| PageToken::after(last.updated_at, &last.id));
+    Ok((rows, next))
+}
+
+/// The statement of [`list`]; each filter has an index in this very order.
+fn list_statement<'a>(filter: &'a SessionFilter, page: &'a Page) -> (String, Vec<Value<'a>>) {
+    let mut sql = String::from(concat!(
+        "SELECT ",
+        summary_columns!(),
+        " FROM sessions s LEFT JOIN catalog c ON c.session_id = s.id WHERE s.deleted_at IS NULL"
+    ));
+    let mut values = Vec::new();
+    let mut and = |clause: &str, value: Value<'a>| {
+        values.push(value);
+        sql.push_str(&clause.replace("?#", &format!("?{}", values.len())));
+    };
+    if let Some(user) = &filter.user_id {
+        and(" AND s.user_id = ?#", user.into());
+    }
+    if let Some(status) = filter.status {
+        and(" AND s.status = ?#", status.into());
+    }
+    if let Some(after) = page.after() {
+        and(" AND (s.updated_at, s.id) < (?#", after.updated_at.into());
+        and(", ?#)", (&after.id).into());
+    }
+    and(" ORDER BY s.updated_at DESC, s.id DESC LIMIT ?#", page.limit().into());
+    (sql, values)
+}
+
+/// How `EXPLAIN QUERY PLAN` says that [`list`] is answered, a line per step: for holding it to its index.
+pub fn explain_list(tx: &mut Tx<'_>, filter: &SessionFilter, page: &Page) -> Result<Vec<String>> {
+    let (sql, values) = list_statement(filter, page);
+    tx.all(&format!("EXPLAIN QUERY PLAN {sql}"), &values, |row| row.get(3))
+}
+
+/// How many sessions stand how, deleted ones not counted. Those of which nobody has said come with `None`.
+pub fn count_by_status(tx: &mut Tx<'_>) -> Result<Vec<(Option<SessionStatus>, u64)>> {
+    let sql =
+        "SELECT status, COUNT(*) FROM sessions WHERE deleted_at IS NULL GROUP BY status ORDER BY status NULLS FIRST";
+    tx.all(sql, &[], |row| Ok((row.get(0)?, row.get(1)?)))
+}

@@ -1,0 +1,124 @@
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use duolog_state::derived::catalog::{self, CatalogRow};
+use duolog_state::owned::sessions;
+use duolog_state::{CheckpointReport, Error};
+use duolog_types::{Durability, Epoch, Position};
+
+use super::{add, count, home, open, session};
+
+#[test]
+fn a_copy_under_writers_is_whole() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let state = open(dir.path());
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // Each transaction adds a session and its catalog row: a copy with one and not the other is torn.
+            for number in 0.. {
+                if done.load(Ordering::SeqCst) {
+                    break;
+                }
+                let row = session(&format!("s{number}"));
+                let folded = CatalogRow {
+                    session_id: row.id.clone(),
+                    home_id: home(),
+                    epoch: Epoch(0),
+                    position: Position(1),
+                    line_hash: None,
+                    events: 1,
+                    bytes: 1,
+                    damaged: 0,
+                    first_at: None,
+                    last_at: None,
+                };
+                let written = state.write(Durability::Process, move |tx| {
+                    sessions::insert(tx, &row)?;
+                    catalog::advance(tx, None, &folded)
+                });
+                assert!(written.expect("writes"));
+            }
+        });
+        for nth in 0..5 {
+            let copy_dir = dir.path().join(format!("copy{nth}"));
+            std::fs::create_dir(&copy_dir).expect("makes");
+            let file = copy_dir.join("state.db");
+            state.backup_to(&file).expect("copies");
+            assert_eq!(file.metadata().expect("is there").permissions().mode() & 0o777, 0o600);
+            assert_eq!(std::fs::read_dir(&copy_dir).expect("lists").count(), 1, "a copy is one file");
+            assert!(matches!(state.backup_to(&file), Err(Error::Exists { .. })));
+            let copy = open(&copy_dir);
+            assert_eq!(copy.integrity().expect("checks"), Vec::<String>::new());
+            let rows = copy.stats().expect("stats").rows;
+            let rows_of = |table: &str| rows.iter().find(|(name, _)| name == table).map(|(_, count)| *count);
+            assert_eq!(rows_of("sessions"), rows_of("catalog"));
+        }
+        done.store(true, Ordering::SeqCst);
+    });
+}
+
+#[test]
+fn a_log_that_grew_is_moved_into_the_database() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let state = open(dir.path());
+    let mut number = 0;
+    while state.counters().checkpoints == 0 {
+        assert!(number < 2000, "{:?}", state.counters());
+        let mut row = session(&format!("s{number}"));
+        row.node_metadata = Some("x".repeat(60_000));
+        state.write(Durability::Process, move |tx| sessions::insert(tx, &row)).expect("writes");
+        number += 1;
+    }
+    assert_eq!(state.counters().checkpoint_failures, 0);
+    assert!(state.path().metadata().expect("is there").len() > 2 << 20, "pages that were written twice are moved once");
+    assert!(state.integrity().expect("checks").is_empty());
+}
+
+#[test]
+fn a_checkpoint_empties_the_log_and_says_what_it_moved() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let state = open(dir.path());
+    add(&state, "a").expect("writes");
+    let report = state.checkpoint().expect("runs");
+    assert!(!report.busy && report.wal_frames > 0 && report.moved == report.wal_frames, "{report:?}");
+    let stats = state.stats().expect("stats");
+    assert_eq!(stats.wal_bytes, 0);
+    assert!(stats.bytes > 0 && stats.engine.starts_with("sqlite 3."), "{stats:?}");
+    assert_eq!(state.checkpoint().expect("runs"), CheckpointReport { busy: false, wal_frames: 0, moved: 0 });
+}
+
+#[test]
+fn a_reader_keeps_a_checkpoint_from_finishing_and_it_says_so() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = duolog_state::OpenState::at(dir.path()).busy_timeout(std::time::Duration::from_millis(30));
+    let state = duolog_state::State::open(options).expect("opens");
+    let report = state
+        .read(|tx| {
+            tx.find("SELECT COUNT(*) FROM sessions", &[], |row| row.get::<u64>(0))?;
+            add(&state, "a")?;
+            state.checkpoint()
+        })
+        .expect("answers");
+    assert!(report.busy, "{report:?}");
+    assert!(!state.checkpoint().expect("runs").busy);
+}
+
+#[test]
+fn vacuum_gives_space_back() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let state = open(dir.path());
+    for number in 0..50 {
+        let mut row = session(&format!("s{number}"));
+        row.node_metadata = Some("x".repeat(60_000));
+        state.write(Durability::Process, move |tx| sessions::insert(tx, &row)).expect("writes");
+    }
+    state.checkpoint().expect("runs");
+    let before = state.stats().expect("stats").bytes;
+    state.write(Durability::Process, |tx| tx.execute("DELETE FROM sessions", &[])).expect("deletes");
+    state.vacuum().expect("runs");
+    assert!(state.stats().expect("stats").bytes < before / 10);
+    add(&state, "a").expect("writes");
+    assert_eq!(count(&state), 1);
+}

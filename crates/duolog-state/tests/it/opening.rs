@@ -1,0 +1,140 @@
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use duolog_state::{Error, Migrate, OpenState, State, known_version};
+
+use super::{add, children, count, open};
+
+/// Changes a database behind the back of the store, through SQLite.
+fn sql(dir: &Path, statements: &str) {
+    let other = rusqlite::Connection::open(dir.join("state.db")).expect("opens");
+    other.execute_batch(statements).expect("runs");
+}
+
+fn opening(options: OpenState) -> Result<(), Error> {
+    State::open(options).map(drop)
+}
+
+#[test]
+fn a_new_state_is_private_and_current() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let below = dir.path().join("deep/below");
+    let state = open(&below);
+    assert_eq!(state.schema_version(), known_version());
+    for name in ["state.db", "state.lock", "state.db-wal", "state.db-shm"] {
+        let mode = below.join(name).metadata().expect(name).permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    let show = |name: &str| {
+        let settings = state.stats().expect("stats").settings;
+        settings.into_iter().find(|(setting, _)| setting == name).map(|(_, value)| value).expect("shown")
+    };
+    for (name, value) in [
+        ("journal_mode", "wal"),
+        ("synchronous", "2"),
+        ("foreign_keys", "1"),
+        ("busy_timeout", "5000"),
+        ("wal_autocheckpoint", "1000"),
+        ("journal_size_limit", "67108864"),
+        ("mmap_size", "0"),
+        ("trusted_schema", "0"),
+    ] {
+        assert_eq!(show(name), value, "{name}");
+    }
+}
+
+#[test]
+fn a_newer_schema_is_read_and_never_written() {
+    let dir = tempfile::tempdir().expect("a directory");
+    add(&open(dir.path()), "a").expect("writes");
+    sql(dir.path(), "UPDATE schema_meta SET value = '99' WHERE key = 'version'; PRAGMA user_version=99");
+    let answer = opening(OpenState::at(dir.path()));
+    let known = known_version();
+    assert!(matches!(answer, Err(Error::Newer { found: 99, known: k }) if k == known), "{answer:?}");
+    let state = State::open(OpenState::at(dir.path()).read_only()).expect("reads");
+    assert_eq!((count(&state), state.schema_version()), (1, 99));
+    assert!(matches!(add(&state, "b"), Err(Error::ReadOnly)));
+}
+
+#[test]
+fn an_older_schema_is_migrated_only_where_that_is_allowed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // Version 0 is a database without tables.
+    rusqlite::Connection::open(dir.path().join("state.db")).expect("opens").execute_batch("VACUUM").expect("runs");
+    let mut options = OpenState::at(dir.path());
+    options.migrate = Migrate::No;
+    for options in [options, OpenState::at(dir.path()).read_only()] {
+        let answer = opening(options);
+        assert!(matches!(answer, Err(Error::NeedsMigration { found: 0, .. })), "{answer:?}");
+    }
+    assert_eq!(open(dir.path()).schema_version(), known_version());
+}
+
+#[test]
+fn a_database_of_another_program_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    sql(dir.path(), "CREATE TABLE notes (text)");
+    for options in [OpenState::at(dir.path()), OpenState::at(dir.path()).read_only()] {
+        let answer = opening(options);
+        assert!(matches!(answer, Err(Error::Foreign { .. })), "{answer:?}");
+    }
+    let other = tempfile::tempdir().expect("a directory");
+    open(other.path()).close();
+    sql(other.path(), "UPDATE schema_meta SET value = 'else' WHERE key = 'lineage'");
+    assert!(matches!(opening(OpenState::at(other.path())), Err(Error::Foreign { .. })));
+}
+
+#[test]
+fn versions_that_disagree_are_damage() {
+    let dir = tempfile::tempdir().expect("a directory");
+    open(dir.path()).close();
+    sql(dir.path(), "PRAGMA user_version=7");
+    let answer = opening(OpenState::at(dir.path()));
+    assert!(matches!(answer, Err(Error::Damaged { .. })), "{answer:?}");
+}
+
+#[test]
+fn a_writer_notices_that_the_schema_changed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let state = open(dir.path());
+    sql(dir.path(), "PRAGMA user_version=42");
+    let answer = add(&state, "a");
+    assert!(matches!(answer, Err(Error::SchemaChanged { found: 42, .. })), "{answer:?}");
+    assert_eq!(count(&state), 0);
+}
+
+#[test]
+fn processes_that_open_a_new_home_at_once_all_succeed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let home = dir.path().join("new");
+    let children: Vec<_> = ["a", "b", "c", "d"].map(|name| children::start("add_fifty", &home, name)).into();
+    for mut child in children {
+        assert!(child.wait().expect("ends").success());
+    }
+    assert_eq!(count(&open(&home)), 200);
+}
+
+#[test]
+fn opening_a_current_state_writes_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    add(&open(dir.path()), "a").expect("writes");
+    let sizes = || {
+        ["state.db", "state.db-wal"].map(|name| {
+            let file = dir.path().join(name).metadata().expect(name);
+            (file.len(), file.modified().expect("a time"))
+        })
+    };
+    let before = sizes();
+    assert_eq!(count(&open(dir.path())), 1);
+    assert_eq!(sizes(), before);
+}
+
+#[test]
+fn closing_leaves_the_log_for_the_next() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let state = open(dir.path());
+    add(&state, "a").expect("writes");
+    state.close();
+    assert!(dir.path().join("state.db-wal").metadata().expect("is there").len() > 0);
+    assert_eq!(count(&open(dir.path())), 1);
+}

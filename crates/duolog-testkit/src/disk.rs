@@ -1,0 +1,824 @@
+//! A disk in memory that keeps what was written apart from what was synced, and fails where it is told to.
+//!
+//! It is as hostile as a real one may be, and no more: a sync makes bytes durable but not the name they go by, a failed
+//! sync loses the bytes although they can still be read and although the next sync succeeds, a cut that was not synced
+//! may be undone. Locks belong to an open file, as `flock`'s do, and go with it or with its process.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use duolog_log::{Disk, DiskFile, Ident, Kind, Lock, Open, Stat};
+
+/// The number of the error "no such process may do this".
+pub const EACCES: i32 = 13;
+/// The number of the error "interrupted by a signal".
+pub const EINTR: i32 = 4;
+/// The number of the error "the device failed".
+pub const EIO: i32 = 5;
+/// The number of the error "no space left".
+pub const ENOSPC: i32 = 28;
+
+/// What a disk call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CallKind {
+    /// Opens a file that exists.
+    Open,
+    /// Makes a file.
+    Create,
+    /// Looks at a path or an open file.
+    Stat,
+    /// Reads.
+    Read,
+    /// Writes at the end.
+    Append,
+    /// Makes bytes durable.
+    Sync,
+    /// Makes names durable.
+    SyncDir,
+    /// Cuts a file.
+    SetLen,
+    /// Changes permission bits.
+    SetMode,
+    /// Puts one file in the place of another.
+    Rename,
+    /// Takes a name away.
+    Unlink,
+    /// Tries to take a lock.
+    Lock,
+    /// Gives a lock back.
+    Unlock,
+    /// Makes a directory.
+    CreateDir,
+    /// Lists a directory.
+    List,
+}
+
+impl CallKind {
+    /// Whether it changes the disk, or what a loss of power leaves of it.
+    pub const fn is_mutation(self) -> bool {
+        !matches!(self, Self::Open | Self::Stat | Self::Read | Self::Lock | Self::Unlock | Self::List)
+    }
+}
+
+/// One disk call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Its number on this disk, from 0.
+    pub index: usize,
+    /// What it does.
+    pub kind: CallKind,
+    /// On what; a rename names what it moves.
+    pub path: PathBuf,
+    /// The bytes to read or write, or the length to cut to.
+    pub len: u64,
+    /// The process that makes it.
+    pub process: u32,
+}
+
+/// How a call goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It fails with this error number and does nothing. A failed sync loses what it should have made durable.
+    Error(i32),
+    /// An append writes only so many bytes, and says so.
+    Short(usize),
+    /// The process dies in it: this call and all its later ones fail, and its locks are gone.
+    Stop {
+        /// How many bytes of an append still get written; without, the call does nothing.
+        after_bytes: Option<usize>,
+    },
+}
+
+/// What a crash takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// Every process died: what was written is there, locks are gone.
+    Process,
+    /// The machine died.
+    Power(Loss),
+}
+
+/// What becomes of bytes and names that were not synced when the power went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// All are lost, cuts are undone.
+    DropUnsynced,
+    /// None is lost.
+    KeepAll,
+    /// Of what was appended to each file a part is left, of any length; a cut may be undone. Names are kept.
+    Torn {
+        /// Decides the lengths.
+        seed: u64,
+    },
+    /// Each file is as long as it was, and has NUL bytes where bytes were not synced. Names are kept.
+    ZeroExtended,
+    /// Bytes are kept, names are lost: a new file is gone, a replaced one is back.
+    LostNames,
+}
+
+impl Loss {
+    /// Every kind of loss, with this many seeds for those that have one.
+    pub fn all(seeds: u64) -> Vec<Self> {
+        let mut all = vec![Self::DropUnsynced, Self::KeepAll, Self::ZeroExtended, Self::LostNames];
+        all.extend((0..seeds).map(|seed| Self::Torn { seed }));
+        all
+    }
+}
+
+#[derive(Debug)]
+struct Stopped;
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the process was stopped here")
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+/// Whether a call failed because its process had been stopped by [`Fault::Stop`].
+pub fn is_stopped(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Stopped>)
+}
+
+fn stopped() -> io::Error {
+    io::Error::other(Stopped)
+}
+
+fn errno(number: i32) -> io::Error {
+    io::Error::from_raw_os_error(number)
+}
+
+type Hook = Arc<dyn Fn(&Call) + Send + Sync>;
+
+/// The disk, as one process sees it. Clones are the same process; [`SimDisk::process`] is another one on the same disk.
+#[derive(Clone)]
+pub struct SimDisk {
+    state: Arc<Mutex<State>>,
+    process: u32,
+}
+
+struct State {
+    nodes: BTreeMap<u64, Node>,
+    next_node: u64,
+    next_description: u64,
+    processes: u32,
+    stopped: Vec<u32>,
+    locks: BTreeMap<u64, Vec<Held>>,
+    calls: Vec<Call>,
+    at_index: BTreeMap<usize, Fault>,
+    /// How many more calls of a kind pass before one fails.
+    at_count: Vec<(CallKind, usize, Fault)>,
+    always: BTreeMap<CallKind, Fault>,
+    hook: Option<Hook>,
+}
+
+struct Held {
+    description: u64,
+    process: u32,
+    lock: Lock,
+}
+
+const ROOT: u64 = 1;
+
+#[derive(Clone)]
+enum Node {
+    File(Content),
+    Directory { names: Names, synced: Names },
+}
+
+type Names = BTreeMap<OsString, u64>;
+
+#[derive(Clone)]
+struct Content {
+    written: Vec<u8>,
+    /// What the last sync left on the device.
+    synced: Vec<u8>,
+    /// Up to here `written` has not changed since that sync.
+    untouched: usize,
+    /// What a failed sync lost: it can be read, but no later sync brings it to the device.
+    lost: Vec<Range<usize>>,
+    mode: u32,
+    synced_mode: u32,
+}
+
+impl Content {
+    fn new(bytes: &[u8]) -> Self {
+        Self {
+            written: bytes.to_vec(),
+            synced: bytes.to_vec(),
+            untouched: bytes.len(),
+            lost: Vec::new(),
+            mode: 0o600,
+            synced_mode: 0o600,
+        }
+    }
+
+    fn cut(&mut self, len: usize) {
+        self.written.resize(len, 0);
+        self.untouched = self.untouched.min(len);
+        for range in &mut self.lost {
+            range.end = range.end.min(len);
+        }
+        self.lost.retain(|range| range.start < range.end);
+    }
+
+    fn sync(&mut self) {
+        self.synced.clone_from(&self.written);
+        for range in &self.lost {
+            self.synced[range.clone()].fill(0);
+        }
+        self.untouched = self.written.len();
+        self.synced_mode = self.mode;
+    }
+
+    fn fail_sync(&mut self) {
+        if self.untouched < self.written.len() {
+            self.lost.push(self.untouched..self.written.len());
+        }
+    }
+
+    /// The file after the power came back.
+    fn after(&self, loss: Loss, node: u64) -> Self {
+        let (bytes, mode) = match loss {
+            Loss::DropUnsynced => (self.synced.clone(), self.synced_mode),
+            Loss::KeepAll | Loss::LostNames => (self.written.clone(), self.mode),
+            Loss::ZeroExtended => {
+                let mut bytes = self.written[..self.untouched].to_vec();
+                bytes.resize(self.written.len(), 0);
+                (bytes, self.mode)
+            }
+            Loss::Torn { seed } => {
+                let random = mix(seed ^ mix(node));
+                if self.untouched < self.synced.len() && random & 1 == 0 {
+                    (self.synced.clone(), self.synced_mode)
+                } else {
+                    let unsynced = self.written.len() - self.untouched;
+                    let kept = usize::try_from(mix(random) % (unsynced as u64 + 1)).unwrap_or(0);
+                    (self.written[..self.untouched + kept].to_vec(), self.mode)
+                }
+            }
+        };
+        Self { mode, synced_mode: mode, ..Self::new(&bytes) }
+    }
+}
+
+/// A number that looks like chance and depends on nothing but its input (splitmix64).
+fn mix(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl Default for SimDisk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SimDisk {
+    /// An empty disk.
+    pub fn new() -> Self {
+        let root = Node::Directory { names: Names::new(), synced: Names::new() };
+        Self::over(BTreeMap::from([(ROOT, root)]), ROOT + 1)
+    }
+
+    fn over(nodes: BTreeMap<u64, Node>, next_node: u64) -> Self {
+        let state = State {
+            nodes,
+            next_node,
+            next_description: 0,
+            processes: 1,
+            stopped: Vec::new(),
+            locks: BTreeMap::new(),
+            calls: Vec::new(),
+            at_index: BTreeMap::new(),
+            at_count: Vec::new(),
+            always: BTreeMap::new(),
+            hook: None,
+        };
+        Self { state: Arc::new(Mutex::new(state)), process: 1 }
+    }
+
+    /// This disk for the code under test.
+    pub fn as_disk(&self) -> Arc<dyn Disk> {
+        Arc::new(self.clone())
+    }
+
+    /// Another process on the same disk: it lives on when this one is stopped.
+    #[must_use]
+    pub fn process(&self) -> Self {
+        let mut state = self.lock();
+        state.processes += 1;
+        Self { state: self.state.clone(), process: state.processes }
+    }
+
+    /// The number of this process; what [`Disk::holder`] tells.
+    pub fn pid(&self) -> u32 {
+        self.process
+    }
+
+    /// Ends this process between two calls.
+    pub fn stop(&self) {
+        self.lock().stop(self.process);
+    }
+
+    /// Whether this process was stopped.
+    pub fn has_stopped(&self) -> bool {
+        self.lock().stopped.contains(&self.process)
+    }
+
+    /// Every call so far, of all processes. Calls of a process that was stopped are not made, so not here.
+    pub fn calls(&self) -> Vec<Call> {
+        self.lock().calls.clone()
+    }
+
+    /// How many calls there were; the index of the next one.
+    pub fn call_count(&self) -> usize {
+        self.lock().calls.len()
+    }
+
+    /// The calls that changed or synced something.
+    pub fn mutations(&self) -> Vec<Call> {
+        self.lock().calls.iter().filter(|call| call.kind.is_mutation()).cloned().collect()
+    }
+
+    /// Makes the call with this index go wrong.
+    pub fn fail_at(&self, index: usize, fault: Fault) {
+        self.lock().at_index.insert(index, fault);
+    }
+
+    /// Makes the `nth` call of a kind from now on go wrong; 0 is the next one.
+    pub fn fail_kind_from(&self, kind: CallKind, nth: usize, fault: Fault) {
+        self.lock().at_count.push((kind, nth, fault));
+    }
+
+    /// Makes every call of a kind go wrong until [`SimDisk::heal`].
+    pub fn fail_every(&self, kind: CallKind, fault: Fault) {
+        self.lock().always.insert(kind, fault);
+    }
+
+    /// Forgets all faults that have not struck.
+    pub fn heal(&self) {
+        let mut state = self.lock();
+        state.at_index.clear();
+        state.at_count.clear();
+        state.always.clear();
+    }
+
+    /// Calls `hook` before each call, on its thread, with the disk free to be looked at.
+    pub fn on_call(&self, hook: Hook) {
+        self.lock().hook = Some(hook);
+    }
+
+    /// The disk that is found after a crash now. This one goes on as if nothing had happened.
+    ///
+    /// Faults, hook and trace stay here. After a loss of power everything that is left counts as synced.
+    #[must_use]
+    pub fn crash(&self, crash: Crash) -> Self {
+        let state = self.lock();
+        let nodes = match crash {
+            Crash::Process => state.nodes.clone(),
+            Crash::Power(loss) => state.nodes.iter().map(|(id, node)| (*id, node.after(loss, *id))).collect(),
+        };
+        Self::over(nodes, state.next_node)
+    }
+
+    /// The bytes of a file as a reader sees them now.
+    pub fn read(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
+        self.content(path.as_ref(), |content| content.written.clone())
+    }
+
+    /// The permission bits of a file.
+    pub fn mode(&self, path: impl AsRef<Path>) -> Option<u32> {
+        self.content(path.as_ref(), |content| content.mode)
+    }
+
+    fn content<T>(&self, path: &Path, get: impl FnOnce(&Content) -> T) -> Option<T> {
+        let state = self.lock();
+        match state.nodes.get(&state.find(path).ok()??)? {
+            Node::File(content) => Some(get(content)),
+            Node::Directory { .. } => None,
+        }
+    }
+
+    /// Gives a file new bytes as an editor would that writes in place: the same file, and durable.
+    ///
+    /// Neither this nor the other changes from outside are calls: they are not traced and cannot fail.
+    pub fn write(&self, path: impl AsRef<Path>, bytes: &[u8]) {
+        let mut state = self.lock();
+        match state.find(path.as_ref()).expect("a path beneath the root") {
+            Some(node) => match state.nodes.get_mut(&node) {
+                Some(Node::File(content)) => {
+                    let mode = content.mode;
+                    *content = Content { mode, synced_mode: mode, ..Content::new(bytes) };
+                }
+                _ => panic!("{} is a directory", path.as_ref().display()),
+            },
+            None => state.put(path.as_ref(), Some(bytes)),
+        }
+    }
+
+    /// Puts a new file with these bytes in the place of the old one, durably.
+    pub fn replace(&self, path: impl AsRef<Path>, bytes: &[u8]) {
+        self.lock().put(path.as_ref(), Some(bytes));
+    }
+
+    /// Takes a name away, durably.
+    pub fn remove(&self, path: impl AsRef<Path>) {
+        self.lock().put(path.as_ref(), None);
+    }
+
+    /// Every file there is now, by path.
+    pub fn snapshot(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let state = self.lock();
+        let mut files = BTreeMap::new();
+        let mut left = vec![(PathBuf::new(), ROOT)];
+        while let Some((path, id)) = left.pop() {
+            match &state.nodes[&id] {
+                Node::File(content) => {
+                    files.insert(path, content.written.clone());
+                }
+                Node::Directory { names, .. } => {
+                    left.extend(names.iter().map(|(name, node)| (path.join(name), *node)));
+                }
+            }
+        }
+        files
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records a call, tells the hook, and says how it is to go wrong.
+    fn begin(&self, kind: CallKind, path: &Path, len: u64) -> io::Result<Option<Fault>> {
+        let (call, hook, fault) = {
+            let mut state = self.lock();
+            if state.stopped.contains(&self.process) {
+                return Err(stopped());
+            }
+            let call = Call { index: state.calls.len(), kind, path: path.to_owned(), len, process: self.process };
+            state.calls.push(call.clone());
+            (call, state.hook.clone(), state.fault_at(kind))
+        };
+        if let Some(hook) = hook {
+            hook(&call);
+        }
+        if self.has_stopped() {
+            return Err(stopped());
+        }
+        match fault {
+            Some(Fault::Stop { after_bytes }) if kind != CallKind::Append || after_bytes.is_none() => {
+                self.stop();
+                Err(stopped())
+            }
+            // A failed sync has an effect of its own, which the caller sees to.
+            Some(Fault::Error(number)) if kind != CallKind::Sync => Err(errno(number)),
+            other => Ok(other),
+        }
+    }
+}
+
+impl fmt::Debug for SimDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimDisk").field("process", &self.process).finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    fn after(&self, loss: Loss, id: u64) -> Self {
+        match self {
+            Self::File(content) => Self::File(content.after(loss, id)),
+            Self::Directory { names, synced } => {
+                let kept = match loss {
+                    Loss::DropUnsynced | Loss::LostNames => synced,
+                    Loss::KeepAll | Loss::Torn { .. } | Loss::ZeroExtended => names,
+                };
+                Self::Directory { names: kept.clone(), synced: kept.clone() }
+            }
+        }
+    }
+}
+
+impl State {
+    fn stop(&mut self, process: u32) {
+        self.stopped.push(process);
+        for held in self.locks.values_mut() {
+            held.retain(|held| held.process != process);
+        }
+    }
+
+    fn fault_at(&mut self, kind: CallKind) -> Option<Fault> {
+        let index = self.calls.len() - 1;
+        let mut struck = self.at_index.remove(&index);
+        self.at_count.retain_mut(|(of, left, fault)| match (*of == kind, *left) {
+            (true, 0) => {
+                struck.get_or_insert(*fault);
+                false
+            }
+            (true, _) => {
+                *left -= 1;
+                true
+            }
+            (false, _) => true,
+        });
+        struck.or_else(|| self.always.get(&kind).copied())
+    }
+
+    /// The node at a path; none where the last name, or one on the way, is not there.
+    fn find(&self, path: &Path) -> io::Result<Option<u64>> {
+        let mut at = ROOT;
+        for component in path.components() {
+            let Component::Normal(name) = component else { return Err(io::ErrorKind::InvalidInput.into()) };
+            match self.nodes.get(&at) {
+                Some(Node::Directory { names, .. }) => match names.get(name) {
+                    Some(next) => at = *next,
+                    None => return Ok(None),
+                },
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(at))
+    }
+
+    /// The directory that a path's last name stands in, and that name.
+    fn parent(&self, path: &Path) -> io::Result<(u64, OsString)> {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let parent = self.find(path.parent().unwrap_or(Path::new("")))?.ok_or(io::ErrorKind::NotFound)?;
+        Ok((parent, name.to_owned()))
+    }
+
+    fn names(&mut self, directory: u64) -> io::Result<&mut Names> {
+        match self.nodes.get_mut(&directory) {
+            Some(Node::Directory { names, .. }) => Ok(names),
+            _ => Err(io::ErrorKind::NotADirectory.into()),
+        }
+    }
+
+    fn file(&mut self, node: u64) -> io::Result<&mut Content> {
+        match self.nodes.get_mut(&node) {
+            Some(Node::File(content)) => Ok(content),
+            _ => Err(io::ErrorKind::IsADirectory.into()),
+        }
+    }
+
+    fn add(&mut self, node: Node) -> u64 {
+        let id = self.next_node;
+        self.next_node += 1;
+        self.nodes.insert(id, node);
+        id
+    }
+
+    /// A change from outside: directories as needed, the name durable at once.
+    fn put(&mut self, path: &Path, bytes: Option<&[u8]>) {
+        let mut at = ROOT;
+        let name = path.file_name().expect("a path beneath the root");
+        for component in path.parent().into_iter().flat_map(Path::components) {
+            let existing = self.names(at).expect("a directory").get(component.as_os_str()).copied();
+            let next =
+                existing.unwrap_or_else(|| self.add(Node::Directory { names: Names::new(), synced: Names::new() }));
+            self.set_name(at, component.as_os_str(), Some(next));
+            at = next;
+        }
+        let file = bytes.map(|bytes| self.add(Node::File(Content::new(bytes))));
+        self.set_name(at, name, file);
+    }
+
+    fn set_name(&mut self, directory: u64, name: &OsStr, node: Option<u64>) {
+        let Some(Node::Directory { names, synced }) = self.nodes.get_mut(&directory) else { panic!("not a directory") };
+        for names in [names, synced] {
+            match node {
+                Some(node) => names.insert(name.to_owned(), node),
+                None => names.remove(name),
+            };
+        }
+    }
+
+    fn stat(&self, node: u64) -> Stat {
+        let ident = Ident { device: 1, inode: node };
+        match &self.nodes[&node] {
+            Node::File(content) => {
+                Stat { ident, len: content.written.len() as u64, mode: content.mode, kind: Kind::File }
+            }
+            Node::Directory { .. } => Stat { ident, len: 0, mode: 0o700, kind: Kind::Directory },
+        }
+    }
+}
+
+impl Disk for SimDisk {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+        let kind = if how == Open::Create { CallKind::Create } else { CallKind::Open };
+        self.begin(kind, path, 0)?;
+        let mut state = self.lock();
+        let node = match (state.find(path)?, how) {
+            (Some(_), Open::Create) => return Err(io::ErrorKind::AlreadyExists.into()),
+            (None, Open::Create) => {
+                let (parent, name) = state.parent(path)?;
+                state.names(parent)?;
+                // A new file is on the device as an empty one, if its name is.
+                let node = state.add(Node::File(Content::new(b"")));
+                state.names(parent)?.insert(name, node);
+                node
+            }
+            (None, _) => return Err(io::ErrorKind::NotFound.into()),
+            (Some(node), Open::Append) => {
+                if state.file(node)?.mode & 0o200 == 0 {
+                    return Err(errno(EACCES));
+                }
+                node
+            }
+            (Some(node), Open::Read) => node,
+        };
+        let description = state.next_description;
+        state.next_description += 1;
+        Ok(Arc::new(SimFile {
+            disk: self.clone(),
+            path: path.to_owned(),
+            node,
+            description,
+            writes: how != Open::Read,
+        }))
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+        self.begin(CallKind::Stat, path, 0)?;
+        let state = self.lock();
+        Ok(state.find(path)?.map(|node| state.stat(node)))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.begin(CallKind::CreateDir, path, 0)?;
+        let mut state = self.lock();
+        let (parent, name) = state.parent(path)?;
+        if !state.names(parent)?.contains_key(&name) {
+            let node = state.add(Node::Directory { names: Names::new(), synced: Names::new() });
+            state.names(parent)?.insert(name, node);
+        }
+        Ok(())
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.begin(CallKind::SyncDir, path, 0)?;
+        let mut state = self.lock();
+        let node = state.find(path)?.ok_or(io::ErrorKind::NotFound)?;
+        match state.nodes.get_mut(&node) {
+            Some(Node::Directory { names, synced }) => {
+                synced.clone_from(names);
+                Ok(())
+            }
+            _ => Err(io::ErrorKind::NotADirectory.into()),
+        }
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.begin(CallKind::Rename, from, 0)?;
+        let mut state = self.lock();
+        let node = state.find(from)?.ok_or(io::ErrorKind::NotFound)?;
+        let (from_dir, from_name) = state.parent(from)?;
+        let (to_dir, to_name) = state.parent(to)?;
+        state.names(to_dir)?.insert(to_name, node);
+        state.names(from_dir)?.remove(&from_name);
+        Ok(())
+    }
+
+    fn unlink(&self, path: &Path) -> io::Result<()> {
+        self.begin(CallKind::Unlink, path, 0)?;
+        let mut state = self.lock();
+        let node = state.find(path)?.ok_or(io::ErrorKind::NotFound)?;
+        state.file(node)?;
+        let (parent, name) = state.parent(path)?;
+        state.names(parent)?.remove(&name);
+        Ok(())
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<(String, Kind)>> {
+        self.begin(CallKind::List, path, 0)?;
+        let mut state = self.lock();
+        let Some(node) = state.find(path)? else { return Ok(Vec::new()) };
+        let names = state.names(node)?.clone();
+        Ok(names.iter().map(|(name, node)| (name.to_string_lossy().into_owned(), state.stat(*node).kind)).collect())
+    }
+
+    fn holder(&self, of: &Stat) -> Option<u32> {
+        self.lock().locks.get(&of.ident.inode)?.first().map(|held| held.process)
+    }
+}
+
+struct SimFile {
+    disk: SimDisk,
+    path: PathBuf,
+    node: u64,
+    /// Which opening of the file this is; locks are its own.
+    description: u64,
+    writes: bool,
+}
+
+impl SimFile {
+    fn begin(&self, kind: CallKind, len: u64) -> io::Result<Option<Fault>> {
+        self.disk.begin(kind, &self.path, len)
+    }
+
+    fn may_write(&self) -> io::Result<()> {
+        // EBADF, as the system calls it.
+        if self.writes { Ok(()) } else { Err(errno(9)) }
+    }
+
+    fn give_lock_back(&self) {
+        if let Some(held) = self.disk.lock().locks.get_mut(&self.node) {
+            held.retain(|held| held.description != self.description);
+        }
+    }
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        self.give_lock_back();
+    }
+}
+
+impl DiskFile for SimFile {
+    fn stat(&self) -> io::Result<Stat> {
+        self.begin(CallKind::Stat, 0)?;
+        Ok(self.disk.lock().stat(self.node))
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.begin(CallKind::Read, buffer.len() as u64)?;
+        let mut state = self.disk.lock();
+        let bytes = &state.file(self.node)?.written;
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+        let take = buffer.len().min(bytes.len() - from);
+        buffer[..take].copy_from_slice(&bytes[from..from + take]);
+        Ok(take)
+    }
+
+    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        let fault = self.begin(CallKind::Append, bytes.len() as u64)?;
+        self.may_write()?;
+        let take = match fault {
+            Some(Fault::Short(n) | Fault::Stop { after_bytes: Some(n) }) => n.min(bytes.len()),
+            _ => bytes.len(),
+        };
+        let mut state = self.disk.lock();
+        state.file(self.node)?.written.extend_from_slice(&bytes[..take]);
+        if let Some(Fault::Stop { .. }) = fault {
+            state.stop(self.disk.process);
+            return Err(stopped());
+        }
+        Ok(take)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let fault = self.begin(CallKind::Sync, 0)?;
+        let mut state = self.disk.lock();
+        let content = state.file(self.node)?;
+        if let Some(Fault::Error(number)) = fault {
+            content.fail_sync();
+            return Err(errno(number));
+        }
+        content.sync();
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.begin(CallKind::SetLen, len)?;
+        self.may_write()?;
+        self.disk.lock().file(self.node)?.cut(usize::try_from(len).map_err(|_| errno(EIO))?);
+        Ok(())
+    }
+
+    fn set_mode(&self, mode: u32) -> io::Result<()> {
+        self.begin(CallKind::SetMode, 0)?;
+        self.disk.lock().file(self.node)?.mode = mode;
+        Ok(())
+    }
+
+    fn try_lock(&self, lock: Lock) -> io::Result<bool> {
+        self.begin(CallKind::Lock, 0)?;
+        let mut state = self.disk.lock();
+        let held = state.locks.entry(self.node).or_default();
+        // As `flock` does it: a lock that is changed is given back first, and lost if the new one cannot be had.
+        held.retain(|held| held.description != self.description);
+        if held.iter().any(|held| lock == Lock::Exclusive || held.lock == Lock::Exclusive) {
+            return Ok(false);
+        }
+        held.push(Held { description: self.description, process: self.disk.process, lock });
+        Ok(true)
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.begin(CallKind::Unlock, 0)?;
+        self.give_lock_back();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

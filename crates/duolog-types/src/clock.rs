@@ -1,0 +1,22 @@
+//! Where the time comes from, so that tests can say what it is.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::Moment;
+
+/// A source of the present instant.
+pub trait Clock: Send + Sync {
+    /// The present instant.
+    fn now(&self) -> Moment;
+}
+
+/// The machine's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Moment {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Moment::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+    }
+}

@@ -1,0 +1,160 @@
+//! Ids: newtypes, so that one cannot stand where another is meant.
+
+use std::fmt;
+use std::str::FromStr;
+
+use uuid::Uuid;
+
+use crate::limits;
+
+/// The text cannot be the id it was given for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a {what}: {rule}")]
+pub struct BadId {
+    what: &'static str,
+    text: String,
+    rule: &'static str,
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(64).collect()
+}
+
+macro_rules! minted_id {
+    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// Makes a new one. Its time prefix is for people; order comes from positions and ordinals.
+            #[allow(clippy::new_without_default)]
+            pub fn new() -> Self {
+                Self(Uuid::now_v7())
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = BadId;
+
+            fn from_str(text: &str) -> Result<Self, BadId> {
+                Uuid::parse_str(text)
+                    .map(Self)
+                    .map_err(|_| BadId { what: $what, text: shortened(text), rule: "it must be a UUID" })
+            }
+        }
+    };
+}
+
+minted_id!(
+    /// Names a home: the one place whose process may append to the logs in it.
+    HomeId, "home id");
+minted_id!(
+    /// Names one opening of a store by one process, for as long as it holds its lock.
+    ProcessId, "process id");
+minted_id!(
+    /// Names one line that waits to be copied to a log; it is the line's `uuid`.
+    OutboxId, "outbox id");
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $ok:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(Box<str>);
+
+        impl $name {
+            /// Checks the text and takes it.
+            pub fn parse(text: &str) -> Result<Self, BadId> {
+                let ok: fn(&str) -> bool = $ok;
+                if ok(text) {
+                    Ok(Self(text.into()))
+                } else {
+                    Err(BadId { what: $what, text: shortened(text), rule: $rule })
+                }
+            }
+
+            /// The text itself.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = BadId;
+
+            fn from_str(text: &str) -> Result<Self, BadId> {
+                Self::parse(text)
+            }
+        }
+    };
+}
+
+text_id!(
+    /// The key that joins the two stores.
+    ///
+    /// It may name a log file, so it is one safe path segment. Ours are UUIDv7; imported ones keep their own text.
+    SessionId,
+    "session id",
+    "1 to 128 of A-Z a-z 0-9 . _ -, not starting with a dot or a dash",
+    |text| {
+        !text.is_empty()
+            && text.len() <= limits::SESSION_ID_BYTES_MAX
+            && !text.starts_with(['.', '-'])
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+    }
+);
+
+impl SessionId {
+    /// Makes a new one.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self(Uuid::now_v7().to_string().into())
+    }
+}
+
+text_id!(
+    /// Names an attempt, so that a retry of an unknown outcome does nothing the second time.
+    OperationId,
+    "operation id",
+    "1 to 128 printable ASCII characters without spaces",
+    |text| {
+        !text.is_empty()
+            && text.len() <= limits::OPERATION_ID_BYTES_MAX
+            && text.bytes().all(|b| b.is_ascii_graphic())
+    }
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_id_is_one_safe_path_segment() {
+        for good in ["a", "A.b_c-1", "019363f0-0000-7000-8000-000000000000", &"x".repeat(128)] {
+            assert!(SessionId::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["", ".", "..", ".hidden", "-flag", "a/b", "a\\b", "a b", "ü", "a\0", &"x".repeat(129)] {
+            assert!(SessionId::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn minted_ids_read_back() {
+        let id = HomeId::new();
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert!("not-a-uuid".parse::<HomeId>().is_err());
+        assert!(SessionId::parse(SessionId::new().as_str()).is_ok());
+    }
+}

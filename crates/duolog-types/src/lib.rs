@@ -1,0 +1,27 @@
+//! The words of Duolog: what the log, the state, the join and the domain all name the same way.
+//!
+//! Nothing here does I/O. A value that exists has passed its checks (I2, I9): a [`SessionId`] is a safe path segment,
+//! a [`Batch`] holds only lines that may enter a log, a [`Bounded`] text fits the row it is for.
+
+pub mod bounded;
+pub mod clock;
+pub mod contention;
+pub mod durability;
+pub mod ids;
+pub mod json;
+pub mod limits;
+pub mod line;
+pub mod moment;
+pub mod mutant;
+pub mod names;
+pub mod position;
+pub mod status;
+
+pub use bounded::{Bounded, TooLong};
+pub use clock::{Clock, SystemClock};
+pub use durability::Durability;
+pub use ids::{BadId, HomeId, OperationId, OutboxId, ProcessId, SessionId};
+pub use line::{BadLine, Batch, LineFault};
+pub use moment::Moment;
+pub use position::{Cursor, Epoch, Position};
+pub use status::{InvocationKind, SessionStatus, SourceKind, UnknownWord};

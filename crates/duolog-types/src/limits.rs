@@ -1,0 +1,58 @@
+//! Every limit, by name (I9). Those that the configuration may change are the defaults of [`Limits`].
+
+use std::time::Duration;
+
+/// The bytes of a session id.
+pub const SESSION_ID_BYTES_MAX: usize = 128;
+/// The bytes of an operation id.
+pub const OPERATION_ID_BYTES_MAX: usize = 128;
+/// The bytes of a session's name or user. The file name made from it is shorter still.
+pub const NAME_BYTES_MAX: usize = 1024;
+/// The characters of a file or folder name made from a name, before any suffix.
+pub const FILE_STEM_CHARS_MAX: usize = 200;
+/// How deep a line's JSON may nest.
+pub const JSON_DEPTH_MAX: u32 = 128;
+/// The bytes of `node_metadata` and other metadata columns.
+pub const METADATA_BYTES_MAX: usize = 64 * 1024;
+/// The bytes of a reason, a summary or a title.
+pub const REASON_BYTES_MAX: usize = 16 * 1024;
+/// The bytes of a path kept in a row.
+pub const PATH_BYTES_MAX: usize = 4096;
+/// The bytes of a line that waits in the outbox.
+pub const OUTBOX_LINE_BYTES_MAX: usize = 64 * 1024;
+/// The bytes after which the last seal of a log is closed and the next one begins.
+pub const SEAL_BYTES: u64 = 1024 * 1024;
+/// The items of a page when nobody asks for another number.
+pub const PAGE_DEFAULT: u32 = 20;
+/// The items of a page at most.
+pub const PAGE_MAX: u32 = 200;
+
+/// The limits that the configuration may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The bytes of one line, newline not counted.
+    pub line_bytes_max: usize,
+    /// The bytes of one batch.
+    pub batch_bytes_max: usize,
+    /// How long a writer waits for a lock before it reports who holds it.
+    pub busy_timeout: Duration,
+    /// How many logs one process keeps open.
+    pub open_logs_max: usize,
+    /// How many bytes one transaction of the fold covers.
+    pub fold_batch_bytes: u64,
+    /// How many bytes a read folds before it answers and says how far behind it is.
+    pub fold_before_read_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            line_bytes_max: 64 << 20,
+            batch_bytes_max: 256 << 20,
+            busy_timeout: Duration::from_secs(5),
+            open_logs_max: 128,
+            fold_batch_bytes: 8 << 20,
+            fold_before_read_bytes: 64 << 20,
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Lines on their way into a log: checked once, then written as given.
+
+use std::ops::Range;
+
+use serde::Serialize;
+
+use crate::json::{JsonFault, check_object};
+use crate::limits::{JSON_DEPTH_MAX, Limits};
+
+/// Why a line may not enter a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LineFault {
+    /// No bytes at all, or white space only.
+    #[error("it is empty")]
+    Empty,
+    /// JSON, but an array, a string, a number or a word.
+    #[error("it is JSON but not an object")]
+    NotAnObject,
+    /// Not JSON.
+    #[error("it is not JSON (from byte {0} on)")]
+    NotJson(usize),
+    /// Not UTF-8.
+    #[error("it is not UTF-8 (from byte {0} on)")]
+    NotUtf8(usize),
+    /// A raw NUL byte; the escape `\u0000` is fine.
+    #[error("it holds a raw NUL byte (at {0})")]
+    Nul(usize),
+    /// A raw newline would make two lines of it.
+    #[error("it holds a raw newline (at byte {0})")]
+    Newline(usize),
+    /// Longer than the limit.
+    #[error("it is {bytes} bytes long, over the limit of {max}")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// Nested deeper than the limit.
+    #[error("it nests deeper than {JSON_DEPTH_MAX} levels")]
+    TooDeep,
+}
+
+/// A line that was refused, and where it stood in the batch.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {number} cannot be appended: {fault}")]
+pub struct BadLine {
+    /// Its number in the batch, from 1.
+    pub number: usize,
+    /// What is wrong with it.
+    pub fault: LineFault,
+}
+
+/// Checks that `line` (without its newline) is one that may stand in a log.
+pub fn check_line(line: &[u8], line_bytes_max: usize) -> Result<(), LineFault> {
+    if line.len() > line_bytes_max {
+        return Err(LineFault::TooLong { bytes: line.len(), max: line_bytes_max });
+    }
+    let text = std::str::from_utf8(line).map_err(|error| LineFault::NotUtf8(error.valid_up_to()))?;
+    let fault = match check_object(text) {
+        Ok(()) => {
+            // Inside a JSON string neither byte can stand raw; between tokens a newline is white space to JSON, not to us.
+            return memchr::memchr(b'\n', line).map_or(Ok(()), |at| Err(LineFault::Newline(at)));
+        }
+        Err(fault) => fault,
+    };
+    // Only now, off the fast path, look for the more telling reasons.
+    if let Some(at) = memchr::memchr2(0, b'\n', line) {
+        return Err(if line[at] == 0 { LineFault::Nul(at) } else { LineFault::Newline(at) });
+    }
+    Err(match fault {
+        _ if text.trim().is_empty() => LineFault::Empty,
+        JsonFault::NotAnObject => LineFault::NotAnObject,
+        JsonFault::Syntax(at) => LineFault::NotJson(at),
+        JsonFault::TooDeep(_) => LineFault::TooDeep,
+    })
+}
+
+/// Whole lines that are appended together, as one contiguous run of bytes.
+///
+/// A batch can be cleared and filled again, so that a writer allocates once.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    line_bytes_max: usize,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self::new(&Limits::default())
+    }
+}
+
+impl Batch {
+    /// An empty batch whose lines keep to `limits`.
+    pub fn new(limits: &Limits) -> Self {
+        Self { bytes: Vec::new(), ends: Vec::new(), line_bytes_max: limits.line_bytes_max }
+    }
+
+    /// Adds a line as given, without its newline, after checking it.
+    pub fn push(&mut self, line: &[u8]) -> Result<(), BadLine> {
+        check_line(line, self.line_bytes_max).map_err(|fault| self.bad(fault))?;
+        self.bytes.extend_from_slice(line);
+        self.end_line();
+        Ok(())
+    }
+
+    /// Adds an event that serialises to a JSON object. What serde_json writes needs no second look, but for its size,
+    /// its kind and its depth.
+    pub fn push_event<T: Serialize + ?Sized>(&mut self, event: &T) -> Result<(), BadLine> {
+        let start = self.bytes.len();
+        let written = serde_json::to_writer(&mut self.bytes, event);
+        let line = &self.bytes[start..];
+        let fault = if written.is_err() {
+            Some(LineFault::NotJson(0))
+        } else if line.len() > self.line_bytes_max {
+            Some(LineFault::TooLong { bytes: line.len(), max: self.line_bytes_max })
+        } else if line.first() != Some(&b'{') {
+            Some(LineFault::NotAnObject)
+        } else if deeper_than_limit(line) {
+            Some(LineFault::TooDeep)
+        } else {
+            None
+        };
+        if let Some(fault) = fault {
+            self.bytes.truncate(start);
+            return Err(self.bad(fault));
+        }
+        self.end_line();
+        Ok(())
+    }
+
+    /// Splits `text` at newlines and adds each line; the last may lack its newline.
+    pub fn push_text(&mut self, text: &[u8]) -> Result<(), BadLine> {
+        let text = text.strip_suffix(b"\n").unwrap_or(text);
+        if text.is_empty() {
+            return Ok(());
+        }
+        text.split(|byte| *byte == b'\n').try_for_each(|line| self.push(line))
+    }
+
+    /// The lines with their newlines, as they will stand in the log.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The byte range of each line in [`Batch::as_bytes`], newline included.
+    pub fn lines(&self) -> impl ExactSizeIterator<Item = Range<usize>> + '_ {
+        self.ends.iter().enumerate().map(|(i, end)| self.start_of(i)..*end)
+    }
+
+    /// How many lines.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Empties the batch and keeps its memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// The lines from number `from` (counted from 0) on, as a batch of their own.
+    #[must_use]
+    pub fn tail(&self, from: usize) -> Self {
+        let start = self.start_of(from.min(self.len()));
+        Self {
+            bytes: self.bytes[start..].to_vec(),
+            ends: self.ends.iter().skip(from).map(|end| end - start).collect(),
+            line_bytes_max: self.line_bytes_max,
+        }
+    }
+
+    fn start_of(&self, line: usize) -> usize {
+        line.checked_sub(1).map_or(0, |before| self.ends[before])
+    }
+
+    fn end_line(&mut self) {
+        self.bytes.push(b'\n');
+        self.ends.push(self.bytes.len());
+    }
+
+    fn bad(&self, fault: LineFault) -> BadLine {
+        BadLine { number: self.len() + 1, fault }
+    }
+}
+
+/// Whether valid JSON nests too deep. Cheaper than a check: most events hold few brackets, so most need no scan at all.
+fn deeper_than_limit(json: &[u8]) -> bool {
+    let opens = json.iter().filter(|byte| matches!(byte, b'{' | b'[')).count();
+    opens > JSON_DEPTH_MAX as usize
+        && std::str::from_utf8(json).is_ok_and(|text| matches!(check_object(text), Err(JsonFault::TooDeep(_))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(line: &[u8]) -> LineFault {
+        check_line(line, 100).expect_err("refused")
+    }
+
+    #[test]
+    fn each_kind_of_bad_line_has_its_own_reason() {
+        assert_eq!(fault(b""), LineFault::Empty);
+        assert_eq!(fault(b"  \t"), LineFault::Empty);
+        assert_eq!(fault(b"[1]"), LineFault::NotAnObject);
+        assert_eq!(fault(b"{\"a\":"), LineFault::NotJson(5));
+        assert_eq!(fault(b"{\"a\":\"\xff\"}"), LineFault::NotUtf8(6));
+        assert_eq!(fault(b"{\"a\":\"\0\"}"), LineFault::Nul(6));
+        assert_eq!(fault(b"\0\0\0\0"), LineFault::Nul(0));
+        assert_eq!(fault(b"{\"a\":\n1}"), LineFault::Newline(5));
+        assert_eq!(fault(&[b' '; 101]), LineFault::TooLong { bytes: 101, max: 100 });
+    }
+
+    #[test]
+    fn a_batch_keeps_lines_byte_for_byte() {
+        let mut batch = Batch::default();
+        batch.push_text(b"{\"b\":1,\"a\":\"\\ud83d\"}\n { \"x\" : 2 } \r\n").expect("two lines");
+        assert_eq!(batch.len(), 2);
+        assert_eq!(batch.as_bytes(), b"{\"b\":1,\"a\":\"\\ud83d\"}\n { \"x\" : 2 } \r\n");
+        assert_eq!(batch.tail(1).as_bytes(), b" { \"x\" : 2 } \r\n");
+        assert_eq!(batch.tail(0).as_bytes(), batch.as_bytes());
+        assert!(batch.tail(2).is_empty());
+        assert_eq!(batch.lines().map(|line| line.len()).sum::<usize>(), batch.as_bytes().len());
+    }
+
+    #[test]
+    fn a_refused_line_leaves_the_batch_as_it_was_and_is_numbered() {
+        let mut batch = Batch::default();
+        batch.push(b"{}").expect("fits");
+        let before = batch.as_bytes().to_vec();
+        assert_eq!(batch.push(b"nope").expect_err("refused").number, 2);
+        assert_eq!(batch.push_event(&[1, 2]).expect_err("refused").fault, LineFault::NotAnObject);
+        assert_eq!(batch.as_bytes(), before);
+    }
+
+    #[test]
+    fn nothing_is_no_line() {
+        let mut batch = Batch::default();
+        batch.push_text(b"").expect("fine");
+        assert!(batch.is_empty());
+    }
+}

@@ -1,0 +1,68 @@
+//! Instants as every store writes them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::Timestamp;
+
+/// An instant in UTC with microseconds, written at a fixed width so that text order is time order.
+///
+/// It tells people when something happened; order comes from positions and ordinals, never from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(Timestamp);
+
+impl Moment {
+    /// The instant that many microseconds after 1970; out of range, the nearest that can be written.
+    pub fn from_micros(micros: i64) -> Self {
+        let clamped = micros.clamp(0, 253_402_207_199_999_999);
+        Self(Timestamp::from_microsecond(clamped).unwrap_or(Timestamp::UNIX_EPOCH))
+    }
+
+    /// Microseconds since 1970.
+    pub fn as_micros(self) -> i64 {
+        self.0.as_microsecond()
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.6}", self.0)
+    }
+}
+
+/// The text is not an instant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not an instant; one looks like 2026-01-31T09:30:00.000000Z")]
+pub struct BadMoment(String);
+
+impl FromStr for Moment {
+    type Err = BadMoment;
+
+    fn from_str(text: &str) -> Result<Self, BadMoment> {
+        match text.parse::<Timestamp>() {
+            Ok(at) if at.as_microsecond() >= 0 => Ok(Self::from_micros(at.as_microsecond())),
+            _ => Err(BadMoment(text.chars().take(64).collect())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_order_is_time_order() {
+        let texts: Vec<String> =
+            [0, 1, 999_999, 1_000_000, 1_794_000_000_000_000].map(|us| Moment::from_micros(us).to_string()).into();
+        assert_eq!(texts[0], "1970-01-01T00:00:00.000000Z");
+        assert!(texts.windows(2).all(|pair| pair[0] < pair[1] && pair[0].len() == pair[1].len()), "{texts:?}");
+        assert_eq!(texts[4].parse(), Ok(Moment::from_micros(1_794_000_000_000_000)));
+    }
+
+    #[test]
+    fn no_number_panics() {
+        for us in [i64::MIN, -1, i64::MAX] {
+            assert_eq!(Moment::from_micros(us).to_string().len(), 27);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Rules that the crash harness removes one at a time, to show that it would notice.
+//!
+//! Without the feature `mutants` (every build but the tests') [`is`] is a constant `false` and nothing of this remains.
+
+/// One rule, removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mutant {
+    /// The outbox is drained without looking whether its line is in the log already.
+    NoFloorScan = 1,
+    /// Followers deliver up to the file's size, whether or not a writer is inside.
+    NoStableEnd,
+    /// A follower keeps the bytes of an incomplete line and goes on behind them.
+    PartialBytesKept,
+    /// Whoever folds deletes the marks of processes that are alive.
+    MarksClearedByOthers,
+    /// An append does not check that its file is still the one at the path.
+    NoLinkCheck,
+    /// A log that lost bytes keeps its epoch.
+    NoEpoch,
+    /// The log is not synced, yet called synced.
+    NoLogSync,
+    /// The state commits with `synchronous=NORMAL`, yet calls it `power`.
+    NormalSync,
+    /// A row that points at the log is committed before the bytes it names are synced.
+    PointerBeforeSync,
+    /// A line that tells of a transition is appended after the commit, without an outbox row.
+    NoOutbox,
+    /// A torn tail is left where it is, and the next append fuses with it.
+    TornTailKept,
+}
+
+impl Mutant {
+    /// Every mutant.
+    pub const ALL: &'static [Self] = &[
+        Self::NoFloorScan,
+        Self::NoStableEnd,
+        Self::PartialBytesKept,
+        Self::MarksClearedByOthers,
+        Self::NoLinkCheck,
+        Self::NoEpoch,
+        Self::NoLogSync,
+        Self::NormalSync,
+        Self::PointerBeforeSync,
+        Self::NoOutbox,
+        Self::TornTailKept,
+    ];
+}
+
+#[cfg(feature = "mutants")]
+mod switch {
+    use super::Mutant;
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    static ACTIVE: AtomicU8 = AtomicU8::new(0);
+
+    /// Removes a rule in this process, or puts all back with `None`.
+    pub fn set(mutant: Option<Mutant>) {
+        ACTIVE.store(mutant.map_or(0, |m| m as u8), Ordering::SeqCst);
+    }
+
+    /// Whether this rule is removed.
+    #[inline]
+    pub fn is(mutant: Mutant) -> bool {
+        ACTIVE.load(Ordering::Relaxed) == mutant as u8
+    }
+}
+
+#[cfg(feature = "mutants")]
+pub use switch::{is, set};
+
+/// Whether this rule is removed: never, in this build.
+#[cfg(not(feature = "mutants"))]
+#[inline]
+pub const fn is(_: Mutant) -> bool {
+    false
+}

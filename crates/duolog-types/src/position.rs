@@ -1,0 +1,87 @@
+//! Where something is in a log.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A byte offset after a complete line, counted from the first byte the session ever wrote.
+///
+/// It is the cursor everywhere: paging, tails, pointers from rows. It outlives archiving, because a hot file with a base
+/// goes on counting where the archived segments end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(pub u64);
+
+impl Position {
+    /// The start of every log.
+    pub const ZERO: Self = Self(0);
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How often a log lost or changed bytes that someone may have seen: positions of different epochs do not compare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(pub u32);
+
+impl Epoch {
+    /// The epoch after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A position that knows which epoch it was seen in; written `epoch:position`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Cursor {
+    /// The epoch in which the position was seen.
+    pub epoch: Epoch,
+    /// The position itself.
+    pub position: Position,
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.epoch, self.position)
+    }
+}
+
+/// The text is not a cursor.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a cursor; a cursor looks like 0:1234 (epoch:position)")]
+pub struct BadCursor(String);
+
+impl FromStr for Cursor {
+    type Err = BadCursor;
+
+    fn from_str(text: &str) -> Result<Self, BadCursor> {
+        let bad = || BadCursor(text.chars().take(64).collect());
+        let (epoch, position) = text.split_once(':').ok_or_else(bad)?;
+        Ok(Self {
+            epoch: Epoch(epoch.parse().map_err(|_| bad())?),
+            position: Position(position.parse().map_err(|_| bad())?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_reads_back_what_it_prints() {
+        let cursor = Cursor { epoch: Epoch(3), position: Position(1234) };
+        assert_eq!(cursor.to_string().parse(), Ok(cursor));
+        for text in ["", "3", "3:", ":4", "a:1", "1:-1", "1:99999999999999999999"] {
+            assert!(text.parse::<Cursor>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Closed vocabularies. The SQL repeats each as a `CHECK`; a word that is not in the list is an error, not a default.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A word that is not in its vocabulary.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{word:?} is not a {what}; it is one of {known}")]
+pub struct UnknownWord {
+    what: &'static str,
+    word: String,
+    known: String,
+}
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident, $what:literal, { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$vdoc])* $variant),+ }
+
+        impl $name {
+            /// Every word, in order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The word as it stands in rows, JSON and on the command line.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnknownWord;
+
+            fn from_str(text: &str) -> Result<Self, UnknownWord> {
+                Self::ALL.iter().copied().find(|word| word.as_str() == text).ok_or_else(|| UnknownWord {
+                    what: $what,
+                    word: text.chars().take(64).collect(),
+                    known: Self::ALL.iter().map(|word| word.as_str()).collect::<Vec<_>>().join(", "),
+                })
+            }
+        }
+    };
+}
+
+words!(
+/// How a session stands. Absent: nobody has said.
+SessionStatus, "session status", {
+    /// An agent works on it.
+    Running = "running",
+    /// It reached its end.
+    Completed = "completed",
+    /// It reached its end with nothing to show.
+    CompletedEmpty = "completed_empty",
+    /// It ended with an error.
+    Failed = "failed",
+    /// It ran out of time.
+    TimedOut = "timed_out",
+    /// It was ended from inside.
+    Aborted = "aborted",
+    /// It was ended by a person.
+    Cancelled = "cancelled",
+});
+
+words!(
+/// What started a session.
+InvocationKind, "invocation kind", {
+    /// One agent.
+    Agent = "agent",
+    /// A playbook.
+    Play = "play",
+    /// A flow.
+    Flow = "flow",
+    /// One of several side by side.
+    Fanout = "fanout",
+    /// A play of a show.
+    ShowPlay = "show-play",
+    /// The engine itself.
+    Engine = "engine",
+});
+
+words!(
+/// Where a session came from.
+SourceKind, "source kind", {
+    /// Written here.
+    Live = "live",
+    /// Imported from lionagi's run folders.
+    ImportedFs = "imported_fs",
+    /// Imported from Codex.
+    ImportedCodex = "imported_codex",
+    /// Imported from Claude Code.
+    ImportedClaude = "imported_claude",
+    /// Imported from Last Light.
+    ImportedLastlight = "imported_lastlight",
+    /// Imported from Skillet.
+    ImportedSkillet = "imported_skillet",
+    /// Imported from lionagi's state database.
+    ImportedLionagi = "imported_lionagi",
+    /// Imported from AgentryLab.
+    ImportedAgentrylab = "imported_agentrylab",
+    /// Imported from NanoClaw.
+    ImportedNanoclaw = "imported_nanoclaw",
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_reads_back_and_others_are_refused_by_name() {
+        for status in SessionStatus::ALL {
+            assert_eq!(status.as_str().parse(), Ok(*status));
+        }
+        let error = "done".parse::<SessionStatus>().expect_err("unknown").to_string();
+        assert!(error.contains("done") && error.contains("completed_empty"), "{error}");
+    }
+}

@@ -1,0 +1,226 @@
+//! The checks, one function each.
+
+use std::collections::BTreeSet;
+
+use duolog_join::ProcessState;
+use duolog_log::Standing;
+use duolog_state::owned::{behind, outbox, repairs};
+use duolog_types::SessionId;
+
+use super::model::{Check, Status};
+use crate::error::{Error, Result};
+use crate::store::Store;
+
+type CheckFn = fn(&Store) -> Result<Check>;
+
+/// The sessions, marks or rows that a check names before it only counts.
+const NAMED: usize = 3;
+const LOOKED_AT: u32 = 10_000;
+
+pub(super) const ALL: &[(&str, CheckFn)] = &[
+    ("file system", file_system),
+    ("schema", schema),
+    ("database", database),
+    ("logs", logs),
+    ("catalog", catalog),
+    ("files", files),
+    ("repairs", repairs_on_record),
+    ("outbox", outbox_waiting),
+    ("marks", marks),
+    ("locks", locks),
+];
+
+fn ok(name: &'static str, detail: impl Into<String>) -> Check {
+    Check { name, status: Status::Ok, detail: detail.into(), hint: None }
+}
+
+fn warning(name: &'static str, detail: String, hint: &str) -> Check {
+    Check { name, status: Status::Warning, detail, hint: Some(hint.to_owned()) }
+}
+
+fn damaged(name: &'static str, detail: String, hint: &str) -> Check {
+    Check { name, status: Status::Damaged, detail, hint: Some(hint.to_owned()) }
+}
+
+fn naming(ids: &[String]) -> String {
+    let named = ids[..ids.len().min(NAMED)].join(", ");
+    if ids.len() > NAMED { format!("{named} and {} more", ids.len() - NAMED) } else { named }
+}
+
+fn file_system(store: &Store) -> Result<Check> {
+    let kind = duolog_state::file_system_of(&store.home.state)?;
+    Ok(match kind.danger {
+        None => ok("file system", format!("{} is on {}", store.home.state.display(), kind.name)),
+        Some(danger) => warning("file system", format!("{}: {danger}", kind.name), "put the home on a local disk"),
+    })
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "every check has the same shape")]
+fn schema(store: &Store) -> Result<Check> {
+    let version = store.state().version();
+    let detail = format!("version {} of {}", version.version, version.known);
+    Ok(if version.version == version.known {
+        ok("schema", detail)
+    } else {
+        warning("schema", detail, "duolog state migrate")
+    })
+}
+
+fn database(store: &Store) -> Result<Check> {
+    let findings = store.join.state().integrity()?;
+    Ok(match findings.as_slice() {
+        [] => ok("database", "integrity and foreign keys hold"),
+        findings => damaged("database", naming(findings), "restore state.db from a backup (duolog state backup)"),
+    })
+}
+
+/// Every line and every seal of every log.
+fn logs(store: &Store) -> Result<Check> {
+    let (mut count, mut events, mut torn) = (0_u64, 0_u64, 0_u64);
+    let (mut bad, mut lost) = (Vec::new(), Vec::new());
+    each_session(store, |session| {
+        let verified = match store.join.verify(session, |_, _| {}) {
+            Ok(verified) => verified,
+            Err(error) => {
+                bad.push(format!("{session} ({error})"));
+                return Ok(());
+            }
+        };
+        count += 1;
+        events += verified.events;
+        torn += u64::from(verified.torn_bytes > 0);
+        if verified.damaged > 0 {
+            bad.push(format!("{session} ({} places)", verified.damaged));
+        }
+        if verified.unsynced > 0 {
+            lost.push(format!("{session} ({} lines)", verified.unsynced));
+        }
+        if store.join.is_poisoned(session)? {
+            bad.push(format!("{session} (closed to appends)"));
+        }
+        Ok(())
+    })?;
+    let detail = format!("{count} logs, {events} events, {torn} with a torn tail");
+    Ok(if !bad.is_empty() {
+        damaged("logs", format!("{detail}; damaged: {}", naming(&bad)), "duolog log verify --session ID shows where")
+    } else if !lost.is_empty() {
+        let detail = format!("{detail}; unreadable above the last seal: {}", naming(&lost));
+        warning("logs", detail, "a power cut can leave this; the lines were never synced")
+    } else if torn > 0 {
+        warning("logs", detail, "the next append mends a torn tail; so does duolog log repair --session ID")
+    } else {
+        ok("logs", detail)
+    })
+}
+
+/// Whether derived rows tell of the logs that are there.
+fn catalog(store: &Store) -> Result<Check> {
+    let behind = store.join.catch_up(store.join.limits().fold_before_read_bytes)?;
+    let mut other = Vec::new();
+    each_session(store, |session| {
+        if store.join.standing_of(session)? != Standing::Same {
+            other.push(session.to_string());
+        }
+        Ok(())
+    })?;
+    Ok(if !other.is_empty() {
+        damaged("catalog", format!("logs that are not what was folded: {}", naming(&other)), "duolog state rebuild")
+    } else if behind.sessions_behind > 0 {
+        let detail = format!("{} sessions behind by {} bytes", behind.sessions_behind, behind.bytes_behind);
+        warning("catalog", detail, "duolog state rebuild brings all of them up to date")
+    } else {
+        ok("catalog", "up to date with every log")
+    })
+}
+
+/// Whether there are logs that no row names.
+fn files(store: &Store) -> Result<Check> {
+    let mut known = BTreeSet::new();
+    each_session(store, |session| {
+        known.insert(store.sessions().get(session)?.log_path);
+        Ok(())
+    })?;
+    let stray: Vec<String> = store.join.log_files()?.into_iter().filter(|path| !known.contains(path)).collect();
+    Ok(if stray.is_empty() {
+        ok("files", "every log belongs to a session")
+    } else {
+        warning(
+            "files",
+            format!("logs that no session names: {}", naming(&stray)),
+            "append their lines to a session, or move them away",
+        )
+    })
+}
+
+fn repairs_on_record(store: &Store) -> Result<Check> {
+    let rows = store.join.state().read(|tx| repairs::list(tx, None, LOOKED_AT))?;
+    let (lost, mended): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.repair.action.is_loss());
+    Ok(if !lost.is_empty() {
+        let told: Vec<String> =
+            lost.iter().map(|row| format!("{} {}", row.repair.session_id, row.repair.action.as_str())).collect();
+        warning(
+            "repairs",
+            format!("bytes that were seen are gone: {}", naming(&told)),
+            "restore the log from a backup if you need them",
+        )
+    } else if mended.is_empty() {
+        ok("repairs", "none on record")
+    } else {
+        ok("repairs", format!("{} torn tails were mended; what was cut is in .torn files", mended.len()))
+    })
+}
+
+fn outbox_waiting(store: &Store) -> Result<Check> {
+    let home = store.join.home();
+    let waiting = store.join.state().read(|tx| outbox::waiting(tx, &home, LOOKED_AT))?;
+    if waiting.is_empty() {
+        return Ok(ok("outbox", "no line waits to be copied to a log"));
+    }
+    let told: Vec<String> = waiting.iter().map(|(session, lines)| format!("{session} ({lines} lines)")).collect();
+    Ok(warning("outbox", format!("lines wait for: {}", naming(&told)), "duolog log repair --session ID"))
+}
+
+fn marks(store: &Store) -> Result<Check> {
+    let home = store.join.home();
+    let rows = store.join.state().read(|tx| behind::of_home(tx, &home, None, LOOKED_AT))?;
+    let mut dead = Vec::new();
+    for row in &rows {
+        if store.join.process_state(row.process_id)? == ProcessState::Dead {
+            dead.push(format!("{} (process {})", row.session_id, row.pid));
+        }
+    }
+    Ok(if dead.is_empty() {
+        ok("marks", format!("{} sessions are being written", rows.len()))
+    } else {
+        warning(
+            "marks",
+            format!("left by processes that ended: {}", naming(&dead)),
+            "duolog log repair --session ID says what is wrong with them",
+        )
+    })
+}
+
+fn locks(store: &Store) -> Result<Check> {
+    let holder = store.join.state().lock_holder()?;
+    Ok(match holder.filter(|pid| *pid != std::process::id()) {
+        None => ok("locks", "nobody holds the state"),
+        Some(pid) => {
+            warning("locks", format!("process {pid} holds the state"), "if it does not move on, see what it is doing")
+        }
+    })
+}
+
+/// Visits the sessions whose logs live here; one that goes meanwhile is no finding.
+fn each_session(store: &Store, mut each: impl FnMut(&SessionId) -> Result<()>) -> Result<()> {
+    let mut failed = None;
+    store.join.each_log(|session| {
+        if failed.is_none() {
+            match each(session) {
+                Ok(()) | Err(Error::NoSession(_)) => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        Ok(())
+    })?;
+    failed.map_or(Ok(()), Err)
+}

@@ -1,0 +1,208 @@
+//! One error for callers: what happened, to what, of which kind, and what to do.
+
+use duolog_join::{Error as JoinError, HomeError};
+use duolog_log::Error as LogError;
+use duolog_state::{ConstraintKind, Error as StateError};
+use duolog_types::SessionId;
+use duolog_types::names::BadName;
+
+/// The result of a call on a store.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What a caller can do about an error. Every surface maps it once: exit code, HTTP status, exception class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// There is no such thing.
+    NotFound,
+    /// Something is in the way: a name is taken, a position moved.
+    Conflict,
+    /// What the caller saw is no longer so.
+    Stale,
+    /// The request cannot be right.
+    Invalid,
+    /// Someone else holds it; try again.
+    Busy,
+    /// Whether it happened is not known; ask again with the same operation id, or look.
+    Unknown,
+    /// The store is not what it should be.
+    Damaged,
+    /// The machine failed: disk full, no permission.
+    Io,
+}
+
+impl Kind {
+    /// The word in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::Conflict => "conflict",
+            Self::Stale => "stale",
+            Self::Invalid => "invalid",
+            Self::Busy => "busy",
+            Self::Unknown => "unknown",
+            Self::Damaged => "damaged",
+            Self::Io => "io",
+        }
+    }
+}
+
+/// A call on a store that failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Nothing is called that.
+    #[error("there is no session {0:?}")]
+    NoSession(String),
+    /// The beginning of an id fits several.
+    #[error("{prefix:?} fits more than one session: {}", some(.found))]
+    Ambiguous {
+        /// What was asked for.
+        prefix: String,
+        /// The first that fit.
+        found: Vec<SessionId>,
+    },
+    /// Another session is called that.
+    #[error("a session called {0:?} exists already")]
+    NameTaken(String),
+    /// The name cannot be used.
+    #[error(transparent)]
+    BadName(#[from] BadName),
+    /// A line cannot be appended.
+    #[error(transparent)]
+    BadLine(#[from] duolog_types::BadLine),
+    /// The home cannot be used.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// A copy is only made where nothing is.
+    #[error("{} exists and is not an empty directory", .0.display())]
+    NotEmpty(std::path::PathBuf),
+    /// No thread could be started.
+    #[error("cannot start a thread")]
+    Thread(#[source] std::io::Error),
+    /// The stores refused.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+}
+
+impl From<StateError> for Error {
+    fn from(error: StateError) -> Self {
+        Self::Join(error.into())
+    }
+}
+
+impl From<LogError> for Error {
+    fn from(error: LogError) -> Self {
+        Self::Join(error.into())
+    }
+}
+
+fn some(ids: &[SessionId]) -> String {
+    let shown: Vec<&str> = ids.iter().take(3).map(SessionId::as_str).collect();
+    shown.join(", ") + if ids.len() > 3 { ", …" } else { "" }
+}
+
+impl Error {
+    /// What the caller can do about it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::NoSession(_) | Self::Home(HomeError::Missing(_)) => Kind::NotFound,
+            Self::Ambiguous { .. } | Self::BadName(_) | Self::BadLine(_) => Kind::Invalid,
+            Self::NameTaken(_) | Self::NotEmpty(_) => Kind::Conflict,
+            Self::Home(HomeError::BadId(_)) => Kind::Damaged,
+            Self::Home(_) | Self::Thread(_) => Kind::Io,
+            Self::Join(error) => join_kind(error),
+        }
+    }
+
+    /// One thing to do about it, where there is one.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::NoSession(_) => "duolog sessions list shows what there is".to_owned(),
+            Self::Ambiguous { .. } => "give more of the id".to_owned(),
+            Self::NameTaken(_) => "choose another name, or append to the one that is there".to_owned(),
+            Self::BadLine(_) => "one JSON object per line; `jq -c .` makes one line of each".to_owned(),
+            Self::NotEmpty(_) => "name a directory that does not exist yet".to_owned(),
+            Self::Home(HomeError::OpenToOthers { path, .. }) => format!("chmod go-w {}", path.display()),
+            Self::Home(HomeError::Missing(_)) => "duolog init makes one".to_owned(),
+            Self::Home(HomeError::NotADirectory(_)) => "name another directory with --home or DUOLOG_HOME".to_owned(),
+            Self::Home(HomeError::BadId(_)) => "restore the file from a backup of this home".to_owned(),
+            Self::Join(error) => return join_hint(error),
+            Self::BadName(_) | Self::Home(_) | Self::Thread(_) => return None,
+        };
+        Some(hint)
+    }
+}
+
+fn join_kind(error: &JoinError) -> Kind {
+    match error {
+        JoinError::NoSession(_) | JoinError::Deleted(_) => Kind::NotFound,
+        JoinError::OtherHome { .. } | JoinError::OperationReused { .. } => Kind::Conflict,
+        JoinError::LogChanged { .. } => Kind::Damaged,
+        JoinError::TooLong(_) | JoinError::BadLine(_) => Kind::Invalid,
+        JoinError::Log(error) => log_kind(error),
+        JoinError::State(error) => state_kind(error),
+        _ => Kind::Io,
+    }
+}
+
+fn log_kind(error: &LogError) -> Kind {
+    match error {
+        LogError::Busy { .. } => Kind::Busy,
+        LogError::Moved { .. } => Kind::Stale,
+        LogError::Poisoned(_) | LogError::NotALog { .. } | LogError::Replaced(_) | LogError::Shrunk { .. } => {
+            Kind::Damaged
+        }
+        LogError::BatchTooLarge { .. }
+        | LogError::NotABoundary(_)
+        | LogError::BeyondEnd { .. }
+        | LogError::BeforeBase { .. } => Kind::Invalid,
+        _ => Kind::Io,
+    }
+}
+
+fn state_kind(error: &StateError) -> Kind {
+    match error {
+        StateError::Busy { .. } => Kind::Busy,
+        StateError::Unknown { .. } => Kind::Unknown,
+        StateError::Damaged { .. } => Kind::Damaged,
+        StateError::Constraint { kind: ConstraintKind::Unique, .. } | StateError::Exists { .. } => Kind::Conflict,
+        StateError::Constraint { .. } | StateError::OutOfRange { .. } => Kind::Invalid,
+        StateError::Missing { .. } => Kind::NotFound,
+        StateError::SchemaChanged { .. } => Kind::Stale,
+        _ => Kind::Io,
+    }
+}
+
+fn join_hint(error: &JoinError) -> Option<String> {
+    let hint = match error {
+        JoinError::LogChanged { .. } => {
+            "it is on record; `duolog doctor` tells, and the next append goes on in the log as it is now"
+        }
+        JoinError::NoSession(_) => "duolog sessions list shows what there is",
+        JoinError::OtherHome { .. } => "run the command in that home",
+        JoinError::OperationReused { .. } => "use a new operation id for other content",
+        JoinError::ReadOnly => "the directory cannot be written; copy the home or change its permissions",
+        JoinError::Log(LogError::Busy { holder, .. }) | JoinError::State(StateError::Busy { holder, .. }) => {
+            return Some(holder.map_or_else(
+                || "try again".to_owned(),
+                |pid| format!("try again, or see what process {pid} is doing"),
+            ));
+        }
+        JoinError::Log(LogError::Poisoned(_)) => {
+            "duolog log repair --session ID copies what can be read into a new file"
+        }
+        JoinError::Log(LogError::Moved { .. }) => "read what was appended since, then decide again",
+        JoinError::Log(LogError::Full(_)) | JoinError::State(StateError::Full { .. }) => {
+            "make room on the disk; nothing was written"
+        }
+        JoinError::Log(LogError::NotALog { .. }) => "move it away, then run duolog doctor",
+        JoinError::Log(LogError::NotABoundary(_) | LogError::BeyondEnd { .. }) => "use a position that duolog printed",
+        JoinError::State(StateError::Damaged { .. }) => {
+            "duolog doctor says what is damaged; restore state.db from a backup"
+        }
+        JoinError::State(StateError::Newer { .. }) => "upgrade duolog, or open the home it came from",
+        JoinError::State(StateError::Foreign { .. }) => "name another directory with --home or DUOLOG_HOME",
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}

@@ -1,0 +1,50 @@
+//! The durable state layer for AI agents.
+//!
+//! The log is what happened; the state is what to do next; the join sees to it that neither names what the other does
+//! not have. An agent built on it can be stopped, killed, moved and watched, and nothing is lost, run twice or hidden.
+//!
+//! ```
+//! use duolog::{Batch, Durability, Home, Store, StoreOptions};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path();
+//! let store = Store::open(StoreOptions::at(Home::beneath(path)))?;
+//! let session = store.sessions().open_thread("hello")?;
+//!
+//! let mut batch = Batch::default();
+//! batch.push(br#"{"type":"user","text":"What is the plan?"}"#)?;
+//! let log = store.log(&session.id);
+//! let committed = log.append(&batch, Durability::Power)?;
+//!
+//! // Here the process may die. The line stands; whoever opens the store next reads on from any position.
+//! assert_eq!(log.last(10)?.len(), 1);
+//! assert_eq!(committed.end, log.end()?);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Everything is synchronous. A [`Store`] may be shared by threads and opened by any number of processes.
+
+mod error;
+mod home;
+mod options;
+mod store;
+
+pub mod doctor;
+pub mod log;
+pub mod sessions;
+pub mod state;
+
+pub use duolog_join::{CaughtUp, Committed, Damage, DamageKind, Follow, Rebuilt, Repaired, Seen, Verified};
+pub use duolog_log::{Item, Line};
+pub use duolog_state::{Page, PageToken};
+pub use duolog_types::limits::{self, Limits};
+pub use duolog_types::{
+    Batch, Clock, Cursor, Durability, Epoch, HomeId, InvocationKind, Moment, OperationId, Position, SessionId,
+    SessionStatus, SourceKind, SystemClock,
+};
+pub use error::{Error, Kind, Result};
+pub use home::{Home, HomeSource, NoHome, Surroundings};
+pub use options::{Access, Background, StoreOptions};
+pub use store::Store;

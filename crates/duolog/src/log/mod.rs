@@ -1,0 +1,128 @@
+//! The log of one session: appending, reading, following, verifying, repairing.
+
+mod model;
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::ControlFlow;
+
+use duolog_join::{Committed, Follow, Repaired, Verified};
+use duolog_log::{Append, Item, Reader};
+use duolog_types::line::check_line;
+use duolog_types::{Batch, Cursor, Durability, OperationId, Position, SessionId};
+
+pub use model::{AppendOptions, Entry, ReadFrom};
+
+use crate::error::Result;
+use crate::store::Store;
+
+/// The log of one session.
+#[derive(Clone)]
+pub struct Log<'s> {
+    pub(crate) store: &'s Store,
+    pub(crate) session: SessionId,
+}
+
+impl<'s> Log<'s> {
+    /// Appends a batch: all of its lines, in one piece, or none. Returns once it is as durable as asked.
+    pub fn append(&self, batch: &Batch, durability: Durability) -> Result<Committed> {
+        self.append_with(batch, &AppendOptions { durability, ..AppendOptions::default() })
+    }
+
+    /// Appends a batch only if the log ends at a position, or only once under an operation id.
+    pub fn append_with(&self, batch: &Batch, options: &AppendOptions) -> Result<Committed> {
+        let join = &self.store.join;
+        let how = Append { durability: options.durability, if_position: options.if_position };
+        Ok(match &options.operation {
+            Some(operation) => join.append_once(&self.session, operation, batch, &how)?,
+            None => join.append(&self.session, batch, &how)?,
+        })
+    }
+
+    /// The position after the last whole line.
+    pub fn end(&self) -> Result<Position> {
+        Ok(match self.store.join.reader(&self.session)? {
+            Some(reader) => self.stable_end(&reader)?,
+            None => Position::ZERO,
+        })
+    }
+
+    /// Gives out entries in order until `each` says to stop. Returns the position after the last one given out.
+    ///
+    /// Memory is bounded by the longest line. A damaged line is given out as such and hides nothing that follows.
+    pub fn read(&self, from: ReadFrom, mut each: impl FnMut(Entry<'_>) -> ControlFlow<()>) -> Result<Position> {
+        let Some(reader) = self.store.join.reader(&self.session)? else { return Ok(Position::ZERO) };
+        let end = self.stable_end(&reader)?;
+        let start = match from {
+            ReadFrom::Start => reader.first(),
+            ReadFrom::Position(position) => position,
+            ReadFrom::Last(count) => reader.start_of_last(count, end)?,
+        };
+        let line_bytes_max = self.store.join.limits().line_bytes_max;
+        // A position behind the end is the caller's mistake; the reader says so.
+        let mut lines = reader.lines(start, end.max(start), line_bytes_max)?;
+        while let Some(item) = lines.next()? {
+            if each(Entry::of(item, line_bytes_max)).is_break() {
+                break;
+            }
+        }
+        Ok(lines.position())
+    }
+
+    /// The last lines, oldest first, as they stand; for logs whose lines fit in memory that often.
+    pub fn last(&self, count: u64) -> Result<Vec<Vec<u8>>> {
+        let mut lines = Vec::new();
+        self.read(ReadFrom::Last(count), |entry| {
+            if let Entry::Line(line) = entry {
+                lines.push(line.bytes.to_vec());
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(lines)
+    }
+
+    /// Follows the log from a cursor, or from its first line.
+    pub fn follow(&self, from: Option<Cursor>) -> Result<Follow<'s>> {
+        Ok(self.store.join.follow(&self.session, from)?)
+    }
+
+    /// Checks every line and every seal; `each` is told how much is done, of how much.
+    pub fn verify(&self, each: impl FnMut(u64, u64)) -> Result<Verified> {
+        Ok(self.store.join.verify(&self.session, each)?)
+    }
+
+    /// Mends what can be mended, and says what was done.
+    pub fn repair(&self) -> Result<Repaired> {
+        Ok(self.store.join.repair(&self.session)?)
+    }
+
+    fn stable_end(&self, reader: &Reader) -> Result<Position> {
+        Ok(reader.stable_end(self.store.join.limits().busy_timeout)?)
+    }
+}
+
+impl<'b> Entry<'b> {
+    /// Looks whether an item of the log is a line that anyone can read. Followers give out items.
+    pub fn of(item: Item<'b>, line_bytes_max: usize) -> Self {
+        match item {
+            Item::Line(line) => match check_line(line.bytes, line_bytes_max) {
+                Ok(()) => Self::Line(line),
+                Err(fault) => Self::Damaged { start: line.start, end: line.end, reason: fault.to_string() },
+            },
+            Item::TooLong { start, end } => {
+                let reason = format!("it is {} bytes long, over the limit of {line_bytes_max}", end.0 - start.0);
+                Self::Damaged { start, end, reason }
+            }
+        }
+    }
+}
+
+impl AppendOptions {
+    /// The same under an operation id.
+    #[must_use]
+    pub fn once(mut self, operation: OperationId) -> Self {
+        self.operation = Some(operation);
+        self
+    }
+}

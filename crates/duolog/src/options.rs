@@ -1,0 +1,69 @@
+//! How to open a store.
+
+use std::sync::Arc;
+
+use duolog_types::limits::Limits;
+use duolog_types::{Clock, SystemClock};
+
+use crate::home::Home;
+
+/// What the caller wants to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read and write.
+    Write,
+    /// Read. Where the home can be written, what a crash left is mended and derived rows are brought up to date all the
+    /// same; where it cannot, it is read as it is.
+    Read,
+}
+
+/// Whether a thread folds while the store is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Background {
+    /// A thread keeps derived rows near the log: for processes that stay.
+    Fold,
+    /// Nothing runs by itself; closing folds a small backlog: for one-shot commands.
+    Nothing,
+}
+
+/// How to open a store.
+#[derive(Clone)]
+pub struct StoreOptions {
+    /// Which.
+    pub home: Home,
+    /// For what.
+    pub access: Access,
+    /// Limits.
+    pub limits: Limits,
+    /// Whether a thread folds.
+    pub background: Background,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl StoreOptions {
+    /// Reads and writes the store of a home, with the default limits and a folding thread.
+    pub fn at(home: Home) -> Self {
+        Self {
+            home,
+            access: Access::Write,
+            limits: Limits::default(),
+            background: Background::Fold,
+            clock: Arc::new(SystemClock),
+        }
+    }
+
+    /// For reading.
+    #[must_use]
+    pub fn for_reading(mut self) -> Self {
+        self.access = Access::Read;
+        self
+    }
+
+    /// Without a thread of its own.
+    #[must_use]
+    pub fn one_shot(mut self) -> Self {
+        self.background = Background::Nothing;
+        self
+    }
+}

@@ -1,0 +1,188 @@
+//! What callers give and get.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use duolog_join::CaughtUp;
+use duolog_state::PageToken;
+use duolog_state::owned::sessions::{SessionFilter as FilterRow, SessionRow, SessionSummaryRow};
+use duolog_types::{Cursor, Epoch, HomeId, InvocationKind, Moment, SessionId, SessionStatus, SourceKind};
+
+/// A session to be made. Nothing is required: it then has an id and no name.
+#[derive(Clone, Debug, Default)]
+pub struct NewSession {
+    /// Its id; one is minted where none is given.
+    pub id: Option<SessionId>,
+    /// Whose it is.
+    pub user_id: Option<String>,
+    /// What people call it. With a user, unique for that user; without one, a thread name.
+    pub name: Option<String>,
+    /// The working directory it belongs to, as a real path.
+    pub cwd: Option<PathBuf>,
+    /// The agent's name.
+    pub agent_name: Option<String>,
+    /// What started it.
+    pub invocation_kind: Option<InvocationKind>,
+    /// How it stands.
+    pub status: Option<SessionStatus>,
+    /// Whatever its maker keeps with it, as JSON.
+    pub node_metadata: Option<String>,
+}
+
+/// A session, whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Session {
+    /// Its id.
+    pub id: SessionId,
+    /// The home that owns its log.
+    pub home_id: HomeId,
+    /// Whose it is.
+    pub user_id: Option<String>,
+    /// What people call it.
+    pub name: Option<String>,
+    /// The folder of its log.
+    pub scope: String,
+    /// Its log, relative to the state directory.
+    pub log_path: String,
+    /// The log's epoch.
+    pub log_epoch: Epoch,
+    /// The working directory it belongs to.
+    pub cwd: Option<String>,
+    /// The agent's name.
+    pub agent_name: Option<String>,
+    /// What started it.
+    pub invocation_kind: Option<InvocationKind>,
+    /// Where it came from.
+    pub source_kind: SourceKind,
+    /// How it stands.
+    pub status: Option<SessionStatus>,
+    /// When it was made.
+    pub created_at: Moment,
+    /// When it began.
+    pub started_at: Option<Moment>,
+    /// When it last changed.
+    pub updated_at: Moment,
+    /// When it ended.
+    pub ended_at: Option<Moment>,
+    /// Whatever its maker keeps with it, as JSON.
+    pub node_metadata: Option<String>,
+}
+
+impl From<SessionRow> for Session {
+    fn from(row: SessionRow) -> Self {
+        Self {
+            id: row.id,
+            home_id: row.home_id,
+            user_id: row.user_id,
+            name: row.name,
+            scope: row.scope,
+            log_path: row.log_path,
+            log_epoch: row.log_epoch,
+            cwd: row.cwd,
+            agent_name: row.agent_name,
+            invocation_kind: row.invocation_kind,
+            source_kind: row.source_kind,
+            status: row.status,
+            created_at: row.created_at,
+            started_at: row.started_at,
+            updated_at: row.updated_at,
+            ended_at: row.ended_at,
+            node_metadata: row.node_metadata,
+        }
+    }
+}
+
+/// A session in a list. Text that can grow has no place here (I5).
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionSummary {
+    /// Its id.
+    pub id: SessionId,
+    /// Whose it is.
+    pub user_id: Option<String>,
+    /// What people call it.
+    pub name: Option<String>,
+    /// The folder of its log.
+    pub scope: String,
+    /// How it stands.
+    pub status: Option<SessionStatus>,
+    /// When it began.
+    pub started_at: Option<Moment>,
+    /// When it last changed.
+    pub updated_at: Moment,
+    /// How many events its log holds, as far as folded; nothing where it never was.
+    pub events: Option<u64>,
+    /// How many bytes, likewise.
+    pub bytes: Option<u64>,
+}
+
+impl From<SessionSummaryRow> for SessionSummary {
+    fn from(row: SessionSummaryRow) -> Self {
+        Self {
+            id: row.id,
+            user_id: row.user_id,
+            name: row.name,
+            scope: row.scope,
+            status: row.status,
+            started_at: row.started_at,
+            updated_at: row.updated_at,
+            events: row.events,
+            bytes: row.bytes,
+        }
+    }
+}
+
+/// A page of sessions.
+#[derive(Clone, Debug)]
+pub struct SessionList {
+    /// The sessions, newest first.
+    pub sessions: Vec<SessionSummary>,
+    /// Where the next page begins; nothing where this is the last.
+    pub next: Option<PageToken>,
+    /// How far the figures are behind the logs.
+    pub behind: CaughtUp,
+}
+
+/// Which sessions to list. Nothing said is all of them.
+#[derive(Clone, Debug, Default)]
+pub struct SessionFilter {
+    /// Only this user's.
+    pub user_id: Option<String>,
+    /// Only those that stand so.
+    pub status: Option<SessionStatus>,
+}
+
+impl From<&SessionFilter> for FilterRow {
+    fn from(filter: &SessionFilter) -> Self {
+        Self { user_id: filter.user_id.clone(), status: filter.status }
+    }
+}
+
+/// How a person names a session that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionRef {
+    /// An id, a thread name, or the beginning of an id.
+    Text(String),
+    /// A user and a name.
+    UserAndName {
+        /// The user.
+        user: String,
+        /// The name.
+        name: String,
+    },
+}
+
+impl fmt::Display for SessionRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::UserAndName { user, name } => write!(f, "{name} of {user}"),
+        }
+    }
+}
+
+impl Session {
+    /// The first position of its log, as a cursor.
+    pub fn start(&self) -> Cursor {
+        Cursor { epoch: self.log_epoch, ..Cursor::default() }
+    }
+}

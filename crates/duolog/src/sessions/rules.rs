@@ -1,0 +1,56 @@
+//! Where a new session's log goes and whether names lead to it: pure decisions.
+
+use duolog_join::{NewLog, Stem};
+use duolog_state::owned::sessions::SessionRow;
+use duolog_types::limits::{METADATA_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX};
+use duolog_types::names::{THREADS, check_name, project_slug, sanitize};
+use duolog_types::{Bounded, HomeId, Moment, SessionId};
+
+use super::model::NewSession;
+use crate::error::{Error, Result};
+
+/// Checks a new session and says what its log is called after.
+///
+/// A working directory gives its slug and the session's id; a user, the user and the name; else it is a thread.
+pub(super) fn plan(new: &NewSession, home: HomeId, at: Moment) -> Result<NewLog> {
+    let id = new.id.clone().unwrap_or_else(SessionId::new);
+    if let Some(name) = &new.name {
+        check_name("session name", name)?;
+    }
+    if let Some(user) = &new.user_id {
+        check_name("user", user)?;
+    }
+    if let Some(agent) = &new.agent_name {
+        bounded::<NAME_BYTES_MAX>("agent_name", agent)?;
+    }
+    if let Some(metadata) = &new.node_metadata {
+        bounded::<METADATA_BYTES_MAX>("node_metadata", metadata)?;
+    }
+    let cwd = new.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
+    if let Some(cwd) = &cwd {
+        bounded::<PATH_BYTES_MAX>("cwd", cwd)?;
+    }
+    let by_id = |scope| Stem { scope, file: id.to_string(), name: id.to_string() };
+    let stem = match (&cwd, &new.user_id, &new.name) {
+        (Some(cwd), _, _) => by_id(project_slug(cwd)),
+        (None, Some(user), Some(name)) => Stem { scope: sanitize(user), file: sanitize(name), name: name.clone() },
+        (None, Some(user), None) => by_id(sanitize(user)),
+        (None, None, Some(name)) => Stem { scope: THREADS.to_owned(), file: sanitize(name), name: name.clone() },
+        (None, None, None) => by_id(THREADS.to_owned()),
+    };
+    let mut row = SessionRow::new(id, home, &stem.scope, "", at);
+    row.addressed = new.name.is_some();
+    row.user_id.clone_from(&new.user_id);
+    row.name.clone_from(&new.name);
+    row.agent_name.clone_from(&new.agent_name);
+    row.node_metadata.clone_from(&new.node_metadata);
+    row.cwd = cwd;
+    row.invocation_kind = new.invocation_kind;
+    row.status = new.status;
+    row.started_at = Some(at);
+    Ok(NewLog { row, stem })
+}
+
+fn bounded<const MAX: usize>(what: &'static str, text: &str) -> Result<()> {
+    Bounded::<MAX>::new(what, text).map(drop).map_err(|error| Error::Join(error.into()))
+}

@@ -1,0 +1,107 @@
+use std::collections::HashSet;
+
+use super::*;
+use crate::{Home, StoreOptions};
+
+fn store() -> (tempfile::TempDir, Store) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = Store::open(StoreOptions::at(Home::beneath(directory.path())).one_shot()).expect("opens");
+    (directory, store)
+}
+
+fn named(name: &str) -> NewSession {
+    NewSession { name: Some(name.to_owned()), ..NewSession::default() }
+}
+
+#[test]
+fn names_that_sanitize_alike_never_share_a_file() {
+    let (_directory, store) = store();
+    let names = ["Foo", "foo", "a/b", "a_b", "a b", "../x", "日本", "中国", "CON", &"x".repeat(300), &"x".repeat(301)];
+    let paths: HashSet<String> =
+        names.iter().map(|name| store.sessions().create(&named(name)).expect(name).log_path.to_lowercase()).collect();
+    assert_eq!(paths.len(), names.len());
+    for path in &paths {
+        assert!(path.starts_with("sessions/threads/") && !path.contains(".."), "{path}");
+        assert!(path.rsplit('/').next().expect("a file").len() <= 255, "{path}");
+    }
+}
+
+#[test]
+fn a_name_is_one_session_per_user() {
+    let (_directory, store) = store();
+    let of = |user: &str| NewSession { user_id: Some(user.to_owned()), ..named("plan") };
+    let first = store.sessions().create(&of("john@example.com")).expect("made");
+    assert_eq!(first.log_path, "sessions/john_example_com/plan.jsonl");
+    assert!(matches!(store.sessions().create(&of("john@example.com")), Err(Error::NameTaken(_))));
+    let other = store.sessions().create(&of("anna@example.com")).expect("made");
+    assert_ne!(first.id, other.id);
+    let reference = SessionRef::UserAndName { user: "anna@example.com".to_owned(), name: "plan".to_owned() };
+    assert_eq!(store.sessions().resolve(&reference).expect("found").id, other.id);
+}
+
+#[test]
+fn a_working_directory_gives_its_slug_and_the_id() {
+    let (_directory, store) = store();
+    let new = NewSession { cwd: Some("/home/agent/workspace".into()), ..NewSession::default() };
+    let session = store.sessions().create(&new).expect("made");
+    assert_eq!(session.log_path, format!("sessions/-home-agent-workspace/{}.jsonl", session.id));
+}
+
+#[test]
+fn reads_take_a_prefix_and_writes_never_do() {
+    let (_directory, store) = store();
+    let ids = ["abc-1", "abc-2", "xyz-1"];
+    for id in ids {
+        let id = Some(SessionId::parse(id).expect("an id"));
+        store.sessions().create(&NewSession { id, ..NewSession::default() }).expect("made");
+    }
+    let resolve = |text: &str| store.sessions().resolve(&SessionRef::Text(text.to_owned()));
+    assert_eq!(resolve("xyz").expect("one").id.as_str(), "xyz-1");
+    assert!(matches!(resolve("abc"), Err(Error::Ambiguous { found, .. }) if found.len() == 2));
+    assert!(matches!(resolve("q"), Err(Error::NoSession(_))));
+    let thread = store.sessions().open_thread("xyz").expect("a new thread");
+    assert_ne!(thread.id.as_str(), "xyz-1");
+    assert_eq!(store.sessions().open_thread("xyz").expect("the same").id, thread.id);
+    assert_eq!(store.sessions().open_thread("abc-1").expect("by id").id.as_str(), "abc-1");
+}
+
+#[test]
+fn a_rename_keeps_the_file_and_is_told_in_the_log() {
+    let (_directory, store) = store();
+    let before = store.sessions().open_thread("before").expect("made");
+    let after = store.sessions().rename(&before.id, "after").expect("renamed");
+    assert_eq!((after.name.as_deref(), &after.log_path), (Some("after"), &before.log_path));
+    let lines = store.log(&before.id).last(10).expect("reads");
+    assert_eq!(lines.len(), 1);
+    let text = String::from_utf8(lines[0].clone()).expect("UTF-8");
+    assert!(text.contains("\"duolog.renamed\"") && text.contains("\"previousName\":\"before\""), "{text}");
+    store.sessions().open_thread("taken").expect("made");
+    assert!(matches!(store.sessions().rename(&before.id, "taken"), Err(Error::NameTaken(_))));
+    assert_eq!(store.log(&before.id).last(10).expect("reads").len(), 1, "a refused rename tells nothing");
+}
+
+#[test]
+fn what_cannot_be_a_name_is_refused() {
+    let (_directory, store) = store();
+    for bad in ["", " ", "a\0b", "a\nb", &"x".repeat(1025)] {
+        assert!(matches!(store.sessions().create(&named(bad)), Err(Error::BadName(_))), "{bad:?}");
+    }
+    let metadata = Some("x".repeat(65 * 1024));
+    let refused = store.sessions().create(&NewSession { node_metadata: metadata, ..NewSession::default() });
+    assert!(refused.expect_err("too long").to_string().contains("belongs"));
+}
+
+#[test]
+fn a_deleted_session_is_gone_with_its_log() {
+    let (directory, store) = store();
+    let session = store.sessions().open_thread("x").expect("made");
+    let mut batch = crate::Batch::default();
+    batch.push(b"{}").expect("a line");
+    store.log(&session.id).append(&batch, Durability::Process).expect("appended");
+    let file = directory.path().join("state").join(&session.log_path);
+    assert!(file.exists());
+    store.sessions().delete(&session.id).expect("deleted");
+    assert!(!file.exists());
+    assert!(matches!(store.sessions().get(&session.id), Err(Error::NoSession(_))));
+    assert!(store.log(&session.id).append(&batch, Durability::Process).is_err());
+}

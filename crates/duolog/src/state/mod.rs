@@ -1,0 +1,72 @@
+//! The state store as operators see it: figures, rebuilding, copies.
+
+mod model;
+
+use std::path::Path;
+
+use duolog_join::{BackedUp, Rebuilt};
+
+pub use model::{Backup, LogFigures, Migrated, Stats};
+
+use crate::error::{Error, Result};
+use crate::store::Store;
+
+/// The state store.
+#[derive(Clone, Copy)]
+pub struct State<'s> {
+    pub(crate) store: &'s Store,
+}
+
+impl State<'_> {
+    /// Sizes, rows, settings.
+    pub fn stats(&self) -> Result<Stats> {
+        let join = &self.store.join;
+        let behind = join.catch_up(join.limits().fold_before_read_bytes)?;
+        let state = join.state().stats()?;
+        let mut logs = LogFigures::default();
+        join.each_log(|session| {
+            let disk = join.disk();
+            let row = join.state().read(|tx| duolog_state::owned::sessions::find(tx, session))?;
+            let Some(row) = row else { return Ok(()) };
+            let path = Path::new(&row.log_path);
+            if let Some(stat) = disk.stat(path).map_err(duolog_log::Error::io("look at", path))? {
+                logs.files += 1;
+                logs.bytes += stat.len;
+            }
+            Ok(())
+        })?;
+        logs.events = join.state().read(duolog_state::derived::catalog::events)?;
+        Ok(Stats { state, logs, behind })
+    }
+
+    /// Makes the derived rows anew from the logs, beside readers and writers; `each` is told of each session done.
+    pub fn rebuild(&self, each: impl FnMut(&Rebuilt)) -> Result<Rebuilt> {
+        if !self.store.is_writable() {
+            return Err(duolog_join::Error::ReadOnly.into());
+        }
+        Ok(self.store.join.rebuild(each)?)
+    }
+
+    /// The schema's version. Opening a store for writing has brought it up to date.
+    pub fn version(&self) -> Migrated {
+        Migrated { version: self.store.join.state().schema_version(), known: duolog_state::known_version() }
+    }
+
+    /// Moves what is in the write-ahead log into the database, and shortens it.
+    pub fn checkpoint(&self) -> Result<duolog_state::CheckpointReport> {
+        Ok(self.store.join.state().checkpoint()?)
+    }
+
+    /// Copies the home to a directory that does not exist yet, or is empty, while writers run. The copy opens as a home.
+    pub fn backup(&self, to: &Path, each: impl FnMut(&BackedUp)) -> Result<Backup> {
+        let directory = to.join("state");
+        let prepared = duolog_join::prepare_copy(&directory, &self.store.home.state).map_err(|error| match error {
+            duolog_join::HomeError::Io { source, .. } if source.kind() == std::io::ErrorKind::AlreadyExists => {
+                Error::NotEmpty(to.to_owned())
+            }
+            other => other.into(),
+        })?;
+        let copied = self.store.join.backup(&directory, &prepared.disk, each)?;
+        Ok(Backup { path: to.to_owned(), logs: copied.logs, bytes: copied.bytes })
+    }
+}

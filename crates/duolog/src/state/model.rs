@@ -1,0 +1,48 @@
+//! What callers get.
+
+use std::path::PathBuf;
+
+use duolog_join::CaughtUp;
+use duolog_state::StateStats;
+
+/// Figures of a store.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    /// The database: engine, size, rows, settings.
+    pub state: StateStats,
+    /// The logs.
+    pub logs: LogFigures,
+    /// How far derived rows are behind the logs.
+    pub behind: CaughtUp,
+}
+
+/// Figures of all logs together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogFigures {
+    /// How many files.
+    pub files: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// How many events, as far as folded.
+    pub events: u64,
+}
+
+/// The version of a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Migrated {
+    /// The version of this store.
+    pub version: u32,
+    /// The newest version this program knows.
+    pub known: u32,
+}
+
+/// A copy of a home.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backup {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How many logs were copied.
+    pub logs: u64,
+    /// How many bytes of them.
+    pub bytes: u64,
+}

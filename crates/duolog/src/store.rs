@@ -1,0 +1,102 @@
+//! An open store.
+
+use std::sync::Arc;
+
+use duolog_join::{Folder, Join, OpenJoin, may_write, prepare, prepare_read_only};
+use duolog_state::{Access as StateAccess, OpenState};
+use duolog_types::{HomeId, SessionId};
+
+use crate::doctor::Doctor;
+use crate::error::Result;
+use crate::home::Home;
+use crate::log::Log;
+use crate::options::{Access, Background, StoreOptions};
+use crate::sessions::Sessions;
+use crate::state::State;
+
+/// How many bytes a process folds on its way out.
+const FOLD_ON_CLOSE_BYTES: u64 = 4 << 20;
+
+/// An open store. Threads share it; when it goes, a small backlog is folded and everything else is left as it is.
+pub struct Store {
+    pub(crate) join: Arc<Join>,
+    pub(crate) home: Home,
+    warnings: Vec<String>,
+    folder: Option<Folder>,
+}
+
+impl Store {
+    /// Opens a store, making it on first use, and mends what a crash left.
+    pub fn open(options: StoreOptions) -> Result<Self> {
+        let StoreOptions { home, access, limits, background, clock } = options;
+        let writable = access == Access::Write || may_write(&home.state);
+        let prepared = if writable { prepare(&home.state)? } else { prepare_read_only(&home.state)? };
+        let mut state = OpenState::at(&home.state).busy_timeout(limits.busy_timeout);
+        if !writable {
+            state.access = StateAccess::ReadOnly;
+        }
+        let owned_by = prepared.foreign_owner;
+        let warnings = owned_by.map(|uid| format!("{} is owned by user {uid}, not by you", home.state.display()));
+        let join =
+            Join::open(OpenJoin { state, disk: prepared.disk, home: prepared.id, limits, clock, boot: prepared.boot })?;
+        let folder = match background {
+            Background::Fold if join.is_writable() => Some(Folder::start(&join).map_err(crate::Error::Thread)?),
+            _ => None,
+        };
+        Ok(Self { join, home, warnings: warnings.into_iter().collect(), folder })
+    }
+
+    /// The sessions.
+    pub fn sessions(&self) -> Sessions<'_> {
+        Sessions { store: self }
+    }
+
+    /// The log of one session.
+    pub fn log(&self, session: &SessionId) -> Log<'_> {
+        Log { store: self, session: session.clone() }
+    }
+
+    /// The state store: figures, rebuilding, copies.
+    pub fn state(&self) -> State<'_> {
+        State { store: self }
+    }
+
+    /// Looks whether all is well.
+    pub fn doctor(&self) -> Doctor<'_> {
+        Doctor { store: self }
+    }
+
+    /// Which home this is.
+    pub fn home(&self) -> &Home {
+        &self.home
+    }
+
+    /// The home's id, which its logs and rows carry.
+    pub fn home_id(&self) -> HomeId {
+        self.join.home()
+    }
+
+    /// Whether this store can be written.
+    pub fn is_writable(&self) -> bool {
+        self.join.is_writable()
+    }
+
+    /// What a person should know about how the home was found.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Closes the store and says whether that went well; dropping it does the same without a word.
+    pub fn close(mut self) -> Result<()> {
+        self.folder = None;
+        Ok(self.join.leave(FOLD_ON_CLOSE_BYTES)?)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // The thread stops first, so that nothing folds while we leave. What stays undone stays marked.
+        self.folder = None;
+        let _ = self.join.leave(FOLD_ON_CLOSE_BYTES);
+    }
+}
