@@ -22,7 +22,7 @@ Examples:
   duolog log tail demo --follow
   duolog sessions list
 
-Home: the first of --home, DUOLOG_HOME, a .duolog folder here or above (duolog init), the user's directories.
+Home: the first of --home, DUOLOG_HOME, a .duolog folder here or above, the user's directories.
 
 Environment:
   DUOLOG_HOME             the home, where --home is not given
@@ -30,8 +30,10 @@ Environment:
   NO_COLOR                no color, unless --color says otherwise
   COLUMNS                 the width of tables, where the terminal does not tell
 
-Exit codes: 0 done · 1 the answer is no (not found, conflict, stale) · 2 wrong usage · 3 busy · 4 damaged ·
-5 everything else. A closed pipe is success.";
+Exit codes:
+  0  done; a closed pipe is success      3  busy
+  1  the answer is no (not found, …)     4  damaged
+  2  wrong usage                         5  everything else";
 
 /// The durable state layer for AI agents: what an agent did, and what it must do next
 #[derive(Parser)]

@@ -49,3 +49,34 @@ pub fn age(at: Moment, now: Moment) -> String {
         _ => format!("{}y ago", seconds / 31_536_000),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_three_figures_at_most() {
+        let sizes = [0, 999, 1000, 1024, 10_188, 1_023_487, 1_023_488, 64 << 20, u64::MAX].map(size);
+        assert_eq!(sizes, ["0 B", "999 B", "1.0 KiB", "1.0 KiB", "9.9 KiB", "999 KiB", "1.0 MiB", "64 MiB", "16 EiB"]);
+    }
+
+    #[test]
+    fn numbers_are_grouped_and_things_counted() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([1, 2].map(|n| things(n, "line")), ["1 line", "2 lines"]);
+    }
+
+    #[test]
+    fn ages_are_in_their_largest_unit() {
+        let ages = [-5, 0, 59, 60, 3599, 3600, 86_399, 86_400, 100 * 86_400, 800 * 86_400].map(|seconds| {
+            age(
+                Moment::from_micros(1_794_000_000_000_000),
+                Moment::from_micros(1_794_000_000_000_000 + seconds * 1_000_000),
+            )
+        });
+        assert_eq!(
+            ages,
+            ["now", "now", "59s ago", "1m ago", "59m ago", "1h ago", "23h ago", "1d ago", "3mo ago", "2y ago"]
+        );
+    }
+}

@@ -56,10 +56,15 @@ impl Tone {
 /// Where answers and talk go.
 pub struct Out {
     json: bool,
+    color: bool,
+    talk: Talk,
+    stdout: BufWriter<StdoutLock<'static>>,
+}
+
+/// How much is said beside the answer, and whether in color.
+struct Talk {
     quiet: bool,
     color: bool,
-    color_talk: bool,
-    stdout: BufWriter<StdoutLock<'static>>,
 }
 
 impl Out {
@@ -72,9 +77,8 @@ impl Out {
         };
         Self {
             json: global.json,
-            quiet: global.quiet,
             color: colored(AutoStream::choice(&io::stdout())),
-            color_talk: colored(AutoStream::choice(&io::stderr())),
+            talk: Talk { quiet: global.quiet, color: colored(AutoStream::choice(&io::stderr())) },
             stdout: BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock()),
         }
     }
@@ -83,19 +87,14 @@ impl Out {
     pub fn answer<T: Serialize>(&mut self, shape: &T, people: impl FnOnce(&mut Text)) -> Result<(), Failure> {
         if self.json {
             serde_json::to_writer(&mut self.stdout, shape).map_err(|error| Failure::Output(error.into()))?;
-            return self.raw(b"\n");
+            self.raw(b"\n")?;
+            return self.flush();
         }
-        self.people(people)
-    }
-
-    /// Gives people a part of an answer that programs get whole at the end.
-    pub fn people(&mut self, people: impl FnOnce(&mut Text)) -> Result<(), Failure> {
-        if self.json {
-            return Ok(());
-        }
-        let mut text = Text { color: self.color, width: self.width(), text: String::new() };
+        let mut text = Text { color: self.color, width: self.width(), lines: String::new() };
         people(&mut text);
-        self.raw(text.text.as_bytes())
+        self.raw(text.lines.as_bytes())?;
+        // What is said about an answer comes after it.
+        self.flush()
     }
 
     /// Gives bytes as they are, to programs and people alike.
@@ -115,28 +114,28 @@ impl Out {
         looked.is_ok() && polled[0].revents().contains(PollFlags::ERR)
     }
 
-    /// Says something that helps but is not the answer.
+    /// Says something that helps people but is not the answer.
     pub fn note(&self, text: impl Display) {
-        if !self.quiet {
+        if !self.talk.quiet && !self.json {
             say(&text);
         }
     }
 
     /// Says something that one should know.
     pub fn warn(&self, text: impl Display) {
-        if !self.quiet {
+        if !self.talk.quiet {
             self.alert(text);
         }
     }
 
     /// Says something that one must know, even where nothing else is to be said.
     pub fn alert(&self, text: impl Display) {
-        say(&format_args!("{}: {text}", paint(self.color_talk, Tone::Worth, "warning")));
+        say(&format_args!("{}: {text}", paint(self.talk.color, Tone::Worth, "warning")));
     }
 
     /// Says on stderr what was asked for but does not belong among the data.
-    pub fn tell(&self, text: impl Display) {
-        say(&text);
+    pub fn tell(&self, label: &str, text: impl Display) {
+        say(&format_args!("{}: {text}", paint(self.talk.color, Tone::Faint, label)));
     }
 
     /// A bar for work that may take long; nothing is shown where no terminal would show it.
@@ -146,7 +145,14 @@ impl Out {
 
     /// Whether a bar would be seen, and so whether its total is worth finding out.
     pub fn shows_progress(&self) -> bool {
-        !self.quiet && io::stderr().is_terminal()
+        !self.talk.quiet && io::stderr().is_terminal()
+    }
+
+    /// Tells a person who sits at the terminal that input is waited for; without it the silence looks like a fault.
+    pub fn invite(&self, text: &str) {
+        if io::stdin().is_terminal() {
+            self.note(text);
+        }
     }
 
     /// Asks a person; nothing where there is none to ask.
@@ -154,7 +160,7 @@ impl Out {
         if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
             return None;
         }
-        let _ = write!(io::stderr(), "{question} [y/N] ");
+        let _ = write!(io::stderr(), "{} [y/N] ", paint(self.talk.color, Tone::Strong, question));
         let mut answer = String::new();
         io::stdin().read_line(&mut answer).ok()?;
         Some(matches!(answer.trim(), "y" | "Y" | "yes"))
@@ -174,14 +180,14 @@ impl Out {
         if self.json {
             let shape = Refused { error: Told { kind: kind.as_str(), message: &message, hint: hint.as_deref() } };
             // Nobody is left to tell where even this cannot be written; the exit code still speaks.
-            let _ = self.answer(&shape, |_| {}).and_then(|()| self.flush());
+            let _ = self.answer(&shape, |_| {});
             return kind_code(kind);
         }
         // What was given before the failure stands before it.
         let _ = self.flush();
-        say(&format_args!("{}: {message}", paint(self.color_talk, Tone::Bad, "error")));
+        say(&format_args!("{}: {message}", paint(self.talk.color, Tone::Bad, "error")));
         if let Some(hint) = hint {
-            say(&format_args!("  {}: {hint}", paint(self.color_talk, Tone::Good, "hint")));
+            say(&format_args!("  {}: {hint}", paint(self.talk.color, Tone::Good, "hint")));
         }
         kind_code(kind)
     }
@@ -198,14 +204,14 @@ impl Out {
 pub struct Text {
     color: bool,
     width: Option<u16>,
-    text: String,
+    lines: String,
 }
 
 impl Text {
     /// Adds a line.
     pub fn line(&mut self, text: impl Display) {
-        self.text.push_str(&text.to_string());
-        self.text.push('\n');
+        self.lines.push_str(&text.to_string());
+        self.lines.push('\n');
     }
 
     /// Adds a line with a label in front; the labels of a block are padded alike.
@@ -221,7 +227,7 @@ impl Text {
 
     /// Adds a table that fits the terminal.
     pub fn table(&mut self, table: &Table) {
-        self.text.push_str(&table.render(self.width, self.color));
+        self.lines.push_str(&table.render(self.width, self.color));
     }
 }
 

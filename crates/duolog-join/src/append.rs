@@ -37,7 +37,7 @@ impl Join {
     pub fn append(&self, session: &SessionId, batch: &Batch, how: &Append) -> Result<Committed> {
         match self.try_append(session, batch, how) {
             // The file is another now. Had that lost lines, opening it anew would have said so.
-            Err(Error::Log(LogError::Replaced(_) | LogError::Shrunk { .. })) => self.try_append(session, batch, how),
+            Err(Error::Log(error)) if error.lost_its_file() => self.try_append(session, batch, how),
             other => other,
         }
     }
@@ -55,7 +55,12 @@ impl Join {
 
     /// What a writer's failure means: where its file was taken away, whether lines went with it.
     pub(crate) fn look_again(&self, session: &SessionId, open: &Arc<OpenLog>, error: LogError) -> Error {
-        if !matches!(error, LogError::Replaced(_) | LogError::Shrunk { .. }) {
+        for mend in open.writer.take_untold() {
+            if let Err(error) = self.note_mend(session, open.epoch, mend) {
+                return error;
+            }
+        }
+        if !error.lost_its_file() {
             return error.into();
         }
         self.open.let_go(session, open);

@@ -14,12 +14,14 @@ use crate::store::Join;
 const PAGE: u32 = 256;
 
 /// What was copied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackedUp {
     /// How many logs.
     pub logs: u64,
     /// How many bytes of them.
     pub bytes: u64,
+    /// Logs that could not be copied, and why. The others were.
+    pub failed: Vec<(SessionId, String)>,
 }
 
 impl Join {
@@ -36,15 +38,15 @@ impl Join {
             let logs: Vec<LogRow> = copied.read(|tx| sessions::logs(tx, &home, from.as_ref(), PAGE))?;
             for log in logs.iter().filter(|log| !log.deleted) {
                 let place = Place { path: log.path.clone().into(), base: log.base, sealed: Vec::new() };
-                if let Some(reader) = Reader::open(&self.disk, &place)? {
-                    let end = reader.stable_end(self.limits.busy_timeout)?;
-                    done.bytes += copy(&reader, log.base, end, disk, &place.path)?;
-                    done.logs += 1;
-                }
-                let torn = Place::file(torn_path(&place.path));
-                if let Some(reader) = Reader::open(&self.disk, &torn)? {
-                    let (end, rest) = reader.stable_end_and_rest(self.limits.busy_timeout)?;
-                    copy(&reader, Position::ZERO, Position(end.0 + rest), disk, &torn.path)?;
+                match self.copy_log(&place, disk) {
+                    Ok(Some(bytes)) => {
+                        done.bytes += bytes;
+                        done.logs += 1;
+                    }
+                    Ok(None) => {}
+                    // A copy that cannot be written is no copy; a log that cannot be read is one log.
+                    Err(error @ LogError::Full(_)) => return Err(error.into()),
+                    Err(error) => done.failed.push((log.session_id.clone(), error.to_string())),
                 }
                 each(&done);
             }
@@ -56,8 +58,22 @@ impl Join {
     }
 }
 
+impl Join {
+    /// Copies one log and the torn bytes beside it; nothing where there is no file.
+    fn copy_log(&self, place: &Place, disk: &Arc<dyn Disk>) -> duolog_log::Result<Option<u64>> {
+        let torn = Place::file(torn_path(&place.path));
+        if let Some(reader) = Reader::open(&self.disk, &torn)? {
+            let (end, rest) = reader.stable_end_and_rest(self.limits.busy_timeout)?;
+            copy(&reader, Position::ZERO, Position(end.0 + rest), disk, &torn.path)?;
+        }
+        let Some(reader) = Reader::open(&self.disk, place)? else { return Ok(None) };
+        let end = reader.stable_end(self.limits.busy_timeout)?;
+        Ok(Some(copy(&reader, place.base, end, disk, &place.path)?))
+    }
+}
+
 /// Copies a range of a log into a new file and syncs it.
-fn copy(from: &Reader, start: Position, end: Position, disk: &Arc<dyn Disk>, path: &Path) -> Result<u64> {
+fn copy(from: &Reader, start: Position, end: Position, disk: &Arc<dyn Disk>, path: &Path) -> duolog_log::Result<u64> {
     let io = |call| LogError::io(call, path);
     let mut directories: Vec<&Path> = path.ancestors().skip(1).filter(|at| !at.as_os_str().is_empty()).collect();
     directories.reverse();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use duolog_log::{Error as LogError, Lock, Open};
+use duolog_log::{Error as LogError, Lock, Open, Reader};
 use duolog_state::owned::sessions::{self, SessionRow};
 use duolog_types::names::with_suffix;
 use duolog_types::{Durability, SessionId};
@@ -71,6 +71,8 @@ impl Join {
         let id = session.clone();
         let row = self.state.read(|tx| sessions::find(tx, &id))?.ok_or_else(|| Error::NoSession(session.clone()))?;
         self.own(&row)?;
+        // What is not a log is not ours to remove, and is said before anything is changed.
+        Reader::open(&self.disk, &place_of(&row))?;
         let (id, at) = (session.clone(), self.clock.now());
         self.write(Durability::Power, move |tx| Ok(sessions::tombstone(tx, &id, at)?))?;
         let path = place_of(&row).path;

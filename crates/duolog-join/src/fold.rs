@@ -123,10 +123,6 @@ impl Join {
         }
         let mut caught_up = CaughtUp::default();
         let mut left = budget;
-        if !self.has_swept()? {
-            caught_up = self.sweep(left)?;
-            left = left.saturating_sub(caught_up.bytes_behind);
-        }
         let mut after = None;
         loop {
             let (home, from): (_, Option<(SessionId, ProcessId)>) = (self.home, after.take());
@@ -153,9 +149,11 @@ impl Join {
             }
             match marks.last() {
                 Some(last) if marks.len() == PAGE as usize => after = Some((last.session_id.clone(), last.process_id)),
-                _ => return Ok(caught_up),
+                _ => break,
             }
         }
+        // A sweep looks at every log, marked or not, so what it finds is the whole of what is behind.
+        if self.has_swept()? { Ok(caught_up) } else { self.sweep(left) }
     }
 
     fn fold_marked(&self, session: &SessionId, owner: ProcessState, budget: u64) -> Result<(Folded, u64)> {
@@ -221,6 +219,7 @@ impl Join {
             caught_up.add(behind);
             Ok(())
         })?;
+        self.process.clear_dead()?;
         if caught_up.sessions_behind == 0 {
             self.remember_boot()?;
         }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use duolog_log::{Error as LogError, Kind, Reader, Standing};
+use duolog_state::derived::catalog::CatalogRow;
 use duolog_types::{ProcessId, SessionId};
 
 use crate::error::Result;
@@ -27,6 +28,18 @@ impl Join {
         let path = self.known(session)?.place().path;
         let stat = self.disk.stat(&path).map_err(LogError::io("look at", &path))?;
         Ok(stat.is_some_and(|stat| stat.is_poisoned()))
+    }
+
+    /// The size of a session's log; nothing where it has no file yet.
+    pub fn log_bytes(&self, session: &SessionId) -> Result<Option<u64>> {
+        let path = self.known(session)?.place().path;
+        let stat = self.disk.stat(&path).map_err(LogError::io("look at", &path))?;
+        Ok(stat.filter(|stat| stat.kind == Kind::File).map(|stat| stat.len))
+    }
+
+    /// What derived rows say of a session's log; nothing where it was never folded.
+    pub fn figures(&self, session: &SessionId) -> Result<Option<CatalogRow>> {
+        Ok(self.known(session)?.catalog)
     }
 
     /// Whether a process that set a mark is still there.

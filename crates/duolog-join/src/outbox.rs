@@ -1,6 +1,6 @@
 //! Lines that tell of a row: written in the row's transaction, copied to the log after it, exactly once (R2).
 
-use duolog_log::{Append, Error as LogError};
+use duolog_log::Append;
 use duolog_state::Tx;
 use duolog_state::derived::catalog;
 use duolog_state::owned::outbox::{self, NewOutbox, OutboxRow};
@@ -106,7 +106,7 @@ impl Join {
     /// Appends the lines that are not in the log yet and syncs them. Only then may their rows go.
     fn copy(&self, session: &SessionId, rows: &[OutboxRow]) -> Result<()> {
         match self.try_copy(session, rows) {
-            Err(Error::Log(LogError::Replaced(_) | LogError::Shrunk { .. })) => self.try_copy(session, rows),
+            Err(Error::Log(error)) if error.lost_its_file() => self.try_copy(session, rows),
             other => other,
         }
     }

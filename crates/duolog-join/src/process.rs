@@ -66,6 +66,17 @@ impl Process {
         Ok(state)
     }
 
+    /// Removes what processes left that died without a mark; for a sweep.
+    pub(crate) fn clear_dead(&self) -> Result<()> {
+        let directory = DIRECTORY.as_ref();
+        for (name, _) in self.disk.list(directory).map_err(LogError::io("list", directory))? {
+            if let Some(Ok(process)) = name.strip_suffix(".lock").map(str::parse) {
+                self.state_of(process)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The same, touching nothing.
     pub(crate) fn look(&self, process: ProcessId) -> Result<ProcessState> {
         if process == self.id {

@@ -3,7 +3,7 @@
 //! A row is computed from the log's first byte without touching the one that is there, and takes its place in one step:
 //! readers see the old row or the new one, never a part.
 
-use duolog_log::Reader;
+use duolog_log::{Error as LogError, Reader};
 use duolog_state::derived::catalog;
 use duolog_types::{Durability, SessionId};
 
@@ -55,6 +55,7 @@ impl Join {
         let Some(reader) = Reader::open(&self.disk, &known.place())? else { return Ok((0, 0)) };
         let mut row = empty_row(&known);
         loop {
+            let from = row.position;
             let synced = reader.sync_with_name(self.limits.busy_timeout)?;
             row = self.fold_lines(row, &reader, synced, u64::MAX)?;
             let computed = row.clone();
@@ -63,7 +64,12 @@ impl Join {
             {
                 return Ok((row.events, row.bytes));
             }
-            // A fold is further than we are: go on from here until we are not behind it.
+            // A fold is further than we are: go on from here until we are not behind it. If there is nothing to go on
+            // to, the log lost what that fold had read.
+            if row.position == from {
+                let (expected, found) = (self.known(session)?.watermark.recorded_to, row.position);
+                return Err(LogError::Shrunk { path: known.place().path, expected, found }.into());
+            }
         }
     }
 }

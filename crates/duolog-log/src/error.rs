@@ -44,6 +44,9 @@ pub enum Error {
     /// The file at the path is not the one this writer has open: it was deleted, moved away or replaced.
     #[error("{} was deleted, moved or replaced while it was open", .0.display())]
     Replaced(PathBuf),
+    /// Other bytes stand where this writer's stood: the file was edited in place.
+    #[error("{} was overwritten while it was open", .0.display())]
+    Overwritten(PathBuf),
     /// The file is shorter than what was seen of it.
     #[error("{} ends at {found}, but bytes up to {expected} were seen", path.display())]
     Shrunk {
@@ -98,6 +101,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the file that a writer had open is no longer the log it knew, and must be opened anew.
+    pub fn lost_its_file(&self) -> bool {
+        matches!(self, Self::Replaced(_) | Self::Shrunk { .. } | Self::Overwritten(_))
+    }
+
     /// Wraps the failure of one disk call.
     pub fn io(call: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| {

@@ -84,6 +84,16 @@ pub enum Item<'b> {
     },
 }
 
+impl Item<'_> {
+    /// The position after it.
+    pub const fn end(&self) -> Position {
+        match self {
+            Self::Line(line) => line.end,
+            Self::TooLong { end, .. } => *end,
+        }
+    }
+}
+
 /// Refuses what is not a regular file; opening alone would take a directory.
 pub(crate) fn regular(place: &Place, stat: Stat) -> Result<Stat> {
     match stat.kind {

@@ -1,8 +1,10 @@
 //! Following a log as it grows: no line lost, doubled or torn, whatever happens to the file.
 //!
-//! A follower's only state is a position after a newline and the end of the line before it. Bytes of an incomplete line
-//! are dropped and read again, so a rollback or a repair can take them away without anyone having seen them.
+//! A follower's state is a position after a newline, and hashes by which it knows the bytes before it again. Bytes of an
+//! incomplete line are dropped and read again, so a rollback or a repair can take them away without anyone having seen
+//! them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +16,10 @@ use crate::reader::{Item, Line, Place, Reader};
 
 /// The bytes before the position that are compared before anything behind it is believed.
 const SEEN_BYTES: u64 = 4096;
+/// The places that a follower remembers, close together near its position and far apart long before it.
+const SEEN_PLACES: usize = 64;
+/// The lines of one poll whose ends are remembered: its last ones.
+const SEEN_LINES: usize = 16;
 /// The bytes one poll delivers at the most, so that a follower can be stopped in between.
 const POLL_BYTES: u64 = 8 << 20;
 
@@ -44,6 +50,13 @@ pub enum Polled {
     },
 }
 
+/// A place that a follower would know again: the hash of so many bytes before it.
+struct Seen {
+    end: Position,
+    bytes: u64,
+    hash: [u8; 32],
+}
+
 /// Follows one log.
 pub struct Follower {
     disk: Arc<dyn Disk>,
@@ -52,8 +65,8 @@ pub struct Follower {
     line_bytes_max: usize,
     reader: Option<Reader>,
     position: Position,
-    /// The hash of the last bytes before `position`, and how many.
-    seen: Option<([u8; 32], u64)>,
+    /// Places where lines that were delivered end, oldest first; the last is `position`, or none is remembered.
+    seen: Vec<Seen>,
     /// Whether another file took the place of the one that was delivered from, and was not compared with it yet.
     swapped: bool,
     /// Only where a rule is removed on purpose.
@@ -77,7 +90,7 @@ impl Follower {
             line_bytes_max,
             reader: None,
             position,
-            seen: None,
+            seen: Vec::new(),
             swapped: false,
             kept: Vec::new(),
         }
@@ -104,14 +117,18 @@ impl Follower {
             self.reader = Reader::open(&self.disk, &self.place)?;
         }
         let size_end = Position(self.place.base.0 + stat.len);
-        if size_end == self.position && self.seen.is_some() && !self.swapped {
+        if size_end == self.position && !self.seen.is_empty() && !self.swapped {
             // As long as we left it. Were it edited to the same length, the next growth would tell.
             return Ok(Polled::Idle);
         }
         let Some(reader) = self.reader.take() else { return Ok(Polled::Idle) };
         let polled = self.advance(&reader, each);
         self.reader = Some(reader);
-        polled
+        match polled {
+            // Cut between two of our looks; the next poll sees what is left.
+            Err(Error::Shrunk { .. }) => Ok(Polled::Idle),
+            other => other,
+        }
     }
 
     fn advance(&mut self, reader: &Reader, each: &mut dyn FnMut(Item<'_>)) -> Result<Polled> {
@@ -119,32 +136,32 @@ impl Follower {
             return self.advance_keeping_partial_bytes(reader, each);
         }
         let end = reader.stable_end(self.timeout)?;
-        if end < self.position {
-            // Of a file that was cut the beginning still stands; of another file nothing is known.
-            let (to, why) = if self.swapped { (self.place.base, Why::Replaced) } else { (end, Why::Shorter) };
+        if end < self.position || !self.still_there(reader)? {
+            let why = if end < self.position && !self.swapped { Why::Shorter } else { Why::Replaced };
+            let to = self.last_good(reader, end)?;
             return Ok(self.reset(to, why));
         }
-        match self.still_there(reader) {
-            Ok(true) => self.swapped = false,
-            Ok(false) => return Ok(self.reset(self.place.base, Why::Replaced)),
-            Err(Error::Shrunk { .. }) => return Ok(Polled::Idle),
-            Err(error) => return Err(error),
-        }
+        self.swapped = false;
         if end == self.position {
             return Ok(Polled::Idle);
         }
         let from = self.position;
         let mut lines = match reader.lines(from, end, self.line_bytes_max) {
-            Err(Error::NotABoundary(_)) => {
-                let to = if from > self.place.base { self.place.base } else { reader.first() };
-                return Ok(self.reset(to, Why::Replaced));
-            }
+            // Nothing was delivered yet that could have told: the position was never one of this file's.
+            Err(Error::NotABoundary(_)) => return Ok(self.reset(reader.first(), Why::Replaced)),
             other => other?,
         };
         let mut outcome = Ok(Polled::Delivered);
+        let mut ends = VecDeque::with_capacity(SEEN_LINES);
         while lines.position().0 - from.0 < POLL_BYTES {
             match lines.next() {
-                Ok(Some(item)) => each(item),
+                Ok(Some(item)) => {
+                    if ends.len() == SEEN_LINES {
+                        ends.pop_front();
+                    }
+                    ends.push_back(item.end());
+                    each(item);
+                }
                 Ok(None) => break,
                 Err(error) => {
                     outcome = Err(error);
@@ -154,31 +171,51 @@ impl Follower {
         }
         // What was delivered is not delivered again, whatever failed behind it.
         self.position = lines.position();
-        self.seen = None;
-        outcome.and_then(|polled| self.remember(reader).map(|()| polled))
+        for end in ends {
+            self.remember(reader, end)?;
+        }
+        outcome
     }
 
     fn reset(&mut self, to: Position, why: Why) -> Polled {
         self.position = to;
-        self.seen = None;
+        self.seen.retain(|seen| seen.end <= to);
         self.swapped = false;
         Polled::Reset { to, why }
     }
 
     /// Whether the bytes before the position are those that were delivered.
     fn still_there(&mut self, reader: &Reader) -> Result<bool> {
-        let Some((hash, len)) = self.seen else {
-            self.remember(reader)?;
-            return Ok(true);
-        };
-        let from = Position(self.position.0 - len);
-        Ok(crate::seal::hash_range(reader, from, self.position, &[])?.1 == hash)
+        match self.seen.last() {
+            Some(last) if last.end == self.position => last.is_in(reader),
+            // Not remembered: a start that the caller chose, or a read that failed just then.
+            _ => self.remember(reader, self.position).map(|()| true),
+        }
     }
 
-    fn remember(&mut self, reader: &Reader) -> Result<()> {
-        let len = SEEN_BYTES.min(self.position.0.saturating_sub(reader.first().0));
-        let from = Position(self.position.0 - len);
-        self.seen = Some((crate::seal::hash_range(reader, from, self.position, &[])?.1, len));
+    /// The furthest remembered place, at most at `end`, that still stands; where none does, only what was archived.
+    fn last_good(&self, reader: &Reader, end: Position) -> Result<Position> {
+        for seen in self.seen.iter().rev().filter(|seen| seen.end <= end) {
+            if seen.is_in(reader)? {
+                return Ok(seen.end);
+            }
+        }
+        Ok(self.place.base.min(self.position))
+    }
+
+    fn remember(&mut self, reader: &Reader, end: Position) -> Result<()> {
+        let bytes = SEEN_BYTES.min(end.0.saturating_sub(reader.first().0));
+        let hash = crate::seal::hash_range(reader, Position(end.0 - bytes), end, &[])?.1;
+        self.seen.retain(|seen| seen.end < end);
+        if self.seen.len() == SEEN_PLACES {
+            // Every other one of the older half goes: a reset then goes back further, but never too far.
+            let mut number = 0;
+            self.seen.retain(|_| {
+                number += 1;
+                number > SEEN_PLACES / 2 || number % 2 == 0
+            });
+        }
+        self.seen.push(Seen { end, bytes, hash });
         Ok(())
     }
 
@@ -188,7 +225,6 @@ impl Follower {
         let at = Position(self.position.0 + self.kept.len() as u64);
         let read = reader.read_at(at, &mut bytes)?;
         self.kept.extend_from_slice(&bytes[..read]);
-        self.seen = Some(([0; 32], 0));
         let mut delivered = Polled::Idle;
         while let Some(newline) = memchr::memchr(b'\n', &self.kept) {
             let line: Vec<u8> = self.kept.drain(..=newline).collect();
@@ -198,5 +234,12 @@ impl Follower {
             delivered = Polled::Delivered;
         }
         Ok(delivered)
+    }
+}
+
+impl Seen {
+    fn is_in(&self, reader: &Reader) -> Result<bool> {
+        let from = Position(self.end.0 - self.bytes);
+        Ok(crate::seal::hash_range(reader, from, self.end, &[])?.1 == self.hash)
     }
 }

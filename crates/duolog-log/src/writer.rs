@@ -3,7 +3,8 @@
 //! The hot path is four system calls: lock, look, write, unlock. The look is a `stat` of the *path*, so one call tells
 //! that the file is still the one at its place, that it may be written, and that it is as long as we left it.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -56,20 +57,34 @@ pub struct Writer {
     written: AtomicU64,
     gate: SyncGate,
     names_synced: OnceLock<()>,
+    /// Mends whose append then failed: the caller has an error in hand and must still hear of them.
+    untold: Mutex<Vec<Mend>>,
 }
+
+/// The bytes before the end that a writer remembers, to know its log again when others have appended to it.
+const LAST_BYTES: usize = 64;
 
 /// What only the thread whose turn it is may touch.
 struct Hot {
     /// The file's length as this writer left it.
     len: u64,
+    /// The last bytes before that.
+    last: Vec<u8>,
     /// Why nobody may append here any more.
     over: Option<Over>,
+}
+
+impl Hot {
+    fn at(len: u64) -> Self {
+        Self { len, last: Vec::new(), over: None }
+    }
 }
 
 #[derive(Clone, Copy)]
 enum Over {
     Replaced,
     Shrunk { expected: Position, found: Position },
+    Overwritten,
     Poisoned,
 }
 
@@ -109,7 +124,7 @@ impl Writer {
             let standing = recover::standing(&log, len_end, known, limits.line_bytes_max)?;
             let sealed_to = if standing == Standing::Replaced { Position::ZERO } else { known.sealed_to };
             let writer = Self::at(disk, place, limits, sealed_to, stat.len);
-            let mut hot = Hot { len: stat.len, over: None };
+            let mut hot = Hot::at(stat.len);
             let mend = writer.mend_tail(&mut hot, stat.len, &file, stat.ident)?;
             let end = Position(place.base.0 + hot.len);
             writer.written.store(hot.len, Ordering::SeqCst);
@@ -126,10 +141,11 @@ impl Writer {
             limits: *limits,
             sealed_to: AtomicU64::new(sealed_to.0),
             open: OnceLock::new(),
-            hot: Turn::new(Hot { len, over: None }),
+            hot: Turn::new(Hot::at(len)),
             written: AtomicU64::new(len),
             gate: SyncGate::default(),
             names_synced: OnceLock::new(),
+            untold: Mutex::default(),
         }
     }
 
@@ -153,41 +169,42 @@ impl Writer {
     /// there before the lock was asked for is looked through without it.
     pub fn append_absent(&self, batch: &Batch, floor: Position) -> Result<Appended> {
         let bytes = batch.as_bytes();
-        let mut absent: HashMap<&[u8], usize> =
-            batch.lines().enumerate().map(|(number, line)| (&bytes[line.start..line.end - 1], number)).collect();
-        let mut look = |log: &Reader, from: Position, to: Position| -> Result<Position> {
-            let mut lines = log.lines(from, to, self.limits.line_bytes_max)?;
-            while let Some(item) = lines.next()? {
-                if let Item::Line(line) = item {
-                    absent.remove(line.bytes);
-                }
-            }
-            Ok(lines.position())
-        };
+        let line_of = |line: &Range<usize>| &bytes[line.start..line.end - 1];
+        let mut absent: HashSet<&[u8]> = batch.lines().map(|line| line_of(&line)).collect();
         let mut from = floor.max(self.place.base);
         let scan = !mutant::is(Mutant::NoFloorScan);
         if scan && let Some(log) = Reader::open(&self.disk, &self.place)? {
-            from = look(&log, from, log.stable_end(self.limits.busy_timeout)?.max(from))?;
+            let to = log.stable_end(self.limits.busy_timeout)?.max(from);
+            from = self.strike_out(&mut absent, &log, from, to)?;
         }
         let mut turn = self.turn()?;
         let (file, ident) = self.file()?;
         let held = lock::take(&*self.disk, &**file, &self.place.path, Lock::Exclusive, self.limits.busy_timeout)?;
         let mend = self.check(&mut turn, file, *ident)?;
         let start = self.end_of(&turn);
-        if scan {
-            look(&Reader::over(&self.disk, &self.place, file, *ident), from, start)?;
-        }
-        let mut rest = Vec::new();
-        for line in batch.lines() {
-            if absent.contains_key(&bytes[line.start..line.end - 1]) {
-                rest.extend_from_slice(&bytes[line]);
+        let mut put_rest = || {
+            if scan {
+                let log = Reader::over(&self.disk, &self.place, file, *ident);
+                self.strike_out(&mut absent, &log, from, start)?;
             }
-        }
-        if !rest.is_empty() {
-            self.put(&mut turn, &**file, &rest)?;
-        }
+            let rest = batch.lines().filter(|line| absent.contains(line_of(line))).flat_map(|line| &bytes[line]);
+            let rest: Vec<u8> = rest.copied().collect();
+            if rest.is_empty() { Ok(()) } else { self.put(&mut turn, &**file, &rest) }
+        };
+        put_rest().inspect_err(|_| self.owe(mend))?;
         drop(held);
         Ok(Appended { start, end: self.end_of(&turn), synced: None, mend })
+    }
+
+    /// Removes from `lines` those that stand in `[from, to)`; says how far it looked.
+    fn strike_out(&self, lines: &mut HashSet<&[u8]>, log: &Reader, from: Position, to: Position) -> Result<Position> {
+        let mut standing = log.lines(from, to, self.limits.line_bytes_max)?;
+        while let Some(item) = standing.next()? {
+            if let Item::Line(line) = item {
+                lines.remove(line.bytes);
+            }
+        }
+        Ok(standing.position())
     }
 
     fn write(&self, bytes: &[u8], if_position: Option<Position>) -> Result<(Position, Position, Option<Mend>)> {
@@ -204,10 +221,11 @@ impl Writer {
         let mend = self.check(&mut turn, file, *ident)?;
         let start = self.end_of(&turn);
         if let Some(expected) = if_position.filter(|expected| *expected != start) {
+            self.owe(mend);
             return Err(Error::Moved { expected, found: start });
         }
         if !bytes.is_empty() {
-            self.put(&mut turn, &**file, bytes)?;
+            self.put(&mut turn, &**file, bytes).inspect_err(|_| self.owe(mend))?;
         }
         drop(held);
         Ok((start, self.end_of(&turn), mend))
@@ -253,6 +271,15 @@ impl Writer {
         Ok(Synced::at(Position(self.place.base.0 + to)))
     }
 
+    fn owe(&self, mend: Option<Mend>) {
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner).extend(mend);
+    }
+
+    /// What was mended on the way to appends that then failed; each is told once.
+    pub fn take_untold(&self) -> Vec<Mend> {
+        std::mem::take(&mut self.untold.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Whether the bytes from `from` on that this writer knows of are in the file that stands at the path now.
     ///
     /// For when an append was refused: its file is still open here, so what was acknowledged can be compared.
@@ -260,6 +287,9 @@ impl Writer {
         let (from, written) = (from.max(self.place.base), self.written());
         let Some((file, ident)) = self.open.get().filter(|_| written > from) else { return Ok(Standing::Same) };
         let Some(now) = Reader::open(&self.disk, &self.place)? else { return Ok(Standing::Missing) };
+        if now.ident() == *ident && self.turn()?.over.is_some_and(|over| matches!(over, Over::Overwritten)) {
+            return Ok(Standing::Replaced);
+        }
         let end = now.stable_end(self.limits.busy_timeout)?;
         if end < written {
             return Ok(Standing::Shorter(end));
@@ -342,16 +372,28 @@ impl Writer {
                 Over::Shrunk { expected: self.end_of(hot), found: Position(self.place.base.0 + stat.len) }
             }
             Some(stat) if stat.len == hot.len => return Ok(None),
+            Some(_) if !self.is_where_we_left(hot, file, ident)? => Over::Overwritten,
             Some(stat) => return self.mend_tail(hot, stat.len, file, ident),
         };
         hot.over = Some(over);
         Err(self.refusal(over))
     }
 
+    /// Whether our last bytes are still there, now that others have written behind them.
+    fn is_where_we_left(&self, hot: &mut Hot, file: &Arc<dyn DiskFile>, ident: Ident) -> Result<bool> {
+        // Bytes of others we do not know; the next of our own will be remembered.
+        let ours = std::mem::take(&mut hot.last);
+        let mut there = vec![0; ours.len()];
+        let from = Position(self.end_of(hot).0 - ours.len() as u64);
+        Reader::over(&self.disk, &self.place, file, ident).read_exact(from, &mut there)?;
+        Ok(there == ours)
+    }
+
     fn refusal(&self, over: Over) -> Error {
         let path = self.place.path.clone();
         match over {
             Over::Replaced => Error::Replaced(path),
+            Over::Overwritten => Error::Overwritten(path),
             Over::Shrunk { expected, found } => Error::Shrunk { path, expected, found },
             Over::Poisoned => Error::Poisoned(path),
         }
@@ -382,6 +424,8 @@ impl Writer {
         let failure = match file.append(bytes) {
             Ok(n) if n == bytes.len() => {
                 hot.len += n as u64;
+                hot.last.clear();
+                hot.last.extend_from_slice(&bytes[bytes.len().saturating_sub(LAST_BYTES)..]);
                 self.written.fetch_max(hot.len, Ordering::SeqCst);
                 return Ok(());
             }

@@ -149,9 +149,8 @@ fn log_kind(error: &LogError) -> Kind {
     match error {
         LogError::Busy { .. } => Kind::Busy,
         LogError::Moved { .. } => Kind::Stale,
-        LogError::Poisoned(_) | LogError::NotALog { .. } | LogError::Replaced(_) | LogError::Shrunk { .. } => {
-            Kind::Damaged
-        }
+        LogError::Poisoned(_) | LogError::NotALog { .. } => Kind::Damaged,
+        error if error.lost_its_file() => Kind::Damaged,
         LogError::BatchTooLarge { .. }
         | LogError::NotABoundary(_)
         | LogError::BeyondEnd { .. }

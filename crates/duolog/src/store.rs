@@ -29,7 +29,8 @@ impl Store {
     /// Opens a store, making it on first use, and mends what a crash left.
     pub fn open(options: StoreOptions) -> Result<Self> {
         let StoreOptions { home, access, limits, background, clock } = options;
-        let writable = access == Access::Write || may_write(&home.state);
+        // Who only reads makes no home: a mistyped path would look like an empty one.
+        let writable = access == Access::Write || (home.state.exists() && may_write(&home.state));
         let prepared = if writable { prepare(&home.state)? } else { prepare_read_only(&home.state)? };
         let mut state = OpenState::at(&home.state).busy_timeout(limits.busy_timeout);
         if !writable {

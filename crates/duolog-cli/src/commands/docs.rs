@@ -40,6 +40,7 @@ pub struct Docs {}
 
 impl Docs {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let Self {} = self;
         let mut root = Cli::command().term_width(WIDTH);
         root.build();
         let mut text = BEFORE.to_owned();
@@ -55,7 +56,7 @@ fn describe(command: &mut Command, above: &str, is_root: bool, text: &mut String
     let help = command.clone().term_width(WIDTH).render_long_help().to_string();
     let help = if is_root { help } else { without_global(&help) };
     let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
-    text.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", lines.join("\n")));
+    text.extend(["\n## ", &name, "\n\n```text\n", &lines.join("\n"), "\n```\n"]);
     let below = format!("{name} ");
     for command in command.get_subcommands_mut().filter(|command| !command.is_hide_set()) {
         describe(command, &below, false, text);

@@ -44,6 +44,7 @@ struct Shape<'a> {
 
 impl Doctor {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let Self {} = self;
         let opened = context.open_to_read();
         let (verdict, checks) = match opened {
             Ok(store) => {

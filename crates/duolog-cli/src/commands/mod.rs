@@ -10,7 +10,7 @@ mod sessions;
 mod state;
 
 use clap::Subcommand;
-use duolog::Store;
+use duolog::{Store, StoreOptions};
 
 use crate::args::{Cli, Global};
 use crate::failure::{Failure, Outcome};
@@ -48,12 +48,12 @@ pub struct Context<'a> {
 impl Context<'_> {
     /// Opens the store to read it.
     pub fn open_to_read(&self) -> Result<Store, Failure> {
-        self.opened(Store::open(self.global.store_options()?.for_reading())?)
+        self.open(self.global.store_options()?.for_reading())
     }
 
     /// Opens the store to write it.
     pub fn open_to_write(&self) -> Result<Store, Failure> {
-        self.opened(Store::open(self.global.store_options()?)?)
+        self.open(self.global.store_options()?)
     }
 
     /// Closes a store that was written. What was acknowledged stands either way, so a failure is no failure of the
@@ -64,7 +64,8 @@ impl Context<'_> {
         }
     }
 
-    fn opened(&self, store: Store) -> Result<Store, Failure> {
+    fn open(&self, options: StoreOptions) -> Result<Store, Failure> {
+        let store = Store::open(options)?;
         for warning in store.warnings() {
             self.out.warn(warning);
         }

@@ -268,7 +268,7 @@ fn files_and_directories_are_for_their_owner_only() {
     let files: Vec<_> = fs::read_dir(root.path().join("a/b")).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(files.len(), 2, "the log and its torn bytes: {files:?}");
     assert!(files.iter().all(|file| mode(file) == 0o600));
-    assert_eq!(torn_records(&disk, &place.path).unwrap().0.len(), 1);
+    assert_eq!(torn_records(&disk, &place.path).unwrap().len(), 1);
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn real_files_are_mended_poisoned_rewritten_and_followed() {
     assert_eq!(poll(&mut follower), Polled::Delivered);
     assert_eq!(poll(&mut follower), Polled::Idle);
     assert_eq!(lines, [b"{\"a\":1}", b"{\"b\":1}", b"{\"c\":1}"]);
-    assert_eq!(torn_records(&disk, LOG.as_ref()).unwrap().0.len(), 1);
+    assert_eq!(torn_records(&disk, LOG.as_ref()).unwrap().len(), 1);
     let names = disk.list("scope".as_ref()).unwrap();
     assert!(names.iter().all(|(_, kind)| *kind == Kind::File) && names.len() == 2, "{names:?}");
 }

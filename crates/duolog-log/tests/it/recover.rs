@@ -1,4 +1,7 @@
-use duolog_log::{MendKind, Place, Segment, Standing, TornRecord, Watermark, Writer, hash_line, torn_records};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use duolog_log::{Append, MendKind, Place, Segment, Standing, TornRecord, Watermark, Writer, hash_line, torn_records};
 use duolog_testkit::disk::{EIO, ENOSPC};
 use duolog_testkit::{CallKind, Crash, Fault, Loss, SimDisk};
 use duolog_types::Position;
@@ -50,13 +53,12 @@ fn any_prefix_of_a_log_opens() {
         assert_eq!(disk.read(LOG).unwrap(), expected, "cut at byte {cut}");
         assert_eq!(recovery.end, Position(expected.len() as u64));
 
-        let (records, covered) = torn_records(&disk.as_disk(), LOG.as_ref()).unwrap();
+        let records = torn_records(&disk.as_disk(), LOG.as_ref()).unwrap();
         if kind == Some(MendKind::Quarantined) {
             let blake3 = blake3::hash(fragment).to_hex().to_string();
             let record = TornRecord { position: whole as u64, len: fragment.len() as u64, blake3 };
             assert_eq!(records, [record], "cut at byte {cut}");
             let saved = disk.read(kit::torn()).unwrap();
-            assert_eq!(covered, saved.len() as u64);
             assert_eq!(saved[saved.len() - fragment.len() - 1..], [fragment, b"\n"].concat());
         } else {
             assert!(records.is_empty() && disk.read(kit::torn()).is_none(), "cut at byte {cut}");
@@ -99,8 +101,7 @@ fn fragments_gather_in_one_file_in_order() {
         raw(&disk.process()).unwrap().append(fragment).unwrap();
         put(&log, "{}");
     }
-    let (records, covered) = torn_records(&disk.as_disk(), LOG.as_ref()).unwrap();
-    assert_eq!(covered, disk.read(kit::torn()).unwrap().len() as u64);
+    let records = torn_records(&disk.as_disk(), LOG.as_ref()).unwrap();
     assert_eq!(
         records.iter().map(|record| (record.position, record.len)).collect::<Vec<_>>(),
         [(3, 3), (6, 4), (9, 7), (17, 3)]
@@ -206,12 +207,19 @@ fn torn_disk() -> SimDisk {
     disk
 }
 
+/// Every file but the torn one, and what that one keeps: a record that was not finished may lie between its records.
+fn essence(disk: &SimDisk) -> (BTreeMap<PathBuf, Vec<u8>>, Vec<TornRecord>) {
+    let mut files = disk.snapshot();
+    files.remove(&kit::torn());
+    (files, torn_records(&disk.as_disk(), LOG.as_ref()).unwrap())
+}
+
 /// A crash at any call of a repair, and at any byte of what it writes, leaves what the next repair makes the same of.
 fn crash_at_every_call(prepare: impl Fn() -> SimDisk, repair: impl Fn(&SimDisk) -> bool) {
     let whole = prepare();
     assert!(repair(&whole));
     drop(reopen(&whole));
-    let expected = whole.snapshot();
+    let expected = essence(&whole);
     let losses: Vec<Crash> = Loss::all(6).into_iter().map(Crash::Power).chain([Crash::Process]).collect();
     for call in whole.calls() {
         let bytes = if call.kind == CallKind::Append { call.len } else { 0 };
@@ -226,14 +234,15 @@ fn crash_at_every_call(prepare: impl Fn() -> SimDisk, repair: impl Fn(&SimDisk) 
             for crash in &losses {
                 let image = disk.crash(*crash);
                 drop(reopen(&image));
-                assert_eq!(image.snapshot(), expected, "{what}, then {crash:?}");
+                assert_eq!(essence(&image), expected, "{what}, then {crash:?}");
+                let once = image.snapshot();
                 drop(reopen(&image));
-                assert_eq!(image.snapshot(), expected, "{what}, then {crash:?}: repairing twice changes no byte");
+                assert_eq!(image.snapshot(), once, "{what}, then {crash:?}: repairing twice changes no byte");
                 assert!(put(&writer(&image), "{}").mend.is_none());
             }
             if !disk.has_stopped() && !done {
                 drop(reopen(&disk));
-                assert_eq!(disk.snapshot(), expected, "{what}, then once more");
+                assert_eq!(essence(&disk), expected, "{what}, then once more");
             }
         }
     }
@@ -281,7 +290,7 @@ fn an_append_never_fuses_with_a_fragment_that_could_not_be_mended() {
                 expected.push_str(if acknowledged { line } else { "" });
             }
             assert_eq!(kit::read(&disk), expected, "error {errno} at {:?}", disk.calls()[index]);
-            assert_eq!(torn_records(&disk.as_disk(), LOG.as_ref()).unwrap().0.len(), 1);
+            assert_eq!(torn_records(&disk.as_disk(), LOG.as_ref()).unwrap().len(), 1);
         }
     }
 }
@@ -293,4 +302,52 @@ fn a_reader_never_sees_a_fragment() {
     assert_eq!(log.stable_end(limits().busy_timeout).unwrap(), Position(19));
     open(&disk).unwrap();
     assert_eq!(log.stable_end(limits().busy_timeout).unwrap(), Position(19));
+}
+
+#[test]
+fn damage_in_a_torn_file_hides_no_other_record_and_cuts_none() {
+    let disk = SimDisk::new();
+    let log = writer(&disk);
+    put(&log, "{}");
+    for fragment in ["{\"a", "{\"b", "{\"c"] {
+        raw(&disk.process()).unwrap().append(fragment.as_bytes()).unwrap();
+        put(&log, "{}");
+    }
+    let mut saved = disk.read(kit::torn()).unwrap();
+    let second = saved.windows(3).position(|bytes| bytes == b"{\"b").unwrap();
+    saved[second] ^= 1;
+    // And the last record is one that its writer did not finish.
+    saved.extend_from_slice(b"{\"position\":99,\"len\":40,");
+    disk.write(kit::torn(), &saved);
+    raw(&disk.process()).unwrap().append(b"{\"d").unwrap();
+    put(&log, "{}");
+    let positions: Vec<u64> =
+        torn_records(&disk.as_disk(), LOG.as_ref()).unwrap().iter().map(|record| record.position).collect();
+    assert_eq!(positions, [3, 9, 12]);
+    assert!(disk.read(kit::torn()).unwrap().starts_with(&saved));
+}
+
+#[test]
+fn a_mend_is_told_of_even_when_the_append_behind_it_fails() {
+    let disk = SimDisk::new();
+    let log = writer(&disk);
+    put(&log, "{}");
+    raw(&disk.process()).unwrap().append(b"{\"a").unwrap();
+    let how = Append { if_position: Some(Position(99)), ..PROCESS };
+    assert!(log.append(&batch("{}"), &how).is_err());
+    let untold = log.take_untold();
+    assert_eq!(untold.iter().map(|mend| mend.kind).collect::<Vec<_>>(), [MendKind::Quarantined]);
+    assert!(log.take_untold().is_empty(), "once");
+}
+
+#[test]
+fn a_writer_notices_that_its_bytes_were_overwritten_in_place() {
+    let disk = SimDisk::new();
+    let log = writer(&disk);
+    put(&log, "{\"mine\":1}");
+    disk.write(LOG, b"{\"other\":1}\n{\"other\":2}\n");
+    let refused = log.append(&batch("{\"mine\":2}"), &PROCESS);
+    assert!(matches!(refused, Err(duolog_log::Error::Overwritten(_))), "{refused:?}");
+    assert_eq!(log.compare_with_path(Position::ZERO).unwrap(), Standing::Replaced);
+    assert_eq!(kit::read(&disk), "{\"other\":1}\n{\"other\":2}\n");
 }

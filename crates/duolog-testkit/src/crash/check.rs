@@ -30,9 +30,22 @@ macro_rules! hold {
 
 type Held<T = ()> = Result<T, Broken>;
 
+/// Whether everything that someone knew of a log could still be known when it was changed by hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// The writers lived, and so does the state: what is taken away must be missed.
+    Whole,
+    /// A writer died before anyone folded, or the power took rows: only what is left can be missed.
+    Partly,
+}
+
 /// What is looked at after a crash.
 pub(crate) struct Crashed<'c> {
     pub(crate) disk: SimDisk,
+    /// The same, as the crash left it: recovery works on the other.
+    pub(crate) before: SimDisk,
+    /// What could still be known.
+    pub(crate) memory: Memory,
     /// The directory with the database that survived.
     pub(crate) dir: &'c Path,
     pub(crate) home: HomeId,
@@ -45,7 +58,7 @@ pub(crate) struct Crashed<'c> {
 pub(crate) fn check(crashed: &Crashed<'_>) -> Held {
     let mut world = World::at(crashed.dir, crashed.home);
     if crashed.survived == Durability::Power {
-        world.boot = "boot-2".to_owned();
+        world.boot.push_str("-and-another");
     }
     let join = open(&world, &crashed.disk)?;
     mend_poisoned(&join, crashed.ledger)?;
@@ -55,7 +68,8 @@ pub(crate) fn check(crashed: &Crashed<'_>) -> Held {
         check_session(&join, crashed, session, told)?;
     }
     // Derived rows are what the log says, no more and no less (I3).
-    join.rebuild(|_| {}).map_err(failed("rebuilding"))?;
+    let rebuilding = join.rebuild(|_| {}).map_err(failed("rebuilding"))?;
+    hold!(rebuilding.failed.is_empty(), "logs that cannot be rebuilt from: {:?}", rebuilding.failed);
     let rebuilt = join.state().read(catalog::dump).map_err(failed("reading the catalog"))?;
     hold!(before == rebuilt, "derived rows differ from the fold of the log:\n{before:?}\n{rebuilt:?}");
     let findings = join.state().integrity().map_err(failed("checking integrity"))?;
@@ -119,7 +133,7 @@ fn check_session(join: &Join, crashed: &Crashed<'_>, session: &SessionId, told: 
     check_events(crashed, session, told, &lines)?;
     check_renames(session, told, row.name.as_deref(), &lines)?;
     check_seen(crashed, session, told, &bytes)?;
-    check_removed(crashed, session, told, &row.log_path)?;
+    check_removed(crashed, session, &row.log_path)?;
     let losses = join.state().read(|tx| repairs::list(tx, Some(session), 100)).map_err(failed("reading repairs"))?;
     let losses: Vec<_> = losses.iter().filter(|row| row.repair.action.is_loss()).collect();
     if cut {
@@ -127,8 +141,7 @@ fn check_session(join: &Join, crashed: &Crashed<'_>, session: &SessionId, told: 
             .events
             .iter()
             .any(|e| e.acknowledged.is_some() && told.tampered.contains(&e.line) && !lines.contains(&e.line));
-        // After a power cut the state may not know what it knew; then only the lines themselves could tell.
-        let known = crashed.survived == Durability::Process && before_tampering_was_known(told);
+        let known = crashed.memory == Memory::Whole && before_tampering_was_known(told);
         hold!(!gone || !losses.is_empty() || !known, "acknowledged lines of {session} vanished and nothing says so");
     } else {
         hold!(losses.is_empty(), "a loss is on record for {session}, which nobody touched: {losses:?}");
@@ -188,9 +201,12 @@ fn check_renames(session: &SessionId, told: &Told, name: Option<&str>, lines: &[
     for (number, rename) in told.renames.iter().enumerate() {
         let needle = format!("\"name\":\"{}\"", rename.name);
         let count = lines.iter().filter(|line| line.contains("\"duolog.renamed\"") && line.contains(&needle)).count();
-        let committed = current.is_some_and(|current| number <= current);
-        // A rename that failed before its commit can be followed by one that did not.
-        let expected = if committed && rename.acknowledged { 1..=1 } else { 0..=usize::from(committed) };
+        // One that failed may have committed or not, where a later one followed it.
+        let expected = match current {
+            Some(current) if number == current => 1..=1,
+            Some(current) if number < current => usize::from(rename.acknowledged)..=1,
+            _ => 0..=0,
+        };
         hold!(expected.contains(&count), "the log of {session} tells {count} times of {}", rename.name);
     }
     Ok(())
@@ -216,13 +232,22 @@ fn check_seen(crashed: &Crashed<'_>, session: &SessionId, told: &Told, bytes: &[
 }
 
 /// Whatever recovery took out of a log is in the file beside it.
-fn check_removed(crashed: &Crashed<'_>, session: &SessionId, told: &Told, log_path: &str) -> Held {
+fn check_removed(crashed: &Crashed<'_>, session: &SessionId, log_path: &str) -> Held {
+    let Some(before) = crashed.before.read(log_path) else { return Ok(()) };
+    let after = crashed.disk.read(log_path).unwrap_or_default();
+    let whole = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    if after.starts_with(&before) {
+        return Ok(());
+    }
+    hold!(after.starts_with(&before[..whole]), "recovery changed whole lines of {session}");
     let disk: Arc<dyn duolog_log::Disk> = crashed.disk.as_disk();
-    let (records, whole) =
-        duolog_log::torn_records(&disk, Path::new(log_path)).map_err(failed("reading torn bytes"))?;
-    let torn = crashed.disk.read(duolog_log::torn_path(Path::new(log_path))).unwrap_or_default();
-    hold!(whole == torn.len() as u64 || !told.tampered.is_empty(), "the torn file of {session} is itself torn");
-    hold!(records.iter().all(|record| record.len > 0), "an empty record of torn bytes in {session}");
+    let records = duolog_log::torn_records(&disk, Path::new(log_path)).map_err(failed("reading torn bytes"))?;
+    let torn = &before[whole..];
+    let hash = blake3::hash(torn).to_hex().to_string();
+    let kept = records
+        .iter()
+        .any(|record| record.blake3 == hash && record.len == torn.len() as u64 && record.position == whole as u64);
+    hold!(kept, "bytes that recovery took out of {session} are not beside it: {torn:?}");
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use duolog_types::{Durability, HomeId};
 
-use super::check::{Broken, Crashed, check};
+use super::check::{Broken, Crashed, Memory, check};
 use super::ledger::Ledger;
 use super::script::{Player, Script, watch};
 use super::world::{Commits, StateCopy, World, scratch};
@@ -153,7 +153,9 @@ fn judge(points: &[Point], scratch: &Path, home: HomeId) -> Summary {
                     std::fs::create_dir(&dir).expect("a directory");
                     std::fs::copy(&point.state.path, dir.join("state.db")).expect("a copy of the state");
                     let crashed = Crashed {
-                        disk: point.disk.clone(),
+                        disk: point.disk.crash(Crash::Process),
+                        before: point.disk.clone(),
+                        memory: if point.survived == Durability::Process { Memory::Whole } else { Memory::Partly },
                         dir: &dir,
                         home,
                         survived: point.survived,
@@ -220,5 +222,8 @@ fn run_with(script: Script, index: usize, fault: Fault) -> Result<(), Broken> {
     disk.heal();
     let ledger = player.ledger.lock().expect("one thread").clone();
     let disk = disk.crash(Crash::Process);
-    check(&Crashed { disk, dir: &dir, home, survived: Durability::Process, ledger: &ledger })
+    let before = disk.crash(Crash::Process);
+    // A writer that died before anyone folded took what it knew with it.
+    let memory = if matches!(fault, Fault::Stop { .. }) { Memory::Partly } else { Memory::Whole };
+    check(&Crashed { disk, before, memory, dir: &dir, home, survived: Durability::Process, ledger: &ledger })
 }

@@ -21,8 +21,9 @@ pub(super) const ALL: &[(&str, CheckFn)] = &[
     ("file system", file_system),
     ("schema", schema),
     ("database", database),
-    ("logs", logs),
+    // Folding mends what dead writers left; what the logs look like after that is what a person can act on.
     ("catalog", catalog),
+    ("logs", logs),
     ("files", files),
     ("repairs", repairs_on_record),
     ("outbox", outbox_waiting),

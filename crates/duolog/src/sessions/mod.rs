@@ -13,7 +13,7 @@ use duolog_types::names::check_name;
 use duolog_types::{Durability, SessionId};
 use serde_json::Map;
 
-pub use model::{NewSession, Session, SessionFilter, SessionList, SessionRef, SessionSummary};
+pub use model::{NewSession, Session, SessionFigures, SessionFilter, SessionList, SessionRef, SessionSummary};
 
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -75,6 +75,21 @@ impl Sessions<'_> {
     pub fn get(&self, id: &SessionId) -> Result<Session> {
         let row = self.store.join.state().read(|tx| table::find(tx, id))?;
         row.filter(|row| row.deleted_at.is_none()).map(Session::from).ok_or_else(|| Error::NoSession(id.to_string()))
+    }
+
+    /// What is known of a session's log, after folding what is waiting of it.
+    pub fn figures(&self, id: &SessionId) -> Result<SessionFigures> {
+        let join = &self.store.join;
+        let behind = join.catch_up(join.limits().fold_before_read_bytes)?;
+        let row = join.figures(id)?;
+        Ok(SessionFigures {
+            events: row.as_ref().map(|row| row.events),
+            bytes: row.as_ref().map(|row| row.bytes),
+            damaged: row.as_ref().map(|row| row.damaged),
+            first_at: row.as_ref().and_then(|row| row.first_at),
+            last_at: row.as_ref().and_then(|row| row.last_at),
+            behind,
+        })
     }
 
     /// A page of sessions, newest first. What is marked behind is folded first, within a bound, and what is not is said.

@@ -131,6 +131,23 @@ impl From<SessionSummaryRow> for SessionSummary {
     }
 }
 
+/// What is known of a session's log. Nothing where it was never folded, which is not zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionFigures {
+    /// How many events it holds.
+    pub events: Option<u64>,
+    /// How many bytes.
+    pub bytes: Option<u64>,
+    /// How many lines could not be read.
+    pub damaged: Option<u64>,
+    /// The instant that the first line with one names.
+    pub first_at: Option<Moment>,
+    /// The instant that the last line with one names.
+    pub last_at: Option<Moment>,
+    /// How far the figures are behind the logs.
+    pub behind: CaughtUp,
+}
+
 /// A page of sessions.
 #[derive(Clone, Debug)]
 pub struct SessionList {

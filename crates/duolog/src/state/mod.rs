@@ -25,13 +25,9 @@ impl State<'_> {
         let state = join.state().stats()?;
         let mut logs = LogFigures::default();
         join.each_log(|session| {
-            let disk = join.disk();
-            let row = join.state().read(|tx| duolog_state::owned::sessions::find(tx, session))?;
-            let Some(row) = row else { return Ok(()) };
-            let path = Path::new(&row.log_path);
-            if let Some(stat) = disk.stat(path).map_err(duolog_log::Error::io("look at", path))? {
+            if let Some(bytes) = join.log_bytes(session)? {
                 logs.files += 1;
-                logs.bytes += stat.len;
+                logs.bytes += bytes;
             }
             Ok(())
         })?;
@@ -59,6 +55,9 @@ impl State<'_> {
 
     /// Copies the home to a directory that does not exist yet, or is empty, while writers run. The copy opens as a home.
     pub fn backup(&self, to: &Path, each: impl FnMut(&BackedUp)) -> Result<Backup> {
+        if to.read_dir().is_ok_and(|mut entries| entries.next().is_some()) || to.is_file() {
+            return Err(Error::NotEmpty(to.to_owned()));
+        }
         let directory = to.join("state");
         let prepared = duolog_join::prepare_copy(&directory, &self.store.home.state).map_err(|error| match error {
             duolog_join::HomeError::Io { source, .. } if source.kind() == std::io::ErrorKind::AlreadyExists => {
@@ -67,6 +66,6 @@ impl State<'_> {
             other => other.into(),
         })?;
         let copied = self.store.join.backup(&directory, &prepared.disk, each)?;
-        Ok(Backup { path: to.to_owned(), logs: copied.logs, bytes: copied.bytes })
+        Ok(Backup { path: to.to_owned(), logs: copied.logs, bytes: copied.bytes, failed: copied.failed })
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use duolog_join::CaughtUp;
 use duolog_state::StateStats;
+use duolog_types::SessionId;
 
 /// Figures of a store.
 #[derive(Clone, Debug)]
@@ -45,4 +46,6 @@ pub struct Backup {
     pub logs: u64,
     /// How many bytes of them.
     pub bytes: u64,
+    /// Logs that could not be copied, and why. The others were.
+    pub failed: Vec<(SessionId, String)>,
 }

@@ -77,6 +77,9 @@ struct Answer<'a> {
 impl Append {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let limits = args::limits()?;
+        if self.line.is_empty() && (self.inputs.is_empty() || self.inputs.iter().any(|input| input == Path::new("-"))) {
+            context.out.invite("reading JSON lines; Ctrl-D ends them");
+        }
         if self.each {
             return self.append_each(context, &limits);
         }
@@ -99,8 +102,7 @@ impl Append {
             let lines = figures::things(committed.lines as u64, "line");
             format!("appended {lines} to {text}; it ends at {}", committed.end)
         })?;
-        // The acknowledgement goes out before the store is put in order.
-        context.out.flush()?;
+        // The acknowledgement is out before the store is put in order.
         context.close(store);
         Ok(Ended::Done)
     }
@@ -126,8 +128,7 @@ impl Append {
             let committed = store.log(&session.id).append_with(&batch, &options)?;
             // Whoever asked to be alone at first stays so: the next line goes right behind this one.
             options.if_position = options.if_position.map(|_| committed.end);
-            answer(context, session, &committed, |_| committed.end.to_string())?;
-            context.out.flush()
+            answer(context, session, &committed, |_| committed.end.to_string())
         });
         match opened {
             Some((store, _)) => context.close(store),

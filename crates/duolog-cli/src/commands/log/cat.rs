@@ -48,18 +48,18 @@ impl Cat {
         };
         let limit = self.limit.unwrap_or(u64::MAX);
         let mut printer = Printer::new(context.out);
-        let mut printed = Ok(());
+        let mut result = Ok(());
         if limit > 0 {
             store.log(&session.id).read(from, |entry| {
-                printed = printer.print(entry);
-                if printed.is_err() || printer.lines >= limit {
+                result = printer.print(entry);
+                if result.is_err() || printer.lines >= limit {
                     ControlFlow::Break(())
                 } else {
                     ControlFlow::Continue(())
                 }
             })?;
         }
-        printed?;
+        result?;
         printer.finish();
         Ok(Ended::Done)
     }

@@ -65,6 +65,8 @@ impl<'o> Printer<'o> {
             Entry::Damaged { start, end, reason } => {
                 self.damaged += 1;
                 if self.damaged <= DAMAGE_TOLD {
+                    // After the lines that stand before it.
+                    self.out.flush()?;
                     self.out.warn(format_args!("skipped {start} to {end}: {reason}"));
                 }
                 Ok(())

@@ -58,7 +58,7 @@ impl Tail {
         let session = store.sessions().resolve(&reference)?;
         let is_ended = Arc::new(AtomicBool::new(false));
         if self.follow {
-            // From here on Ctrl-C only asks: what is being printed is printed whole.
+            // From here on Ctrl-C only asks: what is being result is result whole.
             signal_hook::flag::register(SIGINT, Arc::clone(&is_ended))
                 .map_err(Failure::file("listen for", std::path::Path::new("Ctrl-C")))?;
         }
@@ -74,7 +74,7 @@ impl Tail {
         };
         printer.out.flush()?;
         if self.show_cursor {
-            printer.out.tell(format_args!("cursor: {ended}"));
+            printer.out.tell("cursor", ended);
         }
         printer.finish();
         Ok(Ended::Done)
@@ -83,13 +83,13 @@ impl Tail {
 
 /// Prints the last lines; says where they end.
 fn last(printer: &mut Printer<'_>, store: &Store, session: &Session, count: u64) -> Result<Cursor, Failure> {
-    let mut printed = Ok(());
+    let mut result = Ok(());
     let log = store.log(&session.id);
     let position = log.read(ReadFrom::Last(count), |entry| {
-        printed = printer.print(entry);
-        if printed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        result = printer.print(entry);
+        if result.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
-    printed?;
+    result?;
     Ok(Cursor { epoch: session.log_epoch, position })
 }
 
@@ -108,14 +108,14 @@ fn go_on(
         if is_ended.is_some_and(|is_ended| is_ended.load(Ordering::Relaxed)) {
             return Ok(follow.cursor());
         }
-        let mut printed = Ok(());
+        let mut result = Ok(());
         let seen = follow.poll(&mut |item| {
-            if printed.is_ok() {
-                printed = printer.print(Entry::of(item, limits.line_bytes_max));
+            if result.is_ok() {
+                result = printer.print(Entry::of(item, limits.line_bytes_max));
             }
         });
         let seen = seen.map_err(duolog::Error::from)?;
-        printed?;
+        result?;
         match seen {
             Seen::Reset(cursor) => tell_reset(printer.out, cursor),
             Seen::Delivered => {

@@ -30,6 +30,7 @@ struct Answer {
 
 impl Checkpoint {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let Self {} = self;
         let store = context.open_to_write()?;
         let report = store.state().checkpoint()?;
         let answer = Answer { busy: report.busy, wal_frames: report.wal_frames, moved: report.moved };

@@ -29,6 +29,7 @@ struct Answer {
 
 impl Migrate {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let Self {} = self;
         let store = context.open_to_write()?;
         let found = store.state().version();
         let answer = Answer { version: found.version, known: found.known };

@@ -39,6 +39,7 @@ struct Failed<'a> {
 
 impl Rebuild {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let Self {} = self;
         let store = context.open_to_write()?;
         // Without a total the bar only counts; that is no reason to fail.
         let total = if context.out.shows_progress() { store.state().stats().ok() } else { None };

@@ -74,6 +74,7 @@ impl<T: Serialize> Serialize for Pairs<'_, T> {
 
 impl Stats {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let Self {} = self;
         let store = context.open_to_read()?;
         let stats = store.state().stats()?;
         let named = stats

@@ -1,0 +1,3 @@
+//! Workloads measured against the raw limit.
+
+fn main() {}

@@ -1,0 +1,140 @@
+use std::fs;
+use std::io::{Seek as _, SeekFrom, Write as _};
+
+use crate::kit::{Kit, lines_of};
+
+/// Moves everything into the database file, so that it can be changed there.
+fn settled(kit: &Kit) -> std::path::PathBuf {
+    kit.run(&["state", "checkpoint"]).is(0);
+    kit.home().join("state/state.db")
+}
+
+#[test]
+fn a_database_from_the_future_is_refused_and_left_alone() {
+    let kit = Kit::new();
+    kit.append("demo", "{\"n\":1}\n");
+    let path = settled(&kit);
+    let database = rusqlite::Connection::open(&path).expect("opens");
+    database
+        .execute_batch(
+            "UPDATE schema_meta SET value = '99' WHERE key = 'version'; PRAGMA user_version = 99;
+             PRAGMA wal_checkpoint(TRUNCATE);",
+        )
+        .expect("aged");
+    drop(database);
+    let before = fs::read(&path).expect("a database");
+    let commands: [&[&str]; 5] = [
+        &["sessions", "list"],
+        &["log", "append", "--session", "demo", "--line", "{}"],
+        &["state", "migrate"],
+        &["doctor"],
+        &["log", "cat", "demo"],
+    ];
+    for args in commands {
+        kit.run(args).is(5).says("version 99").says("knows up to 1").says("upgrade");
+    }
+    assert_eq!(fs::read(&path).expect("a database"), before);
+    assert_eq!(lines_of(&kit.log_of("demo")), ["{\"n\":1}"]);
+}
+
+#[test]
+fn damaged_pages_of_the_database_are_damage() {
+    let kit = Kit::new();
+    for n in 0..20 {
+        kit.append(&format!("thread-{n}"), "{\"n\":1}\n");
+    }
+    let path = settled(&kit);
+    let mut file = fs::OpenOptions::new().write(true).open(&path).expect("a database");
+    let bytes = file.metadata().expect("its size").len();
+    file.seek(SeekFrom::Start(4096)).expect("there");
+    file.write_all(&vec![0xa5; usize::try_from(bytes - 4096).expect("small")]).expect("damaged");
+    drop(file);
+    let commands: [&[&str]; 5] = [
+        &["sessions", "list"],
+        &["sessions", "show", "thread-1"],
+        &["log", "append", "--session", "thread-1", "--line", "{}"],
+        &["state", "stats"],
+        &["doctor"],
+    ];
+    for args in commands {
+        let ran = kit.run(args).is(4);
+        assert!(!ran.stderr.is_empty() || !ran.stdout.is_empty(), "{args:?}");
+    }
+    assert_eq!(kit.run(&["doctor", "--json"]).is(4).field("/verdict"), "damaged");
+    assert_eq!(lines_of(&kit.log_of("thread-1")), ["{\"n\":1}"]);
+}
+
+#[test]
+fn a_database_that_is_none_is_damage() {
+    let kit = Kit::new();
+    kit.append("demo", "{}");
+    let path = settled(&kit);
+    fs::write(&path, b"this is not a database, and long enough to look at: ".repeat(200)).expect("written");
+    kit.run(&["sessions", "list"]).is(4);
+    kit.run(&["doctor"]).is(4);
+}
+
+#[test]
+fn something_else_in_the_place_of_a_log_is_damage() {
+    for is_link in [false, true] {
+        let kit = Kit::new();
+        kit.append("demo", "{\"n\":1}\n");
+        kit.append("fine", "{\"n\":2}\n");
+        let log = kit.log_of("demo");
+        let aside = log.with_extension("aside");
+        fs::rename(&log, &aside).expect("moved");
+        if is_link {
+            std::os::unix::fs::symlink(&aside, &log).expect("linked");
+        } else {
+            fs::create_dir(&log).expect("made");
+        }
+        let what = if is_link { "a link" } else { "a directory" };
+        kit.run(&["log", "cat", "demo"]).is(4).says(what).says("hint:");
+        kit.run(&["log", "append", "--session", "demo", "--line", "{}"]).is(4).says(what);
+        kit.run(&["log", "tail", "demo"]).is(4).says(what);
+        kit.run(&["log", "verify", "demo"]).is(4).says(what);
+        let all = kit.run(&["log", "verify", "--all", "--json"]).is(4);
+        assert_eq!(all.field("/damaged"), 1);
+        assert_eq!(all.field("/logs").as_array().map(Vec::len), Some(2), "the other log is checked all the same");
+        kit.run(&["doctor"]).is(4);
+        kit.run(&["sessions", "list"]).is(0);
+        kit.run(&["log", "cat", "fine"]).is(0);
+        assert_eq!(lines_of(&aside), ["{\"n\":1}"], "nothing was written through it");
+    }
+}
+
+#[test]
+fn a_damaged_line_is_skipped_told_and_counted() {
+    let kit = Kit::new();
+    kit.append("demo", "{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n");
+    kit.run(&["sessions", "list"]).is(0);
+    let mut file = fs::OpenOptions::new().write(true).open(kit.log_of("demo")).expect("a log");
+    file.seek(SeekFrom::Start(8)).expect("there");
+    file.write_all(b"\xff\xff\xff").expect("damaged");
+    drop(file);
+    for args in [&["log", "cat", "demo"][..], &["log", "tail", "demo"]] {
+        let ran = kit.run(args).is(0).says("skipped 8 to 16: it is not UTF-8").says("1 damaged place skipped");
+        assert_eq!(ran.text(), "{\"n\":1}\n{\"n\":3}\n");
+    }
+    kit.run(&["log", "cat", "demo", "--quiet"]).is(0).says("1 damaged place skipped");
+    let verified = kit.run(&["log", "verify", "demo", "--json"]).is(4);
+    assert_eq!(verified.field("/logs/0/status"), "damaged");
+    assert_eq!(verified.field("/logs/0/places/0/from"), 8);
+    kit.run(&["log", "verify", "demo"]).is(4).says("below the last seal");
+    kit.run(&["doctor"]).is(4);
+}
+
+#[test]
+fn a_torn_tail_is_a_warning_until_it_is_mended() {
+    let kit = Kit::new();
+    kit.append("demo", "{\"n\":1}\n");
+    let mut file = fs::OpenOptions::new().append(true).open(kit.log_of("demo")).expect("a log");
+    file.write_all(b"{\"torn\":").expect("torn");
+    drop(file);
+    assert_eq!(kit.run(&["log", "cat", "demo"]).is(0).text(), "{\"n\":1}\n");
+    kit.run(&["log", "verify", "demo"]).is(0).says("8 bytes of a torn last line");
+    let repaired = kit.run(&["log", "repair", "demo"]).is(0).text();
+    assert!(repaired.contains("quarantined: 8 bytes of a torn line at 8"), "{repaired}");
+    assert_eq!(kit.run(&["log", "repair", "demo", "--json"]).is(0).field("/repairs"), serde_json::json!([]));
+    assert_eq!(kit.run(&["doctor", "--json"]).is(0).field("/verdict"), "ok");
+}

@@ -1,0 +1,24 @@
+//! The command as people and programs meet it: real processes, real files, real mounts.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+/// A home of its own for each test, and ways to run the command in it.
+mod kit;
+
+/// What is said: help, tables, JSON, errors, held by snapshots.
+mod outputs;
+/// The reference is what the command tree says.
+mod reference;
+
+/// Stores and logs that are not what they should be.
+mod damage;
+/// Following, and readers that go away.
+mod follow;
+/// Lines and names that are refused, and odd ones that are taken as they are.
+mod input;
+/// Large logs in little memory.
+mod memory;
+/// Homes that cannot be used as they are: files, open to all, read-only, full.
+mod places;
+/// Several processes at once: locks, writers, copies.
+mod together;

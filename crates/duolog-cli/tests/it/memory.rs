@@ -1,0 +1,67 @@
+use std::fs::File;
+use std::io::{BufWriter, Read as _, Write as _};
+use std::process::{Child, Stdio};
+
+use crate::kit::Kit;
+
+const LOG_BYTES: usize = 256 << 20;
+const LONGEST_LINE: usize = 1 << 20;
+/// What a reading command may use, whatever the size of the log.
+const MEMORY_MAX: u64 = (32 << 20) + 2 * LONGEST_LINE as u64;
+
+/// The most memory that a process has held so far, as the system counts it.
+fn peak_bytes(child: &Child) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    Some(line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
+}
+
+/// Runs a command to its end; says how many bytes it printed and how much memory it held.
+fn measured(kit: &Kit, args: &[&str]) -> (u64, u64) {
+    let mut child = kit.command(args).stdout(Stdio::piped()).spawn().expect("starts");
+    let mut stdout = child.stdout.take().expect("a pipe");
+    let reader = std::thread::spawn(move || {
+        let (mut buffer, mut total) = (vec![0; 1 << 16], 0);
+        loop {
+            match stdout.read(&mut buffer).expect("read") {
+                0 => return total,
+                n => total += n as u64,
+            }
+        }
+    });
+    let mut peak = 0;
+    while child.try_wait().expect("waits").is_none() {
+        peak = peak.max(peak_bytes(&child).unwrap_or_default());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert!(child.wait().expect("ended").success(), "{args:?}");
+    (reader.join().expect("read"), peak)
+}
+
+#[test]
+fn a_large_log_is_read_in_little_memory() {
+    let kit = Kit::new();
+    kit.append("large", "{\"first\":true}\n");
+    let path = kit.log_of("large");
+    let long = format!("{{\"long\":\"{}\"}}\n", "x".repeat(LONGEST_LINE - 12));
+    let short = format!("{{\"short\":\"{}\"}}\n", "y".repeat(1000));
+    let mut file = BufWriter::with_capacity(1 << 20, File::options().append(true).open(&path).expect("a log"));
+    file.write_all(long.as_bytes()).expect("written");
+    let mut written = long.len();
+    while written < LOG_BYTES {
+        file.write_all(short.as_bytes()).expect("written");
+        written += short.len();
+    }
+    drop(file.into_inner().expect("written"));
+    let bytes = path.metadata().expect("a log").len();
+    let reads: [(&[&str], u64); 3] = [
+        (&["log", "cat", "large"], bytes),
+        (&["log", "tail", "large", "-n", "5"], 5 * short.len() as u64),
+        (&["log", "verify", "large", "--json"], 0),
+    ];
+    for (args, expected) in reads {
+        let (printed, peak) = measured(&kit, args);
+        assert!(printed == expected || expected == 0, "{args:?} printed {printed} of {expected} bytes");
+        assert!(peak > 0 && peak <= MEMORY_MAX, "{args:?} held {} KiB", peak >> 10);
+    }
+}

@@ -1,0 +1,219 @@
+use crate::kit::{Kit, Transcript};
+
+const THREE: &str = "{\"type\":\"user\",\"text\":\"hello\"}\n{\"n\":1}\n{\"n\":2}\n";
+
+/// A home with a thread, a user's session and one that failed.
+fn some_sessions() -> Kit {
+    let kit = Kit::new();
+    kit.append("demo", THREE);
+    let ada = ["--user-email", "ada@example.com", "--session-name", "plan"];
+    kit.run(&[&["sessions", "new", "--status", "running", "--agent", "coder"][..], &ada].concat()).is(0);
+    kit.run(&["sessions", "new", "--id", "old-one", "--status", "failed", "--metadata", "{\"z\":1,\"a\":[2]}"]).is(0);
+    kit
+}
+
+#[test]
+fn an_empty_home_says_what_to_do_next() {
+    let kit = Kit::new();
+    let mut transcript = Transcript::default();
+    transcript.run(&kit, &["sessions", "list"]).is(0);
+    transcript.run(&kit, &["sessions", "list", "--json"]).is(0);
+    transcript.run(&kit, &["sessions", "list", "--status", "failed"]).is(0);
+    transcript.run(&kit, &["sessions", "list", "--quiet"]).is(0);
+    transcript.run(&kit, &["log", "verify", "--all"]).is(0);
+    kit.snapshot("empty", &transcript.0);
+}
+
+#[test]
+fn sessions_are_listed_and_shown() {
+    let kit = some_sessions();
+    let mut transcript = Transcript::default();
+    transcript.run(&kit, &["sessions", "list"]).is(0);
+    transcript.run(&kit, &["sessions", "list", "--json"]).is(0);
+    transcript.run(&kit, &["sessions", "list", "--user-email", "ada@example.com"]).is(0);
+    transcript.run(&kit, &["sessions", "show", "demo"]).is(0);
+    transcript.run(&kit, &["sessions", "show", "old"]).is(0);
+    transcript.run(&kit, &["sessions", "show", "old-one", "--json"]).is(0);
+    transcript.run(&kit, &["sessions", "show", "--user-email", "ada@example.com", "--session-name", "plan"]).is(0);
+    kit.snapshot("sessions", &transcript.0);
+}
+
+#[test]
+fn pages_follow_each_other() {
+    let kit = some_sessions();
+    let first = kit.run(&["sessions", "list", "--limit", "2", "--json"]).is(0);
+    let next = first.field("/next").as_str().expect("a token").to_owned();
+    let second = kit.run(&["sessions", "list", "--limit", "2", "--after", &next, "--json"]).is(0);
+    assert_eq!(second.field("/sessions/0/name"), "demo");
+    assert!(second.field("/next").is_null());
+    kit.run(&["sessions", "list", "--limit", "2"]).is(0).says(&format!("--after {next}"));
+}
+
+#[test]
+fn a_narrow_table_keeps_its_figures() {
+    let kit = some_sessions();
+    for columns in ["60", "80"] {
+        let output = kit.command(&["sessions", "list"]).env("COLUMNS", columns).output().expect("runs");
+        let text = String::from_utf8(output.stdout).expect("text");
+        let width: usize = columns.parse().expect("a number");
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+        assert!(text.contains("47 B"), "{text}");
+    }
+}
+
+#[test]
+fn a_list_that_is_behind_says_so() {
+    let kit = Kit::new();
+    kit.append("large", "{}\n");
+    kit.run(&["sessions", "list"]).is(0);
+    let line = format!("{{\"x\":\"{}\"}}\n", "x".repeat(1 << 20));
+    kit.feed(&["log", "append", "--session", "large"], line.repeat(80).as_bytes()).is(0);
+    kit.run(&["sessions", "list", "--json"]).is(0).says("figures are ").says(" bytes behind");
+    kit.run(&["state", "rebuild"]).is(0);
+    let ran = kit.run(&["sessions", "list", "--json"]).is(0);
+    assert_eq!(ran.stderr, "");
+    assert_eq!(ran.field("/sessions/0/events"), 81);
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_an_error() {
+    let kit = some_sessions();
+    for args in [&["sessions", "list"][..], &["log", "cat", "demo"], &["doctor", "--json"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("a full device");
+        let output = kit.command(args).stdout(full).output().expect("runs");
+        assert_eq!(output.status.code(), Some(5), "{args:?}");
+    }
+}
+
+#[test]
+fn lines_go_in_and_come_out() {
+    let kit = Kit::new();
+    let mut transcript = Transcript::default();
+    transcript.feed(&kit, &["log", "append", "--session", "demo"], THREE.as_bytes()).is(0);
+    transcript.feed(&kit, &["log", "append", "--session", "demo", "--json"], b"{\"n\":3}\n{\"n\":4}").is(0);
+    transcript.feed(&kit, &["log", "append", "--session", "demo", "--each"], b"{\"n\":5}\n{\"n\":6}\n").is(0);
+    transcript.feed(&kit, &["log", "append", "--session", "demo", "--each", "--json"], b"{\"n\":7}\n").is(0);
+    transcript.run(&kit, &["log", "append", "--session", "demo", "--line", "{\"n\":8}", "--durability", "power"]).is(0);
+    transcript.run(&kit, &["log", "append", "--session", "demo", "{\"n\":9}"]).is(0);
+    transcript.feed(&kit, &["log", "append", "--session", "demo"], b"").is(0);
+    transcript.feed(&kit, &["log", "append", "--session", "other", "--json"], b"").is(0);
+    transcript.run(&kit, &["log", "cat", "demo"]).is(0);
+    transcript.run(&kit, &["log", "cat", "demo", "--from", "47", "--limit", "1", "--json"]).is(0);
+    transcript.run(&kit, &["log", "cat", "demo", "--last", "1"]).is(0);
+    transcript.run(&kit, &["log", "tail", "demo", "-n", "2", "--show-cursor"]).is(0);
+    transcript.run(&kit, &["log", "tail", "demo", "--from", "0:87", "--show-cursor"]).is(0);
+    transcript.run(&kit, &["log", "verify", "--session", "demo"]).is(0);
+    transcript.run(&kit, &["log", "verify", "demo", "--json"]).is(0);
+    transcript.run(&kit, &["log", "repair", "demo"]).is(0);
+    transcript.run(&kit, &["log", "repair", "demo", "--json"]).is(0);
+    kit.snapshot("lines", &transcript.0);
+    kit.run(&["sessions", "show", "other"]).is(1);
+}
+
+#[test]
+fn sessions_are_made_renamed_and_deleted() {
+    let kit = Kit::new();
+    let mut transcript = Transcript::default();
+    transcript.run(&kit, &["sessions", "new", "--id", "one", "--name", "first"]).is(0);
+    transcript.run(&kit, &["sessions", "new", "--id", "two", "--cwd", ".", "--json"]).is(0);
+    transcript.run(&kit, &["sessions", "new", "--name", "first"]).is(1);
+    transcript.run(&kit, &["sessions", "rename", "first", "second"]).is(0);
+    transcript.run(&kit, &["sessions", "rename", "tw", "third"]).is(2);
+    transcript.run(&kit, &["log", "cat", "second"]).is(0);
+    transcript.run(&kit, &["sessions", "delete", "second"]).is(2);
+    transcript.run(&kit, &["sessions", "delete", "on", "--yes"]).is(2);
+    transcript.run(&kit, &["sessions", "delete", "second", "--yes"]).is(0);
+    transcript.run(&kit, &["sessions", "delete", "two", "--yes", "--json"]).is(0);
+    transcript.run(&kit, &["sessions", "delete", "two", "--yes"]).is(1);
+    // The slug of the directory is as random as the directory.
+    let slug = kit.dir.path().canonicalize().expect("real").to_string_lossy().replace(['/', '.'], "-");
+    kit.snapshot("making", &transcript.0.replace(&slug, "[slug]"));
+}
+
+#[test]
+fn the_state_tells_its_figures() {
+    let kit = some_sessions();
+    let mut transcript = Transcript::default();
+    transcript.run(&kit, &["state", "stats", "--json"]).is(0);
+    transcript.run(&kit, &["state", "migrate", "--json"]).is(0);
+    transcript.run(&kit, &["state", "rebuild", "--json"]).is(0);
+    transcript.run(&kit, &["state", "rebuild"]).is(0);
+    transcript.run(&kit, &["state", "backup", "copy"]).is(0);
+    transcript.run(&kit, &["state", "backup", "copy", "--json"]).is(1);
+    transcript.run(&kit, &["doctor"]).is(0);
+    transcript.run(&kit, &["doctor", "--json"]).is(0);
+    kit.snapshot("state", &transcript.0);
+    let checkpoint = kit.run(&["state", "checkpoint", "--json"]).is(0);
+    assert_eq!(checkpoint.field("/busy"), false);
+    let people = kit.run(&["state", "stats"]).is(0).text();
+    assert!(people.contains("1 failed") && people.contains("journal_mode=wal"), "{people}");
+}
+
+#[test]
+fn a_home_is_made_once() {
+    let kit = Kit::new();
+    let mut transcript = Transcript::default();
+    transcript.run(&kit, &["init"]).is(0);
+    transcript.run(&kit, &["init", "--json"]).is(0);
+    transcript.run(&kit, &["init", "below", "--quiet"]).is(0);
+    transcript.run(&kit, &["--home", "named", "init"]).is(0);
+    transcript.run(&kit, &["--home", "named", "init", "below"]).is(2);
+    kit.snapshot("init", &transcript.0);
+    let mode = |path: &str| {
+        use std::os::unix::fs::PermissionsExt as _;
+        kit.dir.path().join(path).metadata().expect(path).permissions().mode() & 0o777
+    };
+    for role in ["", "/state", "/cache", "/config"] {
+        assert_eq!(mode(&format!(".duolog{role}")), 0o700);
+        assert_eq!(mode(&format!("named{role}")), 0o700);
+    }
+    // Without DUOLOG_HOME, the folder is found from below.
+    std::fs::create_dir_all(kit.dir.path().join("below/deep")).expect("made");
+    let append = ["log", "append", "--session", "x", "--line", "{}"];
+    let mut command = kit.command(&append);
+    let ran = command.env_remove("DUOLOG_HOME").current_dir(kit.dir.path().join("below/deep")).output().expect("runs");
+    assert!(ran.status.success());
+    assert!(kit.dir.path().join("below/.duolog/state/sessions/threads/x.jsonl").exists());
+}
+
+#[test]
+fn each_exit_code_has_its_error() {
+    let kit = Kit::new();
+    kit.append("demo", THREE);
+    let mut transcript = Transcript::default();
+    // 1: the answer is no.
+    transcript.run(&kit, &["sessions", "show", "nope"]).is(1);
+    transcript.run(&kit, &["sessions", "show", "nope", "--json"]).is(1);
+    transcript.run(&kit, &["log", "append", "--session", "demo", "--if-position", "3", "--line", "{}"]).is(1);
+    transcript.run(&kit, &["log", "append", "--session", "demo", "--operation", "a", "--line", "{}"]).is(0);
+    transcript.run(&kit, &["log", "append", "--session", "demo", "--operation", "a", "--line", "{}"]).is(0);
+    transcript.run(&kit, &["log", "append", "--session", "demo", "--operation", "a", "--line", "{\"b\":1}"]).is(1);
+    // 2: wrong usage.
+    transcript.run(&kit, &["sessions", "list", "--limit", "0"]).is(2);
+    transcript.run(&kit, &["sessions", "list", "--status", "fine", "--json"]).is(2);
+    transcript.run(&kit, &["sessions", "list", "--after", "x"]).is(2);
+    transcript.run(&kit, &["sessions", "new", "--metadata", "[]"]).is(2);
+    transcript.run(&kit, &["log", "append"]).is(2);
+    transcript.run(&kit, &["log", "cat"]).is(2);
+    transcript.run(&kit, &["log", "cat", "demo", "--from", "5"]).is(2);
+    transcript.run(&kit, &["log", "cat", "demo", "--from", "5000"]).is(2);
+    transcript.run(&kit, &["log", "append", "--session", "demo", "--line", "[1]"]).is(2);
+    transcript.run(&kit, &["log", "tail", "demo", "--from", "x:y"]).is(2);
+    // 5: everything else.
+    transcript.run(&kit, &["log", "append", "--session", "demo", "no-such-file.jsonl"]).is(5);
+    transcript.run(&kit, &["sessions", "new", "--cwd", "no-such-directory", "--json"]).is(5);
+    kit.snapshot("errors", &transcript.0);
+    let output = kit.command(&["doctor"]).env("DUOLOG_BUSY_TIMEOUT_MS", "soon").output().expect("runs");
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn color_is_only_for_terminals_unless_it_is_asked_for() {
+    let kit = some_sessions();
+    let escape = |args: &[&str]| kit.run(args).is(0).text().contains('\u{1b}');
+    assert!(!escape(&["sessions", "list"]));
+    assert!(escape(&["sessions", "list", "--color", "always"]));
+    assert!(!escape(&["sessions", "list", "--color", "always", "--json"]));
+    assert!(escape(&["doctor", "--color", "always"]));
+    assert!(!escape(&["log", "cat", "demo", "--color", "always"]));
+}

@@ -1,0 +1,91 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::kit::{Kit, Ran, lines_of};
+
+#[test]
+fn a_home_that_is_a_file_is_refused() {
+    let kit = Kit::new();
+    fs::write(kit.home(), "not a directory").expect("written");
+    for args in [&["sessions", "list"][..], &["log", "append", "--session", "x", "--line", "{}"], &["doctor"]] {
+        kit.run(args).is(5).says("is not a directory").says("--home");
+    }
+    assert_eq!(fs::read(kit.home()).expect("still there"), b"not a directory");
+    kit.run(&["--home", "home", "init"]).is(5).says("directory");
+}
+
+#[test]
+fn a_home_that_others_can_write_is_refused() {
+    let kit = Kit::new();
+    kit.append("demo", "{}");
+    let state = kit.home().join("state");
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o777)).expect("opened");
+    for args in [&["sessions", "list"][..], &["log", "append", "--session", "demo", "--line", "{}"]] {
+        kit.run(args).is(5).says("can be written by other users (mode 777)").says("hint: chmod go-w");
+    }
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o700)).expect("closed");
+    assert_eq!(lines_of(&kit.log_of("demo")), ["{}"]);
+}
+
+/// Runs one command where the home is on a mount that cannot be written.
+fn read_only(kit: &Kit, command: &str) -> Ran {
+    Ran::of(kit.mounting(&format!("mount --bind $H $H && mount -o remount,ro,bind $H && exec $D {command}")))
+}
+
+#[test]
+fn a_read_only_home_can_be_read() {
+    let kit = Kit::new();
+    kit.append("demo", "{\"n\":1}\n{\"n\":2}\n");
+    let listed = kit.run(&["sessions", "list", "--json"]).is(0).text();
+    assert_eq!(read_only(&kit, "sessions list --json").is(0).text(), listed);
+    assert_eq!(read_only(&kit, "log cat demo").is(0).text(), "{\"n\":1}\n{\"n\":2}\n");
+    assert_eq!(read_only(&kit, "log tail demo -n 1").is(0).text(), "{\"n\":2}\n");
+    read_only(&kit, "log verify demo").is(0);
+    read_only(&kit, "doctor").is(0);
+    for command in [
+        "log append --session demo --line '{}'",
+        "log append --session new --line '{}'",
+        "sessions new",
+        "state rebuild",
+    ] {
+        let ran = read_only(&kit, command).is(5);
+        assert!(ran.stderr.contains("ead-only") || ran.stderr.contains("reading only"), "{command}: {}", ran.stderr);
+    }
+    assert_eq!(lines_of(&kit.log_of("demo")).len(), 2);
+}
+
+#[test]
+fn a_full_disk_takes_nothing_back_and_works_again_with_room() {
+    let kit = Kit::new();
+    fs::create_dir(kit.home()).expect("made");
+    let output = kit.mounting(
+        r#"set -u
+        T=${H%/*}
+        mount -t tmpfs -o size=3m,mode=700 tmpfs $H || exit 99
+        echo '{"n":1}' | $D log append --session demo --quiet >/dev/null || exit 98
+        head -c 10m /dev/zero > $H/filler 2>/dev/null
+        head -c 200000 /dev/zero | tr '\0' x > $T/x
+        (printf '{"big":"'; cat $T/x; printf '"}\n') > $T/big
+        $D log append --session demo $T/big; echo "append: $?"
+        $D log append --session demo $T/big --json; echo "json: $?"
+        rm -f $H/filler
+        echo '{"n":2}' | $D log append --session demo --quiet >/dev/null; echo "again: $?"
+        $D log cat demo
+        $D doctor >/dev/null; echo "doctor: $?"
+        "#,
+    );
+    let ran = Ran::of(output).is(0).says("hint: ");
+    let text = ran.text();
+    for expected in ["append: 5\n", "json: 5\n", "again: 0\n{\"n\":1}\n{\"n\":2}\n", "doctor: 0\n", "\"kind\":\"io\""] {
+        assert!(text.contains(expected), "{expected:?} is not in {text}\n{}", ran.stderr);
+    }
+    assert!(ran.stderr.contains("make room on the disk"), "{}", ran.stderr);
+}
+
+#[test]
+fn without_any_place_for_a_home_it_says_so() {
+    let kit = Kit::new();
+    let output =
+        kit.command(&["sessions", "list"]).env_remove("DUOLOG_HOME").env_remove("HOME").output().expect("runs");
+    Ran::of(output).is(2).says("there is no home").says("--home");
+}

@@ -1,0 +1,71 @@
+use std::path::Path;
+
+use crate::kit::{Kit, Transcript};
+
+/// Every command that does something.
+const COMMANDS: &[&str] = &[
+    "init",
+    "sessions list",
+    "sessions show",
+    "sessions new",
+    "sessions rename",
+    "sessions delete",
+    "log append",
+    "log cat",
+    "log tail",
+    "log verify",
+    "log repair",
+    "state stats",
+    "state rebuild",
+    "state migrate",
+    "state checkpoint",
+    "state backup",
+    "doctor",
+    "completions",
+    "docs",
+    "man",
+];
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let kit = Kit::new();
+    let mut transcript = Transcript::default();
+    transcript.run(&kit, &["--help"]).is(0);
+    for command in COMMANDS {
+        let mut args: Vec<&str> = command.split(' ').collect();
+        args.push("--help");
+        let ran = transcript.run(&kit, &args).is(0);
+        assert!(ran.text().contains("Examples:\n  "), "{command}: {}", ran.text());
+        assert!(ran.text().lines().all(|line| line.chars().count() <= 110), "{command}: {}", ran.text());
+    }
+    kit.snapshot("help", &transcript.0);
+    assert!(!kit.home().exists(), "help makes nothing");
+}
+
+/// With UPDATE_DOCS=1 the file is written anew.
+#[test]
+fn the_reference_is_what_the_command_prints() {
+    let kit = Kit::new();
+    let printed = kit.run(&["docs"]).is(0).text();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(&path, &printed).expect("written");
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == printed, "docs/cli.md is not what `duolog docs` prints: run this test with UPDATE_DOCS=1");
+    for command in COMMANDS.iter().filter(|command| !["docs", "man"].contains(command)) {
+        assert!(printed.contains(&format!("\n## duolog {command}\n")), "{command}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_are_made_of_the_same_tree() {
+    let kit = Kit::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(kit.run(&["completions", shell]).is(0).text().contains("append"), "{shell}");
+    }
+    kit.run(&["man", "pages"]).is(0);
+    let page = std::fs::read_to_string(kit.dir.path().join("pages/duolog-log-append.1")).expect("a page");
+    assert!(page.contains("if\\-position"), "{page}");
+}
