@@ -60,6 +60,10 @@ impl Join {
                 return error;
             }
         }
+        if matches!(error, LogError::Poisoned(_)) {
+            // Once it is repaired there is a new file, which this writer would never see.
+            self.open.let_go(session, open);
+        }
         if !error.lost_its_file() {
             return error.into();
         }

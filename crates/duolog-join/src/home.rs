@@ -84,7 +84,8 @@ pub fn prepare(state: &Path) -> Result<Prepared, HomeError> {
 /// Checks a directory that is only to be read.
 pub fn prepare_read_only(state: &Path) -> Result<Prepared, HomeError> {
     if !state.exists() {
-        return Err(HomeError::Missing(state.to_owned()));
+        let blocked = state.ancestors().any(|at| at.exists() && !at.is_dir());
+        return Err(if blocked { not_a_directory(state) } else { HomeError::Missing(state.to_owned()) });
     }
     let foreign_owner = check(state)?;
     if !state.join(ID).exists() {

@@ -1,7 +1,7 @@
 //! Which processes are alive: each holds a lock for as long as it has marks, and a lock that can be taken is a dead one's.
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use duolog_log::{Disk, DiskFile, Error as LogError, Lock, Open};
 use duolog_types::ProcessId;
@@ -25,12 +25,12 @@ pub enum ProcessState {
 pub(crate) struct Process {
     disk: Arc<dyn Disk>,
     id: ProcessId,
-    lock: OnceLock<Arc<dyn DiskFile>>,
+    lock: Mutex<Option<Arc<dyn DiskFile>>>,
 }
 
 impl Process {
     pub(crate) fn new(disk: &Arc<dyn Disk>) -> Self {
-        Self { disk: disk.clone(), id: ProcessId::new(), lock: OnceLock::new() }
+        Self { disk: disk.clone(), id: ProcessId::new(), lock: Mutex::default() }
     }
 
     pub(crate) fn id(&self) -> ProcessId {
@@ -39,20 +39,21 @@ impl Process {
 
     /// Takes the lock that says this process is alive; from then on others leave its marks alone.
     pub(crate) fn announce(&self) -> Result<()> {
-        if self.lock.get().is_some() {
+        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if lock.is_some() {
             return Ok(());
         }
         let path = path_of(self.id);
         self.disk.create_dir(DIRECTORY.as_ref()).map_err(LogError::io("make", DIRECTORY.as_ref()))?;
         let file = self.disk.open(&path, Open::Create).map_err(LogError::io("create", &path))?;
         file.try_lock(Lock::Exclusive).map_err(LogError::io("lock", &path))?;
-        let _ = self.lock.set(file);
+        *lock = Some(file);
         Ok(())
     }
 
     /// Leaves. Marks that are still there become a dead process's.
     pub(crate) fn leave(&self) {
-        if self.lock.get().is_some() {
+        if self.lock.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
             let _ = self.disk.unlink(&path_of(self.id));
         }
     }

@@ -31,11 +31,13 @@ mod home;
 mod options;
 mod store;
 
+pub mod config;
 pub mod doctor;
 pub mod log;
 pub mod sessions;
 pub mod state;
 
+pub use config::{Config, ConfigError};
 pub use duolog_join::{CaughtUp, Committed, Damage, DamageKind, Follow, Rebuilt, Repaired, Seen, Verified};
 pub use duolog_log::{Item, Line};
 pub use duolog_state::{Page, PageToken};

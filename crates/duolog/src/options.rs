@@ -5,6 +5,7 @@ use std::sync::Arc;
 use duolog_types::limits::Limits;
 use duolog_types::{Clock, SystemClock};
 
+use crate::config::Config;
 use crate::home::Home;
 
 /// What the caller wants to do.
@@ -51,6 +52,13 @@ impl StoreOptions {
             background: Background::Fold,
             clock: Arc::new(SystemClock),
         }
+    }
+
+    /// With the limits of a configuration. What an append survives is said with each append: [`Config::durability`].
+    #[must_use]
+    pub fn configured(mut self, config: &Config) -> Self {
+        self.limits = config.limits();
+        self
     }
 
     /// For reading.

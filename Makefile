@@ -1,0 +1,52 @@
+# `make` alone lists the targets.
+CARGO ?= cargo
+NPROC := $(shell nproc 2>/dev/null || echo 2)
+DUOLOG := target/debug/duolog
+CRASH := target/debug/duolog-crash
+FIXTURES ?= ../shared/fixtures
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check crash bench bench-peers compat gen tools build
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: build ## an agent is killed in mid-write, and nothing acknowledged is lost
+	@$(DUOLOG) demo
+
+test: tools check build ## every test: format, lints, unit, crash (short form), bench (smoke), documents
+	$(CARGO) nextest run --workspace
+	$(CARGO) test --doc --workspace --quiet
+	bash docs/examples/check.sh $(DUOLOG)
+
+check: ## format and lints
+	$(CARGO) fmt --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+
+crash: build ## the crash harness in full: every point, 500 kills, every mutant
+	$(CRASH) enumerate
+	$(CRASH) faults
+	$(CRASH) kill 500
+	$(CRASH) mutants
+
+bench: ## every figure against the raw limit, in one run
+	$(CARGO) build --release -p duolog-cli -p duolog-bench
+	target/release/duolog-bench --json target/bench.json
+
+bench-peers: ## beside peers from PyPI, in a throw-away environment; it informs, it does not gate
+	$(CARGO) build --release -p duolog-cli -p duolog-bench
+	bash bench/peers/run.sh
+
+compat: build ## real files of other systems, where FIXTURES has them
+	bash .ci/compat $(FIXTURES)
+
+gen: build ## write the generated documents anew
+	$(DUOLOG) docs > docs/cli.md
+
+# One graph of features for tests, demo and smoke benches: what is built here is what is tested.
+build:
+	$(CARGO) build --workspace --bins --quiet
+
+tools:
+	@$(CARGO) nextest --version >/dev/null 2>&1 || $(CARGO) install cargo-nextest --locked
+	@bash .ci/tools

@@ -1,0 +1,33 @@
+//! The workloads, one file each: what is measured, against what, and what it should come to.
+
+mod append;
+mod checked;
+mod group;
+mod last;
+mod list;
+mod one_shot;
+mod open;
+mod power;
+mod rows;
+mod scan;
+mod wake;
+
+use crate::bench::Bench;
+use crate::measure::Figure;
+
+/// A workload's name and how it is run.
+pub type Workload = (&'static str, fn(&Bench) -> Vec<Figure>);
+
+/// All of them, in the order they run.
+pub const ALL: &[Workload] = &[
+    ("append", append::run),
+    ("checked", checked::run),
+    ("power", power::run),
+    ("group", group::run),
+    ("scan", scan::run),
+    ("last", last::run),
+    ("open", open::run),
+    ("list", list::run),
+    ("one-shot", one_shot::run),
+    ("wake", wake::run),
+];

@@ -1,0 +1,133 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use duolog_join::Folder;
+use duolog_state::derived::catalog;
+use duolog_state::owned::behind;
+use duolog_types::limits::Limits;
+use duolog_types::{Durability, Position};
+
+use crate::kit::{batch, limits, lines, open, open_with, put, session};
+
+#[test]
+fn a_rebuild_beside_writers_gives_the_same_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let writers = open(dir.path());
+    let sessions: Vec<_> = (0..4).map(|n| session(&writers, &format!("s{n}"))).collect();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for id in &sessions {
+            let (stop, writers) = (&stop, &writers);
+            scope.spawn(move || {
+                for n in 0.. {
+                    if stop.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    put(writers, id, &format!("{{\"n\":{n},\"timestamp\":\"2026-01-01T00:00:{:02}Z\"}}", n % 60));
+                }
+            });
+        }
+        let _folder = Folder::start(&writers).unwrap();
+        let operator = open(dir.path());
+        for _ in 0..5 {
+            operator.write(Durability::Process, |tx| Ok(catalog::clear(tx)?)).unwrap();
+            let rebuilt = operator.rebuild(|_| {}).unwrap();
+            assert_eq!((rebuilt.sessions, rebuilt.failed.len()), (4, 0));
+        }
+        stop.store(true, Ordering::SeqCst);
+    });
+    let reader = open(dir.path());
+    assert_eq!(reader.catch_up(u64::MAX).unwrap().bytes_behind, 0);
+    let folded = reader.state().read(catalog::dump).unwrap();
+    for row in &folded {
+        assert_eq!(row.events, lines(&reader, &row.session_id).len() as u64);
+    }
+    reader.write(Durability::Process, |tx| Ok(catalog::clear(tx)?)).unwrap();
+    reader.rebuild(|_| {}).unwrap();
+    assert_eq!(reader.state().read(catalog::dump).unwrap(), folded);
+}
+
+#[test]
+fn two_processes_that_fold_at_once_count_nothing_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    // Small steps, so that they meet often.
+    let small = Limits { fold_batch_bytes: 64, ..limits() };
+    let writer = open_with(dir.path(), small);
+    let id = session(&writer, "s");
+    let many: Vec<String> = (0..500).map(|n| format!("{{\"n\":{n}}}")).collect();
+    writer.append(&id, &batch(&many.iter().map(String::as_str).collect::<Vec<_>>()), &crate::kit::PROCESS).unwrap();
+    let others: Vec<_> = (0..4).map(|_| open_with(dir.path(), small)).collect();
+    std::thread::scope(|scope| {
+        for other in &others {
+            scope.spawn(|| other.fold(&id, u64::MAX).unwrap());
+        }
+    });
+    let row = writer.state().read(|tx| catalog::get(tx, &id)).unwrap().unwrap();
+    let end = writer.reader(&id).unwrap().unwrap().stable_end(limits().busy_timeout).unwrap();
+    assert_eq!((row.events, row.bytes, row.position), (500, end.0, end));
+}
+
+#[test]
+fn a_read_folds_within_its_bound_and_says_what_is_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = open_with(dir.path(), Limits { fold_batch_bytes: 256, ..limits() });
+    let id = session(&writer, "s");
+    assert_eq!(writer.catch_up(u64::MAX).unwrap().sessions_behind, 0);
+    (0..100).for_each(|n| put(&writer, &id, &format!("{{\"n\":{n}}}")));
+    let size = writer.log_bytes(&id).unwrap().unwrap();
+    let caught_up = writer.catch_up(300).unwrap();
+    assert_eq!(caught_up.sessions_behind, 1);
+    assert!(caught_up.bytes_behind > 0 && caught_up.bytes_behind <= size - 300, "{caught_up:?} of {size}");
+    assert_eq!(writer.catch_up(u64::MAX).unwrap().bytes_behind, 0);
+}
+
+#[test]
+fn only_its_owner_or_an_heir_of_the_dead_deletes_a_mark() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (open(dir.path()), open(dir.path()));
+    let id = session(&a, "s");
+    put(&a, &id, "{}");
+    let marks = || b.state().read(|tx| behind::of_session(tx, &id)).unwrap().len();
+    b.catch_up(u64::MAX).unwrap();
+    assert_eq!(marks(), 1, "a is alive");
+    a.catch_up(u64::MAX).unwrap();
+    assert_eq!(marks(), 0, "a has folded what it wrote");
+    put(&a, &id, "{}");
+    assert_eq!(marks(), 1, "the next burst is marked again");
+    drop(a);
+    b.catch_up(u64::MAX).unwrap();
+    assert_eq!(marks(), 0, "a is gone, and b folded for it");
+}
+
+#[test]
+fn more_sessions_than_may_be_open_all_get_their_lines_and_their_fold() {
+    let dir = tempfile::tempdir().unwrap();
+    let join = open_with(dir.path(), Limits { open_logs_max: 2, ..limits() });
+    let sessions: Vec<_> = (0..10).map(|n| session(&join, &format!("s{n}"))).collect();
+    for n in 0..3 {
+        sessions.iter().for_each(|id| put(&join, id, &format!("{{\"n\":{n}}}")));
+    }
+    assert_eq!(join.catch_up(u64::MAX).unwrap().sessions_behind, 0);
+    let rows = join.state().read(catalog::dump).unwrap();
+    assert_eq!(rows.iter().map(|row| row.events).collect::<Vec<_>>(), [3; 10]);
+}
+
+#[test]
+fn damaged_lines_are_counted_and_hide_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let join = open(dir.path());
+    let id = session(&join, "s");
+    put(&join, &id, "{\"n\":1}");
+    drop(join);
+    let file = dir.path().join("sessions/threads/s.jsonl");
+    let mut text = std::fs::read(&file).unwrap();
+    text.extend_from_slice(b"\0\0\0\0\nnot json\n{\"half\":\xff}\n{\"n\":2}\n");
+    std::fs::write(&file, text).unwrap();
+    let join = open(dir.path());
+    put(&join, &id, "{\"n\":3}");
+    join.catch_up(u64::MAX).unwrap();
+    let row = join.state().read(|tx| catalog::get(tx, &id)).unwrap().unwrap();
+    assert_eq!((row.events, row.damaged), (3, 3));
+    let verified = join.verify(&id, |_, _| {}).unwrap();
+    assert_eq!((verified.events, verified.places.len()), (3, 3));
+    assert!(verified.places.iter().all(|place| place.from > Position::ZERO));
+}

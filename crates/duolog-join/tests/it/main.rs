@@ -1,0 +1,17 @@
+//! The join, driven through two real stores: several processes are several joins over one home.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+/// Homes, sessions and batches for the tests.
+mod kit;
+
+/// Derived rows: folding, rebuilding, reading while behind.
+mod folding;
+/// Cursors, epochs and followers.
+mod following;
+/// Which home may touch a log, and what a reader of a home may do.
+mod homes;
+/// Lines that must stand once: transitions and operations.
+mod once;
+/// Logs that the disk failed or someone changed.
+mod trouble;

@@ -1,0 +1,111 @@
+use std::sync::Barrier;
+
+use duolog_join::Error;
+use duolog_log::Append;
+use duolog_state::owned::outbox;
+use duolog_types::{OperationId, Position};
+
+use crate::kit::{POWER, PROCESS, batch, lines, open, put, rename, session};
+
+#[test]
+fn a_transition_is_told_once_however_many_drain() {
+    let dir = tempfile::tempdir().unwrap();
+    let joins: Vec<_> = (0..4).map(|_| open(dir.path())).collect();
+    let id = session(&joins[0], "s");
+    let start = Barrier::new(joins.len());
+    std::thread::scope(|scope| {
+        for (number, join) in joins.iter().enumerate() {
+            let (id, start) = (&id, &start);
+            scope.spawn(move || {
+                start.wait();
+                for step in 0..10 {
+                    rename(join, id, &format!("{number}-{step}")).unwrap();
+                    join.drain(id).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(joins[0].state().read(outbox::count).unwrap(), 0);
+    let told = lines(&joins[0], &id);
+    for number in 0..4 {
+        for step in 0..10 {
+            let needle = format!("\"name\":\"{number}-{step}\"");
+            assert_eq!(told.iter().filter(|line| line.contains(&needle)).count(), 1, "{needle}");
+        }
+    }
+}
+
+#[test]
+fn lines_wait_while_a_log_cannot_take_them_and_undo_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let join = open(dir.path());
+    let id = session(&join, "s");
+    put(&join, &id, "{}");
+    drop(join);
+    // A directory stands where the log should be: the transition goes through, its line waits.
+    let file = dir.path().join("sessions/threads/s.jsonl");
+    let aside = dir.path().join("aside");
+    std::fs::rename(&file, &aside).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    let join = open(dir.path());
+    rename(&join, &id, "other").unwrap();
+    let waiting = join.state().read(|tx| outbox::pending(tx, &id, &join.home(), 10)).unwrap();
+    assert_eq!(waiting.len(), 1);
+    assert!(waiting[0].attempts > 0 && waiting[0].last_error.is_some(), "{waiting:?}");
+    drop(join);
+    std::fs::remove_dir(&file).unwrap();
+    std::fs::rename(&aside, &file).unwrap();
+    let join = open(dir.path());
+    assert_eq!(join.state().read(outbox::count).unwrap(), 0, "opening drains what was left");
+    assert_eq!(lines(&join, &id).len(), 2);
+}
+
+#[test]
+fn one_operation_asked_by_many_at_once_happens_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let joins: Vec<_> = (0..4).map(|_| open(dir.path())).collect();
+    let id = session(&joins[0], "s");
+    let operation = OperationId::parse("op").unwrap();
+    let work = batch(&["{\"a\":1}", "{\"a\":2}"]);
+    let ends: Vec<Position> = std::thread::scope(|scope| {
+        let asked: Vec<_> = joins
+            .iter()
+            .map(|join| scope.spawn(|| join.append_once(&id, &operation, &work, &POWER).unwrap().end))
+            .collect();
+        asked.into_iter().map(|asked| asked.join().unwrap()).collect()
+    });
+    assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
+    assert_eq!(lines(&joins[0], &id), ["{\"a\":1}", "{\"a\":2}"]);
+}
+
+#[test]
+fn an_operation_goes_on_where_a_crash_stopped_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let join = open(dir.path());
+    let id = session(&join, "s");
+    let operation = OperationId::parse("op").unwrap();
+    let work = batch(&["{\"a\":1}", "{\"a\":2}", "{\"a\":3}"]);
+    join.append_once(&id, &operation, &work, &PROCESS).unwrap();
+    drop(join);
+    // As if the process had died after the first line, and another had appended since.
+    let file = dir.path().join("sessions/threads/s.jsonl");
+    std::fs::write(&file, "{\"a\":1}\n{\"other\":1}\n").unwrap();
+    let join = open(dir.path());
+    join.append_once(&id, &operation, &work, &PROCESS).unwrap();
+    join.append_once(&id, &operation, &work, &PROCESS).unwrap();
+    assert_eq!(lines(&join, &id), ["{\"a\":1}", "{\"other\":1}", "{\"a\":2}", "{\"a\":3}"]);
+    let other = join.append_once(&id, &operation, &batch(&["{}"]), &PROCESS);
+    assert!(matches!(other, Err(Error::OperationReused { .. })));
+}
+
+#[test]
+fn an_operation_keeps_to_its_position() {
+    let dir = tempfile::tempdir().unwrap();
+    let join = open(dir.path());
+    let id = session(&join, "s");
+    put(&join, &id, "{}");
+    let how = Append { if_position: Some(Position(99)), ..PROCESS };
+    let refused = join.append_once(&id, &OperationId::parse("op").unwrap(), &batch(&["{\"a\":1}"]), &how);
+    assert!(matches!(refused, Err(Error::Log(duolog_log::Error::Moved { .. }))), "{refused:?}");
+    assert_eq!(lines(&join, &id), ["{}"]);
+}

@@ -1,0 +1,82 @@
+use duolog_join::Error;
+use duolog_log::Error as LogError;
+use duolog_state::owned::repairs::RepairAction;
+use duolog_testkit::disk::EIO;
+use duolog_testkit::{CallKind, Fault, SimDisk};
+use duolog_types::{Epoch, HomeId};
+
+use crate::kit::{POWER, PROCESS, batch, lines, open, open_on, put, session};
+
+#[test]
+fn a_log_that_the_disk_failed_is_closed_until_it_is_repaired() {
+    let (dir, disk, home) = (tempfile::tempdir().unwrap(), SimDisk::new(), HomeId::new());
+    let (a, b) = (open_on(dir.path(), &disk, home), open_on(dir.path(), &disk, home));
+    let id = session(&a, "s");
+    a.append(&id, &batch(&["{\"n\":1}"]), &POWER).unwrap();
+    put(&b, &id, "{\"n\":2}");
+    disk.fail_kind_from(CallKind::Sync, 0, Fault::Error(EIO));
+    assert!(matches!(a.append(&id, &batch(&["{\"n\":3}"]), &POWER), Err(Error::Log(LogError::Poisoned(_)))));
+    for join in [&a, &b] {
+        assert!(matches!(join.append(&id, &batch(&["{}"]), &PROCESS), Err(Error::Log(LogError::Poisoned(_)))));
+    }
+    assert!(a.is_poisoned(&id).unwrap());
+    let repaired = b.repair(&id).unwrap();
+    assert_eq!(repaired.epoch, Epoch(1));
+    assert!(repaired.done.iter().any(|row| row.repair.action == RepairAction::Rewritten));
+    let kept = lines(&b, &id);
+    assert!(kept.starts_with(&["{\"n\":1}".to_owned()]), "{kept:?}");
+    put(&b, &id, "{\"n\":4}");
+    put(&a, &id, "{\"n\":5}");
+    assert_eq!(lines(&a, &id).last().map(String::as_str), Some("{\"n\":5}"));
+}
+
+#[test]
+fn a_change_below_the_seal_is_found_and_never_sealed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let join = open(dir.path());
+    let id = session(&join, "s");
+    (0..20).for_each(|n| put(&join, &id, &format!("{{\"n\":{n}}}")));
+    join.catch_up(u64::MAX).unwrap();
+    assert_eq!(join.verify(&id, |_, _| {}).unwrap().seals, 1);
+    // One digit is changed by hand: a line that is as good JSON as before.
+    let file = dir.path().join("sessions/threads/s.jsonl");
+    let mut text = std::fs::read(&file).unwrap();
+    text[5] = b'7';
+    std::fs::write(&file, &text).unwrap();
+    let verified = join.verify(&id, |_, _| {}).unwrap();
+    assert_eq!((verified.damaged, verified.events), (1, 20));
+    put(&join, &id, "{\"n\":20}");
+    join.catch_up(u64::MAX).unwrap();
+    assert_eq!(join.verify(&id, |_, _| {}).unwrap().damaged, 1, "sealing went on and hid nothing");
+    assert!(join.repairs_of(&id).unwrap().iter().any(|row| row.repair.action == RepairAction::Unsealed));
+}
+
+#[test]
+fn a_log_deleted_by_hand_is_told_to_its_writer_and_on_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let join = open(dir.path());
+    let id = session(&join, "s");
+    put(&join, &id, "{\"n\":1}");
+    std::fs::remove_file(dir.path().join("sessions/threads/s.jsonl")).unwrap();
+    let told = join.append(&id, &batch(&["{\"n\":2}"]), &PROCESS);
+    assert!(matches!(told, Err(Error::LogChanged { epoch: Epoch(1), .. })), "{told:?}");
+    put(&join, &id, "{\"n\":3}");
+    assert_eq!(lines(&join, &id), ["{\"n\":3}"]);
+    let row = &join.repairs_of(&id).unwrap()[0].repair;
+    assert_eq!((row.action, row.epoch), (RepairAction::Missing, Epoch(0)));
+}
+
+#[test]
+fn a_torn_tail_is_on_record_even_if_the_append_behind_it_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    let join = open(dir.path());
+    let id = session(&join, "s");
+    put(&join, &id, "{}");
+    use std::io::Write as _;
+    let mut file = std::fs::OpenOptions::new().append(true).open(dir.path().join("sessions/threads/s.jsonl")).unwrap();
+    file.write_all(b"{\"torn").unwrap();
+    let how = duolog_log::Append { if_position: Some(duolog_types::Position(99)), ..PROCESS };
+    assert!(join.append(&id, &batch(&["{}"]), &how).is_err());
+    let rows = join.repairs_of(&id).unwrap();
+    assert_eq!(rows.iter().map(|row| row.repair.action).collect::<Vec<_>>(), [RepairAction::Quarantined]);
+}

@@ -1,0 +1,28 @@
+use duolog_testkit::crash::{Script, Summary, enumerate, faults};
+
+fn held(summary: &Summary, at_least: usize) {
+    if let Some((number, what, broken)) = &summary.broken {
+        panic!("point {number}: {what}\n{}", broken.0);
+    }
+    assert!(summary.points >= at_least, "only {} points were looked at", summary.points);
+}
+
+#[test]
+fn whatever_moment_and_byte_a_crash_falls_on_nothing_acknowledged_is_lost() {
+    held(&enumerate(Script::Plain, 1), 1500);
+}
+
+#[test]
+fn whatever_moment_a_crash_falls_on_a_changed_log_is_never_silent() {
+    held(&enumerate(Script::Tampered, 1), 2500);
+}
+
+#[test]
+fn whatever_disk_call_fails_nothing_acknowledged_is_lost() {
+    held(&faults(Script::Plain), 1500);
+}
+
+#[test]
+fn whatever_disk_call_fails_a_changed_log_is_never_silent() {
+    held(&faults(Script::Tampered), 3000);
+}

@@ -1,0 +1,77 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// What each crate may depend on, of ours and, where it matters, of others'. Arrows point down only.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("duolog-types", &[]),
+    ("duolog-log", &["duolog-types"]),
+    ("duolog-state", &["duolog-types"]),
+    ("duolog-join", &["duolog-types", "duolog-log", "duolog-state"]),
+    ("duolog", &["duolog-types", "duolog-log", "duolog-state", "duolog-join"]),
+    ("duolog-cli", &["duolog"]),
+    ("duolog-testkit", &["duolog-types", "duolog-log", "duolog-state", "duolog-join"]),
+    ("duolog-bench", &["duolog", "duolog-types", "duolog-log", "duolog-state"]),
+];
+
+/// Who may bring which driver.
+const DRIVERS: &[(&str, &[&str])] = &[("rusqlite", &["duolog-state"]), ("tokio", &[]), ("clap", &["duolog-cli"])];
+
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crates");
+    let mut found = BTreeMap::new();
+    for entry in crates.read_dir().expect("the crates").flatten() {
+        let manifest = std::fs::read_to_string(entry.path().join("Cargo.toml")).expect("a manifest");
+        let section = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();
+        let lines = section.lines().take_while(|line| !line.starts_with('['));
+        let names = lines.filter_map(|line| line.split(['.', ' ', '=']).next()).filter(|name| !name.is_empty());
+        let name = entry.file_name().into_string().expect("a name");
+        found.insert(name, names.filter(|name| !name.starts_with('#')).map(str::to_owned).collect());
+    }
+    found
+}
+
+#[test]
+fn arrows_point_down_only() {
+    let found = dependencies();
+    assert_eq!(found.keys().map(String::as_str).collect::<BTreeSet<_>>(), MAY_USE.iter().map(|(name, _)| *name).collect());
+    for (name, may_use) in MAY_USE {
+        for used in found[*name].iter().filter(|used| used.starts_with("duolog")) {
+            assert!(may_use.contains(&used.as_str()), "{name} must not depend on {used}");
+        }
+    }
+}
+
+#[test]
+fn drivers_stay_in_their_rooms() {
+    for (driver, rooms) in DRIVERS {
+        for (name, used) in dependencies().iter().filter(|(name, _)| !rooms.contains(&name.as_str())) {
+            assert!(!used.contains(*driver), "{name} must not bring {driver}");
+        }
+    }
+}
+
+/// Rows of derived tables are written by the fold and the rebuild, and by nobody else.
+#[test]
+fn only_the_fold_and_the_rebuild_write_derived_rows() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crates");
+    for room in ["duolog-join", "duolog", "duolog-cli"] {
+        for file in sources(&crates.join(room).join("src")) {
+            let text = std::fs::read_to_string(&file).expect("a source");
+            let writes = ["catalog::advance", "catalog::replace", "catalog::clear"].iter().any(|call| text.contains(call));
+            let may = ["fold.rs", "rebuild.rs"].iter().any(|name| file.ends_with(name));
+            assert!(!writes || may, "{} writes derived rows", file.display());
+        }
+    }
+}
+
+fn sources(directory: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in directory.read_dir().expect("a directory").flatten() {
+        if entry.path().is_dir() {
+            found.extend(sources(&entry.path()));
+        } else {
+            found.push(entry.path());
+        }
+    }
+    found
+}

@@ -1,0 +1,12 @@
+//! The crash harness in its short form, and what holds the workspace in shape.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+/// Every recorded moment of the workloads, made a crash.
+mod enumerated;
+/// Real processes, killed a few times.
+mod killed;
+/// Which crate may lean on which.
+mod layers;
+/// Rules removed one at a time.
+mod mutants;

@@ -1,0 +1,215 @@
+//! The configuration: limits and durability, from a file, the environment and the caller.
+//!
+//! The caller goes before the environment, that before the file, and that before the defaults; each value knows where
+//! it came from. What nobody understands is refused with all of its mistakes at once: a limit that was mistyped is a
+//! limit that is not in force. Nothing here looks at the environment by itself.
+
+mod model;
+mod rules;
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use duolog_types::Durability;
+use duolog_types::limits::Limits;
+use toml_edit::Document;
+
+pub use model::{ConfigError, FILE_BYTES_MAX, Finding, Key, Setting, Shape, Source, Value};
+
+use crate::home::Home;
+
+/// The file in a home's directory for configuration.
+const FILE: &str = "duolog.toml";
+
+/// What is in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    limits: Limits,
+    durability: Durability,
+    /// Where each value came from, as far as it is not the default.
+    said: Vec<(Key, Source)>,
+}
+
+impl Config {
+    /// Where the configuration of a home is, if it has one.
+    pub fn path(home: &Home) -> PathBuf {
+        home.config.join(FILE)
+    }
+
+    /// Reads the configuration of a home. Where there is no file the defaults are in force; that costs one look.
+    pub fn load(home: &Home) -> Result<Self, ConfigError> {
+        match Self::read(&Self::path(home)) {
+            // A home that is a file has no configuration either; opening it says what is wrong.
+            Err(ConfigError::Unreadable { source, .. })
+                if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                Ok(Self::default())
+            }
+            other => other,
+        }
+    }
+
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
+        // Looked at before it is opened: opening a pipe would wait for a writer.
+        let found = fs::metadata(path).map_err(unreadable)?;
+        if !found.is_file() {
+            return Err(ConfigError::NotAFile(path.to_owned()));
+        }
+        let mut bytes = Vec::new();
+        let file = File::open(path).map_err(unreadable)?;
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            return Err(ConfigError::TooLarge(path.to_owned()));
+        }
+        let parsed = match std::str::from_utf8(&bytes) {
+            Ok(text) => Self::parse(text),
+            Err(error) => {
+                let line = Some(line_at(&bytes, error.valid_up_to()));
+                Err(refused(vec![Finding { line, key: None, message: "it is not UTF-8".to_owned(), hint: None }]))
+            }
+        };
+        parsed.map_err(|error| error.of(path.to_owned()))
+    }
+
+    /// Understands the text of a file, or says everything that is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let line = |at: usize| line_at(text.as_bytes(), at);
+        let document = Document::parse(text).map_err(|error| {
+            let at = error.span().map(|span| line(span.start));
+            let message = format!("it is not TOML: {}", error.message().trim().replace('\n', ", "));
+            refused(vec![Finding { line: at, key: None, message, hint: None }])
+        })?;
+        let mut config = Self::default();
+        let mut findings = Vec::new();
+        for (table, item, at) in rules::entries(document.as_table()) {
+            let at = at.map(line);
+            if !rules::is_table(table) {
+                findings.push(rules::unknown(None, table, at));
+                continue;
+            }
+            let Some(keys) = item.as_table_like() else {
+                let message = format!("{table} is {}; expected a table, [{table}]", rules::kind_of(item));
+                findings.push(Finding { line: at, key: Some(table.to_owned()), message, hint: None });
+                continue;
+            };
+            for (name, item, at) in rules::entries(keys) {
+                let at = at.map(line);
+                let Some(key) = rules::key_of(table, name) else {
+                    findings.push(rules::unknown(Some(table), name, at));
+                    continue;
+                };
+                match rules::from_item(key, item) {
+                    Ok(value) => config.set(key, value, Source::File { line: at.unwrap_or(1) }),
+                    Err(wrong) => findings.push(Finding {
+                        line: at,
+                        key: Some(key.to_string()),
+                        message: format!("{name} {wrong}"),
+                        hint: None,
+                    }),
+                }
+            }
+        }
+        findings.sort_by_key(|finding| finding.line);
+        if findings.is_empty() { Ok(config) } else { Err(refused(findings)) }
+    }
+
+    /// The same with what the environment says, which goes before the file. `variable` is asked for each key's.
+    pub fn with_environment(mut self, variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, ConfigError> {
+        let mut findings = Vec::new();
+        for key in Key::ALL {
+            // As elsewhere, what is empty counts as unset.
+            let Some(said) = variable(key.variable()).filter(|said| !said.is_empty()) else { continue };
+            match rules::from_text(*key, &said.to_string_lossy()) {
+                Ok(value) => self.set(*key, value, Source::Environment),
+                Err(wrong) => findings.push(Finding {
+                    line: None,
+                    key: Some(key.variable().to_owned()),
+                    message: format!("{} {wrong}", key.variable()),
+                    hint: None,
+                }),
+            }
+        }
+        if findings.is_empty() { Ok(self) } else { Err(refused(findings)) }
+    }
+
+    /// The same with what the caller says for this one time, which goes before everything.
+    #[must_use]
+    pub fn with_durability(mut self, durability: Option<Durability>) -> Self {
+        if let Some(durability) = durability {
+            self.set(Key::DurabilityLog, Value::Durability(durability), Source::Flag);
+        }
+        self
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// What an append to the log survives where it does not say.
+    pub fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    /// Every key with what is in force, and why.
+    pub fn settings(&self) -> impl Iterator<Item = Setting> {
+        Key::ALL.iter().map(|key| Setting { key: *key, value: self.value(*key), source: self.source(*key) })
+    }
+
+    fn value(&self, key: Key) -> Value {
+        let Limits {
+            line_bytes_max,
+            batch_bytes_max,
+            busy_timeout,
+            open_logs_max,
+            fold_batch_bytes,
+            fold_before_read_bytes,
+        } = self.limits;
+        match key {
+            Key::LineBytesMax => Value::Size(line_bytes_max as u64),
+            Key::BatchBytesMax => Value::Size(batch_bytes_max as u64),
+            Key::BusyTimeoutMs => Value::Number(u64::try_from(busy_timeout.as_millis()).unwrap_or(u64::MAX)),
+            Key::OpenLogsMax => Value::Number(open_logs_max as u64),
+            Key::FoldBatchBytes => Value::Size(fold_batch_bytes),
+            Key::FoldBeforeReadBytes => Value::Size(fold_before_read_bytes),
+            Key::DurabilityLog => Value::Durability(self.durability),
+        }
+    }
+
+    fn source(&self, key: Key) -> Source {
+        self.said.iter().rev().find(|(said, _)| *said == key).map_or(Source::Default, |(_, source)| *source)
+    }
+
+    fn set(&mut self, key: Key, value: Value, source: Source) {
+        let number = value.number().unwrap_or_default();
+        let size = usize::try_from(number).unwrap_or(usize::MAX);
+        match (key, value) {
+            (Key::LineBytesMax, _) => self.limits.line_bytes_max = size,
+            (Key::BatchBytesMax, _) => self.limits.batch_bytes_max = size,
+            (Key::BusyTimeoutMs, _) => self.limits.busy_timeout = Duration::from_millis(number),
+            (Key::OpenLogsMax, _) => self.limits.open_logs_max = size,
+            (Key::FoldBatchBytes, _) => self.limits.fold_batch_bytes = number,
+            (Key::FoldBeforeReadBytes, _) => self.limits.fold_before_read_bytes = number,
+            (Key::DurabilityLog, Value::Durability(durability)) => self.durability = durability,
+            (Key::DurabilityLog, _) => return,
+        }
+        self.said.push((key, source));
+    }
+}
+
+fn refused(findings: Vec<Finding>) -> ConfigError {
+    ConfigError::Findings { path: None, findings }
+}
+
+/// The line of a byte, counted from one.
+fn line_at(bytes: &[u8], at: usize) -> usize {
+    1 + bytes.iter().take(at).filter(|byte| **byte == b'\n').count()
+}

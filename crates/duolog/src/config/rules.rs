@@ -1,0 +1,150 @@
+//! What a value may be, and which key was meant: pure decisions.
+
+use duolog_types::Durability;
+use toml_edit::{Item, TableLike};
+
+use super::model::{Finding, Key, Shape, Value};
+
+/// How many letters may be wrong in a key for the right one to be named.
+const LETTERS_WRONG_MAX: usize = 2;
+/// The letters of a beginning that names a key.
+const BEGINNING_LETTERS_MIN: usize = 3;
+
+/// A value as it stands in the file. What is wrong is told as the end of a sentence about the key.
+pub(super) fn from_item(key: Key, item: &Item) -> Result<Value, String> {
+    match (item.as_integer(), item.as_str()) {
+        (Some(number), _) => match u64::try_from(number) {
+            Ok(number) => from_number(key, number).ok_or_else(|| expected(key, &number)),
+            Err(_) => Err(expected(key, &number)),
+        },
+        (None, Some(text)) if !matches!(key.shape(), Shape::Number { .. }) => from_text(key, text),
+        (None, Some(text)) => Err(expected(key, &format_args!("{text:?}"))),
+        (None, None) => Err(expected(key, &kind_of(item))),
+    }
+}
+
+/// A value as it stands in an environment variable.
+pub(super) fn from_text(key: Key, text: &str) -> Result<Value, String> {
+    let text = text.trim();
+    let value = match key.shape() {
+        Shape::Durability => {
+            let known = [Durability::Process, Durability::Power].into_iter().find(|known| known.as_str() == text);
+            known.map(Value::Durability)
+        }
+        Shape::Size { .. } => size(text).and_then(|bytes| from_number(key, bytes)),
+        Shape::Number { .. } => text.parse().ok().and_then(|number| from_number(key, number)),
+    };
+    value.ok_or_else(|| expected(key, &format_args!("{text:?}")))
+}
+
+/// A number, if it is within the key's bounds.
+fn from_number(key: Key, number: u64) -> Option<Value> {
+    match key.shape() {
+        Shape::Size { min, max } => (min..=max).contains(&number).then_some(Value::Size(number)),
+        Shape::Number { min, max, .. } => (min..=max).contains(&number).then_some(Value::Number(number)),
+        Shape::Durability => None,
+    }
+}
+
+fn expected(key: Key, found: &dyn std::fmt::Display) -> String {
+    format!("is {found}; expected {}", key.shape())
+}
+
+/// A size: bytes, or a whole number with a unit. Units are powers of 1024 and say so; MB would leave it open.
+fn size(text: &str) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim_start().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "kib" => 10,
+        "mib" => 20,
+        "gib" => 30,
+        "tib" => 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// What TOML calls a value, for a sentence.
+pub(super) fn kind_of(item: &Item) -> String {
+    let name = item.type_name();
+    let article = if name.starts_with(['a', 'i']) { "an" } else { "a" };
+    format!("{article} {name}")
+}
+
+/// Whether a name is that of a table.
+pub(super) fn is_table(name: &str) -> bool {
+    Key::ALL.iter().any(|key| key.table() == name)
+}
+
+/// The key of this name in this table.
+pub(super) fn key_of(table: &str, name: &str) -> Option<Key> {
+    Key::ALL.iter().copied().find(|key| key.table() == table && key.name() == name)
+}
+
+/// A key of a table that nobody knows, and the one that was probably meant.
+pub(super) fn unknown(table: Option<&str>, name: &str, line: Option<usize>) -> Finding {
+    let place = table.map_or_else(|| "at the top".to_owned(), |table| format!("in [{table}]"));
+    let key = table.map_or_else(|| name.to_owned(), |table| format!("{table}.{name}"));
+    let meant = nearest(name, table).map(|meant| format!("did you mean {meant}?"));
+    let hint = meant.or_else(|| Some(format!("known here: {}", known(table))));
+    Finding { line, key: Some(key), message: format!("unknown key {name} {place}"), hint }
+}
+
+/// The names that may stand in a table, or at the top.
+fn names(table: Option<&str>) -> Vec<&'static str> {
+    match table {
+        Some(table) => Key::ALL.iter().filter(|key| key.table() == table).map(|key| key.name()).collect(),
+        None => {
+            let mut tables: Vec<&str> = Key::ALL.iter().map(|key| key.table()).collect();
+            tables.dedup();
+            tables
+        }
+    }
+}
+
+fn known(table: Option<&str>) -> String {
+    let names = names(table);
+    if table.is_some() { names.join(", ") } else { format!("[{}]", names.join("], [")) }
+}
+
+/// What was probably meant: here first, then the same name elsewhere.
+fn nearest(name: &str, table: Option<&str>) -> Option<String> {
+    let near = |known: &str| {
+        let begins = name.len() >= BEGINNING_LETTERS_MIN && (known.starts_with(name) || name.starts_with(known));
+        let wrong = distance(name, known);
+        let is_near = begins || (wrong <= LETTERS_WRONG_MAX && wrong < known.len());
+        is_near.then_some(wrong)
+    };
+    let here = names(table).into_iter().filter_map(|known| Some((near(known)?, known))).min();
+    if let Some((_, known)) = here {
+        return Some(if table.is_some() { known.to_owned() } else { format!("[{known}]") });
+    }
+    let elsewhere = Key::ALL.iter().filter(|key| Some(key.table()) != table);
+    let (_, key) = elsewhere.filter_map(|key| Some((near(key.name())?, key))).min_by_key(|(wrong, _)| *wrong)?;
+    Some(format!("{} in [{}]", key.name(), key.table()))
+}
+
+/// How many letters must be put in, taken out or changed to make one word of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut before = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let changed = before + usize::from(from != *to);
+            before = row[j + 1];
+            row[j + 1] = changed.min(before + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// The keys of a table with what they are set to, in the order of the file.
+pub(super) fn entries(table: &dyn TableLike) -> impl Iterator<Item = (&str, &Item, Option<usize>)> {
+    table.iter().map(|(name, item)| {
+        let written = table.get_key_value(name).and_then(|(key, _)| key.span());
+        (name, item, written.or_else(|| item.span()).map(|span| span.start))
+    })
+}

@@ -1,0 +1,164 @@
+use super::*;
+
+fn told(text: &str) -> Vec<String> {
+    let error = Config::parse(text).expect_err(text);
+    error.to_string().lines().map(str::to_owned).collect()
+}
+
+fn in_environment(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    let find = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value));
+    Config::parse("limits.busy_timeout_ms = 7\ndurability.log = \"power\"").expect("good").with_environment(find)
+}
+
+#[test]
+fn what_is_not_said_is_as_always() {
+    for text in ["", "# nothing\n", "[limits]\n[durability]\n"] {
+        let config = Config::parse(text).expect("good");
+        assert_eq!((config.limits(), config.durability()), (Limits::default(), Durability::Process), "{text:?}");
+        assert!(config.settings().all(|setting| setting.source == Source::Default));
+    }
+}
+
+#[test]
+fn every_key_is_taken_in_every_spelling() {
+    let text = "[limits]\nline_bytes_max = 2048\nbatch_bytes_max = \"1GiB\"\nopen_logs_max = 16\n\
+                fold_batch_bytes = \"64 kib\"\nfold_before_read_bytes = \"0\"\nbusy_timeout_ms = 0\n\
+                [durability]\nlog = \"power\"\n";
+    let config = Config::parse(text).expect("good");
+    let limits = Limits {
+        line_bytes_max: 2048,
+        batch_bytes_max: 1 << 30,
+        busy_timeout: Duration::ZERO,
+        open_logs_max: 16,
+        fold_batch_bytes: 64 << 10,
+        fold_before_read_bytes: 0,
+    };
+    assert_eq!((config.limits(), config.durability()), (limits, Durability::Power));
+    let lines: Vec<Source> = config.settings().map(|setting| setting.source).collect();
+    assert_eq!(lines, [2, 3, 7, 4, 5, 6, 9].map(|line| Source::File { line }));
+    let inline = "limits = { line_bytes_max = \"2 KiB\" }\ndurability.log = \"process\"";
+    assert_eq!(Config::parse(inline).expect("good").limits().line_bytes_max, 2048);
+}
+
+#[test]
+fn a_value_shown_is_a_value_taken() {
+    for setting in Config::default().settings() {
+        let shown = setting.value.to_string();
+        assert_eq!(rules::from_text(setting.key, &shown), Ok(setting.value), "{}: {shown}", setting.key);
+    }
+}
+
+#[test]
+fn the_bounds_are_within_and_what_is_beyond_is_not() {
+    for key in Key::ALL {
+        let (Shape::Size { min, max } | Shape::Number { min, max, .. }) = key.shape() else { continue };
+        let taken = |number: u64| Config::parse(&format!("[{}]\n{} = {number}", key.table(), key.name())).is_ok();
+        assert!(taken(min) && taken(max) && !taken(max + 1), "{key}");
+        assert!(min == 0 || !taken(min - 1), "{key}");
+        let default = Config::default().value(*key).number().expect("a number");
+        assert!((min..=max).contains(&default), "{key}");
+    }
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_with_their_lines() {
+    let text = "[limits]\nline_byte_max = 1\nopen_logs_max = \"many\"\nbusy_timeout_ms = -1\n\n[durabilty]\nlog = 1\n";
+    assert_eq!(
+        told(text),
+        [
+            "line 2: unknown key line_byte_max in [limits]; did you mean line_bytes_max?",
+            "line 3: open_logs_max is \"many\"; expected a number of logs from 8 to 65536",
+            "line 4: busy_timeout_ms is -1; expected a number of milliseconds from 0 to 3600000",
+            "line 6: unknown key durabilty at the top; did you mean [durability]?",
+        ]
+    );
+}
+
+#[test]
+fn the_right_key_is_named_where_it_can_be_guessed() {
+    let cases = [
+        ("busy_timeout_ms = 1", "busy_timeout_ms in [limits]"),
+        ("[limits]\nbusy_timeout = 1", "did you mean busy_timeout_ms?"),
+        ("[limits]\nfold_before = 1", "did you mean fold_before_read_bytes?"),
+        ("[limit]", "did you mean [limits]?"),
+        ("[durability]\nLog = \"power\"", "did you mean log?"),
+        ("[durability]\nopen_logs_max = 1", "did you mean open_logs_max in [limits]?"),
+        ("[durability]\nsomething = 1", "known here: log"),
+        ("[retention]", "known here: [limits], [durability]"),
+    ];
+    for (text, hint) in cases {
+        assert!(told(text)[0].contains(hint), "{text}: {:?}", told(text));
+    }
+}
+
+#[test]
+fn what_is_of_another_kind_is_told_with_what_is_expected() {
+    let cases = [
+        ("limits = 3", "limits is an integer; expected a table, [limits]"),
+        ("[[limits]]", "limits is an array of tables; expected a table"),
+        ("[limits]\nline_bytes_max = 1.5", "is a float; expected a size from 1 KiB to 1 GiB, like \"64 MiB\""),
+        ("[limits]\nline_bytes_max = \"64 MB\"", "is \"64 MB\"; expected a size"),
+        ("[limits]\nline_bytes_max = \"99999999999 TiB\"", "expected a size"),
+        ("[limits]\nline_bytes_max = \"\"", "is \"\"; expected a size"),
+        ("[limits]\nbusy_timeout_ms = \"5 s\"", "is \"5 s\"; expected a number of milliseconds"),
+        ("[durability]\nlog = true", "log is a boolean; expected \"process\" or \"power\""),
+        ("[durability]\nlog = \"Power\"", "log is \"Power\"; expected \"process\" or \"power\""),
+        ("[durability]\nlog = 1", "log is 1; expected"),
+        ("\n[limits\n", "line 2: it is not TOML: "),
+        ("[limits]\nopen_logs_max = 9\nopen_logs_max = 9", "line 3: it is not TOML: duplicate key"),
+    ];
+    for (text, expected) in cases {
+        assert!(told(text)[0].contains(expected), "{text}: {:?}", told(text));
+    }
+}
+
+#[test]
+fn the_caller_goes_before_the_environment_and_that_before_the_file() {
+    let source = |config: &Config, key| config.settings().find(|setting| setting.key == key).expect("there").source;
+    let config = in_environment(&[]).expect("good");
+    assert_eq!((config.limits().busy_timeout.as_millis(), config.durability()), (7, Durability::Power));
+    assert_eq!(source(&config, Key::BusyTimeoutMs), Source::File { line: 1 });
+    let said = [("DUOLOG_BUSY_TIMEOUT_MS", "8"), ("DUOLOG_DURABILITY", "process"), ("DUOLOG_LINE_BYTES_MAX", "2 MiB")];
+    let config = in_environment(&said).expect("good");
+    assert_eq!((config.limits().busy_timeout.as_millis(), config.durability()), (8, Durability::Process));
+    assert_eq!(config.limits().line_bytes_max, 2 << 20);
+    assert_eq!(source(&config, Key::DurabilityLog), Source::Environment);
+    let config = config.with_durability(None).with_durability(Some(Durability::Power));
+    assert_eq!((config.durability(), source(&config, Key::DurabilityLog)), (Durability::Power, Source::Flag));
+    let unset = in_environment(&[("DUOLOG_BUSY_TIMEOUT_MS", "")]).expect("good");
+    assert_eq!(unset.limits().busy_timeout.as_millis(), 7, "what is empty is not said");
+}
+
+#[test]
+fn the_environment_is_refused_by_its_names() {
+    let error = in_environment(&[("DUOLOG_BUSY_TIMEOUT_MS", "soon"), ("DUOLOG_DURABILITY", "disk")]).expect_err("bad");
+    let text = error.to_string();
+    assert!(text.starts_with("DUOLOG_BUSY_TIMEOUT_MS is \"soon\"; expected a number of milliseconds"), "{text}");
+    assert!(text.contains("\nDUOLOG_DURABILITY is \"disk\"; expected \"process\" or \"power\""), "{text}");
+}
+
+#[test]
+fn a_file_is_read_where_it_can_be() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let home = Home::beneath(directory.path());
+    let file = Config::path(&home);
+    assert_eq!(Config::load(&home).expect("no file"), Config::default());
+    fs::create_dir_all(&file).expect("made");
+    assert!(matches!(Config::load(&home), Err(ConfigError::NotAFile(path)) if path == file));
+    fs::remove_dir(&file).expect("removed");
+    fs::write(&file, "[limits]\nopen_logs_max = 9\n").expect("written");
+    assert_eq!(Config::load(&home).expect("good").limits().open_logs_max, 9);
+    fs::write(&file, "[limits]\nopen_logs = 9\n").expect("written");
+    let told = Config::load(&home).expect_err("bad").to_string();
+    assert!(told.starts_with(&format!("{}:2: unknown key open_logs", file.display())), "{told}");
+    fs::write(&file, b"\n# \xff\n").expect("written");
+    let told = Config::load(&home).expect_err("bad").to_string();
+    assert!(told.ends_with(":2: it is not UTF-8"), "{told}");
+    fs::write(&file, vec![b'\n'; (1 << 20) + 1]).expect("written");
+    assert!(matches!(Config::load(&home), Err(ConfigError::TooLarge(_))));
+    fs::write(&file, vec![b'\n'; 1 << 20]).expect("written");
+    assert!(Config::load(&home).is_ok());
+    fs::remove_dir_all(directory.path()).expect("removed");
+    fs::write(directory.path(), "a file in the place of the home").expect("written");
+    assert_eq!(Config::load(&home).expect("no file"), Config::default());
+}
