@@ -104,7 +104,9 @@ fn more_sessions_than_may_be_open_all_get_their_lines_and_their_fold() {
     let join = open_with(dir.path(), Limits { open_logs_max: 2, ..limits() });
     let sessions: Vec<_> = (0..10).map(|n| session(&join, &format!("s{n}"))).collect();
     for n in 0..3 {
-        sessions.iter().for_each(|id| put(&join, id, &format!("{{\"n\":{n}}}")));
+        for id in &sessions {
+            put(&join, id, &format!("{{\"n\":{n}}}"));
+        }
     }
     assert_eq!(join.catch_up(u64::MAX).unwrap().sessions_behind, 0);
     let rows = join.state().read(catalog::dump).unwrap();

@@ -36,7 +36,7 @@ fn a_follower_in_this_process_is_woken_by_an_append() {
     std::thread::scope(|scope| {
         scope.spawn(|| put(&join, &id, "{\"n\":1}"));
         // Far longer than the test may take: only the wake-up ends it.
-        follow.wait(Duration::from_secs(120));
+        follow.wait(Duration::from_mins(2));
     });
     let mut seen = 0;
     assert_eq!(follow.poll(&mut |_| seen += 1).unwrap(), Seen::Delivered);

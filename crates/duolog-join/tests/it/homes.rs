@@ -55,7 +55,9 @@ fn a_copy_of_a_home_taken_under_writers_opens_and_lacks_nothing_that_rows_name()
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for n in 0..300 {
-                ids.iter().for_each(|id| put(&writer, id, &format!("{{\"n\":{n}}}")));
+                for id in &ids {
+                    put(&writer, id, &format!("{{\"n\":{n}}}"));
+                }
                 if n % 50 == 0 {
                     writer.catch_up(u64::MAX).unwrap();
                     rename(&writer, &ids[0], &format!("r{n}")).unwrap();

@@ -46,7 +46,9 @@ pub fn session(join: &Join, name: &str) -> SessionId {
 
 pub fn batch(lines: &[&str]) -> Batch {
     let mut batch = Batch::default();
-    lines.iter().for_each(|line| batch.push(line.as_bytes()).expect("a line"));
+    for line in lines {
+        batch.push(line.as_bytes()).expect("a line");
+    }
     batch
 }
 

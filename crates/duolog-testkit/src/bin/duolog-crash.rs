@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use duolog_testkit::crash::{Script, Summary, enumerate, faults, kill, mutants};
+use duolog_testkit::crash::{Calls, Script, Summary, enumerate, faults, kill, mutants};
 use duolog_types::mutant::Mutant;
 
 fn main() -> ExitCode {
@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let held = match arguments.as_slice() {
         ["enumerate"] => Script::ALL.iter().all(|script| told("enumerate", *script, |script| enumerate(script, 2))),
-        ["faults"] => Script::ALL.iter().all(|script| told("faults", *script, faults)),
+        ["faults"] => Script::ALL.iter().all(|script| told("faults", *script, |script| faults(script, Calls::All))),
         ["mutants", rest @ ..] => hunt(rest.first().copied()),
         ["kill", rest @ ..] => killing(rest),
         [kill::CHILD, role, number, seed, dir] => {

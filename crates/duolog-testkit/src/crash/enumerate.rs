@@ -179,9 +179,19 @@ fn judge(points: &[Point], scratch: &Path, home: HomeId) -> Summary {
     Summary { points: broken.as_ref().map_or(points.len(), |(number, _, _)| *number), broken, ..Summary::default() }
 }
 
+/// Which disk calls are made to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// Every one, reads and locks included.
+    All,
+    /// Those that change or sync something.
+    Mutations,
+}
+
 /// Runs a workload once for every disk call and every way it can fail, and goes on after the failure.
-pub fn faults(script: Script) -> Summary {
-    let calls = dry_run(script);
+pub fn faults(script: Script, which: Calls) -> Summary {
+    let calls: Vec<Call> =
+        dry_run(script).into_iter().filter(|call| which == Calls::All || call.kind.is_mutation()).collect();
     let mut summary = Summary { calls: calls.len(), ..Summary::default() };
     for call in &calls {
         let short = Fault::Short(usize::try_from(call.len / 2).unwrap_or(0));

@@ -14,5 +14,5 @@ mod script;
 mod world;
 
 pub use check::Broken;
-pub use enumerate::{Summary, enumerate, faults};
+pub use enumerate::{Calls, Summary, enumerate, faults};
 pub use script::Script;

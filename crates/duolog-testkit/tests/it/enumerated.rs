@@ -1,4 +1,4 @@
-use duolog_testkit::crash::{Script, Summary, enumerate, faults};
+use duolog_testkit::crash::{Calls, Script, Summary, enumerate, faults};
 
 fn held(summary: &Summary, at_least: usize) {
     if let Some((number, what, broken)) = &summary.broken {
@@ -19,10 +19,10 @@ fn whatever_moment_a_crash_falls_on_a_changed_log_is_never_silent() {
 
 #[test]
 fn whatever_disk_call_fails_nothing_acknowledged_is_lost() {
-    held(&faults(Script::Plain), 1500);
+    held(&faults(Script::Plain, Calls::Mutations), 200);
 }
 
 #[test]
 fn whatever_disk_call_fails_a_changed_log_is_never_silent() {
-    held(&faults(Script::Tampered), 3000);
+    held(&faults(Script::Tampered, Calls::Mutations), 350);
 }

@@ -33,7 +33,10 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
 #[test]
 fn arrows_point_down_only() {
     let found = dependencies();
-    assert_eq!(found.keys().map(String::as_str).collect::<BTreeSet<_>>(), MAY_USE.iter().map(|(name, _)| *name).collect());
+    assert_eq!(
+        found.keys().map(String::as_str).collect::<BTreeSet<_>>(),
+        MAY_USE.iter().map(|(name, _)| *name).collect()
+    );
     for (name, may_use) in MAY_USE {
         for used in found[*name].iter().filter(|used| used.starts_with("duolog")) {
             assert!(may_use.contains(&used.as_str()), "{name} must not depend on {used}");
@@ -57,7 +60,8 @@ fn only_the_fold_and_the_rebuild_write_derived_rows() {
     for room in ["duolog-join", "duolog", "duolog-cli"] {
         for file in sources(&crates.join(room).join("src")) {
             let text = std::fs::read_to_string(&file).expect("a source");
-            let writes = ["catalog::advance", "catalog::replace", "catalog::clear"].iter().any(|call| text.contains(call));
+            let writes =
+                ["catalog::advance", "catalog::replace", "catalog::clear"].iter().any(|call| text.contains(call));
             let may = ["fold.rs", "rebuild.rs"].iter().any(|name| file.ends_with(name));
             assert!(!writes || may, "{} writes derived rows", file.display());
         }

@@ -1,0 +1,30 @@
+#!/bin/sh
+# Appends the same items durably with Duolog and with what agent frameworks ship, and prints a table. It informs and
+# gates nothing. Peers come from PyPI into a virtual environment of this run alone; everything it makes it removes.
+#
+#   bench/peers/run.sh [ITEMS [ROUNDS]]      300 items, 5 rounds where none are given
+#   DUOLOG=path bench/peers/run.sh           with a duolog command that is built already
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+target=${CARGO_TARGET_DIR:-$root/target}
+
+if [ -z "${DUOLOG:-}" ]; then
+    cargo build --quiet --release -p duolog-cli --manifest-path "$root/Cargo.toml"
+    DUOLOG=$target/release/duolog
+fi
+
+# Beside the target directory, not in /tmp: that may be memory, where a sync costs nothing.
+mkdir -p "$target"
+room=$(mktemp -d "$target/bench-peers.XXXXXX")
+trap 'rm -rf "$room"' EXIT
+trap 'exit 1' INT TERM
+
+python3 -m venv "$room/venv"
+if ! "$room/venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt" >"$room/pip.log" 2>&1
+then
+    tail -n 5 "$room/pip.log" >&2
+    echo "bench-peers: pip could not install the peers; without them there is nothing to compare" >&2
+    exit 1
+fi
+"$room/venv/bin/python" "$here/peers.py" "$DUOLOG" "$room" "${1:-300}" "${2:-5}"
