@@ -120,18 +120,19 @@ class Log:
         """The lines from a position on, without their newlines; a line over the limit comes as None."""
         if self.file is None:
             return
-        at, rest, skipping = (self.base if start is None else start), b"", False
+        at, parts, size = (self.base if start is None else start), [], 0
         while at < self.end:
             chunk = os.pread(self.file, min(CHUNK, self.end - at), at - self.base)
             if not chunk:
                 raise Refused("the log was cut while it was read", 4)
             at += len(chunk)
-            *whole, rest = (rest + chunk).split(b"\n")
-            for line in whole:
-                yield None if skipping or len(line) > LINE_BYTES_MAX else line
-                skipping = False
-            if len(rest) > LINE_BYTES_MAX:
-                rest, skipping = b"", True
+            *ends, rest = chunk.split(b"\n")
+            for end in ends:
+                yield b"".join([*parts, end]) if size + len(end) <= LINE_BYTES_MAX else None
+                parts, size = [], 0
+            size += len(rest)
+            # What is over the limit is counted, not kept: memory is bounded by the longest good line.
+            parts = [*parts, rest] if size <= LINE_BYTES_MAX else []
 
     def start_of_last(self, count):
         """The position from which `count` lines stand before the end."""
@@ -151,7 +152,7 @@ class Log:
 
 
 # Strings first, so that brackets in them do not count.
-BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
+BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]')
 
 
 def is_event(line):

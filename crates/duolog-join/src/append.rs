@@ -46,20 +46,14 @@ impl Join {
         let open = self.open_log(session)?;
         let _flight = self.enter(&open)?;
         let appended = open.writer.append(batch, how).map_err(|error| self.look_again(session, &open, error))?;
-        if let Some(mend) = appended.mend {
-            self.note_mend(session, open.epoch, mend)?;
-        }
+        self.note_or_keep(&open, appended.mend);
         self.feed.wake(session, appended.end);
         Ok(Committed { lines: batch.len(), start: appended.start, end: appended.end, epoch: open.epoch })
     }
 
     /// What a writer's failure means: where its file was taken away, whether lines went with it.
     pub(crate) fn look_again(&self, session: &SessionId, open: &Arc<OpenLog>, error: LogError) -> Error {
-        for mend in open.writer.take_untold() {
-            if let Err(error) = self.note_mend(session, open.epoch, mend) {
-                return error;
-            }
-        }
+        self.note_or_keep(open, None);
         if matches!(error, LogError::Poisoned(_)) {
             // Once it is repaired there is a new file, which this writer would never see.
             self.open.let_go(session, open);

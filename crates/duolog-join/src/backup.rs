@@ -1,6 +1,6 @@
 //! A copy of a home that opens as one, taken while writers run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use duolog_log::{Disk, Error as LogError, Open, Place, Reader, torn_path};
@@ -52,9 +52,20 @@ impl Join {
             }
             match logs.last() {
                 Some(last) if logs.len() == PAGE as usize => after = Some(last.session_id.clone()),
-                _ => return Ok(done),
+                _ => break,
             }
         }
+        let mut directories = vec![Path::new("sessions").to_owned(), PathBuf::new()];
+        let scopes = disk.list(Path::new("sessions")).map_err(LogError::io("list", to))?;
+        directories.extend(scopes.into_iter().map(|(scope, _)| Path::new("sessions").join(scope)));
+        for directory in directories {
+            if disk.stat(&directory).map_err(LogError::io("look at", &directory))?.is_some()
+                || directory == Path::new("")
+            {
+                disk.sync_dir(&directory).map_err(LogError::io("sync", &directory))?;
+            }
+        }
+        Ok(done)
     }
 }
 

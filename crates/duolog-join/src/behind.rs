@@ -106,6 +106,7 @@ impl Join {
             return Ok(false);
         }
         mark.set = false;
+        self.note_or_keep(open, None);
         let (session, process, generation) = (open.session.clone(), self.process.id(), mark.generation);
         drop(mark);
         // An append that comes now sets a mark of a later generation, which this does not delete.
@@ -176,6 +177,16 @@ impl Join {
         repair.bytes = mend.bytes;
         repair.hash = Some(mend.hash);
         self.write(Durability::Power, move |tx| Ok(repairs::note(tx, &repair)?))
+    }
+
+    /// Records a mend that an append came upon. The append stands whether or not that can be recorded now: a failure
+    /// here must not look like one of the append, or a retry would double its lines.
+    pub(crate) fn note_or_keep(&self, open: &OpenLog, mend: Option<Mend>) {
+        for mend in open.writer.take_untold().into_iter().chain(mend) {
+            if self.note_mend(&open.session, open.epoch, mend).is_err() {
+                open.writer.keep_untold(mend);
+            }
+        }
     }
 
     pub(crate) fn repair_row(

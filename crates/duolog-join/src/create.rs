@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use duolog_log::{Error as LogError, Lock, Open, Reader};
+use duolog_log::{Error as LogError, Reader};
+use duolog_state::owned::repairs::{self, RepairAction};
 use duolog_state::owned::sessions::{self, SessionRow};
 use duolog_types::names::with_suffix;
 use duolog_types::{Durability, SessionId};
@@ -66,39 +67,30 @@ impl Join {
         })
     }
 
-    /// Deletes a session: a tombstone first, then the files, then the row. A crash in between is finished next time.
+    /// Deletes a session: a tombstone first, then the files, then the row; a record of what went stays.
+    ///
+    /// A crash in between is finished when the home is opened next. Where the log is in use, nothing is changed.
     pub fn delete(&self, session: &SessionId) -> Result<()> {
         let id = session.clone();
         let row = self.state.read(|tx| sessions::find(tx, &id))?.ok_or_else(|| Error::NoSession(session.clone()))?;
         self.own(&row)?;
-        // What is not a log is not ours to remove, and is said before anything is changed.
-        Reader::open(&self.disk, &place_of(&row))?;
+        let place = place_of(&row);
+        // What is not a log is not ours to remove, and one in use is left alone: both are said before the tombstone.
+        let end = match Reader::open(&self.disk, &place)? {
+            Some(reader) => reader.stable_end(self.limits.busy_timeout)?,
+            None => row.log_base,
+        };
         let (id, at) = (session.clone(), self.clock.now());
         self.write(Durability::Power, move |tx| Ok(sessions::tombstone(tx, &id, at)?))?;
-        let path = place_of(&row).path;
-        self.unlink_under_lock(&path)?;
-        for beside in [duolog_log::torn_path(&path)] {
-            if self.disk.stat(&beside).map_err(LogError::io("look at", &beside))?.is_some() {
-                self.disk.unlink(&beside).map_err(LogError::io("remove", &beside))?;
-            }
-        }
+        duolog_log::remove(&self.disk, &place, &self.limits)?;
+        let mut repair = self.repair_row(session, row.log_epoch, RepairAction::Deleted, end);
+        repair.bytes = end.0;
+        repair.detail = row.name;
         let id = session.clone();
-        self.write(Durability::Power, move |tx| Ok(sessions::remove(tx, &id)?))?;
-        Ok(())
-    }
-
-    /// Takes a log's name away while no writer is inside; those who come later see that it is gone.
-    fn unlink_under_lock(&self, path: &Path) -> Result<()> {
-        let file = match self.disk.open(path, Open::Read) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(LogError::io("open", path)(error).into()),
-        };
-        if !file.try_lock(Lock::Exclusive).map_err(LogError::io("lock", path))? {
-            let holder = file.stat().ok().and_then(|stat| self.disk.holder(&stat));
-            return Err(LogError::Busy { path: path.to_owned(), holder }.into());
-        }
-        self.disk.unlink(path).map_err(LogError::io("remove", path))?;
+        self.write(Durability::Power, move |tx| {
+            repairs::note(tx, &repair)?;
+            Ok(sessions::remove(tx, &id)?)
+        })?;
         Ok(())
     }
 }

@@ -203,7 +203,7 @@ impl Join {
     /// Marks are hints and a power cut may take the newest of them, so this runs once after each boot of the machine.
     pub fn sweep(&self, budget: u64) -> Result<CaughtUp> {
         let mut caught_up = CaughtUp::default();
-        let mut left = budget;
+        let (mut left, mut cut_short) = (budget, false);
         self.each_log(|session| {
             let before = match self.bytes_behind(session) {
                 Ok(0) | Err(Error::NoSession(_) | Error::Deleted(_)) => return Ok(()),
@@ -211,16 +211,21 @@ impl Join {
             };
             let folded = self.mend(session).and_then(|()| self.fold(session, left.min(before)));
             let behind = match folded {
-                Ok(folded) => folded.behind,
+                Ok(folded) => {
+                    self.seal(session)?;
+                    folded.behind
+                }
                 Err(Error::Log(_) | Error::LogChanged { .. }) => before,
                 Err(error) => return Err(error),
             };
             left = left.saturating_sub(before.saturating_sub(behind));
+            cut_short |= behind > 0 && left == 0;
             caught_up.add(behind);
             Ok(())
         })?;
         self.process.clear_dead()?;
-        if caught_up.sessions_behind == 0 {
+        // A log that cannot be folded at all stays behind; looking at all the others again would not help it.
+        if !cut_short {
             self.remember_boot()?;
         }
         Ok(caught_up)

@@ -66,6 +66,7 @@ pub fn may_write(state: &Path) -> bool {
 /// Makes the directory where it is absent (for its owner only), checks it, and gives it an id.
 pub fn prepare(state: &Path) -> Result<Prepared, HomeError> {
     let io = |call| move |source| HomeError::Io { call, path: state.to_owned(), source };
+    let new: Vec<&Path> = state.ancestors().take_while(|at| !at.exists()).collect();
     match DirBuilder::new().recursive(true).mode(0o700).create(state) {
         Ok(()) => {}
         Err(error) if matches!(error.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists) => {
@@ -77,6 +78,11 @@ pub fn prepare(state: &Path) -> Result<Prepared, HomeError> {
     let path = state.join(ID);
     if !path.exists() {
         make_id(state, &path).map_err(io("name the home in"))?;
+        sync_dir(state).map_err(io("sync"))?;
+    }
+    // Without this a new home can vanish after power loss, and all that was synced inside it.
+    for made in new {
+        sync_dir(made.parent().unwrap_or(Path::new("/"))).map_err(io("sync the directory of"))?;
     }
     finish(state, foreign_owner)
 }
@@ -121,6 +127,11 @@ fn finish(state: &Path, foreign_owner: Option<u32>) -> Result<Prepared, HomeErro
     let disk = Arc::new(Files::beneath(state).map_err(io("open", state))?);
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
     Ok(Prepared { id, disk, boot, foreign_owner })
+}
+
+fn sync_dir(path: &Path) -> io::Result<()> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    std::fs::File::open(path)?.sync_all()
 }
 
 fn check(state: &Path) -> Result<Option<u32>, HomeError> {

@@ -1,6 +1,7 @@
 //! Questions about a home that change nothing.
 
 use std::path::Path;
+use std::time::Duration;
 
 use duolog_log::{Error as LogError, Kind, Reader, Standing};
 use duolog_state::derived::catalog::CatalogRow;
@@ -9,6 +10,9 @@ use duolog_types::{ProcessId, SessionId};
 use crate::error::Result;
 use crate::process::ProcessState;
 use crate::store::Join;
+
+/// Longer than any append holds its lock.
+const HELD_FOR_LONG: Duration = Duration::from_millis(100);
 
 impl Join {
     /// Whether a session's log is the one that the state knows.
@@ -28,6 +32,21 @@ impl Join {
         let path = self.known(session)?.place().path;
         let stat = self.disk.stat(&path).map_err(LogError::io("look at", &path))?;
         Ok(stat.is_some_and(|stat| stat.is_poisoned()))
+    }
+
+    /// Who holds a session's log for longer than an append takes: nobody, someone, or a process that can be named.
+    pub fn log_holder(&self, session: &SessionId) -> Result<Option<Option<u32>>> {
+        let place = self.known(session)?.place();
+        let reader = match Reader::open(&self.disk, &place) {
+            Ok(Some(reader)) => reader,
+            Ok(None) | Err(LogError::NotALog { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        match reader.stable_end(HELD_FOR_LONG) {
+            Ok(_) => Ok(None),
+            Err(LogError::Busy { holder, .. }) => Ok(Some(holder)),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The size of a session's log; nothing where it has no file yet.

@@ -4,7 +4,7 @@
 //! the append, at exactly which position the lines will stand, and the append goes through only there. A retry looks at
 //! that position: the lines are there, or they are not; or a prefix of them is, and the rest is appended.
 
-use duolog_log::{Append, Error as LogError, Item};
+use duolog_log::{Append, Error as LogError, Item, Reader};
 use duolog_state::owned::operations::{self, OperationRow};
 use duolog_types::{Batch, OperationId, Position, SessionId};
 
@@ -78,8 +78,13 @@ impl Join {
     fn lines_standing_at(&self, session: &SessionId, row: &OperationRow, batch: &Batch) -> Result<(usize, Position)> {
         let mut done = usize::try_from(row.done_lines).unwrap_or(usize::MAX).min(batch.len());
         let mut end = row.position;
-        let Some(reader) = self.reader(session)? else { return Ok((done, end)) };
+        let known = self.known(session)?;
+        let Some(reader) = self.reader(session)? else { return Ok((0, end)) };
         let stable = reader.stable_end(self.limits.busy_timeout)?;
+        if known.row.log_epoch != row.epoch {
+            // The log lost bytes since, and the row does not say which: look for the lines wherever they may be.
+            return self.lines_standing_anywhere(&reader, stable, batch);
+        }
         let mut lines = match reader.lines(row.position, stable, self.limits.line_bytes_max) {
             Ok(lines) => lines,
             // The log was cut or replaced since; the lines are not there.
@@ -93,6 +98,22 @@ impl Join {
                     end = line.end;
                 }
                 _ => break,
+            }
+        }
+        Ok((done, end))
+    }
+
+    /// How many lines of the batch, from its first on, stand in the log in this order, and where the last of them ends.
+    fn lines_standing_anywhere(&self, reader: &Reader, stable: Position, batch: &Batch) -> Result<(usize, Position)> {
+        let (mut done, mut end) = (0, Position::ZERO);
+        let mut wanted = batch.lines();
+        let mut next = wanted.next();
+        let mut lines = reader.lines(reader.first(), stable, self.limits.line_bytes_max)?;
+        while let (Some(range), Some(item)) = (next.clone(), lines.next()?) {
+            if let Item::Line(line) = item
+                && line.bytes == &batch.as_bytes()[range.start..range.end - 1]
+            {
+                (done, end, next) = (done + 1, line.end, wanted.next());
             }
         }
         Ok((done, end))

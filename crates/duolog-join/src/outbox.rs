@@ -123,9 +123,7 @@ impl Join {
         let lowest = rows.iter().map(floor).min().unwrap_or(Position::ZERO);
         let appended =
             open.writer.append_absent(&batch, lowest).map_err(|error| self.look_again(session, &open, error))?;
-        if let Some(mend) = appended.mend {
-            self.note_mend(session, open.epoch, mend)?;
-        }
+        self.note_or_keep(&open, appended.mend);
         open.writer.sync_to(appended.end)?;
         self.feed.wake(session, appended.end);
         Ok(())

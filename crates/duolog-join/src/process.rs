@@ -44,11 +44,23 @@ impl Process {
             return Ok(());
         }
         let path = path_of(self.id);
+        let io = |call| LogError::io(call, &path);
         self.disk.create_dir(DIRECTORY.as_ref()).map_err(LogError::io("make", DIRECTORY.as_ref()))?;
-        let file = self.disk.open(&path, Open::Create).map_err(LogError::io("create", &path))?;
-        file.try_lock(Lock::Exclusive).map_err(LogError::io("lock", &path))?;
-        *lock = Some(file);
-        Ok(())
+        loop {
+            let file = match self.disk.open(&path, Open::Create) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => self.disk.open(&path, Open::Append),
+                other => other,
+            };
+            let file = file.map_err(io("create"))?;
+            // Someone who clears up after the dead may look at the file before it is locked, and take it away.
+            let locked = file.try_lock(Lock::Exclusive).map_err(io("lock"))?;
+            let ours = file.stat().map_err(io("look at"))?.ident;
+            let stat = self.disk.stat(&path).map_err(io("look at"))?;
+            if locked && stat.is_some_and(|stat| stat.ident == ours) {
+                *lock = Some(file);
+                return Ok(());
+            }
+        }
     }
 
     /// Leaves. Marks that are still there become a dead process's.

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::PoisonError;
 
-use duolog_log::{Error as LogError, Open, Writer};
-use duolog_state::owned::{behind, outbox};
-use duolog_types::SessionId;
+use duolog_log::{Error as LogError, Mend, MendKind, Open, Writer, torn_records};
+use duolog_state::owned::{behind, outbox, sessions};
+use duolog_types::{Position, SessionId};
 
 use crate::error::{Error, Result};
 use crate::process::ProcessState;
-use crate::store::Join;
+use crate::store::{Join, Known};
 
 /// How many sessions opening looks after; the rest are mended at their first append, or when they are folded.
 const AT_OPEN: u32 = 256;
@@ -17,14 +17,19 @@ const AT_OPEN: u32 = 256;
 const BOOT: &str = "processes/boot";
 
 impl Join {
-    /// Mends the logs that dead processes were writing, and copies the lines that wait in the outbox.
+    /// Finishes deletions, mends the logs that dead processes were writing, and copies the lines that wait.
     ///
     /// Idempotent, and bounded: it does not fold.
     pub(crate) fn recover(&self) -> Result<()> {
         let home = self.home;
-        let (marks, waiting) = self.state.read(|tx| {
-            Ok::<_, Error>((behind::of_home(tx, &home, None, AT_OPEN)?, outbox::waiting(tx, &home, AT_OPEN)?))
+        let (marks, waiting, deleted) = self.state.read(|tx| {
+            let marks = behind::of_home(tx, &home, None, AT_OPEN)?;
+            let waiting = outbox::waiting(tx, &home, AT_OPEN)?;
+            Ok::<_, Error>((marks, waiting, sessions::tombstoned(tx, &home, AT_OPEN)?))
         })?;
+        for session in deleted {
+            tolerate(self.delete(&session))?;
+        }
         for mark in marks {
             if self.process.state_of(mark.process_id)? == ProcessState::Dead {
                 tolerate(self.mend(&mark.session_id))?;
@@ -41,11 +46,35 @@ impl Join {
         let known = self.known(session)?;
         self.own(&known.row)?;
         let (_, recovery) = Writer::open(&self.disk, &known.place(), &known.watermark, &self.limits)?;
+        self.note_quarantined(session, &known)?;
         match self.note_recovery(session, known.row.log_epoch, &recovery) {
             // It is recorded; nobody is appending who would have to be told.
             Err(Error::LogChanged { .. }) => Ok(()),
             other => other,
         }
+    }
+
+    /// Records what a process set aside and did not live to record.
+    fn note_quarantined(&self, session: &SessionId, known: &Known) -> Result<()> {
+        let records = torn_records(&self.disk, &known.place().path)?;
+        if records.is_empty() {
+            return Ok(());
+        }
+        let noted = self.repairs_of(session)?;
+        for record in records {
+            let Ok(hash) = blake3::Hash::from_hex(&record.blake3) else { continue };
+            let mend = Mend {
+                kind: MendKind::Quarantined,
+                position: Position(record.position),
+                bytes: record.len,
+                hash: hash.into(),
+            };
+            let known_of = noted.iter().any(|row| row.repair.hash == Some(mend.hash));
+            if !known_of {
+                self.note_mend(session, known.row.log_epoch, mend)?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether every log was compared with its checkpoint since the machine booted.

@@ -1,6 +1,7 @@
 //! The disk calls of the log: all of them, and nothing else.
 //!
-//! Paths are relative to the root a disk was made for, and no component may be a symbolic link.
+//! Paths are relative to the root a disk was made for. What is opened is reached through no symbolic link; a `stat` does
+//! not follow the last component, and is only believed where it names a file that was opened.
 
 use std::io;
 use std::path::Path;

@@ -128,7 +128,7 @@ impl Writer {
             let mend = writer.mend_tail(&mut hot, stat.len, &file, stat.ident)?;
             let end = Position(place.base.0 + hot.len);
             writer.written.store(hot.len, Ordering::SeqCst);
-            *writer.hot.slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(hot);
+            writer.hot.slot.lock().unwrap_or_else(PoisonError::into_inner).value = Some(hot);
             let _ = writer.open.set((file.clone(), stat.ident));
             return Ok((writer, Recovery { standing, mend, end }));
         }
@@ -269,6 +269,11 @@ impl Writer {
             return Err(Error::Poisoned(self.place.path.clone()));
         };
         Ok(Synced::at(Position(self.place.base.0 + to)))
+    }
+
+    /// Keeps a mend to be told of later: its append went through, but it could not be recorded.
+    pub fn keep_untold(&self, mend: Mend) {
+        self.owe(Some(mend));
     }
 
     fn owe(&self, mend: Option<Mend>) {
@@ -468,8 +473,14 @@ fn ancestors(path: &Path) -> Vec<&Path> {
 
 /// A value that one thread at a time takes out, works on without any lock held, and puts back.
 struct Turn<T> {
-    slot: Mutex<Option<T>>,
+    slot: Mutex<Slot<T>>,
     free: Condvar,
+}
+
+struct Slot<T> {
+    value: Option<T>,
+    /// How many wait: waking nobody would still be a system call.
+    waiting: usize,
 }
 
 struct TurnGuard<'t, T> {
@@ -479,19 +490,24 @@ struct TurnGuard<'t, T> {
 
 impl<T> Turn<T> {
     fn new(value: T) -> Self {
-        Self { slot: Mutex::new(Some(value)), free: Condvar::new() }
+        Self { slot: Mutex::new(Slot { value: Some(value), waiting: 0 }), free: Condvar::new() }
     }
 
     fn take(&self, timeout: Duration) -> Option<TurnGuard<'_, T>> {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
-        if slot.is_none() {
+        if slot.value.is_none() {
             let deadline = Instant::now() + timeout;
-            while slot.is_none() {
-                let left = deadline.checked_duration_since(Instant::now())?;
+            slot.waiting += 1;
+            while slot.value.is_none() {
+                let Some(left) = deadline.checked_duration_since(Instant::now()) else {
+                    slot.waiting -= 1;
+                    return None;
+                };
                 slot = self.free.wait_timeout(slot, left).unwrap_or_else(PoisonError::into_inner).0;
             }
+            slot.waiting -= 1;
         }
-        Some(TurnGuard { turn: self, value: slot.take() })
+        Some(TurnGuard { turn: self, value: slot.value.take() })
     }
 }
 
@@ -517,7 +533,10 @@ impl<T> std::ops::DerefMut for TurnGuard<'_, T> {
 
 impl<T> Drop for TurnGuard<'_, T> {
     fn drop(&mut self) {
-        *self.turn.slot.lock().unwrap_or_else(PoisonError::into_inner) = self.value.take();
-        self.turn.free.notify_one();
+        let mut slot = self.turn.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.value = self.value.take();
+        if slot.waiting > 0 {
+            self.turn.free.notify_one();
+        }
     }
 }

@@ -48,6 +48,7 @@ CREATE UNIQUE INDEX sessions_addressed ON sessions (COALESCE(user_id, ''), name)
 CREATE INDEX sessions_newest ON sessions (updated_at DESC, id DESC) WHERE deleted_at IS NULL;
 CREATE INDEX sessions_by_status ON sessions (status, updated_at DESC, id DESC) WHERE deleted_at IS NULL;
 CREATE INDEX sessions_by_user ON sessions (user_id, updated_at DESC, id DESC) WHERE deleted_at IS NULL;
+CREATE INDEX sessions_deleted ON sessions (home_id, id) WHERE deleted_at IS NOT NULL;
 -- The logs of a home, page by page.
 CREATE INDEX sessions_by_home ON sessions (home_id, id);
 
@@ -89,7 +90,8 @@ CREATE TABLE repairs (
     home_id     TEXT NOT NULL CHECK (length(home_id) = 36),
     epoch       INTEGER NOT NULL CHECK (epoch >= 0),
     action      TEXT NOT NULL CHECK (action IN (
-        'completed', 'quarantined', 'terminated', 'shorter', 'replaced', 'missing', 'rewritten', 'unsealed')),
+        'completed', 'quarantined', 'terminated', 'shorter', 'replaced', 'missing', 'rewritten', 'unsealed',
+        'deleted')),
     position    INTEGER NOT NULL CHECK (position >= 0),
     bytes       INTEGER NOT NULL CHECK (bytes >= 0),
     hash        BLOB CHECK (length(hash) = 32),

@@ -1,11 +1,16 @@
+use std::io::Write as _;
+use std::time::Duration;
+
 use duolog_join::Error;
 use duolog_log::Error as LogError;
 use duolog_state::owned::repairs::RepairAction;
+use duolog_state::owned::sessions;
 use duolog_testkit::disk::EIO;
 use duolog_testkit::{CallKind, Fault, SimDisk};
+use duolog_types::limits::Limits;
 use duolog_types::{Epoch, HomeId};
 
-use crate::kit::{POWER, PROCESS, batch, lines, open, open_on, put, session};
+use crate::kit::{POWER, PROCESS, batch, limits, lines, open, open_on, open_with, put, session};
 
 #[test]
 fn a_log_that_the_disk_failed_is_closed_until_it_is_repaired() {
@@ -72,11 +77,75 @@ fn a_torn_tail_is_on_record_even_if_the_append_behind_it_fails() {
     let join = open(dir.path());
     let id = session(&join, "s");
     put(&join, &id, "{}");
-    use std::io::Write as _;
     let mut file = std::fs::OpenOptions::new().append(true).open(dir.path().join("sessions/threads/s.jsonl")).unwrap();
     file.write_all(b"{\"torn").unwrap();
     let how = duolog_log::Append { if_position: Some(duolog_types::Position(99)), ..PROCESS };
     assert!(join.append(&id, &batch(&["{}"]), &how).is_err());
     let rows = join.repairs_of(&id).unwrap();
     assert_eq!(rows.iter().map(|row| row.repair.action).collect::<Vec<_>>(), [RepairAction::Quarantined]);
+}
+
+#[test]
+fn an_append_that_stands_is_never_called_failed_because_its_mend_could_not_be_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let limits = Limits { busy_timeout: Duration::from_millis(200), ..limits() };
+    let join = open_with(dir.path(), limits);
+    let id = session(&join, "s");
+    put(&join, &id, "{\"n\":1}");
+    let path = dir.path().join("sessions/threads/s.jsonl");
+    std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"torn").unwrap();
+    // Someone holds the state: the mend cannot be recorded now.
+    let lock = std::fs::File::open(dir.path().join("state.lock")).unwrap();
+    lock.lock().unwrap();
+    put(&join, &id, "{\"n\":2}");
+    lock.unlock().unwrap();
+    assert_eq!(lines(&join, &id), ["{\"n\":1}", "{\"n\":2}"]);
+    assert!(join.repairs_of(&id).unwrap().is_empty());
+    put(&join, &id, "{\"n\":3}");
+    let rows = join.repairs_of(&id).unwrap();
+    assert_eq!(rows.iter().map(|row| row.repair.action).collect::<Vec<_>>(), [RepairAction::Quarantined]);
+}
+
+#[test]
+fn what_a_process_set_aside_and_did_not_live_to_record_is_recorded_by_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let join = open(dir.path());
+    let id = session(&join, "s");
+    put(&join, &id, "{}");
+    let path = dir.path().join("sessions/threads/s.jsonl");
+    let hash = blake3::hash(b"{\"torn").to_hex();
+    let record = format!("{{\"position\":3,\"len\":6,\"blake3\":\"{hash}\"}}\n{{\"torn\n");
+    std::fs::write(duolog_log::torn_path(&path), record).unwrap();
+    drop(join);
+    let join = open(dir.path());
+    for _ in 0..2 {
+        let rows = join.repair(&id).map(|_| join.repairs_of(&id).unwrap()).unwrap();
+        let told: Vec<_> =
+            rows.iter().map(|row| (row.repair.action, row.repair.position.0, row.repair.bytes)).collect();
+        assert_eq!(told, [(RepairAction::Quarantined, 3, 6)]);
+    }
+}
+
+#[test]
+fn a_deletion_leaves_a_log_in_use_alone_and_one_that_was_cut_short_is_finished() {
+    let dir = tempfile::tempdir().unwrap();
+    let join = open_with(dir.path(), Limits { busy_timeout: Duration::from_millis(100), ..limits() });
+    let (held, begun) = (session(&join, "held"), session(&join, "begun"));
+    put(&join, &held, "{}");
+    put(&join, &begun, "{}");
+    let file = std::fs::File::open(dir.path().join("sessions/threads/held.jsonl")).unwrap();
+    file.lock().unwrap();
+    assert!(matches!(join.delete(&held), Err(Error::Log(LogError::Busy { .. }))));
+    assert!(join.state().read(|tx| sessions::find(tx, &held)).unwrap().is_some_and(|row| row.deleted_at.is_none()));
+    file.unlock().unwrap();
+    join.delete(&held).unwrap();
+    let row = &join.repairs_of(&held).unwrap()[0].repair;
+    assert_eq!((row.action, row.bytes), (RepairAction::Deleted, 3));
+    // As a crash leaves it: the tombstone is there, and so are the files.
+    let (id, at) = (begun.clone(), join.clock().now());
+    join.write(duolog_types::Durability::Power, move |tx| Ok(sessions::tombstone(tx, &id, at)?)).unwrap();
+    drop(join);
+    let join = open(dir.path());
+    assert!(join.state().read(|tx| sessions::find(tx, &begun)).unwrap().is_none());
+    assert!(!dir.path().join("sessions/threads/begun.jsonl").exists());
 }

@@ -42,9 +42,9 @@ pub struct CatalogRow {
     pub bytes: u64,
     /// How many lines could not be read.
     pub damaged: u64,
-    /// The earliest instant that a line names.
+    /// The instant that the first line with one names.
     pub first_at: Option<Moment>,
-    /// The latest instant that a line names.
+    /// The instant that the last line with one names.
     pub last_at: Option<Moment>,
 }
 

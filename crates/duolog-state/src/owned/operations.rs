@@ -23,7 +23,7 @@ pub struct OperationRow {
     pub done_lines: u64,
     /// The log's epoch.
     pub epoch: Epoch,
-    /// Before it ran: where its lines cannot be before. After it ran: where they end.
+    /// Where those of its lines stand, or will stand, that are not among the done ones.
     pub position: Position,
     /// When it was first tried.
     pub created_at: Moment,

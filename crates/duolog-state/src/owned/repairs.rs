@@ -26,16 +26,23 @@ pub enum RepairAction {
     Replaced,
     /// The log is gone.
     Missing,
-    /// Bytes that were folded or sealed are not what they were.
+    /// The disk failed a writer, and what could be read of the log was copied into a new file.
     Rewritten,
-    /// Bytes above the last seal were lost.
+    /// Sealed bytes are not what they were.
     Unsealed,
+    /// The session was deleted with its log.
+    Deleted,
 }
 
 impl RepairAction {
-    /// Whether bytes that someone may have seen are gone; the others are torn tails that nobody was told of.
+    /// Whether bytes that someone may have seen are gone, and nobody asked for that.
     pub const fn is_loss(self) -> bool {
         matches!(self, Self::Shorter | Self::Replaced | Self::Missing | Self::Unsealed)
+    }
+
+    /// Whether it was a torn tail, of which nobody had been told.
+    pub const fn is_mend(self) -> bool {
+        matches!(self, Self::Completed | Self::Quarantined | Self::Terminated)
     }
 
     /// Every action, in order.
@@ -48,6 +55,7 @@ impl RepairAction {
         Self::Missing,
         Self::Rewritten,
         Self::Unsealed,
+        Self::Deleted,
     ];
 
     /// The word as it stands in rows and JSON.
@@ -61,6 +69,7 @@ impl RepairAction {
             Self::Missing => "missing",
             Self::Rewritten => "rewritten",
             Self::Unsealed => "unsealed",
+            Self::Deleted => "deleted",
         }
     }
 }

@@ -31,7 +31,7 @@ pub struct SealRow {
     pub from_position: Position,
     /// Where it ends.
     pub to_position: Position,
-    /// The hash of the bytes in between.
+    /// The link of the chain: over the link before it and the bytes in between.
     pub hash: [u8; 32],
     /// When it was made or last extended.
     pub sealed_at: Moment,

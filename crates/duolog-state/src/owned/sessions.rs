@@ -340,6 +340,12 @@ pub fn tombstone(tx: &mut Tx<'_>, id: &SessionId, at: Moment) -> Result<bool> {
     Ok(tx.execute(sql, params![id, at])? == 1)
 }
 
+/// Sessions of a home whose deletion was begun and not finished.
+pub fn tombstoned(tx: &mut Tx<'_>, home: &HomeId, limit: u32) -> Result<Vec<SessionId>> {
+    let sql = "SELECT id FROM sessions WHERE home_id = ?1 AND deleted_at IS NOT NULL ORDER BY id LIMIT ?2";
+    tx.all(sql, params![home, limit], |row| row.get(0))
+}
+
 /// Removes the row and all that hangs on it; false when there is none. Repairs stay.
 pub fn remove(tx: &mut Tx<'_>, id: &SessionId) -> Result<bool> {
     Ok(tx.execute("DELETE FROM sessions WHERE id = ?1", params![id])? == 1)

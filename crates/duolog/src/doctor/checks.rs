@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use duolog_join::ProcessState;
 use duolog_log::Standing;
+use duolog_state::owned::repairs::RepairAction;
 use duolog_state::owned::{behind, outbox, repairs};
 use duolog_types::SessionId;
 
@@ -43,6 +44,12 @@ fn damaged(name: &'static str, detail: String, hint: &str) -> Check {
     Check { name, status: Status::Damaged, detail, hint: Some(hint.to_owned()) }
 }
 
+/// A number of things: `1 log`, `2 logs`.
+fn things(number: impl Into<u64>, thing: &str) -> String {
+    let number = number.into();
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
 fn naming(ids: &[String]) -> String {
     let named = ids[..ids.len().min(NAMED)].join(", ");
     if ids.len() > NAMED { format!("{named} and {} more", ids.len() - NAMED) } else { named }
@@ -78,8 +85,13 @@ fn database(store: &Store) -> Result<Check> {
 /// Every line and every seal of every log.
 fn logs(store: &Store) -> Result<Check> {
     let (mut count, mut events, mut torn) = (0_u64, 0_u64, 0_u64);
-    let (mut bad, mut lost) = (Vec::new(), Vec::new());
+    let (mut bad, mut lost, mut busy) = (Vec::new(), Vec::new(), Vec::new());
     each_session(store, |session| {
+        // Whoever holds a log is asked about once more under locks; here nobody waits for long.
+        if let Some(holder) = store.join.log_holder(session)? {
+            busy.push(format!("{session} ({})", by(holder)));
+            return Ok(());
+        }
         let verified = match store.join.verify(session, |_, _| {}) {
             Ok(verified) => verified,
             Err(error) => {
@@ -91,22 +103,24 @@ fn logs(store: &Store) -> Result<Check> {
         events += verified.events;
         torn += u64::from(verified.torn_bytes > 0);
         if verified.damaged > 0 {
-            bad.push(format!("{session} ({} places)", verified.damaged));
+            bad.push(format!("{session} ({})", things(verified.damaged, "place")));
         }
         if verified.unsynced > 0 {
-            lost.push(format!("{session} ({} lines)", verified.unsynced));
+            lost.push(format!("{session} ({})", things(verified.unsynced, "line")));
         }
         if store.join.is_poisoned(session)? {
             bad.push(format!("{session} (closed to appends)"));
         }
         Ok(())
     })?;
-    let detail = format!("{count} logs, {events} events, {torn} with a torn tail");
+    let detail = format!("{}, {}, {torn} with a torn tail", things(count, "log"), things(events, "event"));
     Ok(if !bad.is_empty() {
         damaged("logs", format!("{detail}; damaged: {}", naming(&bad)), "duolog log verify --session ID shows where")
     } else if !lost.is_empty() {
         let detail = format!("{detail}; unreadable above the last seal: {}", naming(&lost));
         warning("logs", detail, "a power cut can leave this; the lines were never synced")
+    } else if !busy.is_empty() {
+        warning("logs", format!("{detail}; in use and not looked at: {}", naming(&busy)), "run doctor again")
     } else if torn > 0 {
         warning("logs", detail, "the next append mends a torn tail; so does duolog log repair --session ID")
     } else {
@@ -127,7 +141,8 @@ fn catalog(store: &Store) -> Result<Check> {
     Ok(if !other.is_empty() {
         damaged("catalog", format!("logs that are not what was folded: {}", naming(&other)), "duolog state rebuild")
     } else if behind.sessions_behind > 0 {
-        let detail = format!("{} sessions behind by {} bytes", behind.sessions_behind, behind.bytes_behind);
+        let detail =
+            format!("{} behind by {}", things(behind.sessions_behind, "session"), things(behind.bytes_behind, "byte"));
         warning("catalog", detail, "duolog state rebuild brings all of them up to date")
     } else {
         ok("catalog", "up to date with every log")
@@ -155,7 +170,10 @@ fn files(store: &Store) -> Result<Check> {
 
 fn repairs_on_record(store: &Store) -> Result<Check> {
     let rows = store.join.state().read(|tx| repairs::list(tx, None, LOOKED_AT))?;
-    let (lost, mended): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.repair.action.is_loss());
+    let lost: Vec<_> = rows.iter().filter(|row| row.repair.action.is_loss()).collect();
+    let mended = rows.iter().filter(|row| row.repair.action.is_mend()).count() as u64;
+    let rewritten = rows.iter().filter(|row| row.repair.action == RepairAction::Rewritten).count() as u64;
+    let deleted = rows.iter().filter(|row| row.repair.action == RepairAction::Deleted).count() as u64;
     Ok(if !lost.is_empty() {
         let told: Vec<String> =
             lost.iter().map(|row| format!("{} {}", row.repair.session_id, row.repair.action.as_str())).collect();
@@ -164,10 +182,17 @@ fn repairs_on_record(store: &Store) -> Result<Check> {
             format!("bytes that were seen are gone: {}", naming(&told)),
             "restore the log from a backup if you need them",
         )
-    } else if mended.is_empty() {
+    } else if rows.is_empty() {
         ok("repairs", "none on record")
     } else {
-        ok("repairs", format!("{} torn tails were mended; what was cut is in .torn files", mended.len()))
+        let told = [
+            (mended, "torn tail", "mended (what was cut is in .torn files)"),
+            (rewritten, "log", "copied into a new file after a disk error"),
+            (deleted, "session", "deleted"),
+        ];
+        let told = told.into_iter().filter(|(count, _, _)| *count > 0);
+        let told: Vec<String> = told.map(|(count, what, done)| format!("{} {done}", things(count, what))).collect();
+        ok("repairs", told.join(", "))
     })
 }
 
@@ -177,7 +202,8 @@ fn outbox_waiting(store: &Store) -> Result<Check> {
     if waiting.is_empty() {
         return Ok(ok("outbox", "no line waits to be copied to a log"));
     }
-    let told: Vec<String> = waiting.iter().map(|(session, lines)| format!("{session} ({lines} lines)")).collect();
+    let told: Vec<String> =
+        waiting.iter().map(|(session, lines)| format!("{session} ({})", things(*lines, "line"))).collect();
     Ok(warning("outbox", format!("lines wait for: {}", naming(&told)), "duolog log repair --session ID"))
 }
 
@@ -191,7 +217,13 @@ fn marks(store: &Store) -> Result<Check> {
         }
     }
     Ok(if dead.is_empty() {
-        ok("marks", format!("{} sessions are being written", rows.len()))
+        ok(
+            "marks",
+            match rows.len() {
+                1 => "1 session is being written".to_owned(),
+                number => format!("{number} sessions are being written"),
+            },
+        )
     } else {
         warning(
             "marks",
@@ -201,14 +233,27 @@ fn marks(store: &Store) -> Result<Check> {
     })
 }
 
+/// Who holds the state or a log for longer than a write takes.
 fn locks(store: &Store) -> Result<Check> {
-    let holder = store.join.state().lock_holder()?;
-    Ok(match holder.filter(|pid| *pid != std::process::id()) {
-        None => ok("locks", "nobody holds the state"),
-        Some(pid) => {
-            warning("locks", format!("process {pid} holds the state"), "if it does not move on, see what it is doing")
+    let mut held = Vec::new();
+    if let Some(pid) = store.join.state().lock_holder()?.filter(|pid| *pid != std::process::id()) {
+        held.push(format!("the state ({})", by(Some(pid))));
+    }
+    each_session(store, |session| {
+        if let Some(holder) = store.join.log_holder(session)? {
+            held.push(format!("{session} ({})", by(holder)));
         }
+        Ok(())
+    })?;
+    Ok(if held.is_empty() {
+        ok("locks", "nobody holds the state or a log")
+    } else {
+        warning("locks", format!("held: {}", naming(&held)), "if it does not move on, see what that process is doing")
     })
+}
+
+fn by(holder: Option<u32>) -> String {
+    holder.map_or_else(|| "by another process".to_owned(), |pid| format!("by process {pid}"))
 }
 
 /// Visits the sessions whose logs live here; one that goes meanwhile is no finding.
