@@ -110,12 +110,33 @@ impl Join {
         let (session, process, generation) = (open.session.clone(), self.process.id(), mark.generation);
         drop(mark);
         // An append that comes now sets a mark of a later generation, which this does not delete.
-        self.write(Durability::Process, move |tx| Ok(behind::clear_own(tx, &session, &process, generation)?))
+        self.write(Durability::Process, move |tx| Ok(behind::clear(tx, &session, &process, generation)?))
     }
 
     /// Whether this process has a mark on a log it has open.
     pub(crate) fn is_marked(open: &OpenLog) -> bool {
         open.mark().set
+    }
+
+    /// Leaves the marks of this process to whoever folds next.
+    pub(crate) fn hand_over(&self) -> Result<()> {
+        let mut left = Vec::new();
+        for open in self.open.all() {
+            let mut mark = open.mark();
+            if mark.set && mark.in_flight == 0 {
+                mark.set = false;
+                left.push(BehindRow { generation: mark.generation, ..self.new_mark(&open.session) });
+            }
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        self.write(Durability::Process, move |tx| {
+            for row in &left {
+                behind::hand_over(tx, row)?;
+            }
+            Ok(())
+        })
     }
 
     fn new_mark(&self, session: &SessionId) -> BehindRow {

@@ -1,5 +1,7 @@
 //! Folding: derived rows follow the log, in batches, each a transaction that takes effect only where the last one ended.
 
+use std::ops::RangeInclusive;
+
 use duolog_log::{Reader, Standing, Synced};
 use duolog_state::derived::catalog::{self, CatalogRow};
 use duolog_state::owned::{behind, sessions};
@@ -143,8 +145,9 @@ impl Join {
                 caught_up.add(folded.0.behind);
                 let dead = owner == ProcessState::Dead || mutant::is(Mutant::MarksClearedByOthers);
                 if dead && folded.0.behind == 0 {
-                    let (session, process) = (mark.session_id.clone(), mark.process_id);
-                    self.write(Durability::Process, move |tx| Ok(behind::clear_of(tx, &session, &process)?))?;
+                    let (session, process, generation) = (mark.session_id.clone(), mark.process_id, mark.generation);
+                    // Of the generation that was seen: what was left to nobody since has not been folded here.
+                    self.write(Durability::Process, move |tx| Ok(behind::clear(tx, &session, &process, generation)?))?;
                 }
             }
             match marks.last() {
@@ -181,11 +184,15 @@ impl Join {
         Ok(end.abs_diff(folded))
     }
 
-    /// Folds the sessions that this process marked, where at most `budget` bytes are waiting; for the way out.
-    pub fn fold_own(&self, budget: u64) -> Result<()> {
-        let mut left = budget;
+    /// Folds the sessions that this process marked, where so many bytes are waiting that it is worth it.
+    pub fn fold_own(&self, worth: RangeInclusive<u64>) -> Result<()> {
+        let mut left = *worth.end();
         for open in self.open.all() {
-            if !Self::is_marked(&open) || self.bytes_behind(&open.session)? > left {
+            if !Self::is_marked(&open) {
+                continue;
+            }
+            let behind = self.bytes_behind(&open.session)?;
+            if behind < *worth.start() || behind > left {
                 continue;
             }
             match self.fold_marked(&open.session, ProcessState::Own, left) {

@@ -1,5 +1,6 @@
 //! The two stores, held together: opening, looking up, closing.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
@@ -164,13 +165,11 @@ impl Join {
         Err(Error::OtherHome { session: row.id.clone(), owner: row.home_id, here: self.home })
     }
 
-    /// Leaves the home: folds a small backlog so that the next reader need not, and gives up its marks.
-    ///
-    /// What is left undone stays marked, for whoever opens the home next.
-    pub fn leave(&self, fold_bytes_max: u64) -> Result<()> {
-        let folded = if self.is_writable() { self.fold_own(fold_bytes_max) } else { Ok(()) };
+    /// Leaves the home: folds what is worth a sync and does not take long, and leaves the rest to the next reader.
+    pub fn leave(&self, worth: RangeInclusive<u64>) -> Result<()> {
+        let left = if self.is_writable() { self.fold_own(worth).and_then(|()| self.hand_over()) } else { Ok(()) };
         self.process.leave();
-        folded
+        left
     }
 
     /// Writes to the state without a word to any log.

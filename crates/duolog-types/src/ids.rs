@@ -58,6 +58,11 @@ minted_id!(
 minted_id!(
     /// Names one opening of a store by one process, for as long as it holds its lock.
     ProcessId, "process id");
+impl ProcessId {
+    /// Nobody: the owner of what processes that ended in good order left to be done.
+    pub const NOBODY: Self = Self(Uuid::nil());
+}
+
 minted_id!(
     /// Names one line that waits to be copied to a log; it is the line's `uuid`.
     OutboxId, "outbox id");

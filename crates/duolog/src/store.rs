@@ -1,5 +1,6 @@
 //! An open store.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use duolog_join::{Folder, Join, OpenJoin, may_write, prepare, prepare_read_only};
@@ -14,8 +15,9 @@ use crate::options::{Access, Background, StoreOptions};
 use crate::sessions::Sessions;
 use crate::state::State;
 
-/// How many bytes a process folds on its way out.
-const FOLD_ON_CLOSE_BYTES: u64 = 4 << 20;
+/// How many bytes a process folds on its way out. Fewer are not worth the sync that a checkpoint needs, more would keep
+/// the process waiting; the next reader does either.
+const FOLD_ON_CLOSE_BYTES: RangeInclusive<u64> = (16 << 10)..=(4 << 20);
 
 /// An open store. Threads share it; when it goes, a small backlog is folded and everything else is left as it is.
 pub struct Store {
@@ -23,6 +25,7 @@ pub struct Store {
     pub(crate) home: Home,
     warnings: Vec<String>,
     folder: Option<Folder>,
+    left: bool,
 }
 
 impl Store {
@@ -44,7 +47,7 @@ impl Store {
             Background::Fold if join.is_writable() => Some(Folder::start(&join).map_err(crate::Error::Thread)?),
             _ => None,
         };
-        Ok(Self { join, home, warnings: warnings.into_iter().collect(), folder })
+        Ok(Self { join, home, warnings: warnings.into_iter().collect(), folder, left: false })
     }
 
     /// The sessions.
@@ -89,15 +92,21 @@ impl Store {
 
     /// Closes the store and says whether that went well; dropping it does the same without a word.
     pub fn close(mut self) -> Result<()> {
+        self.leave()
+    }
+
+    /// The thread stops first, so that nothing folds while we leave. What stays undone stays marked.
+    fn leave(&mut self) -> Result<()> {
         self.folder = None;
+        self.left = true;
         Ok(self.join.leave(FOLD_ON_CLOSE_BYTES)?)
     }
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // The thread stops first, so that nothing folds while we leave. What stays undone stays marked.
-        self.folder = None;
-        let _ = self.join.leave(FOLD_ON_CLOSE_BYTES);
+        if !self.left {
+            let _ = self.leave();
+        }
     }
 }

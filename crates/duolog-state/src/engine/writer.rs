@@ -22,6 +22,9 @@ const GROUP_MAX: usize = 256;
 /// The pages by which the write-ahead log grows before its pages are moved into the database.
 pub(crate) const CHECKPOINT_PAGES: u64 = 1000;
 
+/// The pages above which closing moves them.
+const CLOSE_PAGES: u64 = 256;
+
 /// What was counted since the state was opened.
 #[derive(Default)]
 pub(crate) struct Tally {
@@ -273,6 +276,18 @@ impl Writer {
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => 0,
             Ok(_) | Err(_) => self.tally.checkpoint_failures.fetch_add(1, Ordering::Relaxed),
         };
+    }
+}
+
+/// Who opens next must read the whole log again, so one that is not small is moved on the way out.
+///
+/// Not at every close: of many short commands only one in many finds the log this long.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if self.log_pages.load(Ordering::Relaxed) >= CLOSE_PAGES {
+            // Whatever comes of it, the pages are in the log.
+            let _ = lock(&self.connection).connection.wal_checkpoint_v2(Some("main"), CheckpointMode::PASSIVE);
+        }
     }
 }
 

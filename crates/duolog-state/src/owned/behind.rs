@@ -54,16 +54,26 @@ pub fn mark(tx: &mut Tx<'_>, row: &BehindRow) -> Result<()> {
     tx.execute(sql, values).map(drop)
 }
 
-/// Deletes the owner's own mark if it is still of this generation; false when it is not, or is gone.
-pub fn clear_own(tx: &mut Tx<'_>, session: &SessionId, process: &ProcessId, generation: u64) -> Result<bool> {
+/// Deletes a mark if it is still of this generation; false when it is not, or is gone.
+///
+/// For its owner, or for whoever folds where the owner is dead or nobody.
+pub fn clear(tx: &mut Tx<'_>, session: &SessionId, process: &ProcessId, generation: u64) -> Result<bool> {
     let sql = "DELETE FROM behind WHERE session_id = ?1 AND process_id = ?2 AND generation = ?3";
     Ok(tx.execute(sql, params![session, process, generation])? == 1)
 }
 
-/// Deletes the mark of an owner that is dead, whatever its generation; false when it is gone already.
-pub fn clear_of(tx: &mut Tx<'_>, session: &SessionId, process: &ProcessId) -> Result<bool> {
-    let sql = "DELETE FROM behind WHERE session_id = ?1 AND process_id = ?2";
-    Ok(tx.execute(sql, params![session, process])? == 1)
+/// Leaves a mark to nobody: its owner ends in good order, and whoever folds next may delete it.
+///
+/// Each time the generation rises, so that a fold which began before does not delete what it did not see.
+pub fn hand_over(tx: &mut Tx<'_>, row: &BehindRow) -> Result<bool> {
+    if !clear(tx, &row.session_id, &row.process_id, row.generation)? {
+        return Ok(false);
+    }
+    let sql = "INSERT INTO behind (session_id, process_id, home_id, generation, pid, marked_at) \
+               VALUES (?1, ?2, ?3, 1, ?4, ?5) ON CONFLICT (session_id, process_id) DO UPDATE SET \
+               generation = behind.generation + 1, pid = excluded.pid, marked_at = excluded.marked_at";
+    tx.execute(sql, params![&row.session_id, ProcessId::NOBODY, row.home_id, row.pid, row.marked_at])?;
+    Ok(true)
 }
 
 /// The marks of a home by session and process, after this one.
