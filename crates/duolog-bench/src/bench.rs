@@ -27,6 +27,9 @@ impl Bench {
         if matches!(file_system.as_str(), "tmpfs" | "ramfs") {
             return Err(told(&format!("it is on {file_system}, where a sync costs nothing; name another with --dir")));
         }
+        if let Some(binary) = binary.as_ref().filter(|binary| !binary.is_file()) {
+            return Err(format!("{} is not a file", binary.display()));
+        }
         let room = tempfile::Builder::new().prefix("duolog-bench-").tempdir_in(dir).map_err(|error| told(&error))?;
         Ok(Self { smoke, file_system, room, binary })
     }

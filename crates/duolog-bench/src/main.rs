@@ -73,7 +73,7 @@ fn main() -> ExitCode {
         calls::child(Path::new(&home), count.parse().expect("a number"));
         return ExitCode::SUCCESS;
     }
-    match Args::parse(given).and_then(run) {
+    match Args::parse(given).and_then(|args| run(&args)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(message) => {
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs what was asked for; says whether every target was met.
-fn run(args: Args) -> Result<bool, String> {
+fn run(args: &Args) -> Result<bool, String> {
     let bench = Bench::new(args.smoke, args.dir.as_deref(), args.binary.clone())?;
     let mut report = Report::new(&bench);
     report.print_head();

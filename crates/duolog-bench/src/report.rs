@@ -76,7 +76,8 @@ impl Report {
     pub fn print_end(&self) {
         println!();
         for Told { figure, .. } in &self.figures {
-            println!("{:26}{} ({} rounds)", figure.name, figure.what, figure.rounds);
+            let rounds = if figure.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", figure.rounds) };
+            println!("{:26}{} ({rounds})", figure.name, figure.what);
         }
     }
 

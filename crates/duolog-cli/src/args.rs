@@ -3,21 +3,18 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
 use duolog::sessions::{Session, SessionRef};
-use duolog::{Cursor, Durability, Home, Limits, Position, SessionStatus, StoreOptions, Surroundings};
+use duolog::{Config, Cursor, Durability, Home, Position, SessionStatus, Surroundings};
 
 use crate::commands::Command;
 use crate::failure::Failure;
 
-/// The environment variable that says how long a command waits for a lock.
-const BUSY_TIMEOUT: &str = "DUOLOG_BUSY_TIMEOUT_MS";
-
 const AFTER: &str = "\
 Examples:
+  duolog demo
   echo '{\"type\":\"user\",\"text\":\"hello\"}' | duolog log append --session demo
   duolog log tail demo --follow
   duolog sessions list
@@ -25,10 +22,10 @@ Examples:
 Home: the first of --home, DUOLOG_HOME, a .duolog folder here or above, the user's directories.
 
 Environment:
-  DUOLOG_HOME             the home, where --home is not given
-  DUOLOG_BUSY_TIMEOUT_MS  how long to wait for a lock, in milliseconds; 5000 unless set
-  NO_COLOR                no color, unless --color says otherwise
-  COLUMNS                 the width of tables, where the terminal does not tell
+  DUOLOG_HOME     the home, where --home is not given
+  DUOLOG_<KEY>    a key of the configuration, like DUOLOG_BUSY_TIMEOUT_MS=200: duolog config show --help
+  NO_COLOR        no color, unless --color says otherwise
+  COLUMNS         the width of tables, where the terminal does not tell
 
 Exit codes:
   0  done; a closed pipe is success      3  busy
@@ -94,26 +91,11 @@ impl Global {
             hint: Some("name a directory with --home".to_owned()),
         })
     }
-
-    /// How to open the store of that home, for a command that does one thing and ends.
-    pub fn store_options(&self) -> Result<StoreOptions, Failure> {
-        let mut options = StoreOptions::at(self.find_home()?).one_shot();
-        options.limits = limits()?;
-        Ok(options)
-    }
 }
 
-/// The limits in force: the defaults, and what the environment says of waiting.
-pub fn limits() -> Result<Limits, Failure> {
-    let mut limits = Limits::default();
-    if let Some(text) = env::var_os(BUSY_TIMEOUT) {
-        let millis = text.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| Failure::Given {
-            message: format!("{BUSY_TIMEOUT} is {}, which is not a number of milliseconds", text.display()),
-            hint: Some(format!("unset {BUSY_TIMEOUT}, or set it to something like 5000")),
-        })?;
-        limits.busy_timeout = Duration::from_millis(millis);
-    }
-    Ok(limits)
+/// What is in force in a home: its configuration, and the environment before it.
+pub fn config(home: &Home) -> Result<Config, Failure> {
+    Ok(Config::load(home)?.with_environment(|name| env::var_os(name))?)
 }
 
 /// The current directory.

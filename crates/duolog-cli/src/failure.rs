@@ -1,10 +1,9 @@
 //! Why a command could not do what it was asked to.
 
-use std::error::Error as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use duolog::Kind;
+use duolog::{ConfigError, Kind};
 
 /// How a command that did its work ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +12,8 @@ pub enum Ended {
     Done,
     /// It is not done, and nothing was changed.
     No,
+    /// What was looked at cannot be meant.
+    Invalid,
     /// Someone else was in the way.
     Busy,
     /// What was looked at is damaged.
@@ -34,6 +35,8 @@ pub enum Failure {
         /// What to give instead.
         hint: Option<String>,
     },
+    /// The configuration cannot be used.
+    Config(ConfigError),
     /// A file outside the store could not be used.
     File {
         /// What was tried.
@@ -53,6 +56,12 @@ impl From<duolog::Error> for Failure {
     }
 }
 
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
 impl Failure {
     /// Wraps the failure of one call on a file.
     pub fn file(call: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
@@ -63,8 +72,11 @@ impl Failure {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Store(error) => error.kind(),
-            Self::Given { .. } => Kind::Invalid,
-            Self::File { .. } | Self::Output(_) => Kind::Io,
+            Self::Config(ConfigError::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Kind::NotFound
+            }
+            Self::Config(ConfigError::Unreadable { .. }) | Self::File { .. } | Self::Output(_) => Kind::Io,
+            Self::Given { .. } | Self::Config(_) => Kind::Invalid,
         }
     }
 
@@ -72,6 +84,7 @@ impl Failure {
     pub fn message(&self) -> String {
         match self {
             Self::Store(error) => told(error),
+            Self::Config(error) => told(error),
             Self::Given { message, .. } => message.clone(),
             Self::File { call, path, source } => format!("cannot {call} {}: {source}", path.display()),
             Self::Output(source) => format!("cannot write the answer: {source}"),
@@ -83,8 +96,22 @@ impl Failure {
         match self {
             Self::Store(error) => error.hint(),
             Self::Given { hint, .. } => hint.clone(),
-            Self::File { .. } | Self::Output(_) => None,
+            Self::Config(ConfigError::Findings { path: None, .. }) => {
+                Some("unset it, or set it to what is expected".to_owned())
+            }
+            Self::Config(ConfigError::Findings { .. }) => {
+                Some("duolog config show --help lists the keys and what they may be".to_owned())
+            }
+            Self::Config(ConfigError::NotAFile(_) | ConfigError::TooLarge(_)) => {
+                Some("move it away; without a file the defaults are in force".to_owned())
+            }
+            Self::Config(_) | Self::File { .. } | Self::Output(_) => None,
         }
+    }
+
+    /// Whether it is only that there is no home yet.
+    pub fn is_missing_home(&self) -> bool {
+        matches!(self, Self::Store(error @ duolog::Error::Home(_)) if error.kind() == Kind::NotFound)
     }
 
     /// Whether it is only that the reader has gone.
@@ -93,8 +120,8 @@ impl Failure {
     }
 }
 
-/// An error of the store with its causes; a cause that the text names already is not repeated.
-pub fn told(error: &duolog::Error) -> String {
+/// An error with its causes; a cause that the text names already is not repeated.
+pub fn told(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -90,11 +90,32 @@ impl Out {
             self.raw(b"\n")?;
             return self.flush();
         }
+        // What is said about an answer comes after it: nothing stays in the buffer.
+        self.part(people)
+    }
+
+    /// Confirms what was done, where the answer is no more than that: people who want quiet are spared it.
+    pub fn confirm<T: Serialize>(&mut self, shape: &T, people: impl FnOnce(&mut Text)) -> Result<(), Failure> {
+        if self.talk.quiet && !self.json {
+            return Ok(());
+        }
+        self.answer(shape, people)
+    }
+
+    /// Shows people a part of an answer as it comes about; programs get the whole at the end.
+    pub fn part(&mut self, people: impl FnOnce(&mut Text)) -> Result<(), Failure> {
+        if self.json {
+            return Ok(());
+        }
         let mut text = Text { color: self.color, width: self.width(), lines: String::new() };
         people(&mut text);
         self.raw(text.lines.as_bytes())?;
-        // What is said about an answer comes after it.
         self.flush()
+    }
+
+    /// Whether a person watches the answer come about, and needs time to read.
+    pub fn is_watched(&self) -> bool {
+        !self.json && io::stdout().is_terminal()
     }
 
     /// Gives bytes as they are, to programs and people alike.
@@ -185,6 +206,8 @@ impl Out {
         }
         // What was given before the failure stands before it.
         let _ = self.flush();
+        // What has more than one line stands in one column.
+        let message = message.replace('\n', "\n       ");
         say(&format_args!("{}: {message}", paint(self.talk.color, Tone::Bad, "error")));
         if let Some(hint) = hint {
             say(&format_args!("  {}: {hint}", paint(self.talk.color, Tone::Good, "hint")));
@@ -281,6 +304,7 @@ fn ended_code(ended: Ended) -> ExitCode {
     ExitCode::from(match ended {
         Ended::Done => 0,
         Ended::No => 1,
+        Ended::Invalid => 2,
         Ended::Busy => 3,
         Ended::Damaged => 4,
     })

@@ -156,8 +156,14 @@ impl State {
         })?;
         let settings = |connection: &rusqlite::Connection| {
             let show = |name: &&str| {
-                let ours = *name == "wal_autocheckpoint" && self.access() == Access::ReadWrite;
-                let value = if ours { CHECKPOINT_PAGES.to_string() } else { pragma(connection, name)? };
+                // Two that we take care of ourselves: what SQLite would answer is only what was last set.
+                let value = match *name {
+                    "wal_autocheckpoint" if self.access() == Access::ReadWrite => CHECKPOINT_PAGES.to_string(),
+                    "synchronous" if self.access() == Access::ReadWrite => {
+                        "FULL for power, NORMAL for process".to_owned()
+                    }
+                    _ => pragma(connection, name)?,
+                };
                 Ok(((*name).to_owned(), value))
             };
             SETTINGS.iter().map(show).collect::<Result<Vec<_>>>()

@@ -45,6 +45,7 @@ fn figure(bench: &Bench, name: &str, lines: usize, calls: usize, rounds: usize, 
         },
     );
     bare.assert_same(&log_file(&store, &session));
-    let what = format!("{lines} lines of text per call, checked / the same checks by serde_json, then write(2)");
+    let text = if lines == 1 { "a line".to_owned() } else { format!("{lines} lines") };
+    let what = format!("{text} of text per call, checked / the same checks by serde_json, then write(2)");
     pairs.cost(name, &what, target)
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use duolog::HomeId;
-use duolog_state::owned::sessions;
-use duolog_state::{OpenState, State};
+use duolog_state::owned::sessions::{self, SessionFilter};
+use duolog_state::{OpenState, Page, State};
 use duolog_types::Durability;
 
 use super::rows;
@@ -51,7 +51,7 @@ pub fn run(bench: &Bench) -> Vec<Figure> {
         || work(0, each),
     );
     assert_eq!(transactions as usize, THREADS * each * (bench.size(31, 1) + 1), "each ran once");
-    let latest = state.read(|tx| sessions::list(tx, &Default::default(), &Default::default())).expect("rows");
+    let latest = state.read(|tx| sessions::list(tx, &SessionFilter::default(), &Page::default())).expect("rows");
     assert!(latest.len() == THREADS && latest.iter().all(|row| row.updated_at >= rows::updated_at(THREADS)));
     vec![
         Figure::counted(

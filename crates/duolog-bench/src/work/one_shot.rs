@@ -20,13 +20,12 @@ pub fn run(bench: &Bench) -> Vec<Figure> {
     let bare = room.path().join("bare.jsonl");
     let line = std::str::from_utf8(LINE).expect("text");
     let rounds = bench.size(201, 2);
-    let append = |durability: &str| {
+    let append = || {
         let mut command = Command::new(&duolog);
-        command.args(["log", "append", "--session", "bench", "--durability", durability, "--line", line]);
-        finish(command.env("DUOLOG_HOME", &home));
+        finish(command.args(["log", "append", "--session", "bench", "--line", line]).env("DUOLOG_HOME", &home));
     };
     let print = || finish(Command::new("sh").args(["-c", r#"printf '%s\n' "$1" >> "$2""#, "sh", line]).arg(&bare));
-    let appended = in_turns(rounds, (1, 1), || append("process"), print);
+    let appended = in_turns(rounds, (1, 1), append, print);
     assert_same(&log, &bare, rounds + 1);
     let started = in_turns(
         rounds,

@@ -21,7 +21,7 @@ pub fn id_of(number: usize) -> SessionId {
 
 /// When that session last changed: a higher number is a later instant.
 pub fn updated_at(number: usize) -> Moment {
-    Moment::from_micros(1_790_000_000_000_000 + number as i64 * 1000)
+    Moment::from_micros(1_790_000_000_000_000 + i64::try_from(number).expect("a small number") * 1000)
 }
 
 /// Adds sessions `0..count` whose one line is folded, and moves them from the write-ahead log to the database.

@@ -18,8 +18,9 @@ const BUFFER: usize = 256 * 1024;
 /// A log in the page cache.
 pub fn run(bench: &Bench) -> Vec<Figure> {
     let room = bench.room();
-    make_log(&room.path().join("log.jsonl"), bench.size(256 << 20, 4 << 20));
     let path = room.path().join("log.jsonl");
+    make_log(&path, bench.size(256 << 20, 4 << 20));
+    let bytes = path.metadata().expect("a log").len();
     let disk = disk(room.path());
     let (mut ours, mut limit) = ((0, 0), 0);
     let mut buffer = vec![0; BUFFER];
@@ -29,9 +30,10 @@ pub fn run(bench: &Bench) -> Vec<Figure> {
         || ours = count_lines(&disk),
         || limit = bare::count_lines(&path, &mut buffer),
     );
-    assert_eq!(ours, (limit, path.metadata().expect("a log").len()));
-    let what = "lines of a 256 MiB log / read(2) and memchr over the same file (times are for the whole log)";
-    vec![pairs.speed("scan/lines", what, Target::AtLeast(0.7))]
+    assert_eq!(ours, (limit, bytes));
+    let mib = bytes >> 20;
+    let what = format!("lines of a {mib} MiB log / read(2) and memchr over the same file (times are for all of it)");
+    vec![pairs.speed("scan/lines", &what, Target::AtLeast(0.7))]
 }
 
 fn count_lines(disk: &Arc<dyn Disk>) -> (u64, u64) {
@@ -52,20 +54,18 @@ pub fn disk(dir: &Path) -> Arc<dyn Disk> {
 
 /// Writes a log of at least so many bytes, in large pieces.
 pub fn make_log(path: &Path, bytes: u64) {
-    let piece = events::batches(1, 2048).remove(0);
+    let batch = events::batches(1, 2048).remove(0);
     let mut file = File::create_new(path).expect("a file");
-    let mut written = 0;
-    while written < bytes {
-        let rest = bytes - written;
-        let piece =
-            if rest < 1 << 20 { &piece.as_bytes()[..end_of_line(piece.as_bytes(), rest)] } else { piece.as_bytes() };
+    let mut left = bytes as usize;
+    while left > 0 {
+        let piece = &batch.as_bytes()[..end_of_line(batch.as_bytes(), left)];
         file.write_all(piece).expect("written");
-        written += piece.len() as u64;
+        left = left.saturating_sub(piece.len());
     }
 }
 
-/// The end of the first line that ends at `least` or behind it.
-fn end_of_line(bytes: &[u8], least: u64) -> usize {
-    let least = least as usize;
-    memchr::memchr(b'\n', &bytes[least - 1..]).map_or(bytes.len(), |newline| least + newline)
+/// The end of the first line that ends at `least` or behind it; the end of all where none does.
+fn end_of_line(bytes: &[u8], least: usize) -> usize {
+    let behind = bytes.get(least - 1..).and_then(|behind| memchr::memchr(b'\n', behind));
+    behind.map_or(bytes.len(), |newline| least + newline)
 }

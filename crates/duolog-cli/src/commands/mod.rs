@@ -1,6 +1,8 @@
 //! The commands, one file each: help, arguments, work, and both renderings of the answer.
 
 mod completions;
+mod config;
+mod demo;
 mod docs;
 mod doctor;
 mod init;
@@ -9,16 +11,19 @@ mod man;
 mod sessions;
 mod state;
 
-use clap::Subcommand;
-use duolog::{Store, StoreOptions};
+use std::cell::OnceCell;
 
-use crate::args::{Cli, Global};
+use clap::Subcommand;
+use duolog::{Config, Home, Store, StoreOptions};
+
+use crate::args::{self, Cli, Global};
 use crate::failure::{Failure, Outcome};
 use crate::out::Out;
 
 /// What to do.
 #[derive(Subcommand)]
 pub enum Command {
+    Demo(demo::Demo),
     Init(init::Init),
     /// Sessions: what logs and everything else belong to
     #[command(subcommand)]
@@ -30,7 +35,12 @@ pub enum Command {
     #[command(subcommand)]
     State(state::State),
     Doctor(doctor::Doctor),
+    /// The configuration: what is in force, and whether a file is right
+    #[command(subcommand)]
+    Config(config::Config),
     Completions(completions::Completions),
+    #[command(hide = true)]
+    DemoAgent(demo::DemoAgent),
     #[command(hide = true)]
     Docs(docs::Docs),
     #[command(hide = true)]
@@ -43,17 +53,32 @@ pub struct Context<'a> {
     pub global: &'a Global,
     /// Where answers and talk go.
     pub out: &'a mut Out,
+    /// The home and what is in force there, once somebody asked.
+    settled: OnceCell<(Home, Config)>,
 }
 
 impl Context<'_> {
+    /// What is in force: the configuration of the home, and the environment before it.
+    pub fn config(&self) -> Result<&Config, Failure> {
+        Ok(&self.settled()?.1)
+    }
+
     /// Opens the store to read it.
     pub fn open_to_read(&self) -> Result<Store, Failure> {
-        self.open(self.global.store_options()?.for_reading())
+        self.open(self.options()?.for_reading())
+    }
+
+    /// The same, or nothing where there is no home yet.
+    pub fn open_if_there(&self) -> Result<Option<Store>, Failure> {
+        match self.open_to_read() {
+            Err(failure) if failure.is_missing_home() => Ok(None),
+            other => other.map(Some),
+        }
     }
 
     /// Opens the store to write it.
     pub fn open_to_write(&self) -> Result<Store, Failure> {
-        self.open(self.global.store_options()?)
+        self.open(self.options()?)
     }
 
     /// Closes a store that was written. What was acknowledged stands either way, so a failure is no failure of the
@@ -62,6 +87,22 @@ impl Context<'_> {
         if let Err(error) = store.close() {
             self.out.warn(format_args!("closing the store: {}", Failure::from(error).message()));
         }
+    }
+
+    /// The home that is meant, and what is in force there. Both are looked for once.
+    fn settled(&self) -> Result<&(Home, Config), Failure> {
+        if let Some(settled) = self.settled.get() {
+            return Ok(settled);
+        }
+        let home = self.global.find_home()?;
+        let config = args::config(&home)?;
+        Ok(self.settled.get_or_init(|| (home, config)))
+    }
+
+    /// How to open the store, for a command that does one thing and ends.
+    fn options(&self) -> Result<StoreOptions, Failure> {
+        let (home, config) = self.settled()?;
+        Ok(StoreOptions::at(home.clone()).configured(config).one_shot())
     }
 
     fn open(&self, options: StoreOptions) -> Result<Store, Failure> {
@@ -75,14 +116,17 @@ impl Context<'_> {
 
 /// Runs the command that was given.
 pub fn run(cli: Cli, out: &mut Out) -> Outcome {
-    let mut context = Context { global: &cli.global, out };
+    let mut context = Context { global: &cli.global, out, settled: OnceCell::new() };
     match cli.command {
+        Command::Demo(command) => command.run(&mut context),
         Command::Init(command) => command.run(&mut context),
         Command::Sessions(command) => command.run(&mut context),
         Command::Log(command) => command.run(&mut context),
         Command::State(command) => command.run(&mut context),
         Command::Doctor(command) => command.run(&mut context),
+        Command::Config(command) => command.run(&mut context),
         Command::Completions(command) => command.run(&mut context),
+        Command::DemoAgent(command) => command.run(&mut context),
         Command::Docs(command) => command.run(&mut context),
         Command::Man(command) => command.run(&mut context),
     }

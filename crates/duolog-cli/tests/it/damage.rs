@@ -99,6 +99,10 @@ fn something_else_in_the_place_of_a_log_is_damage() {
         kit.run(&["doctor"]).is(4);
         kit.run(&["sessions", "list"]).is(0);
         kit.run(&["log", "cat", "fine"]).is(0);
+        kit.run(&["sessions", "show", "demo"]).is(0).says(what);
+        let backup = kit.run(&["state", "backup", "copy", "--json"]).is(4).says("could not be copied");
+        assert_eq!(backup.field("/failed").as_array().map(Vec::len), Some(1));
+        assert_eq!(backup.field("/logs"), 1, "the other log is copied all the same");
         assert_eq!(lines_of(&aside), ["{\"n\":1}"], "nothing was written through it");
     }
 }
@@ -121,6 +125,10 @@ fn a_damaged_line_is_skipped_told_and_counted() {
     assert_eq!(verified.field("/logs/0/status"), "damaged");
     assert_eq!(verified.field("/logs/0/places/0/from"), 8);
     kit.run(&["log", "verify", "demo"]).is(4).says("below the last seal");
+    kit.run(&["state", "rebuild"]).is(0);
+    assert_eq!(kit.run(&["sessions", "show", "demo", "--json"]).is(0).field("/damaged"), 1);
+    let shown = kit.run(&["sessions", "show", "demo"]).is(0).text();
+    assert!(shown.contains("1 line cannot be read"), "{shown}");
     kit.run(&["doctor"]).is(4);
 }
 
@@ -128,6 +136,8 @@ fn a_damaged_line_is_skipped_told_and_counted() {
 fn a_torn_tail_is_a_warning_until_it_is_mended() {
     let kit = Kit::new();
     kit.append("demo", "{\"n\":1}\n");
+    // Nobody is known to be writing it any more, so opening the store has no reason to look.
+    kit.run(&["sessions", "list"]).is(0);
     let mut file = fs::OpenOptions::new().append(true).open(kit.log_of("demo")).expect("a log");
     file.write_all(b"{\"torn\":").expect("torn");
     drop(file);

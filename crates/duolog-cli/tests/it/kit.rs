@@ -86,6 +86,10 @@ impl Kit {
         settings.add_filter(r"sqlite \d+\.\d+\.\d+", "sqlite [version]");
         settings.add_filter(r#""(bytes|wal_bytes)":\d{4,}"#, r#""$1":[size]"#);
         settings.add_filter(r#"is on [a-z0-9.]+(\n|")"#, "is on [fs]$1");
+        settings.add_filter(r"duolog-demo-\w{6}", "duolog-demo-[random]");
+        settings.add_filter(r"(process|kill -9) \d+", "$1 [pid]");
+        settings.add_filter(r"again \(\d+ ms\)", "again ([time])");
+        settings.add_filter(r"state\.db( +)\d[\d.]* KiB", "state.db$1[size]");
         settings.bind(|| insta::assert_snapshot!(name, transcript));
     }
 }

@@ -20,8 +20,41 @@ fn an_empty_home_says_what_to_do_next() {
     transcript.run(&kit, &["sessions", "list", "--json"]).is(0);
     transcript.run(&kit, &["sessions", "list", "--status", "failed"]).is(0);
     transcript.run(&kit, &["sessions", "list", "--quiet"]).is(0);
-    transcript.run(&kit, &["log", "verify", "--all"]).is(0);
+    transcript.run(&kit, &["log", "verify", "--all"]).is(1);
+    transcript.feed(&kit, &["log", "append", "--session", "demo"], b"").is(0);
+    assert!(!kit.home().exists(), "who only looks makes nothing");
+    kit.run(&["init"]).is(0);
+    let output = kit.command(&["sessions", "list"]).env_remove("DUOLOG_HOME").output().expect("runs");
+    assert_eq!(output.status.code(), Some(0), "a home that was just made is empty, too");
     kit.snapshot("empty", &transcript.0);
+}
+
+#[test]
+fn a_home_that_is_not_there_is_said_to_be_missing() {
+    let kit = Kit::new();
+    let commands: [&[&str]; 8] = [
+        &["sessions", "show", "demo"],
+        &["log", "cat", "demo"],
+        &["log", "tail", "demo", "--follow"],
+        &["log", "verify", "demo"],
+        &["log", "verify", "--all"],
+        &["state", "stats"],
+        &["state", "backup", "copy"],
+        &["doctor"],
+    ];
+    for args in commands {
+        kit.run(args).is(1).says("home/state").says("hint: duolog init makes one");
+        assert_eq!(kit.run(&[args, &["--json"]].concat()).is(1).field("/error/kind"), "not_found");
+    }
+    assert_eq!(std::fs::read_dir(kit.dir.path()).expect("a directory").count(), 0, "nothing was made");
+}
+
+#[test]
+fn a_mistyped_command_is_answered_with_the_right_one() {
+    let kit = Kit::new();
+    kit.run(&["sesions"]).is(2).says("similar subcommand exists: 'sessions'");
+    kit.run(&["sessions", "lst"]).is(2).says("similar subcommand exists: 'list'");
+    kit.run(&["log", "append", "--sesion", "x"]).is(2).says("'--session'");
 }
 
 #[test]
@@ -102,6 +135,8 @@ fn lines_go_in_and_come_out() {
     transcript.run(&kit, &["log", "cat", "demo", "--last", "1"]).is(0);
     transcript.run(&kit, &["log", "tail", "demo", "-n", "2", "--show-cursor"]).is(0);
     transcript.run(&kit, &["log", "tail", "demo", "--from", "0:87", "--show-cursor"]).is(0);
+    // Whoever lists sessions brings the state up to date, and seals the logs.
+    kit.run(&["sessions", "list"]).is(0);
     transcript.run(&kit, &["log", "verify", "--session", "demo"]).is(0);
     transcript.run(&kit, &["log", "verify", "demo", "--json"]).is(0);
     transcript.run(&kit, &["log", "repair", "demo"]).is(0);

@@ -4,6 +4,7 @@ use crate::kit::{Kit, Transcript};
 
 /// Every command that does something.
 const COMMANDS: &[&str] = &[
+    "demo",
     "init",
     "sessions list",
     "sessions show",
@@ -21,6 +22,8 @@ const COMMANDS: &[&str] = &[
     "state checkpoint",
     "state backup",
     "doctor",
+    "config show",
+    "config check",
     "completions",
     "docs",
     "man",
@@ -66,6 +69,9 @@ fn completions_and_manual_pages_are_made_of_the_same_tree() {
         assert!(kit.run(&["completions", shell]).is(0).text().contains("append"), "{shell}");
     }
     kit.run(&["man", "pages"]).is(0);
+    for page in ["duolog.1", "duolog-demo.1", "duolog-config-show.1"] {
+        assert!(kit.dir.path().join("pages").join(page).exists(), "{page}");
+    }
     let page = std::fs::read_to_string(kit.dir.path().join("pages/duolog-log-append.1")).expect("a page");
     assert!(page.contains("if\\-position"), "{page}");
 }

@@ -31,7 +31,7 @@ fn a_new_state_is_private_and_current() {
     };
     for (name, value) in [
         ("journal_mode", "wal"),
-        ("synchronous", "2"),
+        ("synchronous", "FULL for power, NORMAL for process"),
         ("foreign_keys", "1"),
         ("busy_timeout", "5000"),
         ("wal_autocheckpoint", "1000"),

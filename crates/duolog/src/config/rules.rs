@@ -93,14 +93,13 @@ pub(super) fn unknown(table: Option<&str>, name: &str, line: Option<usize>) -> F
 
 /// The names that may stand in a table, or at the top.
 fn names(table: Option<&str>) -> Vec<&'static str> {
-    match table {
+    let mut names: Vec<&str> = match table {
         Some(table) => Key::ALL.iter().filter(|key| key.table() == table).map(|key| key.name()).collect(),
-        None => {
-            let mut tables: Vec<&str> = Key::ALL.iter().map(|key| key.table()).collect();
-            tables.dedup();
-            tables
-        }
-    }
+        None => Key::ALL.iter().map(|key| key.table()).collect(),
+    };
+    // The keys of a table stand together.
+    names.dedup();
+    names
 }
 
 fn known(table: Option<&str>) -> String {

@@ -46,9 +46,10 @@ pub struct Append {
     /// What that user calls it
     #[arg(long, value_name = "NAME", requires = "user_email")]
     session_name: Option<String>,
-    /// What the lines survive once they are acknowledged: the death of the process, or a power cut
-    #[arg(long, value_parser = args::durability(), default_value = Durability::Process.as_str())]
-    durability: Durability,
+    /// What the lines survive once they are acknowledged: the death of the process, or a power cut; as the
+    /// configuration says where it is not given
+    #[arg(long, value_parser = args::durability())]
+    durability: Option<Durability>,
     /// Append only if the log ends here
     #[arg(long, value_name = "POS", value_parser = args::position)]
     if_position: Option<Position>,
@@ -76,12 +77,13 @@ struct Answer<'a> {
 
 impl Append {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let limits = args::limits()?;
+        let config = context.config()?.clone().with_durability(self.durability);
+        let limits = config.limits();
         if self.line.is_empty() && (self.inputs.is_empty() || self.inputs.iter().any(|input| input == Path::new("-"))) {
             context.out.invite("reading JSON lines; Ctrl-D ends them");
         }
         if self.each {
-            return self.append_each(context, &limits);
+            return self.append_each(context, &limits, config.durability());
         }
         // All is read and checked before anything is opened: what is refused leaves no trace.
         let mut batch = Batch::new(&limits);
@@ -96,7 +98,7 @@ impl Append {
         }
         let store = context.open_to_write()?;
         let session = self.open_session(&store)?;
-        let options = self.options(self.if_position);
+        let options = self.options(config.durability());
         let committed = store.log(&session.id).append_with(&batch, &options)?;
         answer(context, &session, &committed, |text| {
             let lines = figures::things(committed.lines as u64, "line");
@@ -107,10 +109,10 @@ impl Append {
         Ok(Ended::Done)
     }
 
-    fn append_each(&self, context: &mut Context<'_>, limits: &Limits) -> Outcome {
+    fn append_each(&self, context: &mut Context<'_>, limits: &Limits, durability: Durability) -> Outcome {
         let mut opened: Option<(Store, Session)> = None;
         let mut batch = Batch::new(limits);
-        let mut options = self.options(self.if_position);
+        let mut options = self.options(durability);
         let mut number = 0;
         let read = self.each_line(limits, |line| {
             number += 1;
@@ -140,26 +142,36 @@ impl Append {
 
     /// Answers where there was nothing to append; nothing is made.
     fn append_nothing(&self, context: &mut Context<'_>) -> Outcome {
-        let store = context.open_to_read()?;
-        let found = match store.sessions().resolve(&self.reference()) {
-            Ok(session) => args::exactly(session, &self.reference()).ok(),
-            Err(Error::NoSession(_) | Error::Ambiguous { .. }) => None,
-            Err(error) => return Err(error.into()),
+        let found = match context.open_if_there()? {
+            Some(store) => self.find(&store)?,
+            None => None,
         };
-        let end = found.as_ref().map(|session| store.log(&session.id).end()).transpose()?;
-        let cursor = found.as_ref().zip(end).map(|(session, position)| Cursor { epoch: session.log_epoch, position });
+        let cursor = found.as_ref().map(|(_, cursor)| *cursor);
         let shape = Answer {
-            session: found.as_ref().map(|session| session.id.as_str()),
+            session: found.as_ref().map(|(session, _)| session.id.as_str()),
             appended: 0,
-            position: end.map(|end| end.0),
+            position: cursor.map(|cursor| cursor.position.0),
             cursor: cursor.map(|cursor| cursor.to_string()),
         };
-        context.out.answer(&shape, |text| text.line("appended nothing: the input is empty"))?;
+        context.out.confirm(&shape, |text| text.line("appended nothing: the input is empty"))?;
         Ok(Ended::Done)
     }
 
-    fn options(&self, if_position: Option<Position>) -> AppendOptions {
-        AppendOptions { durability: self.durability, if_position, operation: self.operation.clone() }
+    /// The session that is called exactly so, and where its log ends.
+    fn find(&self, store: &Store) -> Result<Option<(Session, Cursor)>, Failure> {
+        let reference = self.reference();
+        let session = match store.sessions().resolve(&reference) {
+            Ok(session) => session,
+            Err(Error::NoSession(_) | Error::Ambiguous { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let Ok(session) = args::exactly(session, &reference) else { return Ok(None) };
+        let cursor = Cursor { epoch: session.log_epoch, position: store.log(&session.id).end()? };
+        Ok(Some((session, cursor)))
+    }
+
+    fn options(&self, durability: Durability) -> AppendOptions {
+        AppendOptions { durability, if_position: self.if_position, operation: self.operation.clone() }
     }
 
     fn reference(&self) -> SessionRef {
@@ -243,7 +255,7 @@ fn answer(
         position: Some(committed.end.0),
         cursor: Some(committed.cursor().to_string()),
     };
-    context.out.answer(&shape, |text| text.line(sentence(session.name.as_deref().unwrap_or(session.id.as_str()))))
+    context.out.confirm(&shape, |text| text.line(sentence(session.name.as_deref().unwrap_or(session.id.as_str()))))
 }
 
 fn too_large(limits: &Limits) -> Failure {

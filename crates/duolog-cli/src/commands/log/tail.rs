@@ -53,25 +53,21 @@ pub struct Tail {
 impl Tail {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let reference = self.which.reference()?;
-        let limits = args::limits()?;
+        let limits = context.config()?.limits();
         let store = context.open_to_read()?;
         let session = store.sessions().resolve(&reference)?;
         let is_ended = Arc::new(AtomicBool::new(false));
         if self.follow {
-            // From here on Ctrl-C only asks: what is being result is result whole.
+            // From here on Ctrl-C only asks: what is being printed is printed whole.
             signal_hook::flag::register(SIGINT, Arc::clone(&is_ended))
                 .map_err(Failure::file("listen for", std::path::Path::new("Ctrl-C")))?;
         }
         let mut printer = Printer::new(context.out);
         let from = match self.from {
             Some(start) => cursor_of(printer.out, &store, &session, start)?,
-            None => last(&mut printer, &store, &session, self.lines)?,
+            None => start_of_last(&store, &session, self.lines)?,
         };
-        let ended = if self.follow || self.from.is_some() {
-            go_on(&mut printer, &store, &session, from, &limits, self.follow.then_some(&*is_ended))?
-        } else {
-            from
-        };
+        let ended = go_on(&mut printer, &store, &session, from, &limits, self.follow.then_some(&*is_ended))?;
         printer.out.flush()?;
         if self.show_cursor {
             printer.out.tell("cursor", ended);
@@ -81,16 +77,17 @@ impl Tail {
     }
 }
 
-/// Prints the last lines; says where they end.
-fn last(printer: &mut Printer<'_>, store: &Store, session: &Session, count: u64) -> Result<Cursor, Failure> {
-    let mut result = Ok(());
-    let log = store.log(&session.id);
-    let position = log.read(ReadFrom::Last(count), |entry| {
-        result = printer.print(entry);
-        if result.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+/// Where the last lines begin. Whoever follows from there has seen them, and knows them again after a reset.
+fn start_of_last(store: &Store, session: &Session, count: u64) -> Result<Cursor, Failure> {
+    let mut first = None;
+    let end = store.log(&session.id).read(ReadFrom::Last(count), |entry| {
+        first = Some(match entry {
+            Entry::Line(line) => line.start,
+            Entry::Damaged { start, .. } => start,
+        });
+        ControlFlow::Break(())
     })?;
-    result?;
-    Ok(Cursor { epoch: session.log_epoch, position })
+    Ok(Cursor { epoch: session.log_epoch, position: first.unwrap_or(end) })
 }
 
 /// Prints what comes after a cursor: up to the end, or on and on until `is_ended`. Says where it stopped.

@@ -2,10 +2,10 @@
 
 use clap::Args;
 use duolog::sessions::{SessionFilter, SessionList, SessionSummary};
-use duolog::{Clock as _, Moment, Page, PageToken, SessionStatus, SystemClock, limits};
+use duolog::{CaughtUp, Clock as _, Moment, Page, PageToken, SessionStatus, SystemClock, limits};
 use serde::Serialize;
 
-use super::Context;
+use super::{Context, warn_behind};
 use crate::args;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
@@ -66,8 +66,11 @@ impl List {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let is_filtered = self.user_email.is_some() || self.status.is_some() || self.after.is_some();
         let filter = SessionFilter { user_id: self.user_email, status: self.status };
-        let store = context.open_to_read()?;
-        let list = store.sessions().list(&filter, &Page::new(self.limit, self.after))?;
+        let list = match context.open_if_there()? {
+            Some(store) => store.sessions().list(&filter, &Page::new(self.limit, self.after))?,
+            // Where nothing was ever written there is nothing to list; that is an answer.
+            None => SessionList { sessions: Vec::new(), next: None, behind: CaughtUp::default() },
+        };
         let next = list.next.as_ref().map(ToString::to_string);
         let answer = Answer { sessions: list.sessions.iter().map(shape).collect(), next: next.clone() };
         context.out.answer(&answer, |text| {
@@ -82,10 +85,7 @@ impl List {
                 "there are no sessions yet; begin one with: duolog log append --session NAME < events.jsonl"
             });
         }
-        if list.behind.bytes_behind > 0 {
-            let behind = figures::count(list.behind.bytes_behind);
-            context.out.warn(format_args!("figures are {behind} bytes behind; duolog state rebuild catches up"));
-        }
+        warn_behind(context.out, &list.behind);
         if let Some(next) = next {
             context.out.note(format_args!("there are more: duolog sessions list --after {next}"));
         }

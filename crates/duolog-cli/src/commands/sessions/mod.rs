@@ -7,12 +7,15 @@ mod rename;
 mod show;
 
 use clap::Subcommand;
+use duolog::CaughtUp;
 use duolog::sessions::Session;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::Context;
 use crate::failure::Outcome;
+use crate::figures;
+use crate::out::Out;
 
 /// What to do with sessions.
 #[derive(Subcommand)]
@@ -79,6 +82,14 @@ impl From<&Session> for Shape {
             log_epoch: session.log_epoch.0,
             node_metadata: session.node_metadata.as_deref().map(as_json),
         }
+    }
+}
+
+/// Says how far figures are behind the logs, where they are.
+fn warn_behind(out: &Out, behind: &CaughtUp) {
+    if behind.bytes_behind > 0 {
+        let bytes = figures::things(behind.bytes_behind, "byte");
+        out.warn(format_args!("figures are {bytes} behind; duolog state rebuild catches up"));
     }
 }
 

@@ -1,11 +1,11 @@
 //! `duolog sessions show`.
 
 use clap::Args;
-use duolog::sessions::Session;
+use duolog::sessions::{Session, SessionFigures};
 use duolog::{Clock as _, Cursor, Moment, SystemClock};
 use serde::Serialize;
 
-use super::{Context, Shape, list};
+use super::{Context, Shape, list, warn_behind};
 use crate::args::Which;
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
@@ -18,8 +18,10 @@ Examples:
   duolog sessions show 01936400 --json
 
 JSON:
-  {\"session\": {… as sessions new …}, \"position\": 1234, \"cursor\": \"0:1234\"}
-  position is where the log ends; null where it cannot be read";
+  {\"session\": {… as sessions new …}, \"position\": 1234, \"cursor\": \"0:1234\",
+   \"events\": 12, \"bytes\": 1234, \"damaged\": 0, \"first_at\": instant, \"last_at\": instant}
+  position is where the log ends; null where it cannot be read
+  the figures are as far as the log is folded; null where it never was. first_at and last_at are what its lines say";
 
 /// Show a session, whole
 #[derive(Args)]
@@ -34,6 +36,11 @@ struct Answer {
     session: Shape,
     position: Option<u64>,
     cursor: Option<String>,
+    events: Option<u64>,
+    bytes: Option<u64>,
+    damaged: Option<u64>,
+    first_at: Option<String>,
+    last_at: Option<String>,
 }
 
 impl Show {
@@ -49,20 +56,45 @@ impl Show {
                 None
             }
         };
+        let figures = store.sessions().figures(&session.id)?;
         let answer = Answer {
             session: (&session).into(),
             position: end.map(|cursor| cursor.position.0),
             cursor: end.map(|cursor| cursor.to_string()),
+            events: figures.events,
+            bytes: figures.bytes,
+            damaged: figures.damaged,
+            first_at: figures.first_at.map(|at| at.to_string()),
+            last_at: figures.last_at.map(|at| at.to_string()),
         };
         let path = store.home().state.join(&session.log_path);
         context.out.answer(&answer, |text| {
-            show(text, &session, SystemClock.now());
+            let now = SystemClock.now();
+            show(text, &session, now);
             text.field("log", path.display());
             if let Some(cursor) = end {
                 text.field("ends at", format_args!("{cursor}  ({})", figures::size(cursor.position.0)));
             }
+            tell(text, &figures, now);
         })?;
+        warn_behind(context.out, &figures.behind);
         Ok(Ended::Done)
+    }
+}
+
+/// What is known of the log; nothing of it where nobody looked yet.
+fn tell(text: &mut Text, figures: &SessionFigures, now: Moment) {
+    if let Some(events) = figures.events {
+        text.field("events", figures::count(events));
+    }
+    if let Some(damaged @ 1..) = figures.damaged {
+        let lines = figures::things(damaged, "line");
+        text.field("damaged", text.tone(Tone::Bad, &format!("{lines} cannot be read; duolog log verify shows where")));
+    }
+    for (label, at) in [("first event", figures.first_at), ("last event", figures.last_at)] {
+        if let Some(at) = at {
+            text.field(label, format_args!("{at}  ({})", figures::age(at, now)));
+        }
     }
 }
 

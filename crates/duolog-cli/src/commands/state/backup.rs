@@ -1,6 +1,5 @@
 //! `duolog state backup`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -8,7 +7,7 @@ use serde::Serialize;
 
 use super::Context;
 use crate::args;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{Ended, Outcome};
 use crate::figures;
 
 const AFTER: &str = "\
@@ -16,8 +15,10 @@ Examples:
   duolog state backup /backups/today
   duolog --home /backups/today doctor
 
+Exit code: 4 where a log could not be copied; all others are
+
 JSON:
-  {\"path\": path, \"logs\": 3, \"bytes\": 45678}";
+  {\"path\": path, \"logs\": 3, \"bytes\": 45678, \"failed\": [{\"session\", \"reason\"}]}";
 
 /// Copy the home to a new directory, while writers run
 ///
@@ -35,12 +36,18 @@ struct Answer<'a> {
     path: &'a Path,
     logs: u64,
     bytes: u64,
+    failed: Vec<Failed<'a>>,
+}
+
+#[derive(Serialize)]
+struct Failed<'a> {
+    session: &'a str,
+    reason: &'a str,
 }
 
 impl Backup {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let destination = args::here()?.join(&self.destination);
-        check_empty(&destination)?;
         let store = context.open_to_read()?;
         let total = if context.out.shows_progress() { store.state().stats().ok() } else { None };
         let total = total.map(|stats| stats.logs.bytes);
@@ -50,25 +57,16 @@ impl Backup {
             progress.at(figures::things(done.logs, "log"));
         })?;
         drop(progress);
-        let answer = Answer { path: &copied.path, logs: copied.logs, bytes: copied.bytes };
+        let failed = copied.failed.iter().map(|(session, reason)| Failed { session: session.as_str(), reason });
+        let answer = Answer { path: &copied.path, logs: copied.logs, bytes: copied.bytes, failed: failed.collect() };
         context.out.answer(&answer, |text| {
             let (logs, bytes) = (figures::things(copied.logs, "log"), figures::size(copied.bytes));
             text.line(format_args!("copied the state and {logs} ({bytes}) to {}", copied.path.display()));
         })?;
         context.out.note(format_args!("look at it with: duolog --home {} doctor", copied.path.display()));
-        Ok(Ended::Done)
-    }
-}
-
-/// Refuses a directory with anything in it: a copy never mixes with what is there.
-fn check_empty(destination: &Path) -> Result<(), Failure> {
-    match fs::read_dir(destination).map(|mut entries| entries.next().is_none()) {
-        Ok(true) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Ok(false) => Err(duolog::Error::NotEmpty(destination.to_owned()).into()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
-            Err(duolog::Error::NotEmpty(destination.to_owned()).into())
+        for Failed { session, reason } in &answer.failed {
+            context.out.alert(format_args!("{session} could not be copied: {reason}"));
         }
-        Err(error) => Err(Failure::file("list", destination)(error)),
+        Ok(if answer.failed.is_empty() { Ended::Done } else { Ended::Damaged })
     }
 }

@@ -1,0 +1,111 @@
+//! `duolog config check`.
+
+use std::env;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use duolog::config::Finding;
+use duolog::{Config, ConfigError};
+use serde::Serialize;
+
+use super::Context;
+use crate::args;
+use crate::failure::{Ended, Outcome};
+use crate::figures;
+use crate::out::Tone;
+
+const AFTER: &str = "\
+Examples:
+  duolog config check
+  duolog config check new.toml && mv new.toml ~/.config/duolog/duolog.toml
+
+Exit code: 0 right · 2 wrong, with every finding
+
+JSON:
+  {\"file\": path, \"exists\": true|false, \"valid\": true|false,
+   \"findings\": [{\"line\", \"key\", \"message\", \"hint\"}]}
+  line is null for what the environment says";
+
+/// Check a configuration file, and say everything that is wrong with it
+///
+/// Without FILE it is the one of the home, which need not be there, and what the environment says.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Check {
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    file: &'a Path,
+    exists: bool,
+    valid: bool,
+    findings: Vec<Shape<'a>>,
+}
+
+#[derive(Serialize)]
+struct Shape<'a> {
+    line: Option<usize>,
+    key: Option<&'a str>,
+    message: &'a str,
+    hint: Option<&'a str>,
+}
+
+impl Check {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let is_named = self.file.is_some();
+        let file = match self.file {
+            Some(file) => args::here()?.join(file),
+            None => Config::path(&context.global.find_home()?),
+        };
+        let (exists, read) = match Config::read(&file) {
+            Err(ConfigError::Unreadable { source, .. }) if source.kind() == ErrorKind::NotFound && !is_named => {
+                (false, Ok(Config::default()))
+            }
+            other => (true, other),
+        };
+        let mut findings = findings_of(read)?;
+        let in_file = findings.len();
+        if !is_named {
+            findings.extend(findings_of(Config::default().with_environment(|name| env::var_os(name)))?);
+        }
+        let shapes = findings.iter().map(|finding| Shape {
+            line: finding.line,
+            key: finding.key.as_deref(),
+            message: &finding.message,
+            hint: finding.hint.as_deref(),
+        });
+        let valid = findings.is_empty();
+        let answer = Answer { file: &file, exists, valid, findings: shapes.collect() };
+        context.out.answer(&answer, |text| {
+            for (at, finding) in findings.iter().enumerate() {
+                let place = if at < in_file { format!("{}:", file.display()) } else { "environment:".to_owned() };
+                let line = finding.line.map(|line| format!("{line}:")).unwrap_or_default();
+                let place = text.tone(Tone::Strong, &format!("{place}{line}"));
+                text.line(format_args!("{place} {}", finding.sentence()));
+            }
+            text.line(match findings.len() {
+                0 if exists => format!("{}: {}", text.tone(Tone::Good, "right"), file.display()),
+                0 => format!(
+                    "{}: there is no {}; the defaults are in force",
+                    text.tone(Tone::Good, "right"),
+                    file.display()
+                ),
+                wrong => format!("{}: {}", text.tone(Tone::Bad, "wrong"), figures::things(wrong as u64, "finding")),
+            });
+        })?;
+        Ok(if valid { Ended::Done } else { Ended::Invalid })
+    }
+}
+
+/// What is wrong with the content; what cannot be read at all is a failure.
+fn findings_of(read: Result<Config, ConfigError>) -> Result<Vec<Finding>, ConfigError> {
+    match read {
+        Ok(_) => Ok(Vec::new()),
+        Err(ConfigError::Findings { findings, .. }) => Ok(findings),
+        Err(error) => Err(error),
+    }
+}

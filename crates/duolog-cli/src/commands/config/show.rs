@@ -1,0 +1,102 @@
+//! `duolog config show`, and the reference of all keys.
+
+use std::path::Path;
+
+use clap::Args;
+use duolog::Config;
+use duolog::config::{Setting, Source, Value};
+use serde::Serialize;
+
+use super::Context;
+use crate::failure::{Ended, Outcome};
+use crate::out::{Column, Table, Tone};
+
+const AFTER: &str = "\
+Examples:
+  duolog config show
+  DUOLOG_DURABILITY=power duolog config show --json | jq '.settings[] | select(.from != \"default\")'
+
+Keys of config/duolog.toml in the home, all of them optional, with their defaults:
+  [limits]
+  line_bytes_max = \"64 MiB\"          one line, 1 KiB to 1 GiB; a longer one is refused, and counts as damaged
+                                     where it is in a log already
+  batch_bytes_max = \"256 MiB\"        one append, 1 KiB to 4 GiB
+  busy_timeout_ms = 5000             how long to wait for a lock, 0 to 3600000
+  open_logs_max = 128                logs that one process keeps open, 8 to 65536
+  fold_batch_bytes = \"8 MiB\"         log that one transaction covers, 64 KiB to 1 GiB
+  fold_before_read_bytes = \"64 MiB\"  log that a list brings up to date before it answers, 0 to 1024 GiB
+  [durability]
+  log = \"process\"                    what appended lines survive: \"process\", its death; \"power\", a power cut
+
+  Sizes are numbers of bytes, or text with B, KiB, MiB, GiB or TiB.
+
+Environment, which goes before the file, as flags go before it:
+  DUOLOG_LINE_BYTES_MAX  DUOLOG_BATCH_BYTES_MAX   DUOLOG_BUSY_TIMEOUT_MS         DUOLOG_OPEN_LOGS_MAX
+  DUOLOG_DURABILITY      DUOLOG_FOLD_BATCH_BYTES  DUOLOG_FOLD_BEFORE_READ_BYTES
+
+JSON:
+  {\"file\": path, \"exists\": true|false,
+   \"settings\": [{\"key\", \"value\", \"from\": \"default\"|\"file\"|\"environment\", \"line\", \"variable\"}]}
+  line is that of the file, null where the value is not from it";
+
+/// Show what is in force, and where each value came from
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Show {}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    file: &'a Path,
+    exists: bool,
+    settings: Vec<Shape>,
+}
+
+#[derive(Serialize)]
+struct Shape {
+    key: String,
+    value: serde_json::Value,
+    from: &'static str,
+    line: Option<usize>,
+    variable: &'static str,
+}
+
+impl Show {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let Self {} = self;
+        let (home, config) = context.settled()?;
+        let settings: Vec<Setting> = config.settings().collect();
+        let file = Config::path(home);
+        let exists = file.is_file();
+        let answer = Answer { file: &file, exists, settings: settings.iter().map(shape).collect() };
+        context.out.answer(&answer, |text| text.table(&table(&settings)))?;
+        let is_there = if exists { "" } else { " (not there: nothing but defaults and environment)" };
+        context.out.note(format_args!("file: {}{is_there}", file.display()));
+        Ok(Ended::Done)
+    }
+}
+
+fn shape(setting: &Setting) -> Shape {
+    let Setting { key, value, source } = setting;
+    let line = if let Source::File { line } = source { Some(*line) } else { None };
+    let value = match value {
+        Value::Size(number) | Value::Number(number) => (*number).into(),
+        Value::Durability(durability) => durability.as_str().into(),
+    };
+    Shape { key: key.to_string(), value, from: source.as_str(), line, variable: key.variable() }
+}
+
+fn table(settings: &[Setting]) -> Table {
+    let mut table = Table::new(&[(Column::Word, "KEY"), (Column::Figure, "VALUE"), (Column::Text, "FROM")]);
+    for setting in settings {
+        let from = match setting.source {
+            Source::File { line } => format!("file, line {line}"),
+            Source::Environment => setting.key.variable().to_owned(),
+            Source::Default | Source::Flag => setting.source.as_str().to_owned(),
+        };
+        table.row(vec![setting.key.to_string(), setting.value.to_string(), from]);
+        if setting.source == Source::Default {
+            table.tone(2, Tone::Faint);
+        }
+    }
+    table
+}

@@ -1,0 +1,382 @@
+//! `duolog demo`: an agent that is killed in the middle of a write, and what is left of its work.
+//!
+//! Nothing is acted: the agent is a process that writes with the library, the kill is SIGKILL, and what is said to be
+//! there was compared byte for byte. `agent.rs` is that process, `script.rs` what it writes, `process.rs` how it is
+//! started and killed, `compare.rs` the comparison, and `view.rs` what is shown of it all.
+
+mod agent;
+mod compare;
+mod process;
+mod script;
+mod view;
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use duolog::log::{Entry, ReadFrom};
+use duolog::sessions::{NewSession, Session};
+use duolog::{Config, Error, Follow, Home, Item, Store, StoreOptions, Verified};
+use serde::Serialize;
+use signal_hook::consts::SIGINT;
+use tempfile::TempDir;
+
+pub use agent::DemoAgent;
+
+use self::agent::Stage;
+use self::compare::Compared;
+use self::process::{Agent, Gone, Job, Said};
+use self::view::{View, When};
+use super::Context;
+use crate::args;
+use crate::failure::{Ended, Failure, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  duolog demo
+  duolog demo --keep
+  duolog --home /tmp/demo demo --fast --json | jq .after_kill
+
+Exit code: 4 where something that was acknowledged is not there, or anything else does not hold
+
+JSON:
+  {\"holds\": true|false, \"home\": path, \"kept\": true|false, \"session\": id, \"log\": path, \"kills\": 1,
+   \"torn_by\": \"kill\"|\"half_line\", \"line_bytes\": 2097500, \"torn_bytes\": 1048576, \"repairs\": 1,
+   \"after_kill\": {\"acknowledged\", \"found\", \"missing\", \"repeated\", \"in_order\", \"unacknowledged\"},
+   \"at_end\": {… as after_kill …}, \"events\": 16, \"bytes\": 2099999, \"seals\": 3, \"damaged\": 0}";
+
+/// How often the agent is killed in the hope of a torn line, before one is made by hand.
+const KILLS_MAX: u32 = 6;
+/// How long a person is given to read an event, and a paragraph.
+const EVENT_PACE: Duration = Duration::from_millis(280);
+const PARAGRAPH_PACE: Duration = Duration::from_millis(1200);
+/// How often the log and the agent are looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Watch an agent being killed in the middle of a write, and see that nothing is lost
+///
+/// Runs in a home of its own that is removed at the end, or in the one that --home names. Takes about ten seconds.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Demo {
+    /// Keep the home, to look at its files
+    #[arg(long)]
+    keep: bool,
+    /// Without pauses for reading
+    #[arg(long)]
+    fast: bool,
+    /// Make the torn line by hand at once, so that the outcome does not depend on the machine
+    #[arg(long, hide = true)]
+    half: bool,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    holds: bool,
+    home: &'a Path,
+    kept: bool,
+    session: &'a str,
+    log: &'a Path,
+    kills: u32,
+    torn_by: &'static str,
+    line_bytes: u64,
+    torn_bytes: u64,
+    repairs: u64,
+    after_kill: Compared,
+    at_end: Compared,
+    events: u64,
+    bytes: u64,
+    seals: u64,
+    damaged: u64,
+}
+
+/// Where the demo takes place.
+enum Place {
+    /// A home of its own, which goes away with it.
+    Own(TempDir),
+    /// A directory that stays.
+    Kept(PathBuf),
+}
+
+impl Place {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Own(directory) => directory.path(),
+            Self::Kept(path) => path,
+        }
+    }
+
+    fn is_kept(&self) -> bool {
+        matches!(self, Self::Kept(_))
+    }
+}
+
+/// What the kill did.
+struct Killed {
+    kills: u32,
+    line_bytes: u64,
+    torn_bytes: u64,
+    torn_by: &'static str,
+}
+
+impl Demo {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let place = self.place(context.global.home.as_deref())?;
+        let home = Home::beneath(place.path());
+        let config = args::config(&home)?;
+        let is_ended = Arc::new(AtomicBool::new(false));
+        // Ctrl-C ends the demo, but not before its files are removed.
+        signal_hook::flag::register(SIGINT, Arc::clone(&is_ended))
+            .map_err(Failure::file("listen for", Path::new("Ctrl-C")))?;
+        let when = if self.half { When::BeforeWrite } else { When::MidWrite };
+        let is_paced = !self.fast && context.out.is_watched();
+        let view = View::new(context.out, if is_paced { PARAGRAPH_PACE } else { Duration::ZERO }, is_ended);
+        let after_batch = if is_paced { EVENT_PACE } else { Duration::ZERO };
+        Play { view, home, config, after_batch, place: &place, acknowledged: Vec::new() }.run(when)
+    }
+
+    fn place(&self, home: Option<&Path>) -> Result<Place, Failure> {
+        if let Some(home) = home {
+            return Ok(Place::Kept(args::here()?.join(home)));
+        }
+        let made = tempfile::Builder::new().prefix("duolog-demo-").tempdir();
+        let made = made.map_err(Failure::file("make a directory in", &std::env::temp_dir()))?;
+        Ok(if self.keep { Place::Kept(made.keep()) } else { Place::Own(made) })
+    }
+}
+
+/// The demo as it goes.
+struct Play<'a> {
+    view: View<'a>,
+    home: Home,
+    config: Config,
+    after_batch: Duration,
+    place: &'a Place,
+    /// Every line that the agent was told is safe.
+    acknowledged: Vec<Vec<u8>>,
+}
+
+impl Play<'_> {
+    fn run(mut self, when: When) -> Outcome {
+        self.view.introduce(self.place)?;
+        let store = self.open()?;
+        let session = new_session(&store)?;
+        let log = self.home.state.join(&session.log_path);
+        let repairs = repairs(&store)?;
+
+        let killed = self.kill(&store, &session, &log, when)?;
+        drop(store);
+
+        let begun = Instant::now();
+        let store = self.open()?;
+        let took = begun.elapsed();
+        let after_kill = Compared::of(&self.acknowledged, &lines(&store, &session)?);
+        let repairs = repairs_since(&store, repairs)?;
+        self.view.found(&after_kill, &killed, repairs, took)?;
+
+        self.go_on(&store, &session, &log)?;
+        drop(store);
+
+        let store = self.open()?;
+        // Whoever asks for figures brings the state up to date with the log first, and seals it.
+        store.sessions().figures(&session.id)?;
+        let at_end = Compared::of(&self.acknowledged, &lines(&store, &session)?);
+        let verified = store.log(&session.id).verify(|_, _| {})?;
+        self.view.verified(&at_end, &verified)?;
+        // So that the database has its size, and not its write-ahead log.
+        store.state().checkpoint()?;
+
+        let holds = after_kill.holds() && at_end.holds() && killed.torn_bytes > 0 && repairs > 0 && is_sound(&verified);
+        self.view.conclude(holds, self.place, &session)?;
+        let answer = Answer {
+            holds,
+            home: self.place.path(),
+            kept: self.place.is_kept(),
+            session: session.id.as_str(),
+            log: &log,
+            kills: killed.kills,
+            torn_by: killed.torn_by,
+            line_bytes: killed.line_bytes,
+            torn_bytes: killed.torn_bytes,
+            repairs,
+            after_kill,
+            at_end,
+            events: verified.events,
+            bytes: verified.end.0,
+            seals: verified.seals,
+            damaged: verified.damaged,
+        };
+        self.view.out.answer(&answer, |_| {})?;
+        Ok(if holds { Ended::Done } else { Ended::Damaged })
+    }
+
+    /// Lets the agent work, and kills it in the middle of a write; again, where the system was faster.
+    fn kill(&mut self, store: &Store, session: &Session, log: &Path, when: When) -> Result<Killed, Failure> {
+        let mut follow = store.log(&session.id).follow(None)?;
+        let mut killed = Killed { kills: 0, line_bytes: 0, torn_bytes: 0, torn_by: "kill" };
+        while killed.torn_bytes == 0 && killed.kills < KILLS_MAX {
+            let stage = if killed.kills == 0 { Stage::Begin } else { Stage::Again };
+            let mut agent = self.start(session, log, stage)?;
+            if stage == Stage::Begin {
+                self.view.works(agent.id())?;
+            }
+            killed.line_bytes = self.follow_to_large(&mut follow, &agent, stage)?;
+            if stage == Stage::Begin {
+                self.view.kills(agent.id(), killed.line_bytes, when)?;
+            }
+            let at = Path::new("the agent of the demo");
+            let outcome = match when {
+                When::BeforeWrite => agent.kill(),
+                When::MidWrite => agent.kill_in_mid_write(log),
+            };
+            outcome.map_err(Failure::file("kill", at))?;
+            killed.kills += 1;
+            // What it managed to say before it died counts.
+            while let Ok(Some(said)) = agent.wait_for_word() {
+                self.hear(said);
+            }
+            killed.torn_bytes = store.log(&session.id).verify(|_, _| {})?.torn_bytes;
+            if when == When::BeforeWrite {
+                break;
+            }
+            if killed.torn_bytes == 0 && killed.kills == 1 {
+                self.view.too_late()?;
+            }
+        }
+        if killed.torn_bytes == 0 {
+            self.tear(session, log)?;
+            killed.torn_by = "half_line";
+            killed.torn_bytes = store.log(&session.id).verify(|_, _| {})?.torn_bytes;
+        }
+        self.view.torn(&killed)?;
+        Ok(killed)
+    }
+
+    /// Has another process write half a line to the log, and kills it.
+    fn tear(&mut self, session: &Session, log: &Path) -> Result<(), Failure> {
+        let mut agent = self.start(session, log, Stage::Half)?;
+        match agent.wait_for_word() {
+            Ok(Some(Said::Half)) => agent.kill().map_err(Failure::file("kill", Path::new("the agent of the demo"))),
+            _ => Err(self.ended_early()),
+        }
+    }
+
+    /// Lets a new agent go on in the same session, and shows its events as they come.
+    fn go_on(&mut self, store: &Store, session: &Session, log: &Path) -> Result<(), Failure> {
+        let mut follow = store.log(&session.id).follow(None)?;
+        // Up to here everything was shown.
+        while follow.poll(&mut |_| {}).map_err(Error::from)? != duolog::Seen::Idle {}
+        let last = store.log(&session.id).last(1)?;
+        let mut agent = self.start(session, log, Stage::Finish)?;
+        self.view.goes_on(agent.id(), last.last().map(Vec::as_slice))?;
+        loop {
+            let said = agent.next(LOOK);
+            self.show_new(&mut follow)?;
+            match said {
+                Ok(Some(said)) => self.hear(said),
+                Ok(None) => self.view.check()?,
+                Err(Gone) => break,
+            }
+        }
+        let well = agent.ended_well().map_err(Failure::file("wait for", Path::new("the agent of the demo")))?;
+        self.show_new(&mut follow)?;
+        if well { Ok(()) } else { Err(self.ended_early()) }
+    }
+
+    /// Shows events as they come, up to the moment before the large line; those of a first agent, for the others only
+    /// repeat it. Says how large the line is.
+    fn follow_to_large(&mut self, follow: &mut Follow<'_>, agent: &Agent, stage: Stage) -> Result<u64, Failure> {
+        loop {
+            let said = agent.next(LOOK);
+            if stage == Stage::Begin {
+                self.show_new(follow)?;
+            }
+            match said {
+                Ok(Some(Said::Large(bytes))) => return Ok(bytes),
+                Ok(Some(said)) => self.hear(said),
+                Ok(None) => self.view.check()?,
+                Err(Gone) => return Err(self.ended_early()),
+            }
+        }
+    }
+
+    fn show_new(&mut self, follow: &mut Follow<'_>) -> Result<(), Failure> {
+        loop {
+            let mut events = Vec::new();
+            let seen = follow.poll(&mut |item| {
+                if let Item::Line(line) = item {
+                    events.push(script::told(line.bytes));
+                }
+            });
+            if seen.map_err(Error::from)? == duolog::Seen::Idle {
+                return Ok(());
+            }
+            events.iter().try_for_each(|(kind, text)| self.view.event(kind, text))?;
+        }
+    }
+
+    fn hear(&mut self, said: Said) {
+        if let Said::Acknowledged(lines) = said {
+            self.acknowledged.extend(lines);
+        }
+    }
+
+    fn start(&self, session: &Session, log: &Path, stage: Stage) -> Result<Agent, Failure> {
+        let home = self.place.path();
+        Agent::start(&Job { home, session: &session.id, stage, pace: self.after_batch, log })
+    }
+
+    /// Why the agent is gone: Ctrl-C ends both of us.
+    fn ended_early(&self) -> Failure {
+        let source = std::io::Error::other("its process ended before its work did");
+        let died = Failure::File { call: "finish", path: "the agent of the demo".into(), source };
+        self.view.check().err().unwrap_or(died)
+    }
+
+    fn open(&self) -> Result<Store, Failure> {
+        Ok(Store::open(StoreOptions::at(self.home.clone()).configured(&self.config).one_shot())?)
+    }
+}
+
+/// A session of its own, called demo where nobody else is.
+fn new_session(store: &Store) -> Result<Session, Failure> {
+    let mut number = 1;
+    loop {
+        let name = if number == 1 { "demo".to_owned() } else { format!("demo-{number}") };
+        let new = NewSession { name: Some(name), agent_name: Some("demo".to_owned()), ..NewSession::default() };
+        match store.sessions().create(&new) {
+            Err(Error::NameTaken(_)) => number += 1,
+            other => return Ok(other?),
+        }
+    }
+}
+
+fn lines(store: &Store, session: &Session) -> Result<Vec<Vec<u8>>, Failure> {
+    let mut lines = Vec::new();
+    store.log(&session.id).read(ReadFrom::Start, |entry| {
+        if let Entry::Line(line) = entry {
+            lines.push(line.bytes.to_vec());
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(lines)
+}
+
+/// The repairs on record in the home.
+fn repairs(store: &Store) -> Result<u64, Failure> {
+    let rows = store.state().stats()?.state.rows;
+    Ok(rows.into_iter().find(|(table, _)| table == "repairs").map_or(0, |(_, rows)| rows))
+}
+
+fn repairs_since(store: &Store, before: u64) -> Result<u64, Failure> {
+    Ok(repairs(store)?.saturating_sub(before))
+}
+
+/// Whether a log is sealed to its end and every seal holds.
+fn is_sound(verified: &Verified) -> bool {
+    let Verified { end, seals, sealed_to, torn_bytes, damaged, unsynced, .. } = verified;
+    *seals > 0 && sealed_to == end && (*torn_bytes, *damaged, *unsynced) == (0, 0, 0)
+}

@@ -1,0 +1,140 @@
+use std::fs;
+use std::path::PathBuf;
+
+use crate::kit::{Kit, Ran, Transcript};
+
+/// A kit whose home has this configuration.
+fn configured(text: &str) -> (Kit, PathBuf) {
+    let kit = Kit::new();
+    let file = kit.home().join("config/duolog.toml");
+    fs::create_dir_all(kit.home().join("config")).expect("made");
+    fs::write(&file, text).expect("written");
+    (kit, file)
+}
+
+fn with(kit: &Kit, args: &[&str], name: &str, value: &str) -> Ran {
+    Ran::of(kit.command(args).env(name, value).output().expect("runs"))
+}
+
+const WRONG: &str = "[limits]\nline_byte_max = 1\nopen_logs_max = \"many\"\n\n[durabilty]\nlog = \"power\"\n";
+
+#[test]
+fn what_is_in_force_is_shown_with_where_it_came_from() {
+    let (kit, _) = configured("[limits]\nline_bytes_max = \"1 MiB\"\n\n[durability]\nlog = \"power\"\n");
+    let mut transcript = Transcript::default();
+    transcript.run(&kit, &["config", "show"]).is(0);
+    transcript.run(&kit, &["config", "show", "--json"]).is(0);
+    transcript.run(&kit, &["config", "check"]).is(0);
+    transcript.run(&kit, &["config", "check", "--json"]).is(0);
+    kit.snapshot("config", &transcript.0);
+    let shown = with(&kit, &["config", "show", "--json"], "DUOLOG_LINE_BYTES_MAX", "2 MiB").is(0);
+    assert_eq!(
+        (shown.field("/settings/0/value"), shown.field("/settings/0/from")),
+        (2_097_152.into(), "environment".into())
+    );
+    let shown = with(&kit, &["config", "show"], "DUOLOG_LINE_BYTES_MAX", "2 MiB").is(0).text();
+    assert!(shown.contains("DUOLOG_LINE_BYTES_MAX"), "{shown}");
+    let none = Kit::new();
+    none.run(&["config", "show"]).is(0).says("not there");
+    none.run(&["config", "check"]).is(0);
+    assert!(!none.home().exists(), "looking makes nothing");
+}
+
+#[test]
+fn every_key_is_in_the_help_with_its_default() {
+    let kit = Kit::new();
+    let help = kit.run(&["config", "show", "--help"]).is(0).text();
+    let shown = kit.run(&["config", "show"]).is(0).text();
+    let settings = kit.run(&["config", "show", "--json"]).is(0).field("/settings");
+    for (line, setting) in shown.lines().skip(1).zip(settings.as_array().expect("settings")) {
+        let (key, rest) = line.split_once(' ').expect("a key");
+        let value = rest.trim().trim_end_matches("default").trim();
+        let name = key.rsplit('.').next().expect("a name");
+        let (quoted, plain) = (format!("  {name} = \"{value}\" "), format!("  {name} = {value} "));
+        assert!(help.contains(&quoted) || help.contains(&plain), "{line}");
+        assert!(help.contains(setting["variable"].as_str().expect("a variable")), "{line}");
+        assert_eq!(setting["key"], key);
+    }
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let (kit, file) = configured(WRONG);
+    let mut transcript = Transcript::default();
+    transcript.run(&kit, &["config", "check"]).is(2);
+    transcript.run(&kit, &["config", "check", "--json"]).is(2);
+    transcript.run(&kit, &["config", "show"]).is(2);
+    transcript.run(&kit, &["sessions", "list"]).is(2);
+    transcript.run(&kit, &["sessions", "list", "--json"]).is(2);
+    kit.snapshot("config-wrong", &transcript.0);
+    let right = kit.dir.path().join("right.toml");
+    fs::write(&right, "limits.open_logs_max = 64\n").expect("written");
+    kit.run(&["config", "check", "right.toml"]).is(0);
+    kit.run(&["config", "check", "absent.toml"]).is(1).says("absent.toml");
+    kit.run(&["config", "check", "."]).is(2).says("is not a file");
+    fs::write(&file, "limits = {\n").expect("written");
+    kit.run(&["config", "check"]).is(2);
+    kit.run(&["doctor"]).is(2).says(&format!("{}:", file.display())).says("it is not TOML");
+    let checked = with(&kit, &["config", "check", "right.toml"], "DUOLOG_DURABILITY", "disk");
+    checked.is(0);
+    fs::write(&file, "").expect("written");
+    let checked = with(&kit, &["config", "check"], "DUOLOG_DURABILITY", "disk").is(2).text();
+    assert!(checked.contains("DUOLOG_DURABILITY is \"disk\"; expected \"process\" or \"power\""), "{checked}");
+}
+
+#[test]
+fn a_wrong_file_stops_what_opens_a_store_and_nothing_else() {
+    let (kit, file) = configured(WRONG);
+    let commands: [&[&str]; 6] = [
+        &["sessions", "list"],
+        &["sessions", "new"],
+        &["log", "append", "--session", "demo", "--line", "{}"],
+        &["log", "cat", "demo"],
+        &["state", "migrate"],
+        &["doctor"],
+    ];
+    for args in commands {
+        kit.run(args).is(2).says(&format!("{}:2: unknown key line_byte_max", file.display())).says("open_logs_max");
+    }
+    assert!(!kit.home().join("state").exists(), "nothing was made");
+    for args in [&["completions", "bash"][..], &["--help"], &["log", "append", "--help"], &["init"], &["man", "pages"]]
+    {
+        kit.run(args).is(0);
+    }
+    fs::remove_file(&file).expect("removed");
+    fs::create_dir(&file).expect("made");
+    kit.run(&["sessions", "list"]).is(2).says("duolog.toml is not a file");
+    fs::remove_dir(&file).expect("removed");
+    fs::write(&file, vec![b'#'; (1 << 20) + 1]).expect("written");
+    kit.run(&["sessions", "list"]).is(2).says("over the limit of a configuration file, 1 MiB");
+}
+
+#[test]
+fn limits_and_durability_are_those_of_the_configuration() {
+    let (kit, _) = configured("[limits]\nline_bytes_max = \"1 KiB\"\nbusy_timeout_ms = 123\n");
+    let long = format!("{{\"x\":\"{}\"}}", "x".repeat(1024));
+    let append = ["log", "append", "--session", "demo", "--line", &long];
+    kit.run(&append).is(2).says("1024");
+    with(&kit, &append, "DUOLOG_LINE_BYTES_MAX", "2KiB").is(0);
+    assert_eq!(kit.run(&["state", "stats", "--json"]).is(0).field("/pragmas/busy_timeout"), "123");
+    kit.run(&["log", "tail", "demo"]).is(0).says("1 damaged place skipped");
+}
+
+/// What is synced is seen by whoever traces the process: without it a power cut could take the line.
+#[test]
+fn an_append_is_as_durable_as_the_configuration_says() {
+    let (kit, _) = configured("[durability]\nlog = \"power\"\n");
+    kit.append("demo", "{\"n\":0}\n");
+    let log_syncs = |args: &[&str]| {
+        let trace = kit.dir.path().join("trace");
+        let mut command = std::process::Command::new("strace");
+        command.args(["-f", "-y", "-e", "trace=fsync,fdatasync", "-o"]).arg(&trace).arg(crate::kit::DUOLOG);
+        command.args(["log", "append", "--session", "demo", "--line", "{}"]).args(args).env("DUOLOG_HOME", kit.home());
+        assert!(command.output().expect("strace runs: it shows what is synced").status.success());
+        fs::read_to_string(&trace).expect("a trace").lines().filter(|line| line.contains("demo.jsonl>")).count()
+    };
+    let (configured, asked) = (log_syncs(&[]), log_syncs(&["--durability", "power"]));
+    let flag = log_syncs(&["--durability", "process"]);
+    assert_eq!(configured, asked);
+    assert!(flag < configured, "the flag goes before the file: {flag} and {configured} syncs");
+}

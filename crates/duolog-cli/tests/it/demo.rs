@@ -1,0 +1,81 @@
+use crate::kit::{Kit, Ran, Transcript};
+
+/// The demo in a temporary directory of the kit, so that whatever it leaves is seen.
+fn demo(kit: &Kit, args: &[&str]) -> Ran {
+    let temporary = kit.dir.path().join("tmp");
+    std::fs::create_dir_all(&temporary).expect("made");
+    Ran::of(kit.command(&[&["demo", "--fast"][..], args].concat()).env("TMPDIR", &temporary).output().expect("runs"))
+}
+
+fn left(kit: &Kit) -> usize {
+    std::fs::read_dir(kit.dir.path().join("tmp")).expect("a directory").count()
+}
+
+/// The torn line is made by hand here: how often the kill comes too late depends on the machine.
+#[test]
+fn the_demo_tells_what_it_does() {
+    let kit = Kit::new();
+    let ran = demo(&kit, &["--half"]).is(0);
+    assert_eq!(ran.stderr, "");
+    let text = ran.text();
+    assert!(text.lines().all(|line| line.chars().count() <= 80 || line.contains("duolog-demo-")), "{text}");
+    assert!(!text.contains('\u{1b}'), "no color without a terminal");
+    let mut transcript = Transcript::default();
+    transcript.add(&["demo", "--fast"], &ran);
+    kit.snapshot("demo", &transcript.0);
+    assert_eq!(left(&kit), 0, "its home is removed");
+    assert!(!kit.home().exists(), "the home of the user is left alone");
+}
+
+#[test]
+fn whatever_the_kill_left_every_acknowledged_event_is_there() {
+    let kit = Kit::new();
+    for _ in 0..3 {
+        let ran = demo(&kit, &["--json"]).is(0);
+        assert_eq!(ran.field("/holds"), true);
+        for moment in ["after_kill", "at_end"] {
+            let figure = |name: &str| ran.field(&format!("/{moment}/{name}"));
+            assert_eq!(figure("acknowledged"), figure("found"), "{moment}");
+            assert_eq!((figure("missing"), figure("repeated")), (0.into(), 0.into()), "{moment}");
+        }
+        assert!(ran.field("/after_kill/acknowledged").as_u64() >= Some(8));
+        assert!(ran.field("/torn_bytes").as_u64() > Some(0));
+        assert!(ran.field("/torn_bytes").as_u64() < ran.field("/line_bytes").as_u64());
+        assert_eq!((ran.field("/repairs"), ran.field("/damaged")), (1.into(), 0.into()));
+        let in_log = ran.field("/at_end/found").as_u64().zip(ran.field("/at_end/unacknowledged").as_u64());
+        assert_eq!(ran.field("/events").as_u64(), in_log.map(|(told, untold)| told + untold));
+    }
+    assert_eq!(left(&kit), 0);
+}
+
+#[test]
+fn a_home_that_is_named_or_kept_can_be_looked_at() {
+    let kit = Kit::new();
+    let kept = demo(&kit, &["--keep", "--json"]).is(0);
+    assert_eq!((kept.field("/kept"), left(&kit)), (true.into(), 1));
+    let home = kept.field("/home").as_str().expect("a path").to_owned();
+    assert_eq!(kit.run(&["--home", &home, "doctor", "--json"]).is(0).field("/verdict"), "ok");
+    kit.append("demo", "{\"mine\":true}\n");
+    for name in ["demo-2", "demo-3"] {
+        let home = kit.home();
+        let named = demo(&kit, &["--half", "--json", "--home", home.to_str().expect("a plain path")]).is(0);
+        assert_eq!((named.field("/kept"), named.field("/repairs")), (true.into(), 1.into()));
+        let shown = kit.run(&["sessions", "show", name, "--json"]).is(0);
+        assert_eq!(shown.field("/events"), named.field("/events"), "a session of its own");
+        let torn = kit.log_of(name).with_extension("jsonl.torn");
+        assert!(torn.metadata().expect("the torn line").len() >= named.field("/torn_bytes").as_u64().expect("bytes"));
+    }
+    assert_eq!(kit.run(&["log", "cat", "demo"]).is(0).text(), "{\"mine\":true}\n", "nobody else's is touched");
+}
+
+#[test]
+fn a_demo_whose_reader_goes_away_leaves_nothing() {
+    let kit = Kit::new();
+    std::fs::create_dir_all(kit.dir.path().join("tmp")).expect("made");
+    let mut command = kit.command(&["demo", "--fast"]);
+    command.env("TMPDIR", kit.dir.path().join("tmp")).stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().expect("starts");
+    drop(child.stdout.take());
+    assert!(child.wait().expect("ended").success());
+    assert_eq!(left(&kit), 0);
+}
