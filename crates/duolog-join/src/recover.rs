@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use duolog_log::{Error as LogError, Mend, MendKind, Open, Writer, torn_records};
 use duolog_state::owned::{behind, outbox, sessions};
-use duolog_types::{Position, SessionId};
+use duolog_types::{Position, ProcessId, SessionId};
 
 use crate::error::{Error, Result};
 use crate::process::ProcessState;
@@ -31,7 +31,9 @@ impl Join {
             tolerate(self.delete(&session))?;
         }
         for mark in marks {
-            if self.process.state_of(mark.process_id)? == ProcessState::Dead {
+            // Who left in good order left no torn tail; its lines are folded when someone reads.
+            let left = mark.process_id == ProcessId::NOBODY;
+            if !left && self.process.state_of(mark.process_id)? == ProcessState::Dead {
                 tolerate(self.mend(&mark.session_id))?;
             }
         }

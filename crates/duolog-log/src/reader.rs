@@ -161,7 +161,7 @@ impl Reader {
 
     /// Gives out the bytes of a range, a buffer at a time.
     pub fn each_chunk(&self, from: Position, to: Position, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let mut buffer = vec![0; CHUNK];
+        let mut buffer = vec![0; CHUNK.min(usize::try_from(to.0.saturating_sub(from.0)).unwrap_or(CHUNK))];
         let mut at = from;
         while at < to {
             let take = usize::try_from(to.0 - at.0).unwrap_or(CHUNK).min(CHUNK);

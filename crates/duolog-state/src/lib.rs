@@ -21,4 +21,4 @@ pub use error::{Cause, ConstraintKind, Error, Result};
 pub use filesystem::{FileSystem, file_system_of, judge};
 pub use migrate::known_version;
 pub use page::{BadPageToken, Page, PageToken};
-pub use state::{Access, CommitHook, Migrate, OpenState, State};
+pub use state::{Access, CommitHook, Migrate, OpenState, Reading, State};

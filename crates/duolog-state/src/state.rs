@@ -58,6 +58,8 @@ pub struct OpenState {
     pub busy_timeout: Duration,
     /// How many reading connections there may be.
     pub readers_max: usize,
+    /// What reads go through.
+    pub reading: Reading,
     /// Whether an older schema may be brought up to date.
     pub migrate: Migrate,
     /// What to call after each commit.
@@ -72,6 +74,7 @@ impl OpenState {
             access: Access::ReadWrite,
             busy_timeout: Limits::default().busy_timeout,
             readers_max: READERS_MAX,
+            reading: Reading::Beside,
             migrate: Migrate::Yes,
             on_commit: None,
         }
@@ -90,6 +93,16 @@ impl OpenState {
     }
 }
 
+/// What reads go through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Connections of their own, beside the one that writes: for processes that stay.
+    Beside,
+    /// The connection that writes, while nobody does: for short ones, to which a second connection costs more than all
+    /// they do with it.
+    Lent,
+}
+
 /// The state, open. Clones are the same opening.
 #[derive(Clone)]
 pub struct State(pub(crate) Arc<Inner>);
@@ -105,6 +118,7 @@ pub(crate) struct Inner {
     pub(crate) pool: Pool,
     pub(crate) tally: Arc<Tally>,
     on_commit: Option<CommitHook>,
+    reading: Reading,
 }
 
 impl fmt::Debug for State {
@@ -163,6 +177,7 @@ impl State {
             pool,
             tally,
             on_commit: options.on_commit,
+            reading: options.reading,
         })))
     }
 
@@ -199,6 +214,11 @@ impl State {
         E: From<Error>,
     {
         self.check()?;
+        if self.0.reading == Reading::Lent
+            && let Some(lent) = self.0.writer.as_ref().and_then(Writer::lend)
+        {
+            return f(&mut lent.begin()?);
+        }
         let reader = self.0.pool.take(self.deadline())?;
         let mut tx = reader.begin()?;
         f(&mut tx)

@@ -26,6 +26,23 @@ impl Wait {
     }
 }
 
+/// Asks for the text of `/proc/locks` until it names the holder of a file's lock, a few times at most.
+///
+/// The kernel composes the text anew for each read call, so an entry can slip by between two small ones: the buffer is
+/// large, and once is not enough.
+pub fn find_holder(
+    mut read: impl FnMut(&mut String) -> std::io::Result<usize>,
+    (major, minor): (u32, u32),
+    inode: u64,
+) -> Option<u32> {
+    let mut locks = String::with_capacity(64 * 1024);
+    (0..3).find_map(|_| {
+        locks.clear();
+        read(&mut locks).ok()?;
+        holder(&locks, major, minor, inode)
+    })
+}
+
 /// Finds in the text of `/proc/locks` the process that holds a `flock` on a file; waiters (`->`) are not holders.
 pub fn holder(proc_locks: &str, major: u32, minor: u32, inode: u64) -> Option<u32> {
     let file = format!("{major:02x}:{minor:02x}:{inode}");

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use duolog_join::{Folder, Join, OpenJoin, may_write, prepare, prepare_read_only};
-use duolog_state::{Access as StateAccess, OpenState};
+use duolog_state::{Access as StateAccess, OpenState, Reading};
 use duolog_types::{HomeId, SessionId};
 
 use crate::doctor::Doctor;
@@ -36,6 +36,9 @@ impl Store {
         let writable = access == Access::Write || (home.state.exists() && may_write(&home.state));
         let prepared = if writable { prepare(&home.state)? } else { prepare_read_only(&home.state)? };
         let mut state = OpenState::at(&home.state).busy_timeout(limits.busy_timeout);
+        if background == Background::Nothing {
+            state.reading = Reading::Lent;
+        }
         if !writable {
             state.access = StateAccess::ReadOnly;
         }

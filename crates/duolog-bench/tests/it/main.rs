@@ -2,4 +2,5 @@
 
 #![allow(clippy::expect_used)]
 
-mod smoke; // every workload runs, and what is asked for wrongly is refused
+/// Every workload runs and tells its figures; what is asked for wrongly is refused.
+mod smoke;

@@ -121,14 +121,8 @@ impl Disk for Files {
 
     fn holder(&self, of: &Stat) -> Option<u32> {
         let device = of.ident.device;
-        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-        // The kernel composes the text anew for each read, so an entry can slip by between two small ones.
-        let mut locks = String::with_capacity(64 * 1024);
-        (0..3).find_map(|_| {
-            locks.clear();
-            File::open("/proc/locks").ok()?.read_to_string(&mut locks).ok()?;
-            contention::holder(&locks, major, minor, of.ident.inode)
-        })
+        let read = |locks: &mut String| File::open("/proc/locks")?.read_to_string(locks);
+        contention::find_holder(read, (rustix::fs::major(device), rustix::fs::minor(device)), of.ident.inode)
     }
 }
 

@@ -49,7 +49,7 @@ CREATE UNIQUE INDEX sessions_addressed ON sessions (COALESCE(user_id, ''), name)
 CREATE INDEX sessions_newest ON sessions (updated_at DESC, id DESC) WHERE deleted_at IS NULL;
 CREATE INDEX sessions_by_status ON sessions (status, updated_at DESC, id DESC) WHERE deleted_at IS NULL;
 CREATE INDEX sessions_by_user ON sessions (user_id, updated_at DESC, id DESC) WHERE deleted_at IS NULL;
-CREATE INDEX sessions_deleted ON sessions (home_id, id) WHERE deleted_at IS NOT NULL;
+CREATE INDEX sessions_deleted ON sessions (home_id, id, deleted_at) WHERE deleted_at IS NOT NULL;
 -- The logs of a home, page by page.
 CREATE INDEX sessions_by_home ON sessions (home_id, id);
 

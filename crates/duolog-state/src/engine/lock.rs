@@ -4,6 +4,7 @@
 //! descriptor of `state.db` would drop the locks that SQLite holds there.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -67,6 +68,7 @@ pub(crate) fn holder_of(path: &Path) -> Result<Option<u32>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::io("examine", path, error)),
     };
-    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    Ok(contention::holder(&locks, rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()), file.ino()))
+    let read = |locks: &mut String| File::open("/proc/locks")?.read_to_string(locks);
+    let device = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
+    Ok(contention::find_holder(read, device, file.ino()))
 }

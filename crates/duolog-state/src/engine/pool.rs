@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use rusqlite::Connection;
 
-use super::{Tx, error, lock};
+use super::{Tx, lock, sqlite};
 use crate::error::{Error, Result};
 
 /// Connections that only read.
@@ -76,9 +76,7 @@ impl Reader<'_> {
 
     /// Begins a read transaction: everything read through it is one snapshot.
     pub(crate) fn begin(&self) -> Result<Tx<'_>> {
-        let connection = self.connection()?;
-        connection.prepare_cached("BEGIN DEFERRED").and_then(|mut begin| begin.execute([])).map_err(error)?;
-        Ok(Tx::sqlite(connection))
+        sqlite::begin_read(self.connection()?)
     }
 }
 

@@ -16,7 +16,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, ffi, params_from_iter};
 
-use super::{Row, Value};
+use super::{Row, Tx, Value};
 use crate::error::{ConstraintKind, Error, Result};
 use crate::migrate;
 
@@ -109,6 +109,12 @@ pub(crate) fn open_reader(place: &Place, readable: Readable) -> Result<Connectio
     set(&connection, "query_only", "ON")?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(error)?;
     Ok(connection)
+}
+
+/// Begins a read transaction: everything read through it is one snapshot.
+pub(super) fn begin_read(connection: &Connection) -> Result<Tx<'_>> {
+    connection.prepare_cached("BEGIN DEFERRED").and_then(|mut begin| begin.execute([])).map_err(error)?;
+    Ok(Tx::sqlite(connection))
 }
 
 fn connect(path: &Path, flags: OpenFlags, busy_timeout: Duration) -> Result<Connection> {

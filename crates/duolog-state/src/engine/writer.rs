@@ -69,7 +69,36 @@ impl Alone<'_> {
     }
 }
 
+/// The writing connection, lent to a reader while nobody writes. It comes back without a transaction.
+pub(crate) struct Lent<'w> {
+    connection: MutexGuard<'w, Tuned>,
+    _lead: Lead<'w>,
+}
+
+impl Lent<'_> {
+    /// Begins a read transaction.
+    pub(crate) fn begin(&self) -> Result<Tx<'_>> {
+        sqlite::begin_read(&self.connection.connection)
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let connection = &self.connection.connection;
+        if !connection.is_autocommit() {
+            // Should even this fail, the next write rolls back before it begins.
+            let _ = connection.execute_batch("ROLLBACK");
+        }
+    }
+}
+
 impl Writer {
+    /// Lends the connection for a read, unless someone writes or waits to.
+    pub(crate) fn lend(&self) -> Option<Lent<'_>> {
+        let lead = self.queue.try_lead()?;
+        Some(Lent { connection: lock(&self.connection), _lead: lead })
+    }
+
     /// Takes an opened connection, which syncs at every commit (`synchronous=FULL`).
     pub(crate) fn new(mut connection: Connection, lock: StateLock, version: u32, tally: Arc<Tally>) -> Result<Self> {
         let log_pages = Arc::new(AtomicU64::new(0));

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use duolog_state::owned::sessions;
-use duolog_state::{ConstraintKind, Error, OpenState, State, params};
+use duolog_state::{ConstraintKind, Error, OpenState, Reading, State, params};
 use duolog_types::Durability::{Power, Process};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -249,4 +249,29 @@ fn the_hook_sees_each_commit_before_its_caller_does() {
         let rows: u32 = copy.query_row("SELECT COUNT(*) FROM sessions", [], |row| row.get(0)).expect("reads");
         assert_eq!(rows, nth + 1);
     }
+}
+
+#[test]
+fn a_lent_connection_reads_a_snapshot_and_leaves_no_transaction_behind() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let state = State::open(OpenState { reading: Reading::Lent, ..OpenState::at(dir.path()) }).expect("opens");
+    add(&state, "a").expect("added");
+    assert_eq!(count(&state), 1);
+    let failed = state.read(|tx| tx.find("SELECT nothing", &[], |row| row.get::<i64>(0)));
+    assert!(failed.is_err());
+    let wrote = state.read(|tx| tx.execute("DELETE FROM sessions", &[]));
+    assert_eq!(count(&state), 1, "what a read changed is gone with it: {wrote:?}");
+    add(&state, "b").expect("the next write begins anew");
+    std::thread::scope(|scope| {
+        for n in 0..8 {
+            let state = &state;
+            scope.spawn(move || {
+                for m in 0..20 {
+                    add(state, &format!("s{n}-{m}")).expect("added");
+                    assert!(count(state) > 0);
+                }
+            });
+        }
+    });
+    assert_eq!(count(&state), 162);
 }

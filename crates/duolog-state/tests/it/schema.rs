@@ -99,3 +99,19 @@ fn every_list_of_sessions_is_read_from_its_index_in_order() {
         }
     }
 }
+
+/// Every opening asks for these; with any other index it would look at every session of the home.
+#[test]
+fn unfinished_deletions_are_found_by_their_own_index() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let state = open(dir.path());
+    let plan = state
+        .read(|tx| {
+            let sql = "EXPLAIN QUERY PLAN \
+                       SELECT id FROM sessions WHERE home_id = 'h' AND deleted_at IS NOT NULL ORDER BY id LIMIT 9";
+            tx.all(sql, &[], |row| row.get::<String>(3))
+        })
+        .expect("explains")
+        .join("\n");
+    assert!(plan.contains("sessions_deleted") && !plan.contains("TEMP B-TREE"), "{plan}");
+}
