@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use duolog_types::Durability;
 use duolog_types::mutant::{self, Mutant};
@@ -22,8 +22,8 @@ const GROUP_MAX: usize = 256;
 /// The pages by which the write-ahead log grows before its pages are moved into the database.
 pub(crate) const CHECKPOINT_PAGES: u64 = 1000;
 
-/// The pages above which closing moves them.
-const CLOSE_PAGES: u64 = 256;
+/// The pages from which on closing empties the log.
+const CLOSE_PAGES: u64 = 100;
 
 /// What was counted since the state was opened.
 #[derive(Default)]
@@ -308,14 +308,20 @@ impl Writer {
     }
 }
 
-/// Who opens next must read the whole log again, so one that is not small is moved on the way out.
+/// Who opens a database that nobody has open reads its whole log again, so one that is not small is emptied on the way
+/// out. Not at every close: of many short commands only one in several finds the log this long.
 ///
-/// Not at every close: of many short commands only one in many finds the log this long.
+/// Emptied and not only moved: that its pages were moved is known to open connections alone, and the last one is going.
 impl Drop for Writer {
     fn drop(&mut self) {
-        if self.log_pages.load(Ordering::Relaxed) >= CLOSE_PAGES {
-            // Whatever comes of it, the pages are in the log.
-            let _ = lock(&self.connection).connection.wal_checkpoint_v2(Some("main"), CheckpointMode::PASSIVE);
+        if self.log_pages.load(Ordering::Relaxed) < CLOSE_PAGES {
+            return;
+        }
+        // Only if nobody is in the way, and whatever comes of it: the pages are in the log.
+        if let Ok(_held) = self.lock.acquire(Instant::now()) {
+            let tuned = lock(&self.connection);
+            let _ = tuned.connection.busy_timeout(Duration::ZERO);
+            let _ = tuned.connection.wal_checkpoint_v2(Some("main"), CheckpointMode::TRUNCATE);
         }
     }
 }
