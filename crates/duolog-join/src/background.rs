@@ -27,7 +27,7 @@ impl Folder {
                 stop = wake.wait_timeout(stop, INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
                 if !*stop {
                     // What fails here stays marked, and is told of by whoever reads or appends.
-                    let _ = join.fold_own(0..=join.limits().fold_before_read_bytes);
+                    let _ = join.fold_own(join.limits().fold_before_read_bytes);
                 }
             }
         })?;

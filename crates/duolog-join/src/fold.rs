@@ -1,7 +1,5 @@
 //! Folding: derived rows follow the log, in batches, each a transaction that takes effect only where the last one ended.
 
-use std::ops::RangeInclusive;
-
 use duolog_log::{Reader, Standing, Synced};
 use duolog_state::derived::catalog::{self, CatalogRow};
 use duolog_state::owned::{behind, sessions};
@@ -73,14 +71,17 @@ impl Join {
             let start = known.catalog.clone().unwrap_or_else(|| empty_row(&known));
             let row = self.fold_lines(start, &reader, synced, left.min(self.limits.fold_batch_bytes))?;
             left = left.saturating_sub(row.position.0 - from.0);
-            let expected = known.catalog.map(|row| (row.epoch, row.position));
-            // Where that changes nothing, another process folded meanwhile, and what it did stands.
-            self.write(Durability::Process, move |tx| {
+            let (expected, to) = (known.catalog.map(|row| (row.epoch, row.position)), row.position);
+            let advanced = self.write(Durability::Process, move |tx| {
                 Ok(match expected {
                     Some(expected) => catalog::advance(tx, Some(expected), &row)?,
                     None => catalog::replace(tx, &row)?,
                 })
             })?;
+            // Where nothing changed, another process folded meanwhile, and what it did stands: look again.
+            if advanced && to >= end {
+                return Ok(Folded { to, behind: 0 });
+            }
         }
     }
 
@@ -184,15 +185,14 @@ impl Join {
         Ok(end.abs_diff(folded))
     }
 
-    /// Folds the sessions that this process marked, where so many bytes are waiting that it is worth it.
-    pub fn fold_own(&self, worth: RangeInclusive<u64>) -> Result<()> {
-        let mut left = *worth.end();
+    /// Folds the sessions that this process marked, where at most `budget` bytes are waiting.
+    pub fn fold_own(&self, budget: u64) -> Result<()> {
+        let mut left = budget;
         for open in self.open.all() {
             if !Self::is_marked(&open) {
                 continue;
             }
-            let behind = self.bytes_behind(&open.session)?;
-            if behind < *worth.start() || behind > left {
+            if self.bytes_behind(&open.session)? > left {
                 continue;
             }
             match self.fold_marked(&open.session, ProcessState::Own, left) {

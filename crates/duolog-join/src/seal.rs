@@ -70,6 +70,9 @@ impl Join {
                     if let Some(open) = self.open.get(session) {
                         open.writer.sealed(sealed_to);
                     }
+                    if sealed_to >= to {
+                        return Ok(());
+                    }
                 }
                 // Another process seals too; what it did stands.
                 Ok(false) => {}

@@ -1,6 +1,5 @@
 //! The two stores, held together: opening, looking up, closing.
 
-use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
@@ -165,9 +164,9 @@ impl Join {
         Err(Error::OtherHome { session: row.id.clone(), owner: row.home_id, here: self.home })
     }
 
-    /// Leaves the home: folds what is worth a sync and does not take long, and leaves the rest to the next reader.
-    pub fn leave(&self, worth: RangeInclusive<u64>) -> Result<()> {
-        let left = if self.is_writable() { self.fold_own(worth).and_then(|()| self.hand_over()) } else { Ok(()) };
+    /// Leaves the home: folds what does not take long, at most `budget` bytes, and leaves the rest to the next reader.
+    pub fn leave(&self, budget: u64) -> Result<()> {
+        let left = if self.is_writable() { self.fold_own(budget).and_then(|()| self.hand_over()) } else { Ok(()) };
         self.process.leave();
         left
     }

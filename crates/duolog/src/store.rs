@@ -1,6 +1,5 @@
 //! An open store.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use duolog_join::{Folder, Join, OpenJoin, may_write, prepare, prepare_read_only};
@@ -15,9 +14,10 @@ use crate::options::{Access, Background, StoreOptions};
 use crate::sessions::Sessions;
 use crate::state::State;
 
-/// How many bytes a process folds on its way out. Fewer are not worth the sync that a checkpoint needs, more would keep
-/// the process waiting; the next reader does either.
-const FOLD_ON_CLOSE_BYTES: RangeInclusive<u64> = (16 << 10)..=(4 << 20);
+/// How many bytes a process folds on its way out; more would keep it waiting, and the next reader does that.
+///
+/// Even one line is folded, though that costs a sync: what no row names could be taken away by hand without a trace.
+const FOLD_ON_CLOSE_BYTES: u64 = 4 << 20;
 
 /// An open store. Threads share it; when it goes, a small backlog is folded and everything else is left as it is.
 pub struct Store {

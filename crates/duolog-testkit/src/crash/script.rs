@@ -94,9 +94,10 @@ impl Player {
         self.append_once(&b, &beta, "op-2", 3, Process);
         self.rename(&a, &beta, "beta-1");
         self.append(&a, &beta, 1, Power);
-        let _ = a.leave(0..=u64::MAX);
+        let _ = a.leave(u64::MAX);
         self.append(&b, &beta, 1, Process);
-        let _ = b.leave(1 << 20..=u64::MAX);
+        // Nothing is folded: the mark is left to nobody.
+        let _ = b.leave(0);
         Ok(())
     }
 
@@ -121,7 +122,7 @@ impl Player {
             let _ = b.catch_up(u64::MAX);
             self.rename(&b, &session, &format!("{name}-1"));
         }
-        let _ = a.leave(1 << 20..=u64::MAX);
+        let _ = a.leave(0);
         Ok(())
     }
 
