@@ -4,155 +4,21 @@
 //! sync loses the bytes although they can still be read and although the next sync succeeds, a cut that was not synced
 //! may be undone. Locks belong to an open file, as `flock`'s do, and go with it or with its process.
 
+mod content;
+mod plan;
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
-use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use duolog_log::{Disk, DiskFile, Ident, Kind, Lock, Open, Stat};
 
-/// The number of the error "no such process may do this".
-pub const EACCES: i32 = 13;
-/// The number of the error "interrupted by a signal".
-pub const EINTR: i32 = 4;
-/// The number of the error "the device failed".
-pub const EIO: i32 = 5;
-/// The number of the error "no space left".
-pub const ENOSPC: i32 = 28;
-
-/// What a disk call does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CallKind {
-    /// Opens a file that exists.
-    Open,
-    /// Makes a file.
-    Create,
-    /// Looks at a path or an open file.
-    Stat,
-    /// Reads.
-    Read,
-    /// Writes at the end.
-    Append,
-    /// Makes bytes durable.
-    Sync,
-    /// Makes names durable.
-    SyncDir,
-    /// Cuts a file.
-    SetLen,
-    /// Changes permission bits.
-    SetMode,
-    /// Puts one file in the place of another.
-    Rename,
-    /// Takes a name away.
-    Unlink,
-    /// Tries to take a lock.
-    Lock,
-    /// Gives a lock back.
-    Unlock,
-    /// Makes a directory.
-    CreateDir,
-    /// Lists a directory.
-    List,
-}
-
-impl CallKind {
-    /// Whether it changes the disk, or what a loss of power leaves of it.
-    pub const fn is_mutation(self) -> bool {
-        !matches!(self, Self::Open | Self::Stat | Self::Read | Self::Lock | Self::Unlock | Self::List)
-    }
-}
-
-/// One disk call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// Its number on this disk, from 0.
-    pub index: usize,
-    /// What it does.
-    pub kind: CallKind,
-    /// On what; a rename names what it moves.
-    pub path: PathBuf,
-    /// The bytes to read or write, or the length to cut to.
-    pub len: u64,
-    /// The process that makes it.
-    pub process: u32,
-}
-
-/// How a call goes wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// It fails with this error number and does nothing. A failed sync loses what it should have made durable.
-    Error(i32),
-    /// An append writes only so many bytes, and says so.
-    Short(usize),
-    /// The process dies in it: this call and all its later ones fail, and its locks are gone.
-    Stop {
-        /// How many bytes of an append still get written; without, the call does nothing.
-        after_bytes: Option<usize>,
-    },
-}
-
-/// What a crash takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Crash {
-    /// Every process died: what was written is there, locks are gone.
-    Process,
-    /// The machine died.
-    Power(Loss),
-}
-
-/// What becomes of bytes and names that were not synced when the power went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
-    /// All are lost, cuts are undone.
-    DropUnsynced,
-    /// None is lost.
-    KeepAll,
-    /// Of what was appended to each file a part is left, of any length; a cut may be undone. Names are kept.
-    Torn {
-        /// Decides the lengths.
-        seed: u64,
-    },
-    /// Each file is as long as it was, and has NUL bytes where bytes were not synced. Names are kept.
-    ZeroExtended,
-    /// Bytes are kept, names are lost: a new file is gone, a replaced one is back.
-    LostNames,
-}
-
-impl Loss {
-    /// Every kind of loss, with this many seeds for those that have one.
-    pub fn all(seeds: u64) -> Vec<Self> {
-        let mut all = vec![Self::DropUnsynced, Self::KeepAll, Self::ZeroExtended, Self::LostNames];
-        all.extend((0..seeds).map(|seed| Self::Torn { seed }));
-        all
-    }
-}
-
-#[derive(Debug)]
-struct Stopped;
-
-impl fmt::Display for Stopped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the process was stopped here")
-    }
-}
-
-impl std::error::Error for Stopped {}
-
-/// Whether a call failed because its process had been stopped by [`Fault::Stop`].
-pub fn is_stopped(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Stopped>)
-}
-
-fn stopped() -> io::Error {
-    io::Error::other(Stopped)
-}
-
-fn errno(number: i32) -> io::Error {
-    io::Error::from_raw_os_error(number)
-}
+use content::{Content, Names, Node};
+pub use plan::{Call, CallKind, Crash, EACCES, EINTR, EIO, ENOSPC, Fault, Loss, is_stopped};
+use plan::{errno, stopped};
 
 type Hook = Arc<dyn Fn(&Call) + Send + Sync>;
 
@@ -185,96 +51,6 @@ struct Held {
 }
 
 const ROOT: u64 = 1;
-
-#[derive(Clone)]
-enum Node {
-    File(Content),
-    Directory { names: Names, synced: Names },
-}
-
-type Names = BTreeMap<OsString, u64>;
-
-#[derive(Clone)]
-struct Content {
-    written: Vec<u8>,
-    /// What the last sync left on the device.
-    synced: Vec<u8>,
-    /// Up to here `written` has not changed since that sync.
-    untouched: usize,
-    /// What a failed sync lost: it can be read, but no later sync brings it to the device.
-    lost: Vec<Range<usize>>,
-    mode: u32,
-    synced_mode: u32,
-}
-
-impl Content {
-    fn new(bytes: &[u8]) -> Self {
-        Self {
-            written: bytes.to_vec(),
-            synced: bytes.to_vec(),
-            untouched: bytes.len(),
-            lost: Vec::new(),
-            mode: 0o600,
-            synced_mode: 0o600,
-        }
-    }
-
-    fn cut(&mut self, len: usize) {
-        self.written.resize(len, 0);
-        self.untouched = self.untouched.min(len);
-        for range in &mut self.lost {
-            range.end = range.end.min(len);
-        }
-        self.lost.retain(|range| range.start < range.end);
-    }
-
-    fn sync(&mut self) {
-        self.synced.clone_from(&self.written);
-        for range in &self.lost {
-            self.synced[range.clone()].fill(0);
-        }
-        self.untouched = self.written.len();
-        self.synced_mode = self.mode;
-    }
-
-    fn fail_sync(&mut self) {
-        if self.untouched < self.written.len() {
-            self.lost.push(self.untouched..self.written.len());
-        }
-    }
-
-    /// The file after the power came back.
-    fn after(&self, loss: Loss, node: u64) -> Self {
-        let (bytes, mode) = match loss {
-            Loss::DropUnsynced => (self.synced.clone(), self.synced_mode),
-            Loss::KeepAll | Loss::LostNames => (self.written.clone(), self.mode),
-            Loss::ZeroExtended => {
-                let mut bytes = self.written[..self.untouched].to_vec();
-                bytes.resize(self.written.len(), 0);
-                (bytes, self.mode)
-            }
-            Loss::Torn { seed } => {
-                let random = mix(seed ^ mix(node));
-                if self.untouched < self.synced.len() && random & 1 == 0 {
-                    (self.synced.clone(), self.synced_mode)
-                } else {
-                    let unsynced = self.written.len() - self.untouched;
-                    let kept = usize::try_from(mix(random) % (unsynced as u64 + 1)).unwrap_or(0);
-                    (self.written[..self.untouched + kept].to_vec(), self.mode)
-                }
-            }
-        };
-        Self { mode, synced_mode: mode, ..Self::new(&bytes) }
-    }
-}
-
-/// A number that looks like chance and depends on nothing but its input (splitmix64).
-fn mix(seed: u64) -> u64 {
-    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
 
 impl Default for SimDisk {
     fn default() -> Self {
@@ -489,21 +265,6 @@ impl SimDisk {
 impl fmt::Debug for SimDisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SimDisk").field("process", &self.process).finish_non_exhaustive()
-    }
-}
-
-impl Node {
-    fn after(&self, loss: Loss, id: u64) -> Self {
-        match self {
-            Self::File(content) => Self::File(content.after(loss, id)),
-            Self::Directory { names, synced } => {
-                let kept = match loss {
-                    Loss::DropUnsynced | Loss::LostNames => synced,
-                    Loss::KeepAll | Loss::Torn { .. } | Loss::ZeroExtended => names,
-                };
-                Self::Directory { names: kept.clone(), synced: kept.clone() }
-            }
-        }
     }
 }
 

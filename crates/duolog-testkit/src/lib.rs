@@ -7,6 +7,7 @@
 pub mod clock;
 pub mod crash;
 pub mod disk;
+mod random;
 
 pub use clock::FixedClock;
 pub use disk::{Call, CallKind, Crash, Fault, Loss, SimDisk, is_stopped};

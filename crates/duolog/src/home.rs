@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     fn around() -> Surroundings {
-        Surroundings { cwd: "/work/project/src".into(), user_home: Some("/home/ada".into()), ..Surroundings::default() }
+        Surroundings { cwd: "/srv/project/src".into(), user_home: Some("/home/ada".into()), ..Surroundings::default() }
     }
 
     fn state_of(around: &Surroundings, folder: &str) -> PathBuf {
@@ -130,11 +130,11 @@ mod tests {
         assert_eq!(state_of(&around, "-"), Path::new("/home/ada/.local/state/duolog"));
         around.xdg_state_home = Some("/xdg".into());
         assert_eq!(state_of(&around, "-"), Path::new("/xdg/duolog"));
-        assert_eq!(state_of(&around, "/work/.duolog"), Path::new("/work/.duolog/state"));
+        assert_eq!(state_of(&around, "/srv/.duolog"), Path::new("/srv/.duolog/state"));
         around.duolog_home = Some("/env".into());
-        assert_eq!(state_of(&around, "/work/.duolog"), Path::new("/env/state"));
+        assert_eq!(state_of(&around, "/srv/.duolog"), Path::new("/env/state"));
         around.named = Some("named".into());
-        assert_eq!(state_of(&around, "/work/.duolog"), Path::new("/work/project/src/named/state"));
+        assert_eq!(state_of(&around, "/srv/.duolog"), Path::new("/srv/project/src/named/state"));
     }
 
     #[test]

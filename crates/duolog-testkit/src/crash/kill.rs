@@ -24,6 +24,7 @@ use duolog_types::{Cursor, Durability, OperationId, SessionId, SystemClock};
 
 use super::check::Broken;
 use super::script::{batch_of, rename};
+use crate::random::Random;
 
 /// The word that makes this binary a child.
 pub const CHILD: &str = "child";
@@ -56,24 +57,6 @@ pub struct Tally {
     pub followed: u64,
     /// Torn tails that were mended.
     pub mended: u64,
-}
-
-/// A small generator: the same seed, the same numbers.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        // splitmix64
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
 }
 
 const SHARED: &str = "shared";
@@ -109,7 +92,7 @@ fn create(join: &Join, name: &str) {
 pub fn child(role: &str, number: u32, seed: u64, dir: &Path) {
     let join = open(dir).expect("the home opens");
     let _folder = number.is_multiple_of(2).then(|| Folder::start(&join).expect("a thread"));
-    let mut random = Random(seed ^ u64::from(number).wrapping_mul(0x1234_5678_9abc_def1));
+    let mut random = Random::new(seed ^ u64::from(number).wrapping_mul(0x1234_5678_9abc_def1));
     match role {
         "writer" => writer(&join, number, seed, &mut random),
         "follower" => follower(&join, if number.is_multiple_of(2) { SHARED } else { "own-0" }),
@@ -211,7 +194,7 @@ const ROUNDS_PER_HOME: u32 = 10;
 
 /// Kills everything, again and again, and holds what is found to what was told.
 pub fn run(options: &Options) -> Result<Tally, Broken> {
-    let mut random = Random(options.seed);
+    let mut random = Random::new(options.seed);
     let mut sum = Tally::default();
     while sum.rounds < options.rounds {
         let dir = options.dir.join(format!("home-{}", sum.rounds / ROUNDS_PER_HOME));
