@@ -50,3 +50,8 @@ pub use error::{Error, Kind, Result};
 pub use home::{Home, HomeSource, NoHome, Surroundings};
 pub use options::{Access, Background, StoreOptions};
 pub use store::Store;
+
+/// Compiles what README.md shows.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -4,7 +4,7 @@ use std::process::{Child, Stdio};
 
 use crate::kit::Kit;
 
-const LOG_BYTES: usize = 256 << 20;
+const LOG_BYTES: usize = 1 << 30;
 const LONGEST_LINE: usize = 1 << 20;
 /// What a reading command may use, whatever the size of the log.
 const MEMORY_MAX: u64 = (32 << 20) + 2 * LONGEST_LINE as u64;
