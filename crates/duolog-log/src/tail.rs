@@ -221,8 +221,9 @@ impl Follower {
 
     /// The follower without its rule: what it read of an incomplete line stays, and the next bytes are put behind it.
     fn advance_keeping_partial_bytes(&mut self, reader: &Reader, each: &mut dyn FnMut(Item<'_>)) -> Result<Polled> {
-        let mut bytes = vec![0; 1 << 20];
+        let (end, rest) = reader.stable_end_and_rest(self.timeout)?;
         let at = Position(self.position.0 + self.kept.len() as u64);
+        let mut bytes = vec![0; usize::try_from((end.0 + rest).saturating_sub(at.0)).unwrap_or(0)];
         let read = reader.read_at(at, &mut bytes)?;
         self.kept.extend_from_slice(&bytes[..read]);
         let mut delivered = Polled::Idle;
