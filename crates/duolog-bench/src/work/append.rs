@@ -83,7 +83,8 @@ fn calls_of_one(bench: &Bench) -> Figure {
         Some(calls) => (calls, "by strace -c -f"),
         None => (by_disk, "by counting disk calls: strace is not there"),
     };
-    assert!(calls >= by_disk, "strace sees every disk call: {calls} of {by_disk}");
+    // It is the difference of two runs, and a run has calls of its own that come and go.
+    assert!(calls > by_disk - 0.1, "strace sees every disk call: {calls} of {by_disk}");
     let what = format!("system calls of one append / one write(2), {how}");
     Figure::counted("append/calls", &what, calls, 1.0, Target::AtMost(4.0))
 }
