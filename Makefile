@@ -16,7 +16,7 @@ demo: build ## an agent is killed in mid-write, and nothing acknowledged is lost
 
 test: tools check build ## every test: format, lints, unit, crash (short form), bench (smoke), documents
 	$(CARGO) nextest run --workspace
-	$(CARGO) test --doc --workspace --quiet
+	$(CARGO) test --doc -p duolog --quiet
 	bash docs/examples/check.sh $(DUOLOG)
 
 check: ## format and lints
