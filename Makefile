@@ -3,6 +3,7 @@ CARGO ?= cargo
 NPROC := $(shell nproc 2>/dev/null || echo 2)
 DUOLOG := target/debug/duolog
 CRASH := target/debug/duolog-crash
+POSTGRES := target/debug/duolog-postgres
 FIXTURES ?= ../shared/fixtures
 
 .DEFAULT_GOAL := help
@@ -15,7 +16,7 @@ demo: build ## an agent is killed in mid-write, and nothing acknowledged is lost
 	@$(DUOLOG) demo
 
 test: tools check build ## every test: format, lints, unit, crash (short form), bench (smoke), documents
-	$(CARGO) nextest run --workspace
+	$(POSTGRES) run -- $(CARGO) nextest run --workspace
 	$(CARGO) test --doc -p duolog --quiet
 	bash docs/examples/check.sh $(DUOLOG)
 
@@ -29,9 +30,10 @@ crash: build ## the crash harness in full: every point, 500 kills, every mutant
 	$(CRASH) kill 500
 	$(CRASH) mutants
 
-bench: ## every figure against the raw limit, in one run
+bench: tools ## every figure against the raw limit, in one run
+	$(CARGO) build --quiet -p duolog-testkit --bin duolog-postgres
 	$(CARGO) build --release -p duolog-cli -p duolog-bench
-	target/release/duolog-bench --json target/bench.json
+	$(POSTGRES) run -- target/release/duolog-bench --json target/bench.json
 
 bench-peers: ## beside peers from PyPI, in a throw-away environment; it informs, it does not gate
 	$(CARGO) build --release -p duolog-cli -p duolog-bench

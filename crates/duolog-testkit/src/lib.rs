@@ -1,12 +1,15 @@
-//! Development only: what tests need in order to fail, drop and cut any disk call, and to say what time it is.
+//! Development only: what tests need in order to fail, drop and cut any disk call, to say what time it is, and to talk
+//! to a PostgreSQL of their own.
 //!
-//! Everything here is deterministic: the same calls and the same seeds give the same bytes.
+//! All but the last is deterministic: the same calls and the same seeds give the same bytes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
 pub mod clock;
 pub mod crash;
 pub mod disk;
+pub mod engines;
+pub mod postgres;
 mod random;
 
 pub use clock::FixedClock;

@@ -1,4 +1,4 @@
-//! The crash harness in its short form, and what holds the workspace in shape.
+//! The crash harness in its short form, the private PostgreSQL, and what holds the workspace in shape.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -10,3 +10,5 @@ mod killed;
 mod layers;
 /// Rules removed one at a time.
 mod mutants;
+/// A real PostgreSQL: started, killed, full, behind a proxy.
+mod postgres;
