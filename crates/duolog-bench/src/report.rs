@@ -77,7 +77,7 @@ impl Report {
         println!();
         for Told { figure, .. } in &self.figures {
             let rounds = if figure.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", figure.rounds) };
-            println!("{:26}{} ({rounds})", figure.name, figure.what);
+            println!("{:29}{} ({rounds})", figure.name, figure.what);
         }
     }
 
@@ -95,7 +95,7 @@ impl Report {
 }
 
 fn row([name, ours, limit, ratio, spread, target, verdict]: [&str; 7]) -> String {
-    format!("{name:26}{ours:>11}{limit:>11}{ratio:>10}{spread:>18}{target:>10}  {verdict}").trim_end().to_owned()
+    format!("{name:29}{ours:>11}{limit:>11}{ratio:>10}{spread:>18}{target:>10}  {verdict}").trim_end().to_owned()
 }
 
 fn amount(number: f64, unit: Unit) -> String {

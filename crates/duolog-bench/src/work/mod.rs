@@ -2,6 +2,7 @@
 
 mod append;
 mod checked;
+mod engines;
 mod group;
 mod last;
 mod list;
@@ -28,6 +29,7 @@ pub const ALL: &[Workload] = &[
     ("last", last::run),
     ("open", open::run),
     ("list", list::run),
+    ("engines", engines::run),
     ("one-shot", one_shot::run),
     ("wake", wake::run),
 ];

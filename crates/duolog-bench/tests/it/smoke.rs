@@ -1,12 +1,19 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use duolog_testkit::postgres::{SHARED_ENV, Shared};
 use serde_json::Value;
 
 const BENCH: &str = env!("CARGO_BIN_EXE_duolog-bench");
 
 fn bench(args: &[&str]) -> Output {
     Command::new(BENCH).args(args).output().expect("starts")
+}
+
+/// The same with a server to measure on.
+fn bench_with_server(args: &[&str]) -> Output {
+    let server = Shared::get().expect("a server").admin_url();
+    Command::new(BENCH).args(args).env(SHARED_ENV, server).output().expect("starts")
 }
 
 fn said(output: &Output) -> String {
@@ -18,11 +25,24 @@ fn said(output: &Output) -> String {
 fn every_workload_runs_and_its_results_are_right() {
     let room = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let (dir, json) = (room.path().to_str().expect("text"), room.path().join("bench.json"));
-    let output = bench(&["--smoke", "--dir", dir, "--json", json.to_str().expect("text")]);
+    let output = bench_with_server(&["--smoke", "--dir", dir, "--json", json.to_str().expect("text")]);
     assert!(output.status.success(), "{}", said(&output));
     let report: Value = serde_json::from_slice(&std::fs::read(&json).expect("figures")).expect("JSON");
     let figures = report["figures"].as_array().expect("figures");
-    for workload in ["append", "checked", "power", "group", "scan", "last", "open", "list", "one-shot", "wake"] {
+    for workload in [
+        "append",
+        "checked",
+        "power",
+        "group",
+        "scan",
+        "last",
+        "open",
+        "list",
+        "engines/sqlite",
+        "engines/postgres",
+        "one-shot",
+        "wake",
+    ] {
         let of = |figure: &&Value| figure["name"].as_str().is_some_and(|name| name.starts_with(workload));
         assert!(figures.iter().any(|figure| of(&figure)), "{workload} told nothing\n{}", said(&output));
     }
