@@ -25,7 +25,7 @@ printf '#!/bin/sh\nexec python3 "%s" "$@"\n' "$examples/read_home.py" > "$work/b
 chmod +x "$work/bin/read_home.py"
 export PATH="$work/bin:$PATH"
 # What the caller's shell says about homes, limits and colors is not part of an example.
-unset DUOLOG_HOME DUOLOG_BUSY_TIMEOUT_MS NO_COLOR
+unset DUOLOG_HOME DUOLOG_STORE DUOLOG_BUSY_TIMEOUT_MS PGPASSWORD NO_COLOR
 passed=0
 failed=0
 

@@ -2,11 +2,12 @@
 //! arguments that several commands share.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
-use duolog::sessions::{Session, SessionRef};
+use duolog::sessions::SessionRef;
 use duolog::{Config, Cursor, Durability, Home, Position, SessionStatus, Surroundings};
 
 use crate::commands::Command;
@@ -21,9 +22,16 @@ Examples:
 
 Home: the first of --home, DUOLOG_HOME, a .duolog folder here or above, the user's directories.
 
+Store: the state is SQLite in the home, unless --store, DUOLOG_STORE or the configuration say:
+  sqlite:DIRECTORY, or just the directory
+  postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE[?sslmode=…]
+  The logs stay in the home. Command lines are for all to see: a password goes into the environment.
+
 Environment:
   DUOLOG_HOME     the home, where --home is not given
-  DUOLOG_<KEY>    a key of the configuration, like DUOLOG_BUSY_TIMEOUT_MS=200: duolog config show --help
+  DUOLOG_STORE    where the state is, where --store is not given
+  PGPASSWORD      the password of a server, where its address has none
+  DUOLOG_<KEY>    a key of the configuration: duolog config show --help
   NO_COLOR        no color, unless --color says otherwise
   COLUMNS         the width of tables, where the terminal does not tell
 
@@ -51,6 +59,9 @@ pub struct Global {
     /// The home to work in
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub home: Option<PathBuf>,
+    /// Where the state is, if not in the home: a directory, or postgres://USER@HOST/DATABASE
+    #[arg(long, global = true, value_name = "ADDRESS", help_heading = "Global options")]
+    pub store: Option<OsString>,
     /// Answer with one JSON object on stdout, errors too
     #[arg(long, global = true, help_heading = "Global options")]
     pub json: bool,
@@ -91,11 +102,12 @@ impl Global {
             hint: Some("name a directory with --home".to_owned()),
         })
     }
-}
 
-/// What is in force in a home: its configuration, and the environment before it.
-pub fn config(home: &Home) -> Result<Config, Failure> {
-    Ok(Config::load(home)?.with_environment(|name| env::var_os(name))?)
+    /// What is in force in a home: its configuration, the environment before it, and the flags before that.
+    pub fn config(&self, home: &Home) -> Result<Config, Failure> {
+        let said = Config::load(home)?.with_environment(|name| env::var_os(name))?.with_store(self.store.as_deref())?;
+        Ok(said.from_directory(&here()?).with_password(env::var_os("PGPASSWORD").as_deref()))
+    }
 }
 
 /// The current directory.
@@ -131,21 +143,6 @@ impl Which {
                 hint: Some("give an id, a thread name, or --user-email with --session-name".to_owned()),
             }),
         }
-    }
-}
-
-/// Refuses a session that only the beginning of an id led to: what changes a session names it whole.
-pub fn exactly(session: Session, reference: &SessionRef) -> Result<Session, Failure> {
-    match reference {
-        SessionRef::Text(text)
-            if session.id.as_str() != text && (session.user_id.is_some() || session.name.as_ref() != Some(text)) =>
-        {
-            Err(Failure::Given {
-                message: format!("{text:?} is only the beginning of an id, and this command changes the session"),
-                hint: Some(format!("give the whole id: {}", session.id)),
-            })
-        }
-        _ => Ok(session),
     }
 }
 

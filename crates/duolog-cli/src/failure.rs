@@ -97,7 +97,7 @@ impl Failure {
             Self::Store(error) => error.hint(),
             Self::Given { hint, .. } => hint.clone(),
             Self::Config(ConfigError::Findings { path: None, .. }) => {
-                Some("unset it, or set it to what is expected".to_owned())
+                Some("leave it out, or set it to what is expected".to_owned())
             }
             Self::Config(ConfigError::Findings { .. }) => {
                 Some("duolog config show --help lists the keys and what they may be".to_owned())

@@ -269,12 +269,13 @@ struct Told<'a> {
 /// Says what the command line did not make sense of, or the help and version that were asked for.
 pub fn refuse(error: &clap::Error) -> ExitCode {
     let code = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+    let said = error.to_string();
+    let text = without_passwords(&said);
     if !error.use_stderr() || !env::args_os().any(|arg| arg == "--json") {
         // A closed pipe is as good as a reader who saw enough.
-        let _ = error.print();
+        let _ = if !error.use_stderr() || text == said { error.print() } else { write!(io::stderr(), "{text}") };
         return code;
     }
-    let text = error.to_string();
     let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
     let message = first.trim_start_matches("error: ").trim_end_matches(':');
     let details: Vec<&str> = rest.lines().take_while(|line| line.starts_with("  ") && !line.contains("tip:")).collect();
@@ -285,6 +286,25 @@ pub fn refuse(error: &clap::Error) -> ExitCode {
         let _ = writeln!(io::stdout(), "{text}");
     }
     code
+}
+
+/// A text that may repeat an address, without what stands there for a password: an address in a wrong place is repeated
+/// by whoever does not know that it is one.
+fn without_passwords(text: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("://") {
+        let end = after.find(|letter: char| letter.is_whitespace() || letter == '\'').unwrap_or(after.len());
+        let (address, left) = after.split_at(end);
+        shown.push_str(before);
+        shown.push_str("://");
+        let (address, query) = address.split_once('?').map_or((address, ""), |(address, _)| (address, "?…"));
+        let login = address.rsplit_once('@').and_then(|(login, place)| Some((login.split_once(':')?.0, place)));
+        shown.push_str(&login.map_or_else(|| address.to_owned(), |(user, place)| format!("{user}:…@{place}")));
+        shown.push_str(query);
+        rest = left;
+    }
+    shown + rest
 }
 
 fn paint(color: bool, tone: Tone, text: &str) -> String {

@@ -182,7 +182,7 @@ impl Join {
                 repairs::note(tx, &repair)?;
                 return Ok(epoch.next());
             }
-            let row = sessions::find(tx, &id)?.ok_or(Error::NoSession(id))?;
+            let row = sessions::find(tx, &id)?.ok_or_else(|| Error::NoSession(id.clone()))?;
             Ok(row.log_epoch)
         })
     }

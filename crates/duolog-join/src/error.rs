@@ -46,6 +46,9 @@ pub enum Error {
     /// The home was opened to be read.
     #[error("this home is open for reading only")]
     ReadOnly,
+    /// What was asked for, or its answer, has no form as JSON.
+    #[error("what was asked for cannot be written as JSON")]
+    NoJson(#[source] serde_json::Error),
     /// The line would not fit its row.
     #[error(transparent)]
     TooLong(#[from] duolog_types::TooLong),

@@ -64,7 +64,7 @@ impl Join {
     pub fn transact<T: Send + 'static>(
         &self,
         durability: Durability,
-        f: impl FnOnce(&mut Tx<'_>) -> Result<(T, Vec<Told>)> + Send + 'static,
+        f: impl FnMut(&mut Tx<'_>) -> Result<(T, Vec<Told>)> + Send + 'static,
     ) -> Result<T> {
         let (answer, told) = self.write(durability, f)?;
         if mutant::is(Mutant::NoOutbox) {

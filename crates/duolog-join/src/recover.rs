@@ -28,7 +28,7 @@ impl Join {
             Ok::<_, Error>((marks, waiting, sessions::tombstoned(tx, &home, AT_OPEN)?))
         })?;
         for session in deleted {
-            tolerate(self.delete(&session))?;
+            tolerate(self.delete(&session).map(drop))?;
         }
         for mark in marks {
             // Who left in good order left no torn tail; its lines are folded when someone reads.

@@ -175,7 +175,7 @@ impl Join {
     pub fn write<T: Send + 'static>(
         &self,
         durability: Durability,
-        f: impl FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
+        f: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         if !self.is_writable() {
             return Err(Error::ReadOnly);

@@ -1,35 +1,26 @@
-//! Care of the database: checkpoints, copies, checks, figures.
+//! Care of the state: checkpoints, copies, checks, figures. What each means is the engine's.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use duolog_types::SessionStatus;
-use rusqlite::ErrorCode;
-use rusqlite::wal::CheckpointMode;
 
-use crate::engine::{CHECKPOINT_PAGES, copy_database, error, faults};
 use crate::error::{Error, Result};
 use crate::owned::sessions;
-use crate::state::{Access, State, pragma};
+use crate::state::{Engine, State};
 
 /// Every table, owned ones first.
-const TABLES: &[&str] = &["sessions", "outbox", "behind", "repairs", "seals", "operations", "catalog"];
+pub(crate) const TABLES: &[&str] =
+    &["sessions", "outbox", "behind", "repairs", "seals", "operations", "transitions", "catalog"];
 
-/// The settings that [`State::stats`] shows.
-const SETTINGS: &[&str] = &[
-    "journal_mode",
-    "synchronous",
-    "foreign_keys",
-    "busy_timeout",
-    "wal_autocheckpoint",
-    "journal_size_limit",
-    "mmap_size",
-    "trusted_schema",
-    "page_size",
-    "user_version",
-];
+/// What asking for a checkpoint came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checkpoint {
+    /// Pages were moved from the write-ahead log into the database.
+    Done(CheckpointReport),
+    /// The server moves its own, by its own schedule; nothing was done.
+    Servers,
+}
 
 /// What a checkpoint did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,10 +38,12 @@ pub struct CheckpointReport {
 pub struct Counters {
     /// Requests that were run.
     pub transactions: u64,
-    /// Commits; one serves a whole group.
+    /// Commits; one may serve a whole group.
     pub commits: u64,
-    /// Commits that synced the write-ahead log.
+    /// Commits that were synced.
     pub power_commits: u64,
+    /// Requests that were run again, because another transaction was in the way or the connection was lost.
+    pub again: u64,
     /// Checkpoints that ran because the log had grown, or because they were asked for.
     pub checkpoints: u64,
     /// Checkpoints that failed. Nothing is lost by one: the pages stay in the log.
@@ -60,47 +53,39 @@ pub struct Counters {
 /// Figures about the database.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateStats {
-    /// The engine and its version.
-    pub engine: String,
-    /// The database file.
-    pub path: PathBuf,
-    /// Its size.
-    pub bytes: u64,
-    /// The size of its write-ahead log.
-    pub wal_bytes: u64,
+    /// Where it is, without a password.
+    pub place: String,
+    /// What the engine says of itself.
+    pub figures: Figures,
     /// How many rows each table has.
     pub rows: Vec<(String, u64)>,
-    /// The settings as the writing connection answers them, or a reading one where there is none.
-    ///
-    /// `wal_autocheckpoint` is ours: SQLite's own is replaced by the checkpoint that a leader runs after its group.
-    pub settings: Vec<(String, String)>,
     /// How many sessions stand how; those of which nobody has said come with `None`.
     pub statuses: Vec<(Option<SessionStatus>, u64)>,
 }
 
+/// What an engine says of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// The engine and its version.
+    pub engine: String,
+    /// The size of the database.
+    pub bytes: u64,
+    /// The size of its write-ahead log, where that is ours.
+    pub wal_bytes: Option<u64>,
+    /// The settings in force.
+    pub settings: Vec<(String, String)>,
+    /// Settings of the server that cost acknowledged writes when it loses power, and what they are set to.
+    pub unsafe_settings: Vec<(String, String)>,
+}
+
 impl State {
-    /// Moves everything from the write-ahead log into the database and empties the log.
-    pub fn checkpoint(&self) -> Result<CheckpointReport> {
-        let alone = self.writer()?.alone(self.deadline())?;
-        let run = |mode| alone.connection().wal_checkpoint_v2(Some("main"), mode);
-        // The emptying one answers zeros when it succeeds: what there was is asked before.
-        let (frames, mut moved) = match run(CheckpointMode::PASSIVE) {
-            Err(fault) if fault.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => (0, 0),
-            answer => answer.map_err(error)?,
-        };
-        let busy = match run(CheckpointMode::TRUNCATE) {
-            Err(fault) if fault.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => true,
-            answer => {
-                let (left, _) = answer.map_err(error)?;
-                if left == 0 {
-                    moved = frames;
-                }
-                left != 0
-            }
-        };
-        self.0.tally.checkpoints.fetch_add(1, Ordering::Relaxed);
-        let number = |pages| u64::try_from(pages).unwrap_or_default();
-        Ok(CheckpointReport { busy, wal_frames: number(frames), moved: number(moved) })
+    /// Moves everything from the write-ahead log into the database, where the log is ours.
+    pub fn checkpoint(&self) -> Result<Checkpoint> {
+        self.writable()?;
+        match self.engine() {
+            Engine::Sqlite(sqlite) => sqlite.checkpoint().map(Checkpoint::Done),
+            Engine::Postgres(_) => Ok(Checkpoint::Servers),
+        }
     }
 
     /// Copies the database, as one snapshot, into a new file that only its owner can read.
@@ -108,43 +93,37 @@ impl State {
     /// The copy is one file, checked and synced before this returns; a failed one is removed. Writers are not held up.
     pub fn backup_to(&self, dest: &Path) -> Result<()> {
         self.check()?;
-        let reader = self.0.pool.take(self.deadline())?;
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600);
-        options.open(dest).map_err(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => Error::Exists { path: dest.to_owned() },
-            _ => Error::io("create", dest, error),
-        })?;
-        let copied = dest.canonicalize().map_err(|error| Error::io("find", dest, error)).and_then(|whole| {
-            copy_database(reader.connection()?, &whole, self.0.place.busy_timeout)?;
-            // SQLite has closed the copy; opening it takes no lock away.
-            File::open(&whole).and_then(|copy| copy.sync_all()).map_err(|error| Error::io("sync", dest, error))?;
-            let dir = whole.parent().unwrap_or(Path::new("/"));
-            File::open(dir).and_then(|dir| dir.sync_all()).map_err(|error| Error::io("sync", dir, error))
-        });
-        if copied.is_err() {
-            // The error of the copy is the one to tell.
-            let _ = std::fs::remove_file(dest);
+        match self.engine() {
+            Engine::Sqlite(sqlite) => sqlite.backup_to(dest),
+            Engine::Postgres(_) => Err(Error::NotHere {
+                what: "copying the state into a file",
+                instead: "pg_dump copies a PostgreSQL database while it is in use",
+            }),
         }
-        copied
     }
 
-    /// Rewrites the database without its free pages. Needs as much space again, and holds writers up.
+    /// Gives back the space of what was deleted.
+    ///
+    /// In a file the database is rewritten, which needs as much space again and holds writers up; on a server our
+    /// tables are vacuumed and analysed, beside everything else.
     pub fn vacuum(&self) -> Result<()> {
-        let alone = self.writer()?.alone(self.deadline())?;
-        alone.connection().execute_batch("VACUUM").map_err(error)?;
-        drop(alone);
-        self.checkpoint().map(drop)
+        self.writable()?;
+        match self.engine() {
+            Engine::Sqlite(sqlite) => sqlite.vacuum(),
+            Engine::Postgres(postgres) => postgres.vacuum(),
+        }
     }
 
-    /// Checks every page, index and reference. What it returns is what is wrong; empty means nothing.
+    /// Checks what the engine lets us check. What it returns is what is wrong; empty means nothing.
     pub fn integrity(&self) -> Result<Vec<String>> {
         self.check()?;
-        let reader = self.0.pool.take(self.deadline())?;
-        faults(reader.connection()?)
+        match self.engine() {
+            Engine::Sqlite(sqlite) => sqlite.integrity(),
+            Engine::Postgres(postgres) => postgres.integrity(),
+        }
     }
 
-    /// Figures about the database. Its files are measured by their paths and never opened.
+    /// Figures about the database.
     pub fn stats(&self) -> Result<StateStats> {
         let (rows, statuses) = self.read(|tx| {
             let mut rows = Vec::new();
@@ -154,43 +133,21 @@ impl State {
             }
             Ok::<_, Error>((rows, sessions::count_by_status(tx)?))
         })?;
-        let settings = |connection: &rusqlite::Connection| {
-            let show = |name: &&str| {
-                // Two that we take care of ourselves: what SQLite would answer is only what was last set.
-                let value = match *name {
-                    "wal_autocheckpoint" if self.access() == Access::ReadWrite => CHECKPOINT_PAGES.to_string(),
-                    "synchronous" if self.access() == Access::ReadWrite => {
-                        "FULL for power, NORMAL for process".to_owned()
-                    }
-                    _ => pragma(connection, name)?,
-                };
-                Ok(((*name).to_owned(), value))
-            };
-            SETTINGS.iter().map(show).collect::<Result<Vec<_>>>()
+        let figures = match self.engine() {
+            Engine::Sqlite(sqlite) => sqlite.figures()?,
+            Engine::Postgres(postgres) => postgres.figures()?,
         };
-        let settings = match &self.0.writer {
-            Some(writer) => writer.ask(self.deadline(), settings)?,
-            None => settings(self.0.pool.take(self.deadline())?.connection()?)?,
-        };
-        let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
-        Ok(StateStats {
-            engine: format!("sqlite {}", rusqlite::version()),
-            path: self.path().to_owned(),
-            bytes: size(self.path()),
-            wal_bytes: size(&self.0.place.beside("-wal")),
-            rows,
-            settings,
-            statuses,
-        })
+        Ok(StateStats { place: self.place(), figures, rows, statuses })
     }
 
     /// What happened since the state was opened, by all clones of this handle.
     pub fn counters(&self) -> Counters {
-        let tally = &self.0.tally;
+        let tally = self.tally();
         Counters {
             transactions: tally.transactions.load(Ordering::Relaxed),
             commits: tally.commits.load(Ordering::Relaxed),
             power_commits: tally.power_commits.load(Ordering::Relaxed),
+            again: tally.again.load(Ordering::Relaxed),
             checkpoints: tally.checkpoints.load(Ordering::Relaxed),
             checkpoint_failures: tally.checkpoint_failures.load(Ordering::Relaxed),
         }

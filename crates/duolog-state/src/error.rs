@@ -86,11 +86,61 @@ pub enum Error {
         known: u32,
     },
     /// A database with tables that are not ours.
-    #[error("{} is a database of another program", path.display())]
+    #[error("{place} is a database of another program")]
     Foreign {
         /// The database.
-        path: PathBuf,
+        place: String,
     },
+    /// An address that leads nowhere.
+    #[error("the address of the state cannot be used: {detail}")]
+    BadAddress {
+        /// What is wrong with it, without its secrets.
+        detail: String,
+    },
+    /// The server did not answer, or stopped answering before the commit. Nothing was changed.
+    #[error("{place} cannot be reached: {detail}")]
+    Unreachable {
+        /// The address, without its password.
+        place: String,
+        /// What was seen.
+        detail: String,
+    },
+    /// The server answered, and does not let us in or do what was asked.
+    #[error("{place} refused: {detail}")]
+    Denied {
+        /// The address, without its password.
+        place: String,
+        /// What it said.
+        detail: String,
+    },
+    /// A server older than what we rely on.
+    #[error("{place} is PostgreSQL {found}, and {needed} or newer is needed")]
+    TooOld {
+        /// The address, without its password.
+        place: String,
+        /// Its version.
+        found: String,
+        /// The oldest that will do.
+        needed: u32,
+    },
+    /// Other transactions changed the same rows each time it was tried. Nothing was changed.
+    #[error("other transactions kept changing the same rows")]
+    Conflict {
+        /// What the engine answered last.
+        #[source]
+        source: Cause,
+    },
+    /// What this engine does not do.
+    #[error("{what} is not done here: {instead}")]
+    NotHere {
+        /// What was asked for.
+        what: &'static str,
+        /// What does it instead.
+        instead: &'static str,
+    },
+    /// Text with a NUL byte.
+    #[error("a text with a NUL byte in it does not fit a column")]
+    Nul,
     /// Another process migrated the database after this one opened it.
     #[error("the state was migrated from version {opened} to {found} since it was opened: open it again")]
     SchemaChanged {
@@ -122,10 +172,10 @@ pub enum Error {
         kind: String,
     },
     /// There is nothing to open.
-    #[error("there is no state at {}", path.display())]
+    #[error("there is no state at {place}")]
     Missing {
         /// Where it was looked for.
-        path: PathBuf,
+        place: String,
     },
     /// A copy never replaces a file.
     #[error("{} exists already", path.display())]
@@ -168,6 +218,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether nothing happened for a reason that may be gone when it is tried again.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::Conflict { .. } | Self::Unreachable { .. })
+    }
+
+    /// Whether another row has the key already.
+    pub(crate) fn is_taken(&self) -> bool {
+        matches!(self, Self::Constraint { kind: ConstraintKind::Unique, .. })
+    }
+
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         Self::Io { action, path: path.into(), source: Arc::new(source) }
     }

@@ -4,6 +4,7 @@
 //! [`owned`] are the only record of what they hold; tables in [`derived`] can be folded from the logs anew (I3, I4).
 //! Rows are bounded by types and by `CHECK` (I2). What a row *means*, and files other than the database, are not here.
 
+mod address;
 mod care;
 mod engine;
 mod error;
@@ -15,8 +16,9 @@ mod state;
 pub mod derived;
 pub mod owned;
 
-pub use care::{CheckpointReport, Counters, StateStats};
-pub use engine::{Column, FromColumn, Row, Tx, Value};
+pub use address::{Address, Said, Server};
+pub use care::{Checkpoint, CheckpointReport, Counters, Figures, StateStats};
+pub use engine::{Column, FromColumn, Row, Sql, Tx, Value};
 pub use error::{Cause, ConstraintKind, Error, Result};
 pub use filesystem::{FileSystem, file_system_of, judge};
 pub use migrate::known_version;

@@ -1,26 +1,19 @@
 //! The handle: opening, writing, reading.
 
 use std::fmt;
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use duolog_types::Durability;
 use duolog_types::limits::Limits;
-use rusqlite::Connection;
 
-use crate::engine::{Place, Pool, Readable, StateLock, Tally, Tx, Writer, error, open_reader, open_writer};
+use crate::address::Address;
+use crate::engine::{Postgres, Sqlite, Tally, Tx};
 use crate::error::{Error, Result};
-use crate::{filesystem, migrate};
 
-/// The database's file name in its directory.
-const DATABASE: &str = "state.db";
-/// The lock's file name beside it.
-const LOCK: &str = "state.lock";
-/// The reading connections when nobody asks for another number.
-const READERS_MAX: usize = 4;
+/// The reading connections when nobody asks for another number; on a server, all connections.
+const CONNECTIONS_MAX: usize = 4;
 
 /// What an opening is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,14 +43,14 @@ pub type CommitHook = Arc<dyn Fn(&State, Durability) + Send + Sync>;
 /// How to open a state.
 #[derive(Clone)]
 pub struct OpenState {
-    /// The directory that holds `state.db` and `state.lock`.
-    pub dir: PathBuf,
+    /// Where it is.
+    pub address: Address,
     /// What for.
     pub access: Access,
     /// How long a caller waits for a lock before it is told who holds it.
     pub busy_timeout: Duration,
-    /// How many reading connections there may be.
-    pub readers_max: usize,
+    /// How many connections there may be, beside the one that writes to a file.
+    pub connections_max: usize,
     /// What reads go through.
     pub reading: Reading,
     /// Whether an older schema may be brought up to date.
@@ -67,13 +60,18 @@ pub struct OpenState {
 }
 
 impl OpenState {
-    /// Opens for reading and writing, with the default limits.
+    /// Opens `state.db` in a directory for reading and writing, with the default limits.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
+        Self::address(Address::Directory(dir.into()))
+    }
+
+    /// Opens what is at an address, for reading and writing, with the default limits.
+    pub fn address(address: Address) -> Self {
         Self {
-            dir: dir.into(),
+            address,
             access: Access::ReadWrite,
             busy_timeout: Limits::default().busy_timeout,
-            readers_max: READERS_MAX,
+            connections_max: CONNECTIONS_MAX,
             reading: Reading::Beside,
             migrate: Migrate::Yes,
             on_commit: None,
@@ -105,133 +103,107 @@ pub enum Reading {
 
 /// The state, open. Clones are the same opening.
 #[derive(Clone)]
-pub struct State(pub(crate) Arc<Inner>);
+pub struct State(Arc<Inner>);
 
-pub(crate) struct Inner {
-    pub(crate) place: Place,
-    lock_path: PathBuf,
+struct Inner {
+    address: Address,
     access: Access,
-    version: u32,
     /// The process that opened it.
     pid: u32,
-    pub(crate) writer: Option<Writer>,
-    pub(crate) pool: Pool,
-    pub(crate) tally: Arc<Tally>,
+    engine: Engine,
+    tally: Arc<Tally>,
     on_commit: Option<CommitHook>,
-    reading: Reading,
+}
+
+/// What the rows are kept by.
+pub(crate) enum Engine {
+    Sqlite(Box<Sqlite>),
+    Postgres(Box<Postgres>),
 }
 
 impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("State")
-            .field("path", &self.0.place.path)
+            .field("address", &self.0.address)
             .field("access", &self.0.access)
             .finish_non_exhaustive()
     }
 }
 
 impl State {
-    /// Opens the state in a directory, which is made where it does not exist and writing was asked for.
-    ///
-    /// A current database is opened without a write transaction, and its pages are not checked: see
-    /// [`State::integrity`].
+    /// Opens a state, and makes it where there is none yet and writing was asked for.
     pub fn open(options: OpenState) -> Result<Self> {
-        filesystem::check(&options.dir)?;
-        if options.access == Access::ReadWrite && !options.dir.exists() {
-            let mut builder = DirBuilder::new();
-            builder.recursive(true).mode(0o700);
-            builder.create(&options.dir).map_err(|error| Error::io("create", &options.dir, error))?;
-        }
-        let dir = match options.dir.canonicalize() {
-            Ok(dir) => dir,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(Error::Missing { path: options.dir.join(DATABASE) });
-            }
-            Err(error) => return Err(Error::io("find", &options.dir, error)),
-        };
-        let place = Place { path: dir.join(DATABASE), busy_timeout: options.busy_timeout };
         let tally = Arc::new(Tally::default());
-        let (writer, first, readable, version) = match options.access {
-            Access::ReadWrite => {
-                let lock = StateLock::open(dir.join(LOCK))?;
-                let held = lock.acquire(Instant::now() + options.busy_timeout)?;
-                let (connection, version) = open_writer(&place, options.migrate == Migrate::Yes)?;
-                drop(held);
-                let writer = Writer::new(connection, lock, version, Arc::clone(&tally))?;
-                (Some(writer), None, Readable::Shared, version)
-            }
-            Access::ReadOnly => {
-                let (connection, readable, version) = open_to_read(&place)?;
-                (None, Some(connection), readable, version)
+        let engine = match &options.address {
+            Address::Directory(dir) => Engine::Sqlite(Box::new(Sqlite::open(dir, &options, Arc::clone(&tally))?)),
+            Address::Server(server) => {
+                Engine::Postgres(Box::new(Postgres::open(server, &options, Arc::clone(&tally))?))
             }
         };
-        let readers = place.clone();
-        let pool = Pool::new(options.readers_max, first, move || open_reader(&readers, readable));
-        Ok(Self(Arc::new(Inner {
-            place,
-            lock_path: dir.join(LOCK),
-            access: options.access,
-            version,
-            pid: std::process::id(),
-            writer,
-            pool,
-            tally,
-            on_commit: options.on_commit,
-            reading: options.reading,
-        })))
+        let OpenState { address, access, on_commit, .. } = options;
+        Ok(Self(Arc::new(Inner { address, access, pid: std::process::id(), engine, tally, on_commit })))
     }
 
     /// Runs `f` in one write transaction and returns once that is as durable as asked (I10).
     ///
     /// `f` may run on another caller's thread, together with other requests; its error or panic undoes only its own
-    /// work. A caller that waits longer than the busy time-out gets [`Error::Busy`]; its request never runs. When the
-    /// commit fails the answer is [`Error::Full`] if that was why, and nothing was kept, else [`Error::Unknown`].
-    /// Calling `write` from inside `f` waits for itself and ends as busy.
+    /// work. On a server it may run more than once, because what another transaction or a lost connection undid is
+    /// tried again: it must have no effect but on the transaction. A caller that waits longer than the busy time-out
+    /// gets [`Error::Busy`]; its request never runs. When the commit fails the answer is [`Error::Full`] if that was
+    /// why, and nothing was kept, else [`Error::Unknown`]. Calling `write` from inside `f` waits for itself and ends as
+    /// busy.
     pub fn write<T, E>(
         &self,
         durability: Durability,
-        f: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+        f: impl FnMut(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        let writer = self.writer()?;
+        self.writable()?;
         let after_commit = |durability| {
             if let Some(hook) = &self.0.on_commit {
                 hook(self, durability);
             }
         };
-        writer.write(durability, self.deadline(), &after_commit, f)
+        match &self.0.engine {
+            Engine::Sqlite(sqlite) => sqlite.write(durability, &after_commit, f),
+            Engine::Postgres(postgres) => postgres.write(&after_commit, f),
+        }
     }
 
     /// Runs `f` on one consistent snapshot. Writers are not held up, and do not hold it up.
     ///
-    /// When every reading connection is out it waits for one, at most for the busy time-out. A long read keeps the
-    /// write-ahead log from being reused: read in pages.
+    /// When every connection is out it waits for one, at most for the busy time-out. A long read keeps what is deleted
+    /// from being reused: read in pages.
     pub fn read<T, E>(&self, f: impl FnOnce(&mut Tx<'_>) -> Result<T, E>) -> Result<T, E>
     where
         E: From<Error>,
     {
         self.check()?;
-        if self.0.reading == Reading::Lent
-            && let Some(lent) = self.0.writer.as_ref().and_then(Writer::lend)
-        {
-            return f(&mut lent.begin()?);
+        match &self.0.engine {
+            Engine::Sqlite(sqlite) => sqlite.read(f),
+            Engine::Postgres(postgres) => postgres.read(f),
         }
-        let reader = self.0.pool.take(self.deadline())?;
-        let mut tx = reader.begin()?;
-        f(&mut tx)
     }
 
     /// The schema version of the database.
     pub fn schema_version(&self) -> u32 {
-        self.0.version
+        match &self.0.engine {
+            Engine::Sqlite(sqlite) => sqlite.version(),
+            Engine::Postgres(postgres) => postgres.version(),
+        }
     }
 
-    /// The database file.
-    pub fn path(&self) -> &Path {
-        &self.0.place.path
+    /// Where it is, for people: the database file, or the server's address without its password.
+    pub fn place(&self) -> String {
+        self.0.address.to_string()
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> &Address {
+        &self.0.address
     }
 
     /// What it was opened for.
@@ -239,9 +211,12 @@ impl State {
         self.0.access
     }
 
-    /// The process that writes at this moment, if any does and the system tells.
+    /// The process that writes at this moment, if any does and the system tells. A server's writers are not told.
     pub fn lock_holder(&self) -> Result<Option<u32>> {
-        crate::engine::holder_of(&self.0.lock_path)
+        match &self.0.engine {
+            Engine::Sqlite(sqlite) => sqlite.lock_holder(),
+            Engine::Postgres(_) => Ok(None),
+        }
     }
 
     /// Lets go of this handle; the last one closes the connections. The write-ahead log stays for whoever opens next.
@@ -249,13 +224,17 @@ impl State {
         drop(self);
     }
 
-    pub(crate) fn writer(&self) -> Result<&Writer> {
-        self.check()?;
-        self.0.writer.as_ref().ok_or(Error::ReadOnly)
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.0.engine
     }
 
-    pub(crate) fn deadline(&self) -> Instant {
-        Instant::now() + self.0.place.busy_timeout
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.0.tally
+    }
+
+    pub(crate) fn writable(&self) -> Result<()> {
+        self.check()?;
+        if self.0.access == Access::ReadWrite { Ok(()) } else { Err(Error::ReadOnly) }
     }
 
     pub(crate) fn check(&self) -> Result<()> {
@@ -263,44 +242,9 @@ impl State {
     }
 }
 
-/// Refuses a handle that came here by a fork: SQLite's locks stayed with the parent.
+/// Refuses a handle that came here by a fork: locks and connections stayed with the parent.
 fn same_process(opened: u32, now: u32) -> Result<()> {
     if opened == now { Ok(()) } else { Err(Error::Forked { opened, now }) }
-}
-
-/// Opens for reading, and finds out how that can be done here.
-fn open_to_read(place: &Place) -> Result<(Connection, Readable, u32)> {
-    if !place.path.exists() {
-        return Err(Error::Missing { path: place.path.clone() });
-    }
-    let try_as = |readable| {
-        let connection = open_reader(place, readable)?;
-        let version = migrate::identify(&connection, &place.path)?;
-        Ok((connection, readable, version))
-    };
-    let log_is_empty = std::fs::metadata(place.beside("-wal")).map_or(true, |log| log.len() == 0);
-    let opened = match try_as(Readable::Shared) {
-        // On a read-only mount the log's index cannot be made. Without a log the file alone is the whole database.
-        Err(Error::Engine { .. } | Error::ReadOnly) if log_is_empty => try_as(Readable::Immutable),
-        other => other,
-    }?;
-    migrate::may_read(opened.2)?;
-    Ok(opened)
-}
-
-/// Reads a pragma as text, whatever it answers with.
-pub(crate) fn pragma(connection: &Connection, name: &str) -> Result<String> {
-    use rusqlite::types::ValueRef;
-    connection
-        .query_row(&format!("PRAGMA {name}"), [], |row| {
-            Ok(match row.get_ref(0)? {
-                ValueRef::Integer(number) => number.to_string(),
-                ValueRef::Real(number) => number.to_string(),
-                ValueRef::Text(text) | ValueRef::Blob(text) => String::from_utf8_lossy(text).into_owned(),
-                ValueRef::Null => String::new(),
-            })
-        })
-        .map_err(error)
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use duolog_state::{ConstraintKind, Error as StateError};
 use duolog_types::SessionId;
 use duolog_types::names::BadName;
 
+use crate::config::ADDRESS_FORMS;
+
 /// The result of a call on a store.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -61,6 +63,14 @@ pub enum Error {
         /// The first that fit.
         found: Vec<SessionId>,
     },
+    /// Only the beginning of an id was given for a change.
+    #[error("{prefix:?} is only the beginning of an id, and what changes a session names it whole")]
+    Shortened {
+        /// What was given.
+        prefix: String,
+        /// The session that it fits.
+        id: SessionId,
+    },
     /// Another session is called that.
     #[error("a session called {0:?} exists already")]
     NameTaken(String),
@@ -106,7 +116,7 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match self {
             Self::NoSession(_) | Self::Home(HomeError::Missing(_)) => Kind::NotFound,
-            Self::Ambiguous { .. } | Self::BadName(_) | Self::BadLine(_) => Kind::Invalid,
+            Self::Ambiguous { .. } | Self::Shortened { .. } | Self::BadName(_) | Self::BadLine(_) => Kind::Invalid,
             Self::NameTaken(_) | Self::NotEmpty(_) => Kind::Conflict,
             Self::Home(HomeError::BadId(_)) => Kind::Damaged,
             Self::Home(_) | Self::Thread(_) => Kind::Io,
@@ -119,6 +129,7 @@ impl Error {
         let hint = match self {
             Self::NoSession(_) => "duolog sessions list shows what there is".to_owned(),
             Self::Ambiguous { .. } => "give more of the id".to_owned(),
+            Self::Shortened { id, .. } => format!("give the whole id: {id}"),
             Self::NameTaken(_) => "choose another name, or append to the one that is there".to_owned(),
             Self::BadLine(_) => "one JSON object per line; `jq -c .` makes one line of each".to_owned(),
             Self::NotEmpty(_) => "name a directory that does not exist yet".to_owned(),
@@ -161,11 +172,15 @@ fn log_kind(error: &LogError) -> Kind {
 
 fn state_kind(error: &StateError) -> Kind {
     match error {
-        StateError::Busy { .. } => Kind::Busy,
+        StateError::Busy { .. } | StateError::Conflict { .. } => Kind::Busy,
         StateError::Unknown { .. } => Kind::Unknown,
         StateError::Damaged { .. } => Kind::Damaged,
         StateError::Constraint { kind: ConstraintKind::Unique, .. } | StateError::Exists { .. } => Kind::Conflict,
-        StateError::Constraint { .. } | StateError::OutOfRange { .. } => Kind::Invalid,
+        StateError::Constraint { .. }
+        | StateError::OutOfRange { .. }
+        | StateError::Nul
+        | StateError::BadAddress { .. }
+        | StateError::NotHere { .. } => Kind::Invalid,
         StateError::Missing { .. } => Kind::NotFound,
         StateError::SchemaChanged { .. } => Kind::Stale,
         _ => Kind::Io,
@@ -181,27 +196,107 @@ fn join_hint(error: &JoinError) -> Option<String> {
         JoinError::OtherHome { .. } => "run the command in that home",
         JoinError::OperationReused { .. } => "use a new operation id for other content",
         JoinError::ReadOnly => "the directory cannot be written; copy the home or change its permissions",
-        JoinError::Log(LogError::Busy { holder, .. }) | JoinError::State(StateError::Busy { holder, .. }) => {
-            return Some(holder.map_or_else(
-                || "try again".to_owned(),
-                |pid| format!("try again, or see what process {pid} is doing"),
-            ));
-        }
+        JoinError::Log(LogError::Busy { holder, .. }) => return Some(try_again(*holder)),
         JoinError::Log(LogError::Poisoned(_)) => {
             "duolog log repair --session ID copies what can be read into a new file"
         }
         JoinError::Log(LogError::Moved { .. }) => "read what was appended since, then decide again",
-        JoinError::Log(LogError::Full(_)) | JoinError::State(StateError::Full { .. }) => {
-            "make room on the disk; nothing was written"
-        }
+        JoinError::Log(LogError::Full(_)) => "make room on the disk; nothing was written",
         JoinError::Log(LogError::NotALog { .. }) => "move it away, then run duolog doctor",
         JoinError::Log(LogError::NotABoundary(_) | LogError::BeyondEnd { .. }) => "use a position that duolog printed",
-        JoinError::State(StateError::Damaged { .. }) => {
-            "duolog doctor says what is damaged; restore state.db from a backup"
-        }
-        JoinError::State(StateError::Newer { .. }) => "upgrade duolog, or open the home it came from",
-        JoinError::State(StateError::Foreign { .. }) => "name another directory with --home or DUOLOG_HOME",
+        JoinError::State(error) => return state_hint(error),
         _ => return None,
     };
     Some(hint.to_owned())
+}
+
+fn state_hint(error: &StateError) -> Option<String> {
+    let hint = match error {
+        StateError::Busy { what, holder: None } if what.contains("connection") => {
+            "try again; close what is not needed, or raise the server's max_connections"
+        }
+        StateError::Busy { holder, .. } => return Some(try_again(*holder)),
+        StateError::Conflict { .. } => "try again",
+        StateError::Unknown { .. } => "ask again with the same operation id, or read before trying again",
+        StateError::Full { .. } => "make room on the disk; nothing was written",
+        StateError::Damaged { what, .. } if is_server(what) => {
+            "duolog doctor says what is damaged; restore the database from a copy of it (pg_dump)"
+        }
+        StateError::Damaged { .. } => "duolog doctor says what is damaged; restore state.db from a backup",
+        StateError::Newer { .. } => "upgrade duolog, or open the home it came from",
+        StateError::NeedsMigration { .. } => "duolog state migrate brings it up to date",
+        StateError::Missing { place } if is_server(place) => {
+            "see that the address is right; duolog state migrate makes the tables there"
+        }
+        StateError::Missing { .. } => "see that the address is right; duolog state migrate makes it there",
+        StateError::Foreign { place } if is_server(place) => "name an empty database, made for duolog alone",
+        StateError::Foreign { .. } => "name another directory with --home or DUOLOG_HOME",
+        StateError::BadAddress { .. } => return Some(format!("an address is {ADDRESS_FORMS}")),
+        StateError::Unreachable { .. } => "see that the server runs, and that host and port are right",
+        StateError::Denied { .. } => {
+            "see that user, password, database and rights are right; PGPASSWORD is taken where the address has no password"
+        }
+        StateError::TooOld { .. } => "upgrade the server, or name another one",
+        StateError::ReadOnly => "it takes no writes: name a server that does, or a directory that can be written",
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+fn try_again(holder: Option<u32>) -> String {
+    holder.map_or_else(|| "try again".to_owned(), |pid| format!("try again, or see what process {pid} is doing"))
+}
+
+/// Whether a place is one on a server: a path never begins so.
+fn is_server(place: &str) -> bool {
+    place.starts_with("postgres://")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn cause() -> duolog_state::Cause {
+        Arc::new(std::io::Error::other("why"))
+    }
+
+    #[test]
+    fn what_a_server_answers_has_a_kind_and_something_to_do() {
+        let place = || "postgres://ada@h/d".to_owned();
+        let detail = || "what was seen".to_owned();
+        let cases = [
+            (StateError::BadAddress { detail: detail() }, Kind::Invalid, "postgres://USER"),
+            (StateError::Unreachable { place: place(), detail: detail() }, Kind::Io, "host and port"),
+            (StateError::Denied { place: place(), detail: detail() }, Kind::Io, "PGPASSWORD"),
+            (
+                StateError::TooOld { place: place(), found: "9.6".to_owned(), needed: 15 },
+                Kind::Io,
+                "upgrade the server",
+            ),
+            (StateError::Foreign { place: place() }, Kind::Io, "an empty database"),
+            (StateError::Foreign { place: "/srv/state.db".to_owned() }, Kind::Io, "another directory"),
+            (StateError::Missing { place: place() }, Kind::NotFound, "duolog state migrate"),
+            (StateError::Damaged { what: place(), detail: detail() }, Kind::Damaged, "pg_dump"),
+            (StateError::Damaged { what: "/srv/state.db".to_owned(), detail: detail() }, Kind::Damaged, "state.db"),
+            (StateError::Conflict { source: cause() }, Kind::Busy, "try again"),
+            (
+                StateError::Busy { what: "every connection of this process", holder: None },
+                Kind::Busy,
+                "max_connections",
+            ),
+            (StateError::Busy { what: "the state", holder: None }, Kind::Busy, "try again"),
+            (StateError::Unknown { source: cause() }, Kind::Unknown, "the same operation id"),
+            (StateError::NeedsMigration { found: 1, known: 2 }, Kind::Io, "duolog state migrate"),
+        ];
+        for (error, kind, hint) in cases {
+            let error = Error::from(error);
+            assert_eq!(error.kind(), kind, "{error}");
+            assert!(error.hint().is_some_and(|told| told.contains(hint)), "{error}: {:?}", error.hint());
+        }
+        for error in [StateError::Nul, StateError::NotHere { what: "this", instead: "that" }] {
+            assert_eq!(Error::from(error).kind(), Kind::Invalid);
+        }
+    }
 }

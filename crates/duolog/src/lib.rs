@@ -40,7 +40,7 @@ pub mod state;
 pub use config::{Config, ConfigError};
 pub use duolog_join::{CaughtUp, Committed, Damage, DamageKind, Follow, Rebuilt, Repaired, Seen, Verified};
 pub use duolog_log::{Item, Line};
-pub use duolog_state::{Page, PageToken};
+pub use duolog_state::{Address, Checkpoint, CheckpointReport, Page, PageToken, Said, Server};
 pub use duolog_types::limits::{self, Limits};
 pub use duolog_types::{
     Batch, Clock, Cursor, Durability, Epoch, HomeId, InvocationKind, Moment, OperationId, Position, SessionId,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use duolog_state::Said;
 use duolog_types::limits::Limits;
 use duolog_types::{Clock, SystemClock};
 
@@ -30,8 +31,10 @@ pub enum Background {
 /// How to open a store.
 #[derive(Clone)]
 pub struct StoreOptions {
-    /// Which.
+    /// Which. Its directory holds the logs, the home's id and the locks of processes, wherever the state is.
     pub home: Home,
+    /// Where the state is: in the home, or elsewhere. Any number of homes may share one.
+    pub store: Said,
     /// For what.
     pub access: Access,
     /// Limits.
@@ -47,6 +50,7 @@ impl StoreOptions {
     pub fn at(home: Home) -> Self {
         Self {
             home,
+            store: Said::Home,
             access: Access::Write,
             limits: Limits::default(),
             background: Background::Fold,
@@ -54,10 +58,18 @@ impl StoreOptions {
         }
     }
 
-    /// With the limits of a configuration. What an append survives is said with each append: [`Config::durability`].
+    /// With the limits and the address of a configuration. What an append survives is said with each append: [`Config::durability`].
     #[must_use]
     pub fn configured(mut self, config: &Config) -> Self {
         self.limits = config.limits();
+        self.store = config.store().clone();
+        self
+    }
+
+    /// With the state at another place.
+    #[must_use]
+    pub fn with_store(mut self, store: Said) -> Self {
+        self.store = store;
         self
     }
 

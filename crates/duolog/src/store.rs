@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use duolog_join::{Folder, Join, OpenJoin, may_write, prepare, prepare_read_only};
-use duolog_state::{Access as StateAccess, OpenState, Reading};
+use duolog_join::{Error as JoinError, Folder, Join, OpenJoin, may_write, prepare, prepare_read_only};
+use duolog_state::{Access as StateAccess, Address, Error as StateError, Migrate, OpenState, Reading};
 use duolog_types::{HomeId, SessionId};
 
 use crate::doctor::Doctor;
@@ -31,11 +31,19 @@ pub struct Store {
 impl Store {
     /// Opens a store, making it on first use, and mends what a crash left.
     pub fn open(options: StoreOptions) -> Result<Self> {
-        let StoreOptions { home, access, limits, background, clock } = options;
-        // Who only reads makes no home: a mistyped path would look like an empty one.
-        let writable = access == Access::Write || (home.state.exists() && may_write(&home.state));
-        let prepared = if writable { prepare(&home.state)? } else { prepare_read_only(&home.state)? };
-        let mut state = OpenState::at(&home.state).busy_timeout(limits.busy_timeout);
+        let StoreOptions { home, store, access, limits, background, clock } = options;
+        let address = store.or_in(&home.state);
+        let place = address.to_string();
+        // Who only reads makes nothing: a mistyped path would look like an empty home.
+        let reads = access == Access::Read;
+        let may_write_home = !reads || (home.state.exists() && may_write(&home.state));
+        let prepared = if may_write_home { prepare(&home.state)? } else { prepare_read_only(&home.state)? };
+        let is_apart = address != Address::Directory(home.state.clone());
+        let writable = may_write_home && !(reads && is_apart && !may_write_at(&address));
+        let mut state = OpenState::address(address).busy_timeout(limits.busy_timeout);
+        if reads && is_apart {
+            state.migrate = Migrate::No;
+        }
         if background == Background::Nothing {
             state.reading = Reading::Lent;
         }
@@ -45,7 +53,11 @@ impl Store {
         let owned_by = prepared.foreign_owner;
         let warnings = owned_by.map(|uid| format!("{} is owned by user {uid}, not by you", home.state.display()));
         let join =
-            Join::open(OpenJoin { state, disk: prepared.disk, home: prepared.id, limits, clock, boot: prepared.boot })?;
+            Join::open(OpenJoin { state, disk: prepared.disk, home: prepared.id, limits, clock, boot: prepared.boot });
+        let join = join.map_err(|error| match error {
+            JoinError::State(StateError::NeedsMigration { found: 0, .. }) => StateError::Missing { place }.into(),
+            other => other,
+        })?;
         let folder = match background {
             Background::Fold if join.is_writable() => Some(Folder::start(&join).map_err(crate::Error::Thread)?),
             _ => None,
@@ -55,7 +67,7 @@ impl Store {
 
     /// The sessions.
     pub fn sessions(&self) -> Sessions<'_> {
-        Sessions { store: self }
+        Sessions { store: self, operation: None }
     }
 
     /// The log of one session.
@@ -76,6 +88,11 @@ impl Store {
     /// Which home this is.
     pub fn home(&self) -> &Home {
         &self.home
+    }
+
+    /// Where the state is, for people: a database file, or a server's address without its password.
+    pub fn place(&self) -> String {
+        self.join.state().place()
     }
 
     /// The home's id, which its logs and rows carry.
@@ -111,5 +128,13 @@ impl Drop for Store {
         if !self.left {
             let _ = self.leave();
         }
+    }
+}
+
+/// Whether one who only reads may write a state outside its home. A database that is not there is not made for it.
+fn may_write_at(address: &Address) -> bool {
+    match address {
+        Address::Directory(directory) => directory.join("state.db").exists() && may_write(directory),
+        Address::Server(_) => true,
     }
 }

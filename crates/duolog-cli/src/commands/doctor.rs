@@ -1,8 +1,8 @@
 //! `duolog doctor`.
 
 use clap::Args;
-use duolog::Kind;
 use duolog::doctor::{Check, Status, Verdict};
+use duolog::{Address, Config, Kind, Said};
 use serde::Serialize;
 
 use super::Context;
@@ -53,7 +53,9 @@ impl Doctor {
                 (report.verdict, report.checks)
             }
             // A store that is too damaged to open is a finding, and the one that was asked for.
-            Err(failure) if failure.kind() == Kind::Damaged => (Verdict::Damaged, vec![unopened(&failure)]),
+            Err(failure) if failure.kind() == Kind::Damaged => {
+                (Verdict::Damaged, vec![unopened(&failure, context.config()?)])
+            }
             Err(failure) => return Err(failure),
         };
         let shapes = checks.iter().map(|check| Shape {
@@ -74,8 +76,9 @@ impl Doctor {
     }
 }
 
-fn unopened(failure: &Failure) -> Check {
-    let hint = "restore state.db from a backup; the logs can be read without it".to_owned();
+fn unopened(failure: &Failure, config: &Config) -> Check {
+    let what = if matches!(config.store(), Said::At(Address::Server(_))) { "the database" } else { "state.db" };
+    let hint = format!("restore {what} from a backup; the logs can be read without it");
     Check { name: "opening", status: Status::Damaged, detail: failure.message(), hint: Some(hint) }
 }
 

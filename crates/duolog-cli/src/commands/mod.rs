@@ -14,9 +14,9 @@ mod state;
 use std::cell::OnceCell;
 
 use clap::Subcommand;
-use duolog::{Config, Home, Store, StoreOptions};
+use duolog::{Config, Home, Said, Store, StoreOptions};
 
-use crate::args::{self, Cli, Global};
+use crate::args::{Cli, Global};
 use crate::failure::{Failure, Outcome};
 use crate::out::Out;
 
@@ -68,10 +68,10 @@ impl Context<'_> {
         self.open(self.options()?.for_reading())
     }
 
-    /// The same, or nothing where there is no home yet.
+    /// The same, or nothing where there is no home yet, and so no state in it.
     pub fn open_if_there(&self) -> Result<Option<Store>, Failure> {
         match self.open_to_read() {
-            Err(failure) if failure.is_missing_home() => Ok(None),
+            Err(failure) if failure.is_missing_home() && *self.config()?.store() == Said::Home => Ok(None),
             other => other.map(Some),
         }
     }
@@ -95,7 +95,7 @@ impl Context<'_> {
             return Ok(settled);
         }
         let home = self.global.find_home()?;
-        let config = args::config(&home)?;
+        let config = self.global.config(&home)?;
         Ok(self.settled.get_or_init(|| (home, config)))
     }
 
@@ -107,7 +107,7 @@ impl Context<'_> {
 
     fn open(&self, options: StoreOptions) -> Result<Store, Failure> {
         let store = Store::open(options)?;
-        for warning in store.warnings() {
+        for warning in self.config()?.warnings().iter().chain(store.warnings()) {
             self.out.warn(warning);
         }
         Ok(store)

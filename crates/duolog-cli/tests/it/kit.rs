@@ -3,6 +3,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use duolog_testkit::engines::Place;
+use duolog_testkit::postgres::Database;
 use insta::Settings;
 use tempfile::TempDir;
 
@@ -12,11 +14,18 @@ pub const DUOLOG: &str = env!("CARGO_BIN_EXE_duolog");
 /// A directory of its own with a home in it.
 pub struct Kit {
     pub dir: TempDir,
+    /// Where the state is, if it is not in the home.
+    store: Option<String>,
 }
 
 impl Kit {
     pub fn new() -> Self {
-        Self { dir: tempfile::tempdir().expect("a directory") }
+        Self { dir: tempfile::tempdir().expect("a directory"), store: None }
+    }
+
+    /// A home whose state is on the engine of a place; every home on a place with a server shares its state.
+    pub fn on(place: &Place) -> Self {
+        Self { store: place.database().map(Database::url), ..Self::new() }
     }
 
     pub fn home(&self) -> PathBuf {
@@ -53,6 +62,9 @@ impl Kit {
     fn surround(&self, command: &mut Command) {
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", self.dir.path()).env("DUOLOG_HOME", self.home()).current_dir(self.dir.path());
+        if let Some(store) = &self.store {
+            command.env("DUOLOG_STORE", store);
+        }
     }
 
     pub fn run<S: AsRef<OsStr>>(&self, args: &[S]) -> Ran {
@@ -84,7 +96,13 @@ impl Kit {
         settings.add_filter(r"\((now|\d+s ago)\)", "([age])");
         settings.add_filter(r"( +)(now|\d+s ago)\n", "  [age]\n");
         settings.add_filter(r"sqlite \d+\.\d+\.\d+", "sqlite [version]");
-        settings.add_filter(r#""(bytes|wal_bytes)":\d{4,}"#, r#""$1":[size]"#);
+        settings.add_filter(r"postgresql \d+\.\d+", "postgresql [version]");
+        settings.add_filter(r"postgres@[^/ ]+/duolog_[0-9a-f]+", "postgres@[server]/[database]");
+        // Newer servers have checksums unless they are told otherwise.
+        settings.add_filter(r#""data_checksums":"(on|off)""#, r#""data_checksums":"[on or off]""#);
+        settings.add_filter(r#"every index is valid[^"\n]*"#, "every index is valid[…]");
+        settings.add_filter(r"tables, \d[\d.]* [KM]iB", "tables, [size]");
+        settings.add_filter(r#""(bytes|wal_bytes|bytes_before|bytes_after)":\d{4,}"#, r#""$1":[size]"#);
         settings.add_filter(r#"is on [a-z0-9.]+(\n|")"#, "is on [fs]$1");
         settings.add_filter(r"duolog-demo-\w{6}", "duolog-demo-[random]");
         settings.add_filter(r"(process|kill -9) \d+", "$1 [pid]");

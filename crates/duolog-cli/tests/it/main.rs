@@ -16,10 +16,15 @@ mod reference;
 
 /// Stores and logs that are not what they should be.
 mod damage;
+/// What holds on either engine. Every function there is two tests.
+mod engines;
 /// Following, and readers that go away.
 mod follow;
 /// Lines and names that are refused, and odd ones that are taken as they are.
 mod input;
+/// What only a server does, and that no password is ever said.
+mod server;
+
 /// Large logs in little memory.
 mod memory;
 /// Homes that cannot be used as they are: files, open to all, read-only, full.

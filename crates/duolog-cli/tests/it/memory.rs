@@ -60,8 +60,10 @@ fn a_large_log_is_read_in_little_memory() {
         (&["log", "verify", "large", "--json"], 0),
     ];
     for (args, expected) in reads {
-        let (printed, peak) = measured(&kit, args);
+        // One that ended before anyone looked says nothing about memory.
+        let measured = std::iter::repeat_with(|| measured(&kit, args)).take(100).find(|(_, peak)| *peak > 0);
+        let (printed, peak) = measured.expect("one that was seen");
         assert!(printed == expected || expected == 0, "{args:?} printed {printed} of {expected} bytes");
-        assert!(peak > 0 && peak <= MEMORY_MAX, "{args:?} held {} KiB", peak >> 10);
+        assert!(peak <= MEMORY_MAX, "{args:?} held {} KiB", peak >> 10);
     }
 }

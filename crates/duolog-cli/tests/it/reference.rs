@@ -20,6 +20,7 @@ const COMMANDS: &[&str] = &[
     "state rebuild",
     "state migrate",
     "state checkpoint",
+    "state vacuum",
     "state backup",
     "doctor",
     "config show",

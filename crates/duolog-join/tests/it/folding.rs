@@ -3,22 +3,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use duolog_join::Folder;
 use duolog_state::derived::catalog;
 use duolog_state::owned::behind;
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
 use duolog_types::limits::Limits;
 use duolog_types::{Durability, Position};
 
 use crate::kit::{batch, limits, lines, open, open_with, put, session};
 
-#[test]
-fn a_rebuild_beside_writers_gives_the_same_rows() {
-    let dir = tempfile::tempdir().unwrap();
-    let writers = open(dir.path());
+on_both_engines!(
+    a_rebuild_beside_writers_gives_the_same_rows,
+    two_processes_that_fold_at_once_count_nothing_twice,
+    a_read_folds_within_its_bound_and_says_what_is_left,
+    only_its_owner_or_an_heir_of_the_dead_deletes_a_mark,
+    more_sessions_than_may_be_open_all_get_their_lines_and_their_fold,
+    damaged_lines_are_counted_and_hide_nothing
+);
+
+fn a_rebuild_beside_writers_gives_the_same_rows(place: &Place) {
+    let writers = open(place);
     let sessions: Vec<_> = (0..4).map(|n| session(&writers, &format!("s{n}"))).collect();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for id in &sessions {
             let (stop, writers) = (&stop, &writers);
             scope.spawn(move || {
-                for n in 0.. {
+                // Long enough to outlast a rebuild, and an end to it where the machine has better things to do.
+                for n in 0..5_000 {
                     if stop.load(Ordering::SeqCst) {
                         return;
                     }
@@ -27,7 +37,7 @@ fn a_rebuild_beside_writers_gives_the_same_rows() {
             });
         }
         let _folder = Folder::start(&writers).unwrap();
-        let operator = open(dir.path());
+        let operator = open(place);
         for _ in 0..5 {
             operator.write(Durability::Process, |tx| Ok(catalog::clear(tx)?)).unwrap();
             let rebuilt = operator.rebuild(|_| {}).unwrap();
@@ -35,7 +45,7 @@ fn a_rebuild_beside_writers_gives_the_same_rows() {
         }
         stop.store(true, Ordering::SeqCst);
     });
-    let reader = open(dir.path());
+    let reader = open(place);
     assert_eq!(reader.catch_up(u64::MAX).unwrap().bytes_behind, 0);
     let folded = reader.state().read(catalog::dump).unwrap();
     for row in &folded {
@@ -46,16 +56,14 @@ fn a_rebuild_beside_writers_gives_the_same_rows() {
     assert_eq!(reader.state().read(catalog::dump).unwrap(), folded);
 }
 
-#[test]
-fn two_processes_that_fold_at_once_count_nothing_twice() {
-    let dir = tempfile::tempdir().unwrap();
+fn two_processes_that_fold_at_once_count_nothing_twice(place: &Place) {
     // Small steps, so that they meet often.
     let small = Limits { fold_batch_bytes: 64, ..limits() };
-    let writer = open_with(dir.path(), small);
+    let writer = open_with(place, small);
     let id = session(&writer, "s");
     let many: Vec<String> = (0..500).map(|n| format!("{{\"n\":{n}}}")).collect();
     writer.append(&id, &batch(&many.iter().map(String::as_str).collect::<Vec<_>>()), &crate::kit::PROCESS).unwrap();
-    let others: Vec<_> = (0..4).map(|_| open_with(dir.path(), small)).collect();
+    let others: Vec<_> = (0..4).map(|_| open_with(place, small)).collect();
     std::thread::scope(|scope| {
         for other in &others {
             scope.spawn(|| other.fold(&id, u64::MAX).unwrap());
@@ -66,10 +74,8 @@ fn two_processes_that_fold_at_once_count_nothing_twice() {
     assert_eq!((row.events, row.bytes, row.position), (500, end.0, end));
 }
 
-#[test]
-fn a_read_folds_within_its_bound_and_says_what_is_left() {
-    let dir = tempfile::tempdir().unwrap();
-    let writer = open_with(dir.path(), Limits { fold_batch_bytes: 256, ..limits() });
+fn a_read_folds_within_its_bound_and_says_what_is_left(place: &Place) {
+    let writer = open_with(place, Limits { fold_batch_bytes: 256, ..limits() });
     let id = session(&writer, "s");
     assert_eq!(writer.catch_up(u64::MAX).unwrap().sessions_behind, 0);
     (0..100).for_each(|n| put(&writer, &id, &format!("{{\"n\":{n}}}")));
@@ -80,10 +86,8 @@ fn a_read_folds_within_its_bound_and_says_what_is_left() {
     assert_eq!(writer.catch_up(u64::MAX).unwrap().bytes_behind, 0);
 }
 
-#[test]
-fn only_its_owner_or_an_heir_of_the_dead_deletes_a_mark() {
-    let dir = tempfile::tempdir().unwrap();
-    let (a, b) = (open(dir.path()), open(dir.path()));
+fn only_its_owner_or_an_heir_of_the_dead_deletes_a_mark(place: &Place) {
+    let (a, b) = (open(place), open(place));
     let id = session(&a, "s");
     put(&a, &id, "{}");
     let marks = || b.state().read(|tx| behind::of_session(tx, &id)).unwrap().len();
@@ -98,10 +102,8 @@ fn only_its_owner_or_an_heir_of_the_dead_deletes_a_mark() {
     assert_eq!(marks(), 0, "a is gone, and b folded for it");
 }
 
-#[test]
-fn more_sessions_than_may_be_open_all_get_their_lines_and_their_fold() {
-    let dir = tempfile::tempdir().unwrap();
-    let join = open_with(dir.path(), Limits { open_logs_max: 2, ..limits() });
+fn more_sessions_than_may_be_open_all_get_their_lines_and_their_fold(place: &Place) {
+    let join = open_with(place, Limits { open_logs_max: 2, ..limits() });
     let sessions: Vec<_> = (0..10).map(|n| session(&join, &format!("s{n}"))).collect();
     for n in 0..3 {
         for id in &sessions {
@@ -113,18 +115,16 @@ fn more_sessions_than_may_be_open_all_get_their_lines_and_their_fold() {
     assert_eq!(rows.iter().map(|row| row.events).collect::<Vec<_>>(), [3; 10]);
 }
 
-#[test]
-fn damaged_lines_are_counted_and_hide_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let join = open(dir.path());
+fn damaged_lines_are_counted_and_hide_nothing(place: &Place) {
+    let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{\"n\":1}");
     drop(join);
-    let file = dir.path().join("sessions/threads/s.jsonl");
+    let file = place.home().join("sessions/threads/s.jsonl");
     let mut text = std::fs::read(&file).unwrap();
     text.extend_from_slice(b"\0\0\0\0\nnot json\n{\"half\":\xff}\n{\"n\":2}\n");
     std::fs::write(&file, text).unwrap();
-    let join = open(dir.path());
+    let join = open(place);
     put(&join, &id, "{\"n\":3}");
     join.catch_up(u64::MAX).unwrap();
     let row = join.state().read(|tx| catalog::get(tx, &id)).unwrap().unwrap();

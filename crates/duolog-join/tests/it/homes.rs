@@ -1,19 +1,24 @@
 use duolog_join::{Error, prepare};
 use duolog_state::owned::repairs;
 use duolog_state::{Access, OpenState};
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
 use duolog_types::HomeId;
 
-use crate::kit::{PROCESS, batch, join, limits, lines, open, put, rename, session};
+use crate::kit::{PROCESS, batch, join, limits, lines, open, open_at, put, rename, session};
 
-#[test]
-fn only_the_home_that_owns_a_log_touches_it_and_transitions_work_from_anywhere() {
-    let dir = tempfile::tempdir().unwrap();
-    let owner = open(dir.path());
+on_both_engines!(
+    only_the_home_that_owns_a_log_touches_it_and_transitions_work_from_anywhere,
+    a_home_open_for_reading_repairs_and_folds_nothing
+);
+
+fn only_the_home_that_owns_a_log_touches_it_and_transitions_work_from_anywhere(place: &Place) {
+    let owner = open(place);
     let id = session(&owner, "s");
     put(&owner, &id, "{}");
     // Another home that shares the state, as hosts will share a server.
-    let disk = prepare(dir.path()).unwrap().disk;
-    let guest = join(OpenState::at(dir.path()), disk, HomeId::new(), limits()).unwrap();
+    let disk = prepare(place.home()).unwrap().disk;
+    let guest = join(place.options(), disk, HomeId::new(), limits()).unwrap();
     for refused in [guest.append(&id, &batch(&["{}"]), &PROCESS).map(drop), guest.fold(&id, u64::MAX).map(drop)] {
         let refused = refused.expect_err("not its log");
         assert!(matches!(&refused, Error::OtherHome { owner: named, .. } if *named == owner.home()), "{refused}");
@@ -25,18 +30,16 @@ fn only_the_home_that_owns_a_log_touches_it_and_transitions_work_from_anywhere()
     assert!(lines(&owner, &id)[1].contains("from-afar"));
 }
 
-#[test]
-fn a_home_open_for_reading_repairs_and_folds_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let writer = open(dir.path());
+fn a_home_open_for_reading_repairs_and_folds_nothing(place: &Place) {
+    let writer = open(place);
     let id = session(&writer, "s");
     put(&writer, &id, "{}");
-    let file = dir.path().join("sessions/threads/s.jsonl");
+    let file = place.home().join("sessions/threads/s.jsonl");
     let mut torn = std::fs::read(&file).unwrap();
     torn.extend_from_slice(b"{\"torn");
     std::fs::write(&file, &torn).unwrap();
-    let prepared = prepare(dir.path()).unwrap();
-    let state = OpenState { access: Access::ReadOnly, ..OpenState::at(dir.path()) };
+    let prepared = prepare(place.home()).unwrap();
+    let state = OpenState { access: Access::ReadOnly, ..place.options() };
     let reader = join(state, prepared.disk, prepared.id, limits()).unwrap();
     assert_eq!(lines(&reader, &id), ["{}"]);
     assert_eq!(reader.catch_up(u64::MAX).unwrap().bytes_behind, torn.len() as u64);
@@ -50,7 +53,7 @@ fn a_home_open_for_reading_repairs_and_folds_nothing() {
 fn a_copy_of_a_home_taken_under_writers_opens_and_lacks_nothing_that_rows_name() {
     let dir = tempfile::tempdir().unwrap();
     let (home, copy) = (dir.path().join("home"), dir.path().join("copy"));
-    let writer = open(&home);
+    let writer = open_at(&home);
     let ids: Vec<_> = (0..3).map(|n| session(&writer, &format!("s{n}"))).collect();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -65,10 +68,10 @@ fn a_copy_of_a_home_taken_under_writers_opens_and_lacks_nothing_that_rows_name()
             }
         });
         let prepared = duolog_join::prepare_copy(&copy, &home).unwrap();
-        let done = open(&home).backup(&copy, &prepared.disk, |_| {}).unwrap();
+        let done = open_at(&home).backup(&copy, &prepared.disk, |_| {}).unwrap();
         assert!(done.failed.is_empty(), "{done:?}");
     });
-    let copied = open(&copy);
+    let copied = open_at(&copy);
     assert_eq!(copied.catch_up(u64::MAX).unwrap().bytes_behind, 0);
     for id in &ids {
         assert_eq!(copied.standing_of(id).unwrap(), duolog_log::Standing::Same);

@@ -1,14 +1,15 @@
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use duolog_join::{Error, Join, NewLog, OpenJoin, Result, Stem, prepare, tell};
+use duolog_join::{Error, Join, NewLog, Once, OpenJoin, Result, Stem, prepare, tell};
 use duolog_log::{Append, Disk, Item};
-use duolog_state::OpenState;
 use duolog_state::owned::sessions::{self, SessionRow};
+use duolog_state::{OpenState, Sql, params};
 use duolog_testkit::SimDisk;
+use duolog_testkit::engines::Place;
 use duolog_types::limits::Limits;
-use duolog_types::{Batch, Durability, HomeId, SessionId, SystemClock};
+use duolog_types::{Batch, Durability, HomeId, OperationId, SessionId, SystemClock};
 
 pub const PROCESS: Append = Append { durability: Durability::Process, if_position: None };
 pub const POWER: Append = Append { durability: Durability::Power, if_position: None };
@@ -17,19 +18,25 @@ pub fn limits() -> Limits {
     Limits { busy_timeout: Duration::from_secs(20), ..Limits::default() }
 }
 
-/// Opens the home in a directory, as one more process.
-pub fn open(dir: &Path) -> Arc<Join> {
-    open_with(dir, limits())
+/// Opens a home, as one more process.
+pub fn open(place: &Place) -> Arc<Join> {
+    open_with(place, limits())
 }
 
-pub fn open_with(dir: &Path, limits: Limits) -> Arc<Join> {
+pub fn open_with(place: &Place, limits: Limits) -> Arc<Join> {
+    let prepared = prepare(place.home()).expect("a home");
+    join(place.options(), prepared.disk, prepared.id, limits).expect("opens")
+}
+
+/// Opens the home in a directory, with its state beside its logs.
+pub fn open_at(dir: &Path) -> Arc<Join> {
     let prepared = prepare(dir).expect("a home");
-    join(OpenState::at(dir), prepared.disk, prepared.id, limits).expect("opens")
+    join(OpenState::at(dir), prepared.disk, prepared.id, limits()).expect("opens")
 }
 
 /// Opens a home whose logs are on a disk in memory.
-pub fn open_on(dir: &Path, disk: &SimDisk, home: HomeId) -> Arc<Join> {
-    join(OpenState::at(dir), disk.process().as_disk(), home, limits()).expect("opens")
+pub fn open_on(place: &Place, disk: &SimDisk, home: HomeId) -> Arc<Join> {
+    join(place.options(), disk.process().as_disk(), home, limits()).expect("opens")
 }
 
 pub fn join(state: OpenState, disk: Arc<dyn Disk>, home: HomeId, limits: Limits) -> Result<Arc<Join>> {
@@ -74,11 +81,48 @@ pub fn rename(join: &Join, session: &SessionId, name: &str) -> Result<()> {
     let (session, name, at) = (session.clone(), name.to_owned(), join.clock().now());
     join.transact(Durability::Power, move |tx| {
         if !sessions::rename(tx, &session, &name, at)? {
-            return Err(Error::NoSession(session));
+            return Err(Error::NoSession(session.clone()));
         }
         let mut fields = serde_json::Map::new();
-        fields.insert("name".to_owned(), name.into());
+        fields.insert("name".to_owned(), name.clone().into());
         let told = tell(tx, &session, "renamed", at, fields)?;
         Ok(((), vec![told]))
+    })
+}
+
+/// Runs `f` while another process holds the table of repairs, and all of the state where that is a file.
+pub fn while_repairs_are_held(place: &Place, f: impl FnOnce()) {
+    let (both, state) = (Arc::new(Barrier::new(2)), place.open());
+    let holder = std::thread::spawn({
+        let both = Arc::clone(&both);
+        move || {
+            state.write(Durability::Process, move |tx| {
+                let hold = "LOCK TABLE repairs IN ACCESS EXCLUSIVE MODE";
+                tx.execute(Sql::each("DELETE FROM repairs WHERE id = -1", hold), &[])?;
+                both.wait();
+                both.wait();
+                Ok::<_, Error>(())
+            })
+        }
+    });
+    both.wait();
+    f();
+    both.wait();
+    holder.join().expect("ends").expect("holds");
+}
+
+/// Counts one up in a session's row and has its log tell of it, once under this operation id.
+pub fn raise(join: &Join, operation: &str, session: &str) -> Result<u64> {
+    let once = Once::new(&OperationId::parse(operation).expect("an id"), &("raise", session))?;
+    let (id, at) = (SessionId::parse(session).expect("an id"), join.clock().now());
+    join.transact_once(Some(once), Durability::Power, move |tx| {
+        let row = sessions::find(tx, &id)?.ok_or_else(|| Error::NoSession(id.clone()))?;
+        // A column that nothing reads.
+        let raised = row.agent_name.and_then(|text| text.parse().ok()).unwrap_or(0) + 1;
+        tx.execute("UPDATE sessions SET agent_name = ?2 WHERE id = ?1", params![&id, u64::to_string(&raised)])?;
+        let mut fields = serde_json::Map::new();
+        fields.insert("raised".to_owned(), raised.into());
+        let told = tell(tx, &id, "raised", at, fields)?;
+        Ok((raised, vec![told]))
     })
 }

@@ -13,5 +13,7 @@ mod following;
 mod homes;
 /// Lines that must stand once: transitions and operations.
 mod once;
+/// Several processes on one server, and a server that is killed under them.
+mod server;
 /// Logs that the disk failed or someone changed.
 mod trouble;

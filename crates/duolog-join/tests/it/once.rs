@@ -3,14 +3,23 @@ use std::sync::Barrier;
 use duolog_join::Error;
 use duolog_log::Append;
 use duolog_state::owned::outbox;
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
 use duolog_types::{OperationId, Position};
 
-use crate::kit::{POWER, PROCESS, batch, lines, open, put, rename, session};
+use crate::kit::{POWER, PROCESS, batch, lines, open, put, raise, rename, session};
 
-#[test]
-fn a_transition_is_told_once_however_many_drain() {
-    let dir = tempfile::tempdir().unwrap();
-    let joins: Vec<_> = (0..4).map(|_| open(dir.path())).collect();
+on_both_engines!(
+    a_transition_is_told_once_however_many_drain,
+    lines_wait_while_a_log_cannot_take_them_and_undo_nothing,
+    one_operation_asked_by_many_at_once_happens_once,
+    an_operation_goes_on_where_a_crash_stopped_it,
+    an_operation_keeps_to_its_position,
+    a_transition_with_an_operation_id_happens_once_and_answers_the_same
+);
+
+fn a_transition_is_told_once_however_many_drain(place: &Place) {
+    let joins: Vec<_> = (0..4).map(|_| open(place)).collect();
     let id = session(&joins[0], "s");
     let start = Barrier::new(joins.len());
     std::thread::scope(|scope| {
@@ -35,19 +44,17 @@ fn a_transition_is_told_once_however_many_drain() {
     }
 }
 
-#[test]
-fn lines_wait_while_a_log_cannot_take_them_and_undo_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let join = open(dir.path());
+fn lines_wait_while_a_log_cannot_take_them_and_undo_nothing(place: &Place) {
+    let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{}");
     drop(join);
     // A directory stands where the log should be: the transition goes through, its line waits.
-    let file = dir.path().join("sessions/threads/s.jsonl");
-    let aside = dir.path().join("aside");
+    let file = place.home().join("sessions/threads/s.jsonl");
+    let aside = place.home().join("aside");
     std::fs::rename(&file, &aside).unwrap();
     std::fs::create_dir(&file).unwrap();
-    let join = open(dir.path());
+    let join = open(place);
     rename(&join, &id, "other").unwrap();
     let waiting = join.state().read(|tx| outbox::pending(tx, &id, &join.home(), 10)).unwrap();
     assert_eq!(waiting.len(), 1);
@@ -55,15 +62,13 @@ fn lines_wait_while_a_log_cannot_take_them_and_undo_nothing() {
     drop(join);
     std::fs::remove_dir(&file).unwrap();
     std::fs::rename(&aside, &file).unwrap();
-    let join = open(dir.path());
+    let join = open(place);
     assert_eq!(join.state().read(outbox::count).unwrap(), 0, "opening drains what was left");
     assert_eq!(lines(&join, &id).len(), 2);
 }
 
-#[test]
-fn one_operation_asked_by_many_at_once_happens_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let joins: Vec<_> = (0..4).map(|_| open(dir.path())).collect();
+fn one_operation_asked_by_many_at_once_happens_once(place: &Place) {
+    let joins: Vec<_> = (0..4).map(|_| open(place)).collect();
     let id = session(&joins[0], "s");
     let operation = OperationId::parse("op").unwrap();
     let work = batch(&["{\"a\":1}", "{\"a\":2}"]);
@@ -78,19 +83,17 @@ fn one_operation_asked_by_many_at_once_happens_once() {
     assert_eq!(lines(&joins[0], &id), ["{\"a\":1}", "{\"a\":2}"]);
 }
 
-#[test]
-fn an_operation_goes_on_where_a_crash_stopped_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let join = open(dir.path());
+fn an_operation_goes_on_where_a_crash_stopped_it(place: &Place) {
+    let join = open(place);
     let id = session(&join, "s");
     let operation = OperationId::parse("op").unwrap();
     let work = batch(&["{\"a\":1}", "{\"a\":2}", "{\"a\":3}"]);
     join.append_once(&id, &operation, &work, &PROCESS).unwrap();
     drop(join);
     // As if the process had died after the first line, and another had appended since.
-    let file = dir.path().join("sessions/threads/s.jsonl");
+    let file = place.home().join("sessions/threads/s.jsonl");
     std::fs::write(&file, "{\"a\":1}\n{\"other\":1}\n").unwrap();
-    let join = open(dir.path());
+    let join = open(place);
     join.append_once(&id, &operation, &work, &PROCESS).unwrap();
     join.append_once(&id, &operation, &work, &PROCESS).unwrap();
     assert_eq!(lines(&join, &id), ["{\"a\":1}", "{\"other\":1}", "{\"a\":2}", "{\"a\":3}"]);
@@ -98,14 +101,37 @@ fn an_operation_goes_on_where_a_crash_stopped_it() {
     assert!(matches!(other, Err(Error::OperationReused { .. })));
 }
 
-#[test]
-fn an_operation_keeps_to_its_position() {
-    let dir = tempfile::tempdir().unwrap();
-    let join = open(dir.path());
+fn an_operation_keeps_to_its_position(place: &Place) {
+    let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{}");
     let how = Append { if_position: Some(Position(99)), ..PROCESS };
     let refused = join.append_once(&id, &OperationId::parse("op").unwrap(), &batch(&["{\"a\":1}"]), &how);
     assert!(matches!(refused, Err(Error::Log(duolog_log::Error::Moved { .. }))), "{refused:?}");
     assert_eq!(lines(&join, &id), ["{}"]);
+}
+
+fn a_transition_with_an_operation_id_happens_once_and_answers_the_same(place: &Place) {
+    let joins: Vec<_> = (0..4).map(|_| open(place)).collect();
+    let id = session(&joins[0], "s");
+    let start = Barrier::new(joins.len());
+    let answers: Vec<u64> = std::thread::scope(|scope| {
+        let asked: Vec<_> = joins
+            .iter()
+            .map(|join| {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    raise(join, "op", "s").unwrap()
+                })
+            })
+            .collect();
+        asked.into_iter().map(|asked| asked.join().unwrap()).collect()
+    });
+    assert_eq!(answers, [1; 4]);
+    assert_eq!(raise(&joins[1], "op", "s").unwrap(), 1);
+    assert_eq!(raise(&joins[2], "another", "s").unwrap(), 2);
+    let other = raise(&joins[3], "op", "t");
+    assert!(matches!(other, Err(Error::OperationReused { .. })), "{other:?}");
+    assert_eq!(lines(&joins[0], &id).len(), 2, "each is told once");
 }

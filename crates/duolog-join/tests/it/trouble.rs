@@ -6,16 +6,29 @@ use duolog_log::Error as LogError;
 use duolog_state::owned::repairs::RepairAction;
 use duolog_state::owned::sessions;
 use duolog_testkit::disk::EIO;
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
 use duolog_testkit::{CallKind, Fault, SimDisk};
 use duolog_types::limits::Limits;
 use duolog_types::{Epoch, HomeId};
 
-use crate::kit::{POWER, PROCESS, batch, limits, lines, open, open_on, open_with, put, session};
+use crate::kit::{
+    POWER, PROCESS, batch, limits, lines, open, open_on, open_with, put, session, while_repairs_are_held,
+};
 
-#[test]
-fn a_log_that_the_disk_failed_is_closed_until_it_is_repaired() {
-    let (dir, disk, home) = (tempfile::tempdir().unwrap(), SimDisk::new(), HomeId::new());
-    let (a, b) = (open_on(dir.path(), &disk, home), open_on(dir.path(), &disk, home));
+on_both_engines!(
+    a_log_that_the_disk_failed_is_closed_until_it_is_repaired,
+    a_change_below_the_seal_is_found_and_never_sealed_over,
+    a_log_deleted_by_hand_is_told_to_its_writer_and_on_record,
+    a_torn_tail_is_on_record_even_if_the_append_behind_it_fails,
+    an_append_that_stands_is_never_called_failed_because_its_mend_could_not_be_recorded,
+    what_a_process_set_aside_and_did_not_live_to_record_is_recorded_by_the_next,
+    a_deletion_leaves_a_log_in_use_alone_and_one_that_was_cut_short_is_finished
+);
+
+fn a_log_that_the_disk_failed_is_closed_until_it_is_repaired(place: &Place) {
+    let (disk, home) = (SimDisk::new(), HomeId::new());
+    let (a, b) = (open_on(place, &disk, home), open_on(place, &disk, home));
     let id = session(&a, "s");
     a.append(&id, &batch(&["{\"n\":1}"]), &POWER).unwrap();
     put(&b, &id, "{\"n\":2}");
@@ -35,16 +48,14 @@ fn a_log_that_the_disk_failed_is_closed_until_it_is_repaired() {
     assert_eq!(lines(&a, &id).last().map(String::as_str), Some("{\"n\":5}"));
 }
 
-#[test]
-fn a_change_below_the_seal_is_found_and_never_sealed_over() {
-    let dir = tempfile::tempdir().unwrap();
-    let join = open(dir.path());
+fn a_change_below_the_seal_is_found_and_never_sealed_over(place: &Place) {
+    let join = open(place);
     let id = session(&join, "s");
     (0..20).for_each(|n| put(&join, &id, &format!("{{\"n\":{n}}}")));
     join.catch_up(u64::MAX).unwrap();
     assert_eq!(join.verify(&id, |_, _| {}).unwrap().seals, 1);
     // One digit is changed by hand: a line that is as good JSON as before.
-    let file = dir.path().join("sessions/threads/s.jsonl");
+    let file = place.home().join("sessions/threads/s.jsonl");
     let mut text = std::fs::read(&file).unwrap();
     text[5] = b'7';
     std::fs::write(&file, &text).unwrap();
@@ -56,13 +67,11 @@ fn a_change_below_the_seal_is_found_and_never_sealed_over() {
     assert!(join.repairs_of(&id).unwrap().iter().any(|row| row.repair.action == RepairAction::Unsealed));
 }
 
-#[test]
-fn a_log_deleted_by_hand_is_told_to_its_writer_and_on_record() {
-    let dir = tempfile::tempdir().unwrap();
-    let join = open(dir.path());
+fn a_log_deleted_by_hand_is_told_to_its_writer_and_on_record(place: &Place) {
+    let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{\"n\":1}");
-    std::fs::remove_file(dir.path().join("sessions/threads/s.jsonl")).unwrap();
+    std::fs::remove_file(place.home().join("sessions/threads/s.jsonl")).unwrap();
     let told = join.append(&id, &batch(&["{\"n\":2}"]), &PROCESS);
     assert!(matches!(told, Err(Error::LogChanged { epoch: Epoch(1), .. })), "{told:?}");
     put(&join, &id, "{\"n\":3}");
@@ -71,13 +80,12 @@ fn a_log_deleted_by_hand_is_told_to_its_writer_and_on_record() {
     assert_eq!((row.action, row.epoch), (RepairAction::Missing, Epoch(0)));
 }
 
-#[test]
-fn a_torn_tail_is_on_record_even_if_the_append_behind_it_fails() {
-    let dir = tempfile::tempdir().unwrap();
-    let join = open(dir.path());
+fn a_torn_tail_is_on_record_even_if_the_append_behind_it_fails(place: &Place) {
+    let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{}");
-    let mut file = std::fs::OpenOptions::new().append(true).open(dir.path().join("sessions/threads/s.jsonl")).unwrap();
+    let mut file =
+        std::fs::OpenOptions::new().append(true).open(place.home().join("sessions/threads/s.jsonl")).unwrap();
     file.write_all(b"{\"torn").unwrap();
     let how = duolog_log::Append { if_position: Some(duolog_types::Position(99)), ..PROCESS };
     assert!(join.append(&id, &batch(&["{}"]), &how).is_err());
@@ -85,20 +93,15 @@ fn a_torn_tail_is_on_record_even_if_the_append_behind_it_fails() {
     assert_eq!(rows.iter().map(|row| row.repair.action).collect::<Vec<_>>(), [RepairAction::Quarantined]);
 }
 
-#[test]
-fn an_append_that_stands_is_never_called_failed_because_its_mend_could_not_be_recorded() {
-    let dir = tempfile::tempdir().unwrap();
+fn an_append_that_stands_is_never_called_failed_because_its_mend_could_not_be_recorded(place: &Place) {
     let limits = Limits { busy_timeout: Duration::from_millis(200), ..limits() };
-    let join = open_with(dir.path(), limits);
+    let join = open_with(place, limits);
     let id = session(&join, "s");
     put(&join, &id, "{\"n\":1}");
-    let path = dir.path().join("sessions/threads/s.jsonl");
+    let path = place.home().join("sessions/threads/s.jsonl");
     std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"torn").unwrap();
     // Someone holds the state: the mend cannot be recorded now.
-    let lock = std::fs::File::open(dir.path().join("state.lock")).unwrap();
-    lock.lock().unwrap();
-    put(&join, &id, "{\"n\":2}");
-    lock.unlock().unwrap();
+    while_repairs_are_held(place, || put(&join, &id, "{\"n\":2}"));
     assert_eq!(lines(&join, &id), ["{\"n\":1}", "{\"n\":2}"]);
     assert!(join.repairs_of(&id).unwrap().is_empty());
     put(&join, &id, "{\"n\":3}");
@@ -106,18 +109,16 @@ fn an_append_that_stands_is_never_called_failed_because_its_mend_could_not_be_re
     assert_eq!(rows.iter().map(|row| row.repair.action).collect::<Vec<_>>(), [RepairAction::Quarantined]);
 }
 
-#[test]
-fn what_a_process_set_aside_and_did_not_live_to_record_is_recorded_by_the_next() {
-    let dir = tempfile::tempdir().unwrap();
-    let join = open(dir.path());
+fn what_a_process_set_aside_and_did_not_live_to_record_is_recorded_by_the_next(place: &Place) {
+    let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{}");
-    let path = dir.path().join("sessions/threads/s.jsonl");
+    let path = place.home().join("sessions/threads/s.jsonl");
     let hash = blake3::hash(b"{\"torn").to_hex();
     let record = format!("{{\"position\":3,\"len\":6,\"blake3\":\"{hash}\"}}\n{{\"torn\n");
     std::fs::write(duolog_log::torn_path(&path), record).unwrap();
     drop(join);
-    let join = open(dir.path());
+    let join = open(place);
     for _ in 0..2 {
         let rows = join.repair(&id).map(|_| join.repairs_of(&id).unwrap()).unwrap();
         let told: Vec<_> =
@@ -126,14 +127,12 @@ fn what_a_process_set_aside_and_did_not_live_to_record_is_recorded_by_the_next()
     }
 }
 
-#[test]
-fn a_deletion_leaves_a_log_in_use_alone_and_one_that_was_cut_short_is_finished() {
-    let dir = tempfile::tempdir().unwrap();
-    let join = open_with(dir.path(), Limits { busy_timeout: Duration::from_millis(100), ..limits() });
+fn a_deletion_leaves_a_log_in_use_alone_and_one_that_was_cut_short_is_finished(place: &Place) {
+    let join = open_with(place, Limits { busy_timeout: Duration::from_millis(100), ..limits() });
     let (held, begun) = (session(&join, "held"), session(&join, "begun"));
     put(&join, &held, "{}");
     put(&join, &begun, "{}");
-    let file = std::fs::File::open(dir.path().join("sessions/threads/held.jsonl")).unwrap();
+    let file = std::fs::File::open(place.home().join("sessions/threads/held.jsonl")).unwrap();
     file.lock().unwrap();
     assert!(matches!(join.delete(&held), Err(Error::Log(LogError::Busy { .. }))));
     assert!(join.state().read(|tx| sessions::find(tx, &held)).unwrap().is_some_and(|row| row.deleted_at.is_none()));
@@ -145,7 +144,7 @@ fn a_deletion_leaves_a_log_in_use_alone_and_one_that_was_cut_short_is_finished()
     let (id, at) = (begun.clone(), join.clock().now());
     join.write(duolog_types::Durability::Power, move |tx| Ok(sessions::tombstone(tx, &id, at)?)).unwrap();
     drop(join);
-    let join = open(dir.path());
+    let join = open(place);
     assert!(join.state().read(|tx| sessions::find(tx, &begun)).unwrap().is_none());
-    assert!(!dir.path().join("sessions/threads/begun.jsonl").exists());
+    assert!(!place.home().join("sessions/threads/begun.jsonl").exists());
 }

@@ -140,7 +140,8 @@ fn put(tx: &mut Tx<'_>, sql: &str, row: &CatalogRow) -> Result<bool> {
     Ok(changed == 1)
 }
 
-/// How many events all logs hold together, as far as folded.
-pub fn events(tx: &mut Tx<'_>) -> Result<u64> {
-    Ok(tx.find("SELECT COALESCE(SUM(events), 0) FROM catalog", &[], |row| row.get(0))?.unwrap_or(0))
+/// How many events the logs of a home hold together, as far as folded.
+pub fn events(tx: &mut Tx<'_>, home: &HomeId) -> Result<u64> {
+    let sql = "SELECT CAST(COALESCE(SUM(events), 0) AS BIGINT) FROM catalog WHERE home_id = ?1";
+    Ok(tx.find(sql, params![home], |row| row.get(0))?.unwrap_or(0))
 }

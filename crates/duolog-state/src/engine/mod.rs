@@ -1,23 +1,23 @@
-//! The engine, seen by table modules as a transaction, its rows and its values, and as nothing else.
+//! The engines, seen by table modules as a transaction, its rows and its values, and as nothing else.
 //!
-//! SQL is written once, with `?N` parameters; time and ids come from the program. A second engine adds a variant to the
-//! two private enums here and a file beside `sqlite.rs`; no table module changes.
+//! SQL is written once, with `?N` parameters; time and ids come from the program. The few statements that must differ
+//! are [`Sql::each`], side by side. An engine is a variant of the private enums here and a file of its own.
 
-mod group;
-mod lock;
-mod pool;
+mod postgres;
+mod sql;
 mod sqlite;
 mod value;
-mod writer;
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str;
+use std::sync::atomic::AtomicU64;
 
+pub use sql::Sql;
 pub use value::{Column, FromColumn, Value};
 
-pub(crate) use lock::{StateLock, holder_of};
-pub(crate) use pool::Pool;
-pub(crate) use sqlite::{Place, Readable, copy_database, error, faults, open_reader, open_writer};
-pub(crate) use writer::{CHECKPOINT_PAGES, Tally, Writer};
+pub(crate) use postgres::Postgres;
+pub(crate) use sqlite::Sqlite;
 
 use crate::error::{Error, Result};
 
@@ -32,60 +32,91 @@ macro_rules! params {
     ($($value:expr),* $(,)?) => { &[$($crate::Value::from($value)),*] };
 }
 
+/// What was counted since the state was opened.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) transactions: AtomicU64,
+    pub(crate) commits: AtomicU64,
+    pub(crate) power_commits: AtomicU64,
+    pub(crate) checkpoints: AtomicU64,
+    pub(crate) checkpoint_failures: AtomicU64,
+    pub(crate) again: AtomicU64,
+}
+
 /// One transaction. It is begun and ended around the function that gets it; table functions only use it.
+///
+/// A statement that fails spoils the transaction on either engine: until it is undone to a savepoint nothing more runs,
+/// and it is not committed.
 pub struct Tx<'c> {
     engine: Engine<'c>,
-    /// Why the engine ended the transaction by itself: after that nothing may run, it would commit on its own.
-    ended: Option<Error>,
+    spoilt: Option<Spoilt>,
+}
+
+/// What keeps a transaction from going on.
+struct Spoilt {
+    error: Error,
+    /// The engine ended the transaction by itself: no savepoint is left to go back to.
+    ended: bool,
 }
 
 enum Engine<'c> {
     Sqlite(&'c rusqlite::Connection),
+    Postgres(postgres::Session<'c>),
 }
 
 impl<'c> Tx<'c> {
-    pub(crate) fn sqlite(connection: &'c rusqlite::Connection) -> Self {
-        Self { engine: Engine::Sqlite(connection), ended: None }
+    fn sqlite(connection: &'c rusqlite::Connection) -> Self {
+        Self { engine: Engine::Sqlite(connection), spoilt: None }
+    }
+
+    fn postgres(session: postgres::Session<'c>) -> Self {
+        Self { engine: Engine::Postgres(session), spoilt: None }
     }
 
     /// Runs a statement that returns no rows, and says how many it changed. Statements are prepared once and kept.
-    pub fn execute(&mut self, sql: &str, params: &[Value<'_>]) -> Result<usize> {
-        self.run(|Engine::Sqlite(connection)| sqlite::execute(connection, sql, params))
+    pub fn execute<'s>(&mut self, sql: impl Into<Sql<'s>>, params: &[Value<'_>]) -> Result<usize> {
+        let sql = sql.into();
+        self.run(|engine| match engine {
+            Engine::Sqlite(connection) => sqlite::execute(connection, sql.sqlite, params),
+            Engine::Postgres(session) => session.execute(sql.postgres, params),
+        })
     }
 
     /// Hands every row to `each`, in order, without keeping them; the first error ends it.
-    pub fn query_each(
+    pub fn query_each<'s>(
         &mut self,
-        sql: &str,
+        sql: impl Into<Sql<'s>>,
         params: &[Value<'_>],
         each: &mut dyn FnMut(&Row<'_>) -> Result<()>,
     ) -> Result<()> {
-        self.run(|Engine::Sqlite(connection)| {
-            sqlite::query(connection, sql, params, &mut |row| each(row).map(|()| true))
+        let sql = sql.into();
+        self.run(|engine| match engine {
+            Engine::Sqlite(connection) => sqlite::query(connection, sql.sqlite, params, each),
+            Engine::Postgres(session) => session.query(sql.postgres, params, each),
         })
     }
 
     /// The first row, if there is one.
-    pub fn find<T>(
+    pub fn find<'s, T>(
         &mut self,
-        sql: &str,
+        sql: impl Into<Sql<'s>>,
         params: &[Value<'_>],
         map: impl FnOnce(&Row<'_>) -> Result<T>,
     ) -> Result<Option<T>> {
         let (mut map, mut found) = (Some(map), None);
-        self.run(|Engine::Sqlite(connection)| {
-            sqlite::query(connection, sql, params, &mut |row| {
-                found = map.take().map(|map| map(row)).transpose()?;
-                Ok(false)
-            })
+        self.query_each(sql, params, &mut |row| {
+            if let Some(map) = map.take() {
+                found = Some(map(row)?);
+            }
+            Ok(())
         })?;
         Ok(found)
     }
 
     /// All rows. The statement carries its own limit (I9).
-    pub fn all<T>(
+    pub fn all<'s, T>(
         &mut self,
-        sql: &str,
+        sql: impl Into<Sql<'s>>,
         params: &[Value<'_>],
         mut map: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>> {
@@ -103,8 +134,7 @@ impl<'c> Tx<'c> {
         match f(self) {
             Ok(done) => self.keep().map(|()| done),
             Err(error) => {
-                // A transaction that the engine ended has no savepoint left to go back to.
-                if self.ended.is_none() {
+                if self.ended().is_none() {
                     self.undo()?;
                 }
                 Err(error)
@@ -113,39 +143,92 @@ impl<'c> Tx<'c> {
     }
 
     /// Begins a savepoint. The name may repeat: the innermost is meant.
-    pub(crate) fn mark(&mut self) -> Result<()> {
-        self.execute("SAVEPOINT part", &[]).map(drop)
+    fn mark(&mut self) -> Result<()> {
+        self.command(&["SAVEPOINT part"])
     }
 
     /// Ends the innermost savepoint and keeps what it did.
-    pub(crate) fn keep(&mut self) -> Result<()> {
-        self.execute("RELEASE SAVEPOINT part", &[]).map(drop)
+    fn keep(&mut self) -> Result<()> {
+        self.command(&["RELEASE SAVEPOINT part"])
     }
 
-    /// Ends the innermost savepoint and undoes what it did.
-    pub(crate) fn undo(&mut self) -> Result<()> {
-        self.execute("ROLLBACK TO SAVEPOINT part", &[])?;
-        self.keep()
+    /// Ends the innermost savepoint and undoes what it did, a failed statement included.
+    fn undo(&mut self) -> Result<()> {
+        if self.ended().is_none() {
+            self.spoilt = None;
+        }
+        self.command(&["ROLLBACK TO SAVEPOINT part", "RELEASE SAVEPOINT part"])
+    }
+
+    /// Why nothing more may run, if a statement failed and was not undone.
+    fn spoilt(&self) -> Option<&Error> {
+        self.spoilt.as_ref().map(|spoilt| &spoilt.error)
     }
 
     /// Why the engine ended the transaction by itself, if it did.
-    pub(crate) fn ended(&self) -> Option<&Error> {
-        self.ended.as_ref()
+    fn ended(&self) -> Option<&Error> {
+        self.spoilt.as_ref().filter(|spoilt| spoilt.ended).map(|spoilt| &spoilt.error)
+    }
+
+    fn command(&mut self, commands: &[&'static str]) -> Result<()> {
+        self.run(|engine| match engine {
+            Engine::Sqlite(connection) => sqlite::command(connection, commands),
+            Engine::Postgres(session) => session.command(&commands.join("; ")),
+        })
     }
 
     fn run<T>(&mut self, f: impl FnOnce(&Engine<'c>) -> Result<T>) -> Result<T> {
-        if let Some(error) = &self.ended {
+        if let Some(error) = self.spoilt() {
             return Err(error.clone());
         }
         let answer = f(&self.engine);
         if let Err(error) = &answer {
-            let Engine::Sqlite(connection) = &self.engine;
-            if connection.is_autocommit() {
-                self.ended = Some(error.clone());
-            }
+            let ended = match &self.engine {
+                // After that a statement would commit on its own.
+                Engine::Sqlite(connection) => connection.is_autocommit(),
+                Engine::Postgres(session) => session.is_lost(),
+            };
+            self.spoilt = Some(Spoilt { error: error.clone(), ended });
         }
         answer
     }
+
+    /// Runs a request and catches its panic, so that one caller's fault does not end the others.
+    fn attempt<T, E>(&mut self, f: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, Undo<E>> {
+        match catch_unwind(AssertUnwindSafe(|| f(self))) {
+            // A request that swallowed the error of a statement has not succeeded.
+            Ok(Ok(done)) => self.spoilt().map_or(Ok(done), |error| Err(Undo::Engine(error.clone()))),
+            Ok(Err(error)) => Err(Undo::Caller(error)),
+            Err(panic) => Err(Undo::Engine(Error::Panicked { message: said(&*panic) })),
+        }
+    }
+}
+
+/// Why a request is undone.
+enum Undo<E> {
+    /// Its own error.
+    Caller(E),
+    /// Something that it did not say itself.
+    Engine(Error),
+}
+
+impl<E: From<Error>> Undo<E> {
+    fn into_error(self) -> E {
+        match self {
+            Self::Caller(error) => error,
+            Self::Engine(error) => error.into(),
+        }
+    }
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("it did not say why").to_owned()
+}
+
+/// Text that both engines can hold: PostgreSQL has no place for a NUL byte, and SQLite's functions stop at it.
+fn without_nul(text: &str) -> Result<&str> {
+    if text.as_bytes().contains(&0) { Err(Error::Nul) } else { Ok(text) }
 }
 
 /// One row of an answer.
@@ -153,29 +236,38 @@ pub struct Row<'r>(Inner<'r>);
 
 enum Inner<'r> {
     Sqlite(&'r rusqlite::Row<'r>),
+    Postgres(&'r tokio_postgres::Row),
 }
 
 impl<'r> Row<'r> {
-    pub(crate) fn sqlite(row: &'r rusqlite::Row<'r>) -> Self {
+    fn sqlite(row: &'r rusqlite::Row<'r>) -> Self {
         Self(Inner::Sqlite(row))
+    }
+
+    fn postgres(row: &'r tokio_postgres::Row) -> Self {
+        Self(Inner::Postgres(row))
+    }
+
+    /// How many columns it has.
+    pub fn width(&self) -> usize {
+        match self.0 {
+            Inner::Sqlite(row) => row.as_ref().column_count(),
+            Inner::Postgres(row) => row.len(),
+        }
     }
 
     /// The value in a column, counted from 0. One that cannot be what it should be is damage, never a default.
     pub fn get<T: FromColumn>(&self, index: usize) -> Result<T> {
-        use rusqlite::types::ValueRef;
-        let Inner::Sqlite(row) = self.0;
-        let column = match row.get_ref(index).map_err(error)? {
-            ValueRef::Null => Ok(Column::Null),
-            ValueRef::Integer(number) => Ok(Column::Int(number)),
-            ValueRef::Real(number) => Ok(Column::Real(number)),
-            ValueRef::Text(bytes) => {
-                str::from_utf8(bytes).map(Column::Text).map_err(|_| "it is not UTF-8 text".to_owned())
-            }
-            ValueRef::Blob(bytes) => Ok(Column::Blob(bytes)),
+        let column = match self.0 {
+            Inner::Sqlite(row) => sqlite::column(row, index)?,
+            Inner::Postgres(row) => postgres::column(row, index)?,
         };
         column.and_then(T::from_column).map_err(|detail| {
-            let name = row.as_ref().column_name(index).unwrap_or("?");
-            Error::Damaged { what: format!("column {name}"), detail }
+            let name = match self.0 {
+                Inner::Sqlite(row) => row.as_ref().column_name(index).ok(),
+                Inner::Postgres(row) => row.columns().get(index).map(tokio_postgres::Column::name),
+            };
+            Error::Damaged { what: format!("column {}", name.unwrap_or("?")), detail }
         })
     }
 }

@@ -6,6 +6,7 @@ pub mod outbox;
 pub mod repairs;
 pub mod seals;
 pub mod sessions;
+pub mod transitions;
 
 /// The longest start of a text that fits `max` bytes, cut between characters.
 fn clipped(text: &str, max: usize) -> &str {

@@ -2,7 +2,7 @@
 
 use duolog_types::{Epoch, HomeId, InvocationKind, Moment, Position, SessionId, SessionStatus, SourceKind};
 
-use crate::engine::{Row, Tx, Value};
+use crate::engine::{Row, Sql, Tx, Value};
 use crate::error::Result;
 use crate::page::{Page, PageToken};
 use crate::params;
@@ -411,10 +411,12 @@ fn list_statement<'a>(filter: &'a SessionFilter, page: &'a Page) -> (String, Vec
     (sql, values)
 }
 
-/// How `EXPLAIN QUERY PLAN` says that [`list`] is answered, a line per step: for holding it to its index.
+/// How the engine says that it answers [`list`], a line per step: for holding it to its index.
 pub fn explain_list(tx: &mut Tx<'_>, filter: &SessionFilter, page: &Page) -> Result<Vec<String>> {
     let (sql, values) = list_statement(filter, page);
-    tx.all(&format!("EXPLAIN QUERY PLAN {sql}"), &values, |row| row.get(3))
+    // SQLite's answer has the words in its last column, and PostgreSQL's has no other.
+    let (sqlite, postgres) = (format!("EXPLAIN QUERY PLAN {sql}"), format!("EXPLAIN (COSTS OFF) {sql}"));
+    tx.all(Sql::each(&sqlite, &postgres), &values, |row| row.get(row.width() - 1))
 }
 
 /// How many sessions stand how, deleted ones not counted. Those of which nobody has said come with `None`.

@@ -203,7 +203,7 @@ fn a_stopped_holder_of_the_lock_is_named() {
 fn readers_are_bounded_and_the_wait_for_one_is_too() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut options = OpenState::at(dir.path()).busy_timeout(Duration::from_millis(20));
-    options.readers_max = 1;
+    options.connections_max = 1;
     let state = State::open(options).expect("opens");
     let answer = state.read(|_| state.read(|_| Ok::<_, Error>(())));
     assert!(matches!(answer, Err(Error::Busy { .. })), "{answer:?}");

@@ -7,6 +7,8 @@
 mod care;
 /// Roles that this binary plays when a test starts it again as another process.
 mod children;
+/// What holds on either engine: transactions, and each table's functions.
+mod conformance;
 /// Damaged files, full disks, read-only mounts.
 mod faults;
 /// Group commit: who waits, who is rolled back, who is told what.
@@ -15,14 +17,14 @@ mod groups;
 mod opening;
 /// The schema against the migrations, the limits and the vocabularies.
 mod schema;
-/// Each table's functions.
-mod tables;
+/// What only a server does.
+mod server;
 
 use std::path::Path;
 use std::process::Command;
 
 use duolog_state::owned::sessions::{self, SessionRow};
-use duolog_state::{Error, OpenState, State};
+use duolog_state::{Checkpoint, CheckpointReport, Error, OpenState, State};
 use duolog_types::{Durability, HomeId, Moment, SessionId};
 
 /// An instant that many seconds after 1970.
@@ -51,6 +53,14 @@ fn open(dir: &Path) -> State {
 fn add(state: &State, name: &str) -> Result<(), Error> {
     let row = session(name);
     state.write(Durability::Process, move |tx| sessions::insert(tx, &row))
+}
+
+/// Moves the write-ahead log into the database.
+fn checkpoint(state: &State) -> CheckpointReport {
+    match state.checkpoint().expect("runs") {
+        Checkpoint::Done(report) => report,
+        Checkpoint::Servers => panic!("there is no server"),
+    }
 }
 
 /// How many sessions there are.

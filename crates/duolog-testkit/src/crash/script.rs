@@ -295,10 +295,10 @@ pub(crate) fn rename(by: &Join, session: &SessionId, name: &str, at: duolog_type
     let (session, name) = (session.clone(), name.to_owned());
     by.transact(Durability::Power, move |tx| {
         if !sessions::rename(tx, &session, &name, at)? {
-            return Err(Error::NoSession(session));
+            return Err(Error::NoSession(session.clone()));
         }
         let mut fields = Map::new();
-        fields.insert("name".to_owned(), name.into());
+        fields.insert("name".to_owned(), name.clone().into());
         let told = tell(tx, &session, "renamed", at, fields)?;
         Ok(((), vec![told]))
     })

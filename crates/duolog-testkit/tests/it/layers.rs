@@ -14,7 +14,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// Who may bring which driver.
-const DRIVERS: &[(&str, &[&str])] = &[("rusqlite", &["duolog-state"]), ("tokio", &[]), ("clap", &["duolog-cli"])];
+const DRIVERS: &[(&str, &[&str])] = &[
+    ("rusqlite", &["duolog-state", "duolog-bench"]),
+    ("tokio", &["duolog-state", "duolog-bench"]),
+    ("tokio-postgres", &["duolog-state", "duolog-bench"]),
+    ("clap", &["duolog-cli"]),
+];
 
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crates");

@@ -1,4 +1,4 @@
-//! The configuration: limits and durability, from a file, the environment and the caller.
+//! The configuration: limits, durability and where the state is, from a file, the environment and the caller.
 //!
 //! The caller goes before the environment, that before the file, and that before the defaults; each value knows where
 //! it came from. What nobody understands is refused with all of its mistakes at once: a limit that was mistyped is a
@@ -10,30 +10,51 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use duolog_state::{Address, Said};
 use duolog_types::Durability;
 use duolog_types::limits::Limits;
 use toml_edit::Document;
 
+pub(crate) use model::ADDRESS_FORMS;
 pub use model::{ConfigError, FILE_BYTES_MAX, Finding, Key, Setting, Shape, Source, Value};
 
 use crate::home::Home;
 
 /// The file in a home's directory for configuration.
 const FILE: &str = "duolog.toml";
+/// The flag that goes before the file and the environment, as it is called where it cannot be understood.
+const STORE_FLAG: &str = "--store";
+/// The permission bits of others than the owner.
+const OTHERS: u32 = 0o077;
 
 /// What is in force.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     limits: Limits,
     durability: Durability,
+    store: Said,
     /// Where each value came from, as far as it is not the default.
     said: Vec<(Key, Source)>,
+    warnings: Vec<String>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            durability: Durability::default(),
+            store: Said::Home,
+            said: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
 }
 
 impl Config {
@@ -76,7 +97,15 @@ impl Config {
                 Err(refused(vec![Finding { line, key: None, message: "it is not UTF-8".to_owned(), hint: None }]))
             }
         };
-        parsed.map_err(|error| error.of(path.to_owned()))
+        let mut config = parsed.map_err(|error| error.of(path.to_owned()))?;
+        let mode = found.mode() & 0o777;
+        if has_password(&config.store) && mode & OTHERS != 0 {
+            let path = path.display();
+            config
+                .warnings
+                .push(format!("{path} holds a password, and others may open it (mode {mode:o}): chmod 600 {path}"));
+        }
+        Ok(config)
     }
 
     /// Understands the text of a file, or says everything that is wrong with it.
@@ -127,17 +156,39 @@ impl Config {
         for key in Key::ALL {
             // As elsewhere, what is empty counts as unset.
             let Some(said) = variable(key.variable()).filter(|said| !said.is_empty()) else { continue };
-            match rules::from_text(*key, &said.to_string_lossy()) {
+            match taken(*key, key.variable(), &said) {
                 Ok(value) => self.set(*key, value, Source::Environment),
-                Err(wrong) => findings.push(Finding {
-                    line: None,
-                    key: Some(key.variable().to_owned()),
-                    message: format!("{} {wrong}", key.variable()),
-                    hint: None,
-                }),
+                Err(finding) => findings.push(finding),
             }
         }
         if findings.is_empty() { Ok(self) } else { Err(refused(findings)) }
+    }
+
+    /// The same with the address that the caller says for this one time, which goes before everything.
+    pub fn with_store(mut self, address: Option<&OsStr>) -> Result<Self, ConfigError> {
+        if let Some(address) = address {
+            let value = taken(Key::StoreAddress, STORE_FLAG, address).map_err(|finding| refused(vec![finding]))?;
+            self.set(Key::StoreAddress, value, Source::Flag);
+        }
+        Ok(self)
+    }
+
+    /// The same, a relative path of the state meant from this directory.
+    #[must_use]
+    pub fn from_directory(mut self, directory: &Path) -> Self {
+        if let Said::At(Address::Directory(path)) = &mut self.store {
+            *path = directory.join(&path);
+        }
+        self
+    }
+
+    /// The same with the password that the caller knows, for a server whose address names none.
+    #[must_use]
+    pub fn with_password(mut self, password: Option<&OsStr>) -> Self {
+        if let (Said::At(Address::Server(server)), Some(password)) = (&mut self.store, password) {
+            *server = server.clone().or_password(password.as_encoded_bytes());
+        }
+        self
     }
 
     /// The same with what the caller says for this one time, which goes before everything.
@@ -157,6 +208,16 @@ impl Config {
     /// What an append to the log survives where it does not say.
     pub fn durability(&self) -> Durability {
         self.durability
+    }
+
+    /// Where the state is.
+    pub fn store(&self) -> &Said {
+        &self.store
+    }
+
+    /// What a person should know about the file.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Every key with what is in force, and why.
@@ -181,6 +242,7 @@ impl Config {
             Key::FoldBatchBytes => Value::Size(fold_batch_bytes),
             Key::FoldBeforeReadBytes => Value::Size(fold_before_read_bytes),
             Key::DurabilityLog => Value::Durability(self.durability),
+            Key::StoreAddress => Value::Address(self.store.clone()),
         }
     }
 
@@ -199,10 +261,26 @@ impl Config {
             (Key::FoldBatchBytes, _) => self.limits.fold_batch_bytes = number,
             (Key::FoldBeforeReadBytes, _) => self.limits.fold_before_read_bytes = number,
             (Key::DurabilityLog, Value::Durability(durability)) => self.durability = durability,
-            (Key::DurabilityLog, _) => return,
+            (Key::StoreAddress, Value::Address(said)) => self.store = said,
+            (Key::DurabilityLog | Key::StoreAddress, _) => return,
         }
         self.said.push((key, source));
     }
+}
+
+/// What the environment or the caller says of a key, under the name by which they said it.
+fn taken(key: Key, name: &'static str, said: &OsStr) -> Result<Value, Finding> {
+    let text = said.to_str().ok_or_else(|| "is not UTF-8".to_owned());
+    text.and_then(|text| rules::from_text(key, text)).map_err(|wrong| Finding {
+        line: None,
+        key: Some(name.to_owned()),
+        message: format!("{name} {wrong}"),
+        hint: None,
+    })
+}
+
+fn has_password(said: &Said) -> bool {
+    matches!(said, Said::At(Address::Server(server)) if server.has_password())
 }
 
 fn refused(findings: Vec<Finding>) -> ConfigError {

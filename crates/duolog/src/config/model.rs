@@ -3,10 +3,15 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use duolog_state::Said;
 use duolog_types::Durability;
 
 /// The bytes of a configuration file at most: what is larger is not one.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What an address may be, in words.
+pub(crate) const ADDRESS_FORMS: &str =
+    "a directory, sqlite:DIRECTORY, or postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE";
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -29,6 +34,8 @@ pub enum Key {
     FoldBeforeReadBytes,
     /// `durability.log`
     DurabilityLog,
+    /// `store.address`
+    StoreAddress,
 }
 
 /// What a key may be.
@@ -52,6 +59,8 @@ pub enum Shape {
     },
     /// The word for a durability.
     Durability,
+    /// Where the state is. It may hold a password, so what is written there is never repeated.
+    Address,
 }
 
 impl Key {
@@ -64,12 +73,14 @@ impl Key {
         Self::FoldBatchBytes,
         Self::FoldBeforeReadBytes,
         Self::DurabilityLog,
+        Self::StoreAddress,
     ];
 
     /// The table it stands in.
     pub const fn table(self) -> &'static str {
         match self {
             Self::DurabilityLog => "durability",
+            Self::StoreAddress => "store",
             _ => "limits",
         }
     }
@@ -84,6 +95,7 @@ impl Key {
             Self::FoldBatchBytes => "fold_batch_bytes",
             Self::FoldBeforeReadBytes => "fold_before_read_bytes",
             Self::DurabilityLog => "log",
+            Self::StoreAddress => "address",
         }
     }
 
@@ -97,6 +109,7 @@ impl Key {
             Self::FoldBatchBytes => "DUOLOG_FOLD_BATCH_BYTES",
             Self::FoldBeforeReadBytes => "DUOLOG_FOLD_BEFORE_READ_BYTES",
             Self::DurabilityLog => "DUOLOG_DURABILITY",
+            Self::StoreAddress => "DUOLOG_STORE",
         }
     }
 
@@ -111,6 +124,7 @@ impl Key {
             Self::FoldBatchBytes => Shape::Size { min: 64 * KIB, max: GIB },
             Self::FoldBeforeReadBytes => Shape::Size { min: 0, max: 1024 * GIB },
             Self::DurabilityLog => Shape::Durability,
+            Self::StoreAddress => Shape::Address,
         }
     }
 }
@@ -131,12 +145,13 @@ impl fmt::Display for Shape {
             }
             Self::Number { min, max, unit } => write!(f, "a number of {unit} from {min} to {max}"),
             Self::Durability => f.write_str("\"process\" or \"power\""),
+            Self::Address => write!(f, "{ADDRESS_FORMS}"),
         }
     }
 }
 
 /// What a key is set to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A number of bytes.
     Size(u64),
@@ -144,20 +159,22 @@ pub enum Value {
     Number(u64),
     /// A durability.
     Durability(Durability),
+    /// Where the state is.
+    Address(Said),
 }
 
 impl Value {
     /// The number, where it is one.
-    pub const fn number(self) -> Option<u64> {
+    pub const fn number(&self) -> Option<u64> {
         match self {
-            Self::Size(number) | Self::Number(number) => Some(number),
-            Self::Durability(_) => None,
+            Self::Size(number) | Self::Number(number) => Some(*number),
+            Self::Durability(_) | Self::Address(_) => None,
         }
     }
 }
 
 impl fmt::Display for Value {
-    /// As the file would have it; a size in the largest unit that keeps it exact.
+    /// As the file would have it; a size in the largest unit that keeps it exact, an address without its password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Size(bytes) => {
@@ -169,6 +186,8 @@ impl fmt::Display for Value {
             }
             Self::Number(number) => write!(f, "{number}"),
             Self::Durability(durability) => f.write_str(durability.as_str()),
+            Self::Address(Said::Home) => f.write_str("sqlite:"),
+            Self::Address(Said::At(address)) => write!(f, "{address}"),
         }
     }
 }
@@ -202,7 +221,7 @@ impl Source {
 }
 
 /// A key, what is in force for it, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     /// Which.
     pub key: Key,
@@ -215,7 +234,7 @@ pub struct Setting {
 /// One thing that is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The line of the file, counted from one; nothing for the environment.
+    /// The line of the file, counted from one; nothing for the environment and the caller.
     pub line: Option<usize>,
     /// The key or variable, where it is about one.
     pub key: Option<String>,

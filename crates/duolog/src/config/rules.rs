@@ -1,5 +1,6 @@
 //! What a value may be, and which key was meant: pure decisions.
 
+use duolog_state::{Address, Said};
 use duolog_types::Durability;
 use toml_edit::{Item, TableLike};
 
@@ -13,9 +14,17 @@ const BEGINNING_LETTERS_MIN: usize = 3;
 /// A value as it stands in the file. What is wrong is told as the end of a sentence about the key.
 pub(super) fn from_item(key: Key, item: &Item) -> Result<Value, String> {
     match (item.as_integer(), item.as_str()) {
+        (Some(_), _) if key.shape() == Shape::Address => Err(expected(key, &kind_of(item))),
         (Some(number), _) => match u64::try_from(number) {
             Ok(number) => from_number(key, number).ok_or_else(|| expected(key, &number)),
             Err(_) => Err(expected(key, &number)),
+        },
+        (None, Some(text)) if key.shape() == Shape::Address => match address(text)? {
+            // Whatever directory the reader is in would be as right as any other.
+            Said::At(Address::Directory(path)) if path.is_relative() => {
+                Err("is a relative path; in a file it begins with /".to_owned())
+            }
+            said => Ok(Value::Address(said)),
         },
         (None, Some(text)) if !matches!(key.shape(), Shape::Number { .. }) => from_text(key, text),
         (None, Some(text)) => Err(expected(key, &format_args!("{text:?}"))),
@@ -31,6 +40,7 @@ pub(super) fn from_text(key: Key, text: &str) -> Result<Value, String> {
             let known = [Durability::Process, Durability::Power].into_iter().find(|known| known.as_str() == text);
             known.map(Value::Durability)
         }
+        Shape::Address => return address(text).map(Value::Address),
         Shape::Size { .. } => size(text).and_then(|bytes| from_number(key, bytes)),
         Shape::Number { .. } => text.parse().ok().and_then(|number| from_number(key, number)),
     };
@@ -42,8 +52,16 @@ fn from_number(key: Key, number: u64) -> Option<Value> {
     match key.shape() {
         Shape::Size { min, max } => (min..=max).contains(&number).then_some(Value::Size(number)),
         Shape::Number { min, max, .. } => (min..=max).contains(&number).then_some(Value::Number(number)),
-        Shape::Durability => None,
+        Shape::Durability | Shape::Address => None,
     }
+}
+
+/// An address. What is wrong with it is told without repeating it: a part of it may be a password.
+fn address(text: &str) -> Result<Said, String> {
+    text.parse().map_err(|error| match error {
+        duolog_state::Error::BadAddress { detail } => format!("cannot be used: {detail}"),
+        other => format!("cannot be used: {other}"),
+    })
 }
 
 fn expected(key: Key, found: &dyn std::fmt::Display) -> String {

@@ -23,7 +23,7 @@ fn what_is_not_said_is_as_always() {
 fn every_key_is_taken_in_every_spelling() {
     let text = "[limits]\nline_bytes_max = 2048\nbatch_bytes_max = \"1GiB\"\nopen_logs_max = 16\n\
                 fold_batch_bytes = \"64 kib\"\nfold_before_read_bytes = \"0\"\nbusy_timeout_ms = 0\n\
-                [durability]\nlog = \"power\"\n";
+                [durability]\nlog = \"power\"\n[store]\naddress = \"/srv/state\"\n";
     let config = Config::parse(text).expect("good");
     let limits = Limits {
         line_bytes_max: 2048,
@@ -35,7 +35,8 @@ fn every_key_is_taken_in_every_spelling() {
     };
     assert_eq!((config.limits(), config.durability()), (limits, Durability::Power));
     let lines: Vec<Source> = config.settings().map(|setting| setting.source).collect();
-    assert_eq!(lines, [2, 3, 7, 4, 5, 6, 9].map(|line| Source::File { line }));
+    assert_eq!(lines, [2, 3, 7, 4, 5, 6, 9, 11].map(|line| Source::File { line }));
+    assert_eq!(*config.store(), Said::At(Address::Directory("/srv/state".into())));
     let inline = "limits = { line_bytes_max = \"2 KiB\" }\ndurability.log = \"process\"";
     assert_eq!(Config::parse(inline).expect("good").limits().line_bytes_max, 2048);
 }
@@ -84,7 +85,7 @@ fn the_right_key_is_named_where_it_can_be_guessed() {
         ("[durability]\nLog = \"power\"", "did you mean log?"),
         ("[durability]\nopen_logs_max = 1", "did you mean open_logs_max in [limits]?"),
         ("[durability]\nsomething = 1", "known here: log"),
-        ("[retention]", "known here: [limits], [durability]"),
+        ("[retention]", "known here: [limits], [durability], [store]"),
     ];
     for (text, hint) in cases {
         assert!(told(text)[0].contains(hint), "{text}: {:?}", told(text));
@@ -161,4 +162,83 @@ fn a_file_is_read_where_it_can_be() {
     fs::remove_dir_all(directory.path()).expect("removed");
     fs::write(directory.path(), "a file in the place of the home").expect("written");
     assert_eq!(Config::load(&home).expect("no file"), Config::default());
+}
+
+/// An address with a password, in every form and with every slip that leaves the password in it.
+const WITH_PASSWORD: &[&str] = &[
+    "postgres://ada:s3cret@h",
+    "postgres://ada:s3cret@h:port/d",
+    "postgres:/ada:s3cret@h/d",
+    "postgress://ada:s3cret@h/d",
+    "ada:s3cret@postgres://h/d",
+    "ada:s3cret@h/d",
+    "host=h user=ada password=s3cret dbname=d",
+];
+
+#[test]
+fn no_wrong_address_is_repeated() {
+    for text in WITH_PASSWORD {
+        let in_file = Config::parse(&format!("[store]\naddress = {text:?}\n")).expect_err(text);
+        let in_environment = in_environment(&[("DUOLOG_STORE", text)]).expect_err(text);
+        let flag = Config::default().with_store(Some(OsStr::new(text))).expect_err(text);
+        assert!(flag.to_string().starts_with("--store "), "{flag}");
+        for told in [in_file, in_environment, flag] {
+            assert!(!format!("{told} {told:?}").contains("s3"), "{told}");
+        }
+        // Without quotes it is no TOML, and the parser must not quote it either.
+        let told = Config::parse(&format!("[store]\naddress = {text}\n")).expect_err(text);
+        assert!(!format!("{told} {told:?}").contains("s3"), "{told}");
+    }
+}
+
+#[test]
+fn an_address_is_shown_without_its_password_and_taken_with_it() {
+    let config = Config::parse("[store]\naddress = \"postgres://ada:s3cret@h:5433/d?sslmode=require\"").expect("good");
+    let shown = config.settings().last().expect("a setting");
+    assert_eq!((shown.key, shown.value.to_string().as_str()), (Key::StoreAddress, "postgres://ada@h:5433/d"));
+    assert!(!format!("{config:?} {shown:?}").contains("s3cret"));
+    assert!(has_password(config.store()));
+    let kept = config.clone().with_password(Some(OsStr::new("other")));
+    assert_eq!(kept, config, "the address goes before the environment");
+    let without =
+        Config::default().with_store(Some(OsStr::new("postgres://ada@h:5433/d?sslmode=require"))).expect("good");
+    assert!(!has_password(without.store()));
+    assert_eq!(without.with_password(Some(OsStr::new("s3cret"))).store(), config.store());
+    assert_eq!(*Config::default().with_password(Some(OsStr::new("s3cret"))).store(), Said::Home);
+}
+
+#[test]
+fn a_relative_path_is_meant_from_where_the_caller_is() {
+    let directory = |config: Config| match config.from_directory(Path::new("/here")).store() {
+        Said::At(Address::Directory(path)) => path.clone(),
+        other => panic!("{other:?}"),
+    };
+    let flag = |text: &str| Config::default().with_store(Some(OsStr::new(text))).expect("good");
+    assert_eq!(directory(flag("state")), Path::new("/here/state"));
+    assert_eq!(directory(flag("sqlite:/there")), Path::new("/there"));
+    assert_eq!(directory(in_environment(&[("DUOLOG_STORE", "./state")]).expect("good")), Path::new("/here/./state"));
+    assert!(
+        told("[store]\naddress = \"state\"")[0].ends_with("address is a relative path; in a file it begins with /")
+    );
+    assert_eq!(*flag("sqlite:").from_directory(Path::new("/here")).store(), Said::Home);
+    assert!(told("[store]\naddress = 5432")[0].contains("address is an integer; expected a directory"));
+}
+
+#[test]
+fn a_password_in_a_file_for_others_to_read_is_warned_of() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("duolog.toml");
+    let warned = |text: &str, mode: u32| {
+        fs::write(&file, text).expect("written");
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("set");
+        Config::read(&file).expect("good").warnings().to_vec()
+    };
+    let text = "[store]\naddress = \"postgres://ada:s3cret@h/d\"\n";
+    assert_eq!(warned(text, 0o600), Vec::<String>::new());
+    for mode in [0o640, 0o604, 0o644] {
+        let said = warned(text, mode);
+        assert!(said.len() == 1 && said[0].contains("chmod 600") && !said[0].contains("s3cret"), "{said:?}");
+    }
+    assert_eq!(warned("[store]\naddress = \"postgres://ada@h/d\"\n", 0o644), Vec::<String>::new());
 }

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 
 use duolog_join::ProcessState;
 use duolog_log::Standing;
+use duolog_state::Address;
 use duolog_state::owned::repairs::RepairAction;
 use duolog_state::owned::{behind, outbox, repairs};
 use duolog_types::SessionId;
 
 use super::model::{Check, Status};
 use crate::error::{Error, Result};
+use crate::state::risk_of;
 use crate::store::Store;
 
 type CheckFn = fn(&Store) -> Result<Check>;
@@ -20,6 +22,7 @@ const LOOKED_AT: u32 = 10_000;
 
 pub(super) const ALL: &[(&str, CheckFn)] = &[
     ("file system", file_system),
+    ("engine", engine),
     ("schema", schema),
     ("database", database),
     // Folding mends what dead writers left; what the logs look like after that is what a person can act on.
@@ -55,12 +58,40 @@ fn naming(ids: &[String]) -> String {
     if ids.len() > NAMED { format!("{named} and {} more", ids.len() - NAMED) } else { named }
 }
 
+/// The file system under the logs, and under the database where that is a file of its own elsewhere.
 fn file_system(store: &Store) -> Result<Check> {
-    let kind = duolog_state::file_system_of(&store.home.state)?;
-    Ok(match kind.danger {
-        None => ok("file system", format!("{} is on {}", store.home.state.display(), kind.name)),
-        Some(danger) => warning("file system", format!("{}: {danger}", kind.name), "put the home on a local disk"),
+    let mut places = vec![store.home.state.as_path()];
+    if let Address::Directory(directory) = store.join.state().address()
+        && *directory != store.home.state
+    {
+        places.push(directory);
+    }
+    let (mut seen, mut dangers) = (Vec::new(), Vec::new());
+    for place in places {
+        let kind = duolog_state::file_system_of(place)?;
+        seen.push(format!("{} is on {}", place.display(), kind.name));
+        dangers.extend(kind.danger.map(|danger| format!("{} is on {danger}", place.display())));
+    }
+    Ok(if dangers.is_empty() {
+        ok("file system", seen.join(", "))
+    } else if is_on_server(store) {
+        let detail = format!("{}, where locks between machines may not hold", dangers.join(", "));
+        warning("file system", detail, "let one machine alone use the home, or put it on a local disk")
+    } else {
+        warning("file system", dangers.join(", "), "put the home on a local disk")
     })
+}
+
+/// What keeps the rows, and whether it keeps its word when its machine loses power.
+fn engine(store: &Store) -> Result<Check> {
+    let figures = store.join.state().stats()?.figures;
+    let detail = format!("{} at {}", figures.engine, store.place());
+    if figures.unsafe_settings.is_empty() {
+        return Ok(ok("engine", detail));
+    }
+    let told = figures.unsafe_settings.iter().map(|(name, value)| format!("{name} is {value}: {}", risk_of(name)));
+    let detail = format!("{detail}; {}", told.collect::<Vec<_>>().join("; "));
+    Ok(warning("engine", detail, "set it to on (ALTER SYSTEM, ALTER DATABASE or ALTER ROLE), and reload the server"))
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "every check has the same shape")]
@@ -76,9 +107,19 @@ fn schema(store: &Store) -> Result<Check> {
 
 fn database(store: &Store) -> Result<Check> {
     let findings = store.join.state().integrity()?;
-    Ok(match findings.as_slice() {
-        [] => ok("database", "integrity and foreign keys hold"),
-        findings => damaged("database", naming(findings), "restore state.db from a backup (duolog state backup)"),
+    Ok(match (findings.as_slice(), is_on_server(store)) {
+        ([], false) => ok("database", "integrity and foreign keys hold"),
+        ([], true) if has_checksums(store)? => ok("database", "every index is valid, and no page failed its checksum"),
+        ([], true) => {
+            ok("database", "every index is valid; pages are not checked, as the server's data_checksums is off")
+        }
+        (findings, false) => {
+            damaged("database", naming(findings), "restore state.db from a backup (duolog state backup)")
+        }
+        (findings, true) => {
+            let hint = "REINDEX mends an index; for pages restore the database from a copy of it (pg_dump)";
+            damaged("database", naming(findings), hint)
+        }
     })
 }
 
@@ -169,7 +210,9 @@ fn files(store: &Store) -> Result<Check> {
 }
 
 fn repairs_on_record(store: &Store) -> Result<Check> {
-    let rows = store.join.state().read(|tx| repairs::list(tx, None, LOOKED_AT))?;
+    let mut rows = store.join.state().read(|tx| repairs::list(tx, None, LOOKED_AT))?;
+    // Those of other homes on the same state are theirs to look at.
+    rows.retain(|row| row.repair.home_id == store.join.home());
     let lost: Vec<_> = rows.iter().filter(|row| row.repair.action.is_loss()).collect();
     let mended = rows.iter().filter(|row| row.repair.action.is_mend()).count() as u64;
     let rewritten = rows.iter().filter(|row| row.repair.action == RepairAction::Rewritten).count() as u64;
@@ -246,10 +289,20 @@ fn locks(store: &Store) -> Result<Check> {
         Ok(())
     })?;
     Ok(if held.is_empty() {
-        ok("locks", "nobody holds the state or a log")
+        // A server does not tell who writes, and lets several do so at once.
+        ok("locks", if is_on_server(store) { "nobody holds a log" } else { "nobody holds the state or a log" })
     } else {
         warning("locks", format!("held: {}", naming(&held)), "if it does not move on, see what that process is doing")
     })
+}
+
+fn has_checksums(store: &Store) -> Result<bool> {
+    let settings = store.join.state().stats()?.figures.settings;
+    Ok(settings.iter().any(|(name, value)| name == "data_checksums" && value == "on"))
+}
+
+fn is_on_server(store: &Store) -> bool {
+    matches!(store.join.state().address(), Address::Server(_))
 }
 
 fn by(holder: Option<u32>) -> String {

@@ -6,30 +6,44 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-use duolog_join::{Told, tell};
+use duolog_join::{Deleted, Once, Told, tell};
 use duolog_state::Page;
 use duolog_state::owned::sessions as table;
 use duolog_types::names::check_name;
-use duolog_types::{Durability, SessionId};
+use duolog_types::{Durability, OperationId, SessionId};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Map;
 
+pub use duolog_join::Deleted as DeletedSession;
 pub use model::{NewSession, Session, SessionFigures, SessionFilter, SessionList, SessionRef, SessionSummary};
 
 use crate::error::{Error, Result};
 use crate::store::Store;
 
 /// The sessions of a store.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Sessions<'s> {
     pub(crate) store: &'s Store,
+    pub(crate) operation: Option<OperationId>,
 }
 
 impl Sessions<'_> {
+    /// The same, under an operation id: what is then made, renamed or deleted happens once, however often it is asked.
+    ///
+    /// Asked again with the same id, the same request gets the same answer, and another one is a conflict. An id is for
+    /// one request; a session that is made or renamed is given back as it is by now.
+    #[must_use]
+    pub fn once(mut self, operation: OperationId) -> Self {
+        self.operation = Some(operation);
+        self
+    }
+
     /// Makes a session. A name that is taken for the same user is a conflict.
     pub fn create(&self, new: &NewSession) -> Result<Session> {
         let join = &self.store.join;
         let log = rules::plan(new, join.home(), join.clock().now())?;
-        match join.create(log, Durability::Power) {
+        match join.create_once(self.asking(&rules::Request::create(new))?, log, Durability::Power) {
             Ok(row) => Ok(row.into()),
             Err(error) if error.is_taken() => Err(Error::NameTaken(new.name.clone().unwrap_or_default())),
             Err(error) => Err(error.into()),
@@ -101,35 +115,81 @@ impl Sessions<'_> {
         Ok(SessionList { sessions: rows.into_iter().map(SessionSummary::from).collect(), next, behind })
     }
 
-    /// Gives a session another name; its file stays where it is, and its log tells of it.
-    pub fn rename(&self, id: &SessionId, name: &str) -> Result<Session> {
-        check_name("session name", name)?;
-        let old = self.get(id)?;
-        let at = self.store.join.clock().now();
-        let (session, new_name) = (id.clone(), name.to_owned());
-        let renamed = self.store.join.transact(Durability::Power, move |tx| {
-            table::rename(tx, &session, &new_name, at)?;
-            let mut fields = Map::new();
-            fields.insert("name".to_owned(), new_name.into());
-            fields.insert("previousName".to_owned(), old.name.into());
-            let told: Told = tell(tx, &session, "renamed", at, fields)?;
-            Ok(((), vec![told]))
-        });
-        match renamed {
-            Err(error) if error.is_taken() => Err(Error::NameTaken(name.to_owned())),
-            other => {
-                other?;
-                self.get(id)
+    /// The session that a person means, for a change: as [`Sessions::resolve`], but the beginning of an id is not enough.
+    pub fn resolve_whole(&self, reference: &SessionRef) -> Result<Session> {
+        let session = self.resolve(reference)?;
+        match reference {
+            SessionRef::Text(text) if !rules::is_called(&session, text) => {
+                Err(Error::Shortened { prefix: text.clone(), id: session.id })
             }
+            _ => Ok(session),
         }
     }
 
-    /// Deletes a session with its log.
-    pub fn delete(&self, id: &SessionId) -> Result<()> {
-        Ok(self.store.join.delete(id)?)
+    /// Gives a session another name; its file stays where it is, and its log tells of it.
+    ///
+    /// The log may be another home's: its line waits for that home.
+    pub fn rename(&self, which: impl Into<SessionRef>, name: &str) -> Result<Session> {
+        check_name("session name", name)?;
+        let which = which.into();
+        let once = self.asking(&rules::Request::rename(&which, name))?;
+        let session = match self.answer_or_session(once.as_ref(), &which)? {
+            Before::Answered(id) => id,
+            Before::Never(id) => self.rename_now(once, id, name)?,
+        };
+        self.get(&SessionId::parse(&session).map_err(|_| Error::NoSession(session))?)
     }
 
-    fn find_exactly(self, text: &str) -> Result<Option<Session>> {
+    fn rename_now(&self, once: Option<Once>, id: SessionId, name: &str) -> Result<String> {
+        let (at, new_name) = (self.store.join.clock().now(), name.to_owned());
+        let renamed = self.store.join.transact_once(once, Durability::Power, move |tx| {
+            let old = table::find(tx, &id)?;
+            if !table::rename(tx, &id, &new_name, at)? {
+                return Err(duolog_join::Error::NoSession(id.clone()));
+            }
+            let mut fields = Map::new();
+            fields.insert("name".to_owned(), new_name.clone().into());
+            fields.insert("previousName".to_owned(), old.and_then(|old| old.name).into());
+            let told: Told = tell(tx, &id, "renamed", at, fields)?;
+            Ok((id.to_string(), vec![told]))
+        });
+        match renamed {
+            Err(error) if error.is_taken() => Err(Error::NameTaken(name.to_owned())),
+            other => Ok(other?),
+        }
+    }
+
+    /// Deletes a session with its log, and says what went.
+    pub fn delete(&self, which: impl Into<SessionRef>) -> Result<Deleted> {
+        let which = which.into();
+        let once = self.asking(&rules::Request::delete(&which))?;
+        match self.answer_or_session(once.as_ref(), &which)? {
+            Before::Answered(deleted) => Ok(deleted),
+            Before::Never(id) => Ok(self.store.join.delete_once(once, &id)?),
+        }
+    }
+
+    /// A request as it is known when it is asked again; nothing where it has no operation id.
+    fn asking(&self, request: &impl Serialize) -> Result<Option<Once>> {
+        let once = self.operation.as_ref().map(|operation| Once::new(operation, request)).transpose();
+        Ok(once?)
+    }
+
+    /// The answer that a request got before, or else the session that it is about: afterwards the session may be called
+    /// otherwise, or be gone.
+    fn answer_or_session<T: DeserializeOwned>(&self, once: Option<&Once>, which: &SessionRef) -> Result<Before<T>> {
+        let answer = || once.map_or(Ok(None), |once| self.store.join.answer_to(once));
+        if let Some(answer) = answer()? {
+            return Ok(Before::Answered(answer));
+        }
+        match self.resolve_whole(which) {
+            // Another who asks the same may have been faster, between the two looks.
+            Err(Error::NoSession(text)) => answer()?.map(Before::Answered).ok_or(Error::NoSession(text)),
+            other => other.map(|session| Before::Never(session.id)),
+        }
+    }
+
+    fn find_exactly(&self, text: &str) -> Result<Option<Session>> {
         let row = self.store.join.state().read(|tx| {
             if let Ok(id) = SessionId::parse(text)
                 && let Some(row) = table::find(tx, &id)?.filter(|row| row.deleted_at.is_none())
@@ -140,4 +200,12 @@ impl Sessions<'_> {
         })?;
         Ok(row.map(Session::from))
     }
+}
+
+/// What is known of a request before it is made.
+enum Before<T> {
+    /// It happened, and this is what was answered.
+    Answered(T),
+    /// It did not, and this is the session that it is about.
+    Never(SessionId),
 }

@@ -188,6 +188,18 @@ pub enum SessionRef {
     },
 }
 
+impl From<&SessionId> for SessionRef {
+    fn from(id: &SessionId) -> Self {
+        Self::Text(id.to_string())
+    }
+}
+
+impl From<&Self> for SessionRef {
+    fn from(reference: &Self) -> Self {
+        reference.clone()
+    }
+}
+
 impl fmt::Display for SessionRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,12 +1,16 @@
-//! Where a new session's log goes and whether names lead to it: pure decisions.
+//! Where a new session's log goes, whether names lead to it, and what makes a request the same: pure decisions.
+
+use std::path::Path;
 
 use duolog_join::{NewLog, Stem};
 use duolog_state::owned::sessions::SessionRow;
 use duolog_types::limits::{METADATA_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX};
 use duolog_types::names::{THREADS, check_name, project_slug, sanitize};
-use duolog_types::{Bounded, HomeId, Moment, SessionId};
+use duolog_types::{Bounded, HomeId, InvocationKind, Moment, SessionId, SessionStatus};
 
-use super::model::NewSession;
+use serde::Serialize;
+
+use super::model::{NewSession, Session, SessionRef};
 use crate::error::{Error, Result};
 
 /// Checks a new session and says what its log is called after.
@@ -53,4 +57,52 @@ pub(super) fn plan(new: &NewSession, home: HomeId, at: Moment) -> Result<NewLog>
 
 fn bounded<const MAX: usize>(what: &'static str, text: &str) -> Result<()> {
     Bounded::<MAX>::new(what, text).map(drop).map_err(|error| Error::Join(error.into()))
+}
+
+/// Whether a text is a session's whole id, or its thread name.
+pub(super) fn is_called(session: &Session, text: &str) -> bool {
+    session.id.as_str() == text || (session.user_id.is_none() && session.name.as_deref() == Some(text))
+}
+
+/// All that makes one request another, under an operation id.
+#[derive(Serialize)]
+pub(super) struct Request<'r> {
+    what: &'static str,
+    fields: Vec<Option<&'r str>>,
+}
+
+impl<'r> Request<'r> {
+    /// To make a session. An id that is minted is not asked for.
+    pub(super) fn create(new: &'r NewSession) -> Self {
+        let NewSession { id, user_id, name, cwd, agent_name, invocation_kind, status, node_metadata } = new;
+        let fields = vec![
+            id.as_ref().map(SessionId::as_str),
+            user_id.as_deref(),
+            name.as_deref(),
+            cwd.as_deref().and_then(Path::to_str),
+            agent_name.as_deref(),
+            invocation_kind.map(InvocationKind::as_str),
+            status.map(SessionStatus::as_str),
+            node_metadata.as_deref(),
+        ];
+        Self { what: "create session", fields }
+    }
+
+    /// To give a session another name.
+    pub(super) fn rename(which: &'r SessionRef, name: &'r str) -> Self {
+        let [user, session] = parts(which);
+        Self { what: "rename session", fields: vec![user, session, Some(name)] }
+    }
+
+    /// To delete a session.
+    pub(super) fn delete(which: &'r SessionRef) -> Self {
+        Self { what: "delete session", fields: parts(which).into() }
+    }
+}
+
+fn parts(which: &SessionRef) -> [Option<&str>; 2] {
+    match which {
+        SessionRef::Text(text) => [None, Some(text)],
+        SessionRef::UserAndName { user, name } => [Some(user), Some(name)],
+    }
 }

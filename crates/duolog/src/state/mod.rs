@@ -5,8 +5,10 @@ mod model;
 use std::path::Path;
 
 use duolog_join::{BackedUp, Rebuilt};
+use duolog_state::derived::catalog;
+use duolog_state::{Address, Checkpoint, Error as StateError};
 
-pub use model::{Backup, LogFigures, Migrated, Stats};
+pub use model::{Backup, LogFigures, Migrated, Stats, Vacuumed, risk_of};
 
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -31,7 +33,7 @@ impl State<'_> {
             }
             Ok(())
         })?;
-        logs.events = join.state().read(duolog_state::derived::catalog::events)?;
+        logs.events = join.state().read(|tx| catalog::events(tx, &join.home()))?;
         Ok(Stats { state, logs, behind })
     }
 
@@ -48,13 +50,43 @@ impl State<'_> {
         Migrated { version: self.store.join.state().schema_version(), known: duolog_state::known_version() }
     }
 
-    /// Moves what is in the write-ahead log into the database, and shortens it.
-    pub fn checkpoint(&self) -> Result<duolog_state::CheckpointReport> {
+    /// Moves what is in the write-ahead log into the database, and shortens it. A server does that by itself.
+    pub fn checkpoint(&self) -> Result<Checkpoint> {
         Ok(self.store.join.state().checkpoint()?)
     }
 
+    /// Gives back the space of what was deleted.
+    ///
+    /// A file is rewritten, which needs as much space again and holds writers up; on a server our tables are vacuumed
+    /// and analysed beside everything else.
+    pub fn vacuum(&self) -> Result<Vacuumed> {
+        let state = self.store.join.state();
+        let before = state.stats()?;
+        state.vacuum()?;
+        let after = state.stats()?;
+        // What a file's write-ahead log holds is a part of the database that has not moved yet.
+        let bytes =
+            |stats: &duolog_state::StateStats| stats.figures.bytes + stats.figures.wal_bytes.unwrap_or_default();
+        Ok(Vacuumed {
+            bytes_before: bytes(&before),
+            bytes_after: bytes(&after),
+            tables: after.rows.into_iter().map(|(table, _)| table).collect(),
+            on_server: is_server(state.address()),
+        })
+    }
+
     /// Copies the home to a directory that does not exist yet, or is empty, while writers run. The copy opens as a home.
+    ///
+    /// A state on a server is copied by the server's own tools, and this says so before anything is made.
     pub fn backup(&self, to: &Path, each: impl FnMut(&BackedUp)) -> Result<Backup> {
+        if is_server(self.store.join.state().address()) {
+            return Err(StateError::NotHere {
+                what: "copying a state that is on a server",
+                instead: "copy the database with pg_dump first and the home's directory after it, so that no row names \
+                          bytes that the copy lacks",
+            }
+            .into());
+        }
         if to.read_dir().is_ok_and(|mut entries| entries.next().is_some()) || to.is_file() {
             return Err(Error::NotEmpty(to.to_owned()));
         }
@@ -68,4 +100,8 @@ impl State<'_> {
         let copied = self.store.join.backup(&directory, &prepared.disk, each)?;
         Ok(Backup { path: to.to_owned(), logs: copied.logs, bytes: copied.bytes, failed: copied.failed })
     }
+}
+
+fn is_server(address: &Address) -> bool {
+    matches!(address, Address::Server(_))
 }

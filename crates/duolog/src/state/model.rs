@@ -49,3 +49,27 @@ pub struct Backup {
     /// Logs that could not be copied, and why. The others were.
     pub failed: Vec<(SessionId, String)>,
 }
+
+/// What giving back space did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vacuumed {
+    /// The size of the database before, with its write-ahead log where that is ours.
+    pub bytes_before: u64,
+    /// The size after.
+    pub bytes_after: u64,
+    /// The tables that were looked after.
+    pub tables: Vec<String>,
+    /// Whether a server did it, beside everything else; else the file was rewritten.
+    pub on_server: bool,
+}
+
+/// What it means that a server has one of the settings on which a commit relies switched off.
+pub fn risk_of(setting: &str) -> &'static str {
+    match setting {
+        "fsync" => "a crash of its machine can take acknowledged writes, and damage the database",
+        "full_page_writes" => "a crash of its machine can damage the database",
+        // Each of our connections turns it on.
+        "synchronous_commit" => "duolog turns it on for itself, but what others write there may go in a crash",
+        _ => "a crash of its machine can take acknowledged writes",
+    }
+}

@@ -24,12 +24,13 @@ Exit code: 0 right · 2 wrong, with every finding
 
 JSON:
   {\"file\": path, \"exists\": true|false, \"valid\": true|false,
-   \"findings\": [{\"line\", \"key\", \"message\", \"hint\"}]}
-  line is null for what the environment says";
+   \"findings\": [{\"line\", \"key\", \"message\", \"hint\"}], \"warnings\": [text]}
+  line is null for what the environment or a flag says; warnings are no reason to call it wrong";
 
 /// Check a configuration file, and say everything that is wrong with it
 ///
-/// Without FILE it is the one of the home, which need not be there, and what the environment says.
+/// Without FILE it is the one of the home, which need not be there, and what the environment and --store say. No
+/// connection is made: whether a server is there, `duolog doctor` says.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Check {
@@ -44,6 +45,7 @@ struct Answer<'a> {
     exists: bool,
     valid: bool,
     findings: Vec<Shape<'a>>,
+    warnings: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -67,10 +69,12 @@ impl Check {
             }
             other => (true, other),
         };
+        let warnings = read.as_ref().map(|config| config.warnings().to_vec()).unwrap_or_default();
         let mut findings = findings_of(read)?;
         let in_file = findings.len();
         if !is_named {
             findings.extend(findings_of(Config::default().with_environment(|name| env::var_os(name)))?);
+            findings.extend(findings_of(Config::default().with_store(context.global.store.as_deref()))?);
         }
         let shapes = findings.iter().map(|finding| Shape {
             line: finding.line,
@@ -79,10 +83,14 @@ impl Check {
             hint: finding.hint.as_deref(),
         });
         let valid = findings.is_empty();
-        let answer = Answer { file: &file, exists, valid, findings: shapes.collect() };
+        let answer = Answer { file: &file, exists, valid, findings: shapes.collect(), warnings: &warnings };
         context.out.answer(&answer, |text| {
             for (at, finding) in findings.iter().enumerate() {
-                let place = if at < in_file { format!("{}:", file.display()) } else { "environment:".to_owned() };
+                let place = match finding.key.as_deref() {
+                    _ if at < in_file => format!("{}:", file.display()),
+                    Some(flag) if flag.starts_with('-') => "flag:".to_owned(),
+                    _ => "environment:".to_owned(),
+                };
                 let line = finding.line.map(|line| format!("{line}:")).unwrap_or_default();
                 let place = text.tone(Tone::Strong, &format!("{place}{line}"));
                 text.line(format_args!("{place} {}", finding.sentence()));
@@ -97,6 +105,9 @@ impl Check {
                 wrong => format!("{}: {}", text.tone(Tone::Bad, "wrong"), figures::things(wrong as u64, "finding")),
             });
         })?;
+        for warning in &warnings {
+            context.out.warn(warning);
+        }
         Ok(if valid { Ended::Done } else { Ended::Invalid })
     }
 }

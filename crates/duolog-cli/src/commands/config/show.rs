@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 use duolog::Config;
-use duolog::config::{Setting, Source, Value};
+use duolog::config::{Key, Setting, Source, Value};
 use serde::Serialize;
 
 use super::Context;
@@ -27,16 +27,23 @@ Keys of config/duolog.toml in the home, all of them optional, with their default
   fold_before_read_bytes = \"64 MiB\"  log that a list brings up to date before it answers, 0 to 1024 GiB
   [durability]
   log = \"process\"                    what appended lines survive: \"process\", its death; \"power\", a power cut
+  [store]
+  address = \"sqlite:\"                where the state is: \"sqlite:\", in the home; a directory, from /;
+                                     \"postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE[?sslmode=…]\"
 
   Sizes are numbers of bytes, or text with B, KiB, MiB, GiB or TiB.
 
 Environment, which goes before the file, as flags go before it:
   DUOLOG_LINE_BYTES_MAX  DUOLOG_BATCH_BYTES_MAX   DUOLOG_BUSY_TIMEOUT_MS         DUOLOG_OPEN_LOGS_MAX
-  DUOLOG_DURABILITY      DUOLOG_FOLD_BATCH_BYTES  DUOLOG_FOLD_BEFORE_READ_BYTES
+  DUOLOG_DURABILITY      DUOLOG_FOLD_BATCH_BYTES  DUOLOG_FOLD_BEFORE_READ_BYTES  DUOLOG_STORE
+
+A password is never shown. PGPASSWORD is taken where the address has none; a file with a password
+should be for its owner alone (chmod 600).
 
 JSON:
   {\"file\": path, \"exists\": true|false,
-   \"settings\": [{\"key\", \"value\", \"from\": \"default\"|\"file\"|\"environment\", \"line\", \"variable\"}]}
+   \"settings\": [{\"key\", \"value\", \"from\", \"line\", \"variable\"}]}
+  from is \"default\", \"file\", \"environment\" or \"flag\"
   line is that of the file, null where the value is not from it";
 
 /// Show what is in force, and where each value came from
@@ -71,6 +78,9 @@ impl Show {
         context.out.answer(&answer, |text| text.table(&table(&settings)))?;
         let is_there = if exists { "" } else { " (not there: nothing but defaults and environment)" };
         context.out.note(format_args!("file: {}{is_there}", file.display()));
+        for warning in context.config()?.warnings() {
+            context.out.warn(warning);
+        }
         Ok(Ended::Done)
     }
 }
@@ -81,6 +91,7 @@ fn shape(setting: &Setting) -> Shape {
     let value = match value {
         Value::Size(number) | Value::Number(number) => (*number).into(),
         Value::Durability(durability) => durability.as_str().into(),
+        Value::Address(_) => value.to_string().into(),
     };
     Shape { key: key.to_string(), value, from: source.as_str(), line, variable: key.variable() }
 }
@@ -91,6 +102,7 @@ fn table(settings: &[Setting]) -> Table {
         let from = match setting.source {
             Source::File { line } => format!("file, line {line}"),
             Source::Environment => setting.key.variable().to_owned(),
+            Source::Flag if setting.key == Key::StoreAddress => "--store".to_owned(),
             Source::Default | Source::Flag => setting.source.as_str().to_owned(),
         };
         table.row(vec![setting.key.to_string(), setting.value.to_string(), from]);

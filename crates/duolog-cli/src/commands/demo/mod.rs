@@ -10,6 +10,7 @@ mod process;
 mod script;
 mod view;
 
+use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -124,9 +125,16 @@ struct Killed {
 
 impl Demo {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        if context.global.store.is_some() {
+            return Err(Failure::Given {
+                message: "the demo keeps its state in its own home, and --store names another place".to_owned(),
+                hint: Some("leave --store out; --home names the home".to_owned()),
+            });
+        }
         let place = self.place(context.global.home.as_deref())?;
         let home = Home::beneath(place.path());
-        let config = args::config(&home)?;
+        // Whatever the environment says, nothing of this goes into a state that others use.
+        let config = context.global.config(&home)?.with_store(Some(OsStr::new(process::STORE)))?;
         let is_ended = Arc::new(AtomicBool::new(false));
         // Ctrl-C ends the demo, but not before its files are removed.
         signal_hook::flag::register(SIGINT, Arc::clone(&is_ended))

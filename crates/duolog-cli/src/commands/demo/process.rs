@@ -28,6 +28,9 @@ pub enum Said {
     Half,
 }
 
+/// The address of a state in its own home.
+pub const STORE: &str = "sqlite:";
+
 /// What to start.
 pub struct Job<'a> {
     /// The home to work in.
@@ -54,7 +57,14 @@ impl Agent {
     pub fn start(job: &Job<'_>) -> Result<Self, Failure> {
         let failed = |source| Failure::File { call: "start", path: "the agent of the demo".into(), source };
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-        command.arg("--home").arg(job.home).args(["--quiet", "demo-agent", "--session", job.session.as_str()]);
+        command.arg("--home").arg(job.home).args([
+            "--store",
+            STORE,
+            "--quiet",
+            "demo-agent",
+            "--session",
+            job.session.as_str(),
+        ]);
         command.args(["--stage", job.stage.as_str(), "--pace-ms", &job.pace.as_millis().to_string()]);
         command.arg("--file").arg(job.log);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;

@@ -160,12 +160,11 @@ impl Append {
     /// The session that is called exactly so, and where its log ends.
     fn find(&self, store: &Store) -> Result<Option<(Session, Cursor)>, Failure> {
         let reference = self.reference();
-        let session = match store.sessions().resolve(&reference) {
+        let session = match store.sessions().resolve_whole(&reference) {
             Ok(session) => session,
-            Err(Error::NoSession(_) | Error::Ambiguous { .. }) => return Ok(None),
+            Err(Error::NoSession(_) | Error::Ambiguous { .. } | Error::Shortened { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let Ok(session) = args::exactly(session, &reference) else { return Ok(None) };
         let cursor = Cursor { epoch: session.log_epoch, position: store.log(&session.id).end()? };
         Ok(Some((session, cursor)))
     }

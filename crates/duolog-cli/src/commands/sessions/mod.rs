@@ -6,9 +6,9 @@ mod new;
 mod rename;
 mod show;
 
-use clap::Subcommand;
-use duolog::CaughtUp;
+use clap::{Args, Subcommand};
 use duolog::sessions::Session;
+use duolog::{CaughtUp, OperationId, Store};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -81,6 +81,24 @@ impl From<&Session> for Shape {
             log_path: session.log_path.clone(),
             log_epoch: session.log_epoch.0,
             node_metadata: session.node_metadata.as_deref().map(as_json),
+        }
+    }
+}
+
+/// Under which operation id a command changes sessions, if any.
+#[derive(Args)]
+struct Operation {
+    /// Do it only once under this id, however often it is asked
+    #[arg(long, value_name = "ID")]
+    operation: Option<OperationId>,
+}
+
+impl Operation {
+    /// The sessions, to be changed under this id.
+    fn sessions(self, store: &Store) -> duolog::sessions::Sessions<'_> {
+        match self.operation {
+            Some(operation) => store.sessions().once(operation),
+            None => store.sessions(),
         }
     }
 }

@@ -8,7 +8,7 @@ use duolog::{SessionId, SessionStatus};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Context, Shape};
+use super::{Context, Operation, Shape};
 use crate::args;
 use crate::failure::{Ended, Failure, Outcome};
 
@@ -17,6 +17,7 @@ Examples:
   duolog sessions new
   duolog sessions new --user-email ada@example.com --session-name plan --status running
   id=$(duolog sessions new --cwd . --agent coder)
+  duolog sessions new --session-name plan --operation job-17-session
 
 JSON:
   {\"session\": {\"id\", \"user_id\", \"name\", \"scope\", \"status\", \"created_at\", \"started_at\",
@@ -26,6 +27,7 @@ JSON:
 /// Make a session, and print its id
 ///
 /// Nothing is required: the session then has an id and no name. A name that the same user has already is a conflict.
+/// Asked again under the same operation id, it gives the session that it made.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct New {
@@ -50,6 +52,8 @@ pub struct New {
     /// Whatever is to be kept with it, as a JSON object
     #[arg(long, value_name = "JSON")]
     metadata: Option<String>,
+    #[command(flatten)]
+    operation: Operation,
 }
 
 #[derive(Serialize)]
@@ -75,7 +79,7 @@ impl New {
             node_metadata: self.metadata,
         };
         let store = context.open_to_write()?;
-        let session = store.sessions().create(&new)?;
+        let session = self.operation.sessions(&store).create(&new)?;
         let path = store.home().state.join(&session.log_path);
         context.out.answer(&Answer { session: (&session).into() }, |text| text.line(&session.id))?;
         context.out.note(format_args!("its log is {}", path.display()));

@@ -4,20 +4,21 @@ use clap::Args;
 use duolog::sessions::SessionRef;
 use serde::Serialize;
 
-use super::{Context, Shape};
-use crate::args;
+use super::{Context, Operation, Shape};
 use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
 Examples:
   duolog sessions rename demo \"the plan\"
+  duolog sessions rename demo \"the plan\" --operation job-17-rename
 
 JSON:
   {\"session\": {… as sessions new …}}";
 
 /// Give a session another name
 ///
-/// Its log stays where it is, and tells of the new name. A name that is taken is a conflict.
+/// Its log stays where it is, and tells of the new name. A name that is taken is a conflict. Where several homes share a
+/// state, any of them may rename: the line waits for the home that has the log.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Rename {
@@ -27,6 +28,8 @@ pub struct Rename {
     /// The new name
     #[arg(value_name = "NAME")]
     name: String,
+    #[command(flatten)]
+    operation: Operation,
 }
 
 #[derive(Serialize)]
@@ -38,8 +41,7 @@ impl Rename {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let reference = SessionRef::Text(self.session);
         let store = context.open_to_write()?;
-        let session = args::exactly(store.sessions().resolve(&reference)?, &reference)?;
-        let renamed = store.sessions().rename(&session.id, &self.name)?;
+        let renamed = self.operation.sessions(&store).rename(reference, &self.name)?;
         context.out.answer(&Answer { session: (&renamed).into() }, |text| {
             text.line(format_args!("{} is now called {}", renamed.id, self.name));
         })?;

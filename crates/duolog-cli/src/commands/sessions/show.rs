@@ -67,11 +67,15 @@ impl Show {
             first_at: figures.first_at.map(|at| at.to_string()),
             last_at: figures.last_at.map(|at| at.to_string()),
         };
-        let path = store.home().state.join(&session.log_path);
+        let log = if session.home_id == store.home_id() {
+            store.home().state.join(&session.log_path).display().to_string()
+        } else {
+            format!("{} in home {}", session.log_path, session.home_id)
+        };
         context.out.answer(&answer, |text| {
             let now = SystemClock.now();
             show(text, &session, now);
-            text.field("log", path.display());
+            text.field("log", &log);
             if let Some(cursor) = end {
                 text.field("ends at", format_args!("{cursor}  ({})", figures::size(cursor.position.0)));
             }

@@ -15,6 +15,10 @@ Examples:
   duolog state backup /backups/today
   duolog --home /backups/today doctor
 
+A state on a server is not copied by this: copy the database first, then the home's directory.
+  pg_dump --format=custom --file=state.dump 'postgres://USER@HOST/DATABASE'
+  cp -a HOME /backups/today
+
 Exit code: 4 where a log could not be copied; all others are
 
 JSON:

@@ -16,7 +16,8 @@ JSON:
 
 /// Bring the schema up to date, and say which version it has
 ///
-/// Every command that writes does so by itself; this one does nothing else. A store of a newer program is never changed.
+/// Every command that writes does so by itself; this one does nothing else. In an empty database it makes the tables. A
+/// store of a newer program is never changed.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Migrate {}

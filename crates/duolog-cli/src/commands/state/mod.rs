@@ -5,6 +5,7 @@ mod checkpoint;
 mod migrate;
 mod rebuild;
 mod stats;
+mod vacuum;
 
 use clap::Subcommand;
 
@@ -18,6 +19,7 @@ pub enum State {
     Rebuild(rebuild::Rebuild),
     Migrate(migrate::Migrate),
     Checkpoint(checkpoint::Checkpoint),
+    Vacuum(vacuum::Vacuum),
     Backup(backup::Backup),
 }
 
@@ -28,6 +30,7 @@ impl State {
             Self::Rebuild(command) => command.run(context),
             Self::Migrate(command) => command.run(context),
             Self::Checkpoint(command) => command.run(context),
+            Self::Vacuum(command) => command.run(context),
             Self::Backup(command) => command.run(context),
         }
     }

@@ -1,6 +1,7 @@
 //! `duolog state stats`.
 
 use clap::Args;
+use duolog::state::risk_of;
 use serde::{Serialize, Serializer};
 
 use super::Context;
@@ -14,13 +15,18 @@ Examples:
   duolog state stats --json | jq .logs.bytes
 
 JSON:
-  {\"database\": {\"engine\", \"path\", \"bytes\", \"wal_bytes\"},
+  {\"database\": {\"engine\", \"path\", \"bytes\", \"wal_bytes\", \"unsafe\": {\"fsync\": \"off\", …}},
    \"tables\": {\"sessions\": 3, …},
    \"statuses\": {\"sessions\": {\"running\": 1, \"unset\": 2, …}},
    \"logs\": {\"files\", \"bytes\", \"events\"},
    \"behind\": {\"sessions\", \"bytes\"},
    \"pragmas\": {\"journal_mode\": \"wal\", …}}
-  unset counts those of which nobody has said how they stand; behind says how far events lag";
+  unset counts those of which nobody has said how they stand; behind says how far events lag
+  on a server path is its address without the password, bytes is what our tables take, wal_bytes is
+  null, pragmas are its settings, and unsafe those of them that are off and should be on";
+
+/// The characters of one line of settings.
+const SETTINGS_CHARS: usize = 86;
 
 /// Show sizes, rows and settings
 #[derive(Args)]
@@ -40,9 +46,10 @@ struct Answer<'a> {
 #[derive(Serialize)]
 struct Database<'a> {
     engine: &'a str,
-    path: String,
+    path: &'a str,
     bytes: u64,
-    wal_bytes: u64,
+    wal_bytes: Option<u64>,
+    r#unsafe: Pairs<'a, String>,
 }
 
 #[derive(Serialize)]
@@ -83,30 +90,35 @@ impl Stats {
             .iter()
             .map(|(status, number)| (status.map_or("unset", duolog::SessionStatus::as_str).to_owned(), *number));
         let statuses: Vec<(String, u64)> = named.collect();
+        let figures = &stats.state.figures;
         let answer = Answer {
             database: Database {
-                engine: &stats.state.engine,
-                path: stats.state.path.display().to_string(),
-                bytes: stats.state.bytes,
-                wal_bytes: stats.state.wal_bytes,
+                engine: &figures.engine,
+                path: &stats.state.place,
+                bytes: figures.bytes,
+                wal_bytes: figures.wal_bytes,
+                r#unsafe: Pairs(&figures.unsafe_settings),
             },
             tables: Pairs(&stats.state.rows),
             statuses: Statuses { sessions: Pairs(&statuses) },
             logs: Logs { files: stats.logs.files, bytes: stats.logs.bytes, events: stats.logs.events },
             behind: Behind { sessions: stats.behind.sessions_behind, bytes: stats.behind.bytes_behind },
-            pragmas: Pairs(&stats.state.settings),
+            pragmas: Pairs(&figures.settings),
         };
         context.out.answer(&answer, |text| show(text, &answer))?;
+        for (name, value) in &figures.unsafe_settings {
+            context.out.warn(format_args!("{name} is {value} on the server: {}", risk_of(name)));
+        }
         Ok(Ended::Done)
     }
 }
 
 fn show(text: &mut Text, answer: &Answer<'_>) {
     let Answer { database, tables, statuses, logs, behind, pragmas } = answer;
-    text.field("database", &database.path);
+    text.field("database", database.path);
     text.field("engine", database.engine);
-    let wal = figures::size(database.wal_bytes);
-    text.field("size", format_args!("{}, write-ahead log {wal}", figures::size(database.bytes)));
+    let wal = database.wal_bytes.map(|bytes| format!(", write-ahead log {}", figures::size(bytes)));
+    text.field("size", figures::size(database.bytes) + &wal.unwrap_or_default());
     let (files, bytes) = (figures::things(logs.files, "file"), figures::size(logs.bytes));
     text.field("logs", format_args!("{files}, {bytes}, {}", figures::things(logs.events, "event")));
     if behind.bytes > 0 {
@@ -117,10 +129,8 @@ fn show(text: &mut Text, answer: &Answer<'_>) {
         let named = statuses.sessions.0.iter().map(|(name, number)| format!("{} {name}", figures::count(*number)));
         text.field("sessions", named.collect::<Vec<_>>().join(", "));
     }
-    let settings = pragmas.0.iter().map(|(name, value)| format!("{name}={value}"));
-    let settings: Vec<String> = settings.collect();
-    for (at, some) in settings.chunks(4).enumerate() {
-        text.field(if at == 0 { "settings" } else { "" }, text.tone(Tone::Faint, &some.join("  ")));
+    for (at, line) in filled(pragmas.0.iter().map(|(name, value)| format!("{name}={value}"))).iter().enumerate() {
+        text.field(if at == 0 { "settings" } else { "" }, text.tone(Tone::Faint, line));
     }
     let mut table = Table::new(&[(Column::Word, "TABLE"), (Column::Figure, "ROWS")]);
     for (name, rows) in tables.0 {
@@ -128,4 +138,16 @@ fn show(text: &mut Text, answer: &Answer<'_>) {
     }
     text.line("");
     text.table(&table);
+}
+
+/// The words on as few lines as hold them.
+fn filled(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
+        match lines.last_mut() {
+            Some(line) if line.len() + word.len() < SETTINGS_CHARS => *line = format!("{line}  {word}"),
+            _ => lines.push(word),
+        }
+    }
+    lines
 }

@@ -11,15 +11,15 @@ use std::time::Instant;
 
 use duolog_types::Durability;
 
-use super::{Tx, lock};
+use crate::engine::{Tx, lock};
 use crate::error::Error;
 
 /// A request: it keeps its own result and says whether what it did should stay.
-pub(crate) type Job = Box<dyn FnOnce(&mut Tx<'_>) -> bool + Send>;
+pub(super) type Job = Box<dyn FnOnce(&mut Tx<'_>) -> bool + Send>;
 
 /// How a request ended.
 #[derive(Clone, Debug)]
-pub(crate) enum Outcome {
+pub(super) enum Outcome {
     /// It is in a transaction that committed.
     Committed,
     /// Its own error undid it.
@@ -29,7 +29,7 @@ pub(crate) enum Outcome {
 }
 
 /// What a caller that joined the line got.
-pub(crate) enum Turn<'q> {
+pub(super) enum Turn<'q> {
     /// It leads, and has its request back.
     Lead(Lead<'q>, Option<Job>),
     /// A leader ran its request.
@@ -40,7 +40,7 @@ pub(crate) enum Turn<'q> {
 
 /// The line of callers.
 #[derive(Default)]
-pub(crate) struct Queue(Mutex<Line>);
+pub(super) struct Queue(Mutex<Line>);
 
 #[derive(Default)]
 struct Line {
@@ -49,8 +49,8 @@ struct Line {
 }
 
 /// One waiting caller.
-pub(crate) struct Ticket {
-    pub(crate) durability: Durability,
+pub(super) struct Ticket {
+    pub(super) durability: Durability,
     /// It brings no request and waits only to lead: maintenance.
     alone: bool,
     stage: Mutex<Stage>,
@@ -67,7 +67,7 @@ enum Stage {
 
 impl Queue {
     /// Leads at once if nobody does.
-    pub(crate) fn try_lead(&self) -> Option<Lead<'_>> {
+    pub(super) fn try_lead(&self) -> Option<Lead<'_>> {
         let mut line = lock(&self.0);
         // Lazily: a lead that is made and dropped hands itself over.
         (!mem::replace(&mut line.led, true)).then(|| Lead { queue: self })
@@ -76,7 +76,7 @@ impl Queue {
     /// Joins the line and waits for a turn. Without a job it waits to lead.
     ///
     /// Once begun a request is waited for, however long: its end is not unknown merely because it is late.
-    pub(crate) fn join(&self, durability: Durability, job: Option<Job>, deadline: Instant) -> Turn<'_> {
+    pub(super) fn join(&self, durability: Durability, job: Option<Job>, deadline: Instant) -> Turn<'_> {
         let ticket = {
             let mut line = lock(&self.0);
             if !mem::replace(&mut line.led, true) {
@@ -116,13 +116,13 @@ impl Queue {
 }
 
 /// The right to use the writing connection. Dropping it hands it to the first in the line.
-pub(crate) struct Lead<'q> {
+pub(super) struct Lead<'q> {
     queue: &'q Queue,
 }
 
 impl<'q> Lead<'q> {
     /// Takes up to `max` waiting requests along, in order, up to the first caller that must lead by itself.
-    pub(crate) fn gather(&self, max: usize) -> Batch<'q> {
+    pub(super) fn gather(&self, max: usize) -> Batch<'q> {
         let mut line = lock(&self.queue.0);
         let many = line.waiting.iter().take(max).take_while(|ticket| !ticket.alone).count();
         Batch { queue: self.queue, tickets: line.waiting.drain(..many).collect() }
@@ -145,19 +145,19 @@ impl Drop for Lead<'_> {
 }
 
 /// Requests that were gathered and not begun. Those left when it is dropped go back to the head of the line.
-pub(crate) struct Batch<'q> {
+pub(super) struct Batch<'q> {
     queue: &'q Queue,
     tickets: VecDeque<Arc<Ticket>>,
 }
 
 impl Batch<'_> {
     /// The strongest durability among the members and `own`: one member that asks for power makes the group sync.
-    pub(crate) fn strongest(&self, own: Durability) -> Durability {
+    pub(super) fn strongest(&self, own: Durability) -> Durability {
         self.tickets.iter().map(|ticket| ticket.durability).fold(own, Ord::max)
     }
 
     /// The next request that has not been withdrawn; from here on its caller waits for the end.
-    pub(crate) fn begin_next(&mut self) -> Option<(Arc<Ticket>, Job)> {
+    pub(super) fn begin_next(&mut self) -> Option<(Arc<Ticket>, Job)> {
         while let Some(ticket) = self.tickets.pop_front() {
             let mut stage = lock(&ticket.stage);
             if let Stage::Waiting(job) = &mut *stage
@@ -183,15 +183,15 @@ impl Drop for Batch<'_> {
 
 /// Members that were run and whose callers wait. None is forgotten: those left over learn that their end is unknown.
 #[derive(Default)]
-pub(crate) struct Members(Vec<(Arc<Ticket>, Outcome)>);
+pub(super) struct Members(Vec<(Arc<Ticket>, Outcome)>);
 
 impl Members {
-    pub(crate) fn push(&mut self, ticket: Arc<Ticket>, outcome: Outcome) {
+    pub(super) fn push(&mut self, ticket: Arc<Ticket>, outcome: Outcome) {
         self.0.push((ticket, outcome));
     }
 
     /// Turns every member that would have been committed into this failure.
-    pub(crate) fn fail(&mut self, error: &Error) {
+    pub(super) fn fail(&mut self, error: &Error) {
         for (_, outcome) in &mut self.0 {
             if matches!(outcome, Outcome::Committed) {
                 *outcome = Outcome::Failed(error.clone());
@@ -200,7 +200,7 @@ impl Members {
     }
 
     /// Wakes every caller with its outcome.
-    pub(crate) fn acknowledge(&mut self) {
+    pub(super) fn acknowledge(&mut self) {
         for (ticket, outcome) in self.0.drain(..) {
             *lock(&ticket.stage) = Stage::Done(outcome);
             ticket.moved.notify_one();

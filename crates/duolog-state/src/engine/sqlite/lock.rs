@@ -14,14 +14,14 @@ use duolog_types::contention::{self, Wait};
 use crate::error::{Error, Result};
 
 /// The lock file, open. One descriptor excludes other processes and other handles, not threads that share this one.
-pub(crate) struct StateLock {
+pub(super) struct StateLock {
     file: File,
     path: PathBuf,
 }
 
 impl StateLock {
     /// Opens the lock file, making it where it does not exist.
-    pub(crate) fn open(path: PathBuf) -> Result<Self> {
+    pub(super) fn open(path: PathBuf) -> Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(&path).map_err(|error| Error::io("open", &path, error))?;
@@ -29,7 +29,7 @@ impl StateLock {
     }
 
     /// Takes the lock, or says who holds it once the deadline has passed. It is tried at least once.
-    pub(crate) fn acquire(&self, deadline: Instant) -> Result<Held<'_>> {
+    pub(super) fn acquire(&self, deadline: Instant) -> Result<Held<'_>> {
         let mut wait: Option<Wait> = None;
         loop {
             match self.file.try_lock() {
@@ -46,13 +46,13 @@ impl StateLock {
     }
 
     /// The process that holds it now, if any.
-    pub(crate) fn holder(&self) -> Result<Option<u32>> {
+    pub(super) fn holder(&self) -> Result<Option<u32>> {
         holder_of(&self.path)
     }
 }
 
 /// The lock, held. Dropping it lets the next writer in.
-pub(crate) struct Held<'l>(&'l StateLock);
+pub(super) struct Held<'l>(&'l StateLock);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
@@ -62,7 +62,7 @@ impl Drop for Held<'_> {
 }
 
 /// The process that holds the lock at this path, if any does and the system tells.
-pub(crate) fn holder_of(path: &Path) -> Result<Option<u32>> {
+pub(super) fn holder_of(path: &Path) -> Result<Option<u32>> {
     let file = match std::fs::metadata(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

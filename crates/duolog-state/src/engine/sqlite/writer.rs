@@ -1,7 +1,5 @@
 //! The writing connection: group commit, its durability, and its checkpoints (R4).
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -12,31 +10,23 @@ use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 
+use super::connection::{self, error};
 use super::group::{Batch, Job, Lead, Members, Outcome, Queue, Turn};
 use super::lock::Held;
-use super::{StateLock, Tx, error, lock, sqlite};
+use super::lock::StateLock;
+use crate::engine::{Tally, Tx, Undo, lock};
 use crate::error::{Error, Result};
 
 /// The requests of one group (I9).
 const GROUP_MAX: usize = 256;
 /// The pages by which the write-ahead log grows before its pages are moved into the database.
-pub(crate) const CHECKPOINT_PAGES: u64 = 1000;
+pub(super) const CHECKPOINT_PAGES: u64 = 1000;
 
 /// The pages from which on closing empties the log.
 const CLOSE_PAGES: u64 = 100;
 
-/// What was counted since the state was opened.
-#[derive(Default)]
-pub(crate) struct Tally {
-    pub(crate) transactions: AtomicU64,
-    pub(crate) commits: AtomicU64,
-    pub(crate) power_commits: AtomicU64,
-    pub(crate) checkpoints: AtomicU64,
-    pub(crate) checkpoint_failures: AtomicU64,
-}
-
 /// The one connection that writes, and the line before it.
-pub(crate) struct Writer {
+pub(super) struct Writer {
     queue: Queue,
     connection: Mutex<Tuned>,
     lock: StateLock,
@@ -56,7 +46,7 @@ struct Tuned {
 }
 
 /// Exclusive use of the writing connection, in this process and, by `state.lock`, among all.
-pub(crate) struct Alone<'w> {
+pub(super) struct Alone<'w> {
     connection: MutexGuard<'w, Tuned>,
     _held: Held<'w>,
     // Last: the next caller may lead only once the connection and the lock are free.
@@ -64,21 +54,21 @@ pub(crate) struct Alone<'w> {
 }
 
 impl Alone<'_> {
-    pub(crate) fn connection(&self) -> &Connection {
+    pub(super) fn connection(&self) -> &Connection {
         &self.connection.connection
     }
 }
 
 /// The writing connection, lent to a reader while nobody writes. It comes back without a transaction.
-pub(crate) struct Lent<'w> {
+pub(super) struct Lent<'w> {
     connection: MutexGuard<'w, Tuned>,
     _lead: Lead<'w>,
 }
 
 impl Lent<'_> {
     /// Begins a read transaction.
-    pub(crate) fn begin(&self) -> Result<Tx<'_>> {
-        sqlite::begin_read(&self.connection.connection)
+    pub(super) fn begin(&self) -> Result<Tx<'_>> {
+        connection::begin_read(&self.connection.connection)
     }
 }
 
@@ -94,13 +84,13 @@ impl Drop for Lent<'_> {
 
 impl Writer {
     /// Lends the connection for a read, unless someone writes or waits to.
-    pub(crate) fn lend(&self) -> Option<Lent<'_>> {
+    pub(super) fn lend(&self) -> Option<Lent<'_>> {
         let lead = self.queue.try_lead()?;
         Some(Lent { connection: lock(&self.connection), _lead: lead })
     }
 
     /// Takes an opened connection, which syncs at every commit (`synchronous=FULL`).
-    pub(crate) fn new(mut connection: Connection, lock: StateLock, version: u32, tally: Arc<Tally>) -> Result<Self> {
+    pub(super) fn new(mut connection: Connection, lock: StateLock, version: u32, tally: Arc<Tally>) -> Result<Self> {
         let log_pages = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&log_pages);
         // The hook takes the place of SQLite's own checkpoint inside COMMIT. It only notes: an error from here would
@@ -115,7 +105,7 @@ impl Writer {
     }
 
     /// Runs one request in a transaction, alone or with others, and returns once it is as durable as asked.
-    pub(crate) fn write<T, E>(
+    pub(super) fn write<T, E>(
         &self,
         durability: Durability,
         deadline: Instant,
@@ -152,7 +142,7 @@ impl Writer {
     }
 
     /// Waits for the connection and `state.lock`, and takes both: for maintenance.
-    pub(crate) fn alone(&self, deadline: Instant) -> Result<Alone<'_>> {
+    pub(super) fn alone(&self, deadline: Instant) -> Result<Alone<'_>> {
         let lead = match self.queue.try_lead() {
             Some(lead) => lead,
             None => match self.queue.join(Durability::Process, None, deadline) {
@@ -168,7 +158,7 @@ impl Writer {
     }
 
     /// Asks the writing connection something that changes nothing; not for use inside a write.
-    pub(crate) fn ask<T>(&self, deadline: Instant, f: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+    pub(super) fn ask<T>(&self, deadline: Instant, f: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let lead = match self.queue.try_lead() {
             Some(lead) => lead,
             None => match self.queue.join(Durability::Process, None, deadline) {
@@ -237,7 +227,7 @@ impl Writer {
         let wanted = if mutant::is(Mutant::NormalSync) { Durability::Process } else { durability };
         if tuned.synchronous != wanted {
             let level = if wanted == Durability::Power { "FULL" } else { "NORMAL" };
-            sqlite::set(connection, "synchronous", level)?;
+            connection::set(connection, "synchronous", level)?;
             tuned.synchronous = wanted;
         }
         let open = Transaction::new_unchecked(connection, TransactionBehavior::Immediate).map_err(error)?;
@@ -326,19 +316,13 @@ impl Drop for Writer {
     }
 }
 
-/// Runs one request and catches its panic, so that one caller's fault does not end the others.
+/// Runs one request. It keeps its own result, and its own error.
 fn attempt(tx: &mut Tx<'_>, f: impl FnOnce(&mut Tx<'_>) -> bool) -> Outcome {
-    match catch_unwind(AssertUnwindSafe(|| f(tx))) {
-        // A request that swallowed the error by which the engine ended the transaction has not succeeded.
-        Ok(true) => tx.ended().map_or(Outcome::Committed, |error| Outcome::Failed(error.clone())),
-        Ok(false) => Outcome::Refused,
-        Err(panic) => Outcome::Failed(Error::Panicked { message: said(&*panic) }),
+    match tx.attempt(|tx| if f(tx) { Ok(()) } else { Err(()) }) {
+        Ok(()) => Outcome::Committed,
+        Err(Undo::Caller(())) => Outcome::Refused,
+        Err(Undo::Engine(error)) => Outcome::Failed(error),
     }
-}
-
-fn said(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("it did not say why").to_owned()
 }
 
 fn settle<T, E: From<Error>>(outcome: Outcome, result: Option<Result<T, E>>) -> Result<T, E> {

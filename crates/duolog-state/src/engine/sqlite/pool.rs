@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use rusqlite::Connection;
 
-use super::{Tx, lock, sqlite};
+use super::connection;
+use crate::engine::{Tx, lock};
 use crate::error::{Error, Result};
 
 /// Connections that only read.
-pub(crate) struct Pool {
+pub(super) struct Pool {
     idle: Mutex<Idle>,
     returned: Condvar,
     open: Box<dyn Fn() -> Result<Connection> + Send + Sync>,
@@ -24,7 +25,7 @@ struct Idle {
 
 impl Pool {
     /// A pool of at most `max` connections. `first` is there already, where opening the state needed one.
-    pub(crate) fn new(
+    pub(super) fn new(
         max: usize,
         first: Option<Connection>,
         open: impl Fn() -> Result<Connection> + Send + Sync + 'static,
@@ -40,7 +41,7 @@ impl Pool {
     }
 
     /// Lends a connection; waits for one to come back when all are out, until the deadline.
-    pub(crate) fn take(&self, deadline: Instant) -> Result<Reader<'_>> {
+    pub(super) fn take(&self, deadline: Instant) -> Result<Reader<'_>> {
         let mut idle = lock(&self.idle);
         loop {
             if let Some(connection) = idle.connections.pop() {
@@ -64,19 +65,19 @@ impl Pool {
 }
 
 /// A lent connection. It comes back without a transaction, whatever happened to its user.
-pub(crate) struct Reader<'p> {
+pub(super) struct Reader<'p> {
     pool: &'p Pool,
     connection: Option<Connection>,
 }
 
 impl Reader<'_> {
-    pub(crate) fn connection(&self) -> Result<&Connection> {
+    pub(super) fn connection(&self) -> Result<&Connection> {
         self.connection.as_ref().ok_or(Error::Busy { what: "every reading connection", holder: None })
     }
 
     /// Begins a read transaction: everything read through it is one snapshot.
-    pub(crate) fn begin(&self) -> Result<Tx<'_>> {
-        sqlite::begin_read(self.connection()?)
+    pub(super) fn begin(&self) -> Result<Tx<'_>> {
+        connection::begin_read(self.connection()?)
     }
 }
 

@@ -1,0 +1,122 @@
+//! What the server answers, by what the caller can do about it. Nothing here repeats a password.
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+
+use tokio_postgres::error::{DbError, Severity, SqlState};
+
+use crate::address::Server;
+use crate::error::{ConstraintKind, Error};
+
+/// What a server that is starting, stopping or recovering says.
+const STARTING: &str = "it is starting up or shutting down";
+
+/// An answer to a statement.
+pub(super) fn fault(server: &Server, error: tokio_postgres::Error) -> Error {
+    if error.is_closed() || is_io(&error) {
+        return unreachable(server, "the connection was lost".to_owned());
+    }
+    if let Some(ours) = error.source().and_then(|source| source.downcast_ref::<Error>()) {
+        return ours.clone();
+    }
+    match error.as_db_error().map(|answer| said(server, answer)) {
+        Some(Some(known)) => known,
+        _ if error.code().is_some_and(is_conflict) => Error::Conflict { source: Arc::new(error) },
+        _ if error.code() == Some(&SqlState::DISK_FULL) => Error::Full { source: Arc::new(error) },
+        _ => Error::Engine { source: Arc::new(error) },
+    }
+}
+
+/// An answer while a connection is being made.
+pub(super) fn connecting(server: &Server, error: &tokio_postgres::Error) -> Error {
+    match error.as_db_error() {
+        Some(answer) => said(server, answer)
+            .unwrap_or_else(|| Error::Denied { place: server.to_string(), detail: answer.message().to_owned() }),
+        None if is_io(error) || error.is_closed() => unreachable(server, causes(server, error)),
+        None => {
+            let detail = causes(server, error);
+            // Anything but silence is an answer: a password that is missing, a certificate that nobody vouches for.
+            if detail.contains("timed out") || detail.contains("timeout") {
+                unreachable(server, detail)
+            } else {
+                Error::Denied { place: server.to_string(), detail }
+            }
+        }
+    }
+}
+
+/// What a failed commit means: nothing happened, if the server says so itself; else nobody can tell.
+pub(super) fn failed_commit(server: &Server, error: tokio_postgres::Error) -> Error {
+    let certain = error.as_db_error().is_some_and(|answer| {
+        answer.parsed_severity() == Some(Severity::Error) && *answer.code() != SqlState::TRANSACTION_RESOLUTION_UNKNOWN
+    });
+    if certain { fault(server, error) } else { Error::Unknown { source: Arc::new(error) } }
+}
+
+/// Whether the server was there and not ready.
+pub(super) fn is_starting(error: &Error) -> bool {
+    matches!(error, Error::Unreachable { detail, .. } if detail == STARTING)
+}
+
+fn is_conflict(code: &SqlState) -> bool {
+    [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code)
+}
+
+/// What the server said in so many words, where that is one of ours.
+fn said(server: &Server, answer: &DbError) -> Option<Error> {
+    let place = || server.to_string();
+    let constraint = |kind| {
+        // Not its detail: that repeats the row.
+        let detail = answer.constraint().map_or_else(|| answer.message().to_owned(), str::to_owned);
+        Some(Error::Constraint { kind, detail })
+    };
+    let detail = || answer.message().to_owned();
+    match answer.code().code() {
+        "23505" => constraint(ConstraintKind::Unique),
+        "23514" => constraint(ConstraintKind::Check),
+        "23503" => constraint(ConstraintKind::ForeignKey),
+        "23502" => constraint(ConstraintKind::NotNull),
+        // A key that no index can hold.
+        "54000" => constraint(ConstraintKind::Other),
+        code if code.starts_with("23") => constraint(ConstraintKind::Other),
+        // A lock that was not given, or a statement that took too long.
+        "55P03" | "57014" => Some(Error::Busy { what: "the state", holder: None }),
+        "53300" => Some(Error::Busy { what: "every connection that the server allows", holder: None }),
+        "57P03" => Some(unreachable(server, STARTING.to_owned())),
+        code if code.starts_with("57P") || code.starts_with("08") => Some(unreachable(server, detail())),
+        "42501" => Some(Error::Denied { place: place(), detail: detail() }),
+        code if code.starts_with("28") || code == "3D000" => Some(Error::Denied { place: place(), detail: detail() }),
+        "25006" => Some(Error::ReadOnly),
+        "XX001" | "XX002" => Some(Error::Damaged { what: place(), detail: detail() }),
+        _ => None,
+    }
+}
+
+fn unreachable(server: &Server, detail: String) -> Error {
+    Error::Unreachable { place: server.to_string(), detail }
+}
+
+fn is_io(error: &tokio_postgres::Error) -> bool {
+    error.source().is_some_and(|source| source.is::<std::io::Error>() && !causes_of(error).contains("certificate"))
+}
+
+/// The error and what is beneath it, in one line, without the password should a driver ever repeat it.
+fn causes(server: &Server, error: &tokio_postgres::Error) -> String {
+    let text = causes_of(error);
+    let password = server.config.get_password().map(String::from_utf8_lossy).filter(|password| !password.is_empty());
+    password.map_or_else(|| text.clone(), |password| text.replace(&*password, "…"))
+}
+
+fn causes_of(error: &tokio_postgres::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(beneath) = cause {
+        let words = beneath.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        cause = beneath.source();
+    }
+    text
+}

@@ -1,0 +1,137 @@
+//! Care of the database file: checkpoints, copies, checks, figures.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use rusqlite::types::ValueRef;
+use rusqlite::wal::CheckpointMode;
+use rusqlite::{Connection, ErrorCode};
+
+use super::connection::{copy_database, faults};
+use super::writer::CHECKPOINT_PAGES;
+use super::{Sqlite, error};
+use crate::care::{CheckpointReport, Figures};
+use crate::error::{Error, Result};
+use crate::state::Access;
+
+/// The settings that [`Sqlite::figures`] shows.
+const SETTINGS: &[&str] = &[
+    "journal_mode",
+    "synchronous",
+    "foreign_keys",
+    "busy_timeout",
+    "wal_autocheckpoint",
+    "journal_size_limit",
+    "mmap_size",
+    "trusted_schema",
+    "page_size",
+    "user_version",
+];
+
+impl Sqlite {
+    /// Moves everything from the write-ahead log into the database and empties the log.
+    pub(crate) fn checkpoint(&self) -> Result<CheckpointReport> {
+        let alone = self.writer()?.alone(self.deadline())?;
+        let run = |mode| alone.connection().wal_checkpoint_v2(Some("main"), mode);
+        // The emptying one answers zeros when it succeeds: what there was is asked before.
+        let (frames, mut moved) = match run(CheckpointMode::PASSIVE) {
+            Err(fault) if fault.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => (0, 0),
+            answer => answer.map_err(error)?,
+        };
+        let busy = match run(CheckpointMode::TRUNCATE) {
+            Err(fault) if fault.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => true,
+            answer => {
+                let (left, _) = answer.map_err(error)?;
+                if left == 0 {
+                    moved = frames;
+                }
+                left != 0
+            }
+        };
+        self.tally.checkpoints.fetch_add(1, Ordering::Relaxed);
+        let number = |pages| u64::try_from(pages).unwrap_or_default();
+        Ok(CheckpointReport { busy, wal_frames: number(frames), moved: number(moved) })
+    }
+
+    /// Copies the database, as one snapshot, into a new file that only its owner can read.
+    pub(crate) fn backup_to(&self, dest: &Path) -> Result<()> {
+        let reader = self.pool.take(self.deadline())?;
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        options.open(dest).map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => Error::Exists { path: dest.to_owned() },
+            _ => Error::io("create", dest, error),
+        })?;
+        let copied = dest.canonicalize().map_err(|error| Error::io("find", dest, error)).and_then(|whole| {
+            copy_database(reader.connection()?, &whole, self.place.busy_timeout)?;
+            // SQLite has closed the copy; opening it takes no lock away.
+            File::open(&whole).and_then(|copy| copy.sync_all()).map_err(|error| Error::io("sync", dest, error))?;
+            let dir = whole.parent().unwrap_or(Path::new("/"));
+            File::open(dir).and_then(|dir| dir.sync_all()).map_err(|error| Error::io("sync", dir, error))
+        });
+        if copied.is_err() {
+            // The error of the copy is the one to tell.
+            let _ = std::fs::remove_file(dest);
+        }
+        copied
+    }
+
+    /// Rewrites the database without its free pages, and moves the result out of the log.
+    pub(crate) fn vacuum(&self) -> Result<()> {
+        let alone = self.writer()?.alone(self.deadline())?;
+        alone.connection().execute_batch("VACUUM").map_err(error)?;
+        drop(alone);
+        self.checkpoint().map(drop)
+    }
+
+    /// What is wrong with the pages, the indexes and the references.
+    pub(crate) fn integrity(&self) -> Result<Vec<String>> {
+        faults(self.pool.take(self.deadline())?.connection()?)
+    }
+
+    /// Sizes and settings. The files are measured by their paths and never opened.
+    pub(crate) fn figures(&self) -> Result<Figures> {
+        let settings = |connection: &Connection| {
+            let show = |name: &&str| {
+                // Two that we take care of ourselves: what SQLite would answer is only what was last set.
+                let value = match *name {
+                    "wal_autocheckpoint" if self.access == Access::ReadWrite => CHECKPOINT_PAGES.to_string(),
+                    "synchronous" if self.access == Access::ReadWrite => {
+                        "FULL for power, NORMAL for process".to_owned()
+                    }
+                    _ => pragma(connection, name)?,
+                };
+                Ok(((*name).to_owned(), value))
+            };
+            SETTINGS.iter().map(show).collect::<Result<Vec<_>>>()
+        };
+        let settings = match &self.writer {
+            Some(writer) => writer.ask(self.deadline(), settings)?,
+            None => settings(self.pool.take(self.deadline())?.connection()?)?,
+        };
+        let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+        Ok(Figures {
+            engine: format!("sqlite {}", rusqlite::version()),
+            bytes: size(&self.place.path),
+            wal_bytes: Some(size(&self.place.beside("-wal"))),
+            settings,
+            unsafe_settings: Vec::new(),
+        })
+    }
+}
+
+/// Reads a pragma as text, whatever it answers with.
+fn pragma(connection: &Connection, name: &str) -> Result<String> {
+    connection
+        .query_row(&format!("PRAGMA {name}"), [], |row| {
+            Ok(match row.get_ref(0)? {
+                ValueRef::Integer(number) => number.to_string(),
+                ValueRef::Real(number) => number.to_string(),
+                ValueRef::Text(text) | ValueRef::Blob(text) => String::from_utf8_lossy(text).into_owned(),
+                ValueRef::Null => String::new(),
+            })
+        })
+        .map_err(error)
+}

@@ -1,0 +1,301 @@
+//! Connections: the one place that opens them, sets pragmas and turns SQLite's answers into ours.
+//!
+//! `state.db`, `-wal` and `-shm` are never opened by us otherwise: closing our descriptor would drop SQLite's locks.
+
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use duolog_types::contention::Wait;
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::config::DbConfig;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, ffi, params_from_iter};
+
+use super::schema;
+use crate::engine::{Column, Row, Tx, Value, without_nul};
+use crate::error::{ConstraintKind, Error, Result};
+use crate::migrate;
+
+/// Earlier ones can corrupt a write-ahead log that two connections reset at once.
+const VERSION_MIN: i32 = 3_051_003;
+const _: () = assert!(ffi::SQLITE_VERSION_NUMBER >= VERSION_MIN, "the bundled SQLite is too old");
+
+/// How many prepared statements a connection keeps: more than there are statements on any hot path.
+const STATEMENTS_MAX: usize = 96;
+/// The bytes to which the write-ahead log is cut back when it is reused.
+const JOURNAL_BYTES_MAX: i64 = 64 << 20;
+
+/// Where a database is and how long to wait for it.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// Absolute, so that SQLite never takes it for a URI.
+    pub(super) path: PathBuf,
+    pub(super) busy_timeout: Duration,
+}
+
+impl Place {
+    /// The database's companion with this suffix.
+    pub(super) fn beside(&self, suffix: &str) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(suffix);
+        name.into()
+    }
+}
+
+/// How a reading connection reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Readable {
+    /// Beside writers, through the write-ahead log.
+    Shared,
+    /// As a file that nobody changes: on a read-only mount, where the log's index cannot be made.
+    Immutable,
+}
+
+/// Opens the writing connection. The caller holds `state.lock`.
+///
+/// Order: open, busy time-out, whose database it is and which version, journal mode, the other settings, migrations.
+/// A database that is current is only read here.
+pub(super) fn open_writer(place: &Place, may_migrate: bool) -> Result<(Connection, u32)> {
+    if rusqlite::version_number() < VERSION_MIN {
+        let found = rusqlite::version().to_owned();
+        return Err(Error::Setting { setting: "its version, which must be 3.51.3 or newer", found });
+    }
+    let new_file = !place.path.exists();
+    if new_file {
+        // Ours to open this once: nobody else has it open yet. SQLite would make it with the mode of the umask.
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        options.open(&place.path).map_err(|error| Error::io("create", &place.path, error))?;
+    }
+    let new_log = !place.beside("-wal").exists();
+    let connection = connect(&place.path, OpenFlags::SQLITE_OPEN_READ_WRITE, place.busy_timeout)?;
+    let found = schema::identify(&connection, &place.path)?;
+    migrate::may_write(found, may_migrate)?;
+    let mode: String = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0)).map_err(error)?;
+    if mode != "wal" {
+        return Err(Error::Setting { setting: "journal_mode=WAL", found: mode });
+    }
+    set(&connection, "synchronous", "FULL")?;
+    set(&connection, "foreign_keys", "ON")?;
+    guard(&connection)?;
+    // With this pragma the answer is a row.
+    connection.query_row(&format!("PRAGMA journal_size_limit={JOURNAL_BYTES_MAX}"), [], |_| Ok(())).map_err(error)?;
+    // One-shot commands close often; each would otherwise move and sync the whole log on its way out.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(error)?;
+    let version = schema::migrate(&connection, found)?;
+    if new_file || new_log {
+        // SQLite syncs the directory only from the connection that made the log, and only when that one syncs.
+        let dir = place.path.parent().unwrap_or(Path::new("/"));
+        File::open(dir).and_then(|dir| dir.sync_all()).map_err(|error| Error::io("sync", dir, error))?;
+    }
+    Ok((connection, version))
+}
+
+/// Opens a connection that only reads.
+pub(super) fn open_reader(place: &Place, readable: Readable) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let connection = match readable {
+        Readable::Shared => connect(&place.path, flags, place.busy_timeout)?,
+        Readable::Immutable => {
+            let uri = immutable_uri(&place.path);
+            connect(Path::new(&uri), flags | OpenFlags::SQLITE_OPEN_URI, place.busy_timeout)?
+        }
+    };
+    guard(&connection)?;
+    set(&connection, "query_only", "ON")?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(error)?;
+    Ok(connection)
+}
+
+/// Begins a read transaction: everything read through it is one snapshot.
+pub(super) fn begin_read(connection: &Connection) -> Result<Tx<'_>> {
+    connection.prepare_cached("BEGIN DEFERRED").and_then(|mut begin| begin.execute([])).map_err(error)?;
+    Ok(Tx::sqlite(connection))
+}
+
+fn connect(path: &Path, flags: OpenFlags, busy_timeout: Duration) -> Result<Connection> {
+    let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(error)?;
+    connection.busy_timeout(busy_timeout).map_err(error)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    Ok(connection)
+}
+
+/// Settings that protect against a damaged or hostile file; `mmap` would turn a cut file into a signal.
+fn guard(connection: &Connection) -> Result<()> {
+    set(connection, "trusted_schema", "OFF")?;
+    set(connection, "cell_size_check", "ON")?;
+    connection.query_row("PRAGMA mmap_size=0", [], |_| Ok(())).or_else(no_row).map_err(error)
+}
+
+fn no_row(error: rusqlite::Error) -> rusqlite::Result<()> {
+    if matches!(error, rusqlite::Error::QueryReturnedNoRows) { Ok(()) } else { Err(error) }
+}
+
+/// Sets a pragma that answers nothing.
+pub(super) fn set(connection: &Connection, name: &str, value: &str) -> Result<()> {
+    connection.execute_batch(&format!("PRAGMA {name}={value}")).map_err(error)
+}
+
+fn immutable_uri(path: &Path) -> String {
+    let mut uri = String::from("file:");
+    for &byte in path.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'_' | b'-') {
+            uri.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(uri, "%{byte:02X}");
+        }
+    }
+    uri.push_str("?immutable=1");
+    uri
+}
+
+/// Lends a value to the driver.
+struct Bound<'v>(&'v Value<'v>);
+
+impl ToSql for Bound<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self.0 {
+            Value::Null => ValueRef::Null,
+            Value::Int(number) => ValueRef::Integer(*number),
+            Value::Real(number) => ValueRef::Real(*number),
+            Value::Text(text) => match without_nul(text) {
+                Ok(text) => ValueRef::Text(text.as_bytes()),
+                Err(error) => return Err(rusqlite::Error::ToSqlConversionFailure(Box::new(error))),
+            },
+            Value::Blob(bytes) => ValueRef::Blob(bytes),
+            Value::TooLarge(value) => {
+                let error = Error::OutOfRange { value: *value };
+                return Err(rusqlite::Error::ToSqlConversionFailure(Box::new(error)));
+            }
+        }))
+    }
+}
+
+pub(in crate::engine) fn execute(connection: &Connection, sql: &str, params: &[Value<'_>]) -> Result<usize> {
+    let mut statement = connection.prepare_cached(sql).map_err(error)?;
+    statement.execute(params_from_iter(params.iter().map(Bound))).map_err(error)
+}
+
+/// Hands every row to `each`.
+pub(in crate::engine) fn query(
+    connection: &Connection,
+    sql: &str,
+    params: &[Value<'_>],
+    each: &mut dyn FnMut(&Row<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut statement = connection.prepare_cached(sql).map_err(error)?;
+    let mut rows = statement.query(params_from_iter(params.iter().map(Bound))).map_err(error)?;
+    while let Some(row) = rows.next().map_err(error)? {
+        each(&Row::sqlite(row))?;
+    }
+    Ok(())
+}
+
+/// A value of a row; what no column of ours can hold is the inner error.
+pub(in crate::engine) fn column<'r>(row: &'r rusqlite::Row<'_>, index: usize) -> Result<Result<Column<'r>, String>> {
+    Ok(match row.get_ref(index).map_err(error)? {
+        ValueRef::Null => Ok(Column::Null),
+        ValueRef::Integer(number) => Ok(Column::Int(number)),
+        ValueRef::Real(number) => Ok(Column::Real(number)),
+        ValueRef::Text(bytes) => str::from_utf8(bytes).map(Column::Text).map_err(|_| "it is not UTF-8 text".to_owned()),
+        ValueRef::Blob(bytes) => Ok(Column::Blob(bytes)),
+    })
+}
+
+/// Copies a whole database into a file that exists and is empty, as one snapshot.
+///
+/// The copy is one file: it leaves the write-ahead mode, and is checked before it is called a copy. Syncing is the
+/// caller's, after the connection is closed.
+pub(super) fn copy_database(from: &Connection, to: &Path, busy_timeout: Duration) -> Result<()> {
+    let mut copy = connect(to, OpenFlags::SQLITE_OPEN_READ_WRITE, busy_timeout)?;
+    copy.execute_batch("PRAGMA synchronous=OFF").map_err(error)?;
+    let deadline = Instant::now() + busy_timeout;
+    let mut wait = Wait::at_most(busy_timeout);
+    {
+        let backup = Backup::new(from, &mut copy).map_err(error)?;
+        // All pages in one step is one read transaction: writers that commit meanwhile do not restart it.
+        while backup.step(-1).map_err(error)? != StepResult::Done {
+            match wait.pause().filter(|_| Instant::now() < deadline) {
+                Some(pause) => std::thread::sleep(pause),
+                None => return Err(Error::Busy { what: "the state", holder: None }),
+            }
+        }
+    }
+    copy.query_row("PRAGMA journal_mode=DELETE", [], |_| Ok(())).map_err(error)?;
+    let faults = faults(&copy)?;
+    match faults.first() {
+        None => Ok(()),
+        Some(fault) => Err(Error::Damaged { what: to.display().to_string(), detail: fault.clone() }),
+    }
+}
+
+/// What is wrong with a database: its pages, its indexes, rows whose parents are missing. Empty means nothing.
+pub(super) fn faults(connection: &Connection) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut checks = || -> rusqlite::Result<()> {
+        let mut statement = connection.prepare("PRAGMA integrity_check(100)")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let line: String = row.get(0)?;
+            if line != "ok" {
+                found.push(line);
+            }
+        }
+        let mut statement = connection.prepare("PRAGMA foreign_key_check")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (table, parent): (String, String) = (row.get(0)?, row.get(2)?);
+            found.push(format!("a row of {table} names a row of {parent} that does not exist"));
+        }
+        Ok(())
+    };
+    match checks().map_err(error) {
+        Ok(()) => Ok(found),
+        // A database too damaged to be checked is what was asked about.
+        Err(Error::Damaged { detail, .. }) => {
+            found.push(detail);
+            Ok(found)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Says what SQLite said, by what the caller can do about it.
+pub(super) fn error(error: rusqlite::Error) -> Error {
+    let error = match error {
+        rusqlite::Error::ToSqlConversionFailure(inner) => match inner.downcast::<Error>() {
+            Ok(ours) => return *ours,
+            Err(inner) => rusqlite::Error::ToSqlConversionFailure(inner),
+        },
+        other => other,
+    };
+    let rusqlite::Error::SqliteFailure(code, message) = &error else {
+        return Error::Engine { source: Arc::new(error) };
+    };
+    let detail = message.clone().unwrap_or_else(|| code.to_string());
+    match code.code {
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Error::Busy { what: "the state", holder: None },
+        ErrorCode::DiskFull => Error::Full { source: Arc::new(error) },
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Error::Damaged { what: "the database".into(), detail },
+        ErrorCode::ReadOnly => Error::ReadOnly,
+        ErrorCode::ConstraintViolation => {
+            let kind = match code.extended_code {
+                ffi::SQLITE_CONSTRAINT_UNIQUE | ffi::SQLITE_CONSTRAINT_PRIMARYKEY | ffi::SQLITE_CONSTRAINT_ROWID => {
+                    ConstraintKind::Unique
+                }
+                ffi::SQLITE_CONSTRAINT_CHECK => ConstraintKind::Check,
+                ffi::SQLITE_CONSTRAINT_FOREIGNKEY => ConstraintKind::ForeignKey,
+                ffi::SQLITE_CONSTRAINT_NOTNULL => ConstraintKind::NotNull,
+                _ => ConstraintKind::Other,
+            };
+            Error::Constraint { kind, detail }
+        }
+        _ => Error::Engine { source: Arc::new(error) },
+    }
+}

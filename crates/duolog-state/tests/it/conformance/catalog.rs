@@ -1,0 +1,46 @@
+use duolog_state::Page;
+use duolog_state::derived::catalog::{self, CatalogRow};
+use duolog_state::owned::sessions::{self, SessionFilter};
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
+use duolog_types::{Epoch, Position};
+
+use super::with_session;
+use crate::{at, home, id};
+
+on_both_engines!(of_two_folds_one_advances_the_catalog);
+
+fn of_two_folds_one_advances_the_catalog(place: &Place) {
+    with_session(place, |tx| {
+        let row = |epoch, position| CatalogRow {
+            session_id: id("s"),
+            home_id: home(),
+            epoch: Epoch(epoch),
+            position: Position(position),
+            line_hash: Some([4; 32]),
+            events: 2,
+            bytes: position,
+            damaged: 0,
+            first_at: Some(at(1)),
+            last_at: Some(at(2)),
+        };
+        assert!(catalog::advance(tx, None, &row(0, 10))?);
+        assert!(!catalog::advance(tx, None, &row(0, 20))?);
+        assert!(catalog::advance(tx, Some((Epoch(0), Position(10))), &row(0, 20))?);
+        assert!(!catalog::advance(tx, Some((Epoch(0), Position(10))), &row(0, 30))?);
+        assert!(!catalog::advance(tx, Some((Epoch(1), Position(20))), &row(1, 30))?);
+        assert_eq!(catalog::get(tx, &id("s"))?, Some(row(0, 20)));
+        assert!(!catalog::replace(tx, &row(0, 10))?, "what is further on stays");
+        assert!(catalog::replace(tx, &row(0, 20))?);
+        assert!(catalog::replace(tx, &row(1, 5))?);
+        assert!(!catalog::replace(tx, &row(0, 99))?);
+        let listed = sessions::list(tx, &SessionFilter::default(), &Page::default())?;
+        assert_eq!((listed[0].events, listed[0].bytes), (Some(2), Some(5)));
+        assert_eq!(catalog::dump(tx)?, [row(1, 5)]);
+        assert_eq!(catalog::events(tx, &home())?, 2);
+        catalog::clear(tx)?;
+        assert_eq!(catalog::events(tx, &home())?, 0);
+        assert!(catalog::replace(tx, &row(0, 1))?, "absent is replaced by anything");
+        Ok(())
+    });
+}

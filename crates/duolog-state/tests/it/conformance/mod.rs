@@ -1,0 +1,70 @@
+//! What holds on either engine. Every function here is two tests.
+
+mod behind;
+mod catalog;
+mod operations;
+mod outbox;
+mod repairs;
+mod seals;
+mod sessions;
+mod transactions;
+mod transitions;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use duolog_state::owned::sessions as table;
+use duolog_state::{ConstraintKind, Error, Tx};
+use duolog_testkit::engines::Place;
+use duolog_types::Durability;
+
+use super::session;
+
+/// Runs a test's statements in one transaction on a new state that has session `s`.
+fn with_session(place: &Place, mut f: impl FnMut(&mut Tx<'_>) -> Result<(), Error> + Send + 'static) {
+    let done = place.open().write(Durability::Process, move |tx| {
+        table::insert(tx, &session("s"))?;
+        f(tx)
+    });
+    done.expect("writes");
+}
+
+fn is_constraint(answer: &Result<impl Sized, Error>, expected: ConstraintKind) -> bool {
+    matches!(answer, Err(Error::Constraint { kind, .. }) if *kind == expected)
+}
+
+/// The names of the Rust files in a folder of this crate, and their text.
+fn files(folder: &str) -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let named = folder.read_dir().expect("lists").flatten().filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?.strip_suffix(".rs")?.to_owned();
+        Some((name, std::fs::read_to_string(entry.path()).expect("reads")))
+    });
+    named.filter(|(name, _)| name != "mod").collect()
+}
+
+/// A table module has a file of tests here; each of its functions is called there, by tests of both engines only.
+#[test]
+fn every_table_module_is_exercised_on_both_engines() {
+    let tests = files("tests/it/conformance");
+    let modules: Vec<_> = files("src/owned").into_iter().chain(files("src/derived")).collect();
+    assert!(modules.len() >= 8, "{}", modules.len());
+    for (module, source) in modules {
+        let Some((_, text)) = tests.iter().find(|(name, _)| *name == module) else {
+            panic!("{module} has no tests in tests/it/conformance/{module}.rs");
+        };
+        let functions = source.lines().filter_map(|line| line.strip_prefix("pub fn ")?.split(['(', '<']).next());
+        for function in functions {
+            assert!(text.contains(&format!("{module}::{function}(")), "{module}::{function} is not called");
+        }
+    }
+    for (name, text) in &tests {
+        assert!(!text.contains("#[test]"), "a test in {name} runs once: put it into on_both_engines!");
+        let listed = text.split("on_both_engines!(").nth(1).and_then(|rest| rest.split(')').next()).unwrap_or_default();
+        let listed: BTreeSet<&str> = listed.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+        assert!(!listed.is_empty(), "{name}");
+        for test in text.lines().filter_map(|line| line.strip_prefix("fn ")?.strip_suffix("(place: &Place) {")) {
+            assert!(listed.contains(test), "{name}::{test} is not in on_both_engines!");
+        }
+    }
+}

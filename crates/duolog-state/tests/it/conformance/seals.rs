@@ -1,0 +1,40 @@
+use duolog_state::ConstraintKind;
+use duolog_state::owned::seals::{self, SealRow};
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
+use duolog_types::{Epoch, Position};
+
+use super::{is_constraint, with_session};
+use crate::{at, home, id};
+
+on_both_engines!(a_seal_is_extended_only_as_it_was_seen);
+
+fn a_seal_is_extended_only_as_it_was_seen(place: &Place) {
+    with_session(place, |tx| {
+        let seal = SealRow {
+            session_id: id("s"),
+            epoch: Epoch(0),
+            ord: 0,
+            home_id: home(),
+            from_position: Position(0),
+            to_position: Position(10),
+            hash: [1; 32],
+            sealed_at: at(1),
+        };
+        assert_eq!(seals::last(tx, &id("s"), Epoch(0))?, None);
+        seals::insert(tx, &seal)?;
+        assert!(is_constraint(&tx.savepoint(|tx| seals::insert(tx, &seal)), ConstraintKind::Unique));
+        let empty = SealRow { ord: 1, from_position: Position(10), ..seal.clone() };
+        assert!(is_constraint(&tx.savepoint(|tx| seals::insert(tx, &empty)), ConstraintKind::Check));
+        assert!(seals::extend(tx, &seal, Position(20), &[2; 32], at(2))?);
+        assert!(!seals::extend(tx, &seal, Position(30), &[3; 32], at(3))?);
+        let extended = SealRow { to_position: Position(20), hash: [2; 32], sealed_at: at(2), ..seal.clone() };
+        let next = SealRow { ord: 1, from_position: Position(20), to_position: Position(30), ..seal };
+        seals::insert(tx, &next)?;
+        assert_eq!(seals::last(tx, &id("s"), Epoch(0))?, Some(next.clone()));
+        assert_eq!(seals::page(tx, &id("s"), Epoch(0), 0, 9)?, [extended, next.clone()]);
+        assert_eq!(seals::page(tx, &id("s"), Epoch(0), 1, 9)?, [next]);
+        assert_eq!(seals::last(tx, &id("s"), Epoch(1))?, None);
+        Ok(())
+    });
+}

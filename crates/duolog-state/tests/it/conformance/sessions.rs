@@ -1,0 +1,195 @@
+use duolog_state::owned::sessions::{self, SessionFilter, SessionRow};
+use duolog_state::{ConstraintKind, Error, Page, PageToken, Sql, Tx};
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
+use duolog_types::limits::METADATA_BYTES_MAX;
+use duolog_types::{Epoch, HomeId, InvocationKind, Position, SessionStatus, SourceKind};
+
+use super::{is_constraint, with_session};
+use crate::{at, home, id, session};
+
+on_both_engines!(
+    a_session_reads_back_whole,
+    addresses_and_logs_are_unique,
+    sessions_are_listed_newest_first_page_by_page,
+    an_epoch_is_raised_only_from_where_it_was_seen,
+    unfinished_deletions_are_found,
+    every_list_is_read_from_its_index_in_order
+);
+
+fn a_session_reads_back_whole(place: &Place) {
+    with_session(place, |tx| {
+        let full = SessionRow {
+            user_id: Some("ü@example".into()),
+            name: Some("näme".into()),
+            addressed: true,
+            log_base: Position(1 << 40),
+            log_epoch: Epoch(3),
+            cwd: Some("/work".into()),
+            agent_name: Some("agent".into()),
+            invocation_kind: Some(InvocationKind::ShowPlay),
+            playbook_name: Some("playbook".into()),
+            show_topic: Some("topic".into()),
+            show_play_name: Some("play".into()),
+            artifacts_path: Some("artifacts".into()),
+            source_kind: SourceKind::ImportedCodex,
+            status: Some(SessionStatus::TimedOut),
+            started_at: Some(at(2)),
+            updated_at: at(3),
+            ended_at: Some(at(4)),
+            first_msg_id: Some("m1".into()),
+            last_msg_id: Some("m2".into()),
+            progression_id: Some("p".into()),
+            node_metadata: Some("x".repeat(METADATA_BYTES_MAX)),
+            ..session("full")
+        };
+        sessions::insert(tx, &full)?;
+        assert_eq!(sessions::find(tx, &full.id)?, Some(full.clone()));
+        assert_eq!(sessions::find_addressed(tx, Some("ü@example"), "näme")?, Some(full));
+        assert_eq!(sessions::find_addressed(tx, None, "näme")?, None);
+        assert_eq!(sessions::find(tx, &id("none"))?, None);
+        let long = SessionRow { node_metadata: Some("x".repeat(METADATA_BYTES_MAX + 1)), ..session("long") };
+        assert!(is_constraint(&tx.savepoint(|tx| sessions::insert(tx, &long)), ConstraintKind::Check));
+        Ok(())
+    });
+}
+
+fn addresses_and_logs_are_unique(place: &Place) {
+    with_session(place, |tx| {
+        let named = |key: &str, user: Option<&str>, name: &str| SessionRow {
+            user_id: user.map(str::to_owned),
+            name: Some(name.to_owned()),
+            addressed: true,
+            ..session(key)
+        };
+        sessions::insert(tx, &named("a", None, "n"))?;
+        sessions::insert(tx, &named("b", Some("u"), "n"))?;
+        for twice in [named("c", None, "n"), named("c", Some("u"), "n")] {
+            assert!(is_constraint(&tx.savepoint(|tx| sessions::insert(tx, &twice)), ConstraintKind::Unique));
+            sessions::insert(tx, &SessionRow { addressed: false, ..twice })?;
+            sessions::remove(tx, &id("c"))?;
+        }
+        assert!(is_constraint(
+            &tx.savepoint(|tx| sessions::insert(tx, &SessionRow { id: id("z"), ..session("a") })),
+            ConstraintKind::Unique
+        ));
+        let key = session("a").log_key;
+        assert!(sessions::log_key_taken(tx, &home(), &key)?);
+        assert!(!sessions::log_key_taken(tx, &HomeId::new(), &key)?);
+        assert!(is_constraint(
+            &tx.savepoint(|tx| {
+                sessions::insert(tx, &named("d", None, "other"))?;
+                sessions::rename(tx, &id("d"), "n", at(9))
+            }),
+            ConstraintKind::Unique
+        ));
+        assert!(sessions::rename(tx, &id("a"), "renamed", at(9))?);
+        assert!(sessions::find_addressed(tx, None, "renamed")?.is_some());
+        assert!(!sessions::rename(tx, &id("none"), "x", at(9))?);
+        assert!(sessions::tombstone(tx, &id("a"), at(10))?);
+        assert!(!sessions::tombstone(tx, &id("a"), at(11))?);
+        assert_eq!(sessions::find_addressed(tx, None, "renamed")?, None);
+        assert!(sessions::log_key_taken(tx, &home(), &key)?, "its log may still be there");
+        sessions::insert(tx, &named("e", None, "renamed"))?;
+        Ok(())
+    });
+}
+
+fn sessions_are_listed_newest_first_page_by_page(place: &Place) {
+    with_session(place, |tx| {
+        sessions::remove(tx, &id("s"))?;
+        for number in 0..10_i64 {
+            // Pairs share an instant: the id decides, and no row is shown twice or left out.
+            let status = (number % 3 == 0).then_some(SessionStatus::Failed);
+            let user = (number % 2 == 0).then(|| "u".to_owned());
+            sessions::insert(
+                tx,
+                &SessionRow { updated_at: at(number / 2), status, user_id: user, ..session(&format!("s{number}")) },
+            )?;
+        }
+        sessions::tombstone(tx, &id("s4"), at(99))?;
+        let walk = |tx: &mut Tx<'_>, filter: &SessionFilter| {
+            let (mut seen, mut after) = (Vec::new(), None);
+            loop {
+                let rows = sessions::list(tx, filter, &Page::new(2, after))?;
+                let Some(last) = rows.last() else { return Ok::<_, Error>(seen.join(" ")) };
+                after = Some(PageToken::after(last.updated_at, &last.id));
+                seen.extend(rows.into_iter().map(|row| row.id.to_string()));
+            }
+        };
+        assert_eq!(walk(tx, &SessionFilter::default())?, "s9 s8 s7 s6 s5 s3 s2 s1 s0");
+        assert_eq!(
+            walk(tx, &SessionFilter { status: Some(SessionStatus::Failed), ..Default::default() })?,
+            "s9 s6 s3 s0"
+        );
+        assert_eq!(walk(tx, &SessionFilter { user_id: Some("u".into()), ..Default::default() })?, "s8 s6 s2 s0");
+        let both = SessionFilter { user_id: Some("u".into()), status: Some(SessionStatus::Failed) };
+        assert_eq!(walk(tx, &both)?, "s6 s0");
+        assert_eq!(sessions::count_by_status(tx)?, [(None, 5), (Some(SessionStatus::Failed), 4)]);
+        assert_eq!(sessions::starting_with(tx, "s", 3)?, [id("s0"), id("s1"), id("s2")]);
+        assert_eq!(sessions::starting_with(tx, "s9", 3)?, [id("s9")]);
+        assert_eq!(sessions::starting_with(tx, "%", 3)?, []);
+        let logs = sessions::logs(tx, &home(), Some(&id("s3")), 2)?;
+        assert_eq!(
+            logs.iter().map(|log| (log.session_id.as_str(), log.deleted)).collect::<Vec<_>>(),
+            [("s4", true), ("s5", false)]
+        );
+        let filter = SessionFilter::default();
+        let (first, next) = sessions::list_page(tx, &filter, &Page::new(8, None))?;
+        assert_eq!((first.len(), next.is_some()), (8, true));
+        let (rest, end) = sessions::list_page(tx, &filter, &Page::new(8, next))?;
+        assert_eq!((rest.len(), end), (1, None));
+        sessions::touch(tx, &id("s0"), at(50))?;
+        sessions::touch(tx, &id("s0"), at(40))?;
+        assert_eq!(sessions::list(tx, &SessionFilter::default(), &Page::new(1, None))?[0].updated_at, at(50));
+        Ok(())
+    });
+}
+
+fn an_epoch_is_raised_only_from_where_it_was_seen(place: &Place) {
+    with_session(place, |tx| {
+        assert!(sessions::raise_epoch(tx, &id("s"), Epoch(0))?);
+        assert!(!sessions::raise_epoch(tx, &id("s"), Epoch(0))?);
+        assert_eq!(sessions::find(tx, &id("s"))?.map(|row| row.log_epoch), Some(Epoch(1)));
+        Ok(())
+    });
+}
+
+fn unfinished_deletions_are_found(place: &Place) {
+    with_session(place, |tx| {
+        assert_eq!(sessions::tombstoned(tx, &home(), 9)?, []);
+        assert!(sessions::tombstone(tx, &id("s"), at(2))?);
+        assert_eq!(sessions::tombstoned(tx, &home(), 9)?, [id("s")]);
+        assert_eq!(sessions::tombstoned(tx, &HomeId::new(), 9)?, []);
+        assert!(sessions::remove(tx, &id("s"))?);
+        assert!(!sessions::remove(tx, &id("s"))?);
+        Ok(())
+    });
+}
+
+fn every_list_is_read_from_its_index_in_order(place: &Place) {
+    let state = place.open();
+    let (user, status) = (Some("u".to_owned()), Some(SessionStatus::Failed));
+    for (filter, index) in [
+        (SessionFilter::default(), "sessions_newest"),
+        (SessionFilter { status, ..Default::default() }, "sessions_by_status"),
+        (SessionFilter { user_id: user.clone(), ..Default::default() }, "sessions_by_user"),
+        (SessionFilter { user_id: user, status }, "sessions_by_"),
+    ] {
+        for page in [Page::default(), Page::new(20, Some(PageToken::after(at(5), &id("s"))))] {
+            let explain = |tx: &mut Tx<'_>| {
+                // A table without rows is read whole, where that is allowed.
+                let no_scan = Sql::each("SELECT 1", "SELECT set_config('enable_seqscan', 'off', true)");
+                tx.find(no_scan, &[], |_| Ok(()))?;
+                sessions::explain_list(tx, &filter, &page)
+            };
+            let plan = state.read(explain).expect("explains").join("\n");
+            assert!(
+                plan.to_lowercase().contains(&format!("using {index}"))
+                    || plan.contains(&format!("USING INDEX {index}")),
+                "{plan}"
+            );
+            assert!(!plan.contains("TEMP B-TREE") && !plan.contains("SCAN c") && !plan.contains("Sort"), "{plan}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+use duolog::doctor::{Status, Verdict};
+use duolog::{Checkpoint, Durability, Home, Kind, Store, StoreOptions};
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
+
+use super::{Apart, line, lines};
+
+on_both_engines!(space_is_given_back, figures_are_the_engines_own, a_copy_is_made_or_refused_before_anything_is);
+
+fn some_sessions(store: &Store) {
+    for n in 0..20 {
+        let session = store.sessions().open_thread(&format!("thread-{n}")).expect("made");
+        store.log(&session.id).append(&line("{\"n\":1}"), Durability::Process).expect("appended");
+    }
+}
+
+fn space_is_given_back(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    some_sessions(&store);
+    let checkpoint = store.state().checkpoint().expect("runs");
+    let vacuumed = store.state().vacuum().expect("runs");
+    assert!(vacuumed.bytes_after > 0 && vacuumed.tables.contains(&"sessions".to_owned()), "{vacuumed:?}");
+    match place.database() {
+        None => {
+            assert!(
+                matches!(checkpoint, Checkpoint::Done(report) if !report.busy && report.moved == report.wal_frames)
+            );
+            assert!(!vacuumed.on_server && vacuumed.bytes_after <= vacuumed.bytes_before, "{vacuumed:?}");
+        }
+        Some(database) => {
+            assert_eq!(checkpoint, Checkpoint::Servers);
+            assert!(vacuumed.on_server);
+            let analysed = "SELECT relname FROM pg_class WHERE relname = 'sessions' AND reltuples = 20";
+            assert_eq!(
+                database.run_sql(analysed).expect("answers"),
+                "sessions",
+                "the planner knows how many there are"
+            );
+        }
+    }
+    assert_eq!(store.doctor().examine(|_| {}).expect("examines").verdict, Verdict::Ok);
+}
+
+fn figures_are_the_engines_own(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    some_sessions(&store);
+    let stats = store.state().stats().expect("figures");
+    assert_eq!((stats.logs.files, stats.logs.events, stats.logs.bytes), (20, 20, 160));
+    assert_eq!(stats.state.place, place.address().to_string());
+    let figures = stats.state.figures;
+    assert!(figures.bytes > 0 && figures.unsafe_settings.is_empty(), "{figures:?}");
+    let (engine, has_log) = match place.database() {
+        None => ("sqlite ", true),
+        Some(_) => ("postgresql ", false),
+    };
+    assert!(figures.engine.starts_with(engine), "{}", figures.engine);
+    assert_eq!(figures.wal_bytes.is_some(), has_log);
+}
+
+fn a_copy_is_made_or_refused_before_anything_is(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = store.sessions().open_thread("plan").expect("made");
+    store.log(&session.id).append(&line("{\"n\":1}"), Durability::Process).expect("appended");
+    let copy = apart.directory.path().join("copy");
+    let copied = store.state().backup(&copy, |_| {});
+    if place.database().is_none() {
+        assert_eq!(copied.expect("copied").logs, 1);
+        let copied = Store::open(StoreOptions::at(Home::beneath(&copy))).expect("opens as a home");
+        assert_eq!(lines(&copied, &session.id), ["{\"n\":1}"]);
+        return;
+    }
+    let refused = copied.expect_err("a server is copied by its own tools");
+    assert_eq!(refused.kind(), Kind::Invalid);
+    assert!(refused.to_string().contains("pg_dump"), "{refused}");
+    assert!(!copy.exists());
+}
+
+/// What the server, the database or the role says before we speak is what every other client of theirs relies on.
+#[test]
+fn doctor_warns_of_a_server_that_does_not_sync() {
+    let place = Place::postgres();
+    let database = place.database().expect("a server");
+    let apart = Apart::of(&place);
+    let engine = |store: &Store| {
+        let report = store.doctor().examine(|_| {}).expect("examines");
+        let check = report.checks.into_iter().find(|check| check.name == "engine").expect("a check");
+        (report.verdict, check)
+    };
+    let (verdict, check) = engine(&apart.open());
+    assert_eq!((verdict, check.status), (Verdict::Ok, Status::Ok), "{}", check.detail);
+    assert!(check.detail.starts_with("postgresql 1"), "{}", check.detail);
+    database.run_sql(&format!("ALTER DATABASE {} SET synchronous_commit = off", database.name())).expect("set");
+    let (verdict, check) = engine(&apart.open());
+    assert_eq!((verdict, check.status), (Verdict::Warnings, Status::Warning), "{}", check.detail);
+    assert!(check.detail.contains("synchronous_commit is off") && check.hint.is_some(), "{}", check.detail);
+}

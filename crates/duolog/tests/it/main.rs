@@ -1,0 +1,58 @@
+//! The library from outside, wherever the state is: beside the logs, in another directory, on a server.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+/// Space, checkpoints, copies, figures, and what doctor says of an engine.
+mod care;
+/// Making, renaming and deleting under an operation id.
+mod once;
+/// Opening: what is made, and what is only looked at.
+mod opening;
+/// Several homes on one state.
+mod shared;
+
+use std::path::PathBuf;
+
+use duolog::{Batch, Home, Said, Store, StoreOptions};
+use duolog_testkit::engines::Place;
+use tempfile::TempDir;
+
+/// A home of its own, whose state is elsewhere.
+struct Apart {
+    directory: TempDir,
+    store: Said,
+}
+
+impl Apart {
+    fn of(place: &Place) -> Self {
+        Self { directory: tempfile::tempdir().expect("a directory"), store: Said::At(place.address()) }
+    }
+
+    fn options(&self) -> StoreOptions {
+        StoreOptions::at(self.home()).with_store(self.store.clone()).one_shot()
+    }
+
+    fn open(&self) -> Store {
+        Store::open(self.options()).unwrap_or_else(|error| panic!("{error}: {error:?}"))
+    }
+
+    fn home(&self) -> Home {
+        Home::beneath(self.directory.path())
+    }
+
+    fn log(&self, path: &str) -> PathBuf {
+        self.home().state.join(path)
+    }
+}
+
+fn line(text: &str) -> Batch {
+    let mut batch = Batch::default();
+    batch.push(text.as_bytes()).expect("a line");
+    batch
+}
+
+/// The last lines of a log, as text.
+fn lines(store: &Store, session: &duolog::SessionId) -> Vec<String> {
+    let lines = store.log(session).last(100).expect("reads");
+    lines.into_iter().map(|line| String::from_utf8(line).expect("UTF-8")).collect()
+}

@@ -1,0 +1,112 @@
+use duolog::sessions::{NewSession, SessionRef};
+use duolog::{Durability, Error, Kind, OperationId, Store};
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
+
+use super::{Apart, line, lines};
+
+on_both_engines!(
+    a_session_is_made_once,
+    a_session_is_renamed_once,
+    a_session_is_deleted_once,
+    an_operation_is_for_one_request,
+    what_failed_can_be_asked_again
+);
+
+fn operation(text: &str) -> OperationId {
+    OperationId::parse(text).expect("an operation id")
+}
+
+fn named(name: &str) -> NewSession {
+    NewSession { name: Some(name.to_owned()), ..NewSession::default() }
+}
+
+fn thread(name: &str) -> SessionRef {
+    SessionRef::Text(name.to_owned())
+}
+
+fn transitions(store: &Store) -> u64 {
+    let rows = store.state().stats().expect("figures").state.rows;
+    rows.into_iter().find(|(table, _)| table == "transitions").expect("a table").1
+}
+
+fn a_session_is_made_once(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let make = |store: &Store| store.sessions().once(operation("make")).create(&named("plan"));
+    let session = make(&store).expect("made");
+    assert_eq!(make(&store).expect("the same").id, session.id);
+    store.close().expect("closes");
+    let store = apart.open();
+    assert_eq!(make(&store).expect("the same across openings").id, session.id);
+    // Without an operation id nothing is remembered, and the name is taken.
+    assert!(matches!(store.sessions().create(&named("plan")), Err(Error::NameTaken(_))));
+    assert_eq!(transitions(&store), 1);
+    store.sessions().delete(&session.id).expect("deleted");
+    assert_eq!(make(&store).expect_err("it is gone, and is not made again").kind(), Kind::NotFound);
+}
+
+fn a_session_is_renamed_once(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = store.sessions().open_thread("before").expect("made");
+    let rename = |store: &Store| store.sessions().once(operation("rename")).rename(thread("before"), "after");
+    assert_eq!(rename(&store).expect("renamed").id, session.id);
+    // Nobody is called that any more, and the answer is the same.
+    assert_eq!(rename(&store).expect("the same").id, session.id);
+    store.close().expect("closes");
+    let store = apart.open();
+    assert_eq!(rename(&store).expect("the same across openings").name.as_deref(), Some("after"));
+    let told = lines(&store, &session.id);
+    assert!(told.len() == 1 && told[0].contains("\"previousName\":\"before\""), "told once: {told:?}");
+    // Whoever is called that now is another session, and is left alone.
+    let other = store.sessions().open_thread("before").expect("made");
+    assert_eq!(rename(&store).expect("the same").id, session.id);
+    assert_eq!(store.sessions().get(&other.id).expect("there").name.as_deref(), Some("before"));
+}
+
+fn a_session_is_deleted_once(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = store.sessions().open_thread("plan").expect("made");
+    store.log(&session.id).append(&line("{\"n\":1}"), Durability::Process).expect("appended");
+    let delete = || store.sessions().once(operation("delete")).delete(thread("plan"));
+    let deleted = delete().expect("deleted");
+    assert_eq!((&deleted.id, deleted.name.as_deref(), deleted.bytes), (&session.id, Some("plan"), 8));
+    assert!(!apart.log(&session.log_path).exists());
+    let other = store.sessions().open_thread("plan").expect("another of that name");
+    assert_eq!(delete().expect("the same"), deleted);
+    assert!(store.sessions().get(&other.id).is_ok(), "the other one is left alone");
+}
+
+fn an_operation_is_for_one_request(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let once = || store.sessions().once(operation("a"));
+    let session = once().create(&named("plan")).expect("made");
+    let refused = [
+        once().create(&named("other")).err(),
+        once().create(&NewSession::default()).err(),
+        once().rename(&session.id, "other").err(),
+        once().delete(&session.id).err(),
+    ];
+    for error in refused {
+        let error = error.expect("another request");
+        assert_eq!((error.kind(), error.to_string().contains("operation a ")), (Kind::Conflict, true), "{error}");
+    }
+    assert_eq!(store.sessions().get(&session.id).expect("there").name.as_deref(), Some("plan"));
+}
+
+fn what_failed_can_be_asked_again(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    store.sessions().open_thread("taken").expect("made");
+    let session = store.sessions().open_thread("plan").expect("made");
+    let rename = || store.sessions().once(operation("rename")).rename(&session.id, "taken");
+    assert!(matches!(rename(), Err(Error::NameTaken(_))));
+    assert_eq!(transitions(&store), 0, "a refusal is no answer");
+    store.sessions().rename(thread("taken"), "free").expect("renamed");
+    assert_eq!(rename().expect("renamed").name.as_deref(), Some("taken"));
+    let shortened = SessionRef::Text(session.id.as_str()[..20].to_owned());
+    assert!(matches!(store.sessions().rename(&shortened, "x"), Err(Error::Ambiguous { .. } | Error::Shortened { .. })));
+}
