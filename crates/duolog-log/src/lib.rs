@@ -6,6 +6,7 @@
 //!
 //! Not here: which session owns which file, epochs and repairs as rows (the join keeps those).
 
+pub mod dialect;
 mod error;
 mod fs;
 mod lock;

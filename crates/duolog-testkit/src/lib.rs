@@ -6,11 +6,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
 pub mod clock;
+pub mod compat;
 pub mod crash;
 pub mod disk;
 pub mod engines;
 pub mod postgres;
 mod random;
+pub mod transcripts;
 
 pub use clock::FixedClock;
 pub use disk::{Call, CallKind, Crash, Fault, Loss, SimDisk, is_stopped};

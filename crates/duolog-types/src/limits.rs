@@ -22,6 +22,18 @@ pub const PATH_BYTES_MAX: usize = 4096;
 pub const OUTBOX_LINE_BYTES_MAX: usize = 64 * 1024;
 /// The bytes after which the last seal of a log is closed and the next one begins.
 pub const SEAL_BYTES: u64 = 1024 * 1024;
+/// The bytes of a tool's answer that a recorded line holds; the whole of a longer one is kept as a blob.
+pub const TOOL_RESULT_BYTES_MAX: usize = 64 * 1024;
+/// The responses whose tokens can still be corrected by a later line about the same response.
+pub const USAGE_RECENT_MAX: usize = 64;
+/// The responses remembered beyond those, so that a repetition is not counted again.
+pub const USAGE_SEEN_MAX: usize = 2048;
+/// The models that usage is kept apart by; what is used beyond is counted together.
+pub const USAGE_MODELS_MAX: usize = 64;
+/// The bytes of a model's name.
+pub const MODEL_BYTES_MAX: usize = 128;
+/// The characters of a title made from what was asked first.
+pub const TITLE_CHARS_MAX: usize = 120;
 /// The items of a page when nobody asks for another number.
 pub const PAGE_DEFAULT: u32 = 20;
 /// The items of a page at most.

@@ -7,17 +7,27 @@ mod kit;
 
 /// What a single writer promises: positions, conditions, limits.
 mod append;
+/// What lines mean in each dialect, and where turns begin and end.
+mod dialects;
 /// Every disk call fails once, every append stops at every byte; what was acknowledged is there.
 mod faults;
 /// Real files, real processes, real locks.
 mod files;
 /// Followers: no line lost, doubled or torn.
 mod follow;
+/// Lines that real systems should not have written, and chance: nothing panics, nothing hides.
+mod nasty;
 /// A disk that failed closes its log, and a rewrite opens it again.
 mod poison;
 /// Forward, backward, segments, bad positions.
 mod read;
+/// From a runtime's events to lines.
+mod record;
 /// Torn tails, and logs that are not what they were.
 mod recover;
 /// Syncs that callers share, and how many logs are open.
 mod share;
+/// Tokens and money, each response counted once.
+mod usage;
+/// What we write in others' dialects, their readers' way and ours.
+mod write;

@@ -1,0 +1,144 @@
+//! The envelope dialect: what Last Light writes, in the shape of the Claude SDK's stream.
+//!
+//! A turn begins with a `user` line that is no tool result and ends with a `result` line. Lines by `role` alone, and
+//! tools at the top level, are older forms of the same. The writer gives the bytes their writer would: member order,
+//! no spaces, text not escaped beyond what JSON asks for.
+
+mod write;
+
+pub use write::{
+    AssistantLine, Block, Builder, Ending, FailureLine, Line, RemarkLine, ResultLine, SystemLine, ToolResult, Usage,
+    UserLine,
+};
+
+use super::message::{self, mark_prompt};
+use super::object::Object;
+use super::scene::Scene;
+use super::timeline::{Boundary, ItemKind, TimelineItem, content_text};
+
+/// Whether a line has this dialect's marks.
+pub(crate) fn recognises(line: &Object<'_>) -> bool {
+    match line.text("type").as_deref() {
+        Some("user" | "assistant") => line.has("message") || line.flag("isApiErrorMessage"),
+        Some("result") => line.has("subtype") || line.has("result"),
+        Some("system") => line.has("subtype"),
+        Some("tool_use") => line.has("name"),
+        Some("tool_result") => line.has("tool_use_id"),
+        Some(_) => false,
+        None => line.has("role") && line.has("content") && !line.has("agent_id"),
+    }
+}
+
+/// Renders one line; false if it is not of this dialect.
+pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) -> bool {
+    if !recognises(line) {
+        return false;
+    }
+    let start = out.len();
+    let known = match line.text("type").as_deref() {
+        Some("user" | "assistant") => message::render(line, scene, out),
+        Some("result") => {
+            out.push(result(line));
+            true
+        }
+        Some("system") => {
+            out.push(system(line));
+            true
+        }
+        Some("tool_use") => {
+            let item = message::tool_call(line);
+            scene.called(&item);
+            out.push(item);
+            true
+        }
+        Some("tool_result") => {
+            out.push(message::tool_result(line, line, scene));
+            true
+        }
+        Some(_) => false,
+        None => by_role(line, scene, out),
+    };
+    if line.flag("isSidechain") {
+        out[start..].iter_mut().for_each(|item| item.sidechain = true);
+    }
+    mark_prompt(&mut out[start..]);
+    known
+}
+
+fn result(line: &Object<'_>) -> TimelineItem {
+    let what = line.word("subtype").unwrap_or_else(|| "result".to_owned());
+    TimelineItem {
+        failed: line.flag("is_error") || !matches!(what.as_str(), "success" | "result"),
+        what: Some(what),
+        boundary: Boundary::Closes,
+        ..TimelineItem::new(ItemKind::Result, content_text(line.raw("result").unwrap_or("null")))
+    }
+}
+
+/// A `system` line: its own words where it has some, else all that it says.
+pub(crate) fn system(line: &Object<'_>) -> TimelineItem {
+    let what = line.word("subtype").unwrap_or_else(|| "system".to_owned());
+    let text = ["content", "message", "text"].iter().find_map(|name| line.word(name));
+    TimelineItem::note(what, text.unwrap_or_else(|| rest_of(line)))
+}
+
+/// The members of a line that are not its frame, as JSON.
+pub(crate) fn rest_of(line: &Object<'_>) -> String {
+    let frame = ["type", "subtype", "uuid", "timestamp", "sessionId"];
+    let mut rest = String::new();
+    for (name, value) in line.members().filter(|(name, _)| !frame.contains(name)) {
+        rest.push_str(if rest.is_empty() { "{" } else { "," });
+        rest.push_str(&serde_json::to_string(name).unwrap_or_default());
+        rest.push(':');
+        rest.push_str(value);
+    }
+    if !rest.is_empty() {
+        rest.push('}');
+    }
+    rest
+}
+
+fn by_role(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) -> bool {
+    let text = content_text(line.raw("content").unwrap_or("null")).into_owned();
+    let start = out.len();
+    match line.text("role").as_deref() {
+        Some("user") => out.push(TimelineItem::new(ItemKind::User, text)),
+        Some("assistant") => {
+            if let Some(thought) = line.word("reasoning") {
+                out.push(TimelineItem::new(ItemKind::Thinking, thought));
+            }
+            let calls = line.list("tool_calls").unwrap_or_default();
+            if !text.is_empty() || calls.is_empty() {
+                out.push(TimelineItem::new(ItemKind::Assistant, text));
+            }
+            for call in calls.into_iter().filter_map(Object::parse) {
+                let function = call.object("function").unwrap_or_default();
+                let arguments = content_text(function.raw("arguments").unwrap_or("null"));
+                let item = TimelineItem {
+                    tool: function.word("name"),
+                    call_id: call.word("id"),
+                    ..TimelineItem::new(ItemKind::ToolCall, arguments)
+                };
+                scene.called(&item);
+                out.push(item);
+            }
+            let model = line.word("model");
+            out[start..].iter_mut().for_each(|item| item.model.clone_from(&model));
+        }
+        Some("tool") => {
+            let call_id = line.word("tool_call_id");
+            out.push(TimelineItem {
+                tool: call_id.as_deref().and_then(|id| scene.answered(id)),
+                full: line.word("fullOutput"),
+                call_id,
+                ..TimelineItem::new(ItemKind::ToolResult, text)
+            });
+        }
+        Some(role) => {
+            let what = line.word("subtype").unwrap_or_else(|| role.to_owned());
+            out.push(TimelineItem { role: Some(role.to_owned()), ..TimelineItem::note(what, text) });
+        }
+        None => return false,
+    }
+    true
+}

@@ -1,0 +1,121 @@
+//! Messages in Claude's shape, which `envelope` and `claude` share: a role and content blocks.
+
+use super::object::{Object, decode};
+use super::scene::Scene;
+use super::timeline::{Boundary, ItemKind, TimelineItem, content_text};
+
+/// Renders a `user` or `assistant` line; false if the line has nothing of such a message.
+pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) -> bool {
+    let assistant = line.is("type", "assistant");
+    if assistant && line.flag("isApiErrorMessage") {
+        out.push(api_error(line));
+        return true;
+    }
+    // Some writers put the message in as JSON text.
+    let inner = line.text("message").unwrap_or_default();
+    let Some(message) = line.object("message").or_else(|| Object::parse(&inner)) else { return false };
+    let start = out.len();
+    let model = message.word("model");
+    let mut writer = Blocks { line, assistant, scene, out };
+    match message.raw("content") {
+        Some(raw) if decode(raw).is_some() => writer.text(&content_text(raw)),
+        Some(raw) => {
+            let Some(blocks) = super::object::elements(raw) else { return false };
+            for block in blocks {
+                writer.block(block);
+            }
+        }
+        None => return false,
+    }
+    if assistant {
+        out[start..].iter_mut().for_each(|item| item.model.clone_from(&model));
+    }
+    if out.len() == start {
+        out.push(TimelineItem::note(if assistant { "assistant" } else { "user" }, ""));
+    }
+    true
+}
+
+fn api_error(line: &Object<'_>) -> TimelineItem {
+    let told = line.object("message").and_then(|message| message.some("content"));
+    let text = line.word("error").unwrap_or_else(|| told.map(content_text).unwrap_or_default().into_owned());
+    TimelineItem { failed: true, ..TimelineItem::new(ItemKind::Error, text) }
+}
+
+struct Blocks<'l, 'a, 's> {
+    line: &'l Object<'a>,
+    assistant: bool,
+    scene: &'s mut Scene,
+    out: &'s mut Vec<TimelineItem>,
+}
+
+impl Blocks<'_, '_, '_> {
+    fn text(&mut self, text: &str) {
+        let kind = if self.assistant { ItemKind::Assistant } else { ItemKind::User };
+        self.out.push(TimelineItem::new(kind, text));
+    }
+
+    fn block(&mut self, raw: &str) {
+        let Some(block) = Object::parse(raw) else {
+            self.out.push(TimelineItem::note("block", content_text(raw)));
+            return;
+        };
+        let kind = block.text("type").unwrap_or_default();
+        match &*kind {
+            "text" => self.text(&block.text("text").unwrap_or_default()),
+            "thinking" => {
+                let text = block.text("thinking").or_else(|| block.text("text")).unwrap_or_default();
+                self.out.push(TimelineItem::new(ItemKind::Thinking, text));
+            }
+            "redacted_thinking" => {
+                self.out
+                    .push(TimelineItem { what: Some(kind.into_owned()), ..TimelineItem::new(ItemKind::Thinking, "") });
+            }
+            "tool_use" | "server_tool_use" | "mcp_tool_use" => {
+                let item = tool_call(&block);
+                self.scene.called(&item);
+                self.out.push(item);
+            }
+            _ if kind == "tool_result" || kind.ends_with("_tool_result") => {
+                let item = tool_result(&block, self.line, self.scene);
+                self.out.push(item);
+            }
+            "image" | "document" if !self.assistant => {
+                let item = TimelineItem::new(ItemKind::User, format!("[{kind}]"));
+                self.out.push(TimelineItem { what: Some(kind.into_owned()), ..item });
+            }
+            _ => self.out.push(TimelineItem::note(if kind.is_empty() { "block" } else { &*kind }, raw)),
+        }
+    }
+}
+
+/// A `tool_use` block, wherever it stands.
+pub(crate) fn tool_call(block: &Object<'_>) -> TimelineItem {
+    TimelineItem {
+        tool: block.word("name"),
+        call_id: block.word("id"),
+        ..TimelineItem::new(ItemKind::ToolCall, block.some("input").unwrap_or_default())
+    }
+}
+
+/// A `tool_result` block, wherever it stands; `line` may name the whole of a shortened output.
+pub(crate) fn tool_result(block: &Object<'_>, line: &Object<'_>, scene: &mut Scene) -> TimelineItem {
+    let call_id = block.word("tool_use_id");
+    TimelineItem {
+        tool: call_id.as_deref().and_then(|id| scene.answered(id)),
+        full: block.word("fullOutput").or_else(|| line.word("fullOutput")),
+        failed: block.flag("is_error"),
+        call_id,
+        ..TimelineItem::new(ItemKind::ToolResult, content_text(block.raw("content").unwrap_or("\"\"")))
+    }
+}
+
+/// A line of what a person said begins a turn, unless tools answer in it.
+pub(crate) fn mark_prompt(items: &mut [TimelineItem]) {
+    if items.iter().any(|item| item.kind == ItemKind::ToolResult || item.sidechain) {
+        return;
+    }
+    if let Some(first) = items.iter_mut().find(|item| item.kind == ItemKind::User) {
+        first.boundary = Boundary::Opens;
+    }
+}

@@ -1,0 +1,167 @@
+//! What a log line means. The log itself does not care; replay, search, usage and dashboard do.
+//!
+//! Each dialect is one file that renders lines to [`TimelineItem`]s, and writes them where we are the writer. Reading
+//! never fails and never hides: a line that nobody understands becomes a note, a bad member spoils only itself, and
+//! memory is bounded whatever the log holds. Lines that Duolog writes about rows (`duolog.*`) are understood in every
+//! dialect, and in a mixed file each line is read by what it is.
+//!
+//! Nothing here does I/O or knows a row.
+
+mod claude;
+mod codex;
+pub mod detect;
+pub mod envelope;
+mod message;
+pub mod money;
+mod object;
+pub mod prices;
+pub mod recorder;
+mod scene;
+pub mod summary;
+pub mod timeline;
+pub mod transcript;
+pub mod turn;
+pub mod turns;
+pub mod usage;
+
+use std::fmt;
+use std::str::FromStr;
+
+use duolog_types::Position;
+
+use object::{Object, mend};
+use scene::Scene;
+pub use timeline::{Boundary, ItemKind, TimelineItem};
+
+/// The bytes of a line that nobody understands that are shown; its position leads to all of it.
+const UNKNOWN_BYTES_MAX: usize = 16 * 1024;
+
+/// A way of writing down what an agent did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// Last Light, in the shape of the Claude SDK.
+    Envelope,
+    /// Skillet.
+    Turns,
+    /// AgentryLab.
+    Transcript,
+    /// Claude Code.
+    Claude,
+    /// Codex rollouts.
+    Codex,
+}
+
+impl Dialect {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Envelope, Self::Turns, Self::Transcript, Self::Claude, Self::Codex];
+
+    /// Its name.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Envelope => "envelope",
+            Self::Turns => "turns",
+            Self::Transcript => "transcript",
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+        }
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// No dialect has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a dialect; there are envelope, turns, transcript, claude and codex")]
+pub struct UnknownDialect(String);
+
+impl FromStr for Dialect {
+    type Err = UnknownDialect;
+
+    fn from_str(text: &str) -> Result<Self, UnknownDialect> {
+        let found = Self::ALL.into_iter().find(|dialect| dialect.word() == text);
+        found.ok_or_else(|| UnknownDialect(text.chars().take(64).collect()))
+    }
+}
+
+/// Renders a log line by line, live or in replay.
+#[derive(Debug)]
+pub struct Interpreter {
+    dialect: Dialect,
+    scene: Scene,
+}
+
+impl Interpreter {
+    /// An interpreter for a log that is mostly in `dialect`.
+    pub fn new(dialect: Dialect) -> Self {
+        Self { dialect, scene: Scene::default() }
+    }
+
+    /// Renders the line whose first byte is at `position`, newline left out.
+    ///
+    /// A blank line gives nothing, and so does what a Codex rollout tells for the second time; every other line gives
+    /// at least one item.
+    pub fn line(&mut self, position: Position, line: &str, out: &mut Vec<TimelineItem>) {
+        let start = out.len();
+        let text = line.trim();
+        if text.is_empty() {
+            return;
+        }
+        let mended;
+        let object = match Object::parse(text) {
+            Some(object) => Some(object),
+            None if text.starts_with('{') => {
+                mended = mend(text);
+                Object::parse(&mended)
+            }
+            None => None,
+        };
+        match object {
+            Some(object) => self.object(&object, text, out),
+            None => out.push(TimelineItem { failed: true, ..TimelineItem::note("unreadable", shown(text)) }),
+        }
+        for (part, item) in (0..).zip(&mut out[start..]) {
+            (item.position, item.part) = (position, part);
+        }
+    }
+
+    /// The same for bytes that may not be UTF-8; what is not is replaced.
+    pub fn bytes(&mut self, position: Position, line: &[u8], out: &mut Vec<TimelineItem>) {
+        self.line(position, &String::from_utf8_lossy(line), out);
+    }
+
+    fn object(&mut self, line: &Object<'_>, text: &str, out: &mut Vec<TimelineItem>) {
+        let start = out.len();
+        if detect::is_own(line) {
+            out.push(envelope::system(line));
+        } else if !self.render(self.dialect, line, out) {
+            let known = detect::of_object(line).filter(|other| *other != self.dialect);
+            if !known.is_some_and(|other| self.render(other, line, out)) {
+                out.truncate(start);
+                let what = ["type", "kind", "role"].iter().find_map(|name| line.word(name));
+                out.push(TimelineItem::note(what.unwrap_or_else(|| "unknown".to_owned()), shown(text)));
+            }
+        }
+        let at = line.instant("timestamp");
+        out[start..].iter_mut().for_each(|item| item.at = item.at.or(at));
+    }
+
+    fn render(&mut self, dialect: Dialect, line: &Object<'_>, out: &mut Vec<TimelineItem>) -> bool {
+        match dialect {
+            Dialect::Envelope => envelope::render(line, &mut self.scene, out),
+            Dialect::Turns => turns::render(line, out),
+            Dialect::Transcript => transcript::render(line, out),
+            Dialect::Claude => claude::render(line, &mut self.scene, out),
+            Dialect::Codex => codex::render(line, &mut self.scene, out),
+        }
+    }
+}
+
+/// The beginning of a text, cut at a character.
+fn shown(text: &str) -> &str {
+    let end = text.floor_char_boundary(UNKNOWN_BYTES_MAX.min(text.len()));
+    &text[..end]
+}

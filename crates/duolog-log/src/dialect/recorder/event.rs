@@ -1,0 +1,137 @@
+//! What a runtime's events hold, in its own words.
+
+use duolog_types::Moment;
+use serde_json::value::RawValue;
+
+use crate::dialect::envelope::{Block, Usage};
+use crate::dialect::money::Money;
+use crate::dialect::object::{Object, elements};
+
+/// The characters of a reason that a remark repeats.
+const REASON_CHARS_MAX: usize = 200;
+
+/// What the runtime says that a turn took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Snapshot {
+    pub(super) responses: u64,
+    pub(super) tokens: Usage,
+    pub(super) cost: Money,
+}
+
+/// A part of what the agent said, as the runtime names it.
+pub(super) enum Part {
+    Text(String),
+    Thinking(String),
+    Call {
+        id: String,
+        name: String,
+        input: Box<RawValue>,
+    },
+    /// Nothing that the envelope has a block for.
+    Other(String),
+}
+
+impl Part {
+    pub(super) fn of(raw: &str, keep_thinking: bool) -> Option<Self> {
+        let other = || Some(Self::Other(raw.to_owned()));
+        let Some(part) = Object::parse(raw) else { return other() };
+        match part.text("type").as_deref() {
+            Some("text") => part.text("text").map_or_else(other, |text| Some(Self::Text(text.into_owned()))),
+            Some("thinking") => {
+                let thought = part.word("thinking").or_else(|| part.word("text"));
+                thought.filter(|_| keep_thinking).map(Self::Thinking)
+            }
+            Some("toolCall" | "tool_use") => {
+                let input = part.some("arguments").or_else(|| part.some("input")).unwrap_or("{}");
+                match (part.word("id"), part.word("name"), RawValue::from_string(input.to_owned())) {
+                    (Some(id), Some(name), Ok(input)) => Some(Self::Call { id, name, input }),
+                    _ => other(),
+                }
+            }
+            _ => other(),
+        }
+    }
+
+    pub(super) fn block(&self) -> Option<Block<'_>> {
+        match self {
+            Self::Text(text) => Some(Block::Text { text }),
+            Self::Thinking(thinking) => Some(Block::Thinking { thinking }),
+            Self::Call { id, name, input } => Some(Block::ToolUse { id, name, input }),
+            Self::Other(_) => None,
+        }
+    }
+
+    pub(super) fn text(&self) -> Option<&str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
+    pub(super) fn other(&self) -> Option<&str> {
+        if let Self::Other(raw) = self { Some(raw) } else { None }
+    }
+}
+
+/// Whether a message's content is text and nothing else.
+pub(super) fn is_text(content: &str) -> bool {
+    let text_part = |part: &&str| Object::parse(part).is_some_and(|part| part.is("type", "text"));
+    elements(content).is_none_or(|parts| parts.iter().all(text_part))
+}
+
+/// A text cut at a character for display, and a mark of how many characters it lacks; none if it is short enough.
+pub(super) fn shortened(text: &str, bytes_max: usize) -> Option<String> {
+    if text.len() <= bytes_max {
+        return None;
+    }
+    let (shown, dropped) = text.split_at(text.floor_char_boundary(bytes_max));
+    Some(format!("{shown}\n…[truncated {} chars]", dropped.chars().count()))
+}
+
+/// Tokens as the runtime counts them.
+pub(super) fn tokens(usage: &Object<'_>) -> Usage {
+    let count = |name| usage.count(name).unwrap_or_default();
+    Usage {
+        input_tokens: count("input"),
+        output_tokens: count("output"),
+        cache_read_input_tokens: count("cacheRead"),
+        cache_creation_input_tokens: count("cacheWrite"),
+    }
+}
+
+pub(super) fn sum(one: Usage, other: Usage) -> Usage {
+    Usage {
+        input_tokens: one.input_tokens.saturating_add(other.input_tokens),
+        output_tokens: one.output_tokens.saturating_add(other.output_tokens),
+        cache_read_input_tokens: one.cache_read_input_tokens.saturating_add(other.cache_read_input_tokens),
+        cache_creation_input_tokens: one.cache_creation_input_tokens.saturating_add(other.cache_creation_input_tokens),
+    }
+}
+
+pub(super) fn snapshot(event: &Object<'_>) -> Snapshot {
+    let stats = event.object("stats").unwrap_or_else(|| event.clone());
+    Snapshot {
+        responses: stats.count("assistantMessages").or_else(|| stats.count("turns")).unwrap_or_default(),
+        tokens: stats.object("tokens").map(|counted| tokens(&counted)).unwrap_or_default(),
+        cost: stats.raw("cost").and_then(Money::parse).unwrap_or_default(),
+    }
+}
+
+pub(super) fn retry(event: &Object<'_>, kind: &str) -> String {
+    let count = |name| event.count(name).unwrap_or_default();
+    let cut = |text: String| text.chars().take(REASON_CHARS_MAX).collect::<String>();
+    if kind == "auto_retry_start" {
+        let (attempt, of, seconds) = (count("attempt"), count("maxAttempts"), count("delayMs").div_ceil(1000));
+        let why = event.word("errorMessage").map(cut).unwrap_or_default();
+        return format!("Auto-retry {attempt}/{of} in {seconds}s: {why}");
+    }
+    match event.word("finalError").map(cut) {
+        Some(why) => format!("Auto-retry gave up after {} attempts: {why}", count("attempt")),
+        None => format!("Auto-retry recovered after {} attempts", count("attempt")),
+    }
+}
+
+/// ISO text with milliseconds, as Last Light writes instants.
+pub(super) fn milliseconds(at: Moment) -> String {
+    let mut text = at.to_string();
+    // Always `….ssssssZ`: three digits less.
+    text.truncate(text.len().saturating_sub(4));
+    text + "Z"
+}

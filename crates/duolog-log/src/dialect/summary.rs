@@ -1,0 +1,105 @@
+//! What a list says of a session: its title, its model, when it began and when something last happened.
+
+use duolog_types::limits::{MODEL_BYTES_MAX, TITLE_CHARS_MAX};
+use duolog_types::{Moment, Position};
+use serde::{Deserialize, Serialize};
+
+use super::timeline::{Boundary, ItemKind, TimelineItem};
+
+/// Where a title comes from, the stronger the later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum TitleBy {
+    #[default]
+    Nobody,
+    Prompt,
+    Summary,
+    Model,
+    Person,
+}
+
+/// A session in short, folded from its items. Its size does not grow with the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// What it is called: as a person named it, as a model did, or how its first prompt begins.
+    pub title: Option<String>,
+    title_by: TitleBy,
+    /// The model that answered last.
+    pub model: Option<String>,
+    first_at: Option<i64>,
+    last_at: Option<i64>,
+    last_line: Option<u64>,
+    /// Lines that said something.
+    pub lines: u64,
+    /// Prompts.
+    pub prompts: u64,
+    /// Answers.
+    pub answers: u64,
+    /// Calls of tools.
+    pub tool_calls: u64,
+    /// Failures.
+    pub errors: u64,
+}
+
+impl Summary {
+    /// Takes the next item.
+    pub fn item(&mut self, item: &TimelineItem) {
+        if self.last_line != Some(item.position.0) {
+            (self.last_line, self.lines) = (Some(item.position.0), self.lines + 1);
+        }
+        if let Some(at) = item.at.map(Moment::as_micros) {
+            self.first_at = Some(self.first_at.map_or(at, |first| first.min(at)));
+            self.last_at = Some(self.last_at.map_or(at, |last| last.max(at)));
+        }
+        if let Some(model) = item.model.as_deref().filter(|model| model.len() <= MODEL_BYTES_MAX) {
+            self.model = Some(model.to_owned());
+        }
+        self.prompts += u64::from(item.boundary == Boundary::Opens);
+        self.answers += u64::from(item.kind == ItemKind::Assistant);
+        self.tool_calls += u64::from(item.kind == ItemKind::ToolCall);
+        self.errors += u64::from(item.kind == ItemKind::Error);
+        let by = match (item.kind, item.what.as_deref()) {
+            (ItemKind::Note, Some("custom-title" | "duolog.title")) => TitleBy::Person,
+            (ItemKind::Note, Some("ai-title")) => TitleBy::Model,
+            (ItemKind::Note, Some("summary")) => TitleBy::Summary,
+            _ if item.boundary == Boundary::Opens => TitleBy::Prompt,
+            _ => return,
+        };
+        self.name(by, &item.text);
+    }
+
+    /// The first prompt names a session for good; other names are replaced by later ones as strong.
+    fn name(&mut self, by: TitleBy, text: &str) {
+        let stronger = by > self.title_by || (by == self.title_by && by != TitleBy::Prompt);
+        let first_line = text.lines().map(str::trim).find(|line| !line.is_empty());
+        if let (true, Some(line)) = (stronger, first_line) {
+            self.title = Some(line.chars().take(TITLE_CHARS_MAX).collect());
+            self.title_by = by;
+        }
+    }
+
+    /// When the session began, as its lines say.
+    pub fn first_at(&self) -> Option<Moment> {
+        self.first_at.map(Moment::from_micros)
+    }
+
+    /// When something last happened in it.
+    pub fn last_at(&self) -> Option<Moment> {
+        self.last_at.map(Moment::from_micros)
+    }
+
+    /// The last line that said something.
+    pub fn last_line(&self) -> Option<Position> {
+        self.last_line.map(Position)
+    }
+
+    /// The fold as bytes, to go on from later.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Goes on from bytes; none if they are not from [`Summary::to_bytes`].
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok()
+    }
+}

@@ -1,0 +1,65 @@
+//! What the models were asked to do, in tokens and money: facts per line, and a fold that counts each response once.
+//!
+//! Files repeat themselves, and each in its own way:
+//! - **Claude**: one response spans several lines, each with the usage so far. Lines with the same message id and
+//!   request id are one response, and the largest count holds (of equal ones the first), as ccusage does it. A side
+//!   conversation may replay a message at the same instant under another request id; the main line holds. A line that
+//!   says it was copied from another session (`forkedFrom`) was paid for there.
+//! - **Codex**: totals run up over the session; what counts is how far they moved. A total told again moved nothing; one
+//!   that fell back began anew. A fork first replays its parent's totals in one burst (less than a second from one to
+//!   the next), and what is replayed is not counted.
+//! - **Envelope**: the `result` of a turn says what the turn took, and stands for the messages before it.
+//!
+//! The fold remembers a bounded number of responses ([`USAGE_RECENT_MAX`](duolog_types::limits::USAGE_RECENT_MAX) that a later line can still correct,
+//! [`USAGE_SEEN_MAX`](duolog_types::limits::USAGE_SEEN_MAX) more that it only knows to have counted), so that it can be kept as a few kilobytes and go on from
+//! there. The price of that: a response repeated after more than that many others is counted again. Repetitions stand
+//! next to each other in every file we know of, but for a session resumed by copying, whose copies come in one run.
+
+mod fact;
+mod fold;
+mod tokens;
+
+pub use fact::{Response, UsageFact, fact};
+pub use fold::UsageFold;
+pub use tokens::{Tiers, Tokens};
+
+use super::money::Money;
+
+/// What a session used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// By model, in the order of their names.
+    pub models: Vec<ModelUsage>,
+    /// How many lines told of a response that was counted already.
+    pub repeated: u64,
+}
+
+/// What one model was used for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelUsage {
+    /// The model, where the log names one.
+    pub model: Option<String>,
+    /// How many responses.
+    pub responses: u64,
+    /// Their tokens.
+    pub tokens: Tokens,
+    /// Their cost; none where the model has no price.
+    pub cost: Option<Money>,
+}
+
+impl Usage {
+    /// All tokens.
+    pub fn tokens(&self) -> Tokens {
+        self.models.iter().fold(Tokens::default(), |sum, model| sum.plus(&model.tokens))
+    }
+
+    /// The cost of all that has one.
+    pub fn cost(&self) -> Money {
+        self.models.iter().filter_map(|model| model.cost).sum()
+    }
+
+    /// Whether a model without a price is among them, so that the cost is not all of it.
+    pub fn is_unpriced(&self) -> bool {
+        self.models.iter().any(|model| model.cost.is_none())
+    }
+}

@@ -1,0 +1,177 @@
+//! What single lines say about usage.
+
+use duolog_types::Moment;
+use duolog_types::limits::MODEL_BYTES_MAX;
+
+use super::tokens::Tokens;
+use crate::dialect::codex;
+use crate::dialect::money::Money;
+use crate::dialect::object::{Object, mend};
+
+/// What one line says about usage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UsageFact {
+    /// A response of a model, or a part of one.
+    Response(Response),
+    /// What a whole turn took, as its end says.
+    Ending {
+        /// Its tokens.
+        tokens: Tokens,
+        /// Its cost; none where the line says nothing, or says nothing for what cannot have been free.
+        cost: Option<Money>,
+    },
+    /// Totals of the session so far.
+    Running {
+        /// The totals.
+        total: Option<Tokens>,
+        /// What the last response took.
+        last: Option<Tokens>,
+        /// When.
+        at: Option<Moment>,
+    },
+    /// Which model answers from here on.
+    Model(String),
+    /// A session begins.
+    Began {
+        /// It goes on from another, and may replay what that one told.
+        forked: bool,
+    },
+}
+
+/// A response of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// The model.
+    pub model: Option<String>,
+    /// The response's own id.
+    pub response_id: Option<String>,
+    /// The request it answers.
+    pub request_id: Option<String>,
+    /// When.
+    pub at: Option<Moment>,
+    /// Whether it belongs to a side conversation.
+    pub sidechain: bool,
+    /// Its tokens.
+    pub tokens: Tokens,
+    /// Its cost, where the file itself states one.
+    pub cost: Option<Money>,
+}
+
+/// What a line says about usage; none for most lines.
+pub fn fact(line: &str) -> Option<UsageFact> {
+    let text = line.trim();
+    // Most lines are text, and are dismissed without being parsed.
+    let told = ["usage", "tokens", "\"model\"", "\"result\"", "session_meta"];
+    if !told.iter().any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some()) {
+        return None;
+    }
+    if let Some(object) = Object::parse(text) {
+        return fact_of(&object);
+    }
+    fact_of(&Object::parse(&mend(text))?)
+}
+
+fn fact_of(line: &Object<'_>) -> Option<UsageFact> {
+    if codex::recognises(line) {
+        return codex_fact(line);
+    }
+    match line.text("type").as_deref() {
+        Some("assistant") if !line.has("forkedFrom") => response(line).map(UsageFact::Response),
+        Some("result") => Some(ending(line)),
+        _ => None,
+    }
+}
+
+fn response(line: &Object<'_>) -> Option<Response> {
+    let message = line.object("message")?;
+    let usage = message.object("usage")?;
+    let model = message.word("model").filter(|model| model.len() <= MODEL_BYTES_MAX);
+    if model.as_deref() == Some("<synthetic>") {
+        return None;
+    }
+    // The same model at another speed has another price.
+    let fast = usage.is("speed", "fast");
+    Some(Response {
+        model: model.map(|model| if fast { format!("{model}-fast") } else { model }),
+        response_id: message.word("id"),
+        request_id: line.word("requestId"),
+        at: line.instant("timestamp"),
+        sidechain: line.flag("isSidechain"),
+        tokens: claude_tokens(&usage),
+        cost: line.raw("costUSD").and_then(Money::parse),
+    })
+}
+
+fn claude_tokens(usage: &Object<'_>) -> Tokens {
+    let count = |name| usage.count(name).unwrap_or_default();
+    let tokens = Tokens {
+        input: count("input_tokens"),
+        output: count("output_tokens"),
+        cache_read: count("cache_read_input_tokens"),
+        ..Tokens::default()
+    };
+    match usage.object("cache_creation") {
+        Some(kept) => Tokens {
+            cache_write_5m: kept.count("ephemeral_5m_input_tokens").unwrap_or_default(),
+            cache_write_1h: kept.count("ephemeral_1h_input_tokens").unwrap_or_default(),
+            ..tokens
+        },
+        None => Tokens { cache_write_5m: count("cache_creation_input_tokens"), ..tokens },
+    }
+}
+
+fn ending(line: &Object<'_>) -> UsageFact {
+    let nested = line.object("usage").map(|usage| claude_tokens(&usage));
+    let count = |name| line.count(name).unwrap_or_default();
+    let tokens = nested.unwrap_or_else(|| Tokens {
+        input: count("total_input_tokens"),
+        output: count("total_output_tokens"),
+        cache_read: count("total_cache_read_input_tokens"),
+        cache_write_5m: count("total_cache_creation_input_tokens"),
+        ..Tokens::default()
+    });
+    // Writers that know no price write 0.
+    let cost = line.raw("total_cost_usd").and_then(Money::parse).filter(|cost| *cost != Money::ZERO);
+    UsageFact::Ending { tokens, cost }
+}
+
+fn codex_fact(line: &Object<'_>) -> Option<UsageFact> {
+    let payload = line.object("payload")?;
+    match line.text("type").as_deref() {
+        Some("session_meta") => {
+            let from_agent = payload.object("source").is_some_and(|source| source.has("subagent"));
+            let parent = ["forked_from_id", "parent_thread_id"].iter().any(|name| payload.word(name).is_some());
+            Some(UsageFact::Began { forked: from_agent || parent })
+        }
+        Some("turn_context") => {
+            payload.word("model").filter(|model| model.len() <= MODEL_BYTES_MAX).map(UsageFact::Model)
+        }
+        Some("event_msg") if payload.is("type", "token_count") => {
+            let info = payload.object("info")?;
+            let tokens = |name| info.object(name).map(|usage| codex_tokens(&usage)).filter(|used| used.total() > 0);
+            let (total, last) = (tokens("total_token_usage"), tokens("last_token_usage"));
+            (total.is_some() || last.is_some()).then(|| UsageFact::Running {
+                total,
+                last,
+                at: line.instant("timestamp"),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Codex counts what came from the cache and what went there as input too.
+fn codex_tokens(usage: &Object<'_>) -> Tokens {
+    let count = |name| usage.count(name).unwrap_or_default();
+    let input = count("input_tokens");
+    let cache_read = count("cached_input_tokens").min(input);
+    let written = count("cache_write_input_tokens").min(input - cache_read);
+    Tokens {
+        input: input - cache_read - written,
+        output: count("output_tokens"),
+        cache_read,
+        cache_write_5m: written,
+        reasoning: count("reasoning_output_tokens"),
+        ..Tokens::default()
+    }
+}

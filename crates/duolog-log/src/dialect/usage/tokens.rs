@@ -1,0 +1,101 @@
+//! Tokens by kind.
+
+use serde::{Deserialize, Serialize};
+
+/// Tokens by kind. `reasoning` is a part of `output`, told apart and never added to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tokens {
+    /// Read anew, the cache left out.
+    pub input: u64,
+    /// Written, reasoning included.
+    pub output: u64,
+    /// Read from the cache.
+    pub cache_read: u64,
+    /// Put into the cache for five minutes.
+    pub cache_write_5m: u64,
+    /// Put into the cache for an hour.
+    pub cache_write_1h: u64,
+    /// How much of the output was reasoning.
+    pub reasoning: u64,
+}
+
+impl Tokens {
+    /// All that was read and written.
+    pub const fn total(&self) -> u64 {
+        self.context().saturating_add(self.output)
+    }
+
+    /// All that was read, from wherever.
+    pub const fn context(&self) -> u64 {
+        let fresh = self.input.saturating_add(self.cache_read);
+        fresh.saturating_add(self.cache_write_5m).saturating_add(self.cache_write_1h)
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        self.zip(other, u64::saturating_add)
+    }
+
+    /// What is left; never below nothing.
+    #[must_use]
+    pub fn less(&self, other: &Self) -> Self {
+        self.zip(other, u64::saturating_sub)
+    }
+
+    fn zip(&self, other: &Self, with: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            input: with(self.input, other.input),
+            output: with(self.output, other.output),
+            cache_read: with(self.cache_read, other.cache_read),
+            cache_write_5m: with(self.cache_write_5m, other.cache_write_5m),
+            cache_write_1h: with(self.cache_write_1h, other.cache_write_1h),
+            reasoning: with(self.reasoning, other.reasoning),
+        }
+    }
+}
+
+/// Tokens, with those apart for which long contexts may cost more: the fold knows no prices, so it keeps what any price
+/// may ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tiers {
+    /// All of them.
+    pub all: Tokens,
+    /// What single responses used of a kind beyond 200,000.
+    pub beyond_200k: Tokens,
+    /// All of the responses whose context was over 272,000.
+    pub over_272k: Tokens,
+}
+
+impl Tiers {
+    /// The tokens of one response.
+    pub fn of(tokens: Tokens) -> Self {
+        let limit = 200_000;
+        let cap = Tokens {
+            input: limit,
+            output: limit,
+            cache_read: limit,
+            cache_write_5m: limit,
+            cache_write_1h: limit,
+            reasoning: limit,
+        };
+        let over_272k = if tokens.context() > 272_000 { tokens } else { Tokens::default() };
+        Self { all: tokens, beyond_200k: tokens.less(&cap), over_272k }
+    }
+
+    pub(super) fn plus(&self, other: &Self) -> Self {
+        Self {
+            all: self.all.plus(&other.all),
+            beyond_200k: self.beyond_200k.plus(&other.beyond_200k),
+            over_272k: self.over_272k.plus(&other.over_272k),
+        }
+    }
+
+    pub(super) fn less(&self, other: &Self) -> Self {
+        Self {
+            all: self.all.less(&other.all),
+            beyond_200k: self.beyond_200k.less(&other.beyond_200k),
+            over_272k: self.over_272k.less(&other.over_272k),
+        }
+    }
+}

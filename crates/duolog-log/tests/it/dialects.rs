@@ -1,0 +1,249 @@
+use duolog_log::dialect::detect::{Detector, of_line};
+use duolog_log::dialect::summary::Summary;
+use duolog_log::dialect::turn::TurnFold;
+use duolog_log::dialect::{Boundary, Dialect, Interpreter, ItemKind, TimelineItem};
+use duolog_testkit::transcripts::{self, Cut, Made};
+use duolog_types::Position;
+
+pub(crate) fn made_of_each() -> Vec<(Dialect, Made)> {
+    vec![
+        (Dialect::Envelope, transcripts::envelope(1, 5)),
+        (Dialect::Turns, transcripts::turns(2, 5, Cut::Nothing)),
+        (Dialect::Transcript, transcripts::transcript(3, 5)),
+        (Dialect::Claude, transcripts::claude(4, 5)),
+        (Dialect::Codex, transcripts::codex(5, 5, false)),
+    ]
+}
+
+pub(crate) fn render(dialect: Dialect, lines: &[String]) -> Vec<TimelineItem> {
+    let mut interpreter = Interpreter::new(dialect);
+    let (mut items, mut at) = (Vec::new(), 0);
+    for line in lines {
+        interpreter.line(Position(at), line, &mut items);
+        at += line.len() as u64 + 1;
+    }
+    items
+}
+
+fn detect(lines: &[String]) -> Option<Dialect> {
+    let mut detector = Detector::default();
+    for line in lines {
+        detector.line(line);
+    }
+    detector.dialect()
+}
+
+fn one(dialect: Dialect, line: &str) -> TimelineItem {
+    let mut items = render(dialect, &[line.to_owned()]);
+    assert_eq!(items.len(), 1, "{line}");
+    items.remove(0)
+}
+
+fn count(items: &[TimelineItem], kind: ItemKind) -> usize {
+    items.iter().filter(|item| item.kind == kind && !item.sidechain).count()
+}
+
+#[test]
+fn a_log_is_known_by_what_it_holds() {
+    for (dialect, made) in made_of_each() {
+        assert_eq!(detect(&made.lines), Some(dialect));
+        assert_eq!(dialect.word().parse(), Ok(dialect));
+    }
+    assert_eq!(detect(&[]), None);
+    assert_eq!(detect(&["{}".to_owned(), "nonsense".to_owned(), String::new()]), None);
+}
+
+#[test]
+fn plain_messages_among_marked_ones_do_not_make_a_claude_file_an_envelope() {
+    let plain = r#"{"type":"user","message":{"role":"user","content":"x"},"timestamp":"2026-01-01T00:00:00Z"}"#;
+    let marked = r#"{"type":"summary","summary":"s","leafUuid":"u"}"#;
+    assert_eq!(of_line(plain), Some(Dialect::Envelope));
+    let lines: Vec<_> = [plain, plain, plain, marked].map(str::to_owned).into();
+    assert_eq!(detect(&lines), Some(Dialect::Claude));
+}
+
+#[test]
+fn every_turn_of_every_dialect_is_found() {
+    for (dialect, made) in made_of_each() {
+        let items = render(dialect, &made.lines);
+        let mut fold = TurnFold::default();
+        let mut turns: Vec<_> = items.iter().filter_map(|item| fold.item(item)).collect();
+        turns.extend(fold.last());
+        assert_eq!(turns.len() as u64, made.turns, "{dialect}");
+        let complete = turns.iter().filter(|turn| turn.is_complete()).count() as u64;
+        // A transcript has no word for the end of a turn.
+        assert_eq!(complete, if dialect == Dialect::Transcript { 0 } else { made.turns }, "{dialect}");
+    }
+}
+
+#[test]
+fn a_turn_that_was_cut_off_is_incomplete() {
+    let made = transcripts::turns(7, 3, Cut::LastTurn);
+    let mut fold = TurnFold::default();
+    let ended: Vec<_> = render(Dialect::Turns, &made.lines)
+        .iter()
+        .filter_map(|item| fold.item(item))
+        .map(|turn| turn.is_complete())
+        .collect();
+    assert_eq!(ended, [true, true]);
+    let last = fold.last().expect("a last turn");
+    assert!(!last.is_complete());
+    assert_eq!((last.items, last.tool_calls), (6, 1));
+}
+
+#[test]
+fn every_line_is_shown_and_says_where_it_stands() {
+    for (dialect, made) in made_of_each() {
+        let items = render(dialect, &made.lines);
+        let shown: std::collections::BTreeSet<_> = items.iter().map(|item| item.position).collect();
+        // Each turn of a rollout tells three things for the second time.
+        let twice = if dialect == Dialect::Codex { 3 * made.turns } else { 0 };
+        assert_eq!(shown.len() as u64, made.lines.len() as u64 - twice, "{dialect}");
+        assert!(items.windows(2).all(|pair| (pair[0].position, pair[0].part) < (pair[1].position, pair[1].part)));
+        assert!(items.iter().filter(|item| item.kind != ItemKind::Note).all(|item| item.at.is_some()), "{dialect}");
+    }
+}
+
+#[test]
+fn a_rollout_tells_each_thing_once() {
+    let made = transcripts::codex(5, 4, false);
+    let items = render(Dialect::Codex, &made.lines);
+    for kind in [ItemKind::User, ItemKind::Assistant, ItemKind::Thinking, ItemKind::ToolCall, ItemKind::ToolResult] {
+        assert_eq!(count(&items, kind), 4, "{kind:?}");
+    }
+    assert!(items.iter().any(|item| item.what.as_deref() == Some("context") && item.kind == ItemKind::Note));
+}
+
+#[test]
+fn the_same_words_said_twice_are_two_things() {
+    let person = r#"{"timestamp":"2026-01-01T00:00:00Z","type":"event_msg","payload":{"type":"user_message","message":"go on"}}"#;
+    let model = r#"{"timestamp":"2026-01-01T00:00:00Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"go on"}]}}"#;
+    for (lines, times) in [
+        (vec![person, person], 2),
+        (vec![model, person], 1),
+        (vec![person, model], 1),
+        (vec![model, person, person], 2),
+        (vec![model, person, model, person], 2),
+    ] {
+        let lines: Vec<_> = lines.into_iter().map(str::to_owned).collect();
+        assert_eq!(render(Dialect::Codex, &lines).len(), times, "{lines:?}");
+    }
+}
+
+#[test]
+fn an_answer_is_shown_with_its_tool() {
+    for dialect in [Dialect::Envelope, Dialect::Claude, Dialect::Codex] {
+        let (_, made) = made_of_each().into_iter().find(|(of, _)| *of == dialect).expect("made");
+        let items = render(dialect, &made.lines);
+        let answers: Vec<_> = items.iter().filter(|item| item.kind == ItemKind::ToolResult).collect();
+        assert!(!answers.is_empty());
+        assert!(answers.iter().all(|item| item.tool.is_some() && item.call_id.is_some()), "{dialect}");
+    }
+}
+
+#[test]
+fn side_conversations_are_marked_and_begin_no_turn() {
+    let line = r#"{"type":"user","isSidechain":true,"agentId":"a1","parentUuid":null,"uuid":"u","message":{"role":"user","content":"look"},"timestamp":"2026-01-01T00:00:00Z"}"#;
+    for dialect in [Dialect::Claude, Dialect::Envelope] {
+        let item = one(dialect, line);
+        assert!(item.sidechain);
+        assert_eq!((item.kind, item.boundary), (ItemKind::User, Boundary::Within));
+    }
+    assert_eq!(one(Dialect::Claude, line).author.as_deref(), Some("a1"));
+}
+
+#[test]
+fn what_no_person_said_begins_no_turn() {
+    let meta = |flag: &str| {
+        format!(
+            r#"{{"type":"user","{flag}":true,"parentUuid":null,"uuid":"u","message":{{"role":"user","content":"x"}}}}"#
+        )
+    };
+    for (flag, what) in [("isMeta", "meta"), ("isCompactSummary", "compact_summary")] {
+        let item = one(Dialect::Claude, &meta(flag));
+        assert_eq!((item.kind, item.boundary), (ItemKind::Note, Boundary::Within));
+        assert_eq!(item.what.as_deref(), Some(what));
+    }
+}
+
+#[test]
+fn what_claude_code_says_in_the_users_name_begins_no_turn() {
+    for (text, what) in [
+        ("[Request interrupted by user]", "interrupted"),
+        ("[Request interrupted by user for tool use]", "interrupted"),
+        ("<local-command-stdout>ok</local-command-stdout>", "command_output"),
+    ] {
+        let line = format!(
+            r#"{{"type":"user","isSidechain":false,"parentUuid":null,"uuid":"u","message":{{"role":"user","content":[{{"type":"text","text":"{text}"}}]}}}}"#
+        );
+        let item = one(Dialect::Claude, &line);
+        assert_eq!((item.kind, item.boundary, item.what.as_deref()), (ItemKind::Note, Boundary::Within, Some(what)));
+        assert_eq!(item.text, text);
+    }
+}
+
+#[test]
+fn our_own_lines_are_understood_everywhere() {
+    let line = r#"{"type":"system","subtype":"duolog.phase","uuid":"u","timestamp":"2026-01-02T03:04:05Z","sessionId":"s","phase":"build"}"#;
+    for dialect in Dialect::ALL {
+        let item = one(dialect, line);
+        assert_eq!((item.kind, item.what.as_deref()), (ItemKind::Note, Some("duolog.phase")));
+        assert_eq!(item.text, r#"{"phase":"build"}"#);
+        assert!(item.at.is_some());
+    }
+    assert_eq!(of_line(line), None, "they say nothing of the file's dialect");
+}
+
+#[test]
+fn in_a_mixed_file_each_line_is_read_by_what_it_is() {
+    let all = made_of_each();
+    for home in Dialect::ALL {
+        for (dialect, made) in &all {
+            let at_home = render(*dialect, &made.lines);
+            let abroad = render(home, &made.lines);
+            let words = |items: &[TimelineItem]| -> Vec<_> {
+                items.iter().map(|item| (item.kind, item.text.clone(), item.tool.clone())).collect()
+            };
+            assert_eq!(words(&abroad), words(&at_home), "{dialect} in a file of {home}");
+        }
+    }
+}
+
+#[test]
+fn older_forms_of_an_envelope_are_read() {
+    let tool = one(Dialect::Envelope, r#"{"type":"tool_use","id":"t1","name":"bash","input":{"c":1}}"#);
+    assert_eq!((tool.kind, tool.tool.as_deref(), tool.text.as_str()), (ItemKind::ToolCall, Some("bash"), r#"{"c":1}"#));
+    let remark = one(Dialect::Envelope, r#"{"role":"system","subtype":"auto_retry_start","content":"Auto-retry 1/3"}"#);
+    assert_eq!((remark.kind, remark.text.as_str()), (ItemKind::Note, "Auto-retry 1/3"));
+    let text = r#"{"type":"assistant","message":"{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"hi\"}]}"}"#;
+    assert_eq!(one(Dialect::Envelope, text).text, "hi");
+    let failed = one(Dialect::Envelope, r#"{"type":"assistant","isApiErrorMessage":true,"error":"no credit"}"#);
+    assert_eq!((failed.kind, failed.text.as_str(), failed.failed), (ItemKind::Error, "no credit", true));
+    let calls =
+        r#"{"role":"assistant","content":"","tool_calls":[{"id":"c","function":{"name":"ls","arguments":"{}"}}]}"#;
+    assert_eq!(one(Dialect::Envelope, calls).tool.as_deref(), Some("ls"));
+}
+
+#[test]
+fn a_summary_names_the_session() {
+    let made = transcripts::claude(4, 3);
+    let mut summary = Summary::default();
+    let items = render(Dialect::Claude, &made.lines);
+    for item in &items {
+        summary.item(item);
+    }
+    assert_eq!(summary.title.as_deref(), Some("Session 4"), "a summary beats the first prompt");
+    assert_eq!(summary.model.as_deref(), Some(made.model.as_str()));
+    assert_eq!(summary.prompts, 3);
+    assert_eq!(summary.lines, made.lines.len() as u64);
+    assert!(summary.first_at() < summary.last_at());
+    // It can stop after any item and go on.
+    for cut in 0..items.len() {
+        let mut first = Summary::default();
+        items[..cut].iter().for_each(|item| first.item(item));
+        let mut second = Summary::from_bytes(&first.to_bytes()).expect("reads back");
+        items[cut..].iter().for_each(|item| second.item(item));
+        assert_eq!(second, summary);
+    }
+    assert_eq!(Summary::from_bytes(b"nonsense"), None);
+}

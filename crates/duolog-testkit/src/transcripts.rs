@@ -1,0 +1,375 @@
+//! Logs of each dialect as their systems write them, made up: with the repetitions, bookkeeping and side conversations
+//! that real ones have, and with the right answer beside them.
+
+use duolog_log::dialect::envelope::{Block, Builder, Ending, Usage as EnvelopeUsage};
+use duolog_log::dialect::transcript::{Content, Event, Said};
+use duolog_log::dialect::turns::{Entry, Step};
+use duolog_log::dialect::usage::Tokens;
+use duolog_types::Moment;
+use serde_json::{Value, json};
+
+use crate::random::Random;
+
+/// A made-up log and what a right reader finds in it.
+#[derive(Clone, Debug, Default)]
+pub struct Made {
+    /// Its lines.
+    pub lines: Vec<String>,
+    /// How many turns it has.
+    pub turns: u64,
+    /// How many responses of a model, each counted once.
+    pub responses: u64,
+    /// The model.
+    pub model: String,
+    /// Their tokens.
+    pub tokens: Tokens,
+}
+
+impl Made {
+    /// The log as it stands in a file.
+    pub fn text(&self) -> String {
+        self.lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+    }
+
+    fn push(&mut self, line: &Value) {
+        self.lines.push(line.to_string());
+    }
+
+    fn count(&mut self, tokens: Tokens) {
+        self.responses += 1;
+        self.tokens = self.tokens.plus(&tokens);
+    }
+}
+
+/// A clock that makes steps of its own.
+struct Steps(i64);
+
+impl Steps {
+    fn new(seed: u64) -> Self {
+        Self(1_777_000_000_000_000 + i64::try_from(seed % 1000).unwrap_or_default() * 86_400_000_000)
+    }
+
+    fn after(&mut self, millis: i64) -> String {
+        self.0 += millis * 1000;
+        let text = Moment::from_micros(self.0).to_string();
+        format!("{}Z", &text[..text.len() - 4])
+    }
+}
+
+/// A session file of Claude Code: every response spans several lines that repeat its usage as it grows, a side
+/// conversation replays a message of the main one, and lines are told again after a resumption.
+pub fn claude(seed: u64, turns: u64) -> Made {
+    let model = ["claude-opus-4-8", "claude-sonnet-4-6", "claude-haiku-4-5-20251001"][usize_of(seed % 3)];
+    let mut writer = Claude {
+        made: Made { turns, model: model.to_owned(), ..Made::default() },
+        random: Random::new(seed),
+        clock: Steps::new(seed),
+        session: format!("{seed:08x}-0000-4000-8000-{seed:012x}"),
+        parent: Value::Null,
+        number: 0,
+    };
+    let session = writer.session.clone();
+    writer.made.push(&json!({"type":"file-history-snapshot","messageId":"m0","snapshot":{},"isSnapshotUpdate":false}));
+    writer.made.push(&json!({"type":"queue-operation","operation":"enqueue","content":"do it","sessionId":session}));
+    for turn in 0..turns {
+        writer.turn(turn);
+    }
+    writer.made.push(&json!({"type":"summary","summary":format!("Session {seed}"),"leafUuid":writer.parent}));
+    writer.made
+}
+
+struct Claude {
+    made: Made,
+    random: Random,
+    clock: Steps,
+    session: String,
+    parent: Value,
+    number: u64,
+}
+
+impl Claude {
+    fn turn(&mut self, turn: u64) {
+        self.line("user", &json!({"role":"user","content":format!("Please do step {turn}: “ünïcode” 🥛")}), &json!({}));
+        for call in 0..self.random.below(3) {
+            let id = format!("toolu_{turn}_{call}");
+            let tool = json!({"type":"tool_use","id":id,"name":"Bash","input":{"command":"ls -la"}});
+            self.response(&[json!({"type":"thinking","thinking":"hm","signature":"c2ln"}), tool], "tool_use", false);
+            let answer = json!([{"type":"tool_result","tool_use_id":id,"content":[{"type":"text","text":"a\nb"}]}]);
+            let extra = json!({"toolUseResult":{"stdout":"a\nb","stderr":"","interrupted":false}});
+            self.line("user", &json!({"role":"user","content":answer}), &extra);
+        }
+        self.response(&[json!({"type":"text","text":format!("Step {turn} is done.")})], "end_turn", turn % 4 == 3);
+    }
+
+    /// Writes one response in as many lines as it has blocks, and counts it once.
+    fn response(&mut self, blocks: &[Value], stop: &str, replayed: bool) {
+        self.number += 1;
+        let (id, request) = (format!("msg_{}_{}", self.session, self.number), format!("req_{}", self.number));
+        let tokens = Tokens {
+            input: self.random.below(2000),
+            output: 20 + self.random.below(3000),
+            cache_read: self.random.below(150_000),
+            cache_write_5m: self.random.below(9000),
+            cache_write_1h: self.random.below(4) * 500,
+            reasoning: 0,
+        };
+        let at = self.clock.after(4000);
+        for (number, block) in blocks.iter().enumerate() {
+            let last = number + 1 == blocks.len();
+            // While it streams, a line knows only a part of the output.
+            let output = if last { tokens.output } else { 1 + tokens.output / 8 };
+            let message = json!({
+                "model":self.made.model,"id":id,"type":"message","role":"assistant","content":[block],
+                "stop_reason":if last { json!(stop) } else { Value::Null },"stop_sequence":null,
+                "usage":{
+                    "input_tokens":tokens.input,"cache_creation_input_tokens":tokens.cache_write_5m + tokens.cache_write_1h,
+                    "cache_read_input_tokens":tokens.cache_read,
+                    "cache_creation":{"ephemeral_5m_input_tokens":tokens.cache_write_5m,"ephemeral_1h_input_tokens":tokens.cache_write_1h},
+                    "output_tokens":output,"service_tier":"standard",
+                },
+            });
+            self.line_at("assistant", &message, &json!({"requestId":request}), &at);
+        }
+        if replayed {
+            let again = self.made.lines[self.made.lines.len() - 1].clone();
+            self.made
+                .lines
+                .push(again.replace("\"isSidechain\":false", "\"isSidechain\":true").replace(&request, "req_btw"));
+            self.made.lines.push(again);
+        }
+        self.made.count(tokens);
+    }
+
+    fn line(&mut self, kind: &str, message: &Value, extra: &Value) {
+        let at = self.clock.after(1500);
+        self.line_at(kind, message, extra, &at);
+    }
+
+    fn line_at(&mut self, kind: &str, message: &Value, extra: &Value, at: &str) {
+        let uuid = json!(format!("{:08x}-1111-4000-8000-{:012x}", self.made.lines.len(), self.number));
+        let mut line = json!({
+            "parentUuid":self.parent,"isSidechain":false,"userType":"external","cwd":"/home/agent/workspace",
+            "sessionId":self.session,"version":"2.1.200","gitBranch":"main","type":kind,"message":message,
+            "uuid":uuid,"timestamp":at,
+        });
+        if let (Some(line), Some(extra)) = (line.as_object_mut(), extra.as_object()) {
+            line.extend(extra.clone());
+        }
+        self.made.push(&line);
+        self.parent = uuid;
+    }
+}
+
+/// A Codex rollout: things are told twice, totals run up and are told again. A fork begins with its parent's totals.
+pub fn codex(seed: u64, turns: u64, forked: bool) -> Made {
+    let mut random = Random::new(seed);
+    let mut clock = Steps::new(seed);
+    let mut made = Made { turns, model: "gpt-5.2-codex".to_owned(), ..Made::default() };
+    let id = format!("{seed:08x}-2222-4000-8000-{seed:012x}");
+    let mut meta = json!({
+        "id":id,"timestamp":clock.after(0),"cwd":"/home/agent/workspace","originator":"codex_cli_rs",
+        "cli_version":"0.90.0","source":"cli","model_provider":"openai",
+    });
+    if forked {
+        meta["forked_from_id"] = json!("0199aaaa-0000-4000-8000-000000000000");
+    }
+    let mut rollout = Rollout { made: &mut made, clock: &mut clock };
+    rollout.line("session_meta", &meta);
+    let mut total = [0; 4];
+    if forked {
+        rollout.line("turn_context", &json!({"cwd":"/w","model":"gpt-5.2-codex"}));
+        for _ in 0..3 {
+            add(&mut total, [9000, 4000, 700, 100]);
+            rollout.totals(total, [9000, 4000, 700, 100]);
+        }
+        rollout.clock.after(8000);
+    }
+    for turn in 0..turns {
+        rollout.turn(turn);
+        for _ in 0..=random.below(2) {
+            let input = 1000 + random.below(90_000);
+            let used = [input, random.below(input), 50 + random.below(4000), random.below(50)];
+            add(&mut total, used);
+            rollout.clock.after(5000);
+            rollout.totals(total, used);
+            rollout.totals(total, used);
+            let tokens = Tokens {
+                input: used[0] - used[1],
+                cache_read: used[1],
+                output: used[2],
+                reasoning: used[3],
+                ..Tokens::default()
+            };
+            rollout.made.count(tokens);
+        }
+        rollout.line("event_msg", &json!({"type":"task_complete","last_agent_message":format!("Done {turn}.")}));
+    }
+    made
+}
+
+fn add(total: &mut [u64; 4], used: [u64; 4]) {
+    total.iter_mut().zip(used).for_each(|(total, used)| *total += used);
+}
+
+struct Rollout<'m> {
+    made: &'m mut Made,
+    clock: &'m mut Steps,
+}
+
+impl Rollout<'_> {
+    fn line(&mut self, kind: &str, payload: &Value) {
+        let at = self.clock.after(12);
+        self.made.push(&json!({"timestamp":at,"type":kind,"payload":payload}));
+    }
+
+    fn turn(&mut self, turn: u64) {
+        let model = self.made.model.clone();
+        let asked = format!("Do step {turn}");
+        let said = |role: &str, part: &str, text: &str| json!({"type":"message","role":role,"content":[{"type":part,"text":text}]});
+        self.line("event_msg", &json!({"type":"task_started","model_context_window":272_000}));
+        self.line("turn_context", &json!({"cwd":"/home/agent/workspace","approval_policy":"never","model":model}));
+        let context = "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>";
+        self.line("response_item", &said("user", "input_text", context));
+        self.line("response_item", &said("user", "input_text", &asked));
+        self.line("event_msg", &json!({"type":"user_message","message":asked,"images":[]}));
+        self.line("event_msg", &json!({"type":"agent_reasoning","text":format!("**Thinking of {turn}**")}));
+        let summary = json!([{"type":"summary_text","text":format!("**Thinking of {turn}**")}]);
+        self.line(
+            "response_item",
+            &json!({"type":"reasoning","summary":summary,"content":null,"encrypted_content":"e"}),
+        );
+        let call = format!("call_{turn}");
+        let arguments = r#"{"command":["ls"]}"#;
+        self.line(
+            "response_item",
+            &json!({"type":"function_call","name":"shell","arguments":arguments,"call_id":call}),
+        );
+        self.line("response_item", &json!({"type":"function_call_output","call_id":call,"output":"a\nb"}));
+        self.line("event_msg", &json!({"type":"agent_message","message":format!("Done {turn}.")}));
+        self.line("response_item", &said("assistant", "output_text", &format!("Done {turn}.")));
+    }
+
+    fn totals(&mut self, total: [u64; 4], last: [u64; 4]) {
+        let usage = |used: [u64; 4]| {
+            json!({
+                "input_tokens":used[0],"cached_input_tokens":used[1],"output_tokens":used[2],
+                "reasoning_output_tokens":used[3],"total_tokens":used[0] + used[2],
+            })
+        };
+        let info =
+            json!({"total_token_usage":usage(total),"last_token_usage":usage(last),"model_context_window":272_000});
+        self.line("event_msg", &json!({"type":"token_count","info":info,"rate_limits":null}));
+    }
+}
+
+/// An envelope log: turns with tools, each ended by its result.
+pub fn envelope(seed: u64, turns: u64) -> Made {
+    let mut random = Random::new(seed);
+    let mut clock = Steps::new(seed);
+    let mut made = Made { turns, model: "anthropic/claude-sonnet-4-6".to_owned(), ..Made::default() };
+    let input = serde_json::value::to_raw_value(&json!({"c":1})).expect("serialises");
+    for turn in 0..turns {
+        let (call, answer) = (format!("d{turn}"), format!("done {turn} 😀"));
+        let used = EnvelopeUsage {
+            input_tokens: random.below(3000),
+            output_tokens: 10 + random.below(900),
+            cache_read_input_tokens: random.below(20_000),
+            cache_creation_input_tokens: random.below(900),
+        };
+        let tokens = Tokens {
+            input: used.input_tokens,
+            output: used.output_tokens,
+            cache_read: used.cache_read_input_tokens,
+            cache_write_5m: used.cache_creation_input_tokens,
+            ..Tokens::default()
+        };
+        let at = clock.after(1000);
+        let line = Builder { timestamp: &at, session_id: Some("s-1") };
+        let cost = serde_json::value::to_raw_value(&0).expect("serialises");
+        let ending = Ending {
+            subtype: "success",
+            text: &answer,
+            turns: 2,
+            cost: &cost,
+            tokens: used,
+            stop_reason: None,
+            duration_ms: 1000,
+        };
+        let blocks = vec![Block::Text { text: "ok" }, Block::ToolUse { id: &call, name: "bash", input: &input }];
+        let model = made.model.clone();
+        for line in [
+            line.user("PRE-FLIGHT CHECK"),
+            line.assistant(Some(&model), blocks, Some(used)),
+            line.tool_result(&call, "fine", false, None),
+            line.assistant(Some(&model), vec![Block::Text { text: &answer }], None),
+            line.result(&ending),
+        ] {
+            made.lines.push(line.to_text().expect("serialises"));
+        }
+        made.count(tokens);
+    }
+    made
+}
+
+/// A replay log of Skillet; the last turn is cut off when `cut` says so.
+pub fn turns(seed: u64, turns: u64, cut: Cut) -> Made {
+    let mut clock = Steps::new(seed);
+    let mut made = Made { turns, model: "openai:gpt-4.1-mini".to_owned(), ..Made::default() };
+    for turn in 0..turns {
+        let (asked, answer) = (format!("turn {turn}"), format!("done {turn} — ✓"));
+        let (agent_name, tool_name) = ("todo_list_agent", "run_command_line");
+        let mut entries = vec![
+            Entry::UserMessage(&asked),
+            Entry::Step(Step::AgentStart { agent_name }),
+            Entry::Step(Step::AgentToolStart { agent_name, tool_name, tool_arguments_str: "{\"commandLine\":\"ls\"}" }),
+            Entry::Step(Step::AgentToolEnd { agent_name, tool_name, result: "{\"exitCode\":0}" }),
+            Entry::Step(Step::AgentEnd { agent_name }),
+            Entry::Step(Step::Text { text: &answer }),
+        ];
+        if cut == Cut::Nothing || turn + 1 < turns {
+            entries.push(Entry::FinalResult { text: &answer, model: Some("openai:gpt-4.1-mini") });
+        }
+        for entry in entries {
+            made.lines.push(entry.to_text(&clock.after(7)).expect("serialises"));
+        }
+    }
+    made
+}
+
+/// What a made-up log lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Nothing.
+    Nothing,
+    /// The end of its last turn.
+    LastTurn,
+}
+
+/// A transcript of AgentryLab: a user, two agents and a moderator in each iteration.
+pub fn transcript(seed: u64, iterations: u64) -> Made {
+    let mut made = Made { turns: iterations, model: "fake-1".to_owned(), ..Made::default() };
+    let second = |at: u64| f64::from(u32::try_from(at).unwrap_or(u32::MAX));
+    let start = 1_775_000_000 + seed % 1_000_000;
+    for iter in 0..iterations {
+        let said = |content, metadata, actions| Said::Content { content, metadata, actions };
+        let metadata = Some("{\"provider\": \"fake\", \"model\": \"fake-1\"}");
+        let verdict = Content::Json("{\"summary\": \"ok — δ\", \"drift\": 0.1}");
+        let actions = Some("{\"type\": \"CONTINUE\", \"rollback\": 0, \"clear_summaries\": false}");
+        let events = [
+            ("user", "user", said(Content::Text("go on"), None, None)),
+            ("pro", "agent", said(Content::Text("reply 🤖"), metadata, None)),
+            ("con", "agent", Said::Error("LLMProviderError: provider timed out after 30s")),
+            ("moderator", "moderator", said(verdict, None, actions)),
+        ];
+        for (number, (agent_id, role, said)) in (0..).zip(events) {
+            let t = second(start + iter * 10 + number) + 0.25;
+            let event = Event { t, iter, agent_id, role, said, latency_ms: Some(0.5) };
+            made.lines.push(event.to_text().expect("serialises"));
+        }
+    }
+    made
+}
+
+fn usize_of(number: u64) -> usize {
+    usize::try_from(number).unwrap_or_default()
+}
