@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, ValueEnum};
+use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use duolog::sessions::SessionRef;
 use duolog::{Config, Cursor, Durability, Home, Position, SessionStatus, Surroundings};
 
@@ -108,6 +108,44 @@ impl Global {
         let said = Config::load(home)?.with_environment(|name| env::var_os(name))?.with_store(self.store.as_deref())?;
         Ok(said.from_directory(&here()?).with_password(env::var_os("PGPASSWORD").as_deref()))
     }
+}
+
+/// Commands that are described to the parser only once one of them is meant: describing all of them takes longer than
+/// finding the one.
+pub struct Deferred<T>(pub T);
+
+impl<T: FromArgMatches> FromArgMatches for Deferred<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        T::from_arg_matches(matches).map(Self)
+    }
+
+    fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
+        T::from_arg_matches_mut(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+impl<T: Subcommand> Subcommand for Deferred<T> {
+    fn augment_subcommands(command: clap::Command) -> clap::Command {
+        command.defer(|command| keeping_about(command, T::augment_subcommands))
+    }
+
+    fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
+        command.defer(|command| keeping_about(command, T::augment_subcommands_for_update))
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        T::has_subcommand(name)
+    }
+}
+
+/// Describes commands below one that was described already: what it is for is said there.
+fn keeping_about(command: clap::Command, describe: impl FnOnce(clap::Command) -> clap::Command) -> clap::Command {
+    let about = command.get_about().cloned().unwrap_or_default();
+    describe(command).about(about)
 }
 
 /// The current directory.

@@ -11,7 +11,7 @@ use duolog_state::Tx;
 use duolog_state::owned::behind::{self, BehindRow};
 use duolog_state::owned::repairs::{self, NewRepair, RepairAction};
 use duolog_state::owned::sessions;
-use duolog_types::{Durability, Epoch, Moment, Position, SessionId, mutant, mutant::Mutant};
+use duolog_types::{Durability, Epoch, Moment, Position, ProcessId, SessionId, mutant, mutant::Mutant};
 
 use crate::error::{Error, Result};
 use crate::store::{Join, known};
@@ -41,9 +41,25 @@ impl Drop for Flight<'_> {
     }
 }
 
+/// A mark of this process, by which its row is deleted.
+#[derive(Clone, Copy)]
+pub(crate) struct MarkId {
+    pub(crate) process: ProcessId,
+    pub(crate) generation: u64,
+}
+
 impl OpenLog {
     fn mark(&self) -> MutexGuard<'_, Mark> {
         self.mark.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes back that a mark was lifted: its row was certainly not deleted.
+    pub(crate) fn put_mark_back(&self, lifted: MarkId) {
+        let mut mark = self.mark();
+        // An append that came meanwhile has set a later one.
+        if mark.generation == lifted.generation {
+            mark.set = true;
+        }
     }
 }
 
@@ -101,16 +117,23 @@ impl Join {
 
     /// Deletes this process's mark, if the fold has caught up and nobody appends.
     pub(crate) fn settle(&self, open: &OpenLog, folded_to: Position) -> Result<bool> {
+        let Some(MarkId { process, generation }) = self.lift_mark(open, folded_to) else { return Ok(false) };
+        let session = open.session.clone();
+        self.write(Durability::Process, move |tx| Ok(behind::clear(tx, &session, &process, generation)?))
+    }
+
+    /// Takes this process's mark off a log, if the fold has caught up and nobody appends; its row is the caller's to
+    /// delete. An append that comes from now on sets a mark of a later generation, which that does not delete.
+    pub(crate) fn lift_mark(&self, open: &OpenLog, folded_to: Position) -> Option<MarkId> {
         let mut mark = open.mark();
         if !mark.set || mark.in_flight > 0 || open.writer.written() > folded_to {
-            return Ok(false);
+            return None;
         }
         mark.set = false;
-        self.note_or_keep(open, None);
-        let (session, process, generation) = (open.session.clone(), self.process.id(), mark.generation);
+        let lifted = MarkId { process: self.process.id(), generation: mark.generation };
         drop(mark);
-        // An append that comes now sets a mark of a later generation, which this does not delete.
-        self.write(Durability::Process, move |tx| Ok(behind::clear(tx, &session, &process, generation)?))
+        self.note_or_keep(open, None);
+        Some(lifted)
     }
 
     /// Whether this process has a mark on a log it has open.

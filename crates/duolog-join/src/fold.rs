@@ -1,13 +1,16 @@
 //! Folding: derived rows follow the log, in batches, each a transaction that takes effect only where the last one ended.
 
 use duolog_log::{Reader, Standing, Synced};
+use duolog_state::Tx;
 use duolog_state::derived::catalog::{self, CatalogRow};
 use duolog_state::owned::{behind, sessions};
-use duolog_types::{Durability, Position, ProcessId, SessionId, mutant, mutant::Mutant};
+use duolog_types::{Durability, Epoch, Position, ProcessId, SessionId, mutant, mutant::Mutant};
 
+use crate::behind::{MarkId, OpenLog};
 use crate::error::{Error, Result};
 use crate::process::ProcessState;
 use crate::project::project;
+use crate::seal::SealPlan;
 use crate::store::{Join, Known};
 
 /// The rows one look at a list of marks or logs takes.
@@ -38,19 +41,75 @@ impl CaughtUp {
     }
 }
 
+/// What the commit with which a fold catches up does besides.
+#[derive(Clone, Copy)]
+enum Along<'o> {
+    /// Nothing.
+    Nothing,
+    /// It seals what was folded, and deletes this process's mark on a log that it has open.
+    Seals(Option<&'o OpenLog>),
+}
+
+/// Folded lines on their way into one commit.
+struct Step {
+    expected: Option<(Epoch, Position)>,
+    row: CatalogRow,
+    seals: Option<SealPlan>,
+    /// This process's mark, where nothing is left to fold.
+    mark: Option<MarkId>,
+}
+
+impl Step {
+    /// Takes effect only where the last step ended; says whether the seals did too, or nothing where another fold was
+    /// faster.
+    fn commit(&self, tx: &mut Tx<'_>) -> Result<Option<bool>> {
+        let advanced = match self.expected {
+            Some(expected) => catalog::advance(tx, Some(expected), &self.row)?,
+            None => catalog::replace(tx, &self.row)?,
+        };
+        if !advanced {
+            return Ok(None);
+        }
+        if let Some(mark) = &self.mark {
+            behind::clear(tx, &self.row.session_id, &mark.process, mark.generation)?;
+        }
+        self.seals.as_ref().map_or(Ok(false), |seals| seals.put(tx)).map(Some)
+    }
+}
+
 impl Join {
     /// Folds a session's log into its derived rows, at most about `budget` bytes of it.
     pub fn fold(&self, session: &SessionId, budget: u64) -> Result<Folded> {
-        let mut left = budget;
+        Ok(self.fold_along(self.known(session)?, budget, Along::Nothing)?.0)
+    }
+
+    /// Folds and, once it has caught up, seals what was folded and deletes this process's mark on a log that it has
+    /// open: all in one commit, unless another process does the same.
+    pub(crate) fn fold_and_seal(&self, known: Known, budget: u64, open: Option<&OpenLog>) -> Result<Folded> {
+        let session = known.row.id.clone();
+        let (folded, sealed) = self.fold_along(known, budget, Along::Seals(open))?;
+        if !sealed && (open.is_some() || folded.behind == 0) {
+            self.seal(&session)?;
+        }
+        if let Some(open) = open {
+            self.settle(open, folded.to)?;
+        }
+        Ok(folded)
+    }
+
+    /// Folds from what was just read of a session; says whether what was folded was sealed on the way.
+    fn fold_along(&self, known: Known, budget: u64, along: Along<'_>) -> Result<(Folded, bool)> {
+        let session = &known.row.id.clone();
+        let (mut left, mut read) = (budget, Some(known));
         loop {
-            let known = self.known(session)?;
+            let known = read.take().map_or_else(|| self.known(session), Ok)?;
             self.own(&known.row)?;
             let Some(reader) = Reader::open(&self.disk, &known.place())? else {
                 if known.watermark.recorded_to > known.row.log_base && !mutant::is(Mutant::NoEpoch) {
                     self.note_change(session, known.row.log_epoch, Standing::Missing)?;
                     continue;
                 }
-                return Ok(Folded { to: known.row.log_base, behind: 0 });
+                return Ok((Folded { to: known.row.log_base, behind: 0 }, false));
             };
             let from = known.catalog.as_ref().map_or(known.row.log_base, |row| row.position);
             let end = reader.stable_end(self.limits.busy_timeout)?;
@@ -60,7 +119,7 @@ impl Join {
                 continue;
             }
             if end <= from || left == 0 {
-                return Ok(Folded { to: from, behind: end.0.saturating_sub(from.0) });
+                return Ok((Folded { to: from, behind: end.0.saturating_sub(from.0) }, false));
             }
             // A checkpoint names a position, so what is below that position must be on the device first (R3).
             let synced = if known.catalog.is_some() {
@@ -71,18 +130,42 @@ impl Join {
             let start = known.catalog.clone().unwrap_or_else(|| empty_row(&known));
             let row = self.fold_lines(start, &reader, synced, left.min(self.limits.fold_batch_bytes))?;
             left = left.saturating_sub(row.position.0 - from.0);
-            let (expected, to) = (known.catalog.map(|row| (row.epoch, row.position)), row.position);
-            let advanced = self.write(Durability::Process, move |tx| {
-                Ok(match expected {
-                    Some(expected) => catalog::advance(tx, Some(expected), &row)?,
-                    None => catalog::replace(tx, &row)?,
-                })
-            })?;
+            let to = row.position;
+            let along = if to >= end { along } else { Along::Nothing };
+            let sealed = self.commit_step(&known, &reader, row, along)?;
             // Where nothing changed, another process folded meanwhile, and what it did stands: look again.
-            if advanced && to >= end {
-                return Ok(Folded { to, behind: 0 });
+            if let Some(sealed) = sealed
+                && to >= end
+            {
+                return Ok((Folded { to, behind: 0 }, sealed));
             }
         }
+    }
+
+    /// Commits what was folded, and what goes along; see [`Step::commit`].
+    fn commit_step(&self, known: &Known, reader: &Reader, row: CatalogRow, along: Along<'_>) -> Result<Option<bool>> {
+        let (to, expected) = (row.position, known.catalog.as_ref().map(|row| (row.epoch, row.position)));
+        let (seals, open) = match along {
+            Along::Nothing => (None, None),
+            Along::Seals(open) => (self.plan_seals(known, reader, to)?, open),
+        };
+        let sealed_to = seals.as_ref().map(SealPlan::to);
+        let mark = open.and_then(|open| self.lift_mark(open, to));
+        let step = Step { expected, row, seals, mark };
+        let kept = self.write(Durability::Process, move |tx| step.commit(tx));
+        let undone = match &kept {
+            Ok(kept) => kept.is_none(),
+            // Who takes a mark for set that may be gone appends without one.
+            Err(error) => !matches!(error, Error::State(duolog_state::Error::Unknown { .. })),
+        };
+        if let (Some(open), Some(mark), true) = (open, mark, undone) {
+            open.put_mark_back(mark);
+        }
+        let kept = kept?;
+        if let (Some(true), Some(sealed_to)) = (kept, sealed_to) {
+            self.tell_sealed(&known.row.id, sealed_to);
+        }
+        Ok(kept.map(|sealed| sealed && sealed_to >= Some(to)))
     }
 
     /// A derived row as it is after the next lines, about `bytes` of them. What is read here is synced.
@@ -164,25 +247,25 @@ impl Join {
         if owner == ProcessState::Dead {
             self.mend(session)?;
         }
-        let before = self.bytes_behind(session)?;
-        let folded = self.fold(session, budget.min(before))?;
-        if let Some(open) = self.open.get(session) {
-            self.seal(session)?;
-            self.settle(&open, folded.to)?;
-        } else if folded.behind == 0 {
-            self.seal(session)?;
-        }
+        let (known, before) = self.known_behind(session)?;
+        let open = self.open.get(session);
+        let folded = self.fold_and_seal(known, budget.min(before), open.as_deref())?;
         Ok((folded, before.saturating_sub(folded.behind)))
     }
 
     /// How many bytes of a session's log derived rows do not tell of, by the size of its file.
     pub fn bytes_behind(&self, session: &SessionId) -> Result<u64> {
+        Ok(self.known_behind(session)?.1)
+    }
+
+    /// The same, and what is known of the log.
+    fn known_behind(&self, session: &SessionId) -> Result<(Known, u64)> {
         let known = self.known(session)?;
         let path = &known.place().path;
         let stat = self.disk.stat(path).map_err(duolog_log::Error::io("look at", path))?;
         let end = known.row.log_base.0 + stat.map_or(0, |stat| stat.len);
-        let folded = known.catalog.map_or(known.row.log_base.0, |row| row.position.0);
-        Ok(end.abs_diff(folded))
+        let folded = known.catalog.as_ref().map_or(known.row.log_base.0, |row| row.position.0);
+        Ok((known, end.abs_diff(folded)))
     }
 
     /// Folds the sessions that this process marked, where at most `budget` bytes are waiting.
@@ -192,11 +275,12 @@ impl Join {
             if !Self::is_marked(&open) {
                 continue;
             }
-            if self.bytes_behind(&open.session)? > left {
+            let (known, before) = self.known_behind(&open.session)?;
+            if before > left {
                 continue;
             }
-            match self.fold_marked(&open.session, ProcessState::Own, left) {
-                Ok((_, folded)) => left = left.saturating_sub(folded),
+            match self.fold_and_seal(known, before, Some(&open)) {
+                Ok(folded) => left = left.saturating_sub(before.saturating_sub(folded.behind)),
                 // Whoever opens next finds the mark and tells of the trouble.
                 Err(Error::Log(_) | Error::NoSession(_) | Error::Deleted(_) | Error::LogChanged { .. }) => {}
                 Err(error) => return Err(error),
@@ -216,12 +300,10 @@ impl Join {
                 Ok(0) | Err(Error::NoSession(_) | Error::Deleted(_)) => return Ok(()),
                 other => other?,
             };
-            let folded = self.mend(session).and_then(|()| self.fold(session, left.min(before)));
+            let mended = self.mend(session).and_then(|()| self.known(session));
+            let folded = mended.and_then(|known| self.fold_and_seal(known, left.min(before), None));
             let behind = match folded {
-                Ok(folded) => {
-                    self.seal(session)?;
-                    folded.behind
-                }
+                Ok(folded) => folded.behind,
                 Err(Error::Log(_) | Error::LogChanged { .. }) => before,
                 Err(error) => return Err(error),
             };

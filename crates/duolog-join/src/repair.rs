@@ -35,8 +35,7 @@ impl Join {
             other => other?,
         }
         let _ = self.drain(session);
-        self.fold(session, u64::MAX)?;
-        self.seal(session)?;
+        self.fold_and_seal(self.known(session)?, u64::MAX, None)?;
         let known = self.known(session)?;
         let end = match Reader::open(&self.disk, &known.place())? {
             Some(reader) => reader.stable_end(self.limits.busy_timeout)?,

@@ -8,13 +8,46 @@ use duolog_state::Tx;
 use duolog_state::owned::repairs::{self, RepairAction};
 use duolog_state::owned::seals::{self, SealRow};
 use duolog_types::limits::SEAL_BYTES;
-use duolog_types::{Durability, Epoch, Position, SessionId};
+use duolog_types::{Durability, Epoch, Moment, Position, SessionId};
 
-use crate::error::Result;
-use crate::store::Join;
+use crate::error::{Error, Result};
+use crate::store::{Join, Known};
 
 /// The seals one transaction adds.
 const SEALS_AT_ONCE: usize = 256;
+
+/// Seals over synced bytes, made and not yet written.
+pub(crate) struct SealPlan {
+    /// The last seal, where it would end, and its hash then.
+    grown: Option<(SealRow, Position, [u8; 32])>,
+    new: Vec<SealRow>,
+    to: Position,
+    at: Moment,
+}
+
+impl SealPlan {
+    /// How far they reach.
+    pub(crate) fn to(&self) -> Position {
+        self.to
+    }
+
+    /// Writes them all; false where another process sealed meanwhile, and what it did stands.
+    pub(crate) fn put(&self, tx: &mut Tx<'_>) -> Result<bool> {
+        if let Some((last, end, hash)) = &self.grown
+            && !seals::extend(tx, last, *end, hash, self.at)?
+        {
+            return Ok(false);
+        }
+        if self.new.is_empty() {
+            return Ok(true);
+        }
+        match tx.savepoint(|tx| self.new.iter().try_for_each(|row| seals::insert(tx, row))) {
+            Ok(()) => Ok(true),
+            Err(error) if Error::from(error.clone()).is_taken() => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
 
 impl Join {
     /// Seals a session's log up to its fold checkpoint, whose bytes are synced.
@@ -22,63 +55,70 @@ impl Join {
         loop {
             let known = self.known(session)?;
             let Some(to) = known.catalog.as_ref().map(|row| row.position) else { return Ok(()) };
-            let epoch = known.row.log_epoch;
-            let (last, before) = self.state.read(|tx| last_two(tx, session, epoch))?;
-            if last.as_ref().is_some_and(|last| last.to_position >= to) {
+            if known.seal.as_ref().is_some_and(|last| last.to_position >= to) {
                 return Ok(());
             }
             let Some(reader) = Reader::open(&self.disk, &known.place())? else { return Ok(()) };
-            let grown = match &last {
-                Some(last) if last.to_position.0 - last.from_position.0 < SEAL_BYTES => {
-                    let end = Position(to.0.min(last.from_position.0 + SEAL_BYTES));
-                    let (so_far, whole) = hash_range(&reader, last.from_position, end, &[last.to_position])?;
-                    let intact = so_far.first().is_some_and(|hash| chain(before.as_ref(), hash) == last.hash);
-                    if !intact {
-                        self.note_unsealed(session, epoch, last)?;
-                    }
-                    intact.then(|| (last.clone(), end, chain(before.as_ref(), &whole)))
+            let Some(plan) = self.plan_seals(&known, &reader, to)? else { return Ok(()) };
+            let sealed_to = plan.to;
+            if self.write(Durability::Process, move |tx| plan.put(tx))? {
+                self.tell_sealed(session, sealed_to);
+                if sealed_to >= to {
+                    return Ok(());
                 }
-                _ => None,
-            };
-            let mut from = grown.as_ref().map(|(_, end, _)| *end).or(last.as_ref().map(|last| last.to_position));
-            let mut hash = grown.as_ref().map(|(_, _, hash)| *hash).or(last.as_ref().map(|last| last.hash));
-            let mut ord = last.as_ref().map_or(0, |last| last.ord + 1);
-            let mut new = Vec::new();
-            while from.unwrap_or(known.row.log_base) < to && new.len() < SEALS_AT_ONCE {
-                let start = from.unwrap_or(known.row.log_base);
-                let end = Position(to.0.min(start.0 + SEAL_BYTES));
-                let (_, bytes) = hash_range(&reader, start, end, &[])?;
-                let link = chain(hash.as_ref(), &bytes);
-                new.push(self.seal_row(session, epoch, ord, (start, end), link));
-                (from, hash, ord) = (Some(end), Some(link), ord + 1);
             }
-            let sealed_to = from.unwrap_or(to);
-            let at = self.clock.now();
-            let done = self.write(Durability::Process, move |tx| {
-                if let Some((last, end, hash)) = &grown
-                    && !seals::extend(tx, last, *end, hash, at)?
-                {
-                    return Ok(false);
-                }
-                for row in &new {
-                    seals::insert(tx, row)?;
-                }
-                Ok(true)
-            });
-            match done {
-                Ok(true) => {
-                    if let Some(open) = self.open.get(session) {
-                        open.writer.sealed(sealed_to);
-                    }
-                    if sealed_to >= to {
-                        return Ok(());
-                    }
-                }
-                // Another process seals too; what it did stands.
-                Ok(false) => {}
-                Err(error) if error.is_taken() => {}
-                Err(error) => return Err(error),
-            }
+        }
+    }
+
+    /// Makes the seals that cover a log up to `to`, which must be synced, or as many as one transaction adds; nothing
+    /// where it is covered.
+    pub(crate) fn plan_seals(&self, known: &Known, reader: &Reader, to: Position) -> Result<Option<SealPlan>> {
+        let (session, epoch, last) = (&known.row.id, known.row.log_epoch, known.seal.as_ref());
+        if last.is_some_and(|last| last.to_position >= to) {
+            return Ok(None);
+        }
+        let grown = match last {
+            Some(last) if last.to_position.0 - last.from_position.0 < SEAL_BYTES => self.grow(last, reader, to)?,
+            _ => None,
+        };
+        let mut from = grown.as_ref().map(|(_, end, _)| *end).or(last.map(|last| last.to_position));
+        let mut hash = grown.as_ref().map(|(_, _, hash)| *hash).or(last.map(|last| last.hash));
+        let mut ord = last.map_or(0, |last| last.ord + 1);
+        let mut new = Vec::new();
+        while from.unwrap_or(known.row.log_base) < to && new.len() < SEALS_AT_ONCE {
+            let start = from.unwrap_or(known.row.log_base);
+            let end = Position(to.0.min(start.0 + SEAL_BYTES));
+            let (_, bytes) = hash_range(reader, start, end, &[])?;
+            let link = chain(hash.as_ref(), &bytes);
+            new.push(self.seal_row(session, epoch, ord, (start, end), link));
+            (from, hash, ord) = (Some(end), Some(link), ord + 1);
+        }
+        Ok(Some(SealPlan { grown, new, to: from.unwrap_or(to), at: self.clock.now() }))
+    }
+
+    /// Where a seal that may still grow would end, and its hash then; nothing where what it covers is not what it was.
+    fn grow(&self, last: &SealRow, reader: &Reader, to: Position) -> Result<Option<(SealRow, Position, [u8; 32])>> {
+        let before = self.hash_before(last)?;
+        let end = Position(to.0.min(last.from_position.0 + SEAL_BYTES));
+        let (so_far, whole) = hash_range(reader, last.from_position, end, &[last.to_position])?;
+        if so_far.first().is_none_or(|hash| chain(before.as_ref(), hash) != last.hash) {
+            self.note_unsealed(last)?;
+            return Ok(None);
+        }
+        Ok(Some((last.clone(), end, chain(before.as_ref(), &whole))))
+    }
+
+    /// The hash of the seal before this one. Once there is another behind it, a seal does not change.
+    fn hash_before(&self, seal: &SealRow) -> Result<Option<[u8; 32]>> {
+        let Some(ord) = seal.ord.checked_sub(1) else { return Ok(None) };
+        let page = self.state.read(|tx| seals::page(tx, &seal.session_id, seal.epoch, ord, 1))?;
+        Ok(page.first().map(|seal| seal.hash))
+    }
+
+    /// Tells this process's writer how far its log is sealed.
+    pub(crate) fn tell_sealed(&self, session: &SessionId, to: Position) {
+        if let Some(open) = self.open.get(session) {
+            open.writer.sealed(to);
         }
     }
 
@@ -102,19 +142,9 @@ impl Join {
         }
     }
 
-    fn note_unsealed(&self, session: &SessionId, epoch: Epoch, seal: &SealRow) -> Result<bool> {
-        let mut repair = self.repair_row(session, epoch, RepairAction::Unsealed, seal.from_position);
+    fn note_unsealed(&self, seal: &SealRow) -> Result<bool> {
+        let mut repair = self.repair_row(&seal.session_id, seal.epoch, RepairAction::Unsealed, seal.from_position);
         repair.bytes = seal.to_position.0 - seal.from_position.0;
         self.write(Durability::Power, move |tx| Ok(repairs::note(tx, &repair)?))
     }
-}
-
-/// The last seal, and the hash of the one before it.
-fn last_two(tx: &mut Tx<'_>, session: &SessionId, epoch: Epoch) -> Result<(Option<SealRow>, Option<[u8; 32]>)> {
-    let Some(last) = seals::last(tx, session, epoch)? else { return Ok((None, None)) };
-    let before = match last.ord.checked_sub(1) {
-        Some(ord) => seals::page(tx, session, epoch, ord, 1)?.first().map(|seal| seal.hash),
-        None => None,
-    };
-    Ok((Some(last), before))
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use duolog_log::{Disk, Place, Reader, Recent, Watermark};
 use duolog_state::derived::catalog::{self, CatalogRow};
-use duolog_state::owned::seals;
+use duolog_state::owned::seals::{self, SealRow};
 use duolog_state::owned::sessions::{self, SessionRow};
 use duolog_state::{Access, OpenState, State, Tx};
 use duolog_types::limits::Limits;
@@ -52,6 +52,8 @@ pub struct Join {
 pub(crate) struct Known {
     pub(crate) row: SessionRow,
     pub(crate) catalog: Option<CatalogRow>,
+    /// The last seal.
+    pub(crate) seal: Option<SealRow>,
     pub(crate) watermark: Watermark,
 }
 
@@ -73,11 +75,12 @@ pub(crate) fn known(tx: &mut Tx<'_>, session: &SessionId) -> Result<Known> {
     }
     // Rows of an older epoch speak of bytes that are no longer there.
     let catalog = catalog::get(tx, session)?.filter(|catalog| catalog.epoch == row.log_epoch);
-    let sealed_to = seals::last(tx, session, row.log_epoch)?.map_or(Position::ZERO, |seal| seal.to_position);
+    let seal = seals::last(tx, session, row.log_epoch)?;
+    let sealed_to = seal.as_ref().map_or(Position::ZERO, |seal| seal.to_position);
     let folded = catalog.as_ref().and_then(|catalog| Some((catalog.position, catalog.line_hash?)));
     let folded_to = catalog.as_ref().map_or(Position::ZERO, |catalog| catalog.position);
     let watermark = Watermark { sealed_to, recorded_to: sealed_to.max(folded_to), folded };
-    Ok(Known { row, catalog, watermark })
+    Ok(Known { row, catalog, seal, watermark })
 }
 
 impl Join {

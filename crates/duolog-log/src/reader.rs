@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duolog_types::{Position, mutant, mutant::Mutant};
-use memchr::{memchr, memrchr};
+use duolog_types::{Position, find, mutant, mutant::Mutant};
 
 use crate::error::{Error, Result};
 use crate::fs::{Disk, DiskFile, Ident, Kind, Lock, Open, Stat};
@@ -16,6 +15,8 @@ use crate::lock;
 use crate::sync::Synced;
 
 const CHUNK: usize = 256 * 1024;
+/// What is read first where lines are read backward: mostly one is wanted, and it is short.
+const CHUNK_FIRST: usize = 4 * 1024;
 
 /// Where a log is: archived segments in order, then the hot file that goes on where they end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -206,7 +207,7 @@ impl Reader {
             let from = Position(at.0 - take);
             let bytes = &mut buffer[..usize::try_from(take).unwrap_or(CHUNK)];
             self.read_exact(from, bytes)?;
-            if let Some(newline) = memrchr(b'\n', bytes) {
+            if let Some(newline) = find::last(b'\n', bytes) {
                 return Ok(Position(from.0 + newline as u64 + 1));
             }
             at = from;
@@ -234,7 +235,7 @@ impl Reader {
     /// The lines before `to`, last first. `to` must be the start of a line, or the end.
     pub fn back(&self, to: Position, line_bytes_max: usize) -> Result<Back<'_>> {
         self.check_boundary(to)?;
-        Ok(Back { reader: self, buffer: Vec::new(), from: to, end: to, line_bytes_max })
+        Ok(Back { reader: self, buffer: Vec::new(), from: to, end: to, chunk: CHUNK_FIRST, line_bytes_max })
     }
 
     /// The position from which `count` lines stand before `to`, or the log's first position where there are fewer.
@@ -366,7 +367,7 @@ impl Lines<'_> {
     pub fn next(&mut self) -> Result<Option<Item<'_>>> {
         loop {
             let window = &self.buffer[self.head..];
-            if let Some(found) = memchr(b'\n', &window[self.scanned..]) {
+            if let Some(found) = find::first(b'\n', &window[self.scanned..]) {
                 let len = self.scanned + found;
                 let (start, end) = (self.start, Position(self.start.0 + len as u64 + 1));
                 let head = self.head;
@@ -425,7 +426,7 @@ impl Lines<'_> {
                     return other.map(|_| None);
                 }
             }
-            if let Some(found) = memchr(b'\n', &self.buffer) {
+            if let Some(found) = find::first(b'\n', &self.buffer) {
                 self.head = found + 1;
                 self.start.0 += found as u64 + 1;
                 return Ok(Some(Item::TooLong { start, end: self.start }));
@@ -441,6 +442,8 @@ pub struct Back<'r> {
     buffer: Vec<u8>,
     from: Position,
     end: Position,
+    /// How much is read next; each time more.
+    chunk: usize,
     line_bytes_max: usize,
 }
 
@@ -455,7 +458,7 @@ impl Back<'_> {
         loop {
             let used = usize::try_from(self.end.0 - self.from.0).unwrap_or(0);
             let line_end = used.saturating_sub(1);
-            let before = memrchr(b'\n', &self.buffer[..line_end]);
+            let before = find::last(b'\n', &self.buffer[..line_end]);
             if before.is_none() && self.from > first {
                 if line_end > self.line_bytes_max {
                     return self.skip_line();
@@ -476,7 +479,8 @@ impl Back<'_> {
     /// Reads more before `from`, keeping the `used` bytes that are not given out yet.
     fn fill(&mut self, used: usize) -> Result<()> {
         let room = usize::try_from(self.from.0 - self.reader.first().0).unwrap_or(CHUNK);
-        let take = CHUNK.max(used).min(room);
+        let take = self.chunk.max(used).min(room);
+        self.chunk = CHUNK.min(self.chunk * 2);
         let from = Position(self.from.0 - take as u64);
         let mut buffer = vec![0; take + used];
         self.reader.read_exact(from, &mut buffer[..take])?;
@@ -498,7 +502,7 @@ impl Back<'_> {
                 (self.from, self.end) = (end, end);
                 return Err(error);
             }
-            if let Some(newline) = memrchr(b'\n', &self.buffer) {
+            if let Some(newline) = find::last(b'\n', &self.buffer) {
                 self.end = Position(self.from.0 + newline as u64 + 1);
                 return Ok(Some(Item::TooLong { start: self.end, end }));
             }

@@ -219,6 +219,15 @@ impl State {
         }
     }
 
+    /// Whether a process that is about to end may leave it open: closing would change nothing that outlives the process.
+    pub fn may_be_left_open(&self) -> bool {
+        match &self.0.engine {
+            Engine::Sqlite(sqlite) => sqlite.may_be_left_open(),
+            // The server notices that the line is gone, and says so in its log.
+            Engine::Postgres(_) => false,
+        }
+    }
+
     /// Lets go of this handle; the last one closes the connections. The write-ahead log stays for whoever opens next.
     pub fn close(self) {
         drop(self);

@@ -7,6 +7,7 @@ pub mod bounded;
 pub mod clock;
 pub mod contention;
 pub mod durability;
+pub mod find;
 pub mod ids;
 pub mod json;
 pub mod limits;

@@ -115,6 +115,15 @@ impl Store {
         self.leave()
     }
 
+    /// Closes the store of a process that is about to end: what ends with the process is not taken down before.
+    pub fn close_at_exit(mut self) -> Result<()> {
+        let left = self.leave();
+        if self.join.state().may_be_left_open() {
+            std::mem::forget(self);
+        }
+        left
+    }
+
     /// The thread stops first, so that nothing folds while we leave. What stays undone stays marked.
     fn leave(&mut self) -> Result<()> {
         self.folder = None;

@@ -16,7 +16,7 @@ use std::cell::OnceCell;
 use clap::Subcommand;
 use duolog::{Config, Home, Said, Store, StoreOptions};
 
-use crate::args::{Cli, Global};
+use crate::args::{Cli, Deferred, Global};
 use crate::failure::{Failure, Outcome};
 use crate::out::Out;
 
@@ -27,17 +27,17 @@ pub enum Command {
     Init(init::Init),
     /// Sessions: what logs and everything else belong to
     #[command(subcommand)]
-    Sessions(sessions::Sessions),
+    Sessions(Deferred<sessions::Sessions>),
     /// The log of a session: what happened, line by line
     #[command(subcommand)]
-    Log(log::Log),
+    Log(Deferred<log::Log>),
     /// The state store: figures, rebuilding, copies
     #[command(subcommand)]
-    State(state::State),
+    State(Deferred<state::State>),
     Doctor(doctor::Doctor),
     /// The configuration: what is in force, and whether a file is right
     #[command(subcommand)]
-    Config(config::Config),
+    Config(Deferred<config::Config>),
     Completions(completions::Completions),
     #[command(hide = true)]
     DemoAgent(demo::DemoAgent),
@@ -81,10 +81,10 @@ impl Context<'_> {
         self.open(self.options()?)
     }
 
-    /// Closes a store that was written. What was acknowledged stands either way, so a failure is no failure of the
-    /// command.
+    /// Closes a store that was written, as the last thing a command does. What was acknowledged stands either way, so a
+    /// failure is no failure of the command.
     pub fn close(&self, store: Store) {
-        if let Err(error) = store.close() {
+        if let Err(error) = store.close_at_exit() {
             self.out.warn(format_args!("closing the store: {}", Failure::from(error).message()));
         }
     }
@@ -120,11 +120,11 @@ pub fn run(cli: Cli, out: &mut Out) -> Outcome {
     match cli.command {
         Command::Demo(command) => command.run(&mut context),
         Command::Init(command) => command.run(&mut context),
-        Command::Sessions(command) => command.run(&mut context),
-        Command::Log(command) => command.run(&mut context),
-        Command::State(command) => command.run(&mut context),
+        Command::Sessions(command) => command.0.run(&mut context),
+        Command::Log(command) => command.0.run(&mut context),
+        Command::State(command) => command.0.run(&mut context),
         Command::Doctor(command) => command.run(&mut context),
-        Command::Config(command) => command.run(&mut context),
+        Command::Config(command) => command.0.run(&mut context),
         Command::Completions(command) => command.run(&mut context),
         Command::DemoAgent(command) => command.run(&mut context),
         Command::Docs(command) => command.run(&mut context),

@@ -218,7 +218,7 @@ fn the_flag_goes_before_the_environment_and_that_before_the_file() {
     let wrong = kit.run(&["config", "check"]).is(2).text();
     assert!(wrong.contains(":2: address cannot be used: it names no database") && !wrong.contains("s3cret"), "{wrong}");
     let wrong = kit.run(&["config", "check", "--store", "mysql://x"]).is(2).text();
-    assert!(wrong.contains("flag: --store is no address"), "{wrong}");
+    assert!(wrong.contains("flag: --store cannot be used: it is no path"), "{wrong}");
 }
 
 #[test]

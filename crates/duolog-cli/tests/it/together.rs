@@ -142,3 +142,21 @@ fn a_rebuild_changes_nothing() {
     assert_eq!(kit.run(&["state", "rebuild", "--json"]).is(0).field("/events"), 300);
     assert_eq!(listed(), before);
 }
+
+/// Commands end without closing the database; what they leave in its write-ahead log is emptied before it is long.
+#[test]
+fn one_command_after_another_leaves_a_short_log_behind() {
+    let kit = Kit::new();
+    let wal = kit.home().join("state/state.db-wal");
+    let mut longest = 0;
+    let mut emptied = 0;
+    for n in 0..40 {
+        kit.append("short", &format!("{{\"n\":{n}}}\n"));
+        let bytes = wal.metadata().expect("a write-ahead log").len();
+        emptied += usize::from(bytes == 0);
+        longest = longest.max(bytes);
+    }
+    assert!(emptied > 1 && longest < 200 * 4096, "emptied {emptied} times, {longest} bytes at most");
+    assert_eq!(lines_of(&kit.log_of("short")).len(), 40);
+    kit.run(&["doctor"]).is(0);
+}

@@ -2,11 +2,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use duolog_join::Folder;
 use duolog_state::derived::catalog;
-use duolog_state::owned::behind;
+use duolog_state::owned::{behind, seals};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::limits::Limits;
-use duolog_types::{Durability, Position};
+use duolog_types::{Durability, Epoch, Position};
 
 use crate::kit::{batch, limits, lines, open, open_with, put, session};
 
@@ -16,7 +16,9 @@ on_both_engines!(
     a_read_folds_within_its_bound_and_says_what_is_left,
     only_its_owner_or_an_heir_of_the_dead_deletes_a_mark,
     more_sessions_than_may_be_open_all_get_their_lines_and_their_fold,
-    damaged_lines_are_counted_and_hide_nothing
+    damaged_lines_are_counted_and_hide_nothing,
+    a_fold_that_catches_up_is_one_commit,
+    owners_that_fold_at_once_leave_no_mark_and_a_whole_chain,
 );
 
 fn a_rebuild_beside_writers_gives_the_same_rows(place: &Place) {
@@ -100,6 +102,57 @@ fn only_its_owner_or_an_heir_of_the_dead_deletes_a_mark(place: &Place) {
     drop(a);
     b.catch_up(u64::MAX).unwrap();
     assert_eq!(marks(), 0, "a is gone, and b folded for it");
+}
+
+/// A command that appends one line and ends has one commit behind it: rows, seal and mark together.
+fn a_fold_that_catches_up_is_one_commit(place: &Place) {
+    let join = open(place);
+    let id = session(&join, "s");
+    let mut end = Position::ZERO;
+    // The first makes a seal, the second lets it grow.
+    for line in [r#"{"n":1}"#, r#"{"n":2}"#] {
+        put(&join, &id, line);
+        end.0 += line.len() as u64 + 1;
+        let before = join.state().counters().commits;
+        join.fold_own(u64::MAX).unwrap();
+        assert_eq!(join.state().counters().commits - before, 1);
+        let (row, seal, marks) = join
+            .state()
+            .read(|tx| {
+                let seal = seals::last(tx, &id, Epoch(0))?;
+                Ok::<_, duolog_state::Error>((catalog::get(tx, &id)?, seal, behind::of_session(tx, &id)?))
+            })
+            .unwrap();
+        assert_eq!((row.unwrap().position, seal.unwrap().to_position, marks), (end, end, Vec::new()));
+    }
+    let verified = join.verify(&id, |_, _| {}).unwrap();
+    assert_eq!((verified.seals, verified.sealed_to, verified.damaged), (1, end, 0));
+}
+
+/// Two who fold and seal the same lines at once: one is faster, and the other's mark is deleted all the same.
+fn owners_that_fold_at_once_leave_no_mark_and_a_whole_chain(place: &Place) {
+    let owners: Vec<_> = (0..3).map(|_| open(place)).collect();
+    let id = session(&owners[0], "s");
+    for round in 0..40 {
+        std::thread::scope(|scope| {
+            for (n, owner) in owners.iter().enumerate() {
+                let id = &id;
+                scope.spawn(move || {
+                    put(owner, id, &format!("{{\"round\":{round},\"n\":{n}}}"));
+                    owner.fold_own(u64::MAX).unwrap();
+                });
+            }
+        });
+        // What was appended behind an owner that had folded was folded by who appended it.
+        for owner in &owners {
+            owner.fold_own(u64::MAX).unwrap();
+        }
+        assert_eq!(owners[0].state().read(|tx| behind::of_session(tx, &id)).unwrap(), Vec::new(), "round {round}");
+    }
+    let row = owners[0].figures(&id).unwrap().unwrap();
+    assert_eq!(row.events, 120);
+    let verified = owners[0].verify(&id, |_, _| {}).unwrap();
+    assert_eq!((verified.sealed_to, verified.damaged, verified.unsynced), (verified.end, 0, 0));
 }
 
 fn more_sessions_than_may_be_open_all_get_their_lines_and_their_fold(place: &Place) {

@@ -9,7 +9,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use duolog_types::contention;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 
 use crate::fs::{Disk, DiskFile, Ident, Kind, Lock, MODE_LOG, Open, Stat};
 
@@ -30,6 +31,22 @@ impl Files {
     /// Where the directory was when it was opened.
     pub fn root(&self) -> &Path {
         &self.at
+    }
+
+    /// Opens what a path leads to from the root, through no link: in one call, where the system has that.
+    fn reach(&self, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+        if path.components().any(|component| !matches!(component, Component::Normal(_))) {
+            return Err(leads_out(path));
+        }
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        match rustix::fs::openat2(&self.root, path, flags, mode, resolve) {
+            // Older systems lack it, and some containers forbid what they do not know.
+            Err(Errno::NOSYS | Errno::PERM) => {
+                let (parent, name) = self.parent(path)?;
+                Ok(rustix::fs::openat(&parent, name, flags, mode)?)
+            }
+            other => Ok(other?),
+        }
     }
 
     fn directory(&self, path: &Path) -> io::Result<OwnedFd> {
@@ -54,7 +71,6 @@ fn leads_out(path: &Path) -> io::Error {
 
 impl Disk for Files {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
-        let (parent, name) = self.parent(path)?;
         // NONBLOCK: a pipe put in a log's place must not hang its reader.
         let common = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let flags = match how {
@@ -63,8 +79,7 @@ impl Disk for Files {
             Open::Create => common | OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL,
         };
         let mode = if how == Open::Create { Mode::from_raw_mode(MODE_LOG) } else { Mode::empty() };
-        let fd = rustix::fs::openat(&parent, name, flags, mode)?;
-        Ok(Arc::new(OpenFile(File::from(fd))))
+        Ok(Arc::new(OpenFile(File::from(self.reach(path, flags, mode)?))))
     }
 
     fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
@@ -73,7 +88,7 @@ impl Disk for Files {
         }
         match rustix::fs::statat(&self.root, path, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(from_raw(&stat))),
-            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(None),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -81,7 +96,7 @@ impl Disk for Files {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o700)) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

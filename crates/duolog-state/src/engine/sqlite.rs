@@ -32,6 +32,8 @@ use crate::{filesystem, migrate};
 
 /// The lock's file name beside the database.
 const LOCK: &str = "state.lock";
+/// A write-ahead log below this many bytes is shorter than what closing empties.
+const SHORT_LOG_BYTES: u64 = writer::CLOSE_PAGES * 4096;
 
 /// A state in a file.
 pub(crate) struct Sqlite {
@@ -109,6 +111,15 @@ impl Sqlite {
         let reader = self.pool.take(self.deadline())?;
         let mut tx = reader.begin()?;
         f(&mut tx)
+    }
+
+    /// Whether closing would do no more than give back what ends with the process anyway.
+    ///
+    /// Every commit is in the write-ahead log and the locks go with the process, so one that ends now need not close.
+    /// Where the log has grown, closing empties it, and that is worth the wait.
+    pub(crate) fn may_be_left_open(&self) -> bool {
+        // Looked at by its path and not opened: closing a descriptor of ours would drop SQLite's locks.
+        std::fs::metadata(self.place.beside("-wal")).is_ok_and(|log| log.len() < SHORT_LOG_BYTES)
     }
 
     pub(crate) fn version(&self) -> u32 {

@@ -8,6 +8,20 @@ pub mod seals;
 pub mod sessions;
 pub mod transitions;
 
+use duolog_types::HomeId;
+
+use crate::engine::Tx;
+use crate::error::Result;
+use crate::params;
+
+/// Whether anything of a home waits to be finished: a mark, a line in the outbox, a deletion.
+pub fn is_anything_left(tx: &mut Tx<'_>, home: &HomeId) -> Result<bool> {
+    let sql = "SELECT 1 WHERE EXISTS (SELECT 1 FROM behind WHERE home_id = ?1) \
+               OR EXISTS (SELECT 1 FROM outbox WHERE home_id = ?1) \
+               OR EXISTS (SELECT 1 FROM sessions WHERE home_id = ?1 AND deleted_at IS NOT NULL)";
+    Ok(tx.find(sql, params![home], |_| Ok(()))?.is_some())
+}
+
 /// The longest start of a text that fits `max` bytes, cut between characters.
 fn clipped(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]

@@ -122,6 +122,8 @@ fn connect(path: &Path, flags: OpenFlags, busy_timeout: Duration) -> Result<Conn
     let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(error)?;
     connection.busy_timeout(busy_timeout).map_err(error)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    // Otherwise a statement is prepared again whenever a parameter of its condition was, or becomes, 0 or 1: an epoch.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(error)?;
     Ok(connection)
 }
 

@@ -23,7 +23,7 @@ const GROUP_MAX: usize = 256;
 pub(super) const CHECKPOINT_PAGES: u64 = 1000;
 
 /// The pages from which on closing empties the log.
-const CLOSE_PAGES: u64 = 100;
+pub(super) const CLOSE_PAGES: u64 = 100;
 
 /// The one connection that writes, and the line before it.
 pub(super) struct Writer {

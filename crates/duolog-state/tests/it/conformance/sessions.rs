@@ -1,3 +1,4 @@
+use duolog_state::owned;
 use duolog_state::owned::sessions::{self, SessionFilter, SessionRow};
 use duolog_state::{ConstraintKind, Error, Page, PageToken, Sql, Tx};
 use duolog_testkit::engines::Place;
@@ -158,8 +159,11 @@ fn an_epoch_is_raised_only_from_where_it_was_seen(place: &Place) {
 fn unfinished_deletions_are_found(place: &Place) {
     with_session(place, |tx| {
         assert_eq!(sessions::tombstoned(tx, &home(), 9)?, []);
+        assert!(!owned::is_anything_left(tx, &home())?);
         assert!(sessions::tombstone(tx, &id("s"), at(2))?);
         assert_eq!(sessions::tombstoned(tx, &home(), 9)?, [id("s")]);
+        assert!(owned::is_anything_left(tx, &home())?);
+        assert!(!owned::is_anything_left(tx, &HomeId::new())?);
         assert_eq!(sessions::tombstoned(tx, &HomeId::new(), 9)?, []);
         assert!(sessions::remove(tx, &id("s"))?);
         assert!(!sessions::remove(tx, &id("s"))?);
