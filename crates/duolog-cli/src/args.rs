@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
+use duolog::log::{As, Dialect};
 use duolog::sessions::SessionRef;
 use duolog::{Config, Cursor, Durability, Home, Position, SessionStatus, Surroundings};
 
@@ -210,6 +211,17 @@ pub fn position(text: &str) -> Result<Position, String> {
 pub fn status() -> impl TypedValueParser<Value = SessionStatus> {
     PossibleValuesParser::new(SessionStatus::ALL.iter().map(|status| status.as_str()))
         .try_map(|word| word.parse::<SessionStatus>())
+}
+
+/// Reads a dialect, likewise.
+pub fn dialect() -> impl TypedValueParser<Value = Dialect> {
+    PossibleValuesParser::new(Dialect::ALL.map(Dialect::word)).try_map(|word| word.parse::<Dialect>())
+}
+
+/// Reads what to record as, likewise.
+pub fn recorded_as() -> impl TypedValueParser<Value = As> {
+    PossibleValuesParser::new(As::ALL.map(As::word))
+        .map(|word| As::ALL.into_iter().find(|form| form.word() == word).unwrap_or_default())
 }
 
 /// Reads a durability, likewise.

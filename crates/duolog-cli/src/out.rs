@@ -4,7 +4,9 @@
 //! is wanted. A reader that closed its pipe has what it wanted: that is success.
 
 mod progress;
+mod prose;
 mod table;
+mod timeline;
 
 use std::env;
 use std::fmt::Display;
@@ -19,6 +21,7 @@ use serde::Serialize;
 
 pub use progress::Progress;
 pub use table::{Column, Table};
+pub use timeline::{Detail, Shown, Timeline};
 
 use crate::args::{Color, Global};
 use crate::failure::{Ended, Failure, Outcome};
@@ -86,12 +89,22 @@ impl Out {
     /// Gives one answer: the shape to programs, or the text to people.
     pub fn answer<T: Serialize>(&mut self, shape: &T, people: impl FnOnce(&mut Text)) -> Result<(), Failure> {
         if self.json {
-            serde_json::to_writer(&mut self.stdout, shape).map_err(|error| Failure::Output(error.into()))?;
-            self.raw(b"\n")?;
+            self.piece(shape, |_| {})?;
             return self.flush();
         }
         // What is said about an answer comes after it: nothing stays in the buffer.
         self.part(people)
+    }
+
+    /// Gives one of many answers, and leaves it to the caller to hand them over.
+    pub fn piece<T: Serialize>(&mut self, shape: &T, people: impl FnOnce(&mut Text)) -> Result<(), Failure> {
+        if self.json {
+            serde_json::to_writer(&mut self.stdout, shape).map_err(|error| Failure::Output(error.into()))?;
+            return self.raw(b"\n");
+        }
+        let mut text = Text { color: self.color, width: self.width(), lines: String::new() };
+        people(&mut text);
+        self.raw(text.lines.as_bytes())
     }
 
     /// Confirms what was done, where the answer is no more than that: people who want quiet are spared it.

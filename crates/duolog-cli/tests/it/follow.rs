@@ -7,30 +7,30 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::kit::{Kit, Ran};
 
 /// A follower, with what it says.
-struct Following {
-    child: Child,
-    lines: BufReader<ChildStdout>,
+pub struct Following {
+    pub child: Child,
+    pub lines: BufReader<ChildStdout>,
 }
 
 impl Following {
-    fn start(kit: &Kit, args: &[&str]) -> Self {
+    pub fn start(kit: &Kit, args: &[&str]) -> Self {
         let mut child = kit.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
         let lines = BufReader::new(child.stdout.take().expect("a pipe"));
         Self { child, lines }
     }
 
-    fn next(&mut self) -> String {
+    pub fn next(&mut self) -> String {
         let mut line = String::new();
         self.lines.read_line(&mut line).expect("a line");
         line.trim_end().to_owned()
     }
 
-    fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("signalled");
     }
 
     /// Waits for the end; a follower that does not end fails the test.
-    fn end(mut self) -> Ran {
+    pub fn end(mut self) -> Ran {
         let deadline = Instant::now() + Duration::from_secs(20);
         while self.child.try_wait().expect("waits").is_none() {
             if Instant::now() > deadline {

@@ -22,6 +22,10 @@ mod engines;
 mod follow;
 /// Lines and names that are refused, and odd ones that are taken as they are.
 mod input;
+/// Recording: pipes, signals and kills.
+mod record;
+/// Conversations: every dialect, every width, hostile text.
+mod replay;
 /// What only a server does, and that no password is ever said.
 mod server;
 

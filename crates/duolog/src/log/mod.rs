@@ -1,6 +1,11 @@
-//! The log of one session: appending, reading, following, verifying, repairing.
+//! The log of one session: appending, recording, reading, replaying, following, verifying, repairing.
 
+mod blob;
+mod foreign;
 mod model;
+mod record;
+mod replay;
+mod rules;
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +17,14 @@ use duolog_log::{Append, Item, Reader};
 use duolog_types::line::check_line;
 use duolog_types::{Batch, Cursor, Durability, OperationId, Position, SessionId};
 
-pub use model::{AppendOptions, Entry, ReadFrom};
+pub use duolog_log::dialect::money::Money;
+pub use duolog_log::dialect::turn::Turn;
+pub use duolog_log::dialect::usage::Tokens;
+pub use duolog_log::dialect::{Boundary, Dialect, ItemKind, TimelineItem};
+pub use foreign::Foreign;
+pub use model::{AppendOptions, As, Ending, Entry, Full, ReadFrom, RecordOptions, Recorded, Told, TurnEnd, View};
+pub use record::Recording;
+pub use replay::{Replay, Replayable};
 
 use crate::error::Result;
 use crate::store::Store;
@@ -82,6 +94,11 @@ impl<'s> Log<'s> {
         Ok(lines)
     }
 
+    /// The whole of a text that was shortened in its line, by what the line calls it: `blob:<sha256>`.
+    pub fn full(&self, reference: &str) -> Result<Full> {
+        blob::find(self.store.join.disk(), reference, self.store.join.limits().line_bytes_max)
+    }
+
     /// Follows the log from a cursor, or from its first line.
     pub fn follow(&self, from: Option<Cursor>) -> Result<Follow<'s>> {
         Ok(self.store.join.follow(&self.session, from)?)
@@ -99,6 +116,12 @@ impl<'s> Log<'s> {
 
     fn stable_end(&self, reader: &Reader) -> Result<Position> {
         Ok(reader.stable_end(self.store.join.limits().busy_timeout)?)
+    }
+}
+
+impl Replayable for Log<'_> {
+    fn entries(&self, from: ReadFrom, each: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>) -> Result<Position> {
+        self.read(from, each)
     }
 }
 

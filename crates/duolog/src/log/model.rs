@@ -1,7 +1,13 @@
 //! What callers give and get.
 
 use duolog_log::Line;
-use duolog_types::{Durability, OperationId, Position};
+use duolog_log::dialect::money::Money;
+use duolog_log::dialect::turn::Turn;
+use duolog_log::dialect::usage::{Tokens, UsageFact, fact};
+use duolog_log::dialect::{Dialect, TimelineItem};
+use duolog_types::{Cursor, Durability, OperationId, Position};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 /// How to append.
 #[derive(Clone, Debug, Default)]
@@ -39,4 +45,171 @@ pub enum Entry<'b> {
         /// What is wrong with them.
         reason: String,
     },
+}
+
+/// How much of a conversation is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// What was asked, the last answer, how it ended, and what failed.
+    Conversation,
+    /// Every item.
+    Every,
+}
+
+/// A piece of a conversation.
+#[derive(Clone, Copy, Debug)]
+pub enum Told<'a> {
+    /// Something happened.
+    Item {
+        /// What.
+        item: &'a TimelineItem,
+        /// The position at which its turn begins; none before the first turn.
+        turn: Option<Position>,
+        /// What the turn took, where it is a result that says so.
+        ending: Option<Ending>,
+        /// It is a result that repeats the answer before it.
+        repeats: bool,
+    },
+    /// A turn came to its end, or the next one began.
+    TurnEnd(TurnEnd),
+}
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TurnEnd {
+    /// The turn.
+    pub turn: Turn,
+    /// It has no end, and in its dialect it should.
+    pub is_cut: bool,
+    /// No other turn follows, so that it may still go on.
+    pub is_last: bool,
+    /// How many of its items were not told.
+    pub left_out: u64,
+}
+
+impl TurnEnd {
+    pub(super) const fn of(turn: Turn) -> Self {
+        Self { turn, is_cut: false, is_last: false, left_out: 0 }
+    }
+}
+
+/// What a turn took, as its result says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// How often the model answered.
+    pub responses: Option<u64>,
+    /// How long it took.
+    pub duration_ms: Option<u64>,
+    /// Its tokens.
+    pub tokens: Tokens,
+    /// Its cost, where one is told.
+    pub cost: Option<Money>,
+}
+
+#[derive(Deserialize)]
+struct Counts<'l> {
+    #[serde(borrow)]
+    num_turns: Option<&'l RawValue>,
+    #[serde(borrow)]
+    duration_ms: Option<&'l RawValue>,
+}
+
+impl Ending {
+    /// What a line says of a turn's end; a member that is no number is as good as absent.
+    pub(super) fn of(line: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(line).ok()?;
+        let Some(UsageFact::Ending { tokens, cost }) = fact(text) else { return None };
+        let counts = serde_json::from_str::<Counts<'_>>(text).ok();
+        let number = |raw: Option<&RawValue>| raw.and_then(|raw| raw.get().parse().ok());
+        Some(Self {
+            responses: counts.as_ref().and_then(|counts| number(counts.num_turns)),
+            duration_ms: counts.as_ref().and_then(|counts| number(counts.duration_ms)),
+            tokens,
+            cost,
+        })
+    }
+}
+
+/// The whole of a text that was shortened in its line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// Here it is, and it is what was put.
+    Whole(String),
+    /// It is not there.
+    Missing,
+    /// Something else is there.
+    Damaged,
+    /// It is too large to be shown: so many bytes.
+    TooLarge(u64),
+    /// What names it is no name of ours.
+    Elsewhere,
+}
+
+/// What is written for what a runtime says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum As {
+    /// Its events as envelopes.
+    #[default]
+    Envelope,
+    /// Its lines as they are; they should be in the turns dialect.
+    Turns,
+    /// Its lines as they are; they should be in the transcript dialect.
+    Transcript,
+    /// Its lines as they are.
+    Raw,
+}
+
+impl As {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Envelope, Self::Turns, Self::Transcript, Self::Raw];
+
+    /// Its name.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Envelope => Dialect::Envelope.word(),
+            Self::Turns => Dialect::Turns.word(),
+            Self::Transcript => Dialect::Transcript.word(),
+        }
+    }
+
+    /// The dialect that its lines are in.
+    pub const fn dialect(self) -> Option<Dialect> {
+        match self {
+            Self::Envelope => Some(Dialect::Envelope),
+            Self::Turns => Some(Dialect::Turns),
+            Self::Transcript => Some(Dialect::Transcript),
+            Self::Raw => None,
+        }
+    }
+}
+
+/// How to record.
+#[derive(Clone, Debug, Default)]
+pub struct RecordOptions {
+    /// What lines survive once they are flushed.
+    pub durability: Durability,
+    /// What is written.
+    pub form: As,
+    /// What the agent is asked; it becomes the first line of the turn, unless it is there already.
+    pub prompt: Option<String>,
+    /// The model, where it is known better than the runtime tells.
+    pub model: Option<String>,
+    /// Whether thinking is kept.
+    pub keep_thinking: bool,
+}
+
+/// What was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// How many lines the runtime said.
+    pub events: u64,
+    /// How many lines were appended.
+    pub lines: u64,
+    /// How many texts were kept whole beside the log.
+    pub blobs: u64,
+    /// How many of the lines are not in the dialect that was named. They were kept.
+    pub others: u64,
+    /// The end of the log after the last of them.
+    pub cursor: Option<Cursor>,
 }

@@ -8,6 +8,10 @@ mod care;
 mod once;
 /// Opening: what is made, and what is only looked at.
 mod opening;
+/// Recording what a runtime says.
+mod record;
+/// Logs of every dialect told as conversations.
+mod replay;
 /// Several homes on one state.
 mod shared;
 

@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _, stdin};
 use std::path::{Path, PathBuf};
 
-use clap::{ArgGroup, Args};
+use clap::Args;
 use duolog::log::AppendOptions;
-use duolog::sessions::{NewSession, Session, SessionRef};
+use duolog::sessions::Session;
 use duolog::{Batch, Committed, Cursor, Durability, Error, Limits, OperationId, Position, Store};
 use serde::Serialize;
 
-use super::Context;
+use super::{Context, Target};
 use crate::args;
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
@@ -35,17 +35,9 @@ const READ_BYTES: usize = 64 << 10;
 /// whose id or thread name it is exactly; where there is none, one is made. Empty input does nothing.
 #[derive(Args)]
 #[command(after_help = AFTER)]
-#[command(group = ArgGroup::new("target").required(true).args(["session", "user_email"]))]
 pub struct Append {
-    /// The session: its whole id, or a thread name
-    #[arg(long, value_name = "SESSION", conflicts_with = "session_name")]
-    session: Option<String>,
-    /// The user whose session it is
-    #[arg(long, value_name = "USER", requires = "session_name")]
-    user_email: Option<String>,
-    /// What that user calls it
-    #[arg(long, value_name = "NAME", requires = "user_email")]
-    session_name: Option<String>,
+    #[command(flatten)]
+    target: Target,
     /// What the lines survive once they are acknowledged: the death of the process, or a power cut; as the
     /// configuration says where it is not given
     #[arg(long, value_parser = args::durability())]
@@ -97,7 +89,7 @@ impl Append {
             return self.append_nothing(context);
         }
         let store = context.open_to_write()?;
-        let session = self.open_session(&store)?;
+        let session = self.target.open(&store)?;
         let options = self.options(config.durability());
         let committed = store.log(&session.id).append_with(&batch, &options)?;
         answer(context, &session, &committed, |text| {
@@ -123,7 +115,7 @@ impl Append {
             })?;
             if opened.is_none() {
                 let store = context.open_to_write()?;
-                let session = self.open_session(&store)?;
+                let session = self.target.open(&store)?;
                 opened = Some((store, session));
             }
             let Some((store, session)) = &opened else { return Ok(()) };
@@ -159,7 +151,7 @@ impl Append {
 
     /// The session that is called exactly so, and where its log ends.
     fn find(&self, store: &Store) -> Result<Option<(Session, Cursor)>, Failure> {
-        let reference = self.reference();
+        let reference = self.target.reference();
         let session = match store.sessions().resolve_whole(&reference) {
             Ok(session) => session,
             Err(Error::NoSession(_) | Error::Ambiguous { .. } | Error::Shortened { .. }) => return Ok(None),
@@ -171,32 +163,6 @@ impl Append {
 
     fn options(&self, durability: Durability) -> AppendOptions {
         AppendOptions { durability, if_position: self.if_position, operation: self.operation.clone() }
-    }
-
-    fn reference(&self) -> SessionRef {
-        match (&self.user_email, &self.session_name) {
-            (Some(user), Some(name)) => SessionRef::UserAndName { user: user.clone(), name: name.clone() },
-            _ => SessionRef::Text(self.session.clone().unwrap_or_default()),
-        }
-    }
-
-    /// The session to append to: the one that is called exactly so, or a new one.
-    fn open_session(&self, store: &Store) -> Result<Session, Failure> {
-        let sessions = store.sessions();
-        let reference = self.reference();
-        let (user, name) = match &reference {
-            SessionRef::Text(text) => return Ok(sessions.open_thread(text)?),
-            SessionRef::UserAndName { user, name } => (user.clone(), name.clone()),
-        };
-        match sessions.resolve(&reference) {
-            Err(Error::NoSession(_)) => {}
-            other => return Ok(other?),
-        }
-        match sessions.create(&NewSession { user_id: Some(user), name: Some(name), ..NewSession::default() }) {
-            // Another process was first: its session is the one we mean.
-            Err(Error::NameTaken(_)) => Ok(sessions.resolve(&reference)?),
-            other => Ok(other?),
-        }
     }
 
     /// Gives out the lines of all inputs in their order, as bytes.

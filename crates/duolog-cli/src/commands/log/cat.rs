@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use clap::Args;
 use duolog::log::ReadFrom;
 
-use super::{Context, Printer, cursor_of};
+use super::{Context, Pretty, Printer, cursor_of};
 use crate::args::{self, Start, Which};
 use crate::failure::{Ended, Outcome};
 
@@ -15,7 +15,7 @@ Examples:
   duolog log cat demo --last 100
   duolog log cat --user-email ada@example.com --session-name plan --from 0:1234
 
-JSON: the raw lines, byte for byte, with --json and without.";
+JSON: the raw lines, byte for byte, with --json and without; with --pretty as log replay gives them.";
 
 /// Print the lines of a log, byte for byte
 ///
@@ -34,6 +34,8 @@ pub struct Cat {
     /// Stop after N lines
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
+    #[command(flatten)]
+    pretty: Pretty,
 }
 
 impl Cat {
@@ -47,10 +49,11 @@ impl Cat {
             (None, None) => ReadFrom::Start,
         };
         let limit = self.limit.unwrap_or(u64::MAX);
-        let mut printer = Printer::new(context.out);
+        let log = store.log(&session.id);
+        let mut printer = Printer::of(context.out, &self.pretty, &log, from)?;
         let mut result = Ok(());
         if limit > 0 {
-            store.log(&session.id).read(from, |entry| {
+            log.read(from, |entry| {
                 result = printer.print(entry);
                 if result.is_err() || printer.lines >= limit {
                     ControlFlow::Break(())
@@ -60,7 +63,7 @@ impl Cat {
             })?;
         }
         result?;
-        printer.finish();
+        printer.finish()?;
         Ok(Ended::Done)
     }
 }

@@ -2,27 +2,33 @@
 
 mod append;
 mod cat;
+mod record;
 mod repair;
+mod replay;
 mod tail;
+mod told;
 mod verify;
 
-use clap::Subcommand;
-use duolog::log::Entry;
-use duolog::sessions::Session;
-use duolog::{Cursor, Store};
+use clap::{ArgGroup, Args, Subcommand};
+use duolog::log::{Dialect, Entry, ReadFrom, Replayable, View};
+use duolog::sessions::{NewSession, Session, SessionRef};
+use duolog::{Cursor, Error, Store};
+use told::Teller;
 
 use super::Context;
 use crate::args::Start;
 use crate::failure::{Failure, Outcome};
 use crate::figures;
-use crate::out::Out;
+use crate::out::{Detail, Out, Timeline};
 
 /// What to do with the log of a session.
 #[derive(Subcommand)]
 pub enum Log {
     Append(append::Append),
+    Record(record::Record),
     Cat(cat::Cat),
     Tail(tail::Tail),
+    Replay(replay::Replay),
     Verify(verify::Verify),
     Repair(repair::Repair),
 }
@@ -31,8 +37,10 @@ impl Log {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         match self {
             Self::Append(command) => command.run(context),
+            Self::Record(command) => command.run(context),
             Self::Cat(command) => command.run(context),
             Self::Tail(command) => command.run(context),
+            Self::Replay(command) => command.run(context),
             Self::Verify(command) => command.run(context),
             Self::Repair(command) => command.run(context),
         }
@@ -42,16 +50,29 @@ impl Log {
 /// The damaged places that are told one by one; more are counted.
 const DAMAGE_TOLD: u64 = 20;
 
-/// Lines on their way to stdout, byte for byte, and what stood between them that is not a line.
+/// Lines on their way to stdout, byte for byte or told as a conversation, and what stood between them that is no line.
 struct Printer<'o> {
     out: &'o mut Out,
+    teller: Option<Teller<'o>>,
     lines: u64,
     damaged: u64,
 }
 
 impl<'o> Printer<'o> {
     fn new(out: &'o mut Out) -> Self {
-        Self { out, lines: 0, damaged: 0 }
+        Self { out, teller: None, lines: 0, damaged: 0 }
+    }
+
+    fn telling(out: &'o mut Out, teller: Teller<'o>) -> Self {
+        Self { teller: Some(teller), ..Self::new(out) }
+    }
+
+    /// A printer of what `pretty` asks for, for lines from `start` on.
+    fn of(out: &'o mut Out, pretty: &Pretty, log: &impl Replayable, start: ReadFrom) -> Result<Self, Failure> {
+        Ok(match pretty.teller(log, start)? {
+            Some(teller) => Self::telling(out, teller),
+            None => Self::new(out),
+        })
     }
 
     /// Prints a line, or tells of bytes that are none.
@@ -59,6 +80,9 @@ impl<'o> Printer<'o> {
         match entry {
             Entry::Line(line) => {
                 self.lines += 1;
+                if let Some(teller) = &mut self.teller {
+                    return teller.line(self.out, &line);
+                }
                 self.out.raw(line.bytes)?;
                 self.out.raw(b"\n")
             }
@@ -74,11 +98,83 @@ impl<'o> Printer<'o> {
         }
     }
 
-    /// Says how much was skipped: whoever reads the lines must know that they are not all.
-    fn finish(self) {
+    /// Says how much was skipped: whoever reads the lines must know that they are not all. Gives how many whole texts
+    /// are not there as they were put.
+    fn finish(self) -> Result<u64, Failure> {
+        let lost = match self.teller {
+            Some(mut teller) => teller.finish(self.out)?,
+            None => 0,
+        };
+        self.out.flush()?;
         if self.damaged > 0 {
             let places = figures::things(self.damaged, "damaged place");
             self.out.alert(format_args!("{places} skipped; duolog log verify shows all"));
+        }
+        Ok(lost)
+    }
+}
+
+/// Whether lines are shown as what they mean.
+#[derive(Args)]
+struct Pretty {
+    /// Show what the lines mean, step by step, as log replay --verbose does
+    #[arg(long)]
+    pretty: bool,
+}
+
+impl Pretty {
+    fn teller<'f>(&self, log: &impl Replayable, start: ReadFrom) -> Result<Option<Teller<'f>>, Failure> {
+        if !self.pretty {
+            return Ok(None);
+        }
+        let dialect = log.dialect()?.unwrap_or(Dialect::Envelope);
+        let timeline = match start {
+            ReadFrom::Start => Timeline::new(Detail::Folded),
+            _ => Timeline::from_within(Detail::Folded),
+        };
+        Ok(Some(Teller::new(dialect, View::Every, timeline)))
+    }
+}
+
+/// The session that a writing command is about: where there is none that is called so, one is made.
+#[derive(Args)]
+#[command(group = ArgGroup::new("target").required(true).args(["session", "user_email"]))]
+struct Target {
+    /// The session: its whole id, or a thread name
+    #[arg(long, value_name = "SESSION", conflicts_with = "session_name")]
+    session: Option<String>,
+    /// The user whose session it is
+    #[arg(long, value_name = "USER", requires = "session_name")]
+    user_email: Option<String>,
+    /// What that user calls it
+    #[arg(long, value_name = "NAME", requires = "user_email")]
+    session_name: Option<String>,
+}
+
+impl Target {
+    fn reference(&self) -> SessionRef {
+        match (&self.user_email, &self.session_name) {
+            (Some(user), Some(name)) => SessionRef::UserAndName { user: user.clone(), name: name.clone() },
+            _ => SessionRef::Text(self.session.clone().unwrap_or_default()),
+        }
+    }
+
+    /// The session that is called exactly so, or a new one.
+    fn open(&self, store: &Store) -> Result<Session, Failure> {
+        let sessions = store.sessions();
+        let reference = self.reference();
+        let (user, name) = match &reference {
+            SessionRef::Text(text) => return Ok(sessions.open_thread(text)?),
+            SessionRef::UserAndName { user, name } => (user.clone(), name.clone()),
+        };
+        match sessions.resolve(&reference) {
+            Err(Error::NoSession(_)) => {}
+            other => return Ok(other?),
+        }
+        match sessions.create(&NewSession { user_id: Some(user), name: Some(name), ..NewSession::default() }) {
+            // Another process was first: its session is the one we mean.
+            Err(Error::NameTaken(_)) => Ok(sessions.resolve(&reference)?),
+            other => Ok(other?),
         }
     }
 }

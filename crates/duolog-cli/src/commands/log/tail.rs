@@ -8,10 +8,10 @@ use std::time::Duration;
 use clap::Args;
 use duolog::log::{Entry, ReadFrom};
 use duolog::sessions::Session;
-use duolog::{Cursor, Limits, Seen, Store};
+use duolog::{Cursor, Limits, Position, Seen, Store};
 use signal_hook::consts::SIGINT;
 
-use super::{Context, Printer, cursor_of, tell_reset};
+use super::{Context, Pretty, Printer, cursor_of, tell_reset};
 use crate::args::{self, Start, Which};
 use crate::failure::{Ended, Failure, Outcome};
 
@@ -25,7 +25,7 @@ Examples:
   duolog log tail demo -n 0 --follow | jq -r .text
   duolog log tail demo --from 0:1234 --follow --show-cursor
 
-JSON: the raw lines, byte for byte, with --json and without.";
+JSON: the raw lines, byte for byte, with --json and without; with --pretty as log replay gives them.";
 
 /// Print the last lines of a log, and go on with new ones
 ///
@@ -48,6 +48,8 @@ pub struct Tail {
     /// Say on stderr, at the end, from which cursor to go on
     #[arg(long)]
     show_cursor: bool,
+    #[command(flatten)]
+    pretty: Pretty,
 }
 
 impl Tail {
@@ -62,17 +64,17 @@ impl Tail {
             signal_hook::flag::register(SIGINT, Arc::clone(&is_ended))
                 .map_err(Failure::file("listen for", std::path::Path::new("Ctrl-C")))?;
         }
-        let mut printer = Printer::new(context.out);
         let from = match self.from {
-            Some(start) => cursor_of(printer.out, &store, &session, start)?,
+            Some(start) => cursor_of(context.out, &store, &session, start)?,
             None => start_of_last(&store, &session, self.lines)?,
         };
+        let begin = if from.position == Position::ZERO { ReadFrom::Start } else { ReadFrom::Position(from.position) };
+        let mut printer = Printer::of(context.out, &self.pretty, &store.log(&session.id), begin)?;
         let ended = go_on(&mut printer, &store, &session, from, &limits, self.follow.then_some(&*is_ended))?;
-        printer.out.flush()?;
+        printer.finish()?;
         if self.show_cursor {
-            printer.out.tell("cursor", ended);
+            context.out.tell("cursor", ended);
         }
-        printer.finish();
         Ok(Ended::Done)
     }
 }

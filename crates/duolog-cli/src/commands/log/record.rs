@@ -1,0 +1,269 @@
+//! `duolog log record`.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Args;
+use duolog::Durability;
+use duolog::log::{As, RecordOptions, Recorded, Recording};
+use duolog::sessions::Session;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::{Context, Target};
+use crate::args;
+use crate::failure::{Ended, Failure, Outcome};
+use crate::figures;
+use crate::out::Progress;
+
+const AFTER: &str = "\
+Examples:
+  my-agent --json | duolog log record --session demo
+  my-agent --json \"$task\" | duolog log record --session demo --prompt \"$task\" --durability power
+  skillet-log | duolog log record --session demo --dialect turns
+
+JSON:
+  {\"session\": id, \"recorded\": 12, \"events\": 40, \"blobs\": 1, \"others\": 0, \"position\": 1234,
+   \"cursor\": \"0:1234\", \"dialect\": \"envelope\", \"interrupted\": false}";
+
+/// The bytes read from stdin at a time.
+const READ_BYTES: usize = 64 << 10;
+/// How long to wait for input before looking whether to stop. A signal ends the wait by itself, nearly always.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+
+/// Record what an agent says, as it says it
+///
+/// Reads a runtime's events from stdin, one JSON object per line, and appends what they tell as envelopes: each is in
+/// the log before more is read. But for thinking, which is kept with --thinking, nothing is dropped: what has no shape
+/// of its own is kept as it is, text that is no JSON as a remark, and the whole of a long tool result as a blob that its
+/// line names. A session that is resumed repeats no prompt that still waits for its result. With another dialect than
+/// envelope, lines are kept byte for byte. Ctrl-C ends it well.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Record {
+    #[command(flatten)]
+    target: Target,
+    /// What is written: the events as envelopes, or the lines as they are
+    #[arg(long, value_parser = args::recorded_as(), default_value = As::Envelope.word())]
+    dialect: As,
+    /// What the agent is asked, where it does not say so itself
+    #[arg(long, value_name = "TEXT")]
+    prompt: Option<String>,
+    /// The model, where the agent does not say so itself
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// Keep what the agent thinks, too
+    #[arg(long)]
+    thinking: bool,
+    /// What the lines survive once they are acknowledged: the death of the process, or a power cut; as the
+    /// configuration says where it is not given
+    #[arg(long, value_parser = args::durability())]
+    durability: Option<Durability>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    session: &'a str,
+    recorded: u64,
+    events: u64,
+    blobs: u64,
+    others: u64,
+    position: Option<u64>,
+    cursor: Option<String>,
+    dialect: &'static str,
+    interrupted: bool,
+}
+
+impl Record {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let config = context.config()?.clone().with_durability(self.durability);
+        let is_ended = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // From here on a signal only asks: what was read is appended first.
+            signal_hook::flag::register(signal, Arc::clone(&is_ended))
+                .map_err(Failure::file("listen for", Path::new("Ctrl-C")))?;
+        }
+        context.out.invite("reading events; Ctrl-D ends them");
+        let store = context.open_to_write()?;
+        let session = self.target.open(&store)?;
+        let recording = store.log(&session.id).record(RecordOptions {
+            durability: config.durability(),
+            form: self.dialect,
+            prompt: self.prompt.clone(),
+            model: self.model.clone(),
+            keep_thinking: self.thinking,
+        })?;
+        let mut input = Input::new(config.limits().line_bytes_max)?;
+        let mut taking = Taking { recording, bytes: 0, progress: context.out.progress("recording") };
+        let read =
+            input.read_all(&is_ended, &mut taking).and_then(|()| self.take_last(context, &mut input, &mut taking));
+        let Taking { mut recording, progress, .. } = taking;
+        drop(progress);
+        if let Err(failure) = read {
+            // What came before stands; the next recording goes on behind it.
+            recording.flush()?;
+            context.close(store);
+            return Err(failure);
+        }
+        let recorded = recording.finish()?;
+        self.answer(context, &session, &recorded, input.interrupted)?;
+        context.close(store);
+        Ok(Ended::Done)
+    }
+
+    /// Takes a last line that nobody ended. One that a signal cut off is a remark among events, and nothing elsewhere.
+    fn take_last(&self, context: &Context<'_>, input: &mut Input, taking: &mut Taking<'_>) -> Result<(), Failure> {
+        let rest = std::mem::take(&mut input.rest);
+        if rest.is_empty() {
+            return Ok(());
+        }
+        if input.interrupted && self.dialect != As::Envelope {
+            context.out.warn(format_args!("not recorded: a last line, cut off after {} bytes", rest.len()));
+            return Ok(());
+        }
+        taking.event(&rest)
+    }
+
+    fn answer(
+        &self,
+        context: &mut Context<'_>,
+        session: &Session,
+        recorded: &Recorded,
+        interrupted: bool,
+    ) -> Result<(), Failure> {
+        let shape = Answer {
+            session: session.id.as_str(),
+            recorded: recorded.lines,
+            events: recorded.events,
+            blobs: recorded.blobs,
+            others: recorded.others,
+            position: recorded.cursor.map(|cursor| cursor.position.0),
+            cursor: recorded.cursor.map(|cursor| cursor.to_string()),
+            dialect: self.dialect.word(),
+            interrupted,
+        };
+        let name = session.name.as_deref().unwrap_or(session.id.as_str());
+        context.out.confirm(&shape, |text| {
+            let (lines, events) = (figures::things(recorded.lines, "line"), figures::things(recorded.events, "event"));
+            let end = recorded.cursor.map(|cursor| format!("; it ends at {}", cursor.position)).unwrap_or_default();
+            let how = if interrupted { "interrupted: " } else { "" };
+            text.line(format_args!("{how}recorded {lines} of {events} to {name}{end}"));
+        })?;
+        if recorded.others > 0 {
+            let lines = figures::things(recorded.others, "line");
+            context.out.warn(format_args!("{lines} not in the {} dialect; kept as they are", self.dialect.word()));
+        }
+        Ok(())
+    }
+}
+
+/// Where events go, and what is shown meanwhile.
+struct Taking<'s> {
+    recording: Recording<'s>,
+    bytes: u64,
+    progress: Progress,
+}
+
+impl Taking<'_> {
+    fn event(&mut self, line: &[u8]) -> Result<(), Failure> {
+        self.bytes += line.len() as u64 + 1;
+        Ok(self.recording.event(line)?)
+    }
+
+    /// Makes what was taken stand in the log.
+    fn flush(&mut self) -> Result<(), Failure> {
+        self.recording.flush()?;
+        self.progress.set(self.bytes, None);
+        self.progress.at(figures::things(self.recording.so_far().events, "event"));
+        Ok(())
+    }
+}
+
+/// Stdin, read as it comes: what is there is taken together, and nothing is waited for before that is appended.
+struct Input {
+    stdin: File,
+    /// The beginning of a line whose end is not there yet.
+    rest: Vec<u8>,
+    interrupted: bool,
+    line_bytes_max: usize,
+}
+
+impl Input {
+    fn new(line_bytes_max: usize) -> Result<Self, Failure> {
+        let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(Failure::file("read", Path::new("stdin")))?;
+        Ok(Self { stdin: File::from(stdin), rest: Vec::new(), interrupted: false, line_bytes_max })
+    }
+
+    /// Reads up to the end, or until it is asked to stop; then only what is there already.
+    fn read_all(&mut self, is_ended: &AtomicBool, taking: &mut Taking<'_>) -> Result<(), Failure> {
+        let mut buffer = vec![0; READ_BYTES];
+        // After a signal no more than a pipe holds: whoever writes on and on must not keep us.
+        let mut drained = 0;
+        loop {
+            let asked = is_ended.load(Ordering::Relaxed);
+            let is_ready = self.wait(if asked { &NOW } else { &LOOK })?;
+            if asked && (!is_ready || drained >= DRAIN_BYTES_MAX) {
+                break;
+            }
+            if !is_ready {
+                continue;
+            }
+            let read = match self.stdin.read(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => other.map_err(Failure::file("read", Path::new("stdin")))?,
+            };
+            if read == 0 {
+                break;
+            }
+            drained += if asked { read } else { 0 };
+            self.take(&buffer[..read], taking)?;
+            taking.flush()?;
+        }
+        self.interrupted = is_ended.load(Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether there is something to read, the end included.
+    fn wait(&self, most: &Timespec) -> Result<bool, Failure> {
+        let mut polled = [PollFd::new(&self.stdin, PollFlags::IN)];
+        match rustix::event::poll(&mut polled, Some(most)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(Failure::file("wait for", Path::new("stdin"))(error.into())),
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8], taking: &mut Taking<'_>) -> Result<(), Failure> {
+        let mut pieces = bytes.split(|byte| *byte == b'\n').peekable();
+        while let Some(piece) = pieces.next() {
+            let is_whole = pieces.peek().is_some();
+            if is_whole && self.rest.is_empty() {
+                taking.event(piece)?;
+                continue;
+            }
+            self.rest.extend_from_slice(piece);
+            if is_whole {
+                let line = std::mem::take(&mut self.rest);
+                taking.event(&line)?;
+            } else if self.rest.len() > self.line_bytes_max {
+                let (number, most) = (taking.recording.so_far().events + 1, figures::size(self.line_bytes_max as u64));
+                return Err(Failure::Given {
+                    message: format!("event {number} is over the limit of a line, {most}"),
+                    hint: Some("what came before it is recorded; raise limits.line_bytes_max".to_owned()),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Do not wait.
+const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+/// What is still read after a signal.
+const DRAIN_BYTES_MAX: usize = 1 << 20;

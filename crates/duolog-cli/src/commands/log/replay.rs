@@ -1,0 +1,131 @@
+//! `duolog log replay`.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use clap::Args;
+use duolog::Limits;
+use duolog::log::{Dialect, Entry, Foreign, ReadFrom, Replayable, View};
+
+use super::told::{Find, Teller, detail};
+use super::{Context, Printer, cursor_of};
+use crate::args::{self, Start, Which};
+use crate::failure::{Ended, Outcome};
+use crate::figures;
+use crate::out::Timeline;
+
+const AFTER: &str = "\
+Examples:
+  duolog log replay demo
+  duolog log replay demo --verbose --last 1
+  duolog log replay demo --from 1234 --json | jq -r 'select(.kind == \"user\").text'
+  duolog log replay --file ~/.claude/projects/-srv-app/0a1b.jsonl
+
+JSON: one object per item,
+  {\"kind\": \"user\", \"assistant\", \"thinking\", \"tool_call\", \"tool_result\", \"result\", \"error\" or \"note\",
+   \"position\", \"part\", \"turn\": position of its first line, \"boundary\": \"opens\" or \"closes\", \"at\", \"role\",
+   \"author\", \"model\", \"tool\", \"call_id\", \"what\", \"text\", \"full\": \"blob:<sha256>\",
+   \"full_is\": with --full \"whole\", \"missing\", \"damaged\", \"too_large\" or \"elsewhere\", \"round\", \"sidechain\",
+   \"failed\", \"ending\": {\"turns\", \"cost_usd\", \"duration_ms\", \"tokens\": {\"input\", \"output\", \"cache_read\",
+   \"cache_write\"}}}
+  and one after each turn,
+  {\"kind\": \"turn_end\", \"turn\", \"end\", \"complete\", \"incomplete\", \"last\", \"items\", \"tool_calls\", \"left_out\"}";
+
+/// Show a log as the conversation it was, turn by turn
+///
+/// Shows what was asked, the last answer, what failed and how each turn ended; --verbose shows every step. A turn without
+/// an end is marked. A file of another program is read as it stands: Claude Code, Codex, Last Light, Skillet, AgentryLab.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Replay {
+    #[command(flatten)]
+    which: Which,
+    /// Read this file instead, and change nothing
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["reference", "session", "user_email", "session_name"])]
+    file: Option<PathBuf>,
+    /// Every step: thinking, tools, notes
+    #[arg(long, short)]
+    verbose: bool,
+    /// Only the last N turns
+    #[arg(long, value_name = "N")]
+    last: Option<usize>,
+    /// Begin at a position (1234) or a cursor (0:1234)
+    #[arg(long, value_name = "POS", value_parser = args::start, conflicts_with = "last")]
+    from: Option<Start>,
+    /// Nothing is folded, and what was shortened in its line is fetched whole
+    #[arg(long)]
+    full: bool,
+    /// What its lines are in, where they do not tell it themselves
+    #[arg(long, value_parser = args::dialect())]
+    dialect: Option<Dialect>,
+}
+
+impl Replay {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        if let Some(path) = &self.file {
+            // No home has a say in it.
+            let file = Foreign::open(path, &Limits::default())?;
+            let from = match self.from {
+                Some(Start::Position(position)) => Some(position),
+                Some(Start::Cursor(cursor)) => Some(cursor.position),
+                None => None,
+            };
+            return self.show(context, &file, from.map(ReadFrom::Position), None);
+        }
+        let reference = self.which.reference()?;
+        let store = context.open_to_read()?;
+        let session = store.sessions().resolve(&reference)?;
+        let log = store.log(&session.id);
+        let from = match self.from {
+            Some(start) => Some(ReadFrom::Position(cursor_of(context.out, &store, &session, start)?.position)),
+            None => None,
+        };
+        self.show(context, &log, from, Some(&|reference| log.full(reference)))
+    }
+
+    fn show(
+        &self,
+        context: &mut Context<'_>,
+        log: &dyn Replayable,
+        from: Option<ReadFrom>,
+        find: Option<Find<'_>>,
+    ) -> Outcome {
+        let dialect = match self.dialect {
+            Some(dialect) => dialect,
+            // Where no line tells, every line is a note in whatever dialect.
+            None => log.dialect()?.unwrap_or(Dialect::Envelope),
+        };
+        let from = match (from, self.last) {
+            (Some(from), _) => from,
+            (None, Some(count)) => log.start_of_turns(count, dialect)?,
+            (None, None) => ReadFrom::Start,
+        };
+        let timeline = match from {
+            ReadFrom::Start => Timeline::new(detail(self.full)),
+            _ => Timeline::from_within(detail(self.full)),
+        };
+        let view = if self.verbose { View::Every } else { View::Conversation };
+        let mut teller = Teller::new(dialect, view, timeline);
+        if let Some(find) = find.filter(|_| self.full) {
+            teller = teller.finding(find);
+        }
+        let mut printer = Printer::telling(context.out, teller);
+        let mut result = Ok(());
+        log.entries(from, &mut |entry: Entry<'_>| {
+            result = printer.print(entry);
+            if result.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        result?;
+        let is_empty = printer.lines == 0;
+        let lost = printer.finish()?;
+        if is_empty {
+            context.out.note("nothing to show: there are no lines");
+        }
+        if lost > 0 {
+            let texts = figures::things(lost, "whole text");
+            context.out.alert(format_args!("{texts} missing or damaged"));
+            return Ok(Ended::Damaged);
+        }
+        Ok(Ended::Done)
+    }
+}

@@ -1,0 +1,169 @@
+//! Text that others wrote, made fit for a terminal: it cannot move the cursor, set a title or turn letters around, and
+//! it is broken where the terminal ends.
+
+use unicode_width::UnicodeWidthChar as _;
+
+/// The columns between tab stops.
+const TAB: usize = 4;
+
+/// One character of foreign text as it may be shown; newlines and tabs are left to the caller.
+///
+/// Control characters get the pictures that Unicode has for them, so that one sees that something was there.
+fn harmless(letter: char) -> char {
+    match letter {
+        '\u{0}'..='\u{1f}' => char::from_u32(0x2400 + u32::from(letter)).unwrap_or('\u{fffd}'),
+        '\u{7f}' => '\u{2421}',
+        // Controls of eight bits; marks that turn the direction of writing; line ends of Unicode; letters without a look.
+        '\u{80}'..='\u{9f}'
+        | '\u{61c}'
+        | '\u{200b}'
+        | '\u{200e}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e0fff}' => '\u{fffd}',
+        _ => letter,
+    }
+}
+
+/// The columns that a text takes.
+pub fn columns(text: &str) -> usize {
+    text.chars().map(|letter| letter.width().unwrap_or_default()).sum()
+}
+
+/// A foreign text on one line: white space of any kind becomes single spaces, and what does not fit is cut.
+pub fn one_line(text: &str, width: usize) -> String {
+    let mut line = String::new();
+    let (mut used, mut gap) = (0, false);
+    for letter in text.trim().chars() {
+        if letter.is_ascii_whitespace() {
+            gap = true;
+            continue;
+        }
+        let letter = harmless(letter);
+        let needed = usize::from(gap) + letter.width().unwrap_or_default();
+        if used + needed > width {
+            // The last letters make room for the mark.
+            while !line.is_empty() && columns(&line) + 1 > width {
+                line.pop();
+            }
+            line.push('…');
+            return line;
+        }
+        if gap {
+            line.push(' ');
+            gap = false;
+        }
+        line.push(letter);
+        used += needed;
+    }
+    line
+}
+
+/// The lines of a foreign text, none wider than `width`; broken at spaces where there are some.
+pub fn wrapped(text: &str, width: Option<usize>) -> impl Iterator<Item = String> {
+    let text = text.trim_end();
+    let lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
+    lines.flat_map(move |line| Broken { rest: line, width: width.unwrap_or(usize::MAX).max(2), done: false })
+}
+
+/// One line of text, a piece at a time: a long one is never copied whole.
+struct Broken<'t> {
+    rest: &'t str,
+    width: usize,
+    done: bool,
+}
+
+impl Iterator for Broken<'_> {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        if self.done {
+            return None;
+        }
+        let mut piece = String::new();
+        let mut used = 0;
+        // Where the piece could end, and the rest begin.
+        let mut space: Option<(usize, usize)> = None;
+        for (at, letter) in self.rest.char_indices() {
+            let tab = letter == '\t';
+            let shown = if tab { ' ' } else { harmless(letter) };
+            let needed = if tab { TAB - used % TAB } else { shown.width().unwrap_or_default() };
+            let fits = used + needed <= self.width;
+            if shown == ' ' && piece.len() > leading(&piece) {
+                space = Some((piece.len(), at + letter.len_utf8()));
+            }
+            if !fits {
+                let (end, next) = space.unwrap_or((piece.len(), at));
+                piece.truncate(end);
+                self.rest = &self.rest[next..];
+                return Some(piece);
+            }
+            if tab {
+                piece.extend(std::iter::repeat_n(' ', needed));
+            } else {
+                piece.push(shown);
+            }
+            used += needed;
+        }
+        self.done = true;
+        Some(piece)
+    }
+}
+
+/// The spaces that a line begins with: no place to break it.
+fn leading(piece: &str) -> usize {
+    piece.len() - piece.trim_start_matches(' ').len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str, width: usize) -> Vec<String> {
+        wrapped(text, Some(width)).collect()
+    }
+
+    #[test]
+    fn lines_break_at_spaces_and_long_words_anywhere() {
+        assert_eq!(lines("one two three", 7), ["one two", "three"]);
+        assert_eq!(lines("abcdefghij", 4), ["abcd", "efgh", "ij"]);
+        assert_eq!(lines("  fn main() {}", 9), ["  fn", "main() {}"]);
+        assert_eq!(lines("日本語", 4), ["日本", "語"]);
+        assert_eq!(lines("a\r\n\nb\n\n", 10), ["a", "", "b"]);
+        assert_eq!(lines("", 10), [""]);
+        assert_eq!(lines("a\tb", 10), ["a   b"]);
+        assert_eq!(lines("日", 1), ["日"], "narrower than a letter is not narrow enough to lose it");
+    }
+
+    #[test]
+    fn no_text_reaches_the_terminal_as_a_command() {
+        let hostile = "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31m\u{8}\u{7f}\u{202e}abc\u{200f}\rover\u{0}";
+        for shown in [lines(hostile, 80).concat(), one_line(hostile, 80)] {
+            let bad = |letter: char| letter.is_control() || ('\u{2028}'..='\u{202e}').contains(&letter);
+            assert!(!shown.contains(bad), "{shown:?}");
+            assert!(shown.contains("␛[2J") && shown.contains("abc"), "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn one_line_is_one_line_and_fits() {
+        assert_eq!(one_line("  a\n  b\t c ", 80), "a b c");
+        assert_eq!(one_line("abcdef", 6), "abcdef");
+        assert_eq!(one_line("abcdefg", 6), "abcde…");
+        assert_eq!(one_line("日本語日本語", 6), "日本…");
+        assert_eq!(one_line("x", 0), "…");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_asked() {
+        let text = "The quick brown 狐 jumps over  the\tlazy 犬 ".repeat(40) + &"x".repeat(500);
+        for width in [2, 3, 38, 78, 98] {
+            let broken = lines(&text, width);
+            assert!(broken.iter().all(|line| columns(line) <= width), "{width}");
+            let letters = |text: &str| text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>();
+            assert_eq!(letters(&broken.concat()), letters(&text), "nothing is lost at {width}");
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! A conversation as people read it, live and in replay: one rendering for every dialect.
+
+use duolog::Moment;
+use duolog::log::{Boundary, Ending, Full, ItemKind, TimelineItem, TurnEnd};
+
+use super::prose::{columns, one_line, wrapped};
+use super::{Text, Tone};
+use crate::figures;
+
+/// The lines of a tool's answer that are shown, and those of a failure.
+const ANSWER_LINES: usize = 4;
+const ERROR_LINES: usize = 12;
+/// The widest that text runs: longer lines are hard to read.
+const WIDTH_MAX: usize = 100;
+/// The characters of what names a whole text.
+const REFERENCE_CHARS: usize = 80;
+/// How far what was said stands to the right of who said it.
+const INDENT: &str = "  ";
+
+/// How much of each item is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// The beginning of what may be long.
+    Folded,
+    /// All of it.
+    Full,
+}
+
+/// An item, and what is known beside it.
+pub struct Shown<'a> {
+    /// The item.
+    pub item: &'a TimelineItem,
+    /// What its turn took, where it says so.
+    pub ending: Option<Ending>,
+    /// Whether its text stood in the item before it.
+    pub repeats: bool,
+    /// What became of the search for the whole of its text, where there was one.
+    pub full: Option<&'a Full>,
+}
+
+/// Draws items one after the other.
+pub struct Timeline {
+    detail: Detail,
+    /// The number of the turn; none where it is not known how many came before.
+    turn: Option<u64>,
+    started_at: Option<Moment>,
+    is_first: bool,
+}
+
+impl Timeline {
+    /// A timeline from the beginning of a log.
+    pub const fn new(detail: Detail) -> Self {
+        Self { detail, turn: Some(0), started_at: None, is_first: true }
+    }
+
+    /// A timeline from somewhere within a log: its turns have no numbers.
+    pub const fn from_within(detail: Detail) -> Self {
+        Self { turn: None, ..Self::new(detail) }
+    }
+
+    /// Draws one item.
+    pub fn item(&mut self, text: &mut Text, shown: &Shown<'_>) {
+        let item = shown.item;
+        if item.boundary == Boundary::Opens {
+            self.turn = self.turn.map(|turn| turn + 1);
+            self.started_at = item.at;
+            self.rule(text, item);
+        }
+        if item.kind == ItemKind::Assistant && !self.is_first {
+            text.line("");
+        }
+        self.is_first = false;
+        match item.kind {
+            ItemKind::User => self.said(text, item, Tone::Worth, None),
+            ItemKind::Assistant => self.said(text, item, Tone::Good, None),
+            ItemKind::Thinking => self.said(text, item, Tone::Faint, Some(Tone::Faint)),
+            ItemKind::ToolCall => self.call(text, item),
+            ItemKind::ToolResult => self.answer(text, shown),
+            ItemKind::Result => self.result(text, shown),
+            ItemKind::Error => self.error(text, item),
+            ItemKind::Note => self.note(text, item),
+        }
+    }
+
+    /// Says how a turn ended, where that is worth a word.
+    pub fn turn_end(&mut self, text: &mut Text, end: &TurnEnd) {
+        self.started_at = None;
+        let mut facts = Vec::new();
+        if end.turn.tool_calls > 0 {
+            facts.push(figures::things(end.turn.tool_calls, "tool call"));
+        }
+        if end.left_out > 0 {
+            facts.push(format!("{} not shown (--verbose)", figures::things(end.left_out, "step")));
+        }
+        if !facts.is_empty() && end.left_out > 0 {
+            text.line(text.tone(Tone::Faint, &facts.join(" · ")));
+        }
+        if end.is_cut {
+            let why = if end.is_last { "it has no end yet" } else { "the next turn began before its end" };
+            text.line(format_args!("{}: {why}", text.tone(Tone::Worth, "incomplete")));
+        }
+    }
+
+    /// The line between turns: which, when, and where in the log.
+    fn rule(&self, text: &mut Text, item: &TimelineItem) {
+        let mut title = self.turn.map_or_else(|| "turn".to_owned(), |turn| format!("turn {}", figures::count(turn)));
+        if let Some(at) = item.at {
+            title = format!("{title} · {}", instant(at));
+        }
+        title = one_line(&format!("── {title} · at {}", item.position), text.room());
+        // Where nobody looks, a line as long as the widest text would only be in the way.
+        let rest = text.width.map_or(2, |_| text.room().saturating_sub(columns(&title) + 1));
+        if !self.is_first {
+            text.line("");
+        }
+        let title = format!("{title} {}", "─".repeat(rest));
+        text.line(text.tone(Tone::Faint, title.trim_end()));
+    }
+
+    /// Who speaks, and when.
+    fn head(&self, text: &mut Text, label: &str, tone: Tone, item: &TimelineItem) {
+        let mut line = text.tone(tone, label);
+        let mut room = text.room().saturating_sub(columns(label));
+        let facts = [self.offset(item), item.model.clone().filter(|_| item.kind == ItemKind::Assistant), mark(item)];
+        for fact in facts.into_iter().flatten() {
+            let fact = one_line(&fact, room.saturating_sub(1));
+            if fact != "…" {
+                room -= columns(&fact) + 1;
+                line = format!("{line} {}", text.tone(Tone::Faint, &fact));
+            }
+        }
+        text.line(line);
+    }
+
+    fn said(&self, text: &mut Text, item: &TimelineItem, tone: Tone, body: Option<Tone>) {
+        self.head(text, &speaker(item), tone, item);
+        let words = if item.text.is_empty() { item.what.as_deref().unwrap_or_default() } else { &item.text };
+        text.prose(words, body, usize::MAX);
+    }
+
+    fn call(&self, text: &mut Text, item: &TimelineItem) {
+        let label = named("call", item);
+        if self.detail == Detail::Full {
+            self.head(text, &label, Tone::Strong, item);
+            text.prose(&item.text, None, usize::MAX);
+            return;
+        }
+        let offset = self.offset(item).map(|offset| format!(" {offset}")).unwrap_or_default();
+        let room = text.room().saturating_sub(columns(&label) + columns(&offset) + 1);
+        let arguments = one_line(&item.text, room);
+        text.line(format_args!("{}{} {arguments}", text.tone(Tone::Strong, &label), text.tone(Tone::Faint, &offset)));
+    }
+
+    fn answer(&self, text: &mut Text, shown: &Shown<'_>) {
+        let item = shown.item;
+        let label = named("answer", item);
+        self.head(text, &label, if item.failed { Tone::Bad } else { Tone::Strong }, item);
+        let most = if self.detail == Detail::Full { usize::MAX } else { ANSWER_LINES };
+        match shown.full {
+            Some(Full::Whole(whole)) => text.prose(whole, None, most),
+            _ => text.prose(&item.text, None, most),
+        }
+        if let Some(reference) = &item.full {
+            // Never broken or cut: it is there to be copied.
+            let reference = one_line(reference, REFERENCE_CHARS);
+            let state = match shown.full {
+                Some(Full::Whole(_)) => "whole, from:",
+                Some(Full::Missing) => "shortened; the whole is missing:",
+                Some(Full::Damaged) => "shortened; the whole is damaged:",
+                Some(Full::TooLarge(_)) => "shortened; the whole is too large to show:",
+                Some(Full::Elsewhere) | None => "shortened; the whole is:",
+            };
+            let tone = if matches!(shown.full, Some(Full::Missing | Full::Damaged)) { Tone::Bad } else { Tone::Faint };
+            text.prose(state, Some(tone), usize::MAX);
+            text.line(format_args!("{INDENT}{}", text.tone(tone, &reference)));
+        }
+    }
+
+    fn result(&self, text: &mut Text, shown: &Shown<'_>) {
+        let item = shown.item;
+        let what = one_line(item.what.as_deref().unwrap_or_default(), text.room());
+        // What every result is called says nothing.
+        let what =
+            if matches!(what.as_str(), "" | "result" | "final_result") { String::new() } else { format!(" {what}") };
+        let (word, tone) = if item.failed { ("result failed", Tone::Bad) } else { ("result", Tone::Good) };
+        let mut facts: Vec<String> = self.offset(item).into_iter().collect();
+        facts.extend(shown.ending.as_ref().map(figures_of).unwrap_or_default());
+        let (label, facts) = (format!("{word}{what}"), facts.join(" · "));
+        if columns(&label) + 1 + columns(&facts) > text.room() {
+            text.line(text.tone(tone, &label));
+            text.prose(&facts, Some(Tone::Faint), usize::MAX);
+        } else {
+            let line = format!("{} {}", text.tone(tone, &label), text.tone(Tone::Faint, &facts));
+            text.line(if facts.is_empty() { text.tone(tone, &label) } else { line });
+        }
+        if !shown.repeats && !item.text.trim().is_empty() {
+            text.prose(&item.text, None, usize::MAX);
+        }
+    }
+
+    fn error(&self, text: &mut Text, item: &TimelineItem) {
+        let author = item.author.as_ref().map(|author| format!(" {}", one_line(author, 40))).unwrap_or_default();
+        self.head(text, &format!("error{author}"), Tone::Bad, item);
+        text.prose(&item.text, None, if self.detail == Detail::Full { usize::MAX } else { ERROR_LINES });
+    }
+
+    fn note(&self, text: &mut Text, item: &TimelineItem) {
+        let failed = if item.failed { " failed" } else { "" };
+        let what = one_line(item.what.as_deref().or(item.role.as_deref()).unwrap_or_default(), 40);
+        let label = format!("note{failed} {what}");
+        if self.detail == Detail::Full {
+            self.head(text, &label, Tone::Faint, item);
+            text.prose(&item.text, Some(Tone::Faint), usize::MAX);
+            return;
+        }
+        let said = one_line(&item.text, text.room().saturating_sub(columns(&label) + 1));
+        text.line(text.tone(Tone::Faint, format!("{label} {said}").trim_end()));
+    }
+
+    /// How long after the beginning of its turn; where that is not known, when.
+    fn offset(&self, item: &TimelineItem) -> Option<String> {
+        let at = item.at?;
+        if item.boundary == Boundary::Opens {
+            return None;
+        }
+        let Some(started_at) = self.started_at else { return Some(instant(at)) };
+        let millis = u64::try_from((at.as_micros() - started_at.as_micros()) / 1000).ok()?;
+        Some(format!("+{}", duration(millis)))
+    }
+}
+
+impl Text {
+    /// The columns that text may take.
+    fn room(&self) -> usize {
+        usize::from(self.width.unwrap_or(u16::MAX)).min(WIDTH_MAX)
+    }
+
+    /// Adds foreign text, indented and broken into lines: the first `most` of them, and how many more there are.
+    fn prose(&mut self, words: &str, tone: Option<Tone>, most: usize) {
+        // Where nobody looks, lines stay as they are, unless they are to be counted.
+        let width = (self.width.is_some() || most < usize::MAX).then(|| self.room().saturating_sub(INDENT.len()));
+        let mut lines = wrapped(words, width);
+        for line in lines.by_ref().take(most) {
+            if line.is_empty() {
+                self.line("");
+            } else {
+                self.line(format_args!("{INDENT}{}", tone.map_or_else(|| line.clone(), |tone| self.tone(tone, &line))));
+            }
+        }
+        let more = lines.count();
+        if more > 0 {
+            let told = format!("… {} more lines", figures::count(more as u64));
+            self.line(format_args!("{INDENT}{}", self.tone(Tone::Faint, &told)));
+        }
+    }
+}
+
+/// Who says something: the role that the line names, or the kind, and which agent.
+fn speaker(item: &TimelineItem) -> String {
+    let role = one_line(item.role.as_deref().unwrap_or(item.kind.word()), 40);
+    match item.author.as_deref() {
+        Some(author) if author != role => format!("{role} {}", one_line(author, 40)),
+        _ => role,
+    }
+}
+
+fn named(word: &str, item: &TimelineItem) -> String {
+    let failed = if item.failed { " failed" } else { "" };
+    let tool = item.tool.as_deref().or(item.call_id.as_deref()).unwrap_or_default();
+    format!("{word}{failed} {}", one_line(tool, 60)).trim_end().to_owned()
+}
+
+fn mark(item: &TimelineItem) -> Option<String> {
+    let round = item.round.map(|round| format!("round {round}"));
+    let side = item.sidechain.then(|| "side conversation".to_owned());
+    match (round, side) {
+        (Some(round), Some(side)) => Some(format!("{round} {side}")),
+        (round, side) => round.or(side),
+    }
+}
+
+fn figures_of(ending: &Ending) -> Vec<String> {
+    let tokens = &ending.tokens;
+    let mut facts: Vec<String> = ending.responses.map(|turns| figures::things(turns, "turn")).into_iter().collect();
+    facts.extend(ending.cost.map(|cost| format!("${cost}")));
+    if tokens.total() > 0 {
+        let (context, output) = (figures::count(tokens.context()), figures::count(tokens.output));
+        facts.push(format!("{context} tokens in, {output} out"));
+    }
+    facts.extend(ending.duration_ms.map(|millis| format!("took {}", duration(millis))));
+    facts
+}
+
+/// To the second: within a turn, offsets say more.
+fn instant(at: Moment) -> String {
+    let text = at.to_string();
+    text.get(..19).map_or_else(|| text.clone(), |seconds| format!("{seconds}Z"))
+}
+
+fn duration(millis: u64) -> String {
+    let seconds = millis / 1000;
+    match seconds {
+        0..=9 => format!("{seconds}.{}s", millis % 1000 / 100),
+        10..=59 => format!("{seconds}s"),
+        60..=3599 => format!("{}m {}s", seconds / 60, seconds % 60),
+        _ => format!("{}h {}m", seconds / 3600, seconds % 3600 / 60),
+    }
+}

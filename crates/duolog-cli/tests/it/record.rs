@@ -1,0 +1,134 @@
+use std::io::{BufReader, Write as _};
+use std::process::{ChildStdin, Stdio};
+
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
+use rustix::process::Signal;
+
+use crate::follow::Following;
+use crate::kit::{Kit, Ran, lines_of};
+
+on_both_engines!(a_killed_recorder_leaves_what_it_acknowledged, ctrl_c_ends_a_recording_well);
+
+const RECORD: [&str; 6] = ["log", "record", "--session", "demo", "--prompt", "do it"];
+const END: &str = "{\"type\":\"agent_end\",\"messages\":[]}\n";
+
+fn said(text: &str) -> String {
+    format!(
+        "{{\"type\":\"message_end\",\"message\":{{\"role\":\"assistant\",\"content\":[{{\"type\":\"text\",\"text\":\"{text}\"}}]}}}}\n"
+    )
+}
+
+fn prompts(kit: &Kit) -> usize {
+    lines_of(&kit.log_of("demo")).iter().filter(|line| line.starts_with("{\"type\":\"user\"")).count()
+}
+
+/// A recorder whose agent we are, and a follower that sees what stands in the log.
+fn recording(kit: &Kit, more: &[&str]) -> (Following, ChildStdin, Following) {
+    kit.run(&["sessions", "new", "--name", "demo"]).is(0);
+    let tail = Following::start(kit, &["log", "tail", "demo", "-n", "100", "-f"]);
+    let mut command = kit.command(&[&RECORD[..], more].concat());
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let (stdin, lines) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+    (Following { child, lines: BufReader::new(lines) }, stdin, tail)
+}
+
+fn a_killed_recorder_leaves_what_it_acknowledged(place: &Place) {
+    let kit = Kit::on(place);
+    let (recorder, mut agent, mut tail) = recording(&kit, &["--durability", "power"]);
+    for n in 0..5 {
+        agent.write_all(said(&format!("step {n}")).as_bytes()).expect("said");
+        if n == 0 {
+            assert!(tail.next().contains("do it"));
+        }
+        assert!(tail.next().contains(&format!("step {n}")), "each stands before the next is said");
+    }
+    agent.write_all(b"{\"type\":\"message_e").expect("said");
+    recorder.signal(Signal::KILL);
+    assert_eq!(recorder.end().code, None);
+    assert_eq!(lines_of(&kit.log_of("demo")).len(), 6);
+    let input = said("went on") + END;
+    let again = kit.feed(&[&RECORD[..], &["--json"]].concat(), input.as_bytes()).is(0);
+    assert_eq!((again.field("/recorded"), again.field("/events")), (2.into(), 2.into()));
+    assert_eq!((prompts(&kit), lines_of(&kit.log_of("demo")).len()), (1, 8));
+    let replayed = kit.run(&["log", "replay", "demo"]).is(0).text();
+    assert!(replayed.contains("went on") && !replayed.contains("incomplete"), "{replayed}");
+    kit.feed(&RECORD, input.as_bytes()).is(0);
+    assert_eq!(prompts(&kit), 2, "the turn had ended");
+    tail.signal(Signal::INT);
+    tail.end().is(0);
+    assert_eq!(kit.run(&["doctor", "--json"]).is(0).field("/verdict"), "ok");
+}
+
+fn ctrl_c_ends_a_recording_well(place: &Place) {
+    let kit = Kit::on(place);
+    let (recorder, mut agent, mut tail) = recording(&kit, &["--json"]);
+    agent.write_all((said("one") + &said("two") + "{\"type\":\"cut").as_bytes()).expect("said");
+    for text in ["do it", "one", "two"] {
+        assert!(tail.next().contains(text), "{text}");
+    }
+    recorder.signal(Signal::INT);
+    let ran = recorder.end().is(0);
+    // The agent's end of the pipe was open all the time.
+    drop(agent);
+    assert_eq!((ran.field("/interrupted"), ran.field("/dialect")), (true.into(), "envelope".into()));
+    assert_eq!((ran.field("/recorded"), ran.field("/events")), (4.into(), 3.into()));
+    let lines = lines_of(&kit.log_of("demo"));
+    assert_eq!(lines.len(), 4);
+    assert!(lines[3].contains("cut"), "what was cut off is kept as a remark: {}", lines[3]);
+    tail.signal(Signal::INT);
+    tail.end().is(0);
+    assert_eq!(ran.field("/position"), kit.log_of("demo").metadata().expect("a log").len());
+    assert_eq!(kit.run(&["log", "verify", "demo", "--json"]).is(0).field("/damaged"), 0);
+}
+
+#[test]
+fn a_reader_that_is_gone_changes_nothing() {
+    let kit = Kit::new();
+    let mut child = kit.command(&RECORD).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
+    drop(child.stdout.take());
+    child.stdin.take().expect("a pipe").write_all((said("one") + END).as_bytes()).expect("said");
+    Ran::of(child.wait_with_output().expect("ended")).is(0);
+    assert_eq!(lines_of(&kit.log_of("demo")).len(), 3);
+}
+
+#[test]
+fn ten_thousand_events_stand_in_their_order() {
+    let kit = Kit::new();
+    let input: String = (0..10_000).map(|n| said(&format!("step {n}"))).chain([END.to_owned()]).collect();
+    let ran = kit.feed(&[&RECORD[..], &["--json"]].concat(), input.as_bytes()).is(0);
+    assert_eq!((ran.field("/events"), ran.field("/recorded")), (10_001.into(), 10_002.into()));
+    let lines = lines_of(&kit.log_of("demo"));
+    assert_eq!(lines.len(), 10_002);
+    for (n, line) in lines[1..10_001].iter().enumerate() {
+        assert!(line.contains(&format!("\"step {n}\"")), "{line}");
+    }
+    assert_eq!(kit.run(&["log", "verify", "demo", "--json"]).is(0).field("/logs/0/events"), 10_002);
+    let last = kit.run(&["log", "replay", "demo", "--last", "1", "--json"]).is(0).text();
+    assert!(last.contains("step 9999") && last.contains("\"left_out\":9999"), "{last}");
+}
+
+#[test]
+fn lines_of_other_dialects_are_kept_or_refused_by_number() {
+    let kit = Kit::new();
+    let raw = ["log", "record", "--session", "demo", "--dialect", "raw"];
+    kit.feed(&raw, b"{\"n\" : 1}\nnope\n{\"n\":3}\n").is(2).says("line 2 cannot be appended");
+    assert_eq!(lines_of(&kit.log_of("demo")), ["{\"n\" : 1}"], "what came before stands");
+    let turns = ["log", "record", "--session", "demo", "--dialect", "turns"];
+    kit.feed(&turns, b"{\"kind\":\"step\"}\n{\"n\":2}").is(0).says("1 line not in the turns dialect");
+    assert_eq!(lines_of(&kit.log_of("demo"))[1..], ["{\"kind\":\"step\"}", "{\"n\":2}"]);
+    let nothing = kit.feed(&[&raw[..], &["--json"]].concat(), b"").is(0);
+    assert_eq!((nothing.field("/recorded"), nothing.field("/position")), (0.into(), 34.into()));
+}
+
+#[test]
+fn thinking_is_kept_only_when_asked() {
+    let kit = Kit::new();
+    let event = "{\"type\":\"message_end\",\"message\":{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"hm\"},{\"type\":\"text\",\"text\":\"x\"}]}}\n";
+    let kept = |session: &str, more: &[&str]| {
+        kit.feed(&[&["log", "record", "--session", session][..], more].concat(), event.as_bytes()).is(0);
+        lines_of(&kit.log_of(session))[0].contains("\"thinking\"")
+    };
+    assert!(!kept("without", &[]) && kept("with", &["--thinking"]));
+}

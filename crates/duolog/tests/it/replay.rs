@@ -1,0 +1,121 @@
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+
+use duolog::log::{Dialect, Entry, Foreign, ItemKind, ReadFrom, Replay, Replayable, Told, View};
+use duolog::{Kind, Limits, Position};
+use duolog_testkit::transcripts::{self, Cut, Made};
+
+/// One made-up log of each dialect, with so many turns.
+fn made(turns: u64) -> [(Dialect, Made); 5] {
+    [
+        (Dialect::Envelope, transcripts::envelope(7, turns)),
+        (Dialect::Turns, transcripts::turns(7, turns, Cut::LastTurn)),
+        (Dialect::Transcript, transcripts::transcript(7, turns)),
+        (Dialect::Claude, transcripts::claude(7, turns)),
+        (Dialect::Codex, transcripts::codex(7, turns, false)),
+    ]
+}
+
+/// What a replay told.
+#[derive(Default)]
+struct Heard {
+    kinds: Vec<ItemKind>,
+    turns: u64,
+    cut: u64,
+    left_out: u64,
+}
+
+fn hear(log: &dyn Replayable, from: ReadFrom, dialect: Dialect, view: View) -> Heard {
+    let (mut replay, mut heard) = (Replay::new(dialect, view), Heard::default());
+    let mut tell = |told: Told<'_>| {
+        match told {
+            Told::Item { item, .. } => heard.kinds.push(item.kind),
+            Told::TurnEnd(end) => {
+                heard.turns += 1;
+                heard.cut += u64::from(end.is_cut);
+                heard.left_out += end.left_out;
+            }
+        }
+        Ok::<(), Infallible>(())
+    };
+    log.entries(from, &mut |entry| {
+        if let Entry::Line(line) = entry {
+            replay.line(&line, &mut tell).expect("told");
+        }
+        ControlFlow::Continue(())
+    })
+    .expect("reads");
+    replay.finish(&mut tell).expect("told");
+    heard
+}
+
+fn file(text: &str) -> (tempfile::TempDir, Foreign) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("foreign.jsonl");
+    std::fs::write(&path, text).expect("written");
+    let foreign = Foreign::open(&path, &Limits::default()).expect("opens");
+    (directory, foreign)
+}
+
+#[test]
+fn each_dialect_is_known_and_told_turn_by_turn() {
+    for (dialect, made) in made(12) {
+        let (_directory, log) = file(&made.text());
+        assert_eq!(log.dialect().expect("reads"), Some(dialect));
+        let [short, every] = [View::Conversation, View::Every].map(|view| hear(&log, ReadFrom::Start, dialect, view));
+        assert_eq!((short.turns, every.turns), (made.turns, made.turns), "{dialect}");
+        assert!(short.kinds.iter().filter(|kind| **kind == ItemKind::User).count() >= 12, "{dialect}");
+        let steps = [ItemKind::Thinking, ItemKind::ToolCall, ItemKind::ToolResult, ItemKind::Note];
+        assert!(!short.kinds.iter().any(|kind| steps.contains(kind)), "{dialect}");
+        assert_eq!(short.cut, u64::from(dialect == Dialect::Turns), "{dialect}: only what was cut is marked");
+        assert!(every.kinds.len() > short.kinds.len() && every.left_out == 0, "{dialect}");
+    }
+}
+
+#[test]
+fn the_last_turns_are_found_from_the_end() {
+    for (dialect, made) in made(40) {
+        let (_directory, log) = file(&made.text());
+        for count in [1, 2, 3, 39, 40, 41, 1000] {
+            let from = log.start_of_turns(count, dialect).expect("reads");
+            let heard = hear(&log, from, dialect, View::Every);
+            assert_eq!(heard.turns, made.turns.min(count as u64), "{dialect}: the last {count}");
+        }
+        assert_eq!(hear(&log, log.start_of_turns(0, dialect).expect("reads"), dialect, View::Every).turns, 0);
+        let huge = log.start_of_turns(usize::MAX, dialect).expect("reads");
+        assert_eq!(hear(&log, huge, dialect, View::Every).turns, made.turns);
+    }
+}
+
+#[test]
+fn a_foreign_file_is_told_to_its_last_byte_and_left_alone() {
+    let made = transcripts::claude(3, 2);
+    let text = made.text() + "not JSON\n{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"unended\"}}";
+    let (directory, log) = file(&text);
+    let heard = hear(&log, ReadFrom::Start, Dialect::Claude, View::Every);
+    assert_eq!(heard.kinds[heard.kinds.len() - 2..], [ItemKind::Note, ItemKind::User]);
+    let mut last = Vec::new();
+    log.entries(ReadFrom::Last(1), &mut |entry| {
+        if let Entry::Line(line) = entry {
+            last.push(String::from_utf8_lossy(line.bytes).into_owned());
+        }
+        ControlFlow::Continue(())
+    })
+    .expect("reads");
+    assert!(last.len() == 1 && last[0].contains("unended"), "{last:?}");
+    let names: Vec<_> = directory.path().read_dir().expect("reads").flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(names, ["foreign.jsonl"], "nothing is put beside it");
+    assert_eq!(std::fs::read_to_string(directory.path().join("foreign.jsonl")).expect("reads"), text);
+    let inside = log.entries(ReadFrom::Position(Position(3)), &mut |_| ControlFlow::Continue(()));
+    assert_eq!(inside.expect_err("no line begins there").kind(), Kind::Invalid);
+}
+
+#[test]
+fn what_is_no_file_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    assert!(Foreign::open(directory.path(), &Limits::default()).is_err());
+    assert!(Foreign::open(&directory.path().join("absent"), &Limits::default()).is_err());
+    let (_directory, empty) = file("");
+    assert_eq!(empty.dialect().expect("reads"), None);
+    assert_eq!(hear(&empty, ReadFrom::Start, Dialect::Envelope, View::Every).turns, 0);
+}
