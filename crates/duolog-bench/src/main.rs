@@ -73,6 +73,10 @@ fn main() -> ExitCode {
         calls::child(Path::new(&home), count.parse().expect("a number"));
         return ExitCode::SUCCESS;
     }
+    if given.peek().is_some_and(|arg| arg == work::tail::CHILD) {
+        let (which, at) = (given.nth(1).expect("a file"), given.next().expect("a directory"));
+        work::tail::child(&which, Path::new(&at));
+    }
     match Args::parse(given).and_then(|args| run(&args)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

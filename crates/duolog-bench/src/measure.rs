@@ -27,6 +27,13 @@ pub struct Spread {
 pub enum Target {
     /// A cost.
     AtMost(f64),
+    /// A cost that is small where either of these is: the ratio, or what ours takes more.
+    AtMostOrMore {
+        /// The ratio.
+        times: f64,
+        /// What ours takes more.
+        nanoseconds: f64,
+    },
     /// A speed.
     AtLeast(f64),
     /// It is told and not judged.
@@ -130,17 +137,6 @@ impl Spread {
     }
 }
 
-impl Target {
-    /// Whether a ratio is as it should be; nothing where that is not judged.
-    pub fn met_by(self, ratio: f64) -> Option<bool> {
-        match self {
-            Self::AtMost(most) => Some(ratio <= most),
-            Self::AtLeast(least) => Some(ratio >= least),
-            Self::Told => None,
-        }
-    }
-}
-
 impl Figure {
     /// A figure that was counted, and is the same every time.
     pub fn counted(name: &str, what: &str, ours: f64, limit: f64, target: Target) -> Self {
@@ -158,7 +154,15 @@ impl Figure {
 
     /// Whether it is as it should be; nothing where that is not judged.
     pub fn is_met(&self) -> Option<bool> {
-        self.target.met_by(self.ratio.median)
+        let ratio = self.ratio.median;
+        match self.target {
+            Target::AtMost(most) => Some(ratio <= most),
+            Target::AtMostOrMore { times, nanoseconds } => {
+                Some(ratio <= times || self.ours - self.limit <= nanoseconds)
+            }
+            Target::AtLeast(least) => Some(ratio >= least),
+            Target::Told => None,
+        }
     }
 }
 
@@ -175,6 +179,10 @@ mod tests {
         let speed = pairs.speed("a", "b", Target::AtLeast(0.5));
         assert!((speed.ratio.median - 1.0 / 3.0).abs() < 1e-9, "{speed:?}");
         assert_eq!(speed.is_met(), Some(false));
+        for (times, nanoseconds, met) in [(3.0, 0.0, true), (2.0, 3.0, true), (2.0, 2.5, false)] {
+            let either = pairs.cost("a", "b", Target::AtMostOrMore { times, nanoseconds });
+            assert_eq!(either.is_met(), Some(met), "4 beside 1: {times} times or {nanoseconds} more");
+        }
     }
 
     #[test]

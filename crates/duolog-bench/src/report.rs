@@ -63,6 +63,9 @@ impl Report {
         let ratio = figure.ratio;
         let target = match figure.target {
             Target::AtMost(most) => format!("≤ {most}×"),
+            Target::AtMostOrMore { times, nanoseconds } => {
+                format!("≤ {times}×, + {}", amount(nanoseconds, Unit::Nanoseconds))
+            }
             Target::AtLeast(least) => format!("≥ {least}×"),
             Target::Told => String::new(),
         };
@@ -95,7 +98,7 @@ impl Report {
 }
 
 fn row([name, ours, limit, ratio, spread, target, verdict]: [&str; 7]) -> String {
-    format!("{name:29}{ours:>11}{limit:>11}{ratio:>10}{spread:>18}{target:>10}  {verdict}").trim_end().to_owned()
+    format!("{name:29}{ours:>11}{limit:>11}{ratio:>10}{spread:>18}{target:>18}  {verdict}").trim_end().to_owned()
 }
 
 fn amount(number: f64, unit: Unit) -> String {

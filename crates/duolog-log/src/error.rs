@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use duolog_types::Position;
 
+use crate::blobs::BlobId;
 use crate::fs::Kind;
 
 /// The result of a call on a log.
@@ -87,6 +88,15 @@ pub enum Error {
         /// The first position there is.
         base: Position,
     },
+    /// There is no such blob.
+    #[error("there is no blob {0}")]
+    NoBlob(BlobId),
+    /// The bytes of a blob are not those that were put.
+    #[error("blob {0} is damaged: its bytes are not the ones it is named after; put the original again to replace it")]
+    BadBlob(BlobId),
+    /// What was to be kept could not be read from where it comes from.
+    #[error("cannot read what is to be kept")]
+    Source(#[source] io::Error),
     /// A disk call failed.
     #[error("cannot {call} {}", path.display())]
     Io {

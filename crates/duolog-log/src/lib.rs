@@ -6,9 +6,11 @@
 //!
 //! Not here: which session owns which file, epochs and repairs as rows (the join keeps those).
 
+mod blobs;
 pub mod dialect;
 mod error;
 mod fs;
+mod hint;
 mod lock;
 pub mod medium;
 mod reader;
@@ -16,22 +18,27 @@ mod recent;
 mod recover;
 mod remove;
 mod rewrite;
+mod root;
 mod seal;
 mod sync;
 mod tail;
 mod torn;
+mod trail;
 mod writer;
 
+pub use blobs::{BlobId, BlobReader, Blobs, NotABlobId, references};
 pub use error::{Error, Result};
 pub use fs::{Disk, DiskFile, Ident, Kind, Lock, Open, Stat};
+pub use hint::{Bell, Hints};
 pub use medium::files::Files;
-pub use reader::{Back, Item, Line, Lines, Place, Reader, Segment};
+pub use reader::{Back, Item, Line, Lines, Place, Reader, Segment, Writers};
 pub use recent::Recent;
 pub use recover::{Mend, MendKind, Recovery, Standing, Watermark};
 pub use remove::remove;
 pub use rewrite::{Rewritten, rewrite};
+pub use root::{Progress, RootEvent, RootFollower, RootOptions, Skip, Start};
 pub use seal::{LineHash, SealHash, chain, hash_line, hash_range};
 pub use sync::Synced;
-pub use tail::{Follower, Polled, Why};
+pub use tail::{Follower, Pace, Polled, Why};
 pub use torn::{TornRecord, torn_path, torn_records};
 pub use writer::{Append, Appended, Writer};

@@ -51,6 +51,18 @@ impl Place {
     }
 }
 
+/// Who writes a log, and so how far it may be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writers {
+    /// We: with a lock that is waited for so long. Nothing is shown that a writer inside may still take back.
+    Ours {
+        /// How long.
+        timeout: Duration,
+    },
+    /// Others, who know nothing of our locks and are not to meet any: all that ends with a newline is shown.
+    Others,
+}
+
 /// A log, open for reading.
 pub struct Reader {
     disk: Arc<dyn Disk>,
@@ -136,6 +148,11 @@ impl Reader {
         self.place.first()
     }
 
+    /// The position of the hot file's first byte.
+    pub(crate) fn base(&self) -> Position {
+        self.place.base
+    }
+
     /// The end of the last whole line, below a size that was seen with no writer inside.
     ///
     /// Nothing below it can be taken back by a rollback or a repair, so it is all that a follower may be shown.
@@ -145,13 +162,23 @@ impl Reader {
 
     /// The same, and how many bytes of an incomplete line stand behind it.
     pub fn stable_end_and_rest(&self, timeout: Duration) -> Result<(Position, u64)> {
+        self.whole_end_and_rest(Writers::Ours { timeout })
+    }
+
+    /// The end of the last whole line that may be shown, by who writes the log.
+    pub(crate) fn whole_end(&self, writers: Writers) -> Result<Position> {
+        Ok(self.whole_end_and_rest(writers)?.0)
+    }
+
+    pub(crate) fn whole_end_and_rest(&self, writers: Writers) -> Result<(Position, u64)> {
         let path = &self.place.path;
         // Held until the newline is found, or a repair could cut the tail meanwhile and a writer go on in its place;
         // without it (a rule removed on purpose) a writer may be inside.
-        let held = if mutant::is(Mutant::NoStableEnd) {
-            None
-        } else {
-            Some(lock::take(&*self.disk, &*self.hot, path, Lock::Shared, timeout)?)
+        let held = match writers {
+            Writers::Ours { timeout } if !mutant::is(Mutant::NoStableEnd) => {
+                Some(lock::take(&*self.disk, &*self.hot, path, Lock::Shared, timeout)?)
+            }
+            _ => None,
         };
         let size = self.hot.stat().map_err(Error::io("look at", path))?.len;
         let size_end = Position(self.place.base.0 + size);

@@ -11,6 +11,7 @@ mod open;
 mod power;
 mod rows;
 mod scan;
+pub mod tail;
 mod wake;
 
 use crate::bench::Bench;
@@ -32,4 +33,5 @@ pub const ALL: &[Workload] = &[
     ("engines", engines::run),
     ("one-shot", one_shot::run),
     ("wake", wake::run),
+    ("tail", tail::run),
 ];

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use duolog_types::contention;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
@@ -49,6 +50,23 @@ impl Files {
         }
     }
 
+    /// Which directory it is.
+    pub(crate) fn ident(&self) -> io::Result<Ident> {
+        Ok(from_raw(&rustix::fs::fstat(&self.root)?).ident)
+    }
+
+    /// What stands at a path now, and when its bytes were last changed. Links are not followed.
+    pub(crate) fn look(&self, path: &Path) -> io::Result<Option<(Stat, SystemTime)>> {
+        if path.components().any(|component| !matches!(component, Component::Normal(_))) {
+            return Err(leads_out(path));
+        }
+        match rustix::fs::statat(&self.root, path, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some((from_raw(&stat), changed_at(&stat)))),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn directory(&self, path: &Path) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut at = rustix::fs::openat(&self.root, ".", flags, Mode::empty())?;
@@ -83,14 +101,7 @@ impl Disk for Files {
     }
 
     fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
-        if path.components().any(|component| !matches!(component, Component::Normal(_))) {
-            return Err(leads_out(path));
-        }
-        match rustix::fs::statat(&self.root, path, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(from_raw(&stat))),
-            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        Ok(self.look(path)?.map(|(stat, _)| stat))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -204,4 +215,11 @@ fn from_raw(stat: &rustix::fs::Stat) -> Stat {
         mode: stat.st_mode & 0o7777,
         kind: kind_of(FileType::from_raw_mode(stat.st_mode)),
     }
+}
+
+/// A time before 1970 is as good as 1970: it orders files, and tells whether one changed.
+fn changed_at(stat: &rustix::fs::Stat) -> SystemTime {
+    let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
+    let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
+    SystemTime::UNIX_EPOCH + Duration::new(seconds.min(u64::from(u32::MAX) << 3), nanoseconds % 1_000_000_000)
 }

@@ -7,6 +7,8 @@ mod kit;
 
 /// What a single writer promises: positions, conditions, limits.
 mod append;
+/// What is named after its bytes: put once, read whole or not at all.
+mod blobs;
 /// What lines mean in each dialect, and where turns begin and end.
 mod dialects;
 /// Every disk call fails once, every append stops at every byte; what was acknowledged is there.
@@ -25,9 +27,13 @@ mod read;
 mod record;
 /// Torn tails, and logs that are not what they were.
 mod recover;
+/// A whole tree of logs, ours and of others, on real files.
+mod roots;
 /// Syncs that callers share, and how many logs are open.
 mod share;
 /// Tokens and money, each response counted once.
 mod usage;
+/// Followers that wake by hints of the system.
+mod wake;
 /// What we write in others' dialects, their readers' way and ours.
 mod write;

@@ -1,0 +1,161 @@
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use duolog_log::{Disk, Error, Files, Follower, Hints, Item, Lock, Open, Pace, Polled, Why, Writer};
+use duolog_types::Position;
+use duolog_types::limits::Limits;
+
+use crate::kit::{LOG, PROCESS, batch, place};
+
+/// Only a hint can wake whoever waits at this pace.
+const NEVER: Duration = Duration::from_hours(1);
+const BY_HINTS: Pace = Pace { soon: NEVER, seldom: NEVER, hearing: NEVER };
+
+fn disk_at(root: &Path) -> Arc<dyn Disk> {
+    Arc::new(Files::beneath(root).expect("a directory"))
+}
+
+fn writer(root: &Path) -> Writer {
+    let known = duolog_log::Watermark::default();
+    Writer::open(&disk_at(root), &place(), &known, &Limits::default()).expect("opens").0
+}
+
+/// A follower that waits for a writer who is inside.
+fn follower(root: &Path, hints: &Hints, pace: Pace) -> Follower {
+    patient_for(Duration::from_mins(1), root, hints, pace)
+}
+
+fn patient_for(timeout: Duration, root: &Path, hints: &Hints, pace: Pace) -> Follower {
+    let limits = Limits::default();
+    Follower::new(&disk_at(root), &place(), Position::ZERO, timeout, limits.line_bytes_max)
+        .hearing(hints, root)
+        .at_pace(pace)
+}
+
+/// Polls and waits until so many lines came; says what they were, and how often it was polled.
+fn lines(follower: &mut Follower, count: usize) -> (Vec<String>, usize) {
+    let (mut lines, mut polls) = (Vec::new(), 0);
+    while lines.len() < count {
+        polls += 1;
+        let polled = follower.poll(&mut |item| match item {
+            Item::Line(line) => lines.push(String::from_utf8(line.bytes.to_vec()).expect("text")),
+            Item::TooLong { .. } => panic!("a short line"),
+        });
+        match polled {
+            Ok(Polled::Delivered) => {}
+            Ok(Polled::Idle) | Err(Error::Busy { .. }) => follower.wait(NEVER),
+            other => panic!("{other:?}"),
+        }
+    }
+    (lines, polls)
+}
+
+/// No interval ends these waits, and polls are counted: each append wakes its follower, and nothing else does.
+#[test]
+fn an_append_wakes_a_follower_and_silence_does_not() {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir(root.path().join("scope")).unwrap();
+    let mut follower = follower(root.path(), &Hints::new(), BY_HINTS);
+    let (ready, go) = channel();
+    let at = root.path().to_owned();
+    let count = 300;
+    let writing = std::thread::spawn(move || {
+        let log = writer(&at);
+        for number in 0..count {
+            go.recv().expect("a follower");
+            // Others in the same directory are none of its business.
+            fs::write(at.join(format!("scope/{number}.jsonl")), "{}\n").unwrap();
+            log.append(&batch(format!("{{\"n\":{number}}}")), &PROCESS).unwrap();
+        }
+    });
+    let mut polls = 0;
+    for number in 0..count {
+        ready.send(()).unwrap();
+        let (lines, polled) = lines(&mut follower, 1);
+        assert_eq!(lines, [format!("{{\"n\":{number}}}")]);
+        polls += polled;
+    }
+    writing.join().unwrap();
+    // One that finds nothing and one that finds the line.
+    assert!(polls <= 3 * count + 3, "{polls} polls for {count} appends");
+}
+
+#[test]
+fn many_followers_share_the_hints_and_each_hears_its_own() {
+    let root = tempfile::tempdir().unwrap();
+    let hints = Hints::new();
+    fs::create_dir(root.path().join("scope")).unwrap();
+    let mut followers: Vec<Follower> = (0..20).map(|_| follower(root.path(), &hints, BY_HINTS)).collect();
+    fs::write(root.path().join(LOG), "").unwrap();
+    for number in 0..20 {
+        let log = format!("{{\"n\":{number}}}");
+        let mut file = fs::OpenOptions::new().append(true).open(root.path().join(LOG)).unwrap();
+        file.write_all(format!("{log}\n").as_bytes()).unwrap();
+        for follower in &mut followers {
+            assert_eq!(lines(follower, 1).0, [&*log]);
+        }
+        // One that goes takes no watch with it that others need.
+        followers.pop();
+    }
+}
+
+/// A directory that is not there yet, goes, and comes back.
+#[test]
+fn a_directory_that_comes_and_goes_is_heard_again() {
+    let root = tempfile::tempdir().unwrap();
+    let pace = Pace { soon: Duration::from_millis(1), seldom: Duration::from_millis(1), hearing: NEVER };
+    let hints = Hints::new();
+    let mut follower = follower(root.path(), &hints, pace);
+    for round in 0..5 {
+        let log = format!("{{\"round\":{round}}}");
+        assert_eq!(follower.poll(&mut |_| panic!("nothing is there")).unwrap(), Polled::Idle);
+        follower.wait(NEVER);
+        fs::create_dir(root.path().join("scope")).unwrap();
+        fs::write(root.path().join(LOG), format!("{log}\n")).unwrap();
+        assert_eq!(lines(&mut follower, 1).0, [log]);
+        // Now it is heard: that it goes wakes the follower.
+        fs::remove_dir_all(root.path().join("scope")).unwrap();
+        loop {
+            match follower.poll(&mut |_| panic!("nothing is there")).unwrap() {
+                Polled::Idle => follower.wait(NEVER),
+                reset => {
+                    assert_eq!(reset, Polled::Reset { to: Position::ZERO, why: Why::Missing });
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_follower_is_woken_by_its_bell_and_by_nobody_leaving() {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir(root.path().join("scope")).unwrap();
+    // Nothing can be heard of the file: whoever has the bell rings it.
+    let mut deaf = follower(root.path(), &Hints::none(), BY_HINTS);
+    let bell = deaf.bell();
+    let at = root.path().to_owned();
+    let ringing = std::thread::spawn(move || {
+        fs::write(at.join(LOG), "{\"n\":1}\n").unwrap();
+        bell.ring();
+    });
+    assert_eq!(lines(&mut deaf, 1).0, ["{\"n\":1}"]);
+    ringing.join().unwrap();
+
+    // A writer that is inside when the hint comes: that it leaves is found out without one.
+    let pace = Pace { soon: Duration::from_micros(100), seldom: Duration::from_millis(1), hearing: NEVER };
+    let mut follower = patient_for(Duration::ZERO, root.path(), &Hints::new(), pace);
+    assert_eq!(lines(&mut follower, 1).0, ["{\"n\":1}"]);
+    follower.wait(NEVER);
+    let file = disk_at(root.path()).open(LOG.as_ref(), Open::Append).unwrap();
+    assert!(file.try_lock(Lock::Exclusive).unwrap());
+    file.append(b"{\"n\":2}\n").unwrap();
+    follower.wait(NEVER);
+    assert!(matches!(follower.poll(&mut |_| panic!("it may be taken back")), Err(Error::Busy { .. })));
+    file.unlock().unwrap();
+    assert_eq!(lines(&mut follower, 1).0, ["{\"n\":2}"]);
+}
