@@ -3,16 +3,14 @@
 //! Lines collect until [`Recording::flush`]; whoever reads events from a pipe flushes before waiting for more, so that
 //! what was said before a silence stands in the log. A blob is durable before the line that names it.
 
-use std::sync::Arc;
-
 use duolog_log::dialect::recorder::{Known, Options, RecordError, Recorder, Sink};
 use duolog_log::dialect::{Boundary, Dialect, Interpreter, detect};
-use duolog_log::{Disk, Item};
+use duolog_log::{Blobs, Item};
 use duolog_types::line::LineFault;
 use duolog_types::{BadLine, Batch, Cursor, Durability};
 
+use super::Log;
 use super::model::{As, RecordOptions, Recorded};
-use super::{Log, blob};
 use crate::error::{Error, Result};
 
 /// The bytes that collect before they are appended without being asked to.
@@ -38,10 +36,10 @@ enum Form {
 
 /// Lines that wait for their append.
 struct Waiting {
-    disk: Arc<dyn Disk>,
+    blobs: Blobs,
     batch: Batch,
     lines: u64,
-    blobs: u64,
+    kept: u64,
 }
 
 impl Sink for Waiting {
@@ -54,8 +52,9 @@ impl Sink for Waiting {
     }
 
     fn blob(&mut self, whole: &str) -> Result<String> {
-        self.blobs += 1;
-        blob::put(&self.disk, whole)
+        self.kept += 1;
+        // Before the line that names it, and as durable as that may become.
+        Ok(self.blobs.put(&mut whole.as_bytes(), Durability::Power)?.reference())
     }
 }
 
@@ -75,7 +74,7 @@ impl<'s> Log<'s> {
             }
             other => Form::Lines(other),
         };
-        let sink = Waiting { disk: join.disk().clone(), batch: Batch::new(join.limits()), lines: 0, blobs: 0 };
+        let sink = Waiting { blobs: Blobs::on(join.disk()), batch: Batch::new(join.limits()), lines: 0, kept: 0 };
         Ok(Recording { log: self.clone(), durability: options.durability, form, sink, recorded: Recorded::default() })
     }
 
@@ -132,7 +131,7 @@ impl Recording<'_> {
         let committed = self.log.append(&self.sink.batch, self.durability)?;
         self.sink.batch.clear();
         self.recorded.cursor = Some(committed.cursor());
-        (self.recorded.lines, self.recorded.blobs) = (self.sink.lines, self.sink.blobs);
+        (self.recorded.lines, self.recorded.blobs) = (self.sink.lines, self.sink.kept);
         Ok(())
     }
 
