@@ -14,10 +14,6 @@ pub fn run(bench: &Bench) -> Vec<Figure> {
         return Vec::new();
     };
     let room = bench.room();
-    // As an installation has it: what a linker writes lies in the page cache in small pieces until it is written out.
-    let installed = room.path().join("duolog");
-    std::fs::copy(&duolog, &installed).expect("a copy");
-    let duolog = installed;
     let (store, session) = store_in(room.path());
     let (home, log) = (room.path().join("home"), log_file(&store, &session));
     store.close().expect("closed");
