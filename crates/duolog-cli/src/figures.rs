@@ -1,6 +1,6 @@
 //! Figures as people read them: sizes, counts, ages. JSON has the exact ones.
 
-use duolog::Moment;
+use duolog::{Moment, Money};
 
 /// A size with three figures at most: `0 B`, `999 B`, `1.2 KiB`, `64 MiB`.
 #[allow(clippy::cast_precision_loss)]
@@ -36,6 +36,14 @@ pub fn things(number: u64, thing: &str) -> String {
     format!("{} {thing}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
+/// Dollars to a hundredth of a cent, rounded half up: `$1,234.5679`.
+pub fn dollars(money: Money) -> String {
+    const PICOS: u128 = 100_000_000;
+    let parts = money.picos().saturating_add(PICOS / 2) / PICOS;
+    let whole = u64::try_from(parts / 10_000).unwrap_or(u64::MAX);
+    format!("${}.{:04}", count(whole), parts % 10_000)
+}
+
 /// How long ago something was, in its largest unit. What lies ahead (clocks differ) is `now`.
 pub fn age(at: Moment, now: Moment) -> String {
     let seconds = now.as_micros().saturating_sub(at.as_micros()) / 1_000_000;
@@ -64,6 +72,13 @@ mod tests {
     fn numbers_are_grouped_and_things_counted() {
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([1, 2].map(|n| things(n, "line")), ["1 line", "2 lines"]);
+    }
+
+    #[test]
+    fn money_is_rounded_to_a_hundredth_of_a_cent() {
+        let shown =
+            [0, 49_999_999, 50_000_000, 1_234_567_899_950_000_000].map(|picos| dollars(Money::from_picos(picos)));
+        assert_eq!(shown, ["$0.0000", "$0.0000", "$0.0001", "$1,234,567.9000"]);
     }
 
     #[test]

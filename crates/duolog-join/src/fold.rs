@@ -3,13 +3,14 @@
 use duolog_log::{Reader, Standing, Synced};
 use duolog_state::Tx;
 use duolog_state::derived::catalog::{self, CatalogRow};
+use duolog_state::derived::{digests, usage_by_day};
 use duolog_state::owned::{behind, sessions};
 use duolog_types::{Durability, Epoch, Position, ProcessId, SessionId, mutant, mutant::Mutant};
 
 use crate::behind::{MarkId, OpenLog};
 use crate::error::{Error, Result};
 use crate::process::ProcessState;
-use crate::project::project;
+use crate::project::{Derived, Rows};
 use crate::seal::SealPlan;
 use crate::store::{Join, Known};
 
@@ -53,7 +54,7 @@ enum Along<'o> {
 /// Folded lines on their way into one commit.
 struct Step {
     expected: Option<(Epoch, Position)>,
-    row: CatalogRow,
+    rows: Rows,
     seals: Option<SealPlan>,
     /// This process's mark, where nothing is left to fold.
     mark: Option<MarkId>,
@@ -63,15 +64,11 @@ impl Step {
     /// Takes effect only where the last step ended; says whether the seals did too, or nothing where another fold was
     /// faster.
     fn commit(&self, tx: &mut Tx<'_>) -> Result<Option<bool>> {
-        let advanced = match self.expected {
-            Some(expected) => catalog::advance(tx, Some(expected), &self.row)?,
-            None => catalog::replace(tx, &self.row)?,
-        };
-        if !advanced {
+        if !write_rows(tx, self.expected, &self.rows)? {
             return Ok(None);
         }
         if let Some(mark) = &self.mark {
-            behind::clear(tx, &self.row.session_id, &mark.process, mark.generation)?;
+            behind::clear(tx, &self.rows.catalog.session_id, &mark.process, mark.generation)?;
         }
         self.seals.as_ref().map_or(Ok(false), |seals| seals.put(tx)).map(Some)
     }
@@ -127,12 +124,12 @@ impl Join {
             } else {
                 reader.sync_with_name(self.limits.busy_timeout)?
             };
-            let start = known.catalog.clone().unwrap_or_else(|| empty_row(&known));
-            let row = self.fold_lines(start, &reader, synced, left.min(self.limits.fold_batch_bytes))?;
-            left = left.saturating_sub(row.position.0 - from.0);
-            let to = row.position;
+            let start = self.derived(&known)?;
+            let rows = self.fold_lines(start, &reader, synced, left.min(self.limits.fold_batch_bytes))?.rows();
+            let to = rows.catalog.position;
+            left = left.saturating_sub(to.0 - from.0);
             let along = if to >= end { along } else { Along::Nothing };
-            let sealed = self.commit_step(&known, &reader, row, along)?;
+            let sealed = self.commit_step(&known, &reader, rows, along)?;
             // Where nothing changed, another process folded meanwhile, and what it did stands: look again.
             if let Some(sealed) = sealed
                 && to >= end
@@ -142,16 +139,23 @@ impl Join {
         }
     }
 
+    /// The derived rows that a fold goes on from.
+    fn derived(&self, known: &Known) -> Result<Derived> {
+        let Some(row) = &known.catalog else { return Ok(Derived::new(empty_row(known))) };
+        let remembered = self.state.read(|tx| digests::get(tx, &row.session_id))?;
+        Ok(Derived::going_on(row.clone(), remembered.as_ref()))
+    }
+
     /// Commits what was folded, and what goes along; see [`Step::commit`].
-    fn commit_step(&self, known: &Known, reader: &Reader, row: CatalogRow, along: Along<'_>) -> Result<Option<bool>> {
-        let (to, expected) = (row.position, known.catalog.as_ref().map(|row| (row.epoch, row.position)));
+    fn commit_step(&self, known: &Known, reader: &Reader, rows: Rows, along: Along<'_>) -> Result<Option<bool>> {
+        let (to, expected) = (rows.catalog.position, known.catalog.as_ref().map(|row| (row.epoch, row.position)));
         let (seals, open) = match along {
             Along::Nothing => (None, None),
             Along::Seals(open) => (self.plan_seals(known, reader, to)?, open),
         };
         let sealed_to = seals.as_ref().map(SealPlan::to);
         let mark = open.and_then(|open| self.lift_mark(open, to));
-        let step = Step { expected, row, seals, mark };
+        let step = Step { expected, rows, seals, mark };
         let kept = self.write(Durability::Process, move |tx| step.commit(tx));
         let undone = match &kept {
             Ok(kept) => kept.is_none(),
@@ -168,22 +172,22 @@ impl Join {
         Ok(kept.map(|sealed| sealed && sealed_to >= Some(to)))
     }
 
-    /// A derived row as it is after the next lines, about `bytes` of them. What is read here is synced.
+    /// Derived rows as they are after the next lines, about `bytes` of them. What is read here is synced.
     pub(crate) fn fold_lines(
         &self,
-        mut row: CatalogRow,
+        mut derived: Derived,
         reader: &Reader,
         synced: Synced,
         bytes: u64,
-    ) -> Result<CatalogRow> {
-        let from = row.position;
+    ) -> Result<Derived> {
+        let from = derived.row.position;
         let mut lines = reader.lines(from, synced.position(), self.limits.line_bytes_max)?;
-        while row.position.0 - from.0 < bytes
+        while derived.row.position.0 - from.0 < bytes
             && let Some(item) = lines.next()?
         {
-            project(&mut row, &item, self.limits.line_bytes_max);
+            derived.project(&item, self.limits.line_bytes_max);
         }
-        Ok(row)
+        Ok(derived)
     }
 
     /// Whether the log is still the one that the checkpoint tells of.
@@ -240,7 +244,9 @@ impl Join {
             }
         }
         // A sweep looks at every log, marked or not, so what it finds is the whole of what is behind.
-        if self.has_swept()? { Ok(caught_up) } else { self.sweep(left) }
+        let mut caught_up = if self.has_swept()? { caught_up } else { self.sweep(left)? };
+        self.renew_outdated(left, |bytes| caught_up.add(bytes))?;
+        Ok(caught_up)
     }
 
     fn fold_marked(&self, session: &SessionId, owner: ProcessState, budget: u64) -> Result<(Folded, u64)> {
@@ -347,18 +353,29 @@ impl Join {
     }
 }
 
+/// Writes what a step of the fold made, all of it or nothing; false when another was faster.
+///
+/// `expected` is what the step started from: nothing, where it began with the log's first byte.
+pub(crate) fn write_rows(tx: &mut Tx<'_>, expected: Option<(Epoch, Position)>, rows: &Rows) -> Result<bool> {
+    let session = &rows.catalog.session_id;
+    let advanced = match expected {
+        Some(expected) => catalog::advance(tx, Some(expected), &rows.catalog)?,
+        None => catalog::replace(tx, &rows.catalog)?,
+    };
+    if !advanced {
+        return Ok(false);
+    }
+    if expected.is_none() {
+        usage_by_day::forget(tx, session)?;
+    }
+    if let Some(digest) = &rows.digest {
+        digests::put(tx, digest)?;
+        usage_by_day::change(tx, session, &rows.usage)?;
+    }
+    Ok(true)
+}
+
 /// The derived row of a log of which nothing was folded.
 pub(crate) fn empty_row(known: &Known) -> CatalogRow {
-    CatalogRow {
-        session_id: known.row.id.clone(),
-        home_id: known.row.home_id,
-        epoch: known.row.log_epoch,
-        position: known.row.log_base,
-        line_hash: None,
-        events: 0,
-        bytes: 0,
-        damaged: 0,
-        first_at: None,
-        last_at: None,
-    }
+    CatalogRow::new(known.row.id.clone(), known.row.home_id, known.row.log_epoch, known.row.log_base)
 }

@@ -3,36 +3,115 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use duolog_log::dialect::digest::Digest;
+use duolog_log::dialect::usage::Used;
 use duolog_log::{Item, hash_line};
 use duolog_state::derived::catalog::CatalogRow;
+use duolog_state::derived::digests::DigestRow;
+use duolog_state::derived::usage_by_day::{UsageChange, UsedRow};
 use duolog_types::Moment;
 use duolog_types::line::check_line;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
-/// Adds one line to a session's catalog row. A line that cannot be read is counted, and hides nothing that follows.
-pub(crate) fn project(row: &mut CatalogRow, item: &Item<'_>, line_bytes_max: usize) {
-    match item {
-        Item::Line(line) => {
-            if check_line(line.bytes, line_bytes_max).is_ok() {
-                row.events += 1;
-                if let Some(at) = timestamp(line.bytes) {
-                    row.first_at.get_or_insert(at);
-                    row.last_at = Some(at);
+/// The derived rows of a session on their way through its log.
+#[derive(Clone, Debug)]
+pub(crate) struct Derived {
+    pub(crate) row: CatalogRow,
+    /// Nothing where an older fold made the row that this goes on from: it stays as much behind until it is made anew.
+    digest: Option<Digest>,
+}
+
+impl Derived {
+    /// The rows of a log of which nothing was folded.
+    pub(crate) fn new(row: CatalogRow) -> Self {
+        Self { row, digest: Some(Digest::default()) }
+    }
+
+    /// Goes on from the row that is there, and from what was remembered with it.
+    pub(crate) fn going_on(row: CatalogRow, remembered: Option<&DigestRow>) -> Self {
+        let same = |kept: &&DigestRow| {
+            row.fold_version == Digest::VERSION && (kept.epoch, kept.position) == (row.epoch, row.position)
+        };
+        let digest = remembered.filter(same).and_then(|kept| Digest::from_bytes(&kept.digest));
+        Self { row, digest }
+    }
+
+    /// Adds one line. One that cannot be read is counted, and hides nothing that follows.
+    pub(crate) fn project(&mut self, item: &Item<'_>, line_bytes_max: usize) {
+        let row = &mut self.row;
+        match item {
+            Item::Line(line) => {
+                if check_line(line.bytes, line_bytes_max).is_ok() {
+                    row.events += 1;
+                    if let Some(at) = timestamp(line.bytes) {
+                        row.first_at.get_or_insert(at);
+                        row.last_at = Some(at);
+                    }
+                    if let Some(digest) = &mut self.digest {
+                        digest.line(line.bytes);
+                    }
+                } else {
+                    row.damaged += 1;
                 }
-            } else {
-                row.damaged += 1;
+                row.line_hash = Some(hash_line(line.bytes));
+                row.bytes += line.end.0 - line.start.0;
+                row.position = line.end;
             }
-            row.line_hash = Some(hash_line(line.bytes));
-            row.bytes += line.end.0 - line.start.0;
-            row.position = line.end;
+            Item::TooLong { start, end } => {
+                row.damaged += 1;
+                // There is no hash of what was not read; the next checkpoint behind it has one again.
+                row.line_hash = None;
+                row.bytes += end.0 - start.0;
+                row.position = *end;
+            }
         }
-        Item::TooLong { start, end } => {
-            row.damaged += 1;
-            // There is no hash of what was not read; the next checkpoint behind it has one again.
-            row.line_hash = None;
-            row.bytes += end.0 - start.0;
-            row.position = *end;
-        }
+    }
+
+    /// The rows as they are to be written.
+    pub(crate) fn rows(&self) -> Rows {
+        let mut catalog = self.row.clone();
+        let Some(digest) = &self.digest else {
+            catalog.fold_version = 0;
+            return Rows { catalog, digest: None, usage: Vec::new() };
+        };
+        catalog.fold_version = Digest::VERSION;
+        catalog.dialect = digest.dialect().map(|dialect| dialect.word().to_owned());
+        catalog.model = digest.model().map(str::to_owned);
+        catalog.title = digest.title().map(str::to_owned);
+        let kept = DigestRow {
+            session_id: catalog.session_id.clone(),
+            epoch: catalog.epoch,
+            position: catalog.position,
+            digest: digest.to_bytes(),
+        };
+        let usage = digest.moves().into_iter().map(|moved| UsageChange {
+            day: moved.day,
+            model: moved.model,
+            charge: moved.charge,
+            added: used(&moved.added),
+            removed: used(&moved.removed),
+        });
+        Rows { catalog, digest: Some(kept), usage: usage.collect() }
+    }
+}
+
+/// What one step of a fold writes, in one transaction.
+pub(crate) struct Rows {
+    pub(crate) catalog: CatalogRow,
+    pub(crate) digest: Option<DigestRow>,
+    pub(crate) usage: Vec<UsageChange>,
+}
+
+fn used(used: &Used) -> UsedRow {
+    UsedRow {
+        responses: used.responses,
+        input: used.tokens.input,
+        output: used.tokens.output,
+        cache_read: used.tokens.cache_read,
+        cache_write_5m: used.tokens.cache_write_5m,
+        cache_write_1h: used.tokens.cache_write_1h,
+        reasoning: used.tokens.reasoning,
+        cost_picos: used.stated.picos(),
     }
 }
 

@@ -3,13 +3,18 @@
 //! A row is computed from the log's first byte without touching the one that is there, and takes its place in one step:
 //! readers see the old row or the new one, never a part.
 
+use duolog_log::dialect::digest::Digest;
 use duolog_log::{Error as LogError, Reader};
 use duolog_state::derived::catalog;
 use duolog_types::{Durability, SessionId};
 
 use crate::error::{Error, Result};
-use crate::fold::empty_row;
+use crate::fold::{empty_row, write_rows};
+use crate::project::Derived;
 use crate::store::Join;
+
+/// The rows that one look at a list takes.
+const PAGE: u32 = 256;
 
 /// What a rebuild did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,19 +53,46 @@ impl Join {
         Ok(rebuilt)
     }
 
+    /// Makes rows anew that an older fold made, where at most `budget` bytes of log are read for it; `behind` is told the
+    /// bytes of each that is left.
+    pub(crate) fn renew_outdated(&self, budget: u64, mut behind: impl FnMut(u64)) -> Result<()> {
+        let (home, mut left, mut after) = (self.home, budget, None::<SessionId>);
+        loop {
+            let from = after.take();
+            let outdated = self.state.read(|tx| catalog::outdated(tx, &home, Digest::VERSION, from.as_ref(), PAGE))?;
+            for (session, bytes) in &outdated {
+                if *bytes > left {
+                    behind(*bytes);
+                    continue;
+                }
+                match self.rebuild_session(session) {
+                    Ok(_) => left -= bytes,
+                    // What cannot be read stays as it is, and holds up no other.
+                    Err(Error::Log(_) | Error::LogChanged { .. }) => behind((*bytes).max(1)),
+                    Err(Error::NoSession(_) | Error::Deleted(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            match outdated.last() {
+                Some((last, _)) if outdated.len() == PAGE as usize => after = Some(last.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+
     fn rebuild_session(&self, session: &SessionId) -> Result<(u64, u64)> {
         // What is known first says whether this is still the log we knew; a changed one gets its new epoch here.
         self.fold(session, 0)?;
         let known = self.known(session)?;
         let Some(reader) = Reader::open(&self.disk, &known.place())? else { return Ok((0, 0)) };
-        let mut row = empty_row(&known);
+        let mut derived = Derived::new(empty_row(&known));
         loop {
-            let from = row.position;
+            let from = derived.row.position;
             let synced = reader.sync_with_name(self.limits.busy_timeout)?;
-            row = self.fold_lines(row, &reader, synced, u64::MAX)?;
-            let computed = row.clone();
+            derived = self.fold_lines(derived, &reader, synced, u64::MAX)?;
+            let (row, rows) = (&derived.row, derived.rows());
             if row.position == known.row.log_base
-                || self.write(Durability::Process, move |tx| Ok(catalog::replace(tx, &computed)?))?
+                || self.write(Durability::Process, move |tx| write_rows(tx, None, &rows))?
             {
                 return Ok((row.events, row.bytes));
             }

@@ -149,5 +149,40 @@ CREATE TABLE catalog (
     bytes      INTEGER NOT NULL CHECK (bytes >= 0),
     damaged    INTEGER NOT NULL CHECK (damaged >= 0),
     first_at   TEXT CHECK (length(first_at) = 27),
-    last_at    TEXT CHECK (length(last_at) = 27)
+    last_at    TEXT CHECK (length(last_at) = 27),
+    dialect    TEXT CHECK (dialect IN ('envelope', 'turns', 'transcript', 'claude', 'codex')),
+    model      TEXT CHECK (length(CAST(model AS BLOB)) <= 128),
+    title      TEXT CHECK (length(CAST(title AS BLOB)) <= 480),
+    fold_version INTEGER NOT NULL DEFAULT 0 CHECK (fold_version >= 0)
 ) STRICT, WITHOUT ROWID;
+
+-- Rows that an older fold made, or one that knew less.
+CREATE INDEX catalog_by_fold_version ON catalog (home_id, fold_version, session_id);
+
+-- DERIVED: where the fold goes on from, beside the catalog so that lists never read it.
+CREATE TABLE digests (
+    session_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
+    epoch      INTEGER NOT NULL CHECK (epoch >= 0),
+    position   INTEGER NOT NULL CHECK (position >= 0),
+    digest     BLOB NOT NULL CHECK (length(digest) <= 1048576)
+) STRICT;
+
+-- DERIVED: tokens of a session by day, model and how they are paid for. A day or a model that no line names is ''.
+CREATE TABLE usage_by_day (
+    session_id     TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+    day            TEXT NOT NULL CHECK (length(day) IN (0, 10)),
+    model          TEXT NOT NULL CHECK (length(CAST(model AS BLOB)) <= 128),
+    charge         TEXT NOT NULL CHECK (charge IN ('bare', 'stated', 'beyond_200k', 'over_272k')),
+    responses      INTEGER NOT NULL CHECK (responses >= 0),
+    input          INTEGER NOT NULL CHECK (input >= 0),
+    output         INTEGER NOT NULL CHECK (output >= 0),
+    cache_read     INTEGER NOT NULL CHECK (cache_read >= 0),
+    cache_write_5m INTEGER NOT NULL CHECK (cache_write_5m >= 0),
+    cache_write_1h INTEGER NOT NULL CHECK (cache_write_1h >= 0),
+    reasoning      INTEGER NOT NULL CHECK (reasoning >= 0),
+    cost_micros    INTEGER NOT NULL CHECK (cost_micros >= 0),
+    cost_picos     INTEGER NOT NULL CHECK (cost_picos BETWEEN 0 AND 999999),
+    PRIMARY KEY (session_id, day, model, charge)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX usage_by_day_days ON usage_by_day (day, session_id);

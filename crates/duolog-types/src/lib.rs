@@ -25,4 +25,4 @@ pub use ids::{BadId, HomeId, OperationId, OutboxId, ProcessId, SessionId};
 pub use line::{BadLine, Batch, LineFault};
 pub use moment::Moment;
 pub use position::{Cursor, Epoch, Position};
-pub use status::{InvocationKind, SessionStatus, SourceKind, UnknownWord};
+pub use status::{Charge, InvocationKind, SessionStatus, SourceKind, UnknownWord};

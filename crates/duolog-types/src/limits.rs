@@ -30,10 +30,20 @@ pub const USAGE_RECENT_MAX: usize = 64;
 pub const USAGE_SEEN_MAX: usize = 2048;
 /// The models that usage is kept apart by; what is used beyond is counted together.
 pub const USAGE_MODELS_MAX: usize = 64;
+/// The days and models of a turn that its end can still correct.
+pub const USAGE_OPEN_MAX: usize = 64;
+/// The tokens of a kind that one response may tell of; no model reads or writes that many.
+pub const USAGE_TOKENS_MAX: u64 = 1 << 36;
+/// The dollars that one line may state as a cost; what states more is not believed.
+pub const USAGE_COST_MAX: u128 = 10_000;
+/// The bytes of what a fold remembers of a log.
+pub const DIGEST_BYTES_MAX: usize = 1024 * 1024;
 /// The bytes of a model's name.
 pub const MODEL_BYTES_MAX: usize = 128;
 /// The characters of a title made from what was asked first.
 pub const TITLE_CHARS_MAX: usize = 120;
+/// The bytes that such a title takes at most.
+pub const TITLE_BYTES_MAX: usize = 4 * TITLE_CHARS_MAX;
 /// The items of a page when nobody asks for another number.
 pub const PAGE_DEFAULT: u32 = 20;
 /// The items of a page at most.

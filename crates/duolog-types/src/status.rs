@@ -49,6 +49,26 @@ macro_rules! words {
 }
 
 words!(
+/// How tokens are paid for. Those beyond a length are among the bare ones, and told apart for prices that differ there.
+Charge, "charge", {
+    /// By the price of their model.
+    Bare = "bare",
+    /// By what the log states.
+    Stated = "stated",
+    /// Of the bare ones: what single responses used of a kind beyond 200,000.
+    Beyond200k = "beyond_200k",
+    /// Of the bare ones: all of the responses whose context was over 272,000.
+    Over272k = "over_272k",
+});
+
+impl Charge {
+    /// Whether these tokens are told of under another charge too, and must not be added to it.
+    pub const fn is_part(self) -> bool {
+        matches!(self, Self::Beyond200k | Self::Over272k)
+    }
+}
+
+words!(
 /// How a session stands. Absent: nobody has said.
 SessionStatus, "session status", {
     /// An agent works on it.

@@ -71,6 +71,9 @@ pub enum Error {
         /// The session that it fits.
         id: SessionId,
     },
+    /// A page token of another report.
+    #[error("page token {0} is of another report")]
+    OtherPage(String),
     /// Another session is called that.
     #[error("a session called {0:?} exists already")]
     NameTaken(String),
@@ -116,7 +119,11 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match self {
             Self::NoSession(_) | Self::Home(HomeError::Missing(_)) => Kind::NotFound,
-            Self::Ambiguous { .. } | Self::Shortened { .. } | Self::BadName(_) | Self::BadLine(_) => Kind::Invalid,
+            Self::Ambiguous { .. }
+            | Self::Shortened { .. }
+            | Self::OtherPage(_)
+            | Self::BadName(_)
+            | Self::BadLine(_) => Kind::Invalid,
             Self::NameTaken(_) | Self::NotEmpty(_) => Kind::Conflict,
             Self::Home(HomeError::BadId(_)) => Kind::Damaged,
             Self::Home(_) | Self::Thread(_) => Kind::Io,
@@ -128,6 +135,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::NoSession(_) => "duolog sessions list shows what there is".to_owned(),
+            Self::OtherPage(_) => "take the token from a page of the same report".to_owned(),
             Self::Ambiguous { .. } => "give more of the id".to_owned(),
             Self::Shortened { id, .. } => format!("give the whole id: {id}"),
             Self::NameTaken(_) => "choose another name, or append to the one that is there".to_owned(),

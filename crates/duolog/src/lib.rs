@@ -36,9 +36,13 @@ pub mod doctor;
 pub mod log;
 pub mod sessions;
 pub mod state;
+pub mod usage;
 
 pub use config::{Config, ConfigError};
 pub use duolog_join::{CaughtUp, Committed, Damage, DamageKind, Follow, Rebuilt, Repaired, Seen, Verified};
+pub use duolog_log::dialect::money::Money;
+pub use duolog_log::dialect::prices::{Long, Price, Prices, Rates};
+pub use duolog_log::dialect::usage::Tokens;
 pub use duolog_log::{Item, Line};
 pub use duolog_state::{Address, Checkpoint, CheckpointReport, Page, PageToken, Said, Server};
 pub use duolog_types::limits::{self, Limits};

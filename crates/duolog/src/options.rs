@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use duolog_log::dialect::prices::Prices;
 use duolog_state::Said;
 use duolog_types::limits::Limits;
 use duolog_types::{Clock, SystemClock};
@@ -39,6 +40,8 @@ pub struct StoreOptions {
     pub access: Access,
     /// Limits.
     pub limits: Limits,
+    /// What models cost.
+    pub prices: Prices,
     /// Whether a thread folds.
     pub background: Background,
     /// Where the time comes from.
@@ -53,15 +56,17 @@ impl StoreOptions {
             store: Said::Home,
             access: Access::Write,
             limits: Limits::default(),
+            prices: Prices::builtin(),
             background: Background::Fold,
             clock: Arc::new(SystemClock),
         }
     }
 
-    /// With the limits and the address of a configuration. What an append survives is said with each append: [`Config::durability`].
+    /// With the limits, the prices and the address of a configuration. What an append survives is said with each append: [`Config::durability`].
     #[must_use]
     pub fn configured(mut self, config: &Config) -> Self {
         self.limits = config.limits();
+        self.prices = config.prices().clone();
         self.store = config.store().clone();
         self
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use duolog_join::{Error as JoinError, Folder, Join, OpenJoin, may_write, prepare, prepare_read_only};
+use duolog_log::dialect::prices::Prices;
 use duolog_state::{Access as StateAccess, Address, Error as StateError, Migrate, OpenState, Reading};
 use duolog_types::{HomeId, SessionId};
 
@@ -13,6 +14,7 @@ use crate::log::Log;
 use crate::options::{Access, Background, StoreOptions};
 use crate::sessions::Sessions;
 use crate::state::State;
+use crate::usage::Usage;
 
 /// How many bytes a process folds on its way out; more would keep it waiting, and the next reader does that.
 ///
@@ -23,6 +25,7 @@ const FOLD_ON_CLOSE_BYTES: u64 = 4 << 20;
 pub struct Store {
     pub(crate) join: Arc<Join>,
     pub(crate) home: Home,
+    pub(crate) prices: Prices,
     warnings: Vec<String>,
     folder: Option<Folder>,
     left: bool,
@@ -31,7 +34,7 @@ pub struct Store {
 impl Store {
     /// Opens a store, making it on first use, and mends what a crash left.
     pub fn open(options: StoreOptions) -> Result<Self> {
-        let StoreOptions { home, store, access, limits, background, clock } = options;
+        let StoreOptions { home, store, access, limits, prices, background, clock } = options;
         let address = store.or_in(&home.state);
         let place = address.to_string();
         // Who only reads makes nothing: a mistyped path would look like an empty home.
@@ -62,7 +65,7 @@ impl Store {
             Background::Fold if join.is_writable() => Some(Folder::start(&join).map_err(crate::Error::Thread)?),
             _ => None,
         };
-        Ok(Self { join, home, warnings: warnings.into_iter().collect(), folder, left: false })
+        Ok(Self { join, home, prices, warnings: warnings.into_iter().collect(), folder, left: false })
     }
 
     /// The sessions.
@@ -78,6 +81,11 @@ impl Store {
     /// The state store: figures, rebuilding, copies.
     pub fn state(&self) -> State<'_> {
         State { store: self }
+    }
+
+    /// What was used: tokens, and what they cost.
+    pub fn usage(&self) -> Usage<'_> {
+        Usage { store: self }
     }
 
     /// Looks whether all is well.

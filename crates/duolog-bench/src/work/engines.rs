@@ -131,16 +131,12 @@ fn fold(state: &State, home_id: HomeId, process_id: ProcessId, step: u64) {
         marked_at: at(step),
     };
     let folded = CatalogRow {
-        session_id: rows::id_of(OURS),
-        home_id,
-        epoch: Epoch(0),
-        position: position(step + 1),
         line_hash: Some(hash(step)),
         events: step,
         bytes: step * 100,
-        damaged: 0,
         first_at: Some(at(0)),
         last_at: Some(at(step)),
+        ..CatalogRow::new(rows::id_of(OURS), home_id, Epoch(0), position(step + 1))
     };
     let done = state.write(Durability::Process, move |tx| {
         behind::mark(tx, &mark)?;

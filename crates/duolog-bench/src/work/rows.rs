@@ -59,15 +59,11 @@ fn log_path(number: usize) -> String {
 fn folded(home_id: HomeId, number: usize, at: Moment) -> CatalogRow {
     let bytes = LINE.len() as u64 + 1;
     CatalogRow {
-        session_id: id_of(number),
-        home_id,
-        epoch: Epoch(0),
-        position: Position(bytes),
         line_hash: Some(duolog_log::hash_line(LINE)),
         events: 1,
         bytes,
-        damaged: 0,
         first_at: Some(at),
         last_at: Some(at),
+        ..CatalogRow::new(id_of(number), home_id, Epoch(0), Position(bytes))
     }
 }

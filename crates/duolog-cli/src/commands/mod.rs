@@ -10,6 +10,7 @@ mod log;
 mod man;
 mod sessions;
 mod state;
+mod usage;
 
 use std::cell::OnceCell;
 
@@ -34,6 +35,9 @@ pub enum Command {
     /// The state store: figures, rebuilding, copies
     #[command(subcommand)]
     State(Deferred<state::State>),
+    /// What was used: tokens, and what they cost
+    #[command(subcommand)]
+    Usage(Deferred<usage::Usage>),
     Doctor(doctor::Doctor),
     /// The configuration: what is in force, and whether a file is right
     #[command(subcommand)]
@@ -123,6 +127,7 @@ pub fn run(cli: Cli, out: &mut Out) -> Outcome {
         Command::Sessions(command) => command.0.run(&mut context),
         Command::Log(command) => command.0.run(&mut context),
         Command::State(command) => command.0.run(&mut context),
+        Command::Usage(command) => command.0.run(&mut context),
         Command::Doctor(command) => command.run(&mut context),
         Command::Config(command) => command.0.run(&mut context),
         Command::Completions(command) => command.run(&mut context),

@@ -1,3 +1,5 @@
+use duolog_testkit::transcripts;
+
 use crate::kit::{Kit, Transcript};
 
 const THREE: &str = "{\"type\":\"user\",\"text\":\"hello\"}\n{\"n\":1}\n{\"n\":2}\n";
@@ -251,4 +253,67 @@ fn color_is_only_for_terminals_unless_it_is_asked_for() {
     assert!(!escape(&["sessions", "list", "--color", "always", "--json"]));
     assert!(escape(&["doctor", "--color", "always"]));
     assert!(!escape(&["log", "cat", "demo", "--color", "always"]));
+}
+
+/// Two users' sessions in two dialects, with a model that nobody knows.
+fn some_usage() -> Kit {
+    let kit = Kit::new();
+    for (id, user, agent, lines) in [
+        ("one", "ada@example.com", "coder", transcripts::claude(1, 3).text()),
+        ("two", "bob@example.com", "planner", transcripts::codex(2, 2, false).text()),
+        ("three", "bob@example.com", "planner", UNPRICED.to_owned()),
+    ] {
+        let whose = ["--user-email", user, "--session-name", id];
+        kit.run(&[&["sessions", "new", "--id", id, "--agent", agent][..], &whose].concat()).is(0);
+        kit.feed(&["log", "append", "--session", id], lines.as_bytes()).is(0);
+    }
+    kit
+}
+
+const UNPRICED: &str = "{\"type\":\"assistant\",\"timestamp\":\"2026-05-01T10:00:00Z\",\"message\":{\"model\":\"my-model\",\
+    \"usage\":{\"input_tokens\":1000,\"output_tokens\":200}}}\n";
+
+#[test]
+fn usage_is_reported_by_day_session_model_and_workflow() {
+    let kit = some_usage();
+    let mut transcript = Transcript::default();
+    for verb in ["daily", "session", "model", "workflow"] {
+        transcript.run(&kit, &["usage", verb]).is(0);
+    }
+    transcript.run(&kit, &["usage", "daily", "--json"]).is(0);
+    transcript.run(&kit, &["usage", "model", "--user", "bob@example.com", "--json"]).is(0);
+    transcript.run(&kit, &["usage", "daily", "--limit", "1"]).is(0);
+    transcript.run(&kit, &["usage", "daily", "--since", "2030-01-01"]).is(0);
+    transcript.run(&kit, &["usage", "daily", "--since", "today"]).is(2);
+    transcript.run(&kit, &["usage", "model", "--after", "d61"]).is(2);
+    transcript.run(&kit, &["sessions", "list", "--user-email", "ada@example.com"]).is(0);
+    transcript.run(&kit, &["sessions", "show", "two"]).is(0);
+    kit.snapshot("usage", &transcript.0);
+    assert_eq!(kit.run(&["sessions", "list", "--json"]).field("/sessions/2/title"), "Session 1");
+}
+
+#[test]
+fn a_price_in_the_configuration_is_in_force() {
+    let kit = some_usage();
+    let config = kit.home().join("config");
+    std::fs::create_dir_all(&config).expect("made");
+    std::fs::write(config.join("duolog.toml"), "[prices.my-model]\ninput = 1.25\noutput = 10\n").expect("written");
+    let ran = kit.run(&["usage", "model", "--json"]).is(0);
+    assert!(ran.text().contains("\"model\":\"my-model\""), "{}", ran.text());
+    assert!(ran.text().contains("\"cost_usd\":0.00325,\"unpriced\":[]"), "{}", ran.text());
+    assert_eq!(ran.field("/total/unpriced"), serde_json::json!([]));
+    assert!(kit.run(&["config", "show"]).is(0).text().contains("prices.\"my-model\""));
+}
+
+#[test]
+fn where_nothing_was_used_it_is_said() {
+    let kit = Kit::new();
+    for verb in ["daily", "session", "model", "workflow"] {
+        let ran = kit.run(&["usage", verb]).is(0).says("nothing was used yet");
+        assert_eq!(ran.text(), "");
+        assert!(kit.run(&["usage", verb, "--json"]).is(0).field("/total/responses") == 0);
+    }
+    assert!(!kit.home().exists(), "who only looks makes nothing");
+    kit.append("demo", THREE);
+    kit.run(&["usage", "daily", "--user", "ada"]).is(0).says("nothing was used like that");
 }

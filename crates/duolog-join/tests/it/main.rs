@@ -5,6 +5,8 @@
 /// Homes, sessions and batches for the tests.
 mod kit;
 
+/// Dialect, title and usage, folded from the log alone.
+mod digesting;
 /// Derived rows: folding, rebuilding, reading while behind.
 mod folding;
 /// Cursors, epochs and followers.

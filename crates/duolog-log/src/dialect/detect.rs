@@ -1,5 +1,7 @@
 //! Which dialect a log is in, told by what its lines hold and never by its name.
 
+use serde::{Deserialize, Serialize};
+
 use super::object::{Object, mend};
 use super::{Dialect, claude, codex, envelope, transcript, turns};
 
@@ -7,7 +9,7 @@ use super::{Dialect, claude, codex, envelope, transcript, turns};
 pub const LINES_MAX: u32 = 64;
 
 /// Looks at the first lines of a log.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Detector {
     seen: u32,
     votes: [u32; Dialect::ALL.len()],

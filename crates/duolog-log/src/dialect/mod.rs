@@ -10,6 +10,7 @@
 mod claude;
 mod codex;
 pub mod detect;
+pub mod digest;
 pub mod envelope;
 mod message;
 pub mod money;

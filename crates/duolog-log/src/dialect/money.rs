@@ -21,6 +21,11 @@ impl Money {
         Self(picos)
     }
 
+    /// That many dollars.
+    pub const fn from_dollars(dollars: u128) -> Self {
+        Self(dollars.saturating_mul(PICOS))
+    }
+
     /// The whole amount.
     pub const fn picos(self) -> u128 {
         self.0

@@ -162,7 +162,7 @@ const TABLE: &[(&str, Price)] = &[
 ];
 
 /// The prices in force: the built-in table, and what a configuration says instead.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prices {
     own: BTreeMap<String, Price>,
 }

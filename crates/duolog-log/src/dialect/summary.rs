@@ -1,21 +1,40 @@
 //! What a list says of a session: its title, its model, when it began and when something last happened.
 
-use duolog_types::limits::{MODEL_BYTES_MAX, TITLE_CHARS_MAX};
+use duolog_types::limits::TITLE_CHARS_MAX;
 use duolog_types::{Moment, Position};
 use serde::{Deserialize, Serialize};
 
 use super::timeline::{Boundary, ItemKind, TimelineItem};
+use super::usage::fact::is_model;
 
 /// Where a title comes from, the stronger the later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum TitleBy {
+pub(super) enum TitleBy {
     #[default]
     Nobody,
     Prompt,
     Summary,
     Model,
     Person,
+}
+
+/// The title that an item gives to a session whose title comes from `before`.
+///
+/// The first prompt names a session for good; other names are replaced by later ones as strong.
+pub(super) fn title(item: &TimelineItem, before: TitleBy) -> Option<(String, TitleBy)> {
+    let by = match (item.kind, item.what.as_deref()) {
+        (ItemKind::Note, Some("custom-title" | "duolog.title")) => TitleBy::Person,
+        (ItemKind::Note, Some("ai-title")) => TitleBy::Model,
+        (ItemKind::Note, Some("summary")) => TitleBy::Summary,
+        _ if item.boundary == Boundary::Opens => TitleBy::Prompt,
+        _ => return None,
+    };
+    let stronger = by > before || (by == before && by != TitleBy::Prompt);
+    let line = item.text.lines().map(str::trim).find(|line| !line.is_empty()).filter(|_| stronger)?;
+    // A row holds no NUL, and a terminal is not to obey a title.
+    let plain = line.chars().map(|c| if c.is_control() { ' ' } else { c });
+    Some((plain.take(TITLE_CHARS_MAX).collect(), by))
 }
 
 /// A session in short, folded from its items. Its size does not grow with the log.
@@ -51,30 +70,15 @@ impl Summary {
             self.first_at = Some(self.first_at.map_or(at, |first| first.min(at)));
             self.last_at = Some(self.last_at.map_or(at, |last| last.max(at)));
         }
-        if let Some(model) = item.model.as_deref().filter(|model| model.len() <= MODEL_BYTES_MAX) {
+        if let Some(model) = item.model.as_deref().filter(|model| is_model(model)) {
             self.model = Some(model.to_owned());
         }
         self.prompts += u64::from(item.boundary == Boundary::Opens);
         self.answers += u64::from(item.kind == ItemKind::Assistant);
         self.tool_calls += u64::from(item.kind == ItemKind::ToolCall);
         self.errors += u64::from(item.kind == ItemKind::Error);
-        let by = match (item.kind, item.what.as_deref()) {
-            (ItemKind::Note, Some("custom-title" | "duolog.title")) => TitleBy::Person,
-            (ItemKind::Note, Some("ai-title")) => TitleBy::Model,
-            (ItemKind::Note, Some("summary")) => TitleBy::Summary,
-            _ if item.boundary == Boundary::Opens => TitleBy::Prompt,
-            _ => return,
-        };
-        self.name(by, &item.text);
-    }
-
-    /// The first prompt names a session for good; other names are replaced by later ones as strong.
-    fn name(&mut self, by: TitleBy, text: &str) {
-        let stronger = by > self.title_by || (by == self.title_by && by != TitleBy::Prompt);
-        let first_line = text.lines().map(str::trim).find(|line| !line.is_empty());
-        if let (true, Some(line)) = (stronger, first_line) {
-            self.title = Some(line.chars().take(TITLE_CHARS_MAX).collect());
-            self.title_by = by;
+        if let Some((title, by)) = title(item, self.title_by) {
+            (self.title, self.title_by) = (Some(title), by);
         }
     }
 

@@ -15,12 +15,14 @@
 //! there. The price of that: a response repeated after more than that many others is counted again. Repetitions stand
 //! next to each other in every file we know of, but for a session resumed by copying, whose copies come in one run.
 
-mod fact;
+mod counted;
+pub(super) mod fact;
 mod fold;
 mod tokens;
 
+pub use counted::Used;
 pub use fact::{Response, UsageFact, fact};
-pub use fold::UsageFold;
+pub use fold::{UsageFold, UsageMove};
 pub use tokens::{Tiers, Tokens};
 
 use super::money::Money;

@@ -11,6 +11,8 @@ mod append;
 mod blobs;
 /// What lines mean in each dialect, and where turns begin and end.
 mod dialects;
+/// What derived rows say of a log, folded in steps.
+mod digest;
 /// Every disk call fails once, every append stops at every byte; what was acknowledged is there.
 mod faults;
 /// Real files, real processes, real locks.

@@ -8,7 +8,8 @@ use crate::params;
 
 macro_rules! columns {
     () => {
-        "session_id, home_id, epoch, position, line_hash, events, bytes, damaged, first_at, last_at"
+        "session_id, home_id, epoch, position, line_hash, events, bytes, damaged, first_at, last_at, dialect, model, \
+         title, fold_version"
     };
 }
 
@@ -17,7 +18,7 @@ macro_rules! insert {
         concat!(
             "INSERT INTO catalog (",
             columns!(),
-            ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (session_id) ",
+            ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT (session_id) ",
             $conflict
         )
     };
@@ -46,9 +47,37 @@ pub struct CatalogRow {
     pub first_at: Option<Moment>,
     /// The instant that the last line with one names.
     pub last_at: Option<Moment>,
+    /// The dialect that its first lines are in.
+    pub dialect: Option<String>,
+    /// The model that was named last.
+    pub model: Option<String>,
+    /// What its lines call it.
+    pub title: Option<String>,
+    /// Which fold made the row; 0 where it knows no dialect, model, title and usage.
+    pub fold_version: u32,
 }
 
 impl CatalogRow {
+    /// The row of a log of which nothing was folded.
+    pub fn new(session_id: SessionId, home_id: HomeId, epoch: Epoch, position: Position) -> Self {
+        Self {
+            session_id,
+            home_id,
+            epoch,
+            position,
+            line_hash: None,
+            events: 0,
+            bytes: 0,
+            damaged: 0,
+            first_at: None,
+            last_at: None,
+            dialect: None,
+            model: None,
+            title: None,
+            fold_version: 0,
+        }
+    }
+
     fn read(row: &Row<'_>) -> Result<Self> {
         Ok(Self {
             session_id: row.get(0)?,
@@ -61,6 +90,10 @@ impl CatalogRow {
             damaged: row.get(7)?,
             first_at: row.get(8)?,
             last_at: row.get(9)?,
+            dialect: row.get(10)?,
+            model: row.get(11)?,
+            title: row.get(12)?,
+            fold_version: row.get(13)?,
         })
     }
 }
@@ -79,7 +112,8 @@ pub fn advance(tx: &mut Tx<'_>, expected: Option<(Epoch, Position)>, row: &Catal
         return put(tx, insert!("DO NOTHING"), row);
     };
     let sql = "UPDATE catalog SET epoch = ?2, position = ?3, line_hash = ?4, events = ?5, bytes = ?6, damaged = ?7, \
-               first_at = ?8, last_at = ?9 WHERE session_id = ?1 AND epoch = ?10 AND position = ?11";
+               first_at = ?8, last_at = ?9, dialect = ?10, model = ?11, title = ?12, fold_version = ?13 \
+               WHERE session_id = ?1 AND epoch = ?14 AND position = ?15";
     let changed = tx.execute(
         sql,
         params![
@@ -92,6 +126,10 @@ pub fn advance(tx: &mut Tx<'_>, expected: Option<(Epoch, Position)>, row: &Catal
             row.damaged,
             row.first_at,
             row.last_at,
+            row.dialect.as_ref(),
+            row.model.as_ref(),
+            row.title.as_ref(),
+            row.fold_version,
             epoch,
             position,
         ],
@@ -104,11 +142,28 @@ pub fn replace(tx: &mut Tx<'_>, row: &CatalogRow) -> Result<bool> {
     let sql = insert!(
         "DO UPDATE SET home_id = excluded.home_id, epoch = excluded.epoch, position = excluded.position, \
          line_hash = excluded.line_hash, events = excluded.events, bytes = excluded.bytes, \
-         damaged = excluded.damaged, first_at = excluded.first_at, last_at = excluded.last_at \
+         damaged = excluded.damaged, first_at = excluded.first_at, last_at = excluded.last_at, \
+         dialect = excluded.dialect, model = excluded.model, title = excluded.title, \
+         fold_version = excluded.fold_version \
          WHERE catalog.epoch < excluded.epoch \
          OR (catalog.epoch = excluded.epoch AND catalog.position <= excluded.position)"
     );
     put(tx, sql, row)
+}
+
+/// Sessions of a home whose rows an older fold made, by id, after this one, with the bytes that it folded.
+pub fn outdated(
+    tx: &mut Tx<'_>,
+    home: &HomeId,
+    version: u32,
+    after: Option<&SessionId>,
+    limit: u32,
+) -> Result<Vec<(SessionId, u64)>> {
+    let sql = "SELECT c.session_id, c.bytes FROM catalog c JOIN sessions s ON s.id = c.session_id \
+               WHERE c.home_id = ?1 AND c.fold_version < ?2 AND c.session_id > ?3 AND s.deleted_at IS NULL \
+               ORDER BY c.session_id LIMIT ?4";
+    let after = after.map_or("", SessionId::as_str);
+    tx.all(sql, params![home, version, after, limit], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// Forgets everything, for a rebuild from nothing.
@@ -135,6 +190,10 @@ fn put(tx: &mut Tx<'_>, sql: &str, row: &CatalogRow) -> Result<bool> {
             row.damaged,
             row.first_at,
             row.last_at,
+            row.dialect.as_ref(),
+            row.model.as_ref(),
+            row.title.as_ref(),
+            row.fold_version,
         ],
     )?;
     Ok(changed == 1)

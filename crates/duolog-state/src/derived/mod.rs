@@ -1,3 +1,5 @@
 //! Derived tables: functions of log bytes alone, written by the fold and by a rebuild, and by nothing else (I3, I4).
 
 pub mod catalog;
+pub mod digests;
+pub mod usage_by_day;

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::str::FromStr;
 
 use duolog_types::{
-    Epoch, HomeId, InvocationKind, Moment, OperationId, OutboxId, Position, ProcessId, SessionId, SessionStatus,
-    SourceKind,
+    Charge, Epoch, HomeId, InvocationKind, Moment, OperationId, OutboxId, Position, ProcessId, SessionId,
+    SessionStatus, SourceKind,
 };
 
 /// One parameter of a statement.
@@ -269,9 +269,10 @@ macro_rules! words {
 }
 
 as_text!(SessionId, OperationId, HomeId, ProcessId, OutboxId, Moment, SessionStatus, InvocationKind, SourceKind);
+as_text!(Charge);
 as_text!(crate::owned::repairs::RepairAction);
 written_as_text!(HomeId, ProcessId, OutboxId, Moment);
-words!(SessionStatus, InvocationKind, SourceKind, crate::owned::repairs::RepairAction);
+words!(Charge, SessionStatus, InvocationKind, SourceKind, crate::owned::repairs::RepairAction);
 
 #[cfg(test)]
 mod tests {

@@ -20,7 +20,7 @@ macro_rules! summary_columns {
     () => {
         "s.id, s.home_id, s.created_at, s.user_id, s.name, s.scope, s.log_path, s.log_epoch, s.cwd, s.agent_name, \
          s.invocation_kind, s.source_kind, s.status, s.started_at, s.updated_at, s.ended_at, c.events, c.bytes, \
-         c.last_at"
+         c.last_at, c.title, c.model, c.dialect"
     };
 }
 
@@ -195,6 +195,12 @@ pub struct SessionSummaryRow {
     pub bytes: Option<u64>,
     /// The latest instant that a folded line names.
     pub last_at: Option<Moment>,
+    /// What its lines call it.
+    pub title: Option<String>,
+    /// The model that its lines named last.
+    pub model: Option<String>,
+    /// The dialect that its lines are in.
+    pub dialect: Option<String>,
 }
 
 impl SessionSummaryRow {
@@ -219,6 +225,9 @@ impl SessionSummaryRow {
             events: row.get(16)?,
             bytes: row.get(17)?,
             last_at: row.get(18)?,
+            title: row.get(19)?,
+            model: row.get(20)?,
+            dialect: row.get(21)?,
         })
     }
 }

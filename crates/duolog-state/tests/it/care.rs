@@ -23,16 +23,9 @@ fn a_copy_under_writers_is_whole() {
                 }
                 let row = session(&format!("s{number}"));
                 let folded = CatalogRow {
-                    session_id: row.id.clone(),
-                    home_id: home(),
-                    epoch: Epoch(0),
-                    position: Position(1),
-                    line_hash: None,
                     events: 1,
                     bytes: 1,
-                    damaged: 0,
-                    first_at: None,
-                    last_at: None,
+                    ..CatalogRow::new(row.id.clone(), home(), Epoch(0), Position(1))
                 };
                 let written = state.write(Durability::Process, move |tx| {
                     sessions::insert(tx, &row)?;

@@ -3,10 +3,10 @@ use std::collections::BTreeMap;
 use duolog_state::owned::repairs::RepairAction;
 use duolog_testkit::engines::Place;
 use duolog_types::limits::{
-    METADATA_BYTES_MAX, NAME_BYTES_MAX, OPERATION_ID_BYTES_MAX, OUTBOX_LINE_BYTES_MAX, PATH_BYTES_MAX,
-    REASON_BYTES_MAX, SESSION_ID_BYTES_MAX,
+    DIGEST_BYTES_MAX, METADATA_BYTES_MAX, MODEL_BYTES_MAX, NAME_BYTES_MAX, OPERATION_ID_BYTES_MAX,
+    OUTBOX_LINE_BYTES_MAX, PATH_BYTES_MAX, REASON_BYTES_MAX, SESSION_ID_BYTES_MAX, TITLE_BYTES_MAX,
 };
-use duolog_types::{InvocationKind, SessionStatus, SourceKind};
+use duolog_types::{Charge, InvocationKind, SessionStatus, SourceKind};
 
 use super::open;
 
@@ -19,7 +19,9 @@ fn objects(connection: &rusqlite::Connection) -> BTreeMap<String, String> {
     let rows = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))).expect("runs");
     let plain = |sql: &str| {
         let lines: Vec<_> = sql.lines().map(|line| line.split("--").next().unwrap_or("")).collect();
-        lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
+        let words = lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+        // SQLite puts the columns that a step adds behind the last line break.
+        words.replace("( ", "(").replace(" )", ")").replace(" ,", ",")
     };
     rows.map(|row| row.map(|(name, sql)| (name, plain(&sql))).expect("reads")).collect()
 }
@@ -65,8 +67,12 @@ fn every_bound_in_the_schema_is_one_of_the_limits() {
         ("operations.operation_id".to_owned(), OPERATION_ID_BYTES_MAX),
         ("transitions.operation_id".to_owned(), OPERATION_ID_BYTES_MAX),
         ("transitions.answer".to_owned(), METADATA_BYTES_MAX),
+        ("catalog.model".to_owned(), MODEL_BYTES_MAX),
+        ("catalog.title".to_owned(), TITLE_BYTES_MAX),
+        ("usage_by_day.model".to_owned(), MODEL_BYTES_MAX),
     ]);
     assert_eq!(bounds, expected);
+    assert!(SCHEMA.contains(&format!("length(digest) <= {DIGEST_BYTES_MAX}")));
 }
 
 #[test]
@@ -79,6 +85,7 @@ fn every_vocabulary_in_the_schema_is_the_one_in_the_types() {
     expect("status", SessionStatus::ALL.iter().map(|word| word.as_str()).collect());
     expect("invocation_kind", InvocationKind::ALL.iter().map(|word| word.as_str()).collect());
     expect("source_kind", SourceKind::ALL.iter().map(|word| word.as_str()).collect());
+    expect("charge", Charge::ALL.iter().map(|word| word.as_str()).collect());
     expect("action", RepairAction::ALL.iter().map(|word| word.as_str()).collect());
 }
 

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use duolog_join::Join;
 use duolog_log::Append;
-use duolog_state::derived::catalog;
+use duolog_state::Tx;
+use duolog_state::derived::catalog::{self, CatalogRow};
+use duolog_state::derived::digests::{self, DigestRow};
+use duolog_state::derived::usage_by_day::{self, UsageRow};
 use duolog_state::owned::{outbox, repairs, sessions};
 use duolog_types::line::check_line;
 use duolog_types::{Durability, HomeId, SessionId};
@@ -63,14 +66,14 @@ pub(crate) fn check(crashed: &Crashed<'_>) -> Held {
     let join = open(&world, &crashed.disk)?;
     mend_poisoned(&join, crashed.ledger)?;
     join.catch_up(u64::MAX).map_err(failed("catching up"))?;
-    let before = join.state().read(catalog::dump).map_err(failed("reading the catalog"))?;
+    let before = derived_rows(&join)?;
     for (session, told) in &crashed.ledger.sessions {
         check_session(&join, crashed, session, told)?;
     }
     // Derived rows are what the log says, no more and no less (I3).
     let rebuilding = join.rebuild(|_| {}).map_err(failed("rebuilding"))?;
     hold!(rebuilding.failed.is_empty(), "logs that cannot be rebuilt from: {:?}", rebuilding.failed);
-    let rebuilt = join.state().read(catalog::dump).map_err(failed("reading the catalog"))?;
+    let rebuilt = derived_rows(&join)?;
     hold!(before == rebuilt, "derived rows differ from the fold of the log:\n{before:?}\n{rebuilt:?}");
     let findings = join.state().integrity().map_err(failed("checking integrity"))?;
     hold!(findings.is_empty(), "the database is damaged: {findings:?}");
@@ -83,9 +86,21 @@ pub(crate) fn check(crashed: &Crashed<'_>) -> Held {
     let again = open(&world, &crashed.disk)?;
     again.catch_up(u64::MAX).map_err(failed("catching up again"))?;
     hold!(logs_of(&crashed.disk) == files, "recovering twice changed a file");
-    let rows = again.state().read(catalog::dump).map_err(failed("reading the catalog"))?;
+    let rows = derived_rows(&again)?;
     hold!(rows == rebuilt, "recovering twice changed derived rows");
     go_on(&again, crashed)
+}
+
+/// All that was derived from the logs.
+pub(super) type DerivedRows = (Vec<CatalogRow>, Vec<DigestRow>, Vec<UsageRow>);
+
+fn derived_rows(join: &Join) -> Held<DerivedRows> {
+    join.state().read(dump).map_err(failed("reading derived rows"))
+}
+
+/// Every derived row there is.
+pub(super) fn dump(tx: &mut Tx<'_>) -> duolog_state::Result<DerivedRows> {
+    Ok((catalog::dump(tx)?, digests::dump(tx)?, usage_by_day::dump(tx)?))
 }
 
 fn open(world: &World, disk: &SimDisk) -> Held<Arc<Join>> {

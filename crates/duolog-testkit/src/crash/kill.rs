@@ -15,14 +15,13 @@ use std::time::Duration;
 use duolog_join::{Error, Folder, Join, NewLog, OpenJoin, Seen, Stem, prepare};
 use duolog_log::{Append, Item};
 use duolog_state::OpenState;
-use duolog_state::derived::catalog;
 use duolog_state::owned::sessions::{self, SessionRow};
 use duolog_state::owned::{outbox, repairs};
 use duolog_types::limits::Limits;
 use duolog_types::line::check_line;
 use duolog_types::{Cursor, Durability, OperationId, SessionId, SystemClock};
 
-use super::check::Broken;
+use super::check::{Broken, dump};
 use super::script::{batch_of, rename};
 use crate::random::Random;
 
@@ -135,7 +134,11 @@ fn writer(join: &Join, number: u32, seed: u64, random: &mut Random) {
                 let lines: Vec<String> = (0..count)
                     .map(|line| {
                         let pad = "é".repeat(usize::try_from(random.below(longest)).unwrap_or(0));
-                        format!("{{\"w\":{number},\"tag\":\"{tag}-{line}\",\"pad\":\"{pad}\"}}")
+                        format!(
+                            "{{\"w\":{number},\"tag\":\"{tag}-{line}\",\"type\":\"assistant\",\"message\":{{\
+                             \"id\":\"{tag}-{}\",\"model\":\"m\",\"usage\":{{\"output_tokens\":{line}}}}},\"pad\":\"{pad}\"}}",
+                            line / 2
+                        )
                     })
                     .collect();
                 say(&format!("try {session} {tag} {count}"));
@@ -389,9 +392,9 @@ fn check_state(join: &Join) -> Result<(), Broken> {
     if let Some(loss) = lost.iter().find(|row| row.repair.action.is_loss()) {
         return Err(Broken(format!("a loss is on record: {loss:?}")));
     }
-    let before = join.state().read(catalog::dump).map_err(state)?;
+    let before = join.state().read(dump).map_err(state)?;
     join.rebuild(|_| {}).map_err(|error| Broken(format!("rebuilding failed: {error}")))?;
-    let after = join.state().read(catalog::dump).map_err(state)?;
+    let after = join.state().read(dump).map_err(state)?;
     if before != after {
         return Err(Broken("derived rows differ from the fold of the log".to_owned()));
     }

@@ -152,7 +152,16 @@ impl Player {
             .map(|_| {
                 self.next += 1;
                 // A character of several bytes, so that a cut can fall inside one.
-                format!("{{\"n\":{},\"t\":\"é{}\"}}", self.next, "x".repeat(self.next as usize % 7))
+                let (n, text) = (self.next, format!("é{}", "x".repeat(self.next as usize % 7)));
+                // Of every four lines, one tells of usage and the next corrects it, so that sums go up and down.
+                let usage = match n % 4 {
+                    0 | 1 => format!(
+                        ",\"type\":\"assistant\",\"message\":{{\"id\":\"{}\",\"usage\":{{\"output_tokens\":{n}}}}}",
+                        n / 4
+                    ),
+                    _ => String::new(),
+                };
+                format!("{{\"n\":{n},\"t\":\"{text}\"{usage}}}")
             })
             .collect()
     }

@@ -1,10 +1,11 @@
-//! The configuration: limits, durability and where the state is, from a file, the environment and the caller.
+//! The configuration: limits, durability, where the state is and what models cost, from a file, the environment and the caller.
 //!
 //! The caller goes before the environment, that before the file, and that before the defaults; each value knows where
 //! it came from. What nobody understands is refused with all of its mistakes at once: a limit that was mistyped is a
 //! limit that is not in force. Nothing here looks at the environment by itself.
 
 mod model;
+mod prices;
 mod rules;
 
 #[cfg(test)]
@@ -17,6 +18,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use duolog_log::dialect::prices::Prices;
 use duolog_state::{Address, Said};
 use duolog_types::Durability;
 use duolog_types::limits::Limits;
@@ -24,6 +26,7 @@ use toml_edit::Document;
 
 pub(crate) use model::ADDRESS_FORMS;
 pub use model::{ConfigError, FILE_BYTES_MAX, Finding, Key, Setting, Shape, Source, Value};
+pub use prices::PriceSetting;
 
 use crate::home::Home;
 
@@ -40,6 +43,9 @@ pub struct Config {
     limits: Limits,
     durability: Durability,
     store: Said,
+    prices: Prices,
+    /// The prices that the file sets, in its order.
+    priced: Vec<PriceSetting>,
     /// Where each value came from, as far as it is not the default.
     said: Vec<(Key, Source)>,
     warnings: Vec<String>,
@@ -51,6 +57,8 @@ impl Default for Config {
             limits: Limits::default(),
             durability: Durability::default(),
             store: Said::Home,
+            prices: Prices::builtin(),
+            priced: Vec::new(),
             said: Vec::new(),
             warnings: Vec::new(),
         }
@@ -129,6 +137,15 @@ impl Config {
                 findings.push(Finding { line: at, key: Some(table.to_owned()), message, hint: None });
                 continue;
             };
+            if table == prices::TABLE {
+                for set in prices::all(keys, prices::File { text, line: &line }) {
+                    match set {
+                        Ok(set) => config.set_price(set),
+                        Err(wrong) => findings.extend(wrong),
+                    }
+                }
+                continue;
+            }
             for (name, item, at) in rules::entries(keys) {
                 let at = at.map(line);
                 let Some(key) = rules::key_of(table, name) else {
@@ -215,6 +232,16 @@ impl Config {
         &self.store
     }
 
+    /// What models cost.
+    pub fn prices(&self) -> &Prices {
+        &self.prices
+    }
+
+    /// The prices that the file sets, in its order; all others are built in.
+    pub fn price_settings(&self) -> &[PriceSetting] {
+        &self.priced
+    }
+
     /// What a person should know about the file.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -244,6 +271,11 @@ impl Config {
             Key::DurabilityLog => Value::Durability(self.durability),
             Key::StoreAddress => Value::Address(self.store.clone()),
         }
+    }
+
+    fn set_price(&mut self, set: PriceSetting) {
+        self.prices.set(&set.model, set.price);
+        self.priced.push(set);
     }
 
     fn source(&self, key: Key) -> Source {

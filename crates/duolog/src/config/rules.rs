@@ -5,6 +5,7 @@ use duolog_types::Durability;
 use toml_edit::{Item, TableLike};
 
 use super::model::{Finding, Key, Shape, Value};
+use super::prices;
 
 /// How many letters may be wrong in a key for the right one to be named.
 const LETTERS_WRONG_MAX: usize = 2;
@@ -92,7 +93,7 @@ pub(super) fn kind_of(item: &Item) -> String {
 
 /// Whether a name is that of a table.
 pub(super) fn is_table(name: &str) -> bool {
-    Key::ALL.iter().any(|key| key.table() == name)
+    name == prices::TABLE || Key::ALL.iter().any(|key| key.table() == name)
 }
 
 /// The key of this name in this table.
@@ -113,7 +114,7 @@ pub(super) fn unknown(table: Option<&str>, name: &str, line: Option<usize>) -> F
 fn names(table: Option<&str>) -> Vec<&'static str> {
     let mut names: Vec<&str> = match table {
         Some(table) => Key::ALL.iter().filter(|key| key.table() == table).map(|key| key.name()).collect(),
-        None => Key::ALL.iter().map(|key| key.table()).collect(),
+        None => Key::ALL.iter().map(|key| key.table()).chain([prices::TABLE]).collect(),
     };
     // The keys of a table stand together.
     names.dedup();
@@ -127,12 +128,7 @@ fn known(table: Option<&str>) -> String {
 
 /// What was probably meant: here first, then the same name elsewhere.
 fn nearest(name: &str, table: Option<&str>) -> Option<String> {
-    let near = |known: &str| {
-        let begins = name.len() >= BEGINNING_LETTERS_MIN && (known.starts_with(name) || name.starts_with(known));
-        let wrong = distance(name, known);
-        let is_near = begins || (wrong <= LETTERS_WRONG_MAX && wrong < known.len());
-        is_near.then_some(wrong)
-    };
+    let near = |known: &str| near(name, known);
     let here = names(table).into_iter().filter_map(|known| Some((near(known)?, known))).min();
     if let Some((_, known)) = here {
         return Some(if table.is_some() { known.to_owned() } else { format!("[{known}]") });
@@ -140,6 +136,13 @@ fn nearest(name: &str, table: Option<&str>) -> Option<String> {
     let elsewhere = Key::ALL.iter().filter(|key| Some(key.table()) != table);
     let (_, key) = elsewhere.filter_map(|key| Some((near(key.name())?, key))).min_by_key(|(wrong, _)| *wrong)?;
     Some(format!("{} in [{}]", key.name(), key.table()))
+}
+
+/// How many letters are wrong in a name, if a known one can be meant by it.
+pub(super) fn near(name: &str, known: &str) -> Option<usize> {
+    let begins = name.len() >= BEGINNING_LETTERS_MIN && (known.starts_with(name) || name.starts_with(known));
+    let wrong = distance(name, known);
+    (begins || (wrong <= LETTERS_WRONG_MAX && wrong < known.len())).then_some(wrong)
 }
 
 /// How many letters must be put in, taken out or changed to make one word of the other.

@@ -85,7 +85,7 @@ fn the_right_key_is_named_where_it_can_be_guessed() {
         ("[durability]\nLog = \"power\"", "did you mean log?"),
         ("[durability]\nopen_logs_max = 1", "did you mean open_logs_max in [limits]?"),
         ("[durability]\nsomething = 1", "known here: log"),
-        ("[retention]", "known here: [limits], [durability], [store]"),
+        ("[retention]", "known here: [limits], [durability], [store], [prices]"),
     ];
     for (text, hint) in cases {
         assert!(told(text)[0].contains(hint), "{text}: {:?}", told(text));
@@ -241,4 +241,43 @@ fn a_password_in_a_file_for_others_to_read_is_warned_of() {
         assert!(said.len() == 1 && said[0].contains("chmod 600") && !said[0].contains("s3cret"), "{said:?}");
     }
     assert_eq!(warned("[store]\naddress = \"postgres://ada@h/d\"\n", 0o644), Vec::<String>::new());
+}
+
+#[test]
+fn a_price_is_taken_exactly_and_goes_before_the_built_in_one() {
+    let text = "[prices.\"my/model\"]\ninput = 1.1\noutput = 4\ncache_read = 0.000001\n\
+                [prices.gpt-5]\ninput = 1_000.5\noutput = 0\n";
+    let config = Config::parse(text).expect("good");
+    let rates = |model: &str| config.prices().get(model).expect("priced").rates;
+    let mine = rates("my/model");
+    assert_eq!((mine.input, mine.output, mine.cache_read), (1_100_000, 4_000_000, 1));
+    assert_eq!((mine.cache_write_5m, mine.cache_write_1h), (1_100_000, 1_100_000), "as what is read");
+    assert_eq!(rates("openai/gpt-5-2026-01-01").input, 1_000_500_000);
+    let set: Vec<_> = config.price_settings().iter().map(|set| (set.model.as_str(), set.line)).collect();
+    assert_eq!(set, [("my/model", 1), ("gpt-5", 5)]);
+    assert_eq!(Config::default().prices().get("my/model"), None);
+}
+
+#[test]
+fn a_price_that_cannot_be_meant_is_refused() {
+    let cases = [
+        (
+            "[prices.m]\ninput = 1\noutput = 2\ncached_read = 1",
+            "line 4: unknown key cached_read in [prices.\"m\"]; did you mean cache_read?",
+        ),
+        ("[prices.m]\ninput = 1\noutput = 2\nspeed = 1", "known here: input, output, cache_read"),
+        ("[prices.m]\ninput = 1", "line 1: [prices.\"m\"] does not say output"),
+        ("[prices.m]\ninput = -1\noutput = 2", "line 2: input is -1; expected US dollars per million tokens"),
+        ("[prices.m]\ninput = 0.0000001\noutput = 2", "at most six decimals"),
+        ("[prices.m]\ninput = inf\noutput = 2", "input is inf; expected"),
+        ("[prices.m]\ninput = \"1\"\noutput = 2", "input is a string; expected"),
+        ("[prices.m]\ninput = 1e30\noutput = 2", "input is 1e30; expected"),
+        ("[prices]\nm = 3", "m is an integer; expected a table, [prices.\"m\"]"),
+        ("[prices.\"\"]\ninput = 1\noutput = 2", "a model's name has 1 to 128 bytes"),
+        ("prices = 3", "prices is an integer; expected a table, [prices]"),
+        ("[price.m]", "did you mean [prices]?"),
+    ];
+    for (text, expected) in cases {
+        assert!(told(text)[0].contains(expected), "{text}: {:?}", told(text));
+    }
 }

@@ -118,7 +118,7 @@ impl Ending {
     /// What a line says of a turn's end; a member that is no number is as good as absent.
     pub(super) fn of(line: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(line).ok()?;
-        let Some(UsageFact::Ending { tokens, cost }) = fact(text) else { return None };
+        let Some(UsageFact::Ending { tokens, cost, .. }) = fact(text) else { return None };
         let counts = serde_json::from_str::<Counts<'_>>(text).ok();
         let number = |raw: Option<&RawValue>| raw.and_then(|raw| raw.get().parse().ok());
         Some(Self {

@@ -102,6 +102,9 @@ impl Sessions<'_> {
             damaged: row.as_ref().map(|row| row.damaged),
             first_at: row.as_ref().and_then(|row| row.first_at),
             last_at: row.as_ref().and_then(|row| row.last_at),
+            title: row.as_ref().and_then(|row| row.title.clone()),
+            model: row.as_ref().and_then(|row| row.model.clone()),
+            dialect: row.and_then(|row| row.dialect),
             behind,
         })
     }

@@ -113,6 +113,12 @@ pub struct SessionSummary {
     pub events: Option<u64>,
     /// How many bytes, likewise.
     pub bytes: Option<u64>,
+    /// What its log calls it: as a person named it, as a model did, or how its first prompt begins.
+    pub title: Option<String>,
+    /// The model that its log named last.
+    pub model: Option<String>,
+    /// The dialect that its log is in.
+    pub dialect: Option<String>,
 }
 
 impl From<SessionSummaryRow> for SessionSummary {
@@ -127,6 +133,9 @@ impl From<SessionSummaryRow> for SessionSummary {
             updated_at: row.updated_at,
             events: row.events,
             bytes: row.bytes,
+            title: row.title,
+            model: row.model,
+            dialect: row.dialect,
         }
     }
 }
@@ -144,6 +153,12 @@ pub struct SessionFigures {
     pub first_at: Option<Moment>,
     /// The instant that the last line with one names.
     pub last_at: Option<Moment>,
+    /// What it calls the session.
+    pub title: Option<String>,
+    /// The model that it named last.
+    pub model: Option<String>,
+    /// The dialect that it is in.
+    pub dialect: Option<String>,
     /// How far the figures are behind the logs.
     pub behind: CaughtUp,
 }

@@ -14,6 +14,8 @@ mod record;
 mod replay;
 /// Several homes on one state.
 mod shared;
+/// What was used, and what it costs.
+mod usage;
 
 use std::path::PathBuf;
 

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use clap::Args;
-use duolog::Config;
-use duolog::config::{Key, Setting, Source, Value};
+use duolog::config::{Key, PriceSetting, Setting, Source, Value};
+use duolog::{Config, Money, Rates};
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::Context;
 use crate::failure::{Ended, Outcome};
@@ -31,6 +32,13 @@ Keys of config/duolog.toml in the home, all of them optional, with their default
   address = \"sqlite:\"                where the state is: \"sqlite:\", in the home; a directory, from /;
                                      \"postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE[?sslmode=…]\"
 
+  [prices.\"MODEL\"]                  what a model costs, in US dollars per million tokens, where the built-in price
+  input = 2.5                        is wrong or missing; six decimals at most
+  output = 10
+  cache_read = 0.25                  these three cost what input costs where they are not said
+  cache_write_5m = 3.125
+  cache_write_1h = 5
+
   Sizes are numbers of bytes, or text with B, KiB, MiB, GiB or TiB.
 
 Environment, which goes before the file, as flags go before it:
@@ -42,9 +50,11 @@ should be for its owner alone (chmod 600).
 
 JSON:
   {\"file\": path, \"exists\": true|false,
-   \"settings\": [{\"key\", \"value\", \"from\", \"line\", \"variable\"}]}
+   \"settings\": [{\"key\", \"value\", \"from\", \"line\", \"variable\"}],
+   \"prices\": [{\"model\", \"input\", \"output\", \"cache_read\", \"cache_write_5m\", \"cache_write_1h\", \"line\"}]}
   from is \"default\", \"file\", \"environment\" or \"flag\"
-  line is that of the file, null where the value is not from it";
+  line is that of the file, null where the value is not from it
+  prices are those that the file sets; all others are built in";
 
 /// Show what is in force, and where each value came from
 #[derive(Args)]
@@ -56,6 +66,18 @@ struct Answer<'a> {
     file: &'a Path,
     exists: bool,
     settings: Vec<Shape>,
+    prices: Vec<Priced<'a>>,
+}
+
+#[derive(Serialize)]
+struct Priced<'a> {
+    model: &'a str,
+    input: Option<Box<RawValue>>,
+    output: Option<Box<RawValue>>,
+    cache_read: Option<Box<RawValue>>,
+    cache_write_5m: Option<Box<RawValue>>,
+    cache_write_1h: Option<Box<RawValue>>,
+    line: usize,
 }
 
 #[derive(Serialize)]
@@ -74,8 +96,14 @@ impl Show {
         let settings: Vec<Setting> = config.settings().collect();
         let file = Config::path(home);
         let exists = file.is_file();
-        let answer = Answer { file: &file, exists, settings: settings.iter().map(shape).collect() };
-        context.out.answer(&answer, |text| text.table(&table(&settings)))?;
+        let prices = config.price_settings().to_vec();
+        let answer = Answer {
+            file: &file,
+            exists,
+            settings: settings.iter().map(shape).collect(),
+            prices: prices.iter().map(priced).collect(),
+        };
+        context.out.answer(&answer, |text| text.table(&table(&settings, &prices)))?;
         let is_there = if exists { "" } else { " (not there: nothing but defaults and environment)" };
         context.out.note(format_args!("file: {}{is_there}", file.display()));
         for warning in context.config()?.warnings() {
@@ -96,7 +124,26 @@ fn shape(setting: &Setting) -> Shape {
     Shape { key: key.to_string(), value, from: source.as_str(), line, variable: key.variable() }
 }
 
-fn table(settings: &[Setting]) -> Table {
+/// Dollars per million tokens: a picodollar per token is a micro-dollar of them.
+fn dollars(rate: u64) -> Money {
+    Money::from_picos(u128::from(rate) * 1_000_000)
+}
+
+fn priced(set: &PriceSetting) -> Priced<'_> {
+    let number = |rate| RawValue::from_string(dollars(rate).to_string()).ok();
+    let Rates { input, output, cache_read, cache_write_5m, cache_write_1h } = set.price.rates;
+    Priced {
+        model: &set.model,
+        input: number(input),
+        output: number(output),
+        cache_read: number(cache_read),
+        cache_write_5m: number(cache_write_5m),
+        cache_write_1h: number(cache_write_1h),
+        line: set.line,
+    }
+}
+
+fn table(settings: &[Setting], prices: &[PriceSetting]) -> Table {
     let mut table = Table::new(&[(Column::Word, "KEY"), (Column::Figure, "VALUE"), (Column::Text, "FROM")]);
     for setting in settings {
         let from = match setting.source {
@@ -109,6 +156,11 @@ fn table(settings: &[Setting]) -> Table {
         if setting.source == Source::Default {
             table.tone(2, Tone::Faint);
         }
+    }
+    for set in prices {
+        let Rates { input, output, .. } = set.price.rates;
+        let both = format!("${} in, ${} out", dollars(input), dollars(output));
+        table.row(vec![format!("prices.{:?}", set.model), both, format!("file, line {}", set.line)]);
     }
     table
 }

@@ -104,7 +104,7 @@ fn shape(session: &SessionSummary) -> Shape<'_> {
         updated_at: session.updated_at.to_string(),
         events: session.events,
         bytes: session.bytes,
-        title: None,
+        title: session.title.as_deref(),
     }
 }
 
@@ -112,6 +112,7 @@ fn table(list: &SessionList, now: Moment) -> Table {
     let mut table = Table::new(&[
         (Column::Id, "ID"),
         (Column::Text, "NAME"),
+        (Column::Text, "TITLE"),
         (Column::Text, "USER"),
         (Column::Word, "STATUS"),
         (Column::Figure, "EVENTS"),
@@ -122,6 +123,7 @@ fn table(list: &SessionList, now: Moment) -> Table {
         table.row(vec![
             session.id.to_string(),
             session.name.clone().unwrap_or_default(),
+            session.title.clone().unwrap_or_default(),
             session.user_id.clone().unwrap_or_default(),
             session.status.map(|status| status.to_string()).unwrap_or_default(),
             session.events.map_or_else(|| "-".to_owned(), figures::count),
@@ -129,10 +131,10 @@ fn table(list: &SessionList, now: Moment) -> Table {
             figures::age(session.updated_at, now),
         ]);
         if let Some(status) = session.status {
-            table.tone(3, tone(status));
+            table.tone(4, tone(status));
         }
     }
-    table.without_empty("NAME").without_empty("USER").without_empty("STATUS")
+    table.without_empty("NAME").without_empty("TITLE").without_empty("USER").without_empty("STATUS")
 }
 
 pub(super) fn tone(status: SessionStatus) -> Tone {

@@ -104,7 +104,7 @@ impl Operation {
 }
 
 /// Says how far figures are behind the logs, where they are.
-fn warn_behind(out: &Out, behind: &CaughtUp) {
+pub(super) fn warn_behind(out: &Out, behind: &CaughtUp) {
     if behind.bytes_behind > 0 {
         let bytes = figures::things(behind.bytes_behind, "byte");
         out.warn(format_args!("figures are {bytes} behind; duolog state rebuild catches up"));

@@ -19,9 +19,11 @@ Examples:
 
 JSON:
   {\"session\": {… as sessions new …}, \"position\": 1234, \"cursor\": \"0:1234\",
-   \"events\": 12, \"bytes\": 1234, \"damaged\": 0, \"first_at\": instant, \"last_at\": instant}
+   \"events\": 12, \"bytes\": 1234, \"damaged\": 0, \"first_at\": instant, \"last_at\": instant,
+   \"title\", \"model\", \"dialect\"}
   position is where the log ends; null where it cannot be read
-  the figures are as far as the log is folded; null where it never was. first_at and last_at are what its lines say";
+  the figures are as far as the log is folded; null where it never was. first_at, last_at,
+  title, model and dialect are what its lines say";
 
 /// Show a session, whole
 #[derive(Args)]
@@ -41,6 +43,9 @@ struct Answer {
     damaged: Option<u64>,
     first_at: Option<String>,
     last_at: Option<String>,
+    title: Option<String>,
+    model: Option<String>,
+    dialect: Option<String>,
 }
 
 impl Show {
@@ -66,6 +71,9 @@ impl Show {
             damaged: figures.damaged,
             first_at: figures.first_at.map(|at| at.to_string()),
             last_at: figures.last_at.map(|at| at.to_string()),
+            title: figures.title.clone(),
+            model: figures.model.clone(),
+            dialect: figures.dialect.clone(),
         };
         let log = if session.home_id == store.home_id() {
             store.home().state.join(&session.log_path).display().to_string()
@@ -88,6 +96,11 @@ impl Show {
 
 /// What is known of the log; nothing of it where nobody looked yet.
 fn tell(text: &mut Text, figures: &SessionFigures, now: Moment) {
+    for (label, value) in [("title", &figures.title), ("model", &figures.model), ("dialect", &figures.dialect)] {
+        if let Some(value) = value {
+            text.field(label, value);
+        }
+    }
     if let Some(events) = figures.events {
         text.field("events", figures::count(events));
     }

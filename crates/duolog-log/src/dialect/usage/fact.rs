@@ -1,7 +1,7 @@
 //! What single lines say about usage.
 
 use duolog_types::Moment;
-use duolog_types::limits::MODEL_BYTES_MAX;
+use duolog_types::limits::{MODEL_BYTES_MAX, USAGE_COST_MAX, USAGE_TOKENS_MAX};
 
 use super::tokens::Tokens;
 use crate::dialect::codex;
@@ -19,6 +19,8 @@ pub enum UsageFact {
         tokens: Tokens,
         /// Its cost; none where the line says nothing, or says nothing for what cannot have been free.
         cost: Option<Money>,
+        /// When.
+        at: Option<Moment>,
     },
     /// Totals of the session so far.
     Running {
@@ -85,25 +87,25 @@ fn fact_of(line: &Object<'_>) -> Option<UsageFact> {
 fn response(line: &Object<'_>) -> Option<Response> {
     let message = line.object("message")?;
     let usage = message.object("usage")?;
-    let model = message.word("model").filter(|model| model.len() <= MODEL_BYTES_MAX);
+    let model = message.word("model");
     if model.as_deref() == Some("<synthetic>") {
         return None;
     }
     // The same model at another speed has another price.
     let fast = usage.is("speed", "fast");
     Some(Response {
-        model: model.map(|model| if fast { format!("{model}-fast") } else { model }),
+        model: model.map(|model| if fast { format!("{model}-fast") } else { model }).filter(|model| is_model(model)),
         response_id: message.word("id"),
         request_id: line.word("requestId"),
         at: line.instant("timestamp"),
         sidechain: line.flag("isSidechain"),
         tokens: claude_tokens(&usage),
-        cost: line.raw("costUSD").and_then(Money::parse),
+        cost: line.raw("costUSD").and_then(cost),
     })
 }
 
 fn claude_tokens(usage: &Object<'_>) -> Tokens {
-    let count = |name| usage.count(name).unwrap_or_default();
+    let count = |name| count(usage, name);
     let tokens = Tokens {
         input: count("input_tokens"),
         output: count("output_tokens"),
@@ -112,8 +114,8 @@ fn claude_tokens(usage: &Object<'_>) -> Tokens {
     };
     match usage.object("cache_creation") {
         Some(kept) => Tokens {
-            cache_write_5m: kept.count("ephemeral_5m_input_tokens").unwrap_or_default(),
-            cache_write_1h: kept.count("ephemeral_1h_input_tokens").unwrap_or_default(),
+            cache_write_5m: self::count(&kept, "ephemeral_5m_input_tokens"),
+            cache_write_1h: self::count(&kept, "ephemeral_1h_input_tokens"),
             ..tokens
         },
         None => Tokens { cache_write_5m: count("cache_creation_input_tokens"), ..tokens },
@@ -122,7 +124,7 @@ fn claude_tokens(usage: &Object<'_>) -> Tokens {
 
 fn ending(line: &Object<'_>) -> UsageFact {
     let nested = line.object("usage").map(|usage| claude_tokens(&usage));
-    let count = |name| line.count(name).unwrap_or_default();
+    let count = |name| count(line, name);
     let tokens = nested.unwrap_or_else(|| Tokens {
         input: count("total_input_tokens"),
         output: count("total_output_tokens"),
@@ -131,8 +133,23 @@ fn ending(line: &Object<'_>) -> UsageFact {
         ..Tokens::default()
     });
     // Writers that know no price write 0.
-    let cost = line.raw("total_cost_usd").and_then(Money::parse).filter(|cost| *cost != Money::ZERO);
-    UsageFact::Ending { tokens, cost }
+    let cost = line.raw("total_cost_usd").and_then(cost).filter(|cost| *cost != Money::ZERO);
+    UsageFact::Ending { tokens, cost, at: line.instant("timestamp") }
+}
+
+/// Tokens of a kind. A number that no model reaches is damage; it is cut so that sums stay within their columns.
+fn count(object: &Object<'_>, name: &str) -> u64 {
+    object.count(name).unwrap_or_default().min(USAGE_TOKENS_MAX)
+}
+
+/// A stated cost, if it can be meant.
+fn cost(number: &str) -> Option<Money> {
+    Money::parse(number).filter(|cost| *cost <= Money::from_dollars(USAGE_COST_MAX))
+}
+
+/// Whether a model's name can be kept: bounded, and text that any row can hold.
+pub(in crate::dialect) fn is_model(name: &str) -> bool {
+    name.len() <= MODEL_BYTES_MAX && !name.chars().any(char::is_control)
 }
 
 fn codex_fact(line: &Object<'_>) -> Option<UsageFact> {
@@ -143,9 +160,7 @@ fn codex_fact(line: &Object<'_>) -> Option<UsageFact> {
             let parent = ["forked_from_id", "parent_thread_id"].iter().any(|name| payload.word(name).is_some());
             Some(UsageFact::Began { forked: from_agent || parent })
         }
-        Some("turn_context") => {
-            payload.word("model").filter(|model| model.len() <= MODEL_BYTES_MAX).map(UsageFact::Model)
-        }
+        Some("turn_context") => payload.word("model").filter(|model| is_model(model)).map(UsageFact::Model),
         Some("event_msg") if payload.is("type", "token_count") => {
             let info = payload.object("info")?;
             let tokens = |name| info.object(name).map(|usage| codex_tokens(&usage)).filter(|used| used.total() > 0);
@@ -162,7 +177,7 @@ fn codex_fact(line: &Object<'_>) -> Option<UsageFact> {
 
 /// Codex counts what came from the cache and what went there as input too.
 fn codex_tokens(usage: &Object<'_>) -> Tokens {
-    let count = |name| usage.count(name).unwrap_or_default();
+    let count = |name| count(usage, name);
     let input = count("input_tokens");
     let cache_read = count("cached_input_tokens").min(input);
     let written = count("cache_write_input_tokens").min(input - cache_read);

@@ -1,11 +1,15 @@
 //! Counts each response once, and can stop and go on.
+//!
+//! It keeps the sums by model, and of days only those of the open turn: sums by day are rows, and grow with the log. What
+//! it gives them is how far each moved, up or down.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use duolog_types::Moment;
-use duolog_types::limits::{USAGE_MODELS_MAX, USAGE_RECENT_MAX, USAGE_SEEN_MAX};
+use duolog_types::limits::{USAGE_MODELS_MAX, USAGE_OPEN_MAX, USAGE_RECENT_MAX, USAGE_SEEN_MAX};
+use duolog_types::{Charge, Moment};
 use serde::{Deserialize, Serialize};
 
+use super::counted::{Counted, Used};
 use super::fact::{Response, UsageFact, fact};
 use super::tokens::{Tiers, Tokens};
 use super::{ModelUsage, Usage};
@@ -13,35 +17,33 @@ use crate::dialect::money::Money;
 use crate::dialect::prices::Prices;
 use crate::dialect::scene::short_hash;
 
-/// What was counted for one model.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Counted {
-    responses: u64,
-    tokens: Tokens,
-    /// Tokens that no stated cost covers.
-    bare: Tiers,
-    stated: Money,
+/// How far the sum of a day, a model and a charge moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageMove {
+    /// The day in UTC, `2026-01-31`; empty where the log names no instant.
+    pub day: String,
+    /// The model; empty where the log names none.
+    pub model: String,
+    /// How it is paid for.
+    pub charge: Charge,
+    /// What came to it.
+    pub added: Used,
+    /// What was taken from it, because a later line knew better.
+    pub removed: Used,
 }
 
-impl Counted {
-    fn one(tokens: Tokens, cost: Option<Money>) -> Self {
-        let bare = if cost.is_some() { Tiers::default() } else { Tiers::of(tokens) };
-        Self { responses: 1, tokens, bare, stated: cost.unwrap_or_default() }
-    }
+/// A day and a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Cell {
+    day: String,
+    model: String,
+}
 
-    fn add(&mut self, other: &Self) {
-        self.responses = self.responses.saturating_add(other.responses);
-        self.tokens = self.tokens.plus(&other.tokens);
-        self.bare = self.bare.plus(&other.bare);
-        self.stated += other.stated;
-    }
-
-    fn remove(&mut self, other: &Self) {
-        self.responses = self.responses.saturating_sub(other.responses);
-        self.tokens = self.tokens.less(&other.tokens);
-        self.bare = self.bare.less(&other.bare);
-        self.stated = self.stated.less(other.stated);
-    }
+/// What came to a cell, and what was taken from it.
+#[derive(Clone, Debug, Default)]
+struct Moved {
+    added: Counted,
+    removed: Counted,
 }
 
 type PerModel = BTreeMap<String, Counted>;
@@ -50,27 +52,15 @@ type PerModel = BTreeMap<String, Counted>;
 const UNNAMED: &str = "";
 /// Where the models beyond the limit are counted.
 const OTHERS: &str = "(other)";
-
-fn add(models: &mut PerModel, model: &str, counted: &Counted) {
-    let room = models.len() < USAGE_MODELS_MAX || models.contains_key(model);
-    models.entry(if room { model } else { OTHERS }.to_owned()).or_default().add(counted);
-}
-
-fn remove(models: &mut PerModel, model: &str, counted: &Counted) {
-    let model = if models.contains_key(model) { model } else { OTHERS };
-    let Some(found) = models.get_mut(model) else { return };
-    found.remove(counted);
-    if *found == Counted::default() {
-        models.remove(model);
-    }
-}
+/// The characters of a day, at the beginning of an instant.
+const DAY_CHARS: usize = 10;
 
 /// A response that a later line may still correct.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Recent {
     key: u64,
     message: u64,
-    model: String,
+    cell: Cell,
     at: Option<i64>,
     sidechain: bool,
     counted: Counted,
@@ -84,8 +74,8 @@ enum Replay {
     Over,
     /// A fork that has told no total yet.
     Expected,
-    /// One total, which the next will show to be a replay or not.
-    First { model: String, counted: Box<Counted>, at: Option<i64> },
+    /// One total, counted until the next shows it to be a replay.
+    First { cell: Cell, counted: Box<Counted>, at: Option<i64> },
     /// In the burst.
     Within { at: i64 },
 }
@@ -96,10 +86,15 @@ const BURST_PAUSE_MICROS: i64 = 1_000_000;
 /// Counts each response once, line by line; can stop and go on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct UsageFold {
-    /// Turns whose end told what they took.
-    settled: PerModel,
-    /// Responses since.
-    open: PerModel,
+    /// All that was counted.
+    totals: PerModel,
+    /// Of it, what the end of the turn may correct, oldest first.
+    open: Vec<(Cell, Counted)>,
+    /// What moved since the fold was made or read back.
+    #[serde(skip)]
+    moved: BTreeMap<Cell, Moved>,
+    /// The day that a line named last.
+    day: String,
     recent: VecDeque<Recent>,
     #[serde(skip)]
     seen: VecDeque<u64>,
@@ -111,7 +106,7 @@ pub struct UsageFold {
 }
 
 /// The form of [`UsageFold::to_bytes`].
-const FORM: u8 = 1;
+const FORM: u8 = 2;
 
 impl UsageFold {
     /// Takes the next line.
@@ -125,7 +120,7 @@ impl UsageFold {
     pub fn fact(&mut self, fact: UsageFact) {
         match fact {
             UsageFact::Response(response) => self.response(response),
-            UsageFact::Ending { tokens, cost } => self.ending(tokens, cost),
+            UsageFact::Ending { tokens, cost, at } => self.ending(tokens, cost, at.map(Moment::as_micros)),
             UsageFact::Running { total, last, at } => self.running(total, last, at.map(Moment::as_micros)),
             UsageFact::Model(model) => self.last_model = Some(model),
             // Later ones can be copies of the parent's; only the first tells of this session.
@@ -142,15 +137,16 @@ impl UsageFold {
         if !model.is_empty() {
             self.last_model = Some(model.clone());
         }
+        let at = response.at.map(Moment::as_micros);
+        let cell = self.cell(at, model);
         let counted = Counted::one(response.tokens, response.cost);
         let Some(id) = &response.response_id else {
-            add(&mut self.open, &model, &counted);
+            self.add(&cell, &counted);
             return;
         };
         let message = short_hash(id.as_bytes());
         let key = short_hash(format!("{id}\0{}", response.request_id.as_deref().unwrap_or_default()).as_bytes());
-        let at = response.at.map(Moment::as_micros);
-        let new = Recent { key, message, model, at, sidechain: response.sidechain, counted };
+        let new = Recent { key, message, cell, at, sidechain: response.sidechain, counted };
         let replayed =
             |old: &Recent| old.message == message && old.at == at && at.is_some() && (old.sidechain || new.sidechain);
         let found = self.recent.iter().position(|old| old.key == key);
@@ -161,7 +157,7 @@ impl UsageFold {
             }
             None if self.seen.contains(&key) => self.repeated += 1,
             None => {
-                add(&mut self.open, &new.model, &new.counted);
+                self.add(&new.cell, &new.counted);
                 self.remember(new);
             }
         }
@@ -176,8 +172,9 @@ impl UsageFold {
             old.sidechain
         };
         let other_key = if better {
-            remove(&mut self.open, &old.model, &old.counted);
-            add(&mut self.open, &new.model, &new.counted);
+            let (old, counted) = (old.cell.clone(), old.counted);
+            self.remove(&old, &counted);
+            self.add(&new.cell, &new.counted);
             std::mem::replace(&mut self.recent[place], new).key
         } else {
             new.key
@@ -207,28 +204,36 @@ impl UsageFold {
 
     /// The end of a turn says what the turn took; what its responses said is the better answer only where the end says
     /// nothing, or the same by model.
-    fn ending(&mut self, tokens: Tokens, cost: Option<Money>) {
-        let mut turn = std::mem::take(&mut self.open);
+    fn ending(&mut self, tokens: Tokens, cost: Option<Money>, at: Option<i64>) {
         for key in std::mem::take(&mut self.recent).into_iter().map(|old| old.key) {
             self.forget(key);
         }
-        let told = turn.values().fold(Tokens::default(), |sum, counted| sum.plus(&counted.tokens));
+        let open = std::mem::take(&mut self.open);
+        let told = open.iter().fold(Tokens::default(), |sum, (_, counted)| sum.plus(&counted.tokens));
         let model = self.last_model.clone().unwrap_or_default();
+        let end = self.cell(at, model);
+        let mut turn = open.clone();
         if tokens != Tokens::default() && (tokens.total(), tokens.context()) != (told.total(), told.context()) {
-            let responses = turn.values().map(|counted| counted.responses).sum::<u64>().max(1);
+            let responses = turn.iter().map(|(_, counted)| counted.responses).sum::<u64>().max(1);
             // The sum over a turn says nothing of single contexts: it is charged as short ones.
             let bare = Tiers { all: tokens, ..Tiers::default() };
-            turn = PerModel::from([(model.clone(), Counted { responses, tokens, bare, stated: Money::ZERO })]);
+            turn = vec![(end.clone(), Counted { responses, tokens, bare, ..Counted::default() })];
         }
         if let Some(cost) = cost {
-            for counted in turn.values_mut() {
-                (counted.bare, counted.stated) = (Tiers::default(), Money::ZERO);
+            for (_, counted) in &mut turn {
+                *counted = Counted { responses: counted.responses, tokens: counted.tokens, ..Counted::default() };
+                counted.covered = counted.responses;
             }
-            let stated = Counted { stated: cost, ..Counted::default() };
-            add(&mut turn, &model, &stated);
+            turn.push((end, Counted { stated: cost, ..Counted::default() }));
         }
-        for (model, counted) in &turn {
-            add(&mut self.settled, model, counted);
+        if turn != open {
+            for (cell, counted) in &open {
+                self.remove(cell, counted);
+            }
+            for (cell, counted) in &turn {
+                self.add(cell, counted);
+            }
+            self.open.clear();
         }
     }
 
@@ -249,43 +254,90 @@ impl UsageFold {
             return;
         }
         let model = self.last_model.clone().unwrap_or_default();
-        self.own(model, Counted::one(tokens, None), at);
+        let cell = self.cell(at, model);
+        self.own(cell, Counted::one(tokens, None), at);
     }
 
     /// Counts what a Codex session took itself, and not what it replays.
-    fn own(&mut self, model: String, counted: Counted, at: Option<i64>) {
+    fn own(&mut self, cell: Cell, counted: Counted, at: Option<i64>) {
         let soon = |before: i64| at.is_some_and(|at| (0..=BURST_PAUSE_MICROS).contains(&(at - before)));
         match std::mem::take(&mut self.replay) {
-            Replay::Expected => self.replay = Replay::First { model, counted: Box::new(counted), at },
-            Replay::First { at: Some(before), .. } | Replay::Within { at: before } if soon(before) => {
+            Replay::First { at: Some(before), cell: first, counted } if soon(before) => {
+                self.remove(&first, &counted);
                 self.repeated += 1;
                 self.replay = Replay::Within { at: at.unwrap_or(before) };
             }
-            Replay::First { model: first_model, counted: first, .. } => {
-                add(&mut self.open, &first_model, &first);
-                add(&mut self.open, &model, &counted);
+            Replay::Within { at: before } if soon(before) => {
+                self.repeated += 1;
+                self.replay = Replay::Within { at: at.unwrap_or(before) };
             }
-            Replay::Over | Replay::Within { .. } => add(&mut self.open, &model, &counted),
+            before => {
+                self.add(&cell, &counted);
+                if matches!(before, Replay::Expected) {
+                    self.replay = Replay::First { cell, counted: Box::new(counted), at };
+                }
+            }
         }
+    }
+
+    /// Where something is counted: a line without an instant is of the day that was named last.
+    fn cell(&mut self, at: Option<i64>, model: String) -> Cell {
+        if let Some(at) = at {
+            self.day = Moment::from_micros(at).to_string();
+            self.day.truncate(DAY_CHARS);
+        }
+        let room = self.totals.len() < USAGE_MODELS_MAX || self.totals.contains_key(&model);
+        Cell { day: self.day.clone(), model: if room { model } else { OTHERS.to_owned() } }
+    }
+
+    fn add(&mut self, cell: &Cell, counted: &Counted) {
+        self.totals.entry(cell.model.clone()).or_default().add(counted);
+        self.moved.entry(cell.clone()).or_default().added.add(counted);
+        if let Some((_, open)) = self.open.iter_mut().find(|(open, _)| open == cell) {
+            open.add(counted);
+            return;
+        }
+        if self.open.len() == USAGE_OPEN_MAX {
+            self.open.remove(0);
+        }
+        self.open.push((cell.clone(), *counted));
+    }
+
+    fn remove(&mut self, cell: &Cell, counted: &Counted) {
+        self.moved.entry(cell.clone()).or_default().removed.add(counted);
+        if let Some(total) = self.totals.get_mut(&cell.model) {
+            total.remove(counted);
+        }
+        if let Some((_, open)) = self.open.iter_mut().find(|(open, _)| open == cell) {
+            open.remove(counted);
+        }
+    }
+
+    /// How far sums moved since the fold was made or read back, by day, model and charge.
+    pub fn moves(&self) -> Vec<UsageMove> {
+        let parts = self.moved.iter().flat_map(|(cell, moved)| {
+            Charge::ALL.iter().map(|charge| UsageMove {
+                day: cell.day.clone(),
+                model: cell.model.clone(),
+                charge: *charge,
+                added: moved.added.used(*charge),
+                removed: moved.removed.used(*charge),
+            })
+        });
+        parts.filter(|part| part.added != part.removed).collect()
     }
 
     /// What was counted so far, by model.
     pub fn report(&self, prices: &Prices) -> Usage {
-        let mut models = self.settled.clone();
-        for (model, counted) in &self.open {
-            add(&mut models, model, counted);
-        }
-        if let Replay::First { model, counted, .. } = &self.replay {
-            add(&mut models, model, counted);
-        }
-        let models = models.into_iter().map(|(model, counted)| {
+        let counted = self.totals.iter().filter(|(_, counted)| **counted != Counted::default());
+        let models = counted.map(|(model, counted)| {
             let bare = if counted.bare.all == Tokens::default() {
                 Some(Money::ZERO)
             } else {
-                prices.get(&model).map(|price| price.cost(&counted.bare))
+                prices.get(model).map(|price| price.cost(&counted.bare))
             };
             ModelUsage {
-                model: (model != UNNAMED).then_some(model),
+                model: (model != UNNAMED).then(|| model.clone()),
                 responses: counted.responses,
                 tokens: counted.tokens,
                 cost: bare.map(|bare| bare + counted.stated),
@@ -314,7 +366,10 @@ impl UsageFold {
         }
         let mut fold: Self = serde_json::from_slice(head).ok()?;
         fold.seen = seen.chunks_exact(8).filter_map(|key| key.try_into().ok().map(u64::from_le_bytes)).collect();
-        let within = fold.seen.len() <= USAGE_SEEN_MAX && fold.recent.len() <= USAGE_RECENT_MAX;
+        let within = fold.seen.len() <= USAGE_SEEN_MAX
+            && fold.recent.len() <= USAGE_RECENT_MAX
+            && fold.open.len() <= USAGE_OPEN_MAX
+            && fold.totals.len() <= USAGE_MODELS_MAX + 1;
         within.then_some(fold)
     }
 }

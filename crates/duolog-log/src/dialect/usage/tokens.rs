@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Tokens by kind. `reasoning` is a part of `output`, told apart and never added to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Tokens {
     /// Read anew, the cache left out.
     pub input: u64,

@@ -13,16 +13,16 @@ on_both_engines!(of_two_folds_one_advances_the_catalog);
 fn of_two_folds_one_advances_the_catalog(place: &Place) {
     with_session(place, |tx| {
         let row = |epoch, position| CatalogRow {
-            session_id: id("s"),
-            home_id: home(),
-            epoch: Epoch(epoch),
-            position: Position(position),
             line_hash: Some([4; 32]),
             events: 2,
             bytes: position,
-            damaged: 0,
             first_at: Some(at(1)),
             last_at: Some(at(2)),
+            dialect: Some("claude".to_owned()),
+            model: Some("m".to_owned()),
+            title: Some("what it is about".to_owned()),
+            fold_version: 3,
+            ..CatalogRow::new(id("s"), home(), Epoch(epoch), Position(position))
         };
         assert!(catalog::advance(tx, None, &row(0, 10))?);
         assert!(!catalog::advance(tx, None, &row(0, 20))?);
@@ -36,6 +36,11 @@ fn of_two_folds_one_advances_the_catalog(place: &Place) {
         assert!(!catalog::replace(tx, &row(0, 99))?);
         let listed = sessions::list(tx, &SessionFilter::default(), &Page::default())?;
         assert_eq!((listed[0].events, listed[0].bytes), (Some(2), Some(5)));
+        assert_eq!(listed[0].title.as_deref(), Some("what it is about"));
+        assert_eq!((listed[0].model.as_deref(), listed[0].dialect.as_deref()), (Some("m"), Some("claude")));
+        assert_eq!(catalog::outdated(tx, &home(), 4, None, 9)?, [(id("s"), 5)]);
+        assert_eq!(catalog::outdated(tx, &home(), 4, Some(&id("s")), 9)?, []);
+        assert_eq!(catalog::outdated(tx, &home(), 3, None, 9)?, []);
         assert_eq!(catalog::dump(tx)?, [row(1, 5)]);
         assert_eq!(catalog::events(tx, &home())?, 2);
         catalog::clear(tx)?;

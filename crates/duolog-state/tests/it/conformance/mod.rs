@@ -2,6 +2,7 @@
 
 mod behind;
 mod catalog;
+mod digests;
 mod operations;
 mod outbox;
 mod repairs;
@@ -9,6 +10,7 @@ mod seals;
 mod sessions;
 mod transactions;
 mod transitions;
+mod usage_by_day;
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,0 +1,40 @@
+//! `duolog usage daily`.
+
+use clap::Args;
+
+use super::{Asked, Context, Outcome, Report};
+use crate::out::Column;
+
+const AFTER: &str = "\
+Examples:
+  duolog usage daily
+  duolog usage daily --since 2026-01-01 --until 2026-01-31
+  duolog usage daily --json | jq '.days[] | [.day, .cost_usd]'
+
+JSON:
+  {\"days\": [{\"day\", \"responses\", \"input_tokens\", \"output_tokens\", \"cache_read_tokens\",
+              \"cache_write_5m_tokens\", \"cache_write_1h_tokens\", \"reasoning_tokens\", \"total_tokens\",
+              \"cost_usd\", \"unpriced\": [model, …]}],
+   \"total\": {… of all pages, without \"day\" …}, \"next\": token|null}
+  day is null for what no line dates.
+  cost_usd is what the logs state, and else what the prices in force say; null where nothing has a price.
+  unpriced names the models whose tokens are not in it. output_tokens holds reasoning_tokens";
+
+/// Show what was used on each day, the newest first
+///
+/// Days are those of UTC. Each response counts once in its log, on the day that its line names.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Daily {
+    #[command(flatten)]
+    asked: Asked,
+}
+
+const REPORT: Report =
+    Report { verb: "daily", list: "days", key: "day", column: (Column::Word, "DAY"), none: "(no day)" };
+
+impl Daily {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        REPORT.run(self.asked, context, |store, filter| store.usage().daily(filter))
+    }
+}

@@ -1,0 +1,210 @@
+//! `duolog usage`, and what its reports share: arguments, shape and table.
+
+mod daily;
+mod model;
+mod session;
+mod workflow;
+
+use clap::{Args, Subcommand};
+use duolog::limits;
+use duolog::usage::{Day, UsageFilter, UsageReport, UsageToken, UsageTotal};
+use duolog::{Money, Store};
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::Context;
+use crate::failure::{Ended, Outcome};
+use crate::figures;
+use crate::out::{Column, Table, Tone};
+
+/// What to show.
+#[derive(Subcommand)]
+pub enum Usage {
+    Daily(daily::Daily),
+    Session(session::Session),
+    Model(model::Model),
+    Workflow(workflow::Workflow),
+}
+
+impl Usage {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        match self {
+            Self::Daily(command) => command.run(context),
+            Self::Session(command) => command.run(context),
+            Self::Model(command) => command.run(context),
+            Self::Workflow(command) => command.run(context),
+        }
+    }
+}
+
+/// Which usage, and which page of the report.
+#[derive(Args)]
+struct Asked {
+    /// Only from this day on, in UTC
+    #[arg(long, value_name = "DAY")]
+    since: Option<Day>,
+    /// Only up to this day, itself included
+    #[arg(long, value_name = "DAY")]
+    until: Option<Day>,
+    /// Only this user's sessions
+    #[arg(long, visible_alias = "user-email", value_name = "USER")]
+    user: Option<String>,
+    /// How many lines at the most
+    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
+    limit: u32,
+    /// Go on after a page: the token that it ended with
+    #[arg(long, value_name = "TOKEN")]
+    after: Option<UsageToken>,
+}
+
+/// How a report is called, and what its lines are about.
+struct Report {
+    /// The command.
+    verb: &'static str,
+    /// The list in JSON.
+    list: &'static str,
+    /// What a line is about, in JSON.
+    key: &'static str,
+    /// The same over the table, and how it gives way.
+    column: (Column, &'static str),
+    /// What stands where there is none.
+    none: &'static str,
+}
+
+impl Report {
+    /// Runs a report from question to answer.
+    fn run(
+        &self,
+        asked: Asked,
+        context: &mut Context<'_>,
+        ask: impl FnOnce(&Store, &UsageFilter) -> duolog::Result<UsageReport>,
+    ) -> Outcome {
+        let is_filtered =
+            asked.since.is_some() || asked.until.is_some() || asked.user.is_some() || asked.after.is_some();
+        let Asked { since, until, user: user_id, limit, after } = asked;
+        let filter = UsageFilter { since, until, user_id, limit, after };
+        let report = match context.open_if_there()? {
+            Some(store) => ask(&store, &filter)?,
+            None => UsageReport::default(),
+        };
+        context.out.answer(&Answer { kind: self, report: &report }, |text| {
+            if !report.lines.is_empty() {
+                text.table(&self.table(&report));
+            }
+        })?;
+        self.talk(context, &report, is_filtered);
+        Ok(Ended::Done)
+    }
+
+    fn talk(&self, context: &Context<'_>, report: &UsageReport, is_filtered: bool) {
+        if report.lines.is_empty() {
+            context.out.note(if is_filtered {
+                "nothing was used like that"
+            } else {
+                "nothing was used yet; tokens are counted from what logs say, once there are some"
+            });
+        }
+        if !report.total.unpriced.is_empty() {
+            let named = report.total.unpriced.iter().map(|model| model.as_deref().unwrap_or("(no name)"));
+            let named = named.collect::<Vec<_>>().join(", ");
+            context.out.note(format_args!(
+                "not in the cost, for want of a price: {named}; set one: duolog config show --help"
+            ));
+        }
+        super::sessions::warn_behind(context.out, &report.behind);
+        if let Some(next) = &report.next {
+            context.out.note(format_args!("there are more: duolog usage {} --after {next}", self.verb));
+        }
+    }
+
+    fn table(&self, report: &UsageReport) -> Table {
+        let mut table = Table::new(&[
+            self.column,
+            (Column::Figure, "RESPONSES"),
+            (Column::Figure, "INPUT"),
+            (Column::Figure, "OUTPUT"),
+            (Column::Figure, "CACHE READ"),
+            (Column::Figure, "CACHE WRITE"),
+            (Column::Figure, "COST"),
+        ]);
+        for line in &report.lines {
+            let key = line.key.clone().unwrap_or_else(|| self.none.to_owned());
+            table.row(cells(key, &line.used));
+            if line.key.is_none() {
+                table.tone(0, Tone::Faint);
+            }
+        }
+        table.row(cells("total".to_owned(), &report.total));
+        table
+    }
+}
+
+fn cells(key: String, used: &UsageTotal) -> Vec<String> {
+    let written = used.tokens.cache_write_5m.saturating_add(used.tokens.cache_write_1h);
+    let counts = [used.responses, used.tokens.input, used.tokens.output, used.tokens.cache_read, written];
+    let mut cells = vec![key];
+    cells.extend(counts.map(figures::count));
+    cells.push(cost(used));
+    cells
+}
+
+/// Dollars to a hundredth of a cent; with a plus where more was used than has a price.
+fn cost(used: &UsageTotal) -> String {
+    let more = if used.unpriced.is_empty() { "" } else { "+" };
+    match used.cost {
+        Some(cost) => figures::dollars(cost) + more,
+        None if used.unpriced.is_empty() => figures::dollars(Money::ZERO),
+        None => "-".to_owned(),
+    }
+}
+
+struct Answer<'a> {
+    kind: &'a Report,
+    report: &'a UsageReport,
+}
+
+impl Serialize for Answer<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let UsageReport { lines, total, next, .. } = self.report;
+        let lines: Vec<_> = lines
+            .iter()
+            .map(|line| Line { key: Some((self.kind.key, line.key.as_deref())), used: &line.used })
+            .collect();
+        let mut map = serializer.serialize_map(Some(3))?;
+        map.serialize_entry(self.kind.list, &lines)?;
+        map.serialize_entry("total", &Line { key: None, used: total })?;
+        map.serialize_entry("next", &next.as_ref().map(ToString::to_string))?;
+        map.end()
+    }
+}
+
+struct Line<'a> {
+    key: Option<(&'static str, Option<&'a str>)>,
+    used: &'a UsageTotal,
+}
+
+impl Serialize for Line<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let UsageTotal { responses, tokens, cost, unpriced } = self.used;
+        let mut map = serializer.serialize_map(None)?;
+        if let Some((name, key)) = &self.key {
+            map.serialize_entry(name, key)?;
+        }
+        map.serialize_entry("responses", responses)?;
+        map.serialize_entry("input_tokens", &tokens.input)?;
+        map.serialize_entry("output_tokens", &tokens.output)?;
+        map.serialize_entry("cache_read_tokens", &tokens.cache_read)?;
+        map.serialize_entry("cache_write_5m_tokens", &tokens.cache_write_5m)?;
+        map.serialize_entry("cache_write_1h_tokens", &tokens.cache_write_1h)?;
+        map.serialize_entry("reasoning_tokens", &tokens.reasoning)?;
+        map.serialize_entry("total_tokens", &tokens.total())?;
+        // Exact, as no binary fraction is.
+        let cost = cost.or_else(|| unpriced.is_empty().then_some(Money::ZERO));
+        let cost = cost.and_then(|cost| RawValue::from_string(cost.to_string()).ok());
+        map.serialize_entry("cost_usd", &cost)?;
+        map.serialize_entry("unpriced", unpriced)?;
+        map.end()
+    }
+}

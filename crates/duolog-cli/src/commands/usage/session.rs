@@ -1,0 +1,38 @@
+//! `duolog usage session`.
+
+use clap::Args;
+
+use super::{Asked, Context, Outcome, Report};
+use crate::out::Column;
+
+const AFTER: &str = "\
+Examples:
+  duolog usage session
+  duolog usage session --user ada@example.com --limit 50
+  duolog usage session --json | jq '.sessions[] | select(.cost_usd > 1) | .session'
+
+JSON:
+  {\"sessions\": [{\"session\", \"responses\", \"input_tokens\", \"output_tokens\", \"cache_read_tokens\",
+                  \"cache_write_5m_tokens\", \"cache_write_1h_tokens\", \"reasoning_tokens\", \"total_tokens\",
+                  \"cost_usd\", \"unpriced\": [model, …]}],
+   \"total\": {… of all pages, without \"session\" …}, \"next\": token|null}
+  session is its id.
+  cost_usd is what the logs state, and else what the prices in force say; null where nothing has a price.
+  unpriced names the models whose tokens are not in it. output_tokens holds reasoning_tokens";
+
+/// Show what each session used, the one that changed last first
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Session {
+    #[command(flatten)]
+    asked: Asked,
+}
+
+const REPORT: Report =
+    Report { verb: "session", list: "sessions", key: "session", column: (Column::Id, "SESSION"), none: "" };
+
+impl Session {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        REPORT.run(self.asked, context, |store, filter| store.usage().session(filter))
+    }
+}

@@ -1,0 +1,144 @@
+use std::sync::Arc;
+
+use duolog_join::Join;
+use duolog_state::derived::catalog::{self, CatalogRow};
+use duolog_state::derived::digests::{self, DigestRow};
+use duolog_state::derived::usage_by_day::{self, UsageFilter, UsageRow};
+use duolog_state::params;
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
+use duolog_testkit::transcripts::{self, Cut, Made};
+use duolog_types::limits::Limits;
+use duolog_types::{Durability, SessionId};
+
+use crate::kit::{PROCESS, batch, limits, open, open_with, put, session};
+
+on_both_engines!(
+    small_steps_come_out_as_one_and_as_a_rebuild,
+    rows_of_an_older_fold_are_renewed_by_whoever_reads,
+    rows_of_an_older_fold_go_on_until_they_are_renewed,
+    a_log_that_was_replaced_is_counted_anew,
+    four_folds_at_once_count_everything_once
+);
+
+type Rows = (Vec<CatalogRow>, Vec<DigestRow>, Vec<UsageRow>);
+
+fn rows(join: &Join) -> Rows {
+    let dump = |tx: &mut duolog_state::Tx<'_>| {
+        Ok::<_, duolog_state::Error>((catalog::dump(tx)?, digests::dump(tx)?, usage_by_day::dump(tx)?))
+    };
+    join.state().read(dump).expect("reads")
+}
+
+fn made() -> Vec<(&'static str, Made)> {
+    vec![
+        ("claude", transcripts::claude(5, 6)),
+        ("codex", transcripts::codex(6, 5, true)),
+        ("envelope", transcripts::envelope(7, 5)),
+        ("turns", transcripts::turns(8, 3, Cut::Nothing)),
+    ]
+}
+
+fn write(join: &Join, id: &SessionId, made: &Made) {
+    let lines: Vec<&str> = made.lines.iter().map(String::as_str).collect();
+    join.append(id, &batch(&lines), &PROCESS).expect("appended");
+}
+
+/// What a session used in all: responses and output.
+fn used(join: &Join, id: &SessionId) -> (u64, u64) {
+    let (_, _, usage) = rows(join);
+    let whole = usage.iter().filter(|row| row.session_id == *id && !row.charge.is_part());
+    whole.fold((0, 0), |(responses, output), row| (responses + row.used.responses, output + row.used.output))
+}
+
+fn small_steps_come_out_as_one_and_as_a_rebuild(place: &Place) {
+    // Every step is a line or two.
+    let join = open_with(place, Limits { fold_batch_bytes: 1, ..limits() });
+    for (dialect, made) in made() {
+        let id = session(&join, dialect);
+        write(&join, &id, &made);
+        join.fold(&id, u64::MAX).expect("folds");
+        let row = join.state().read(|tx| catalog::get(tx, &id)).expect("reads").expect("folded");
+        assert_eq!(row.dialect.as_deref(), Some(dialect));
+        assert_eq!(row.model.as_deref(), Some(made.model.as_str()));
+        assert!(row.title.is_some(), "{dialect}");
+        assert_eq!(used(&join, &id), (made.responses, made.tokens.output), "{dialect}");
+    }
+    let folded = rows(&join);
+    let rebuilt = open(place);
+    assert!(rebuilt.rebuild(|_| {}).expect("rebuilds").failed.is_empty());
+    assert_eq!(rows(&rebuilt), folded);
+}
+
+/// Makes every row one of the schema before.
+fn age(join: &Join) {
+    let aged = join.write(Durability::Process, |tx| {
+        tx.execute("UPDATE catalog SET fold_version = 0, title = NULL, model = NULL, dialect = NULL", params![])?;
+        tx.execute("DELETE FROM digests", params![])?;
+        tx.execute("DELETE FROM usage_by_day", params![])?;
+        Ok(())
+    });
+    aged.expect("writes");
+}
+
+fn aged(place: &Place) -> (Arc<Join>, SessionId, Made, Rows) {
+    let join = open(place);
+    let (id, made) = (session(&join, "s"), transcripts::claude(3, 5));
+    write(&join, &id, &made);
+    join.catch_up(u64::MAX).expect("folds");
+    let before = rows(&join);
+    age(&join);
+    (join, id, made, before)
+}
+
+fn rows_of_an_older_fold_are_renewed_by_whoever_reads(place: &Place) {
+    let (join, id, _, before) = aged(place);
+    let size = join.log_bytes(&id).expect("looks").expect("a file");
+    let left = join.catch_up(size - 1).expect("reads");
+    assert_eq!((left.sessions_behind, left.bytes_behind), (1, size), "too much for this read, and it says so");
+    assert_eq!(join.catch_up(size).expect("reads").bytes_behind, 0);
+    assert_eq!(rows(&join), before);
+}
+
+fn rows_of_an_older_fold_go_on_until_they_are_renewed(place: &Place) {
+    let (join, id, made, before) = aged(place);
+    put(&join, &id, "{\"n\":1}");
+    join.fold(&id, u64::MAX).expect("folds");
+    let row = join.state().read(|tx| catalog::get(tx, &id)).expect("reads").expect("folded");
+    assert_eq!((row.events, row.fold_version), (made.lines.len() as u64 + 1, 0));
+    assert_eq!(used(&join, &id), (0, 0), "a part would be worse than nothing");
+    join.catch_up(u64::MAX).expect("reads");
+    assert_eq!(used(&join, &id), (made.responses, made.tokens.output));
+    assert_eq!(rows(&join).2, before.2);
+}
+
+fn a_log_that_was_replaced_is_counted_anew(place: &Place) {
+    let join = open(place);
+    let (id, other) = (session(&join, "s"), transcripts::codex(2, 2, false));
+    write(&join, &id, &transcripts::claude(3, 5));
+    join.catch_up(u64::MAX).expect("folds");
+    drop(join);
+    std::fs::write(place.home().join("sessions/threads/s.jsonl"), other.text()).expect("replaced");
+    let join = open(place);
+    join.fold(&id, u64::MAX).expect("folds");
+    assert_eq!(used(&join, &id), (other.responses, other.tokens.output));
+    let total = join.state().read(|tx| usage_by_day::total(tx, &UsageFilter::default())).expect("reads");
+    assert!(total.iter().all(|sum| sum.model == other.model), "{total:?}");
+}
+
+fn four_folds_at_once_count_everything_once(place: &Place) {
+    let small = Limits { fold_batch_bytes: 512, ..limits() };
+    let join = open_with(place, small);
+    let (id, made) = (session(&join, "s"), transcripts::claude(9, 12));
+    write(&join, &id, &made);
+    let others: Vec<_> = (0..4).map(|_| open_with(place, small)).collect();
+    std::thread::scope(|scope| {
+        for other in &others {
+            scope.spawn(|| other.fold(&id, u64::MAX).expect("folds"));
+        }
+    });
+    assert_eq!(used(&join, &id), (made.responses, made.tokens.output));
+    let folded = rows(&join);
+    join.rebuild(|_| {}).expect("rebuilds");
+    assert_eq!(rows(&join), folded);
+}

@@ -1,0 +1,148 @@
+use duolog_log::dialect::Dialect;
+use duolog_log::dialect::digest::Digest;
+use duolog_log::dialect::usage::{Tokens, UsageMove, Used};
+use duolog_testkit::transcripts::{self, Cut, Made};
+use duolog_types::Charge;
+use duolog_types::limits::{DIGEST_BYTES_MAX, TITLE_BYTES_MAX};
+use proptest::prelude::*;
+
+fn digest(lines: &[String]) -> Digest {
+    let mut digest = Digest::default();
+    for line in lines {
+        digest.line(line.as_bytes());
+    }
+    digest
+}
+
+fn made(seed: u64) -> [(Dialect, Made); 5] {
+    [
+        (Dialect::Claude, transcripts::claude(seed, 5)),
+        (Dialect::Codex, transcripts::codex(seed, 4, seed.is_multiple_of(2))),
+        (Dialect::Envelope, transcripts::envelope(seed, 4)),
+        (Dialect::Turns, transcripts::turns(seed, 3, Cut::Nothing)),
+        (Dialect::Transcript, transcripts::transcript(seed, 3)),
+    ]
+}
+
+fn sum(moves: &[UsageMove]) -> (u64, Tokens) {
+    let whole = moves.iter().filter(|part| !part.charge.is_part());
+    whole.fold((0, Tokens::default()), |(responses, tokens), part| {
+        let left = part.added.tokens.less(&part.removed.tokens);
+        (responses + part.added.responses - part.removed.responses, tokens.plus(&left))
+    })
+}
+
+#[test]
+fn each_dialect_is_recognised_and_its_tokens_are_counted_once() {
+    for (dialect, made) in made(4) {
+        let digest = digest(&made.lines);
+        assert_eq!(digest.dialect(), Some(dialect));
+        assert_eq!(digest.model(), Some(made.model.as_str()), "{dialect}");
+        assert_eq!(sum(&digest.moves()), (made.responses, made.tokens), "{dialect}");
+    }
+}
+
+#[test]
+fn the_first_prompt_is_the_title_until_somebody_names_the_session() {
+    let prompt = r#"{"type":"user","message":{"role":"user","content":"Plan\u0000 it\nwell"}}"#.to_owned();
+    let later = prompt.replace("Plan", "Do");
+    let named = r#"{"type":"custom-title","customTitle":"Ours","sessionId":"s"}"#.to_owned();
+    assert_eq!(digest(&[prompt.clone(), later.clone()]).title(), Some("Plan  it"));
+    assert_eq!(digest(&[prompt, named, later]).title(), Some("Ours"));
+    let long = format!(r#"{{"type":"user","message":{{"role":"user","content":"{}"}}}}"#, "😀".repeat(500));
+    assert!(digest(&[long]).title().is_some_and(|title| title.len() <= TITLE_BYTES_MAX));
+}
+
+#[test]
+fn usage_is_of_the_day_that_its_line_names() {
+    let line = |id: &str, at: &str, output: u64| {
+        format!(
+            r#"{{"type":"assistant","requestId":"r","timestamp":"{at}","message":{{"id":"{id}","model":"m","usage":{{"output_tokens":{output}}}}}}}"#
+        )
+    };
+    let lines = [
+        line("a", "2026-01-31T23:59:59Z", 5),
+        line("b", "2026-01-31T23:30:00-02:00", 7),
+        line("c", "", 1),
+        // What the first one took after all.
+        line("a", "2026-02-01T00:00:09Z", 6),
+    ];
+    let days = |lines| {
+        let parts = digest(lines).moves().into_iter().map(|part| (part.day, part.added.tokens.output));
+        parts.collect::<Vec<_>>()
+    };
+    let (january, february) = ("2026-01-31".to_owned(), "2026-02-01".to_owned());
+    // A line without an instant is of the day named last.
+    assert_eq!(days(&lines[..3]), [(january, 5), (february.clone(), 8)]);
+    assert_eq!(days(&lines), [(february, 14)], "the larger count holds, and its day");
+}
+
+#[test]
+fn what_no_row_can_hold_is_not_taken() {
+    let lines = [
+        r#"{"type":"assistant","message":{"model":"a\u0000b","usage":{"input_tokens":18446744073709551615}}}"#
+            .to_owned(),
+        r#"{"type":"result","total_cost_usd":1e30,"total_input_tokens":18446744073709551615}"#.to_owned(),
+    ];
+    let digest = digest(&lines);
+    assert_eq!(digest.model(), None);
+    for part in digest.moves() {
+        assert_eq!((part.model.as_str(), part.charge.is_part() || part.charge == Charge::Bare), ("", true));
+        assert!(part.added.tokens.input < 1 << 40, "{part:?}");
+    }
+}
+
+#[test]
+fn it_stays_small_whatever_was_digested() {
+    let mut digest = Digest::default();
+    for number in 0..6000_u64 {
+        let (model, day) = (format!("{}-{}", number % 300, "x".repeat(120)), 1 + number % 28);
+        digest.line(
+            format!(
+                r#"{{"type":"assistant","requestId":"r","timestamp":"2026-01-{day:02}T00:00:00Z","message":{{"id":"m{number}","model":"{model}","usage":{{"input_tokens":68719476736,"output_tokens":68719476736,"cache_read_input_tokens":68719476736,"cache_creation":{{"ephemeral_5m_input_tokens":68719476736,"ephemeral_1h_input_tokens":68719476736}}}}}}}}"#
+            )
+            .as_bytes(),
+        );
+    }
+    let bytes = digest.to_bytes();
+    assert!(bytes.len() < DIGEST_BYTES_MAX / 2, "{} bytes", bytes.len());
+    assert_eq!(Digest::from_bytes(&bytes).expect("reads back").to_bytes(), bytes);
+    assert!(Digest::from_bytes(b"{}\n").is_none() && Digest::from_bytes(b"").is_none());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    /// Stopped after every few lines, it moves the same sums by as much, and its bytes are the same.
+    #[test]
+    fn it_stops_and_goes_on_anywhere(seed in 0_u64..1000, step in 1_usize..9) {
+        for (dialect, made) in made(seed) {
+            let whole = digest(&made.lines);
+            let mut sums = std::collections::BTreeMap::<_, Used>::new();
+            let mut bytes = Digest::default().to_bytes();
+            for lines in made.lines.chunks(step) {
+                let mut part = Digest::from_bytes(&bytes).expect("reads back");
+                for line in lines {
+                    part.line(line.as_bytes());
+                }
+                for moved in part.moves() {
+                    let sum = sums.entry((moved.day, moved.model, moved.charge.as_str())).or_default();
+                    sum.responses = sum.responses + moved.added.responses - moved.removed.responses;
+                    sum.tokens = sum.tokens.plus(&moved.added.tokens).less(&moved.removed.tokens);
+                    sum.stated = (sum.stated + moved.added.stated).less(moved.removed.stated);
+                }
+                bytes = part.to_bytes();
+            }
+            sums.retain(|_, sum| *sum != Used::default());
+            let expected = whole.moves().into_iter().map(|moved| {
+                let used = Used {
+                    responses: moved.added.responses - moved.removed.responses,
+                    tokens: moved.added.tokens.less(&moved.removed.tokens),
+                    stated: moved.added.stated.less(moved.removed.stated),
+                };
+                ((moved.day, moved.model, moved.charge.as_str()), used)
+            });
+            prop_assert_eq!(sums, expected.collect(), "{}", dialect);
+            prop_assert_eq!(bytes, whole.to_bytes(), "{}", dialect);
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! `usage_by_day`: what sessions used, by day, model and how it is paid for.
+//!
+//! Money is in two columns, whole micro-dollars and the picodollars left over, so that sums over rows stay exact.
+
+use duolog_types::{Charge, SessionId};
+
+use crate::engine::{Row, Tx, Value};
+use crate::error::Result;
+use crate::params;
+
+/// The picodollars of a micro-dollar.
+const PICOS: u128 = 1_000_000;
+
+macro_rules! used_columns {
+    () => {
+        "responses, input, output, cache_read, cache_write_5m, cache_write_1h, reasoning, cost_micros, cost_picos"
+    };
+}
+
+/// PostgreSQL's sums are of another type than what they add.
+macro_rules! sums {
+    () => {
+        "CAST(SUM(u.responses) AS BIGINT), CAST(SUM(u.input) AS BIGINT), CAST(SUM(u.output) AS BIGINT), \
+         CAST(SUM(u.cache_read) AS BIGINT), CAST(SUM(u.cache_write_5m) AS BIGINT), \
+         CAST(SUM(u.cache_write_1h) AS BIGINT), CAST(SUM(u.reasoning) AS BIGINT), \
+         CAST(SUM(u.cost_micros) AS BIGINT), CAST(SUM(u.cost_picos) AS BIGINT)"
+    };
+}
+
+/// What was used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UsedRow {
+    /// How many responses.
+    pub responses: u64,
+    /// Tokens read anew.
+    pub input: u64,
+    /// Tokens written, reasoning included.
+    pub output: u64,
+    /// Tokens read from the cache.
+    pub cache_read: u64,
+    /// Tokens put into the cache for five minutes.
+    pub cache_write_5m: u64,
+    /// Tokens put into the cache for an hour.
+    pub cache_write_1h: u64,
+    /// How many of those written were reasoning.
+    pub reasoning: u64,
+    /// What the log says it cost, in picodollars.
+    pub cost_picos: u128,
+}
+
+impl UsedRow {
+    /// Reads the columns from this one on.
+    fn read(row: &Row<'_>, at: usize) -> Result<Self> {
+        let micros: u64 = row.get(at + 7)?;
+        let picos: u64 = row.get(at + 8)?;
+        Ok(Self {
+            responses: row.get(at)?,
+            input: row.get(at + 1)?,
+            output: row.get(at + 2)?,
+            cache_read: row.get(at + 3)?,
+            cache_write_5m: row.get(at + 4)?,
+            cache_write_1h: row.get(at + 5)?,
+            reasoning: row.get(at + 6)?,
+            cost_picos: u128::from(micros) * PICOS + u128::from(picos),
+        })
+    }
+
+    fn values<'v>(&self) -> [Value<'v>; 9] {
+        let micros = u64::try_from(self.cost_picos / PICOS).unwrap_or(u64::MAX);
+        let picos = u64::try_from(self.cost_picos % PICOS).unwrap_or_default();
+        [
+            self.responses,
+            self.input,
+            self.output,
+            self.cache_read,
+            self.cache_write_5m,
+            self.cache_write_1h,
+            self.reasoning,
+            micros,
+            picos,
+        ]
+        // No column holds more; what a log claims beyond that must not stop the fold.
+        .map(|number| i64::try_from(number).unwrap_or(i64::MAX).into())
+    }
+
+    fn moved(&self, by: &UsageChange) -> Self {
+        let (added, removed) = (&by.added, &by.removed);
+        let moved = |now: u64, added: u64, removed: u64| now.saturating_add(added).saturating_sub(removed);
+        Self {
+            responses: moved(self.responses, added.responses, removed.responses),
+            input: moved(self.input, added.input, removed.input),
+            output: moved(self.output, added.output, removed.output),
+            cache_read: moved(self.cache_read, added.cache_read, removed.cache_read),
+            cache_write_5m: moved(self.cache_write_5m, added.cache_write_5m, removed.cache_write_5m),
+            cache_write_1h: moved(self.cache_write_1h, added.cache_write_1h, removed.cache_write_1h),
+            reasoning: moved(self.reasoning, added.reasoning, removed.reasoning),
+            cost_picos: self.cost_picos.saturating_add(added.cost_picos).saturating_sub(removed.cost_picos),
+        }
+    }
+}
+
+/// What a session used on a day, of a model, under a charge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageRow {
+    /// The session.
+    pub session_id: SessionId,
+    /// The day in UTC; empty where the log names none.
+    pub day: String,
+    /// The model; empty where the log names none.
+    pub model: String,
+    /// How it is paid for.
+    pub charge: Charge,
+    /// What was used.
+    pub used: UsedRow,
+}
+
+/// How far a row moves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageChange {
+    /// The day in UTC; empty where the log names none.
+    pub day: String,
+    /// The model; empty where the log names none.
+    pub model: String,
+    /// How it is paid for.
+    pub charge: Charge,
+    /// What comes to it.
+    pub added: UsedRow,
+    /// What is taken from it.
+    pub removed: UsedRow,
+}
+
+/// Moves the rows of a session. One that comes down to nothing goes, as if it had never been.
+pub fn change(tx: &mut Tx<'_>, session: &SessionId, changes: &[UsageChange]) -> Result<()> {
+    for by in changes {
+        let key = params![session, &by.day, &by.model, by.charge];
+        let find = concat!(
+            "SELECT ",
+            used_columns!(),
+            " FROM usage_by_day WHERE session_id = ?1 AND day = ?2 AND model = ?3 AND charge = ?4"
+        );
+        let before = tx.find(find, key, |row| UsedRow::read(row, 0))?;
+        let after = before.unwrap_or_default().moved(by);
+        if after == UsedRow::default() {
+            let delete = "DELETE FROM usage_by_day WHERE session_id = ?1 AND day = ?2 AND model = ?3 AND charge = ?4";
+            tx.execute(delete, key)?;
+            continue;
+        }
+        let put = concat!(
+            "INSERT INTO usage_by_day (session_id, day, model, charge, ",
+            used_columns!(),
+            ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
+             ON CONFLICT (session_id, day, model, charge) DO UPDATE SET responses = excluded.responses, \
+             input = excluded.input, output = excluded.output, cache_read = excluded.cache_read, \
+             cache_write_5m = excluded.cache_write_5m, cache_write_1h = excluded.cache_write_1h, \
+             reasoning = excluded.reasoning, cost_micros = excluded.cost_micros, cost_picos = excluded.cost_picos"
+        );
+        let values: Vec<Value<'_>> = key.iter().cloned().chain(after.values()).collect();
+        tx.execute(put, &values)?;
+    }
+    Ok(())
+}
+
+/// Forgets what a session used, before it is counted anew.
+pub fn forget(tx: &mut Tx<'_>, session: &SessionId) -> Result<()> {
+    tx.execute("DELETE FROM usage_by_day WHERE session_id = ?1", params![session]).map(drop)
+}
+
+/// Every row, by its key: for comparing a rebuild with what was there.
+pub fn dump(tx: &mut Tx<'_>) -> Result<Vec<UsageRow>> {
+    let sql = concat!(
+        "SELECT session_id, day, model, charge, ",
+        used_columns!(),
+        " FROM usage_by_day ORDER BY session_id, day, model, charge"
+    );
+    tx.all(sql, &[], |row| {
+        let used = UsedRow::read(row, 4)?;
+        Ok(UsageRow { session_id: row.get(0)?, day: row.get(1)?, model: row.get(2)?, charge: row.get(3)?, used })
+    })
+}
+
+/// What a report has a line for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grouping {
+    /// Each day, the newest first.
+    Day,
+    /// Each session, the one that changed last first.
+    Session,
+    /// Each model, by name.
+    Model,
+    /// Each playbook, or agent where there is none, by name.
+    Workflow,
+}
+
+impl Grouping {
+    /// What makes two rows of one group, over `u` the usage and `s` its session.
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Day => "u.day",
+            Self::Session => "s.id",
+            Self::Model => "u.model",
+            Self::Workflow => "COALESCE(s.playbook_name, s.agent_name, '')",
+        }
+    }
+}
+
+/// Which usage a report is about. Nothing said is all of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UsageFilter {
+    /// Only this user's.
+    pub user_id: Option<String>,
+    /// Only from this day on.
+    pub since: Option<String>,
+    /// Only up to this day, itself included.
+    pub until: Option<String>,
+}
+
+/// A group of a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageGroup {
+    /// The day, the session's id, the model or the name; empty where there is none.
+    pub key: String,
+    /// Where it stands among the others.
+    pub order: String,
+}
+
+/// The characters of an instant, by which sessions are ordered before their id.
+const INSTANT_CHARS: usize = 27;
+
+/// A statement being made, with its values.
+struct Statement<'v> {
+    sql: String,
+    values: Vec<Value<'v>>,
+}
+
+impl<'v> Statement<'v> {
+    fn new(sql: &str) -> Self {
+        Self { sql: sql.to_owned(), values: Vec::new() }
+    }
+
+    /// Adds a clause with one value, written as `?#`.
+    fn and(&mut self, clause: &str, value: impl Into<Value<'v>>) {
+        self.values.push(value.into());
+        self.sql.push_str(&clause.replace("?#", &format!("?{}", self.values.len())));
+    }
+
+    fn filter(&mut self, filter: &'v UsageFilter) {
+        if let Some(user) = &filter.user_id {
+            self.and(" AND s.user_id = ?#", user);
+        }
+        self.days(filter);
+    }
+
+    fn days(&mut self, filter: &'v UsageFilter) {
+        if let Some(since) = &filter.since {
+            self.and(" AND u.day >= ?#", since);
+        }
+        if let Some(until) = &filter.until {
+            // What has no day is before every day, and not known to be before this one.
+            self.and(" AND u.day > '' AND u.day <= ?#", until);
+        }
+    }
+}
+
+const JOINED: &str = " FROM usage_by_day u JOIN sessions s ON s.id = u.session_id WHERE s.deleted_at IS NULL";
+
+/// The groups of a report after this one, in order.
+pub fn groups(
+    tx: &mut Tx<'_>,
+    by: Grouping,
+    filter: &UsageFilter,
+    after: Option<&str>,
+    limit: u32,
+) -> Result<Vec<UsageGroup>> {
+    if by == Grouping::Session {
+        return sessions(tx, filter, after, limit);
+    }
+    let key = by.key();
+    let mut statement = Statement::new(&format!("SELECT DISTINCT {key}{JOINED}"));
+    statement.filter(filter);
+    let (before, direction) = if by == Grouping::Day { ("<", "DESC") } else { (">", "ASC") };
+    if let Some(after) = after {
+        statement.and(&format!(" AND {key} {before} ?#"), after);
+    }
+    statement.and(&format!(" ORDER BY 1 {direction} LIMIT ?#"), limit);
+    tx.all(&statement.sql, &statement.values, |row| {
+        let key: String = row.get(0)?;
+        Ok(UsageGroup { order: key.clone(), key })
+    })
+}
+
+/// Sessions that used something, by the index of their list.
+fn sessions(tx: &mut Tx<'_>, filter: &UsageFilter, after: Option<&str>, limit: u32) -> Result<Vec<UsageGroup>> {
+    let mut statement = Statement::new("SELECT s.id, s.updated_at FROM sessions s WHERE s.deleted_at IS NULL");
+    if let Some(user) = &filter.user_id {
+        statement.and(" AND s.user_id = ?#", user);
+    }
+    if let Some((updated_at, id)) = after.and_then(|after| after.split_at_checked(INSTANT_CHARS)) {
+        statement.and(" AND (s.updated_at, s.id) < (?#", updated_at);
+        statement.and(", ?#)", id);
+    }
+    statement.sql.push_str(" AND EXISTS (SELECT 1 FROM usage_by_day u WHERE u.session_id = s.id");
+    statement.days(filter);
+    statement.and(") ORDER BY s.updated_at DESC, s.id DESC LIMIT ?#", limit);
+    tx.all(&statement.sql, &statement.values, |row| {
+        let (key, updated_at): (String, String) = (row.get(0)?, row.get(1)?);
+        Ok(UsageGroup { order: updated_at + &key, key })
+    })
+}
+
+/// What a group used of a model under a charge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageSum {
+    /// The group's key; empty for the total.
+    pub key: String,
+    /// The model; empty where the log names none.
+    pub model: String,
+    /// How it is paid for.
+    pub charge: Charge,
+    /// What was used.
+    pub used: UsedRow,
+}
+
+/// What these groups used, by model and charge.
+pub fn sums(tx: &mut Tx<'_>, by: Grouping, filter: &UsageFilter, groups: &[UsageGroup]) -> Result<Vec<UsageSum>> {
+    let keys = || groups.iter().map(|group| group.key.as_str());
+    let ranges: Vec<(&str, &str)> = match by {
+        // They do not stand together: each is found by itself.
+        Grouping::Session => keys().map(|key| (key, key)).collect(),
+        _ => keys().min().zip(keys().max()).into_iter().collect(),
+    };
+    let key = by.key();
+    let mut found = Vec::new();
+    for (first, last) in ranges {
+        let mut statement = Statement::new(&format!("SELECT {key}, u.model, u.charge, {}{JOINED}", sums!()));
+        statement.filter(filter);
+        statement.and(&format!(" AND {key} BETWEEN ?#"), first);
+        statement.and(" AND ?#", last);
+        statement.sql.push_str(" GROUP BY 1, 2, 3 ORDER BY 1, 2, 3");
+        found.extend(summed(tx, &statement)?);
+    }
+    Ok(found)
+}
+
+/// What was used in all, by model and charge.
+pub fn total(tx: &mut Tx<'_>, filter: &UsageFilter) -> Result<Vec<UsageSum>> {
+    let mut statement = Statement::new(&format!("SELECT '', u.model, u.charge, {}{JOINED}", sums!()));
+    statement.filter(filter);
+    statement.sql.push_str(" GROUP BY u.model, u.charge ORDER BY 2, 3");
+    summed(tx, &statement)
+}
+
+fn summed(tx: &mut Tx<'_>, statement: &Statement<'_>) -> Result<Vec<UsageSum>> {
+    tx.all(&statement.sql, &statement.values, |row| {
+        let used = UsedRow::read(row, 3)?;
+        Ok(UsageSum { key: row.get(0)?, model: row.get(1)?, charge: row.get(2)?, used })
+    })
+}

@@ -1,0 +1,164 @@
+use duolog_state::derived::usage_by_day::{
+    self, Grouping, UsageChange, UsageFilter, UsageGroup, UsageRow, UsageSum, UsedRow,
+};
+use duolog_state::owned::sessions;
+use duolog_state::{Error, Tx};
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
+use duolog_types::{Charge, SessionId};
+
+use super::with_session;
+use crate::{at, id, session};
+
+on_both_engines!(
+    rows_move_up_and_down_and_go_when_nothing_is_left,
+    a_row_holds_as_much_as_its_columns,
+    groups_follow_each_other_and_add_up,
+    what_was_deleted_is_not_counted
+);
+
+fn used(input: u64, cost_picos: u128) -> UsedRow {
+    UsedRow {
+        responses: 1,
+        input,
+        output: 2,
+        cache_read: 3,
+        cache_write_5m: 4,
+        cache_write_1h: 5,
+        reasoning: 1,
+        cost_picos,
+    }
+}
+
+fn add(day: &str, model: &str, charge: Charge, added: UsedRow) -> UsageChange {
+    UsageChange { day: day.to_owned(), model: model.to_owned(), charge, added, removed: UsedRow::default() }
+}
+
+fn rows_move_up_and_down_and_go_when_nothing_is_left(place: &Place) {
+    with_session(place, |tx| {
+        let up = add("2026-01-01", "m", Charge::Stated, used(10, 1_500_000));
+        usage_by_day::change(tx, &id("s"), &[up.clone(), up.clone()])?;
+        let both = UsedRow {
+            responses: 2,
+            input: 20,
+            output: 4,
+            cache_read: 6,
+            cache_write_5m: 8,
+            cache_write_1h: 10,
+            reasoning: 2,
+            cost_picos: 3_000_000,
+        };
+        let row = UsageRow {
+            session_id: id("s"),
+            day: "2026-01-01".to_owned(),
+            model: "m".to_owned(),
+            charge: Charge::Stated,
+            used: both,
+        };
+        assert_eq!(usage_by_day::dump(tx)?, [row]);
+        let down = UsageChange { added: UsedRow::default(), removed: used(10, 1_500_000), ..up.clone() };
+        usage_by_day::change(tx, &id("s"), std::slice::from_ref(&down))?;
+        assert_eq!(usage_by_day::dump(tx)?[0].used, used(10, 1_500_000));
+        usage_by_day::change(tx, &id("s"), &[down.clone(), down])?;
+        assert_eq!(usage_by_day::dump(tx)?, [], "never below nothing");
+        usage_by_day::change(tx, &id("s"), &[up])?;
+        usage_by_day::forget(tx, &id("s"))?;
+        assert_eq!(usage_by_day::dump(tx)?, []);
+        Ok(())
+    });
+}
+
+fn a_row_holds_as_much_as_its_columns(place: &Place) {
+    with_session(place, |tx| {
+        let most = UsedRow { input: u64::MAX, cost_picos: u128::MAX, ..UsedRow::default() };
+        usage_by_day::change(tx, &id("s"), &[add("", "", Charge::Bare, most)])?;
+        let kept = usage_by_day::dump(tx)?[0].used;
+        assert_eq!(kept.input, i64::MAX.cast_unsigned());
+        assert!(kept.cost_picos > 1 << 80);
+        Ok(())
+    });
+}
+
+/// Two users, three days, two models, two agents.
+fn fill(tx: &mut Tx<'_>) -> Result<(), Error> {
+    for (name, user, agent, second) in
+        [("a", "ada", Some("coder"), 30), ("b", "bob", Some("coder"), 20), ("c", "ada", None, 10)]
+    {
+        let mut row = session(name);
+        row.user_id = Some(user.to_owned());
+        row.agent_name = agent.map(str::to_owned);
+        row.updated_at = at(second);
+        sessions::insert(tx, &row)?;
+    }
+    let bare = |day: &str, model: &str, input| add(day, model, Charge::Bare, used(input, 0));
+    usage_by_day::change(tx, &id("a"), &[bare("2026-01-01", "m", 1), bare("2026-01-02", "n", 2)])?;
+    usage_by_day::change(tx, &id("b"), &[bare("2026-01-02", "m", 4), bare("2026-01-03", "m", 8)])?;
+    usage_by_day::change(tx, &id("c"), &[bare("", "", 16), add("2026-01-03", "n", Charge::Stated, used(32, 7))])
+}
+
+fn keys(groups: &[UsageGroup]) -> Vec<&str> {
+    groups.iter().map(|group| group.key.as_str()).collect()
+}
+
+fn inputs(sums: &[UsageSum]) -> Vec<(&str, &str, u64)> {
+    sums.iter().map(|sum| (sum.key.as_str(), sum.model.as_str(), sum.used.input)).collect()
+}
+
+fn groups_follow_each_other_and_add_up(place: &Place) {
+    with_session(place, |tx| {
+        fill(tx)?;
+        let all = UsageFilter::default();
+        let expected: [(Grouping, &[&str]); 4] = [
+            (Grouping::Day, &["2026-01-03", "2026-01-02", "2026-01-01", ""]),
+            (Grouping::Session, &["a", "b", "c"]),
+            (Grouping::Model, &["", "m", "n"]),
+            (Grouping::Workflow, &["", "coder"]),
+        ];
+        for (by, expected) in expected {
+            let whole = usage_by_day::groups(tx, by, &all, None, 9)?;
+            assert_eq!(keys(&whole), expected, "{by:?}");
+            let mut paged = Vec::new();
+            while let [group] =
+                &usage_by_day::groups(tx, by, &all, paged.last().map(|last: &UsageGroup| last.order.as_str()), 1)?[..]
+            {
+                paged.push(group.clone());
+            }
+            assert_eq!(paged, whole, "{by:?}");
+            let sum: u64 = usage_by_day::sums(tx, by, &all, &whole)?.iter().map(|sum| sum.used.input).sum();
+            assert_eq!(sum, 63, "{by:?}");
+            assert_eq!(usage_by_day::sums(tx, by, &all, &[])?, []);
+        }
+        let days = usage_by_day::groups(tx, Grouping::Day, &all, Some("2026-01-03"), 1)?;
+        let sums = usage_by_day::sums(tx, Grouping::Day, &all, &days)?;
+        assert_eq!(inputs(&sums), [("2026-01-02", "m", 4), ("2026-01-02", "n", 2)]);
+        let total = usage_by_day::total(tx, &all)?;
+        assert_eq!(inputs(&total), [("", "", 16), ("", "m", 13), ("", "n", 2), ("", "n", 32)]);
+        assert_eq!(total[3].used.cost_picos, 7);
+        let some = UsageFilter {
+            user_id: Some("ada".to_owned()),
+            since: Some("2026-01-02".to_owned()),
+            until: Some("2026-01-02".to_owned()),
+        };
+        assert_eq!(inputs(&usage_by_day::total(tx, &some)?), [("", "n", 2)]);
+        assert_eq!(keys(&usage_by_day::groups(tx, Grouping::Session, &some, None, 9)?), ["a"]);
+        let until = UsageFilter { until: Some("2026-01-01".to_owned()), ..UsageFilter::default() };
+        assert_eq!(inputs(&usage_by_day::total(tx, &until)?), [("", "m", 1)], "what has no day is not before one");
+        Ok(())
+    });
+}
+
+fn what_was_deleted_is_not_counted(place: &Place) {
+    with_session(place, |tx| {
+        fill(tx)?;
+        let left = |tx: &mut Tx<'_>, session: &SessionId| {
+            sessions::tombstone(tx, session, at(40))?;
+            let total = usage_by_day::total(tx, &UsageFilter::default())?;
+            Ok::<_, Error>(total.iter().map(|sum| sum.used.input).sum::<u64>())
+        };
+        assert_eq!(left(tx, &id("b"))?, 51);
+        assert_eq!(keys(&usage_by_day::groups(tx, Grouping::Session, &UsageFilter::default(), None, 9)?), ["a", "c"]);
+        sessions::remove(tx, &id("a"))?;
+        assert!(usage_by_day::dump(tx)?.iter().all(|row| row.session_id != id("a")), "rows go with their session");
+        Ok(())
+    });
+}

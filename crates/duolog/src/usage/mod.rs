@@ -1,0 +1,74 @@
+//! Usage: tokens and cost, by day, session, model or workflow.
+//!
+//! Tokens are what the logs say, each response counted once in its log; cost is what the logs state, and where they state
+//! none, what the prices in force say. A model without a price is named, and never costs nothing.
+
+mod model;
+mod rules;
+
+#[cfg(test)]
+mod tests;
+
+use duolog_state::Page;
+use duolog_state::derived::usage_by_day::{self as table, Grouping};
+
+pub use model::{Day, UsageFilter, UsageLine, UsageReport, UsageToken, UsageTotal};
+
+use crate::error::Result;
+use crate::store::Store;
+
+/// What was used in a store.
+pub struct Usage<'s> {
+    pub(crate) store: &'s Store,
+}
+
+impl Usage<'_> {
+    /// By day in UTC, the newest first.
+    pub fn daily(&self, filter: &UsageFilter) -> Result<UsageReport> {
+        self.report(Grouping::Day, filter)
+    }
+
+    /// By session, the one that changed last first.
+    pub fn session(&self, filter: &UsageFilter) -> Result<UsageReport> {
+        self.report(Grouping::Session, filter)
+    }
+
+    /// By model, in the order of their names.
+    pub fn model(&self, filter: &UsageFilter) -> Result<UsageReport> {
+        self.report(Grouping::Model, filter)
+    }
+
+    /// By the playbook that sessions run, or by their agent where they run none, in the order of their names.
+    pub fn workflow(&self, filter: &UsageFilter) -> Result<UsageReport> {
+        self.report(Grouping::Workflow, filter)
+    }
+
+    /// A page of a report, with the total of all pages. What is marked behind is folded first, within a bound.
+    fn report(&self, by: Grouping, filter: &UsageFilter) -> Result<UsageReport> {
+        let join = &self.store.join;
+        let after = filter.after.as_ref().map(|token| token.order_in(by)).transpose()?;
+        let behind = join.catch_up(join.limits().fold_before_read_bytes)?;
+        let limit = Page::new(filter.limit, None).limit();
+        let rows = filter.into();
+        // One transaction, so that the lines and their total are of one moment.
+        let (groups, sums, total) = join.state().read(|tx| {
+            let groups = table::groups(tx, by, &rows, after, limit + 1)?;
+            let shown = &groups[..groups.len().min(limit as usize)];
+            let (sums, total) = (table::sums(tx, by, &rows, shown)?, table::total(tx, &rows)?);
+            Ok::<_, crate::Error>((groups, sums, total))
+        })?;
+        let more = groups.len() > limit as usize;
+        let shown = &groups[..groups.len().min(limit as usize)];
+        let prices = &self.store.prices;
+        let line = |key: &str| UsageLine {
+            key: Some(key.to_owned()).filter(|key| !key.is_empty()),
+            used: rules::priced(sums.iter().filter(|sum| sum.key == key), prices),
+        };
+        Ok(UsageReport {
+            lines: shown.iter().map(|group| line(&group.key)).collect(),
+            total: rules::priced(&total, prices),
+            next: shown.last().filter(|_| more).map(|last| UsageToken::after(by, &last.order)),
+            behind,
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! What callers give and get.
+
+use std::fmt;
+use std::str::FromStr;
+
+use duolog_join::CaughtUp;
+use duolog_log::dialect::money::Money;
+use duolog_log::dialect::usage::Tokens;
+use duolog_state::derived::usage_by_day::{Grouping, UsageFilter as FilterRow};
+use duolog_types::Moment;
+use duolog_types::limits::PAGE_DEFAULT;
+
+use crate::error::Error;
+
+/// A day in UTC, `2026-01-31`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Day(String);
+
+impl Day {
+    /// The day as it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The text is not a day.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a day; one looks like 2026-01-31")]
+pub struct BadDay(String);
+
+impl FromStr for Day {
+    type Err = BadDay;
+
+    fn from_str(text: &str) -> Result<Self, BadDay> {
+        let begins = format!("{text}T00:00:00Z").parse::<Moment>().map(|at| at.to_string());
+        match begins {
+            // Only what is written back the same is a day in this form.
+            Ok(at) if at.get(..text.len()) == Some(text) && text.len() == 10 => Ok(Self(text.to_owned())),
+            _ => Err(BadDay(text.chars().take(64).collect())),
+        }
+    }
+}
+
+/// Which usage a report is about, and which page of it. Nothing said is the first page of all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageFilter {
+    /// Only from this day on.
+    pub since: Option<Day>,
+    /// Only up to this day, itself included.
+    pub until: Option<Day>,
+    /// Only this user's sessions.
+    pub user_id: Option<String>,
+    /// How many lines at the most.
+    pub limit: u32,
+    /// After the page that ended with this token.
+    pub after: Option<UsageToken>,
+}
+
+impl Default for UsageFilter {
+    fn default() -> Self {
+        Self { since: None, until: None, user_id: None, limit: PAGE_DEFAULT, after: None }
+    }
+}
+
+impl From<&UsageFilter> for FilterRow {
+    fn from(filter: &UsageFilter) -> Self {
+        let day = |day: &Option<Day>| day.as_ref().map(|day| day.0.clone());
+        Self { user_id: filter.user_id.clone(), since: day(&filter.since), until: day(&filter.until) }
+    }
+}
+
+/// What was used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UsageTotal {
+    /// How many responses.
+    pub responses: u64,
+    /// Their tokens.
+    pub tokens: Tokens,
+    /// The cost of all that has a price; nothing where nothing has.
+    pub cost: Option<Money>,
+    /// The models whose tokens have no price and are not in the cost, by name; nothing stands for those without a name.
+    pub unpriced: Vec<Option<String>>,
+}
+
+/// A line of a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageLine {
+    /// The day, the session's id, the model or the name; nothing where there is none.
+    pub key: Option<String>,
+    /// What was used.
+    pub used: UsageTotal,
+}
+
+/// A page of a report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UsageReport {
+    /// The lines.
+    pub lines: Vec<UsageLine>,
+    /// What was used on all pages.
+    pub total: UsageTotal,
+    /// Where the next page begins; nothing where this is the last.
+    pub next: Option<UsageToken>,
+    /// How far the figures are behind the logs.
+    pub behind: CaughtUp,
+}
+
+/// Where a page of a report ends and the next begins. Its text is for handing back, not for reading.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageToken {
+    by: Grouping,
+    order: String,
+}
+
+const LETTERS: [(char, Grouping); 4] =
+    [('d', Grouping::Day), ('s', Grouping::Session), ('m', Grouping::Model), ('w', Grouping::Workflow)];
+
+impl UsageToken {
+    pub(super) fn after(by: Grouping, order: &str) -> Self {
+        Self { by, order: order.to_owned() }
+    }
+
+    /// Where the page ended, if it was one of this report.
+    pub(super) fn order_in(&self, by: Grouping) -> Result<&str, Error> {
+        if self.by == by { Ok(&self.order) } else { Err(Error::OtherPage(self.to_string())) }
+    }
+}
+
+impl fmt::Display for UsageToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letter = LETTERS.iter().find(|(_, by)| *by == self.by).map_or('d', |(letter, _)| *letter);
+        write!(f, "{letter}")?;
+        self.order.bytes().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// The text is not a token of a report.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a page token; take it from the previous page, unchanged")]
+pub struct BadUsageToken(String);
+
+impl FromStr for UsageToken {
+    type Err = BadUsageToken;
+
+    fn from_str(text: &str) -> Result<Self, BadUsageToken> {
+        let parse = || {
+            let (by, hex) = LETTERS.iter().find_map(|(letter, by)| Some((*by, text.strip_prefix(*letter)?)))?;
+            let digits: Vec<u8> = hex.chars().map(|c| u8::try_from(c.to_digit(16)?).ok()).collect::<Option<_>>()?;
+            let bytes = digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
+            Some(Self { by, order: String::from_utf8(bytes).ok()? })
+        };
+        // Only what prints back as given was ever handed out.
+        parse().filter(|token| token.to_string() == text).ok_or_else(|| BadUsageToken(text.chars().take(64).collect()))
+    }
+}

@@ -1,0 +1,50 @@
+//! What sums cost: pure decisions.
+
+use std::collections::BTreeMap;
+
+use duolog_log::dialect::money::Money;
+use duolog_log::dialect::prices::Prices;
+use duolog_log::dialect::usage::{Tiers, Tokens};
+use duolog_state::derived::usage_by_day::{UsageSum, UsedRow};
+use duolog_types::Charge;
+
+use super::model::UsageTotal;
+
+/// Sums of one group, by model and charge, as one, with their cost.
+pub(super) fn priced<'a>(sums: impl IntoIterator<Item = &'a UsageSum>, prices: &Prices) -> UsageTotal {
+    let mut total = UsageTotal::default();
+    let mut bare: BTreeMap<&str, Tiers> = BTreeMap::new();
+    for UsageSum { model, charge, used, .. } in sums {
+        let tokens = tokens(used);
+        if !charge.is_part() {
+            total.responses += used.responses;
+            total.tokens = total.tokens.plus(&tokens);
+        }
+        match charge {
+            Charge::Stated => total.cost = Some(total.cost.unwrap_or_default() + Money::from_picos(used.cost_picos)),
+            Charge::Bare => bare.entry(model).or_default().all = tokens,
+            Charge::Beyond200k => bare.entry(model).or_default().beyond_200k = tokens,
+            Charge::Over272k => bare.entry(model).or_default().over_272k = tokens,
+        }
+    }
+    for (model, used) in bare {
+        match prices.get(model) {
+            Some(price) => total.cost = Some(total.cost.unwrap_or_default() + price.cost(&used)),
+            // What took no tokens costs nothing at any price.
+            None if used.all == Tokens::default() => {}
+            None => total.unpriced.push(Some(model.to_owned()).filter(|model| !model.is_empty())),
+        }
+    }
+    total
+}
+
+fn tokens(used: &UsedRow) -> Tokens {
+    Tokens {
+        input: used.input,
+        output: used.output,
+        cache_read: used.cache_read,
+        cache_write_5m: used.cache_write_5m,
+        cache_write_1h: used.cache_write_1h,
+        reasoning: used.reasoning,
+    }
+}

@@ -1,0 +1,23 @@
+use super::*;
+
+#[test]
+fn a_day_is_written_in_one_way() {
+    assert_eq!("2026-02-28".parse::<Day>().map(|day| day.as_str().to_owned()), Ok("2026-02-28".to_owned()));
+    for bad in ["", "2026-02-30", "2026-2-3", "20260203", "2026-02-03T00:00:00Z", "yesterday", "-002026-01-01"] {
+        let error = bad.parse::<Day>().expect_err(bad);
+        assert!(error.to_string().contains("is not a day"), "{error}");
+    }
+}
+
+#[test]
+fn a_token_reads_back_and_is_of_one_report() {
+    for (by, order) in [(Grouping::Day, "2026-01-31"), (Grouping::Model, ""), (Grouping::Workflow, "é x")] {
+        let token = UsageToken::after(by, order);
+        assert_eq!(token.to_string().parse(), Ok(token.clone()));
+        assert_eq!(token.order_in(by).expect("of this report"), order);
+        assert!(token.order_in(Grouping::Session).is_err());
+    }
+    for bad in ["", "x61", "d6", "d6g", "dFF", "d61 ", "D61"] {
+        assert!(bad.parse::<UsageToken>().is_err(), "{bad}");
+    }
+}
