@@ -14,6 +14,7 @@ use duolog_state::owned::sessions;
 use duolog_types::{Durability, Epoch, Moment, Position, ProcessId, SessionId, mutant, mutant::Mutant};
 
 use crate::error::{Error, Result};
+use crate::fold::leave_responses;
 use crate::store::{Join, known};
 
 /// A log that this process appends to.
@@ -203,6 +204,7 @@ impl Join {
         self.write(Durability::Power, move |tx| {
             if sessions::raise_epoch(tx, &id, epoch)? {
                 repairs::note(tx, &repair)?;
+                leave_responses(tx, &id)?;
                 return Ok(epoch.next());
             }
             let row = sessions::find(tx, &id)?.ok_or_else(|| Error::NoSession(id.clone()))?;

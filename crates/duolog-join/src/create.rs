@@ -10,6 +10,7 @@ use duolog_types::{Durability, SessionId};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::fold::leave_responses;
 use crate::store::{Join, place_of};
 use crate::transition::{Once, as_text};
 
@@ -120,6 +121,7 @@ impl Join {
         let deleted = Deleted { id: id.clone(), name: row.name.clone(), bytes: end.0 };
         let deleted = self.transact_once(once, Durability::Power, move |tx| {
             sessions::tombstone(tx, &id, at)?;
+            leave_responses(tx, &id)?;
             Ok((deleted.clone(), Vec::new()))
         })?;
         duolog_log::remove(&self.disk, &place, &self.limits)?;

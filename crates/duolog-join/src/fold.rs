@@ -1,11 +1,13 @@
 //! Folding: derived rows follow the log, in batches, each a transaction that takes effect only where the last one ended.
 
+use std::collections::{BTreeSet, HashMap};
+
 use duolog_log::{Reader, Standing, Synced};
 use duolog_state::Tx;
-use duolog_state::derived::catalog::{self, CatalogRow};
-use duolog_state::derived::{digests, usage_by_day};
+use duolog_state::derived::catalog::{self, CatalogRow, Checkpoint};
+use duolog_state::derived::{digests, responses, usage_by_day};
 use duolog_state::owned::{behind, sessions};
-use duolog_types::{Durability, Epoch, Position, ProcessId, SessionId, mutant, mutant::Mutant};
+use duolog_types::{Durability, Position, ProcessId, SessionId, mutant, mutant::Mutant};
 
 use crate::behind::{MarkId, OpenLog};
 use crate::error::{Error, Result};
@@ -16,6 +18,9 @@ use crate::store::{Join, Known};
 
 /// The rows one look at a list of marks or logs takes.
 const PAGE: u32 = 256;
+
+/// The lines about usage that are settled together.
+const SETTLED: usize = 1024;
 
 /// How far the fold of one session came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +58,7 @@ enum Along<'o> {
 
 /// Folded lines on their way into one commit.
 struct Step {
-    expected: Option<(Epoch, Position)>,
+    expected: Option<Checkpoint>,
     rows: Rows,
     seals: Option<SealPlan>,
     /// This process's mark, where nothing is left to fold.
@@ -64,7 +69,7 @@ impl Step {
     /// Takes effect only where the last step ended; says whether the seals did too, or nothing where another fold was
     /// faster.
     fn commit(&self, tx: &mut Tx<'_>) -> Result<Option<bool>> {
-        if !write_rows(tx, self.expected, &self.rows)? {
+        if write_rows(tx, self.expected, &self.rows)? != Wrote::All {
             return Ok(None);
         }
         if let Some(mark) = &self.mark {
@@ -148,7 +153,7 @@ impl Join {
 
     /// Commits what was folded, and what goes along; see [`Step::commit`].
     fn commit_step(&self, known: &Known, reader: &Reader, rows: Rows, along: Along<'_>) -> Result<Option<bool>> {
-        let (to, expected) = (rows.catalog.position, known.catalog.as_ref().map(|row| (row.epoch, row.position)));
+        let (to, expected) = (rows.catalog.position, known.catalog.as_ref().map(CatalogRow::checkpoint));
         let (seals, open) = match along {
             Along::Nothing => (None, None),
             Along::Seals(open) => (self.plan_seals(known, reader, to)?, open),
@@ -186,8 +191,21 @@ impl Join {
             && let Some(item) = lines.next()?
         {
             derived.project(&item, self.limits.line_bytes_max);
+            if derived.waiting() >= SETTLED {
+                self.settle_usage(&mut derived)?;
+            }
         }
+        self.settle_usage(&mut derived)?;
         Ok(derived)
+    }
+
+    /// Counts the responses that no session before this one counts.
+    fn settle_usage(&self, derived: &mut Derived) -> Result<()> {
+        let keys = derived.unsettled();
+        let owners =
+            if keys.is_empty() { HashMap::new() } else { self.state.read(|tx| responses::owners(tx, &keys))? };
+        derived.settle(&owners);
+        Ok(())
     }
 
     /// Whether the log is still the one that the checkpoint tells of.
@@ -353,26 +371,62 @@ impl Join {
     }
 }
 
-/// Writes what a step of the fold made, all of it or nothing; false when another was faster.
-///
-/// `expected` is what the step started from: nothing, where it began with the log's first byte.
-pub(crate) fn write_rows(tx: &mut Tx<'_>, expected: Option<(Epoch, Position)>, rows: &Rows) -> Result<bool> {
+/// What became of the rows that a step of the fold made: all of them stand, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrote {
+    /// They stand.
+    All,
+    /// Another fold of this log was faster.
+    Behind,
+    /// A fold of another log changed which responses this one counts.
+    Contended,
+}
+
+/// Writes what a step of the fold made. `expected` is what the step started from: nothing, where it began with the log's
+/// first byte.
+pub(crate) fn write_rows(tx: &mut Tx<'_>, expected: Option<Checkpoint>, rows: &Rows) -> Result<Wrote> {
     let session = &rows.catalog.session_id;
+    let Some(losers) = losers(tx, rows)? else { return Ok(Wrote::Contended) };
     let advanced = match expected {
         Some(expected) => catalog::advance(tx, Some(expected), &rows.catalog)?,
         None => catalog::replace(tx, &rows.catalog)?,
     };
     if !advanced {
-        return Ok(false);
+        return Ok(Wrote::Behind);
     }
     if expected.is_none() {
         usage_by_day::forget(tx, session)?;
+        responses::forget(tx, session)?;
     }
     if let Some(digest) = &rows.digest {
         digests::put(tx, digest)?;
         usage_by_day::change(tx, session, &rows.usage)?;
     }
-    Ok(true)
+    responses::claim(tx, session, &rows.claimed)?;
+    losers.iter().try_for_each(|loser| catalog::outdate(tx, loser))?;
+    Ok(Wrote::All)
+}
+
+/// The sessions that counted what this one is to count; none at all where another fold changed who counts what since
+/// this one looked.
+fn losers(tx: &mut Tx<'_>, rows: &Rows) -> Result<Option<BTreeSet<SessionId>>> {
+    let session = &rows.catalog.session_id;
+    let left: Vec<u64> = rows.counting.values().copied().collect();
+    let owners = responses::owners(tx, &left)?;
+    if rows.counting.iter().any(|(owner, key)| owners.get(key) != Some(owner)) {
+        return Ok(None);
+    }
+    let owners: BTreeSet<SessionId> = responses::owners(tx, &rows.claimed)?.into_values().collect();
+    if owners.first().is_some_and(|first| first < session) {
+        return Ok(None);
+    }
+    Ok(Some(owners.into_iter().filter(|owner| owner != session).collect()))
+}
+
+/// Leaves what a session counted to others that tell of it too: it is about to lose lines, or to go.
+pub(crate) fn leave_responses(tx: &mut Tx<'_>, session: &SessionId) -> Result<()> {
+    responses::forget(tx, session)?;
+    Ok(catalog::outdate_sharing(tx)?)
 }
 
 /// The derived row of a log of which nothing was folded.

@@ -1,6 +1,7 @@
 //! From lines to derived rows: pure, and a function of log bytes alone (I3).
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use duolog_log::dialect::digest::Digest;
@@ -9,8 +10,8 @@ use duolog_log::{Item, hash_line};
 use duolog_state::derived::catalog::CatalogRow;
 use duolog_state::derived::digests::DigestRow;
 use duolog_state::derived::usage_by_day::{UsageChange, UsedRow};
-use duolog_types::Moment;
 use duolog_types::line::check_line;
+use duolog_types::{Moment, SessionId};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 /// The derived rows of a session on their way through its log.
@@ -19,12 +20,14 @@ pub(crate) struct Derived {
     pub(crate) row: CatalogRow,
     /// Nothing where an older fold made the row that this goes on from: it stays as much behind until it is made anew.
     digest: Option<Digest>,
+    /// Sessions that count responses this log tells of too, each with one of them.
+    counting: BTreeMap<SessionId, u64>,
 }
 
 impl Derived {
     /// The rows of a log of which nothing was folded.
     pub(crate) fn new(row: CatalogRow) -> Self {
-        Self { row, digest: Some(Digest::default()) }
+        Self { row, digest: Some(Digest::default()), counting: BTreeMap::new() }
     }
 
     /// Goes on from the row that is there, and from what was remembered with it.
@@ -33,7 +36,7 @@ impl Derived {
             row.fold_version == Digest::VERSION && (kept.epoch, kept.position) == (row.epoch, row.position)
         };
         let digest = remembered.filter(same).and_then(|kept| Digest::from_bytes(&kept.digest));
-        Self { row, digest }
+        Self { row, digest, counting: BTreeMap::new() }
     }
 
     /// Adds one line. One that cannot be read is counted, and hides nothing that follows.
@@ -67,17 +70,45 @@ impl Derived {
         }
     }
 
+    /// The responses of which it is to be said who counts them, before rows are made; in what order, does not matter.
+    pub(crate) fn unsettled(&self) -> Vec<u64> {
+        self.digest.iter().flat_map(Digest::keys).collect()
+    }
+
+    /// How many lines wait for that.
+    pub(crate) fn waiting(&self) -> usize {
+        self.digest.as_ref().map_or(0, Digest::unsettled)
+    }
+
+    /// Counts what waits, but for what sessions with a smaller id count: so it is the same session whichever is folded
+    /// first.
+    pub(crate) fn settle(&mut self, owners: &HashMap<u64, SessionId>) {
+        let Some(digest) = &mut self.digest else { return };
+        let (session, counting) = (&self.row.session_id, &mut self.counting);
+        digest.settle(|key| {
+            let elsewhere = owners.get(&key).filter(|owner| *owner < session);
+            if let Some(owner) = elsewhere.filter(|owner| !counting.contains_key(*owner)) {
+                counting.insert(owner.clone(), key);
+            }
+            elsewhere.is_some()
+        });
+    }
+
     /// The rows as they are to be written.
     pub(crate) fn rows(&self) -> Rows {
         let mut catalog = self.row.clone();
         let Some(digest) = &self.digest else {
             catalog.fold_version = 0;
-            return Rows { catalog, digest: None, usage: Vec::new() };
+            return Rows { catalog, digest: None, usage: Vec::new(), claimed: Vec::new(), counting: BTreeMap::new() };
         };
         catalog.fold_version = Digest::VERSION;
         catalog.dialect = digest.dialect().map(|dialect| dialect.word().to_owned());
         catalog.model = digest.model().map(str::to_owned);
         catalog.title = digest.title().map(str::to_owned);
+        catalog.shared = digest.shared();
+        let mut claimed = digest.claimed().to_vec();
+        claimed.sort_unstable();
+        claimed.dedup();
         let kept = DigestRow {
             session_id: catalog.session_id.clone(),
             epoch: catalog.epoch,
@@ -91,7 +122,7 @@ impl Derived {
             added: used(&moved.added),
             removed: used(&moved.removed),
         });
-        Rows { catalog, digest: Some(kept), usage: usage.collect() }
+        Rows { catalog, digest: Some(kept), usage: usage.collect(), claimed, counting: self.counting.clone() }
     }
 }
 
@@ -100,6 +131,10 @@ pub(crate) struct Rows {
     pub(crate) catalog: CatalogRow,
     pub(crate) digest: Option<DigestRow>,
     pub(crate) usage: Vec<UsageChange>,
+    /// The responses counted here, each once.
+    pub(crate) claimed: Vec<u64>,
+    /// The sessions that others were left to, each with one of them.
+    pub(crate) counting: BTreeMap<SessionId, u64>,
 }
 
 fn used(used: &Used) -> UsedRow {

@@ -9,7 +9,7 @@ use duolog_state::derived::catalog;
 use duolog_types::{Durability, SessionId};
 
 use crate::error::{Error, Result};
-use crate::fold::{empty_row, write_rows};
+use crate::fold::{Wrote, empty_row, write_rows};
 use crate::project::Derived;
 use crate::store::Join;
 
@@ -91,10 +91,17 @@ impl Join {
             let synced = reader.sync_with_name(self.limits.busy_timeout)?;
             derived = self.fold_lines(derived, &reader, synced, u64::MAX)?;
             let (row, rows) = (&derived.row, derived.rows());
-            if row.position == known.row.log_base
-                || self.write(Durability::Process, move |tx| write_rows(tx, None, &rows))?
-            {
-                return Ok((row.events, row.bytes));
+            let done = (row.events, row.bytes);
+            if row.position == known.row.log_base {
+                return Ok(done);
+            }
+            match self.write(Durability::Process, move |tx| write_rows(tx, None, &rows))? {
+                Wrote::All => return Ok(done),
+                Wrote::Contended => {
+                    derived = Derived::new(empty_row(&known));
+                    continue;
+                }
+                Wrote::Behind => {}
             }
             // A fold is further than we are: go on from here until we are not behind it. If there is nothing to go on
             // to, the log lost what that fold had read.

@@ -153,11 +153,15 @@ CREATE TABLE catalog (
     dialect    TEXT CHECK (dialect IN ('envelope', 'turns', 'transcript', 'claude', 'codex')),
     model      TEXT CHECK (length(CAST(model AS BLOB)) <= 128),
     title      TEXT CHECK (length(CAST(title AS BLOB)) <= 480),
-    fold_version INTEGER NOT NULL DEFAULT 0 CHECK (fold_version >= 0)
+    fold_version INTEGER NOT NULL DEFAULT 0 CHECK (fold_version >= 0),
+    shared     INTEGER NOT NULL DEFAULT 0 CHECK (shared >= 0)
 ) STRICT, WITHOUT ROWID;
 
 -- Rows that an older fold made, or one that knew less.
 CREATE INDEX catalog_by_fold_version ON catalog (home_id, fold_version, session_id);
+
+-- Sessions that leave responses to others.
+CREATE INDEX catalog_sharing ON catalog (session_id) WHERE shared > 0;
 
 -- DERIVED: where the fold goes on from, beside the catalog so that lists never read it.
 CREATE TABLE digests (
@@ -186,3 +190,12 @@ CREATE TABLE usage_by_day (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX usage_by_day_days ON usage_by_day (day, session_id);
+
+-- DERIVED: which session counts a response that several may tell of, by what is the same in all of them. Of several it is
+-- the one with the smallest id.
+CREATE TABLE responses (
+    response   INTEGER NOT NULL PRIMARY KEY,
+    session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE
+) STRICT;
+
+CREATE INDEX responses_by_session ON responses (session_id);

@@ -6,7 +6,7 @@ mod postgres;
 mod sqlite;
 
 use duolog::{HomeId, Moment, Position};
-use duolog_state::derived::catalog::{self, CatalogRow};
+use duolog_state::derived::catalog::{self, CatalogRow, Checkpoint};
 use duolog_state::owned::behind::{self, BehindRow};
 use duolog_state::owned::outbox::{self, NewOutbox};
 use duolog_state::owned::seals::{self, SealRow};
@@ -140,7 +140,11 @@ fn fold(state: &State, home_id: HomeId, process_id: ProcessId, step: u64) {
     };
     let done = state.write(Durability::Process, move |tx| {
         behind::mark(tx, &mark)?;
-        let advanced = catalog::advance(tx, Some((Epoch(0), position(step))), &folded)?;
+        let advanced = catalog::advance(
+            tx,
+            Some(Checkpoint { epoch: Epoch(0), position: position(step), fold_version: 0 }),
+            &folded,
+        )?;
         let sealed = seals::extend(tx, &seal(home_id, OURS, step), position(step + 1), &hash(step + 1), at(step + 1))?;
         let cleared = behind::clear(tx, &mark.session_id, &mark.process_id, mark.generation)?;
         Ok::<_, Error>(advanced && sealed && cleared)

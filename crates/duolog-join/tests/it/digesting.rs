@@ -1,8 +1,11 @@
 use std::sync::Arc;
 
 use duolog_join::Join;
+use duolog_log::dialect::prices::Prices;
+use duolog_log::dialect::usage::UsageFold;
 use duolog_state::derived::catalog::{self, CatalogRow};
 use duolog_state::derived::digests::{self, DigestRow};
+use duolog_state::derived::responses;
 use duolog_state::derived::usage_by_day::{self, UsageFilter, UsageRow};
 use duolog_state::params;
 use duolog_testkit::engines::Place;
@@ -18,14 +21,17 @@ on_both_engines!(
     rows_of_an_older_fold_are_renewed_by_whoever_reads,
     rows_of_an_older_fold_go_on_until_they_are_renewed,
     a_log_that_was_replaced_is_counted_anew,
-    four_folds_at_once_count_everything_once
+    four_folds_at_once_count_everything_once,
+    what_a_resumed_session_copied_is_counted_once,
+    two_copies_folded_at_once_count_each_response_once
 );
 
-type Rows = (Vec<CatalogRow>, Vec<DigestRow>, Vec<UsageRow>);
+type Rows = (Vec<CatalogRow>, Vec<DigestRow>, Vec<UsageRow>, Vec<(u64, SessionId)>);
 
 fn rows(join: &Join) -> Rows {
     let dump = |tx: &mut duolog_state::Tx<'_>| {
-        Ok::<_, duolog_state::Error>((catalog::dump(tx)?, digests::dump(tx)?, usage_by_day::dump(tx)?))
+        let rows = (catalog::dump(tx)?, digests::dump(tx)?, usage_by_day::dump(tx)?, responses::dump(tx)?);
+        Ok::<_, duolog_state::Error>(rows)
     };
     join.state().read(dump).expect("reads")
 }
@@ -46,7 +52,7 @@ fn write(join: &Join, id: &SessionId, made: &Made) {
 
 /// What a session used in all: responses and output.
 fn used(join: &Join, id: &SessionId) -> (u64, u64) {
-    let (_, _, usage) = rows(join);
+    let usage = rows(join).2;
     let whole = usage.iter().filter(|row| row.session_id == *id && !row.charge.is_part());
     whole.fold((0, 0), |(responses, output), row| (responses + row.used.responses, output + row.used.output))
 }
@@ -138,6 +144,69 @@ fn four_folds_at_once_count_everything_once(place: &Place) {
         }
     });
     assert_eq!(used(&join, &id), (made.responses, made.tokens.output));
+    let folded = rows(&join);
+    join.rebuild(|_| {}).expect("rebuilds");
+    assert_eq!(rows(&join), folded);
+}
+
+/// A session and one that was resumed from it by copying all but its last lines, each with what it alone holds.
+fn resumed(join: &Join) -> [(SessionId, Made); 2] {
+    let first = transcripts::claude(3, 5);
+    let mut second = transcripts::claude(4, 3);
+    second.lines.splice(0..0, first.lines.iter().take(first.lines.len() * 2 / 3).cloned());
+    [("first", first), ("second", second)].map(|(name, made)| (session(join, name), made))
+}
+
+/// How many responses all sessions have together, by what a single fold of all their lines says.
+fn responses_of(sessions: &[(SessionId, Made)]) -> u64 {
+    let mut fold = UsageFold::default();
+    sessions.iter().flat_map(|(_, made)| &made.lines).for_each(|line| fold.line(line));
+    fold.report(&Prices::builtin()).models.iter().map(|model| model.responses).sum()
+}
+
+fn what_a_resumed_session_copied_is_counted_once(place: &Place) {
+    let join = open(place);
+    let sessions = resumed(&join);
+    let [(first, original), (second, copy)] = &sessions;
+    let all = responses_of(&sessions);
+    // The copy is known first, so it counts everything it holds.
+    write(&join, second, copy);
+    join.catch_up(u64::MAX).expect("folds");
+    let alone = used(&join, second).0;
+    assert!(alone > copy.responses, "with what it copied");
+    // Then comes the original, whose id is smaller: it takes over what is its own.
+    write(&join, first, original);
+    join.catch_up(u64::MAX).expect("folds");
+    assert_eq!(used(&join, first), (original.responses, original.tokens.output));
+    assert_eq!(used(&join, first).0 + used(&join, second).0, all);
+    let folded = rows(&join);
+    assert!(folded.0.iter().any(|row| row.session_id == *second && row.shared > 0));
+    join.rebuild(|_| {}).expect("rebuilds");
+    assert_eq!(rows(&join), folded, "whichever is folded first");
+    // What the original counted is counted by the copy once the original is gone.
+    join.delete(first).expect("deleted");
+    join.catch_up(u64::MAX).expect("folds");
+    assert_eq!(used(&join, second).0, alone);
+    assert!(rows(&join).0.iter().all(|row| row.shared == 0));
+}
+
+fn two_copies_folded_at_once_count_each_response_once(place: &Place) {
+    let small = Limits { fold_batch_bytes: 700, ..limits() };
+    let join = open_with(place, small);
+    let sessions = resumed(&join);
+    let all = responses_of(&sessions);
+    for (id, made) in &sessions {
+        write(&join, id, made);
+    }
+    let others: Vec<_> = (0..4).map(|_| open_with(place, small)).collect();
+    std::thread::scope(|scope| {
+        for (at, other) in others.iter().enumerate() {
+            let id = &sessions[at % 2].0;
+            scope.spawn(move || other.fold(id, u64::MAX).expect("folds"));
+        }
+    });
+    join.catch_up(u64::MAX).expect("folds");
+    assert_eq!(sessions.iter().map(|(id, _)| used(&join, id).0).sum::<u64>(), all);
     let folded = rows(&join);
     join.rebuild(|_| {}).expect("rebuilds");
     assert_eq!(rows(&join), folded);

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::detect::Detector;
 use super::summary::{TitleBy, title};
 use super::usage::fact::is_model;
-use super::usage::{UsageFold, UsageMove};
+use super::usage::{UsageFact, UsageFold, UsageMove, fact};
 use super::{Dialect, Interpreter};
 
 /// What a line must hold to change the title of a session that has one, or its model.
@@ -25,6 +25,8 @@ const TELLING: [&[u8]; 4] = [b"\"model\"", b"-title", b"duolog.title", b"summary
 pub struct Digest {
     heading: Heading,
     usage: UsageFold,
+    /// What lines said of usage, until it is known which responses another log counts.
+    unsettled: Vec<UsageFact>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -43,7 +45,37 @@ impl Digest {
     pub fn line(&mut self, line: &[u8]) {
         let text: Cow<'_, str> = String::from_utf8_lossy(line);
         self.heading.line(&text);
-        self.usage.line(&text);
+        self.unsettled.extend(fact(&text));
+    }
+
+    /// How many lines wait to be settled.
+    pub fn unsettled(&self) -> usize {
+        self.unsettled.len()
+    }
+
+    /// The keys of the responses that wait to be settled. One may stand there twice.
+    pub fn keys(&self) -> impl Iterator<Item = u64> {
+        self.unsettled.iter().filter_map(|fact| match fact {
+            UsageFact::Response(response) => response.key(),
+            _ => None,
+        })
+    }
+
+    /// Counts what waits, but for the responses that another log counts. To be done before anything is asked about usage.
+    pub fn settle(&mut self, mut is_elsewhere: impl FnMut(u64) -> bool) {
+        for fact in self.unsettled.drain(..) {
+            self.usage.fact(fact, &mut is_elsewhere);
+        }
+    }
+
+    /// The responses counted since the digest was made or read back, by key. One may stand there twice.
+    pub fn claimed(&self) -> &[u64] {
+        self.usage.claimed()
+    }
+
+    /// How many lines tell of responses that another log counts.
+    pub fn shared(&self) -> u64 {
+        self.usage.shared()
     }
 
     /// The dialect that the first lines are in, if any.
@@ -80,7 +112,8 @@ impl Digest {
             return None;
         }
         let (heading, usage) = bytes.split_at_checked(memchr::memchr(b'\n', bytes)?)?;
-        Some(Self { heading: serde_json::from_slice(heading).ok()?, usage: UsageFold::from_bytes(&usage[1..])? })
+        let (heading, usage) = (serde_json::from_slice(heading).ok()?, UsageFold::from_bytes(&usage[1..])?);
+        Some(Self { heading, usage, unsettled: Vec::new() })
     }
 }
 

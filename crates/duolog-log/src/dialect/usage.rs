@@ -14,6 +14,9 @@
 //! [`USAGE_SEEN_MAX`](duolog_types::limits::USAGE_SEEN_MAX) more that it only knows to have counted), so that it can be kept as a few kilobytes and go on from
 //! there. The price of that: a response repeated after more than that many others is counted again. Repetitions stand
 //! next to each other in every file we know of, but for a session resumed by copying, whose copies come in one run.
+//!
+//! A session resumed by copying into a log of its own tells of responses that another log counts. Each response has a
+//! key that is the same in every log; who folds several logs says of each key whether it is counted elsewhere.
 
 mod counted;
 pub(super) mod fact;

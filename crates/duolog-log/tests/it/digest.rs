@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use duolog_log::dialect::Dialect;
 use duolog_log::dialect::digest::Digest;
 use duolog_log::dialect::usage::{Tokens, UsageMove, Used};
@@ -11,6 +13,7 @@ fn digest(lines: &[String]) -> Digest {
     for line in lines {
         digest.line(line.as_bytes());
     }
+    digest.settle(|_| false);
     digest
 }
 
@@ -104,10 +107,36 @@ fn it_stays_small_whatever_was_digested() {
             .as_bytes(),
         );
     }
+    digest.settle(|_| false);
     let bytes = digest.to_bytes();
     assert!(bytes.len() < DIGEST_BYTES_MAX / 2, "{} bytes", bytes.len());
     assert_eq!(Digest::from_bytes(&bytes).expect("reads back").to_bytes(), bytes);
     assert!(Digest::from_bytes(b"{}\n").is_none() && Digest::from_bytes(b"").is_none());
+}
+
+#[test]
+fn responses_that_another_log_counts_are_left_to_it() {
+    let made = transcripts::claude(4, 5);
+    let read = || {
+        let mut digest = Digest::default();
+        made.lines.iter().for_each(|line| digest.line(line.as_bytes()));
+        digest
+    };
+    let mut first = read();
+    let keys: BTreeSet<u64> = first.keys().collect();
+    first.settle(|_| false);
+    assert_eq!(first.claimed().iter().copied().collect::<BTreeSet<_>>(), keys, "replays too, under their own key");
+    let again = Digest::from_bytes(&first.to_bytes()).expect("reads back");
+    assert_eq!((again.claimed(), again.shared()), (&[][..], 0), "what was claimed is told once");
+    let mut copy = read();
+    copy.settle(|key| first.claimed().contains(&key));
+    assert_eq!((copy.moves(), copy.claimed(), copy.unsettled()), (Vec::new(), &[][..], 0));
+    let again = Digest::from_bytes(&copy.to_bytes()).expect("reads back");
+    assert!(copy.shared() >= made.responses && again.shared() == copy.shared());
+    let mut mixed = read();
+    let one = mixed.keys().next().expect("a key");
+    mixed.settle(|key| key == one);
+    assert_eq!(sum(&mixed.moves()).0, made.responses - 1);
 }
 
 proptest! {
@@ -124,6 +153,7 @@ proptest! {
                 for line in lines {
                     part.line(line.as_bytes());
                 }
+                part.settle(|_| false);
                 for moved in part.moves() {
                     let sum = sums.entry((moved.day, moved.model, moved.charge.as_str())).or_default();
                     sum.responses = sum.responses + moved.added.responses - moved.removed.responses;

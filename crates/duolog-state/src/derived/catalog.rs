@@ -9,7 +9,7 @@ use crate::params;
 macro_rules! columns {
     () => {
         "session_id, home_id, epoch, position, line_hash, events, bytes, damaged, first_at, last_at, dialect, model, \
-         title, fold_version"
+         title, fold_version, shared"
     };
 }
 
@@ -18,7 +18,7 @@ macro_rules! insert {
         concat!(
             "INSERT INTO catalog (",
             columns!(),
-            ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT (session_id) ",
+            ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) ON CONFLICT (session_id) ",
             $conflict
         )
     };
@@ -55,9 +55,27 @@ pub struct CatalogRow {
     pub title: Option<String>,
     /// Which fold made the row; 0 where it knows no dialect, model, title and usage.
     pub fold_version: u32,
+    /// How many of its lines tell of responses that another session counts.
+    pub shared: u64,
+}
+
+/// Where a fold starts from: it takes effect only while the row is still the one that was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The epoch that was folded.
+    pub epoch: Epoch,
+    /// Up to where.
+    pub position: Position,
+    /// Which fold made the row.
+    pub fold_version: u32,
 }
 
 impl CatalogRow {
+    /// Where a fold that goes on from this row starts.
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint { epoch: self.epoch, position: self.position, fold_version: self.fold_version }
+    }
+
     /// The row of a log of which nothing was folded.
     pub fn new(session_id: SessionId, home_id: HomeId, epoch: Epoch, position: Position) -> Self {
         Self {
@@ -75,6 +93,7 @@ impl CatalogRow {
             model: None,
             title: None,
             fold_version: 0,
+            shared: 0,
         }
     }
 
@@ -94,6 +113,7 @@ impl CatalogRow {
             model: row.get(11)?,
             title: row.get(12)?,
             fold_version: row.get(13)?,
+            shared: row.get(14)?,
         })
     }
 }
@@ -107,13 +127,13 @@ pub fn get(tx: &mut Tx<'_>, session: &SessionId) -> Result<Option<CatalogRow>> {
 /// Moves the checkpoint from where the caller found it; false when another fold was faster, and nothing is changed.
 ///
 /// `expected` is what the fold started from: nothing, for a session that was never folded.
-pub fn advance(tx: &mut Tx<'_>, expected: Option<(Epoch, Position)>, row: &CatalogRow) -> Result<bool> {
-    let Some((epoch, position)) = expected else {
+pub fn advance(tx: &mut Tx<'_>, expected: Option<Checkpoint>, row: &CatalogRow) -> Result<bool> {
+    let Some(Checkpoint { epoch, position, fold_version }) = expected else {
         return put(tx, insert!("DO NOTHING"), row);
     };
     let sql = "UPDATE catalog SET epoch = ?2, position = ?3, line_hash = ?4, events = ?5, bytes = ?6, damaged = ?7, \
-               first_at = ?8, last_at = ?9, dialect = ?10, model = ?11, title = ?12, fold_version = ?13 \
-               WHERE session_id = ?1 AND epoch = ?14 AND position = ?15";
+               first_at = ?8, last_at = ?9, dialect = ?10, model = ?11, title = ?12, fold_version = ?13, \
+               shared = ?14 WHERE session_id = ?1 AND epoch = ?15 AND position = ?16 AND fold_version = ?17";
     let changed = tx.execute(
         sql,
         params![
@@ -130,8 +150,10 @@ pub fn advance(tx: &mut Tx<'_>, expected: Option<(Epoch, Position)>, row: &Catal
             row.model.as_ref(),
             row.title.as_ref(),
             row.fold_version,
+            row.shared,
             epoch,
             position,
+            fold_version,
         ],
     )?;
     Ok(changed == 1)
@@ -144,7 +166,7 @@ pub fn replace(tx: &mut Tx<'_>, row: &CatalogRow) -> Result<bool> {
          line_hash = excluded.line_hash, events = excluded.events, bytes = excluded.bytes, \
          damaged = excluded.damaged, first_at = excluded.first_at, last_at = excluded.last_at, \
          dialect = excluded.dialect, model = excluded.model, title = excluded.title, \
-         fold_version = excluded.fold_version \
+         fold_version = excluded.fold_version, shared = excluded.shared \
          WHERE catalog.epoch < excluded.epoch \
          OR (catalog.epoch = excluded.epoch AND catalog.position <= excluded.position)"
     );
@@ -164,6 +186,16 @@ pub fn outdated(
                ORDER BY c.session_id LIMIT ?4";
     let after = after.map_or("", SessionId::as_str);
     tx.all(sql, params![home, version, after, limit], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+/// Has a session counted anew by whoever reads next.
+pub fn outdate(tx: &mut Tx<'_>, session: &SessionId) -> Result<()> {
+    tx.execute("UPDATE catalog SET fold_version = 0 WHERE session_id = ?1", params![session]).map(drop)
+}
+
+/// The same, for every session that leaves responses to others.
+pub fn outdate_sharing(tx: &mut Tx<'_>) -> Result<()> {
+    tx.execute("UPDATE catalog SET fold_version = 0 WHERE shared > 0", &[]).map(drop)
 }
 
 /// Forgets everything, for a rebuild from nothing.
@@ -194,6 +226,7 @@ fn put(tx: &mut Tx<'_>, sql: &str, row: &CatalogRow) -> Result<bool> {
             row.model.as_ref(),
             row.title.as_ref(),
             row.fold_version,
+            row.shared,
         ],
     )?;
     Ok(changed == 1)

@@ -2,4 +2,5 @@
 
 pub mod catalog;
 pub mod digests;
+pub mod responses;
 pub mod usage_by_day;

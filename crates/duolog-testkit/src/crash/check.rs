@@ -9,6 +9,7 @@ use duolog_log::Append;
 use duolog_state::Tx;
 use duolog_state::derived::catalog::{self, CatalogRow};
 use duolog_state::derived::digests::{self, DigestRow};
+use duolog_state::derived::responses;
 use duolog_state::derived::usage_by_day::{self, UsageRow};
 use duolog_state::owned::{outbox, repairs, sessions};
 use duolog_types::line::check_line;
@@ -92,7 +93,7 @@ pub(crate) fn check(crashed: &Crashed<'_>) -> Held {
 }
 
 /// All that was derived from the logs.
-pub(super) type DerivedRows = (Vec<CatalogRow>, Vec<DigestRow>, Vec<UsageRow>);
+pub(super) type DerivedRows = (Vec<CatalogRow>, Vec<DigestRow>, Vec<UsageRow>, Vec<(u64, SessionId)>);
 
 fn derived_rows(join: &Join) -> Held<DerivedRows> {
     join.state().read(dump).map_err(failed("reading derived rows"))
@@ -100,7 +101,7 @@ fn derived_rows(join: &Join) -> Held<DerivedRows> {
 
 /// Every derived row there is.
 pub(super) fn dump(tx: &mut Tx<'_>) -> duolog_state::Result<DerivedRows> {
-    Ok((catalog::dump(tx)?, digests::dump(tx)?, usage_by_day::dump(tx)?))
+    Ok((catalog::dump(tx)?, digests::dump(tx)?, usage_by_day::dump(tx)?, responses::dump(tx)?))
 }
 
 fn open(world: &World, disk: &SimDisk) -> Held<Arc<Join>> {

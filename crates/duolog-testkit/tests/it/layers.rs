@@ -63,7 +63,10 @@ const DERIVED_WRITES: &[&str] = &[
     "catalog::advance",
     "catalog::replace",
     "catalog::clear",
+    "catalog::outdate",
     "digests::put",
+    "responses::claim",
+    "responses::forget",
     "usage_by_day::change",
     "usage_by_day::forget",
 ];

@@ -7,6 +7,7 @@ use super::tokens::Tokens;
 use crate::dialect::codex;
 use crate::dialect::money::Money;
 use crate::dialect::object::{Object, mend};
+use crate::dialect::scene::short_hash;
 
 /// What one line says about usage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +58,14 @@ pub struct Response {
     pub tokens: Tokens,
     /// Its cost, where the file itself states one.
     pub cost: Option<Money>,
+}
+
+impl Response {
+    /// What makes two lines, of one log or of several, tell of the same response; none where it has no id.
+    pub fn key(&self) -> Option<u64> {
+        let id = self.response_id.as_ref()?;
+        Some(short_hash(format!("{id}\0{}", self.request_id.as_deref().unwrap_or_default()).as_bytes()))
+    }
 }
 
 /// What a line says about usage; none for most lines.

@@ -100,26 +100,32 @@ pub struct UsageFold {
     seen: VecDeque<u64>,
     last_model: Option<String>,
     repeated: u64,
+    /// The lines that tell of responses which another log counts.
+    #[serde(default)]
+    shared: u64,
+    /// The responses counted since the fold was made or read back, by the key that any log knows them by.
+    #[serde(skip)]
+    claimed: Vec<u64>,
     running: Option<Tokens>,
     began: bool,
     replay: Replay,
 }
 
 /// The form of [`UsageFold::to_bytes`].
-const FORM: u8 = 2;
+const FORM: u8 = 3;
 
 impl UsageFold {
-    /// Takes the next line.
+    /// Takes the next line of a log that shares no response with another.
     pub fn line(&mut self, line: &str) {
         if let Some(fact) = fact(line) {
-            self.fact(fact);
+            self.fact(fact, |_| false);
         }
     }
 
-    /// Takes what a line says.
-    pub fn fact(&mut self, fact: UsageFact) {
+    /// Takes what a line says. `is_elsewhere` tells of a response's key whether another log counts it.
+    pub fn fact(&mut self, fact: UsageFact, is_elsewhere: impl FnOnce(u64) -> bool) {
         match fact {
-            UsageFact::Response(response) => self.response(response),
+            UsageFact::Response(response) => self.response(response, is_elsewhere),
             UsageFact::Ending { tokens, cost, at } => self.ending(tokens, cost, at.map(Moment::as_micros)),
             UsageFact::Running { total, last, at } => self.running(total, last, at.map(Moment::as_micros)),
             UsageFact::Model(model) => self.last_model = Some(model),
@@ -132,7 +138,8 @@ impl UsageFold {
         }
     }
 
-    fn response(&mut self, response: Response) {
+    fn response(&mut self, response: Response, is_elsewhere: impl FnOnce(u64) -> bool) {
+        let key = response.key();
         let model = response.model.unwrap_or_default();
         if !model.is_empty() {
             self.last_model = Some(model.clone());
@@ -140,12 +147,15 @@ impl UsageFold {
         let at = response.at.map(Moment::as_micros);
         let cell = self.cell(at, model);
         let counted = Counted::one(response.tokens, response.cost);
-        let Some(id) = &response.response_id else {
+        let (Some(id), Some(key)) = (&response.response_id, key) else {
             self.add(&cell, &counted);
             return;
         };
+        if is_elsewhere(key) {
+            self.shared += 1;
+            return;
+        }
         let message = short_hash(id.as_bytes());
-        let key = short_hash(format!("{id}\0{}", response.request_id.as_deref().unwrap_or_default()).as_bytes());
         let new = Recent { key, message, cell, at, sidechain: response.sidechain, counted };
         let replayed =
             |old: &Recent| old.message == message && old.at == at && at.is_some() && (old.sidechain || new.sidechain);
@@ -153,11 +163,16 @@ impl UsageFold {
         match found.or_else(|| self.recent.iter().position(replayed)) {
             Some(place) => {
                 self.repeated += 1;
+                if found.is_none() {
+                    // A replay has a key of its own, by which a copy of this log may know it.
+                    self.claimed.push(key);
+                }
                 self.correct(place, new);
             }
             None if self.seen.contains(&key) => self.repeated += 1,
             None => {
                 self.add(&new.cell, &new.counted);
+                self.claimed.push(key);
                 self.remember(new);
             }
         }
@@ -325,6 +340,16 @@ impl UsageFold {
             })
         });
         parts.filter(|part| part.added != part.removed).collect()
+    }
+
+    /// The responses counted since the fold was made or read back, by key. One may stand there twice.
+    pub fn claimed(&self) -> &[u64] {
+        &self.claimed
+    }
+
+    /// How many lines tell of responses that another log counts.
+    pub fn shared(&self) -> u64 {
+        self.shared
     }
 
     /// What was counted so far, by model.

@@ -3,8 +3,10 @@ ALTER TABLE catalog ADD COLUMN dialect TEXT COLLATE "C" CHECK (dialect IN ('enve
 ALTER TABLE catalog ADD COLUMN model TEXT COLLATE "C" CHECK (octet_length(model) <= 128);
 ALTER TABLE catalog ADD COLUMN title TEXT COLLATE "C" CHECK (octet_length(title) <= 480);
 ALTER TABLE catalog ADD COLUMN fold_version BIGINT NOT NULL DEFAULT 0 CHECK (fold_version >= 0);
+ALTER TABLE catalog ADD COLUMN shared BIGINT NOT NULL DEFAULT 0 CHECK (shared >= 0);
 
 CREATE INDEX catalog_by_fold_version ON catalog (home_id, fold_version, session_id);
+CREATE INDEX catalog_sharing ON catalog (session_id) WHERE shared > 0;
 
 -- DERIVED: where the fold goes on from, beside the catalog so that lists never read it.
 CREATE TABLE digests (
@@ -33,3 +35,12 @@ CREATE TABLE usage_by_day (
 );
 
 CREATE INDEX usage_by_day_days ON usage_by_day (day, session_id);
+
+-- DERIVED: which session counts a response that several may tell of, by what is the same in all of them. Of several it is
+-- the one with the smallest id.
+CREATE TABLE responses (
+    response   BIGINT NOT NULL PRIMARY KEY,
+    session_id TEXT COLLATE "C" NOT NULL REFERENCES sessions (id) ON DELETE CASCADE
+);
+
+CREATE INDEX responses_by_session ON responses (session_id);

@@ -1,6 +1,6 @@
-use duolog_state::Page;
-use duolog_state::derived::catalog::{self, CatalogRow};
+use duolog_state::derived::catalog::{self, CatalogRow, Checkpoint};
 use duolog_state::owned::sessions::{self, SessionFilter};
+use duolog_state::{Page, Tx};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::{Epoch, Position};
@@ -22,13 +22,19 @@ fn of_two_folds_one_advances_the_catalog(place: &Place) {
             model: Some("m".to_owned()),
             title: Some("what it is about".to_owned()),
             fold_version: 3,
+            shared: 1,
             ..CatalogRow::new(id("s"), home(), Epoch(epoch), Position(position))
         };
         assert!(catalog::advance(tx, None, &row(0, 10))?);
         assert!(!catalog::advance(tx, None, &row(0, 20))?);
-        assert!(catalog::advance(tx, Some((Epoch(0), Position(10))), &row(0, 20))?);
-        assert!(!catalog::advance(tx, Some((Epoch(0), Position(10))), &row(0, 30))?);
-        assert!(!catalog::advance(tx, Some((Epoch(1), Position(20))), &row(1, 30))?);
+        let from = |epoch, position, fold_version| {
+            Some(Checkpoint { epoch: Epoch(epoch), position: Position(position), fold_version })
+        };
+        assert_eq!(Some(row(0, 10).checkpoint()), from(0, 10, 3));
+        assert!(catalog::advance(tx, from(0, 10, 3), &row(0, 20))?);
+        assert!(!catalog::advance(tx, from(0, 10, 3), &row(0, 30))?);
+        assert!(!catalog::advance(tx, from(1, 20, 3), &row(1, 30))?);
+        assert!(!catalog::advance(tx, from(0, 20, 2), &row(0, 30))?, "made by another fold since");
         assert_eq!(catalog::get(tx, &id("s"))?, Some(row(0, 20)));
         assert!(!catalog::replace(tx, &row(0, 10))?, "what is further on stays");
         assert!(catalog::replace(tx, &row(0, 20))?);
@@ -42,6 +48,14 @@ fn of_two_folds_one_advances_the_catalog(place: &Place) {
         assert_eq!(catalog::outdated(tx, &home(), 4, Some(&id("s")), 9)?, []);
         assert_eq!(catalog::outdated(tx, &home(), 3, None, 9)?, []);
         assert_eq!(catalog::dump(tx)?, [row(1, 5)]);
+        for outdate in [|tx: &mut Tx<'_>| catalog::outdate(tx, &id("s")), catalog::outdate_sharing] {
+            assert!(catalog::replace(tx, &row(1, 5))?);
+            outdate(tx)?;
+            assert_eq!(catalog::dump(tx)?, [CatalogRow { fold_version: 0, ..row(1, 5) }]);
+        }
+        assert!(catalog::replace(tx, &CatalogRow { shared: 0, ..row(1, 5) })?);
+        catalog::outdate_sharing(tx)?;
+        assert_eq!(catalog::outdated(tx, &home(), 3, None, 9)?, [], "it leaves nothing to others");
         assert_eq!(catalog::events(tx, &home())?, 2);
         catalog::clear(tx)?;
         assert_eq!(catalog::events(tx, &home())?, 0);

@@ -6,6 +6,7 @@ mod digests;
 mod operations;
 mod outbox;
 mod repairs;
+mod responses;
 mod seals;
 mod sessions;
 mod transactions;

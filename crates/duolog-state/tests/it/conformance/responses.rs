@@ -1,0 +1,33 @@
+use duolog_state::derived::responses;
+use duolog_state::owned::sessions;
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
+
+use super::with_session;
+use crate::{id, session};
+
+on_both_engines!(a_response_is_counted_by_one_session);
+
+fn a_response_is_counted_by_one_session(place: &Place) {
+    with_session(place, |tx| {
+        sessions::insert(tx, &session("t"))?;
+        // Keys of every size, more than one statement takes, and not a whole number of statements.
+        let keys: Vec<u64> = (0..150).map(|at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).chain([u64::MAX]).collect();
+        assert!(responses::owners(tx, &keys)?.is_empty() && responses::owners(tx, &[])?.is_empty());
+        responses::claim(tx, &id("t"), &keys)?;
+        responses::claim(tx, &id("t"), &[])?;
+        let owners = responses::owners(tx, &keys)?;
+        assert!(owners.len() == keys.len() && keys.iter().all(|key| owners[key] == id("t")));
+        // The other takes some of them, and asking again changes nothing.
+        responses::claim(tx, &id("s"), &keys[..70])?;
+        responses::claim(tx, &id("s"), &keys[..70])?;
+        let owners = responses::owners(tx, &keys)?;
+        assert!(keys.iter().enumerate().all(|(at, key)| owners[key] == id(if at < 70 { "s" } else { "t" })));
+        assert_eq!(responses::dump(tx)?.len(), keys.len());
+        responses::forget(tx, &id("s"))?;
+        assert_eq!(responses::owners(tx, &keys)?.len(), keys.len() - 70);
+        sessions::remove(tx, &id("t"))?;
+        assert_eq!(responses::dump(tx)?, [], "rows go with their session");
+        Ok(())
+    });
+}
