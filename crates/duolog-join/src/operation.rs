@@ -23,22 +23,26 @@ impl Join {
     ) -> Result<Committed> {
         let content_hash: [u8; 32] = blake3::hash(batch.as_bytes()).into();
         loop {
-            let (id, op) = (session.clone(), operation.clone());
-            let found = self.state.read(|tx| operations::find(tx, &id, &op))?;
-            let mut done = 0;
-            if let Some(row) = &found {
-                if row.content_hash != content_hash {
-                    return Err(Error::OperationReused { operation: operation.clone() });
-                }
-                let (lines, end) = self.lines_standing_at(session, row, batch)?;
-                done = lines;
-                if done == batch.len() {
-                    return self.answer_again(session, batch, end, how);
-                }
+            let found = self.state.read(|tx| operations::find(tx, session, operation))?;
+            if found.as_ref().is_some_and(|row| row.content_hash != content_hash) {
+                return Err(Error::OperationReused { operation: operation.clone() });
             }
-            // An empty append tells the end, with what a dead writer left mended.
-            let at =
-                self.append(session, &Batch::default(), &Append { if_position: how.if_position, ..Append::default() })?;
+            // An empty append tells the end, with what a dead writer left mended. It comes before the look: what stands
+            // below that end stays, so lines that are not there by then will never be.
+            let at = self.append(session, &Batch::default(), &Append::default())?;
+            let (done, end) = match &found {
+                Some(row) => self.lines_standing_at(session, row, batch)?,
+                None => (0, at.end),
+            };
+            if done == batch.len() {
+                return self.answer_again(session, batch, end, how);
+            }
+            let if_position = how.if_position.filter(|_| done == 0);
+            if if_position.is_some_and(|position| position != at.end) {
+                // The log refuses it, and says why.
+                self.append(session, &Batch::default(), &Append { if_position, ..Append::default() })?;
+                continue;
+            }
             let row = OperationRow {
                 session_id: session.clone(),
                 operation_id: operation.clone(),
@@ -51,26 +55,27 @@ impl Join {
                 created_at: self.clock.now(),
                 updated_at: self.clock.now(),
             };
-            let fresh = found.is_none();
-            let placed = self.write(how.durability, move |tx| {
-                if fresh {
-                    return Ok(operations::insert(tx, &row)?);
-                }
-                let (session, operation) = (&row.session_id, &row.operation_id);
-                operations::place(tx, session, operation, row.epoch, row.position, row.done_lines, row.updated_at)?;
-                Ok(())
-            });
-            match placed {
-                // Another caller with the same id was first; look at what it did.
-                Err(error) if error.is_taken() => continue,
-                other => other?,
+            if !self.place_operation(found, row, how)? {
+                continue;
             }
             match self.append(session, &batch.tail(done), &Append { if_position: Some(at.end), ..*how }) {
                 Ok(committed) => return Ok(Committed { lines: batch.len(), ..committed }),
-                // Someone appended in between: say the new place, and try there.
-                Err(Error::Log(LogError::Moved { found, .. })) if how.if_position.is_none_or(|at| at == found) => {}
+                // Someone appended in between, perhaps the same: look again.
+                Err(Error::Log(LogError::Moved { .. })) => {}
                 Err(error) => return Err(error),
             }
+        }
+    }
+
+    /// Says where an operation's lines will stand; false where another caller with the same id said so meanwhile.
+    fn place_operation(&self, found: Option<OperationRow>, row: OperationRow, how: &Append) -> Result<bool> {
+        let placed = self.write(how.durability, move |tx| match &found {
+            None => operations::insert(tx, &row).map(|()| true).map_err(Error::from),
+            Some(before) => Ok(operations::place(tx, before, &row)?),
+        });
+        match placed {
+            Err(error) if error.is_taken() => Ok(false),
+            other => other,
         }
     }
 

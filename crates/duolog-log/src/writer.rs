@@ -207,9 +207,15 @@ impl Writer {
         Ok(standing.position())
     }
 
+    fn exists(&self) -> Result<bool> {
+        let path = &self.place.path;
+        Ok(self.disk.stat(path).map_err(Error::io("look at", path))?.is_some())
+    }
+
     fn write(&self, bytes: &[u8], if_position: Option<Position>) -> Result<(Position, Position, Option<Mend>)> {
         let mut turn = self.turn()?;
-        if bytes.is_empty() && self.open.get().is_none() {
+        // Nothing to write makes no file; but another may have made it since this writer looked.
+        if bytes.is_empty() && self.open.get().is_none() && !self.exists()? {
             let base = self.place.base;
             return match if_position.filter(|expected| *expected != base) {
                 Some(expected) => Err(Error::Moved { expected, found: base }),

@@ -1,13 +1,13 @@
 use std::sync::Barrier;
 
-use duolog_join::Error;
+use duolog_join::{Error, Join};
 use duolog_log::Append;
 use duolog_state::owned::outbox;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::{OperationId, Position};
 
-use crate::kit::{POWER, PROCESS, batch, lines, open, put, raise, rename, session};
+use crate::kit::{PROCESS, batch, lines, open, put, raise, rename, session};
 
 on_both_engines!(
     a_transition_is_told_once_however_many_drain,
@@ -70,17 +70,20 @@ fn lines_wait_while_a_log_cannot_take_them_and_undo_nothing(place: &Place) {
 fn one_operation_asked_by_many_at_once_happens_once(place: &Place) {
     let joins: Vec<_> = (0..4).map(|_| open(place)).collect();
     let id = session(&joins[0], "s");
-    let operation = OperationId::parse("op").unwrap();
-    let work = batch(&["{\"a\":1}", "{\"a\":2}"]);
-    let ends: Vec<Position> = std::thread::scope(|scope| {
-        let asked: Vec<_> = joins
-            .iter()
-            .map(|join| scope.spawn(|| join.append_once(&id, &operation, &work, &POWER).unwrap().end))
-            .collect();
-        asked.into_iter().map(|asked| asked.join().unwrap()).collect()
-    });
-    assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
-    assert_eq!(lines(&joins[0], &id), ["{\"a\":1}", "{\"a\":2}"]);
+    let mut written = Vec::new();
+    for round in 0..20 {
+        let operation = OperationId::parse(&format!("op-{round}")).unwrap();
+        let pair = [1, 2].map(|part| format!("{{\"a\":{part},\"round\":{round}}}"));
+        let work = batch(&[&pair[0], &pair[1]]);
+        let ask = &|join: &Join| join.append_once(&id, &operation, &work, &PROCESS).unwrap().end;
+        let ends: Vec<Position> = std::thread::scope(|scope| {
+            let asked: Vec<_> = joins.iter().map(|join| scope.spawn(move || ask(join))).collect();
+            asked.into_iter().map(|asked| asked.join().unwrap()).collect()
+        });
+        assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
+        written.extend(pair);
+    }
+    assert_eq!(lines(&joins[0], &id), written);
 }
 
 fn an_operation_goes_on_where_a_crash_stopped_it(place: &Place) {

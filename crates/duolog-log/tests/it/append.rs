@@ -68,6 +68,17 @@ fn an_empty_batch_writes_nothing_and_makes_no_file() {
 }
 
 #[test]
+fn an_empty_batch_tells_the_end_though_another_made_the_file() {
+    let disk = SimDisk::new();
+    let (early, other) = (writer(&disk), writer(&disk));
+    assert_eq!(early.append(&batch(""), &PROCESS).unwrap().end, Position(0));
+    put(&other, "{\"a\":1}");
+    assert_eq!(early.append(&batch(""), &PROCESS).unwrap().end, Position(8));
+    let at_start = Append { if_position: Some(Position(0)), ..PROCESS };
+    assert!(matches!(early.append(&batch(""), &at_start), Err(Error::Moved { found: Position(8), .. })));
+}
+
+#[test]
 fn an_empty_batch_asked_to_survive_power_loss_syncs_what_others_wrote() {
     let disk = SimDisk::new();
     let log = writer(&disk);

@@ -70,17 +70,20 @@ pub fn insert(tx: &mut Tx<'_>, row: &OperationRow) -> Result<()> {
     tx.execute(sql, values).map(drop)
 }
 
-/// Notes how far an operation came; false when there is none.
-pub fn place(
-    tx: &mut Tx<'_>,
-    session: &SessionId,
-    operation: &OperationId,
-    epoch: Epoch,
-    position: Position,
-    done_lines: u64,
-    at: Moment,
-) -> Result<bool> {
+/// Notes how far an operation came, unless another noted it since `before` was found; says whether.
+pub fn place(tx: &mut Tx<'_>, before: &OperationRow, row: &OperationRow) -> Result<bool> {
     let sql = "UPDATE operations SET epoch = ?3, position = ?4, done_lines = ?5, updated_at = ?6 \
-               WHERE session_id = ?1 AND operation_id = ?2";
-    Ok(tx.execute(sql, params![session, operation, epoch, position, done_lines, at])? == 1)
+               WHERE session_id = ?1 AND operation_id = ?2 AND epoch = ?7 AND position = ?8 AND done_lines = ?9";
+    let values = params![
+        &row.session_id,
+        &row.operation_id,
+        row.epoch,
+        row.position,
+        row.done_lines,
+        row.updated_at,
+        before.epoch,
+        before.position,
+        before.done_lines,
+    ];
+    Ok(tx.execute(sql, values)? == 1)
 }

@@ -27,11 +27,14 @@ fn an_operation_is_found_by_its_retry(place: &Place) {
         assert_eq!(operations::find(tx, &id("s"), &operation)?, None);
         operations::insert(tx, &row)?;
         assert!(is_constraint(&tx.savepoint(|tx| operations::insert(tx, &row)), ConstraintKind::Unique));
-        assert!(operations::place(tx, &id("s"), &operation, Epoch(1), Position(8), 4, at(2))?);
-        let placed = OperationRow { epoch: Epoch(1), position: Position(8), done_lines: 4, updated_at: at(2), ..row };
-        assert_eq!(operations::find(tx, &id("s"), &operation)?, Some(placed));
+        let placed =
+            OperationRow { epoch: Epoch(1), position: Position(8), done_lines: 4, updated_at: at(2), ..row.clone() };
+        assert!(operations::place(tx, &row, &placed)?);
+        assert_eq!(operations::find(tx, &id("s"), &operation)?, Some(placed.clone()));
+        assert!(!operations::place(tx, &row, &row)?, "another placed it since");
+        assert_eq!(operations::find(tx, &id("s"), &operation)?, Some(placed.clone()));
         let none = OperationId::parse("none").expect("an id");
-        assert!(!operations::place(tx, &id("s"), &none, Epoch(1), Position(8), 4, at(2))?);
+        assert!(!operations::place(tx, &placed, &OperationRow { operation_id: none, ..row })?);
         Ok(())
     });
 }
