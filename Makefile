@@ -39,8 +39,9 @@ bench-peers: ## beside peers from PyPI, in a throw-away environment; it informs,
 	$(CARGO) build --release -p duolog-cli -p duolog-bench
 	bash bench/peers/run.sh
 
-compat: build ## real files of other systems, where FIXTURES has them
+compat: build ## real files of other systems, where FIXTURES has them; usage beside ccusage from npm
 	bash .ci/compat $(FIXTURES)
+	bash .ci/ccusage
 
 gen: build ## write the generated documents anew
 	$(DUOLOG) docs > docs/cli.md

@@ -1,18 +1,24 @@
-//! The compatibility suite as a command: `duolog-compat FOLDER`.
+//! The compatibility suite as a command: `duolog-compat FOLDER`; and made-up files for other readers to agree on.
 
 #![allow(clippy::print_stdout)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use duolog_testkit::compat;
 
 fn main() -> ExitCode {
-    let Some(folder) = std::env::args_os().nth(1).map(PathBuf::from) else {
-        println!(
-            "duolog-compat FOLDER    reads the fixtures in FOLDER and compares what it finds with what is expected"
-        );
-        return ExitCode::from(2);
+    let said: Vec<_> = std::env::args_os().skip(1).collect();
+    let folder = match said.as_slice() {
+        [flag, folder] if flag == "--make" => return make(Path::new(folder)),
+        [folder] if folder != "--make" => PathBuf::from(folder),
+        _ => {
+            println!(
+                "duolog-compat FOLDER           reads the fixtures in FOLDER and compares them with what is expected\n\
+                 duolog-compat --make FOLDER    writes made-up sessions of Claude Code and Codex to FOLDER, which is new"
+            );
+            return ExitCode::from(2);
+        }
     };
     let verdicts = match compat::run(&folder) {
         Ok(verdicts) => verdicts,
@@ -31,4 +37,17 @@ fn main() -> ExitCode {
     }
     println!("compatibility: {} checks, {differing} with differences", verdicts.len());
     if differing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn make(folder: &Path) -> ExitCode {
+    match compat::usage::make(folder) {
+        Ok(files) => {
+            println!("made {files} files in {}", folder.display());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            println!("{} could not be filled: {error}", folder.display());
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -6,6 +6,7 @@
 mod agentrylab;
 mod lastlight;
 mod skillet;
+pub mod usage;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,56 @@
+//! Made-up sessions where Claude Code and Codex would keep them, for counting them with other programs too.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::transcripts::{self, Made};
+
+/// The sessions of each kind.
+const SESSIONS: u64 = 12;
+
+/// Writes `claude/projects/…` and `codex/sessions/…`; says how many files. Some sessions were resumed by copying, as older
+/// versions of Claude Code did, and some were forked, as newer ones do.
+pub fn make(folder: &Path) -> io::Result<u64> {
+    fs::create_dir_all(folder.parent().unwrap_or(Path::new(".")))?;
+    fs::create_dir(folder)?;
+    let (claude, codex) = (folder.join("claude/projects/-home-agent-work"), folder.join("codex/sessions/2026/05/01"));
+    fs::create_dir_all(&claude)?;
+    fs::create_dir_all(&codex)?;
+    let mut files = 0;
+    let mut write = |folder: &Path, name: String, made: &Made| {
+        files += 1;
+        fs::write(folder.join(name), made.text())
+    };
+    for seed in 0..SESSIONS {
+        let session = transcripts::claude(seed, 3 + seed);
+        let id = |number: u64| format!("{number:08x}-0000-4000-8000-{number:012x}.jsonl");
+        write(&claude, id(seed), &session)?;
+        if seed % 3 == 0 {
+            write(&claude, id(seed + 100), &after(&session, 100 + seed, |line| line.to_owned()))?;
+        }
+        if seed % 4 == 1 {
+            write(&claude, id(seed + 200), &after(&session, 200 + seed, forked))?;
+        }
+        let rollout = format!("rollout-2026-05-01T00-00-00-{seed:08x}-0000-4000-8000-{seed:012x}.jsonl");
+        write(&codex, rollout, &transcripts::codex(seed, 2 + seed, seed % 3 == 0))?;
+    }
+    Ok(files)
+}
+
+/// A session that goes on from most of another's lines.
+fn after(session: &Made, seed: u64, copy: impl Fn(&str) -> String) -> Made {
+    let mut next = transcripts::claude(seed, 4);
+    let copied = session.lines.iter().take(session.lines.len() * 3 / 4);
+    next.lines.splice(0..0, copied.map(|line| copy(line)));
+    next
+}
+
+/// A line as a fork copies it.
+fn forked(line: &str) -> String {
+    let Ok(Value::Object(mut members)) = serde_json::from_str(line) else { return line.to_owned() };
+    members.insert("forkedFrom".to_owned(), json!({"sessionId": "parent", "messageUuid": "m"}));
+    Value::Object(members).to_string()
+}
