@@ -219,6 +219,8 @@ pub struct UsageFilter {
 pub struct UsageGroup {
     /// The day, the session's id, the model or the name; empty where there is none.
     pub key: String,
+    /// What the session is called, where the group is one.
+    pub name: Option<String>,
     /// Where it stands among the others.
     pub order: String,
 }
@@ -284,13 +286,13 @@ pub fn groups(
     statement.and(&format!(" ORDER BY 1 {direction} LIMIT ?#"), limit);
     tx.all(&statement.sql, &statement.values, |row| {
         let key: String = row.get(0)?;
-        Ok(UsageGroup { order: key.clone(), key })
+        Ok(UsageGroup { order: key.clone(), name: None, key })
     })
 }
 
 /// Sessions that used something, by the index of their list.
 fn sessions(tx: &mut Tx<'_>, filter: &UsageFilter, after: Option<&str>, limit: u32) -> Result<Vec<UsageGroup>> {
-    let mut statement = Statement::new("SELECT s.id, s.updated_at FROM sessions s WHERE s.deleted_at IS NULL");
+    let mut statement = Statement::new("SELECT s.id, s.updated_at, s.name FROM sessions s WHERE s.deleted_at IS NULL");
     if let Some(user) = &filter.user_id {
         statement.and(" AND s.user_id = ?#", user);
     }
@@ -303,7 +305,7 @@ fn sessions(tx: &mut Tx<'_>, filter: &UsageFilter, after: Option<&str>, limit: u
     statement.and(") ORDER BY s.updated_at DESC, s.id DESC LIMIT ?#", limit);
     tx.all(&statement.sql, &statement.values, |row| {
         let (key, updated_at): (String, String) = (row.get(0)?, row.get(1)?);
-        Ok(UsageGroup { order: updated_at + &key, key })
+        Ok(UsageGroup { order: updated_at + &key, name: row.get(2)?, key })
     })
 }
 

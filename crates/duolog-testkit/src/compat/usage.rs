@@ -29,7 +29,7 @@ pub fn make(folder: &Path) -> io::Result<u64> {
         let id = |number: u64| format!("{number:08x}-0000-4000-8000-{number:012x}.jsonl");
         write(&claude, id(seed), &session)?;
         if seed % 3 == 0 {
-            write(&claude, id(seed + 100), &after(&session, 100 + seed, |line| line.to_owned()))?;
+            write(&claude, id(seed + 100), &after(&session, 100 + seed, str::to_owned))?;
         }
         if seed % 4 == 1 {
             write(&claude, id(seed + 200), &after(&session, 200 + seed, forked))?;

@@ -1,6 +1,6 @@
 //! Usage: tokens and cost, by day, session, model or workflow.
 //!
-//! Tokens are what the logs say, each response counted once in its log; cost is what the logs state, and where they state
+//! Tokens are what the logs say, each response counted once, however many logs tell of it; cost is what the logs state, and where they state
 //! none, what the prices in force say. A model without a price is named, and never costs nothing.
 
 mod model;
@@ -10,7 +10,7 @@ mod rules;
 mod tests;
 
 use duolog_state::Page;
-use duolog_state::derived::usage_by_day::{self as table, Grouping};
+use duolog_state::derived::usage_by_day::{self as table, Grouping, UsageGroup};
 
 pub use model::{Day, UsageFilter, UsageLine, UsageReport, UsageToken, UsageTotal};
 
@@ -60,12 +60,13 @@ impl Usage<'_> {
         let more = groups.len() > limit as usize;
         let shown = &groups[..groups.len().min(limit as usize)];
         let prices = &self.store.prices;
-        let line = |key: &str| UsageLine {
-            key: Some(key.to_owned()).filter(|key| !key.is_empty()),
-            used: rules::priced(sums.iter().filter(|sum| sum.key == key), prices),
+        let line = |group: &UsageGroup| UsageLine {
+            key: Some(group.key.clone()).filter(|key| !key.is_empty()),
+            name: group.name.clone(),
+            used: rules::priced(sums.iter().filter(|sum| sum.key == group.key), prices),
         };
         Ok(UsageReport {
-            lines: shown.iter().map(|group| line(&group.key)).collect(),
+            lines: shown.iter().map(line).collect(),
             total: rules::priced(&total, prices),
             next: shown.last().filter(|_| more).map(|last| UsageToken::after(by, &last.order)),
             behind,

@@ -87,6 +87,8 @@ pub struct UsageTotal {
 pub struct UsageLine {
     /// The day, the session's id, the model or the name; nothing where there is none.
     pub key: Option<String>,
+    /// What the session is called, in a report by session.
+    pub name: Option<String>,
     /// What was used.
     pub used: UsageTotal,
 }

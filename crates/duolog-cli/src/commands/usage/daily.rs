@@ -31,7 +31,7 @@ pub struct Daily {
 }
 
 const REPORT: Report =
-    Report { verb: "daily", list: "days", key: "day", column: (Column::Word, "DAY"), none: "(no day)" };
+    Report { verb: "daily", list: "days", key: "day", column: (Column::Word, "DAY"), name: false, none: "(no day)" };
 
 impl Daily {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {

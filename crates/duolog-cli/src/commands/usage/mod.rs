@@ -69,6 +69,8 @@ struct Report {
     key: &'static str,
     /// The same over the table, and how it gives way.
     column: (Column, &'static str),
+    /// Whether its lines have a name besides.
+    name: bool,
     /// What stands where there is none.
     none: &'static str,
 }
@@ -120,34 +122,36 @@ impl Report {
     }
 
     fn table(&self, report: &UsageReport) -> Table {
-        let mut table = Table::new(&[
-            self.column,
+        let name = self.name.then_some((Column::Text, "NAME"));
+        let figures = [
             (Column::Figure, "RESPONSES"),
             (Column::Figure, "INPUT"),
             (Column::Figure, "OUTPUT"),
             (Column::Figure, "CACHE READ"),
             (Column::Figure, "CACHE WRITE"),
             (Column::Figure, "COST"),
-        ]);
+        ];
+        let mut table = Table::new(&[self.column].into_iter().chain(name).chain(figures).collect::<Vec<_>>());
         for line in &report.lines {
             let key = line.key.clone().unwrap_or_else(|| self.none.to_owned());
-            table.row(cells(key, &line.used));
+            table.row(self.cells(key, line.name.as_deref().unwrap_or("-"), &line.used));
             if line.key.is_none() {
                 table.tone(0, Tone::Faint);
             }
         }
-        table.row(cells("total".to_owned(), &report.total));
+        table.row(self.cells("total".to_owned(), "", &report.total));
         table
     }
-}
 
-fn cells(key: String, used: &UsageTotal) -> Vec<String> {
-    let written = used.tokens.cache_write_5m.saturating_add(used.tokens.cache_write_1h);
-    let counts = [used.responses, used.tokens.input, used.tokens.output, used.tokens.cache_read, written];
-    let mut cells = vec![key];
-    cells.extend(counts.map(figures::count));
-    cells.push(cost(used));
-    cells
+    fn cells(&self, key: String, name: &str, used: &UsageTotal) -> Vec<String> {
+        let written = used.tokens.cache_write_5m.saturating_add(used.tokens.cache_write_1h);
+        let counts = [used.responses, used.tokens.input, used.tokens.output, used.tokens.cache_read, written];
+        let mut cells = vec![key];
+        cells.extend(self.name.then(|| name.to_owned()));
+        cells.extend(counts.map(figures::count));
+        cells.push(cost(used));
+        cells
+    }
 }
 
 /// Dollars to a hundredth of a cent; with a plus where more was used than has a price.
@@ -170,18 +174,22 @@ impl Serialize for Answer<'_> {
         let UsageReport { lines, total, next, .. } = self.report;
         let lines: Vec<_> = lines
             .iter()
-            .map(|line| Line { key: Some((self.kind.key, line.key.as_deref())), used: &line.used })
+            .map(|line| {
+                let name = self.kind.name.then_some(("name", line.name.as_deref()));
+                let about = [(self.kind.key, line.key.as_deref())].into_iter().chain(name).collect();
+                Line { about, used: &line.used }
+            })
             .collect();
         let mut map = serializer.serialize_map(Some(3))?;
         map.serialize_entry(self.kind.list, &lines)?;
-        map.serialize_entry("total", &Line { key: None, used: total })?;
+        map.serialize_entry("total", &Line { about: Vec::new(), used: total })?;
         map.serialize_entry("next", &next.as_ref().map(ToString::to_string))?;
         map.end()
     }
 }
 
 struct Line<'a> {
-    key: Option<(&'static str, Option<&'a str>)>,
+    about: Vec<(&'static str, Option<&'a str>)>,
     used: &'a UsageTotal,
 }
 
@@ -189,8 +197,8 @@ impl Serialize for Line<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let UsageTotal { responses, tokens, cost, unpriced } = self.used;
         let mut map = serializer.serialize_map(None)?;
-        if let Some((name, key)) = &self.key {
-            map.serialize_entry(name, key)?;
+        for (name, value) in &self.about {
+            map.serialize_entry(name, value)?;
         }
         map.serialize_entry("responses", responses)?;
         map.serialize_entry("input_tokens", &tokens.input)?;

@@ -30,8 +30,14 @@ pub struct Model {
     asked: Asked,
 }
 
-const REPORT: Report =
-    Report { verb: "model", list: "models", key: "model", column: (Column::Text, "MODEL"), none: "(no name)" };
+const REPORT: Report = Report {
+    verb: "model",
+    list: "models",
+    key: "model",
+    column: (Column::Text, "MODEL"),
+    name: false,
+    none: "(no name)",
+};
 
 impl Model {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {

@@ -12,11 +12,11 @@ Examples:
   duolog usage session --json | jq '.sessions[] | select(.cost_usd > 1) | .session'
 
 JSON:
-  {\"sessions\": [{\"session\", \"responses\", \"input_tokens\", \"output_tokens\", \"cache_read_tokens\",
+  {\"sessions\": [{\"session\", \"name\", \"responses\", \"input_tokens\", \"output_tokens\", \"cache_read_tokens\",
                   \"cache_write_5m_tokens\", \"cache_write_1h_tokens\", \"reasoning_tokens\", \"total_tokens\",
                   \"cost_usd\", \"unpriced\": [model, …]}],
    \"total\": {… of all pages, without \"session\" …}, \"next\": token|null}
-  session is its id.
+  session is its id, name what people call it.
   cost_usd is what the logs state, and else what the prices in force say; null where nothing has a price.
   unpriced names the models whose tokens are not in it. output_tokens holds reasoning_tokens";
 
@@ -29,7 +29,7 @@ pub struct Session {
 }
 
 const REPORT: Report =
-    Report { verb: "session", list: "sessions", key: "session", column: (Column::Id, "SESSION"), none: "" };
+    Report { verb: "session", list: "sessions", key: "session", column: (Column::Id, "SESSION"), name: true, none: "" };
 
 impl Session {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {

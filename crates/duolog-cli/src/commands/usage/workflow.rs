@@ -30,8 +30,14 @@ pub struct Workflow {
     asked: Asked,
 }
 
-const REPORT: Report =
-    Report { verb: "workflow", list: "workflows", key: "workflow", column: (Column::Text, "WORKFLOW"), none: "(none)" };
+const REPORT: Report = Report {
+    verb: "workflow",
+    list: "workflows",
+    key: "workflow",
+    column: (Column::Text, "WORKFLOW"),
+    name: false,
+    none: "(none)",
+};
 
 impl Workflow {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
