@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::SystemTime;
 
 use duolog::Durability;
 use duolog_log::{Append, Disk, DiskFile, Files, Kind, Lock, Open, Place, Stat, Watermark, Writer};
@@ -110,6 +111,14 @@ impl Disk for Counting<dyn Disk> {
 
     fn holder(&self, of: &Stat) -> Option<u32> {
         self.counted().holder(of)
+    }
+
+    fn changed_at(&self, path: &Path) -> io::Result<Option<SystemTime>> {
+        self.counted().changed_at(path)
+    }
+
+    fn heard_at(&self) -> Option<&Path> {
+        self.inner.heard_at()
     }
 }
 

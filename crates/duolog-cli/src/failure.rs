@@ -35,6 +35,13 @@ pub enum Failure {
         /// What to give instead.
         hint: Option<String>,
     },
+    /// Something is not there.
+    Absent {
+        /// What.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
     /// The configuration cannot be used.
     Config(ConfigError),
     /// A file outside the store could not be used.
@@ -72,6 +79,7 @@ impl Failure {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Store(error) => error.kind(),
+            Self::Absent { .. } => Kind::NotFound,
             Self::Config(ConfigError::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 Kind::NotFound
             }
@@ -85,7 +93,7 @@ impl Failure {
         match self {
             Self::Store(error) => told(error),
             Self::Config(error) => told(error),
-            Self::Given { message, .. } => message.clone(),
+            Self::Given { message, .. } | Self::Absent { message, .. } => message.clone(),
             Self::File { call, path, source } => format!("cannot {call} {}: {source}", path.display()),
             Self::Output(source) => format!("cannot write the answer: {source}"),
         }
@@ -95,7 +103,7 @@ impl Failure {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Store(error) => error.hint(),
-            Self::Given { hint, .. } => hint.clone(),
+            Self::Given { hint, .. } | Self::Absent { hint, .. } => hint.clone(),
             Self::Config(ConfigError::Findings { path: None, .. }) => {
                 Some("leave it out, or set it to what is expected".to_owned())
             }

@@ -3,6 +3,7 @@
 //! Answers go to stdout, talk goes to stderr. A command gives each answer in both renderings and never asks which one
 //! is wanted. A reader that closed its pipe has what it wanted: that is success.
 
+mod ending;
 mod progress;
 mod prose;
 mod table;
@@ -11,14 +12,15 @@ mod timeline;
 use std::env;
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anstream::AutoStream;
 use clap::builder::styling::{AnsiColor, Style};
 use duolog::Kind;
-use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::Serialize;
 
+pub use ending::Ending;
 pub use progress::Progress;
 pub use table::{Column, Table};
 pub use timeline::{Detail, Shown, Timeline};
@@ -107,6 +109,16 @@ impl Out {
         self.raw(text.lines.as_bytes())
     }
 
+    /// Gives people something between the answers that programs do without, and leaves it to the caller to hand over.
+    pub fn part_of(&mut self, people: impl FnOnce(&mut Text)) -> Result<(), Failure> {
+        if self.json {
+            return Ok(());
+        }
+        let mut text = Text { color: self.color, width: self.width(), lines: String::new() };
+        people(&mut text);
+        self.raw(text.lines.as_bytes())
+    }
+
     /// Confirms what was done, where the answer is no more than that: people who want quiet are spared it.
     pub fn confirm<T: Serialize>(&mut self, shape: &T, people: impl FnOnce(&mut Text)) -> Result<(), Failure> {
         if self.talk.quiet && !self.json {
@@ -117,13 +129,8 @@ impl Out {
 
     /// Shows people a part of an answer as it comes about; programs get the whole at the end.
     pub fn part(&mut self, people: impl FnOnce(&mut Text)) -> Result<(), Failure> {
-        if self.json {
-            return Ok(());
-        }
-        let mut text = Text { color: self.color, width: self.width(), lines: String::new() };
-        people(&mut text);
-        self.raw(text.lines.as_bytes())?;
-        self.flush()
+        self.part_of(people)?;
+        if self.json { Ok(()) } else { self.flush() }
     }
 
     /// Whether a person watches the answer come about, and needs time to read.
@@ -141,11 +148,23 @@ impl Out {
         self.stdout.flush().map_err(Failure::Output)
     }
 
-    /// Whether whoever read the answer has gone: one who waits for more would never notice by writing.
-    pub fn is_closed(&self) -> bool {
-        let mut polled = [PollFd::new(self.stdout.get_ref(), PollFlags::empty())];
-        let looked = rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-        looked.is_ok() && polled[0].revents().contains(PollFlags::ERR)
+    /// Listens for what ends a command that goes on and on: Ctrl-C, or that whoever read the answer has gone. One who
+    /// waits for more would never notice that by writing.
+    pub fn ending(&self) -> Result<Ending, Failure> {
+        Ending::listen(self.stdout.get_ref()).map_err(Failure::file("listen for", Path::new("Ctrl-C")))
+    }
+
+    /// Gives what one must know among many answers: to programs as one more of them, to people on stderr.
+    pub fn notice<T: Serialize>(&mut self, shape: &T, people: Option<&str>) -> Result<(), Failure> {
+        if self.json {
+            return self.piece(shape, |_| {});
+        }
+        if let Some(text) = people {
+            // After the answers that stand before it.
+            self.flush()?;
+            self.alert(text);
+        }
+        Ok(())
     }
 
     /// Says something that helps people but is not the answer.

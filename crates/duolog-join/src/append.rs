@@ -47,7 +47,7 @@ impl Join {
         let _flight = self.enter(&open)?;
         let appended = open.writer.append(batch, how).map_err(|error| self.look_again(session, &open, error))?;
         self.note_or_keep(&open, appended.mend);
-        self.feed.wake(session, appended.end);
+        self.feed.wake(session);
         Ok(Committed { lines: batch.len(), start: appended.start, end: appended.end, epoch: open.epoch })
     }
 

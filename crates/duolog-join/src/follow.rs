@@ -1,8 +1,11 @@
 //! Following a session from a cursor: each position once, and a reset where what was seen is no longer there.
+//!
+//! There is one way to wait, for every surface: a bell, rung by writers in this process through the feed and by the
+//! system for those in others. Where the disk cannot be heard, it is looked at now and then.
 
 use std::time::Duration;
 
-use duolog_log::{Follower, Item, Polled};
+use duolog_log::{Bell, Follower, Item, Pace, Polled};
 use duolog_state::owned::repairs::RepairAction;
 use duolog_types::{Cursor, Epoch, Position, SessionId};
 
@@ -27,7 +30,7 @@ pub struct Follow<'j> {
     session: SessionId,
     epoch: Epoch,
     follower: Follower,
-    subscription: Subscription,
+    _subscription: Subscription,
     /// A reset that is to be told before anything else.
     stale: Option<Cursor>,
 }
@@ -53,9 +56,12 @@ impl Join {
             return Err(duolog_log::Error::BeyondEnd { position: start, end: known.row.log_base }.into());
         }
         let (timeout, line_bytes_max) = (self.limits.busy_timeout, self.limits.line_bytes_max);
-        let follower = Follower::new(&self.disk, &known.place(), start, timeout, line_bytes_max);
-        let subscription = self.feed.subscribe(session);
-        Ok(Follow { join: self, session: session.clone(), epoch, follower, subscription, stale })
+        let mut follower = Follower::new(&self.disk, &known.place(), start, timeout, line_bytes_max);
+        if let Some(root) = self.disk.heard_at() {
+            follower = follower.hearing(&self.hints, root);
+        }
+        let subscription = self.feed.subscribe(session, follower.bell());
+        Ok(Follow { join: self, session: session.clone(), epoch, follower, _subscription: subscription, stale })
     }
 
     /// The last position that a cursor of an older epoch saw and that still holds.
@@ -71,6 +77,18 @@ impl Join {
 }
 
 impl Follow<'_> {
+    /// Looks at another pace.
+    #[must_use]
+    pub fn at_pace(mut self, pace: Pace) -> Self {
+        self.follower = self.follower.at_pace(pace);
+        self
+    }
+
+    /// What wakes this follower, for whoever wants it to look, or to end.
+    pub fn bell(&self) -> Bell {
+        self.follower.bell()
+    }
+
     /// The cursor after the last line delivered.
     pub fn cursor(&self) -> Cursor {
         Cursor { epoch: self.epoch, position: self.follower.position() }
@@ -96,9 +114,9 @@ impl Follow<'_> {
         })
     }
 
-    /// Waits until the log may have grown: at once if a writer in this process says so, else after `interval`.
-    pub fn wait(&mut self, interval: Duration) {
-        self.subscription.wait(interval);
+    /// Waits until the log may have changed, or the bell rings, at most `timeout`.
+    pub fn wait(&mut self, timeout: Duration) {
+        self.follower.wait(timeout);
     }
 
     /// The epoch after a reset. Whoever sees the change first records it; a reader of a read-only home just reads it.

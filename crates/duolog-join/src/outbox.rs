@@ -125,7 +125,7 @@ impl Join {
             open.writer.append_absent(&batch, lowest).map_err(|error| self.look_again(session, &open, error))?;
         self.note_or_keep(&open, appended.mend);
         open.writer.sync_to(appended.end)?;
-        self.feed.wake(session, appended.end);
+        self.feed.wake(session);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use duolog_log::{Disk, Place, Reader, Recent, Watermark};
+use duolog_log::{Disk, Hints, Place, Reader, Recent, Watermark};
 use duolog_state::derived::catalog::{self, CatalogRow};
 use duolog_state::owned::seals::{self, SealRow};
 use duolog_state::owned::sessions::{self, SessionRow};
@@ -42,6 +42,8 @@ pub struct Join {
     pub(crate) process: Process,
     pub(crate) open: Recent<SessionId, OpenLog>,
     pub(crate) feed: Arc<Feed>,
+    /// Asked of the system only once somebody waits.
+    pub(crate) hints: Hints,
     pub(crate) marks: AtomicU64,
     pub(crate) boot: String,
     /// Whether every log was compared with its checkpoint since the machine booted; not known until asked.
@@ -98,6 +100,7 @@ impl Join {
             limits: options.limits,
             clock: options.clock,
             feed: Arc::default(),
+            hints: Hints::new(),
             marks: AtomicU64::new(0),
             boot: options.boot,
             swept: Mutex::new(None),
@@ -141,6 +144,11 @@ impl Join {
     /// What wakes the followers in this process.
     pub fn feed(&self) -> &Arc<Feed> {
         &self.feed
+    }
+
+    /// The system's notices of changes, for everyone in this process who waits for files.
+    pub fn hints(&self) -> &Hints {
+        &self.hints
     }
 
     /// Whether this home may be written.

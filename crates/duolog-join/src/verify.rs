@@ -1,16 +1,20 @@
 //! Looking at every byte of a log without changing one.
 
-use duolog_log::{Item, Reader, chain, hash_range};
+use std::collections::HashSet;
+
+use duolog_log::{BlobId, Blobs, Error as LogError, Item, Reader, chain, hash_range, wholes};
 use duolog_state::owned::seals;
 use duolog_types::line::{LineFault, check_line};
 use duolog_types::{Epoch, Position, SessionId};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::Join;
 
 /// The damaged places that are listed; more are counted.
 const DAMAGE_LISTED: usize = 100;
 const SEAL_PAGE: u32 = 256;
+/// The blobs that are remembered to be whole; with more, some are read again.
+const BLOBS_REMEMBERED: usize = 65_536;
 
 /// What is wrong with a place in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +25,10 @@ pub enum DamageKind {
     Seal,
     /// Sealed bytes that are gone.
     Missing,
+    /// A blob that a line names and that is not there.
+    NoBlob(BlobId),
+    /// A blob that a line names and whose bytes are not those that were put.
+    BadBlob(BlobId),
 }
 
 /// A damaged place.
@@ -55,16 +63,18 @@ pub struct Verified {
     pub damaged: u64,
     /// How many places above it a crash left unreadable.
     pub unsynced: u64,
+    /// How often a line names a blob that is missing or damaged. It was durable before the line was.
+    pub blobs_lost: u64,
     /// The first of them.
     pub places: Vec<Damage>,
 }
 
 impl Verified {
     fn add(&mut self, damage: Damage) {
-        if damage.sealed {
-            self.damaged += 1;
-        } else {
-            self.unsynced += 1;
+        match damage.kind {
+            DamageKind::NoBlob(_) | DamageKind::BadBlob(_) => self.blobs_lost += 1,
+            _ if damage.sealed => self.damaged += 1,
+            _ => self.unsynced += 1,
         }
         if self.places.len() < DAMAGE_LISTED {
             self.places.push(damage);
@@ -73,7 +83,7 @@ impl Verified {
 }
 
 impl Join {
-    /// Checks every line and every seal of a log; `each` is told how many bytes are done, of how many.
+    /// Checks every line, every seal and every blob that is named in a log; `each` is told how many bytes are done, of how many.
     pub fn verify(&self, session: &SessionId, mut each: impl FnMut(u64, u64)) -> Result<Verified> {
         let known = self.known(session)?;
         self.own(&known.row)?;
@@ -88,6 +98,7 @@ impl Join {
             torn_bytes: 0,
             damaged: 0,
             unsynced: 0,
+            blobs_lost: 0,
             places: Vec::new(),
         };
         let recorded_to = known.watermark.recorded_to;
@@ -105,6 +116,7 @@ impl Join {
         let total = 2 * (end.0 - base.0);
         let line_bytes_max = self.limits.line_bytes_max;
         let mut lines = reader.lines(base, end, line_bytes_max)?;
+        let mut blobs = CheckedBlobs { blobs: Blobs::on(&self.disk), whole: HashSet::new() };
         while let Some(item) = lines.next()? {
             let (from, to, fault) = match item {
                 Item::Line(line) => (line.start, line.end, check_line(line.bytes, line_bytes_max).err()),
@@ -113,6 +125,13 @@ impl Join {
                     (start, end, Some(LineFault::TooLong { bytes, max: line_bytes_max }))
                 }
             };
+            if let Item::Line(line) = item {
+                for id in wholes(line.bytes) {
+                    if let Some(kind) = blobs.fault_of(id)? {
+                        verified.add(Damage { kind, from, to, sealed: to <= sealed_to });
+                    }
+                }
+            }
             match fault {
                 None => verified.events += 1,
                 Some(fault) => {
@@ -154,6 +173,32 @@ impl Join {
             if page.len() < SEAL_PAGE as usize {
                 return Ok(());
             }
+        }
+    }
+}
+
+/// Blobs on their way through a log: one that many lines name is read once.
+struct CheckedBlobs {
+    blobs: Blobs,
+    whole: HashSet<BlobId>,
+}
+
+impl CheckedBlobs {
+    /// What is wrong with a blob.
+    fn fault_of(&mut self, id: BlobId) -> Result<Option<DamageKind>> {
+        if self.whole.contains(&id) {
+            return Ok(None);
+        }
+        match self.blobs.open(&id).and_then(|mut blob| blob.verify()) {
+            Ok(()) => {
+                if self.whole.len() < BLOBS_REMEMBERED {
+                    self.whole.insert(id);
+                }
+                Ok(None)
+            }
+            Err(LogError::NoBlob(_)) => Ok(Some(DamageKind::NoBlob(id))),
+            Err(LogError::BadBlob(_)) => Ok(Some(DamageKind::BadBlob(id))),
+            Err(error) => Err(Error::Log(error)),
         }
     }
 }

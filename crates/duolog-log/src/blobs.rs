@@ -4,9 +4,10 @@
 //! a blob's name is whole, unless power was lost before it was synced. What stands there is read before it is trusted,
 //! and read again by every reader. A process that dies leaves its file aside, unlocked: [`Blobs::sweep`] takes those away.
 //!
-//! `reference` is how a line names a blob. Not here: which blobs are still named. Whoever removes one must know that no
-//! line names it, and that none is about to.
+//! `reference` is how a line names a blob, `hold` what keeps one from being taken away before its line stands. Not here:
+//! which blobs are still named. Whoever removes one must know that no line names it.
 
+mod hold;
 mod reading;
 mod reference;
 
@@ -15,6 +16,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use duolog_types::Durability;
 use sha2::{Digest as _, Sha256};
@@ -23,8 +25,9 @@ use crate::error::{Error, Result};
 use crate::fs::{Disk, DiskFile, Kind, Lock, Open};
 use crate::torn::write_all;
 
+pub use hold::{Alone, Hold};
 pub use reading::BlobReader;
-pub use reference::{BlobId, NotABlobId, references};
+pub use reference::{BlobId, NotABlobId, each_reference, references, wholes};
 
 /// The directory of blobs, from the disk's root.
 const DIRECTORY: &str = "blobs";
@@ -57,6 +60,8 @@ impl Blobs {
 
     /// Keeps what `source` gives until its end, and says by what name. What is there already is kept as it is.
     ///
+    /// Whoever appends a line that names it holds [`Blobs::hold`] until that stands.
+    ///
     /// Memory is one buffer. With [`Durability::Power`] the blob survives the loss of power once this returns, so that
     /// a line may name it. After an error the blob may be there, but nobody may count on it.
     pub fn put(&self, source: &mut dyn Read, durability: Durability) -> Result<BlobId> {
@@ -79,6 +84,12 @@ impl Blobs {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Error::NoBlob(*id)),
             Err(error) => Err(Error::io("open", &path)(error)),
         }
+    }
+
+    /// When a blob was put; none where there is no such blob.
+    pub fn put_at(&self, id: &BlobId) -> Result<Option<SystemTime>> {
+        let path = path_of(id);
+        self.disk.changed_at(&path).map_err(Error::io("look at", &path))
     }
 
     /// The length of a blob; none where there is no such blob.
@@ -106,7 +117,7 @@ impl Blobs {
     }
 
     /// Takes a blob away; says whether it was there. It is not synced: a blob that comes back does no harm.
-    pub fn remove(&self, id: &BlobId) -> Result<bool> {
+    pub fn remove(&self, _alone: &Alone, id: &BlobId) -> Result<bool> {
         let path = path_of(id);
         self.synced().remove(id);
         match self.disk.unlink(&path) {

@@ -6,6 +6,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// A disk that logs live on.
 pub trait Disk: Send + Sync {
@@ -25,6 +26,10 @@ pub trait Disk: Send + Sync {
     fn list(&self, path: &Path) -> io::Result<Vec<(String, Kind)>>;
     /// The process that holds the lock of a file, where that can be known.
     fn holder(&self, of: &Stat) -> Option<u32>;
+    /// When the bytes of what stands at a path were last changed; nothing where there is nothing.
+    fn changed_at(&self, path: &Path) -> io::Result<Option<SystemTime>>;
+    /// Where the root is among the files of this machine, so that changes can be heard of; nothing where it is not.
+    fn heard_at(&self) -> Option<&Path>;
 }
 
 /// An open file. Its locks end with it.

@@ -2,7 +2,8 @@
 //!
 //! A hint is never believed: it can be lost, doubled or late, and network file systems give none of what other machines
 //! write. It only ends a wait early; every waiter looks now and then without one. Directories are watched, never files:
-//! a file that is replaced, or does not exist yet, needs no watch of its own.
+//! a file that is replaced, or does not exist yet, needs no watch of its own. Nothing is asked of the system before
+//! somebody waits.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -21,10 +22,20 @@ const PATHS_MAX: usize = 1024;
 pub struct Hints(Arc<Source>);
 
 struct Source {
-    /// None where the system gives no notice. Never taken by the thread that hears, which answers whoever holds it.
-    watcher: Mutex<Option<RecommendedWatcher>>,
-    /// Taken after `watcher`, if both are.
+    /// Never taken by the thread that hears, which answers whoever holds it.
+    system: Mutex<System>,
+    /// Taken after `system`, if both are.
     ears: Arc<Mutex<Ears>>,
+}
+
+/// What tells of changes.
+enum System {
+    /// Nobody asked for it yet: it costs a thread.
+    Unasked,
+    /// It tells.
+    Telling(RecommendedWatcher),
+    /// It gives no notice.
+    Silent,
 }
 
 /// Who listens at which directory.
@@ -77,23 +88,25 @@ pub(crate) struct Listener {
 }
 
 impl Hints {
-    /// Listens to the system. Where that is not to be had (too many watchers, no such system), nothing is heard.
+    /// Listens to the system from the first wait on. Where that is not to be had (too many watchers, no such system),
+    /// nothing is heard.
     pub fn new() -> Self {
-        let ears = Arc::new(Mutex::new(Ears::new()));
-        let hearing = Arc::clone(&ears);
-        let watcher = notify::recommended_watcher(move |event| hear(&hearing, event)).ok();
-        Self(Arc::new(Source { watcher: Mutex::new(watcher), ears }))
+        Self::over(System::Unasked)
     }
 
     /// Hears nothing: whoever waits looks at intervals.
     pub fn none() -> Self {
-        Self(Arc::new(Source { watcher: Mutex::new(None), ears: Arc::default() }))
+        Self::over(System::Silent)
+    }
+
+    fn over(system: System) -> Self {
+        Self(Arc::new(Source { system: Mutex::new(system), ears: Arc::default() }))
     }
 
     /// Listens at a directory. Both maps change under one lock, or a watch could end that someone just asked for.
     fn watch(&self, directory: &Path, name: Option<&OsStr>, bell: &Bell) -> bool {
-        let mut watcher = lock(&self.0.watcher);
-        let Some(watcher) = watcher.as_mut() else { return false };
+        let mut system = lock(&self.0.system);
+        let Some(watcher) = system.asked(&self.0.ears) else { return false };
         let ear = Ear { name: name.map(OsStr::to_owned), bell: Arc::downgrade(&bell.0) };
         lock(&self.0.ears).entry(directory.to_owned()).or_default().push(ear);
         // Asked for even if others listen there: the directory may be a new one under the old name.
@@ -105,9 +118,9 @@ impl Hints {
     }
 
     fn unwatch(&self, directory: &Path, bell: &Bell) {
-        let mut watcher = lock(&self.0.watcher);
+        let mut system = lock(&self.0.system);
         if take_ear(&self.0.ears, directory, bell)
-            && let Some(watcher) = watcher.as_mut()
+            && let System::Telling(watcher) = &mut *system
         {
             // It fails where the directory is gone, and the watch with it.
             let _ = watcher.unwatch(directory);
@@ -118,6 +131,21 @@ impl Hints {
 impl Default for Hints {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl System {
+    /// What tells of changes, asked for now if it was not before.
+    fn asked(&mut self, ears: &Arc<Mutex<Ears>>) -> Option<&mut RecommendedWatcher> {
+        if matches!(self, Self::Unasked) {
+            let hearing = Arc::clone(ears);
+            let watcher = notify::recommended_watcher(move |event| hear(&hearing, event));
+            *self = watcher.map_or(Self::Silent, Self::Telling);
+        }
+        match self {
+            Self::Telling(watcher) => Some(watcher),
+            Self::Unasked | Self::Silent => None,
+        }
     }
 }
 
@@ -165,6 +193,11 @@ impl Bell {
     /// Wakes the waiter, or keeps it from falling asleep.
     pub fn ring(&self) {
         self.0.change(|_| ());
+    }
+
+    /// Whether both wake the same waiter.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
@@ -235,17 +268,18 @@ impl Listener {
         }
     }
 
-    /// Waits until the bell rings, at most `timeout`.
-    pub(crate) fn wait(&self, timeout: Duration) {
+    /// Waits until the bell rings, at most `timeout`; says whether it rang.
+    pub(crate) fn wait(&self, timeout: Duration) -> bool {
         let deadline = Instant::now().checked_add(timeout);
         let mut heard = lock(&self.bell.0.heard);
         while !heard.rang {
             let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
             if left.is_zero() {
-                return;
+                return false;
             }
             heard = self.bell.0.rang.wait_timeout(heard, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+        true
     }
 
     /// What was heard since the last time; the bell is quiet again.

@@ -26,7 +26,7 @@ mod torn;
 mod trail;
 mod writer;
 
-pub use blobs::{BlobId, BlobReader, Blobs, NotABlobId, references};
+pub use blobs::{Alone, BlobId, BlobReader, Blobs, Hold, NotABlobId, each_reference, references, wholes};
 pub use error::{Error, Result};
 pub use fs::{Disk, DiskFile, Ident, Kind, Lock, Open, Stat};
 pub use hint::{Bell, Hints};

@@ -26,10 +26,15 @@ pub(crate) fn take<'f>(
     lock: Lock,
     timeout: Duration,
 ) -> Result<Held<'f>> {
+    keep(disk, file, path, lock, timeout).map(|()| Held(file))
+}
+
+/// The same for a lock that its file keeps: it is for the caller to give back.
+pub(crate) fn keep(disk: &dyn Disk, file: &dyn DiskFile, path: &Path, lock: Lock, timeout: Duration) -> Result<()> {
     let mut wait = None;
     loop {
         if file.try_lock(lock).map_err(Error::io("lock", path))? {
-            return Ok(Held(file));
+            return Ok(());
         }
         let Some(pause) = wait.get_or_insert_with(|| Wait::at_most(timeout)).pause() else {
             let holder = file.stat().ok().and_then(|stat| disk.holder(&stat));

@@ -209,6 +209,11 @@ impl RootFollower {
         self.logs.len()
     }
 
+    /// Whether something could not be looked at, because a writer was inside.
+    pub fn is_held_up(&self) -> bool {
+        !self.later.is_empty()
+    }
+
     /// The position after the last line delivered of a file; none where it is not followed.
     pub fn position(&self, path: &Path) -> Option<Position> {
         self.logs.get(path).map(Log::position)

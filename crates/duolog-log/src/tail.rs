@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use duolog_types::Position;
 
@@ -139,20 +139,44 @@ impl Follower {
         polled
     }
 
-    /// Waits until the log may have grown, at most `timeout`. What was there before is for [`Follower::poll`] to find.
+    /// Waits until the log may have changed, or the bell rings, at most `timeout`. Meanwhile it is only looked at from
+    /// outside, now and then.
     pub fn wait(&mut self, timeout: Duration) {
-        let pause = match self.watch() {
-            // What came before the watch made no sound: it is looked for once more.
-            Watched::Now => return,
-            Watched::Before if !self.is_held_up => self.pace.hearing,
-            _ => {
-                let pause = self.pause;
-                self.pause = (pause * 2).min(self.pace.seldom);
-                pause
+        let deadline = Instant::now().checked_add(timeout);
+        loop {
+            let watched = self.watch();
+            // What came before the watch made no sound.
+            if watched == Watched::Now && self.may_have_changed() {
+                return;
             }
-        };
-        self.listener.wait(timeout.min(pause));
-        self.listener.take();
+            let pause =
+                if watched == Watched::Not || self.is_held_up { self.pause_longer() } else { self.pace.hearing };
+            let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+            let rang = self.listener.wait(left.min(pause));
+            self.listener.take();
+            // That a writer leaves cannot be seen from outside.
+            if rang || left <= pause || self.is_held_up || self.may_have_changed() {
+                return;
+            }
+        }
+    }
+
+    fn pause_longer(&mut self) -> Duration {
+        let pause = self.pause;
+        self.pause = (pause * 2).min(self.pace.seldom);
+        pause
+    }
+
+    /// Whether the log does not look as it did when it was last read. What cannot be looked at is for a poll to tell.
+    fn may_have_changed(&self) -> bool {
+        match self.disk.stat(&self.place.path) {
+            Ok(None) => self.trail.position() > self.place.base,
+            Ok(Some(stat)) => {
+                self.reader.as_ref().is_none_or(|reader| reader.ident() != stat.ident)
+                    || !self.trail.is_at_end(Position(self.place.base.0 + stat.len))
+            }
+            Err(_) => true,
+        }
     }
 
     fn watch(&mut self) -> Watched {

@@ -13,6 +13,7 @@ use std::fmt;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use duolog_log::{Disk, DiskFile, Ident, Kind, Lock, Open, Stat};
 
@@ -469,6 +470,15 @@ impl Disk for SimDisk {
 
     fn holder(&self, of: &Stat) -> Option<u32> {
         self.lock().locks.get(&of.ident.inode)?.first().map(|held| held.process)
+    }
+
+    /// There is no clock here: everything is as old as can be, and no rule about age protects it.
+    fn changed_at(&self, path: &Path) -> io::Result<Option<SystemTime>> {
+        Ok(self.stat(path)?.map(|_| SystemTime::UNIX_EPOCH))
+    }
+
+    fn heard_at(&self) -> Option<&Path> {
+        None
     }
 }
 

@@ -44,6 +44,10 @@ pub const MODEL_BYTES_MAX: usize = 128;
 pub const TITLE_CHARS_MAX: usize = 120;
 /// The bytes that such a title takes at most.
 pub const TITLE_BYTES_MAX: usize = 4 * TITLE_CHARS_MAX;
+/// How long a blob that nothing names is kept: whoever writes one by the book of the format names it well before.
+pub const BLOB_GRACE: Duration = Duration::from_hours(1);
+/// The blobs that are counted at once; further ones are left for another time.
+pub const BLOBS_COUNTED_MAX: usize = 1_000_000;
 /// The items of a page when nobody asks for another number.
 pub const PAGE_DEFAULT: u32 = 20;
 /// The items of a page at most.

@@ -43,7 +43,7 @@ pub use duolog_join::{CaughtUp, Committed, Damage, DamageKind, Follow, Rebuilt, 
 pub use duolog_log::dialect::money::Money;
 pub use duolog_log::dialect::prices::{Long, Price, Prices, Rates};
 pub use duolog_log::dialect::usage::Tokens;
-pub use duolog_log::{Item, Line};
+pub use duolog_log::{Bell, BlobId, Item, Line, Pace};
 pub use duolog_state::{Address, Checkpoint, CheckpointReport, Page, PageToken, Said, Server};
 pub use duolog_types::limits::{self, Limits};
 pub use duolog_types::{

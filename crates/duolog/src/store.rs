@@ -10,7 +10,7 @@ use duolog_types::{HomeId, SessionId};
 use crate::doctor::Doctor;
 use crate::error::Result;
 use crate::home::Home;
-use crate::log::Log;
+use crate::log::{Log, Start, Stream, View};
 use crate::options::{Access, Background, StoreOptions};
 use crate::sessions::Sessions;
 use crate::state::State;
@@ -76,6 +76,11 @@ impl Store {
     /// The log of one session.
     pub fn log(&self, session: &SessionId) -> Log<'_> {
         Log { store: self, session: session.clone() }
+    }
+
+    /// Every log of this home as one stream: what is there from `start` on, and then what comes.
+    pub fn stream(&self, start: Start, view: View) -> Result<Stream<'_>> {
+        Stream::of_home(self, start, view)
     }
 
     /// The state store: figures, rebuilding, copies.

@@ -61,6 +61,23 @@ pub fn one_line(text: &str, width: usize) -> String {
     line
 }
 
+/// The same, but where it does not fit its end is kept.
+pub fn one_line_end(text: &str, width: usize) -> String {
+    let line = one_line(text, usize::MAX);
+    let mut over = columns(&line).saturating_sub(width);
+    if over == 0 {
+        return line;
+    }
+    // One more makes room for the mark.
+    over += 1;
+    let mut rest = line.chars();
+    while over > 0 {
+        let Some(letter) = rest.next() else { break };
+        over = over.saturating_sub(letter.width().unwrap_or_default());
+    }
+    format!("…{}", rest.as_str())
+}
+
 /// The lines of a foreign text, none wider than `width`; broken at spaces where there are some.
 pub fn wrapped(text: &str, width: Option<usize>) -> impl Iterator<Item = String> {
     let text = text.trim_end();
@@ -154,6 +171,10 @@ mod tests {
         assert_eq!(one_line("abcdefg", 6), "abcde…");
         assert_eq!(one_line("日本語日本語", 6), "日本…");
         assert_eq!(one_line("x", 0), "…");
+        assert_eq!(one_line_end(" abc\ndef ", 7), "abc def");
+        assert_eq!(one_line_end("abcdefg", 6), "…cdefg");
+        assert_eq!(one_line_end("日本語日本語", 6), "…本語");
+        assert_eq!(one_line_end("x", 0), "…");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! A conversation as people read it, live and in replay: one rendering for every dialect.
 
 use duolog::Moment;
-use duolog::log::{Boundary, Ending, Full, ItemKind, TimelineItem, TurnEnd};
+use duolog::log::{Boundary, Ending, Full, ItemKind, TimelineItem, TurnAt, TurnEnd};
 
-use super::prose::{columns, one_line, wrapped};
+use super::prose::{columns, one_line, one_line_end, wrapped};
 use super::{Text, Tone};
 use crate::figures;
 
@@ -14,6 +14,8 @@ const ERROR_LINES: usize = 12;
 const WIDTH_MAX: usize = 100;
 /// The characters of what names a whole text.
 const REFERENCE_CHARS: usize = 80;
+/// What the line begins with that says whose log is told.
+const SOURCE_RULE: &str = "━━";
 /// How far what was said stands to the right of who said it.
 const INDENT: &str = "  ";
 
@@ -30,6 +32,8 @@ pub enum Detail {
 pub struct Shown<'a> {
     /// The item.
     pub item: &'a TimelineItem,
+    /// Its turn.
+    pub turn: Option<TurnAt>,
     /// What its turn took, where it says so.
     pub ending: Option<Ending>,
     /// Whether its text stood in the item before it.
@@ -41,29 +45,35 @@ pub struct Shown<'a> {
 /// Draws items one after the other.
 pub struct Timeline {
     detail: Detail,
-    /// The number of the turn; none where it is not known how many came before.
-    turn: Option<u64>,
-    started_at: Option<Moment>,
+    /// The turn of the item that is being drawn.
+    turn: Option<TurnAt>,
     is_first: bool,
 }
 
 impl Timeline {
-    /// A timeline from the beginning of a log.
+    /// A timeline with nothing on it yet.
     pub const fn new(detail: Detail) -> Self {
-        Self { detail, turn: Some(0), started_at: None, is_first: true }
+        Self { detail, turn: None, is_first: true }
     }
 
-    /// A timeline from somewhere within a log: its turns have no numbers.
-    pub const fn from_within(detail: Detail) -> Self {
-        Self { turn: None, ..Self::new(detail) }
+    /// Draws whose log is told from here on.
+    pub fn source(&mut self, text: &mut Text, label: &str) {
+        if !self.is_first {
+            text.line("");
+        }
+        self.is_first = true;
+        // The end of a path tells more than its beginning.
+        let label = one_line_end(label, text.room().saturating_sub(columns(SOURCE_RULE) + 4));
+        let title = format!("{SOURCE_RULE} {label} ");
+        let rest = text.width.map_or(2, |_| text.room().saturating_sub(columns(&title)));
+        text.line(text.tone(Tone::Strong, &format!("{title}{}", "━".repeat(rest))));
     }
 
     /// Draws one item.
     pub fn item(&mut self, text: &mut Text, shown: &Shown<'_>) {
         let item = shown.item;
+        self.turn = shown.turn;
         if item.boundary == Boundary::Opens {
-            self.turn = self.turn.map(|turn| turn + 1);
-            self.started_at = item.at;
             self.rule(text, item);
         }
         if item.kind == ItemKind::Assistant && !self.is_first {
@@ -84,7 +94,7 @@ impl Timeline {
 
     /// Says how a turn ended, where that is worth a word.
     pub fn turn_end(&mut self, text: &mut Text, end: &TurnEnd) {
-        self.started_at = None;
+        let before = text.lines.len();
         let mut facts = Vec::new();
         if end.turn.tool_calls > 0 {
             facts.push(figures::things(end.turn.tool_calls, "tool call"));
@@ -99,11 +109,13 @@ impl Timeline {
             let why = if end.is_last { "it has no end yet" } else { "the next turn began before its end" };
             text.line(format_args!("{}: {why}", text.tone(Tone::Worth, "incomplete")));
         }
+        self.is_first &= text.lines.len() == before;
     }
 
     /// The line between turns: which, when, and where in the log.
     fn rule(&self, text: &mut Text, item: &TimelineItem) {
-        let mut title = self.turn.map_or_else(|| "turn".to_owned(), |turn| format!("turn {}", figures::count(turn)));
+        let number = self.turn.and_then(|turn| turn.number);
+        let mut title = number.map_or_else(|| "turn".to_owned(), |number| format!("turn {}", figures::count(number)));
         if let Some(at) = item.at {
             title = format!("{title} · {}", instant(at));
         }
@@ -223,7 +235,7 @@ impl Timeline {
         if item.boundary == Boundary::Opens {
             return None;
         }
-        let Some(started_at) = self.started_at else { return Some(instant(at)) };
+        let Some(started_at) = self.turn.and_then(|turn| turn.started_at) else { return Some(instant(at)) };
         let millis = u64::try_from((at.as_micros() - started_at.as_micros()) / 1000).ok()?;
         Some(format!("+{}", duration(millis)))
     }

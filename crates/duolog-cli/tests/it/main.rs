@@ -14,6 +14,8 @@ mod outputs;
 /// The reference is what the command tree says.
 mod reference;
 
+/// Blobs: counted, removed, lost.
+mod blobs;
 /// Stores and logs that are not what they should be.
 mod damage;
 /// What holds on either engine. Every function there is two tests.
@@ -26,6 +28,9 @@ mod input;
 mod record;
 /// Conversations: every dialect, every width, hostile text.
 mod replay;
+/// Every log of a directory at once.
+mod stream;
+
 /// What only a server does, and that no password is ever said.
 mod server;
 

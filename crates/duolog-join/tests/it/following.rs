@@ -1,15 +1,19 @@
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use duolog_join::{Error, Seen};
+use duolog_join::{Error, Join, Seen};
+use duolog_log::Pace;
+use duolog_testkit::SimDisk;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
-use duolog_types::{Cursor, Epoch, Position};
+use duolog_types::{Cursor, Epoch, HomeId, Position, SessionId};
 
-use crate::kit::{open, put, session};
+use crate::kit::{open, open_on, put, session};
 
 on_both_engines!(
     a_stale_cursor_gets_a_reset_with_the_last_good_position,
-    a_follower_in_this_process_is_woken_by_an_append
+    a_follower_in_this_process_is_woken_by_an_append,
+    a_follower_of_another_process_is_woken_by_the_system_and_by_nothing_else
 );
 
 fn a_stale_cursor_gets_a_reset_with_the_last_good_position(place: &Place) {
@@ -44,4 +48,57 @@ fn a_follower_in_this_process_is_woken_by_an_append(place: &Place) {
     let mut seen = 0;
     assert_eq!(follow.poll(&mut |_| seen += 1).unwrap(), Seen::Delivered);
     assert_eq!((seen, follow.cursor().position), (1, Position(8)));
+}
+
+/// No interval ends these waits.
+const NEVER: Duration = Duration::from_hours(1);
+const BY_HINTS: Pace = Pace { soon: NEVER, seldom: NEVER, hearing: NEVER };
+
+/// Follows what `writer` appends, one line at a time; says how often it had to look.
+fn looks(reader: &Join, writer: &Join, id: &SessionId, pace: Pace, count: usize) -> usize {
+    let mut follow = reader.follow(id, None).unwrap().at_pace(pace);
+    let (ready, go) = channel();
+    let (mut seen, mut looks) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for n in 0..count {
+                go.recv().expect("a follower");
+                put(writer, id, &format!("{{\"n\":{n}}}"));
+            }
+        });
+        for expected in 1..=count {
+            ready.send(()).expect("a writer");
+            while seen < expected {
+                looks += 1;
+                if follow.poll(&mut |_| seen += 1).unwrap() == Seen::Idle {
+                    follow.wait(NEVER);
+                }
+            }
+        }
+    });
+    looks
+}
+
+fn a_follower_of_another_process_is_woken_by_the_system_and_by_nothing_else(place: &Place) {
+    let (reader, writer) = (open(place), open(place));
+    let id = session(&writer, "s");
+    // A directory must be there to be heard.
+    put(&writer, &id, "{\"first\":true}");
+    let count = 100;
+    let looks = looks(&reader, &writer, &id, BY_HINTS, count);
+    // One that finds nothing, one for the change, and one where the lock was still held.
+    assert!(looks <= 3 * count + 3, "{looks} looks for {count} appends");
+}
+
+/// A disk in memory cannot be heard: it is looked at, and the bell still rings.
+#[test]
+fn a_disk_that_cannot_be_heard_is_looked_at() {
+    let place = Place::sqlite();
+    let (disk, home) = (SimDisk::new(), HomeId::new());
+    let (reader, writer) = (open_on(&place, &disk, home), open_on(&place, &disk, home));
+    let id = session(&writer, "s");
+    let soon = Pace { soon: Duration::from_micros(50), seldom: Duration::from_millis(1), hearing: NEVER };
+    assert!(looks(&reader, &writer, &id, soon, 20) >= 20);
+    let bell = session(&writer, "bell");
+    assert!(looks(&writer, &writer, &bell, BY_HINTS, 20) <= 3 * 20 + 3);
 }

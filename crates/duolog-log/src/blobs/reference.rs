@@ -3,11 +3,17 @@
 use std::fmt;
 use std::str::FromStr;
 
+use duolog_types::Position;
 use memchr::memmem;
 use sha2::{Digest as _, Sha256};
 
+use crate::error::Result as LogResult;
+use crate::reader::Reader;
+
 /// What a reference begins with.
 const SCHEME: &str = "blob:";
+/// The member by which a line names the whole of what it shortened.
+const MEMBER: &str = "\"fullOutput\"";
 /// The digits of a name.
 const DIGITS: usize = 64;
 
@@ -57,6 +63,40 @@ pub fn references(line: &[u8]) -> impl Iterator<Item = BlobId> {
     memmem::find_iter(line, SCHEME).filter_map(|at| {
         let digits = at + SCHEME.len();
         BlobId::from_digits(line.get(digits..digits + DIGITS)?)
+    })
+}
+
+/// The blobs that hold the whole of what a line shortened, in order: the values of its members `fullOutput`.
+///
+/// The line is not parsed. Within a JSON string quotes are escaped, so these bytes stand nowhere but around a member:
+/// what a text says of a blob is not taken for one that the line needs.
+pub fn wholes(line: &[u8]) -> impl Iterator<Item = BlobId> {
+    memmem::find_iter(line, MEMBER).filter_map(|at| {
+        let rest = line[at + MEMBER.len()..].trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+        let digits = rest.strip_prefix(b"\"")?.strip_prefix(SCHEME.as_bytes())?;
+        if digits.get(DIGITS) != Some(&b'"') {
+            return None;
+        }
+        BlobId::from_digits(digits.get(..DIGITS)?)
+    })
+}
+
+/// The blobs that a stretch of a log may name, as [`references`] finds them; a line of any length is looked at.
+pub fn each_reference(log: &Reader, from: Position, to: Position, mut each: impl FnMut(BlobId)) -> LogResult<()> {
+    // What stands across two buffers is found in the end of one and the beginning of the next.
+    const ACROSS: usize = SCHEME.len() + DIGITS - 1;
+    let mut across = Vec::with_capacity(2 * ACROSS);
+    log.each_chunk(from, to, |bytes| {
+        across.extend_from_slice(&bytes[..bytes.len().min(ACROSS)]);
+        references(&across).for_each(&mut each);
+        references(bytes).for_each(&mut each);
+        if bytes.len() >= ACROSS {
+            across.clear();
+            across.extend_from_slice(&bytes[bytes.len() - ACROSS..]);
+        } else {
+            across.drain(..across.len().saturating_sub(ACROSS));
+        }
+        Ok(())
     })
 }
 
@@ -125,5 +165,24 @@ mod tests {
         assert_eq!(references(line.as_bytes()).collect::<Vec<_>>(), [abc(); 3]);
         assert_eq!(references(format!("blob:{}", &ABC[..63]).as_bytes()).count(), 0);
         assert_eq!(references(b"").count(), 0);
+    }
+
+    #[test]
+    fn only_a_member_says_where_the_whole_is() {
+        let whole = |line: &str| wholes(line.as_bytes()).collect::<Vec<_>>();
+        assert_eq!(
+            whole(&format!(r#"{{"a":[{{"fullOutput":"blob:{ABC}"}}],"fullOutput" : "blob:{ABC}"}}"#)),
+            [abc(); 2]
+        );
+        for other in [
+            format!(r#"{{"text":"\"fullOutput\":\"blob:{ABC}\""}}"#),
+            format!(r#"{{"full":"blob:{ABC}"}}"#),
+            format!(r#"{{"fullOutput":"blob:{ABC}0"}}"#),
+            format!(r#"{{"fullOutput":"{ABC}"}}"#),
+            format!(r#"{{"fullOutput":"blob:{ABC}"#),
+            r#"{"fullOutput""#.to_owned(),
+        ] {
+            assert_eq!(whole(&other), [], "{other}");
+        }
     }
 }

@@ -101,12 +101,14 @@ pub(crate) fn tool_call(block: &Object<'_>) -> TimelineItem {
 /// A `tool_result` block, wherever it stands; `line` may name the whole of a shortened output.
 pub(crate) fn tool_result(block: &Object<'_>, line: &Object<'_>, scene: &mut Scene) -> TimelineItem {
     let call_id = block.word("tool_use_id");
+    let answer = block.raw("content").unwrap_or("\"\"");
     TimelineItem {
         tool: call_id.as_deref().and_then(|id| scene.answered(id)),
         full: block.word("fullOutput").or_else(|| line.word("fullOutput")),
-        failed: block.flag("is_error"),
+        // Tools of others say it in their answer.
+        failed: block.flag("is_error") || Object::parse(answer).is_some_and(|answer| answer.flag("isError")),
         call_id,
-        ..TimelineItem::new(ItemKind::ToolResult, content_text(block.raw("content").unwrap_or("\"\"")))
+        ..TimelineItem::new(ItemKind::ToolResult, content_text(answer))
     }
 }
 

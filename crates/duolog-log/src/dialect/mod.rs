@@ -15,6 +15,7 @@ pub mod envelope;
 mod message;
 pub mod money;
 mod object;
+mod plain;
 pub mod prices;
 pub mod recorder;
 mod scene;
@@ -101,6 +102,11 @@ impl Interpreter {
         Self { dialect, scene: Scene::default() }
     }
 
+    /// Goes on in another dialect, where the log turns out to be mostly in that.
+    pub fn set_dialect(&mut self, dialect: Dialect) {
+        self.dialect = dialect;
+    }
+
     /// Renders the line whose first byte is at `position`, newline left out.
     ///
     /// A blank line gives nothing, and so does what a Codex rollout tells for the second time; every other line gives
@@ -140,8 +146,11 @@ impl Interpreter {
             out.push(envelope::system(line));
         } else if !self.render(self.dialect, line, out) {
             let known = detect::of_object(line).filter(|other| *other != self.dialect);
-            if !known.is_some_and(|other| self.render(other, line, out)) {
+            let is_known = known.is_some_and(|other| self.render(other, line, out));
+            if !is_known {
                 out.truncate(start);
+            }
+            if !is_known && !plain::render(line, out) {
                 let what = ["type", "kind", "role"].iter().find_map(|name| line.word(name));
                 out.push(TimelineItem::note(what.unwrap_or_else(|| "unknown".to_owned()), shown(text)));
             }

@@ -119,7 +119,8 @@ impl TimelineItem {
     }
 }
 
-/// The text of a message's content: a string, or the text parts of a list in their order, others named in brackets.
+/// The text of a message's content: a string, or the text parts of a list in their order, others named in brackets. An
+/// object that holds such content, as tools answer, is as good as that.
 pub(crate) fn content_text(raw: &str) -> Cow<'_, str> {
     nested_text(raw, 0)
 }
@@ -130,6 +131,12 @@ const CONTENT_DEPTH_MAX: u32 = 4;
 fn nested_text(raw: &str, depth: u32) -> Cow<'_, str> {
     if let Some(text) = super::object::decode(raw) {
         return text;
+    }
+    if depth < CONTENT_DEPTH_MAX
+        && let Some(content) = Object::parse(raw).and_then(|object| object.some("content"))
+        && content.starts_with(['[', '"'])
+    {
+        return nested_text(content, depth + 1);
     }
     let parts = if depth < CONTENT_DEPTH_MAX { super::object::elements(raw) } else { None };
     let Some(parts) = parts else {
@@ -172,6 +179,10 @@ mod tests {
             r#"[{"role":"user","content":[{"type":"input_text","text":"look"},{"type":"input_image","image":"x"}]}]"#;
         assert_eq!(content_text(seen), "look [image]");
         assert_eq!(content_text(r#"{"a":1}"#), r#"{"a":1}"#);
+        let answer = r#"{"content":[{"type":"text","text":"a"},{"type":"image","data":"x"}],"details":{"n":1}}"#;
+        assert_eq!(content_text(answer), "a [image]");
+        assert_eq!(content_text(r#"{"content":"a"}"#), "a");
+        assert_eq!(content_text(r#"{"content":{"a":1}}"#), r#"{"content":{"a":1}}"#);
         assert_eq!(content_text("null"), "");
         assert_eq!(content_text(r#"["a",1]"#), "a1");
         let deep = "[".repeat(200_000) + &"]".repeat(200_000);

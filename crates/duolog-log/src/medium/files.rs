@@ -150,6 +150,14 @@ impl Disk for Files {
         let read = |locks: &mut String| File::open("/proc/locks")?.read_to_string(locks);
         contention::find_holder(read, (rustix::fs::major(device), rustix::fs::minor(device)), of.ident.inode)
     }
+
+    fn changed_at(&self, path: &Path) -> io::Result<Option<SystemTime>> {
+        Ok(self.look(path)?.map(|(_, changed_at)| changed_at))
+    }
+
+    fn heard_at(&self) -> Option<&Path> {
+        Some(&self.at)
+    }
 }
 
 struct OpenFile(File);

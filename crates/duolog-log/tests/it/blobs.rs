@@ -4,11 +4,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
-use duolog_log::{BlobId, Blobs, Disk, Error, Files, Kind};
+use duolog_log::{BlobId, Blobs, Disk, Error, Files, Kind, Place, Reader, each_reference};
 use duolog_testkit::disk::{EIO, ENOSPC};
 use duolog_testkit::{CallKind, Crash, Fault, Loss, SimDisk};
 use duolog_types::Durability::{Power, Process};
+use duolog_types::Position;
 
 fn blobs(disk: &SimDisk) -> Blobs {
     Blobs::on(&disk.as_disk())
@@ -74,8 +76,10 @@ fn a_blob_is_put_found_listed_and_removed() {
     let mode = |path: &str| fs::metadata(root.path().join(path)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("blobs"), mode("blobs/ba"), mode(&path_of(&abc))), (0o700, 0o700, 0o600));
 
-    assert!(blobs.remove(&abc).unwrap());
-    assert!(!blobs.remove(&abc).unwrap());
+    let alone = blobs.alone(Duration::ZERO).unwrap();
+    assert!(blobs.remove(&alone, &abc).unwrap());
+    assert!(!blobs.remove(&alone, &abc).unwrap());
+    drop(alone);
     assert!(matches!(blobs.open(&abc), Err(Error::NoBlob(id)) if id == abc));
     assert_eq!(blobs.len(&abc).unwrap(), None);
     assert_eq!(blobs.put(&mut &b"abc"[..], Power).unwrap(), abc);
@@ -279,4 +283,38 @@ fn a_source_that_fails_leaves_nothing() {
     assert!(matches!(blobs.put(&mut Fails(0), Power), Err(Error::Source(_))));
     assert_eq!(aside(&disk), [""; 0]);
     assert_eq!(blobs.list(None, 10).unwrap(), []);
+}
+
+/// A reference stands anywhere, on the seam of two reads too, and is found once.
+#[test]
+fn references_are_found_wherever_reads_end() {
+    let disk = SimDisk::new();
+    let id = blobs(&disk).put(&mut &b"abc"[..], Process).unwrap();
+    let (reference, chunk) = (id.reference(), 256 * 1024);
+    for before in (chunk - 80..chunk + 10).chain([0, 1, 2 * chunk - 30]) {
+        for behind in [0, 1, 30, 67, 68, 69, 200] {
+            let text = format!("{}{reference}{}", "x".repeat(before), "y".repeat(behind));
+            disk.write("one.jsonl", text.as_bytes());
+            let log = Reader::open(&disk.as_disk(), &Place::file("one.jsonl")).unwrap().unwrap();
+            let mut found = Vec::new();
+            each_reference(&log, Position::ZERO, Position(text.len() as u64), |id| found.push(id)).unwrap();
+            assert_eq!(found, [id], "{before} before and {behind} behind");
+        }
+    }
+}
+
+#[test]
+fn whoever_removes_waits_for_whoever_is_between_a_blob_and_its_line() {
+    let root = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(Files::beneath(root.path()).unwrap());
+    let (writer, remover) = (Blobs::on(&disk), Blobs::on(&disk));
+    let (first, second) = (writer.hold(Duration::ZERO).unwrap(), writer.hold(Duration::ZERO).unwrap());
+    drop(first);
+    assert!(matches!(remover.alone(Duration::ZERO), Err(Error::Busy { .. })));
+    drop(second);
+    let alone = remover.alone(Duration::ZERO).unwrap();
+    assert!(matches!(writer.hold(Duration::ZERO), Err(Error::Busy { .. })));
+    assert!(matches!(remover.alone(Duration::ZERO), Err(Error::Busy { .. })));
+    drop(alone);
+    drop(writer.hold(Duration::ZERO).unwrap());
 }

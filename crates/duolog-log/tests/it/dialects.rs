@@ -247,3 +247,53 @@ fn a_summary_names_the_session() {
     }
     assert_eq!(Summary::from_bytes(b"nonsense"), None);
 }
+
+#[test]
+fn a_line_of_no_dialect_that_says_who_and_what_is_shown_as_that() {
+    let cases = [
+        (r#"{"type":"user","text":"What is the plan?"}"#, ItemKind::User, Boundary::Opens, "What is the plan?"),
+        (
+            r#"{"type":"assistant","text":"First, a log.","model":"m"}"#,
+            ItemKind::Assistant,
+            Boundary::Within,
+            "First, a log.",
+        ),
+        (r#"{"kind":"thinking","text":"hm"}"#, ItemKind::Thinking, Boundary::Within, "hm"),
+        (r#"{"type":"error","text":"no"}"#, ItemKind::Error, Boundary::Within, "no"),
+        (r#"{"type":"result","text":"done"}"#, ItemKind::Result, Boundary::Closes, "done"),
+        (r#"{"type":"tool_result","tool":"ls","text":"a"}"#, ItemKind::ToolResult, Boundary::Within, "a"),
+        (r#"{"type":"system","text":"resumed"}"#, ItemKind::Note, Boundary::Within, "resumed"),
+        (r#"{"type":"user","content":[{"type":"text","text":"a"}]}"#, ItemKind::User, Boundary::Opens, "a"),
+    ];
+    for dialect in Dialect::ALL {
+        for (line, kind, boundary, text) in &cases {
+            let item = one(dialect, line);
+            assert_eq!((item.kind, item.boundary, item.text.as_str()), (*kind, *boundary, *text), "{line}");
+            assert_eq!(of_line(line), None, "{line} makes a file none of theirs");
+        }
+        for other in [
+            r#"{"type":"user"}"#,
+            r#"{"text":"who?"}"#,
+            r#"{"type":"beat","text":"x"}"#,
+            r#"{"type":"user","text":null}"#,
+        ] {
+            let item = one(dialect, other);
+            assert_eq!((item.kind, item.text.as_str()), (ItemKind::Note, other), "{other} is kept as it stands");
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_is_an_object_is_shown_as_its_text() {
+    let line = |answer: &str| {
+        format!(
+            r#"{{"type":"user","message":{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"t","content":{answer}}}]}}}}"#
+        )
+    };
+    let item = one(Dialect::Envelope, &line(r#"{"content":[{"type":"text","text":"a\nb"}],"details":{"n":1}}"#));
+    assert_eq!((item.kind, item.text.as_str(), item.failed), (ItemKind::ToolResult, "a\nb", false));
+    let item = one(Dialect::Envelope, &line(r#"{"content":[{"type":"text","text":"no"}],"isError":true}"#));
+    assert_eq!((item.text.as_str(), item.failed), ("no", true));
+    let item = one(Dialect::Envelope, &line(r#"{"stdout":"a"}"#));
+    assert_eq!(item.text, r#"{"stdout":"a"}"#);
+}

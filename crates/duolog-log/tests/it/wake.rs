@@ -113,7 +113,7 @@ fn a_directory_that_comes_and_goes_is_heard_again() {
     for round in 0..5 {
         let log = format!("{{\"round\":{round}}}");
         assert_eq!(follower.poll(&mut |_| panic!("nothing is there")).unwrap(), Polled::Idle);
-        follower.wait(NEVER);
+        follower.wait(Duration::from_millis(3));
         fs::create_dir(root.path().join("scope")).unwrap();
         fs::write(root.path().join(LOG), format!("{log}\n")).unwrap();
         assert_eq!(lines(&mut follower, 1).0, [log]);
@@ -150,7 +150,8 @@ fn a_follower_is_woken_by_its_bell_and_by_nobody_leaving() {
     let pace = Pace { soon: Duration::from_micros(100), seldom: Duration::from_millis(1), hearing: NEVER };
     let mut follower = patient_for(Duration::ZERO, root.path(), &Hints::new(), pace);
     assert_eq!(lines(&mut follower, 1).0, ["{\"n\":1}"]);
-    follower.wait(NEVER);
+    // It listens from here on.
+    follower.wait(Duration::ZERO);
     let file = disk_at(root.path()).open(LOG.as_ref(), Open::Append).unwrap();
     assert!(file.try_lock(Lock::Exclusive).unwrap());
     file.append(b"{\"n\":2}\n").unwrap();

@@ -312,6 +312,14 @@ pub fn find_addressed(tx: &mut Tx<'_>, user: Option<&str>, name: &str) -> Result
     tx.find(sql, params![user.unwrap_or_default(), name], SessionRow::read)
 }
 
+/// The session of a home whose log this is, deleted or not.
+pub fn find_by_log(tx: &mut Tx<'_>, home: &HomeId, log_path: &str) -> Result<Option<SessionRow>> {
+    let sql = concat!("SELECT ", columns!(), " FROM sessions WHERE home_id = ?1 AND log_key = ?2");
+    let found = tx.find(sql, params![home, log_path.to_lowercase()], SessionRow::read)?;
+    // One whose path differs only in the case of its letters is another.
+    Ok(found.filter(|row| row.log_path == log_path))
+}
+
 /// The ids that start so, in order, for completing a shortened id. Deleted sessions are not among them.
 pub fn starting_with(tx: &mut Tx<'_>, prefix: &str, limit: u32) -> Result<Vec<SessionId>> {
     let sql = "SELECT id FROM sessions WHERE id >= ?1 AND id < ?2 AND deleted_at IS NULL ORDER BY id LIMIT ?3";

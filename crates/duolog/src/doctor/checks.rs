@@ -146,6 +146,9 @@ fn logs(store: &Store) -> Result<Check> {
         if verified.damaged > 0 {
             bad.push(format!("{session} ({})", things(verified.damaged, "place")));
         }
+        if verified.blobs_lost > 0 {
+            bad.push(format!("{session} ({} missing or damaged)", things(verified.blobs_lost, "blob")));
+        }
         if verified.unsynced > 0 {
             lost.push(format!("{session} ({})", things(verified.unsynced, "line")));
         }

@@ -1,4 +1,5 @@
-//! The log of one session: appending, recording, reading, replaying, following, verifying, repairing.
+//! The log of one session: appending, recording, reading, replaying, following, verifying, repairing. And all of them at
+//! once, as a stream.
 
 mod blob;
 mod foreign;
@@ -6,6 +7,7 @@ mod model;
 mod record;
 mod replay;
 mod rules;
+mod stream;
 
 #[cfg(test)]
 mod tests;
@@ -21,10 +23,14 @@ pub use duolog_log::dialect::money::Money;
 pub use duolog_log::dialect::turn::Turn;
 pub use duolog_log::dialect::usage::Tokens;
 pub use duolog_log::dialect::{Boundary, Dialect, ItemKind, TimelineItem};
+pub use duolog_log::{Progress, Start, Why};
 pub use foreign::Foreign;
-pub use model::{AppendOptions, As, Ending, Entry, Full, ReadFrom, RecordOptions, Recorded, Told, TurnEnd, View};
+pub use model::{
+    AppendOptions, As, Ending, Entry, Full, ReadFrom, RecordOptions, Recorded, Told, TurnAt, TurnEnd, View,
+};
 pub use record::Recording;
 pub use replay::{Replay, Replayable};
+pub use stream::{Notice, Source, Stream, Streamed};
 
 use crate::error::Result;
 use crate::store::Store;

@@ -5,7 +5,7 @@ use duolog_log::dialect::money::Money;
 use duolog_log::dialect::turn::Turn;
 use duolog_log::dialect::usage::{Tokens, UsageFact, fact};
 use duolog_log::dialect::{Dialect, TimelineItem};
-use duolog_types::{Cursor, Durability, OperationId, Position};
+use duolog_types::{Cursor, Durability, Moment, OperationId, Position};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -52,6 +52,8 @@ pub enum Entry<'b> {
 pub enum View {
     /// What was asked, the last answer, how it ended, and what failed.
     Conversation,
+    /// The same as it happens, so every answer: nobody knows yet which is the last.
+    Live,
     /// Every item.
     Every,
 }
@@ -63,8 +65,8 @@ pub enum Told<'a> {
     Item {
         /// What.
         item: &'a TimelineItem,
-        /// The position at which its turn begins; none before the first turn.
-        turn: Option<Position>,
+        /// Its turn; none before the first.
+        turn: Option<TurnAt>,
         /// What the turn took, where it is a result that says so.
         ending: Option<Ending>,
         /// It is a result that repeats the answer before it.
@@ -72,6 +74,17 @@ pub enum Told<'a> {
     },
     /// A turn came to its end, or the next one began.
     TurnEnd(TurnEnd),
+}
+
+/// Which turn something stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TurnAt {
+    /// The line that began it.
+    pub start: Position,
+    /// Its number, from 1; none where it is not known how many came before.
+    pub number: Option<u64>,
+    /// When it began.
+    pub started_at: Option<Moment>,
 }
 
 /// How a turn ended.

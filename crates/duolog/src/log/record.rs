@@ -1,11 +1,14 @@
 //! Recording: what a runtime says, made into lines and appended as it comes.
 //!
 //! Lines collect until [`Recording::flush`]; whoever reads events from a pipe flushes before waiting for more, so that
-//! what was said before a silence stands in the log. A blob is durable before the line that names it.
+//! what was said before a silence stands in the log. A blob is durable before the line that names it, and held until
+//! that stands, so that nobody takes it away in between.
+
+use std::time::Duration;
 
 use duolog_log::dialect::recorder::{Known, Options, RecordError, Recorder, Sink};
 use duolog_log::dialect::{Boundary, Dialect, Interpreter, detect};
-use duolog_log::{Blobs, Item};
+use duolog_log::{Blobs, Hold, Item};
 use duolog_types::line::LineFault;
 use duolog_types::{BadLine, Batch, Cursor, Durability};
 
@@ -37,6 +40,9 @@ enum Form {
 /// Lines that wait for their append.
 struct Waiting {
     blobs: Blobs,
+    /// Where a line names a blob.
+    hold: Option<Hold>,
+    busy_timeout: Duration,
     batch: Batch,
     lines: u64,
     kept: u64,
@@ -52,6 +58,9 @@ impl Sink for Waiting {
     }
 
     fn blob(&mut self, whole: &str) -> Result<String> {
+        if self.hold.is_none() {
+            self.hold = Some(self.blobs.hold(self.busy_timeout)?);
+        }
         self.kept += 1;
         // Before the line that names it, and as durable as that may become.
         Ok(self.blobs.put(&mut whole.as_bytes(), Durability::Power)?.reference())
@@ -74,7 +83,14 @@ impl<'s> Log<'s> {
             }
             other => Form::Lines(other),
         };
-        let sink = Waiting { blobs: Blobs::on(join.disk()), batch: Batch::new(join.limits()), lines: 0, kept: 0 };
+        let sink = Waiting {
+            blobs: Blobs::on(join.disk()),
+            hold: None,
+            busy_timeout: join.limits().busy_timeout,
+            batch: Batch::new(join.limits()),
+            lines: 0,
+            kept: 0,
+        };
         Ok(Recording { log: self.clone(), durability: options.durability, form, sink, recorded: Recorded::default() })
     }
 
@@ -130,6 +146,7 @@ impl Recording<'_> {
         }
         let committed = self.log.append(&self.sink.batch, self.durability)?;
         self.sink.batch.clear();
+        self.sink.hold = None;
         self.recorded.cursor = Some(committed.cursor());
         (self.recorded.lines, self.recorded.blobs) = (self.sink.lines, self.sink.kept);
         Ok(())

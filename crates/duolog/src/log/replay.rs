@@ -12,7 +12,7 @@ use duolog_log::dialect::turn::TurnFold;
 use duolog_log::dialect::{Boundary, Dialect, Interpreter, ItemKind, TimelineItem};
 use duolog_types::Position;
 
-use super::model::{Ending, Entry, ReadFrom, Told, TurnEnd, View};
+use super::model::{Ending, Entry, ReadFrom, Told, TurnAt, TurnEnd, View};
 use super::rules;
 use crate::error::Result;
 
@@ -24,9 +24,14 @@ const LINES_A_TURN: u64 = 32;
 #[derive(Debug)]
 pub struct Replay {
     view: View,
-    dialect: Dialect,
+    /// None as long as no line told.
+    dialect: Option<Dialect>,
+    /// Looks at the first lines, where it was not said what they are in.
+    detector: Option<Detector>,
     interpreter: Interpreter,
     turns: TurnFold,
+    /// How many turns began; none where it is not known how many came before.
+    number: Option<u64>,
     items: Vec<TimelineItem>,
     /// The last answer so far, where only the last one is told.
     answer: Option<TimelineItem>,
@@ -37,11 +42,28 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// A replay of a log that is mostly in `dialect`.
-    pub fn new(dialect: Dialect, view: View) -> Self {
-        let interpreter = Interpreter::new(dialect);
-        let (turns, items) = (TurnFold::default(), Vec::new());
-        Self { view, dialect, interpreter, turns, items, answer: None, said: None, left_out: 0 }
+    /// A replay of a log that is mostly in `dialect`; where that is not known, its lines tell.
+    pub fn new(dialect: Option<Dialect>, view: View) -> Self {
+        Self {
+            view,
+            dialect,
+            detector: dialect.is_none().then(Detector::default),
+            // What no line tells is read as well in one dialect as in another.
+            interpreter: Interpreter::new(dialect.unwrap_or(Dialect::Envelope)),
+            turns: TurnFold::default(),
+            number: Some(0),
+            items: Vec::new(),
+            answer: None,
+            said: None,
+            left_out: 0,
+        }
+    }
+
+    /// The same for one that does not begin with the first line of its log: turns have no numbers.
+    #[must_use]
+    pub fn from_within(mut self) -> Self {
+        self.number = None;
+        self
     }
 
     /// Takes the next line and tells what it adds.
@@ -50,6 +72,7 @@ impl Replay {
         line: &Line<'_>,
         tell: &mut impl FnMut(Told<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
+        self.detect(line.bytes);
         let mut items = std::mem::take(&mut self.items);
         self.interpreter.bytes(line.start, line.bytes, &mut items);
         let told = items.drain(..).try_for_each(|item| self.item(item, line.bytes, tell));
@@ -69,6 +92,19 @@ impl Replay {
         }
     }
 
+    fn detect(&mut self, line: &[u8]) {
+        let Some(detector) = &mut self.detector else { return };
+        detector.line(&String::from_utf8_lossy(line));
+        let (told, is_done) = (detector.dialect(), detector.is_done());
+        if let Some(dialect) = told.filter(|told| self.dialect != Some(*told)) {
+            self.dialect = Some(dialect);
+            self.interpreter.set_dialect(dialect);
+        }
+        if is_done {
+            self.detector = None;
+        }
+    }
+
     fn item<E>(
         &mut self,
         item: TimelineItem,
@@ -82,15 +118,18 @@ impl Replay {
         if let Some(turn) = self.turns.item(&item) {
             self.end_turn(TurnEnd::of(turn), tell)?;
         }
+        if item.boundary == Boundary::Opens {
+            self.number = self.number.map(|number| number + 1);
+        }
         let repeats = item.kind == ItemKind::Result && self.said == Some(hash(&item.text));
         if item.kind == ItemKind::Assistant && !item.sidechain {
             self.said = Some(hash(&item.text));
         }
+        if self.view != View::Every && !rules::is_conversation(&item) {
+            self.left_out += 1;
+            return Ok(());
+        }
         if self.view == View::Conversation {
-            if !rules::is_conversation(&item) {
-                self.left_out += 1;
-                return Ok(());
-            }
             // Several agents may speak in one turn: the last word of each is told.
             if item.kind == ItemKind::Assistant && self.answer.as_ref().is_some_and(|last| last.author == item.author) {
                 self.answer = None;
@@ -123,12 +162,13 @@ impl Replay {
         tell: &mut impl FnMut(Told<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         let left_out = std::mem::take(&mut self.left_out);
-        let is_cut = rules::has_endings(self.dialect) && !end.turn.is_complete();
+        let is_cut = self.dialect.is_some_and(rules::has_endings) && !end.turn.is_complete();
         tell(Told::TurnEnd(TurnEnd { is_cut, left_out, ..end }))
     }
 
-    fn turn(&self) -> Option<Position> {
-        self.turns.last().map(|turn| turn.start)
+    fn turn(&self) -> Option<TurnAt> {
+        let turn = self.turns.last()?;
+        Some(TurnAt { start: turn.start, number: self.number, started_at: turn.started_at })
     }
 }
 

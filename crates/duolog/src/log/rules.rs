@@ -7,7 +7,8 @@ pub fn is_conversation(item: &TimelineItem) -> bool {
     match item.kind {
         ItemKind::User | ItemKind::Assistant => !item.sidechain,
         ItemKind::Result | ItemKind::Error => true,
-        ItemKind::Thinking | ItemKind::ToolCall | ItemKind::ToolResult | ItemKind::Note => false,
+        ItemKind::Note => item.failed,
+        ItemKind::Thinking | ItemKind::ToolCall | ItemKind::ToolResult => false,
     }
 }
 

@@ -91,6 +91,13 @@ impl Sessions<'_> {
         row.filter(|row| row.deleted_at.is_none()).map(Session::from).ok_or_else(|| Error::NoSession(id.to_string()))
     }
 
+    /// The session whose log stands at a path beneath the state directory; none where it is nobody's.
+    pub fn find_by_log(&self, log_path: &str) -> Result<Option<Session>> {
+        let join = &self.store.join;
+        let row = join.state().read(|tx| table::find_by_log(tx, &join.home(), log_path))?;
+        Ok(row.filter(|row| row.deleted_at.is_none()).map(Session::from))
+    }
+
     /// What is known of a session's log, after folding what is waiting of it.
     pub fn figures(&self, id: &SessionId) -> Result<SessionFigures> {
         let join = &self.store.join;

@@ -4,10 +4,11 @@ mod model;
 
 use std::path::Path;
 
-use duolog_join::{BackedUp, Rebuilt};
+use duolog_join::{BackedUp, BlobScan, Rebuilt};
 use duolog_state::derived::catalog;
 use duolog_state::{Address, Checkpoint, Error as StateError};
 
+pub use duolog_join::{BlobCount, BlobScan as CountedBlobs, PrunedBlobs};
 pub use model::{Backup, LogFigures, Migrated, Stats, Vacuumed, risk_of};
 
 use crate::error::{Error, Result};
@@ -19,7 +20,7 @@ pub struct State<'s> {
     pub(crate) store: &'s Store,
 }
 
-impl State<'_> {
+impl<'s> State<'s> {
     /// Sizes, rows, settings.
     pub fn stats(&self) -> Result<Stats> {
         let join = &self.store.join;
@@ -43,6 +44,12 @@ impl State<'_> {
             return Err(duolog_join::Error::ReadOnly.into());
         }
         Ok(self.store.join.rebuild(each)?)
+    }
+
+    /// Counts how often the logs name each blob, and gives what can then be pruned; `each` is told how many bytes of the
+    /// logs are read.
+    pub fn count_blobs(&self, each: impl FnMut(u64)) -> Result<BlobScan<'s>> {
+        Ok(self.store.join.count_blobs(each)?)
     }
 
     /// The schema's version. Opening a store for writing has brought it up to date.
@@ -98,7 +105,8 @@ impl State<'_> {
             other => other.into(),
         })?;
         let copied = self.store.join.backup(&directory, &prepared.disk, each)?;
-        Ok(Backup { path: to.to_owned(), logs: copied.logs, bytes: copied.bytes, failed: copied.failed })
+        let BackedUp { logs, bytes, blobs, failed } = copied;
+        Ok(Backup { path: to.to_owned(), logs, bytes, blobs, failed })
     }
 }
 

@@ -46,6 +46,8 @@ pub struct Backup {
     pub logs: u64,
     /// How many bytes of them.
     pub bytes: u64,
+    /// How many blobs were copied.
+    pub blobs: u64,
     /// Logs that could not be copied, and why. The others were.
     pub failed: Vec<(SessionId, String)>,
 }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
+/// Blobs: what is counted, and what may be taken away when.
+mod blobs;
 /// Space, checkpoints, copies, figures, and what doctor says of an engine.
 mod care;
 /// Making, renaming and deleting under an operation id.

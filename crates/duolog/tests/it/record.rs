@@ -36,7 +36,7 @@ fn record(store: &Store, session: &SessionId, prompt: &str, events: &[&str]) -> 
 /// What is told of a log, as kinds and texts.
 fn told(store: &Store, session: &SessionId, view: View) -> Vec<(ItemKind, String)> {
     let log = store.log(session);
-    let mut replay = Replay::new(log.dialect().expect("reads").expect("a dialect"), view);
+    let mut replay = Replay::new(log.dialect().expect("reads"), view);
     let mut told = Vec::new();
     let mut tell = |piece: Told<'_>| {
         if let Told::Item { item, .. } = piece {

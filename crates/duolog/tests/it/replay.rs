@@ -26,7 +26,7 @@ struct Heard {
 }
 
 fn hear(log: &dyn Replayable, from: ReadFrom, dialect: Dialect, view: View) -> Heard {
-    let (mut replay, mut heard) = (Replay::new(dialect, view), Heard::default());
+    let (mut replay, mut heard) = (Replay::new(Some(dialect), view), Heard::default());
     let mut tell = |told: Told<'_>| {
         match told {
             Told::Item { item, .. } => heard.kinds.push(item.kind),

@@ -5,12 +5,13 @@ mod cat;
 mod record;
 mod repair;
 mod replay;
+mod stream;
 mod tail;
 mod told;
 mod verify;
 
 use clap::{ArgGroup, Args, Subcommand};
-use duolog::log::{Dialect, Entry, ReadFrom, Replayable, View};
+use duolog::log::{Entry, ReadFrom, Replay, Replayable, View};
 use duolog::sessions::{NewSession, Session, SessionRef};
 use duolog::{Cursor, Error, Store};
 use told::Teller;
@@ -19,7 +20,7 @@ use super::Context;
 use crate::args::Start;
 use crate::failure::{Failure, Outcome};
 use crate::figures;
-use crate::out::{Detail, Out, Timeline};
+use crate::out::{Detail, Out};
 
 /// What to do with the log of a session.
 #[derive(Subcommand)]
@@ -28,6 +29,7 @@ pub enum Log {
     Record(record::Record),
     Cat(cat::Cat),
     Tail(tail::Tail),
+    Stream(stream::Stream),
     Replay(replay::Replay),
     Verify(verify::Verify),
     Repair(repair::Repair),
@@ -40,6 +42,7 @@ impl Log {
             Self::Record(command) => command.run(context),
             Self::Cat(command) => command.run(context),
             Self::Tail(command) => command.run(context),
+            Self::Stream(command) => command.run(context),
             Self::Replay(command) => command.run(context),
             Self::Verify(command) => command.run(context),
             Self::Repair(command) => command.run(context),
@@ -127,12 +130,9 @@ impl Pretty {
         if !self.pretty {
             return Ok(None);
         }
-        let dialect = log.dialect()?.unwrap_or(Dialect::Envelope);
-        let timeline = match start {
-            ReadFrom::Start => Timeline::new(Detail::Folded),
-            _ => Timeline::from_within(Detail::Folded),
-        };
-        Ok(Some(Teller::new(dialect, View::Every, timeline)))
+        let replay = Replay::new(log.dialect()?, View::Every);
+        let replay = if start == ReadFrom::Start { replay } else { replay.from_within() };
+        Ok(Some(Teller::new(replay, Detail::Folded)))
     }
 }
 

@@ -5,14 +5,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use duolog::Limits;
-use duolog::log::{Dialect, Entry, Foreign, ReadFrom, Replayable, View};
+use duolog::log::{self, Dialect, Entry, Foreign, ReadFrom, Replayable, View};
 
-use super::told::{Find, Teller, detail};
+use super::told::{Depth, Find, Teller};
 use super::{Context, Printer, cursor_of};
 use crate::args::{self, Start, Which};
 use crate::failure::{Ended, Outcome};
 use crate::figures;
-use crate::out::Timeline;
 
 const AFTER: &str = "\
 Examples:
@@ -43,18 +42,14 @@ pub struct Replay {
     /// Read this file instead, and change nothing
     #[arg(long, value_name = "PATH", conflicts_with_all = ["reference", "session", "user_email", "session_name"])]
     file: Option<PathBuf>,
-    /// Every step: thinking, tools, notes
-    #[arg(long, short)]
-    verbose: bool,
+    #[command(flatten)]
+    depth: Depth,
     /// Only the last N turns
     #[arg(long, value_name = "N")]
     last: Option<usize>,
     /// Begin at a position (1234) or a cursor (0:1234)
     #[arg(long, value_name = "POS", value_parser = args::start, conflicts_with = "last")]
     from: Option<Start>,
-    /// Nothing is folded, and what was shortened in its line is fetched whole
-    #[arg(long)]
-    full: bool,
     /// What its lines are in, where they do not tell it themselves
     #[arg(long, value_parser = args::dialect())]
     dialect: Option<Dialect>,
@@ -91,22 +86,18 @@ impl Replay {
         find: Option<Find<'_>>,
     ) -> Outcome {
         let dialect = match self.dialect {
-            Some(dialect) => dialect,
-            // Where no line tells, every line is a note in whatever dialect.
-            None => log.dialect()?.unwrap_or(Dialect::Envelope),
+            Some(dialect) => Some(dialect),
+            None => log.dialect()?,
         };
         let from = match (from, self.last) {
             (Some(from), _) => from,
-            (None, Some(count)) => log.start_of_turns(count, dialect)?,
+            (None, Some(count)) => log.start_of_turns(count, dialect.unwrap_or(Dialect::Envelope))?,
             (None, None) => ReadFrom::Start,
         };
-        let timeline = match from {
-            ReadFrom::Start => Timeline::new(detail(self.full)),
-            _ => Timeline::from_within(detail(self.full)),
-        };
-        let view = if self.verbose { View::Every } else { View::Conversation };
-        let mut teller = Teller::new(dialect, view, timeline);
-        if let Some(find) = find.filter(|_| self.full) {
+        let replay = log::Replay::new(dialect, self.depth.view(View::Conversation));
+        let replay = if from == ReadFrom::Start { replay } else { replay.from_within() };
+        let mut teller = Teller::new(replay, self.depth.detail());
+        if let Some(find) = find.filter(|_| self.depth.full) {
             teller = teller.finding(find);
         }
         let mut printer = Printer::telling(context.out, teller);

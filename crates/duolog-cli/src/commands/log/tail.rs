@@ -1,23 +1,17 @@
 //! `duolog log tail`.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
 use duolog::log::{Entry, ReadFrom};
 use duolog::sessions::Session;
-use duolog::{Cursor, Limits, Position, Seen, Store};
-use signal_hook::consts::SIGINT;
+use duolog::{Cursor, Follow, Limits, Position, Seen, Store};
 
 use super::{Context, Pretty, Printer, cursor_of, tell_reset};
 use crate::args::{self, Start, Which};
 use crate::failure::{Ended, Failure, Outcome};
-
-/// How soon after a line the next is looked for, and how seldom while none comes.
-const LOOK_SOON: Duration = Duration::from_millis(5);
-const LOOK_SELDOM: Duration = Duration::from_millis(100);
+use crate::out::Ending;
 
 const AFTER: &str = "\
 Examples:
@@ -58,19 +52,21 @@ impl Tail {
         let limits = context.config()?.limits();
         let store = context.open_to_read()?;
         let session = store.sessions().resolve(&reference)?;
-        let is_ended = Arc::new(AtomicBool::new(false));
-        if self.follow {
-            // From here on Ctrl-C only asks: what is being printed is printed whole.
-            signal_hook::flag::register(SIGINT, Arc::clone(&is_ended))
-                .map_err(Failure::file("listen for", std::path::Path::new("Ctrl-C")))?;
-        }
         let from = match self.from {
             Some(start) => cursor_of(context.out, &store, &session, start)?,
             None => start_of_last(&store, &session, self.lines)?,
         };
         let begin = if from.position == Position::ZERO { ReadFrom::Start } else { ReadFrom::Position(from.position) };
-        let mut printer = Printer::of(context.out, &self.pretty, &store.log(&session.id), begin)?;
-        let ended = go_on(&mut printer, &store, &session, from, &limits, self.follow.then_some(&*is_ended))?;
+        let log = store.log(&session.id);
+        let mut follow = log.follow(Some(from))?;
+        // From here on Ctrl-C only asks: what is being printed is printed whole.
+        let ending = if self.follow { Some(context.out.ending()?) } else { None };
+        if let Some(ending) = &ending {
+            ending.rings(follow.bell());
+        }
+        let mut printer = Printer::of(context.out, &self.pretty, &log, begin)?;
+        go_on(&mut printer, &mut follow, &limits, ending.as_ref())?;
+        let ended = follow.cursor();
         printer.finish()?;
         if self.show_cursor {
             context.out.tell("cursor", ended);
@@ -92,21 +88,14 @@ fn start_of_last(store: &Store, session: &Session, count: u64) -> Result<Cursor,
     Ok(Cursor { epoch: session.log_epoch, position: first.unwrap_or(end) })
 }
 
-/// Prints what comes after a cursor: up to the end, or on and on until `is_ended`. Says where it stopped.
+/// Prints what comes: up to the end of the log, or on and on until the end of the command.
 fn go_on(
     printer: &mut Printer<'_>,
-    store: &Store,
-    session: &Session,
-    from: Cursor,
+    follow: &mut Follow<'_>,
     limits: &Limits,
-    is_ended: Option<&AtomicBool>,
-) -> Result<Cursor, Failure> {
-    let mut follow = store.log(&session.id).follow(Some(from))?;
-    let mut pause = LOOK_SOON;
-    loop {
-        if is_ended.is_some_and(|is_ended| is_ended.load(Ordering::Relaxed)) {
-            return Ok(follow.cursor());
-        }
+    ending: Option<&Ending>,
+) -> Result<(), Failure> {
+    while !ending.is_some_and(Ending::has_come) {
         let mut result = Ok(());
         let seen = follow.poll(&mut |item| {
             if result.is_ok() {
@@ -117,16 +106,13 @@ fn go_on(
         result?;
         match seen {
             Seen::Reset(cursor) => tell_reset(printer.out, cursor),
-            Seen::Delivered => {
-                printer.out.flush()?;
-                pause = LOOK_SOON;
-            }
-            Seen::Idle if is_ended.is_none() || printer.out.is_closed() => return Ok(follow.cursor()),
+            Seen::Delivered => printer.out.flush()?,
+            Seen::Idle if ending.is_none() => break,
             Seen::Idle => {
                 printer.out.flush()?;
-                follow.wait(pause);
-                pause = (pause * 2).min(LOOK_SELDOM);
+                follow.wait(Duration::MAX);
             }
         }
     }
+    Ok(())
 }

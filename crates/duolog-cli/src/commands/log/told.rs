@@ -1,12 +1,38 @@
 //! What is told of a log as a conversation: for people and for programs, live and in replay.
 
-use duolog::log::{Boundary, Dialect, Ending, Full, Replay, TimelineItem, Told, TurnEnd, View};
-use duolog::{Error, Line};
+use std::borrow::Cow;
+
+use clap::Args;
+use duolog::log::{Boundary, Ending, Full, Replay, Source, TimelineItem, Told, TurnEnd, View};
+use duolog::{Error, Line, SessionId};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::failure::Failure;
 use crate::out::{Detail, Out, Shown, Timeline};
+
+/// How much is told.
+#[derive(Args)]
+pub struct Depth {
+    /// Every step: thinking, tools, notes
+    #[arg(long, short)]
+    pub verbose: bool,
+    /// Nothing is folded, and what was shortened in its line is fetched whole
+    #[arg(long)]
+    pub full: bool,
+}
+
+impl Depth {
+    /// Every step, or what `otherwise` says.
+    pub fn view(&self, otherwise: View) -> View {
+        if self.verbose { View::Every } else { otherwise }
+    }
+
+    /// How much of each item is shown.
+    pub const fn detail(&self) -> Detail {
+        if self.full { Detail::Full } else { Detail::Folded }
+    }
+}
 
 /// Finds the whole of a shortened text by what its line calls it.
 pub type Find<'f> = &'f dyn Fn(&str) -> Result<Full, Error>;
@@ -14,59 +40,131 @@ pub type Find<'f> = &'f dyn Fn(&str) -> Result<Full, Error>;
 /// Tells lines as a conversation.
 pub struct Teller<'f> {
     replay: Replay,
-    voice: Voice<'f>,
+    find: Option<Find<'f>>,
+    voice: Voice,
 }
 
 /// How it is told.
-struct Voice<'f> {
+pub struct Voice {
     timeline: Timeline,
-    find: Option<Find<'f>>,
     /// Whole texts that a line names and that are not as they were put.
-    lost: u64,
+    pub lost: u64,
+    /// Whose log was told last, where there are several.
+    speaker: Option<Source>,
 }
 
 impl<'f> Teller<'f> {
-    pub fn new(dialect: Dialect, view: View, timeline: Timeline) -> Self {
-        Self { replay: Replay::new(dialect, view), voice: Voice { timeline, find: None, lost: 0 } }
+    pub fn new(replay: Replay, detail: Detail) -> Self {
+        Self { replay, find: None, voice: Voice::new(detail) }
     }
 
     /// Shows what was shortened whole.
     #[must_use]
     pub fn finding(mut self, find: Find<'f>) -> Self {
-        self.voice.find = Some(find);
+        self.find = Some(find);
         self
     }
 
     /// Tells what a line adds.
     pub fn line(&mut self, out: &mut Out, line: &Line<'_>) -> Result<(), Failure> {
-        let Self { replay, voice } = self;
-        replay.line(line, &mut |told| voice.tell(out, told))
+        let Self { replay, find, voice } = self;
+        replay.line(line, &mut |told| voice.tell(out, told, *find))
     }
 
     /// Tells what is left at the end. Says how many whole texts are missing or damaged.
     pub fn finish(&mut self, out: &mut Out) -> Result<u64, Failure> {
-        let Self { replay, voice } = self;
-        replay.finish(&mut |told| voice.tell(out, told))?;
+        let Self { replay, find, voice } = self;
+        replay.finish(&mut |told| voice.tell(out, told, *find))?;
         Ok(voice.lost)
     }
 }
 
-impl Voice<'_> {
-    fn tell(&mut self, out: &mut Out, told: Told<'_>) -> Result<(), Failure> {
+impl Voice {
+    pub const fn new(detail: Detail) -> Self {
+        Self { timeline: Timeline::new(detail), lost: 0, speaker: None }
+    }
+
+    /// Tells a piece of the only log there is.
+    fn tell(&mut self, out: &mut Out, told: Told<'_>, find: Option<Find<'_>>) -> Result<(), Failure> {
+        self.tell_as(out, told, find, None)
+    }
+
+    /// Tells a piece of one log among several.
+    pub fn tell_of(
+        &mut self,
+        out: &mut Out,
+        source: &Source,
+        told: Told<'_>,
+        find: Option<Find<'_>>,
+    ) -> Result<(), Failure> {
+        if self.speaker.as_ref() != Some(source) {
+            self.speaker = Some(source.clone());
+            out.part_of(|text| self.timeline.source(text, &label(source)))?;
+        }
+        self.tell_as(out, told, find, Some(SourceShape::of(source)))
+    }
+
+    fn tell_as(
+        &mut self,
+        out: &mut Out,
+        told: Told<'_>,
+        find: Option<Find<'_>>,
+        source: Option<SourceShape<'_>>,
+    ) -> Result<(), Failure> {
         match told {
             Told::Item { item, turn, ending, repeats } => {
-                let full = match (&item.full, self.find) {
+                let full = match (&item.full, find) {
                     (Some(reference), Some(find)) => Some(find(reference)?),
                     _ => None,
                 };
                 self.lost += u64::from(matches!(full, Some(Full::Missing | Full::Damaged)));
-                let shape = ItemShape::of(item, turn.map(|turn| turn.0), ending.as_ref(), full.as_ref());
-                let shown = Shown { item, ending, repeats, full: full.as_ref() };
-                out.piece(&shape, |text| self.timeline.item(text, &shown))
+                let shape = ItemShape::of(item, turn.map(|turn| turn.start.0), ending.as_ref(), full.as_ref());
+                let shown = Shown { item, turn, ending, repeats, full: full.as_ref() };
+                out.piece(&Sourced { source, shape }, |text| self.timeline.item(text, &shown))
             }
-            Told::TurnEnd(end) => out.piece(&TurnShape::of(&end), |text| self.timeline.turn_end(text, &end)),
+            Told::TurnEnd(end) => {
+                let shape = Sourced { source, shape: TurnShape::of(&end) };
+                out.piece(&shape, |text| self.timeline.turn_end(text, &end))
+            }
         }
     }
+}
+
+/// What people call a log: by its session, or by where it is.
+pub fn label(source: &Source) -> String {
+    match (&source.session, &source.name, &source.user_id) {
+        (Some(_), Some(name), Some(user)) => format!("{name} · {user}"),
+        (Some(_), Some(name), None) => name.clone(),
+        (Some(id), None, _) => id.to_string(),
+        (None, ..) => source.path.display().to_string(),
+    }
+}
+
+/// Whose log something is of, in JSON.
+#[derive(Serialize)]
+pub struct SourceShape<'a> {
+    session: Option<&'a str>,
+    name: Option<&'a str>,
+    path: Cow<'a, str>,
+}
+
+impl<'a> SourceShape<'a> {
+    pub fn of(source: &'a Source) -> Self {
+        Self {
+            session: source.session.as_ref().map(SessionId::as_str),
+            name: source.name.as_deref(),
+            path: source.path.to_string_lossy(),
+        }
+    }
+}
+
+/// Anything, and before it whose it is, where there are several.
+#[derive(Serialize)]
+pub struct Sourced<'a, T> {
+    #[serde(flatten)]
+    pub source: Option<SourceShape<'a>>,
+    #[serde(flatten)]
+    pub shape: T,
 }
 
 /// An item in JSON.
@@ -191,9 +289,4 @@ impl TurnShape {
             left_out: end.left_out,
         }
     }
-}
-
-/// How much of each item is shown.
-pub const fn detail(full: bool) -> Detail {
-    if full { Detail::Full } else { Detail::Folded }
 }

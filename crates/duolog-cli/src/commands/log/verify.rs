@@ -16,17 +16,18 @@ Examples:
   duolog log verify demo
   duolog log verify --all --json | jq '.logs[] | select(.status != \"ok\")'
 
-Exit code: 4 where a log is damaged below its last seal · 0 otherwise, with warnings on stderr
+Exit code: 4 where a log is damaged below its last seal, or lacks a blob · 0 otherwise, with warnings
 
 JSON:
   {\"logs\": [{\"session\", \"status\": \"ok\"|\"warning\"|\"damaged\"|\"failed\", \"epoch\", \"end\", \"events\",
-             \"seals\", \"sealed_to\", \"torn_bytes\", \"damaged\", \"unsynced\",
-             \"places\": [{\"kind\": \"line\"|\"seal\"|\"missing\", \"from\", \"to\", \"sealed\", \"reason\"}],
+             \"seals\", \"sealed_to\", \"torn_bytes\", \"damaged\", \"unsynced\", \"blobs_lost\",
+             \"places\": [{\"kind\": \"line\"|\"seal\"|\"missing\"|\"blob\", \"from\", \"to\", \"sealed\",
+                         \"reason\"}],
              \"error\": null|text}],
    \"damaged\": 0}
-  places lists the first 100; damaged and unsynced count all. The last figure counts damaged logs.";
+  places lists the first 100, the figures count all. The last figure counts damaged logs.";
 
-/// Check every line and every seal of a log
+/// Check every line and every seal of a log, and the blobs that it names
 ///
 /// Shows whether any byte below the last seal was changed, removed or reordered. What a crash may have left above it is
 /// told, but is no damage. Changes nothing.
@@ -58,6 +59,7 @@ struct Shape {
     torn_bytes: Option<u64>,
     damaged: Option<u64>,
     unsynced: Option<u64>,
+    blobs_lost: Option<u64>,
     places: Vec<Place>,
     error: Option<String>,
 }
@@ -132,7 +134,7 @@ fn verify(out: &Out, store: &Store, id: &SessionId) -> Result<Verified, Failure>
 
 fn shape(id: &SessionId, verified: &Verified) -> Shape {
     let status = match verified {
-        Verified { damaged: 1.., .. } => "damaged",
+        Verified { damaged: 1.., .. } | Verified { blobs_lost: 1.., .. } => "damaged",
         Verified { unsynced: 1.., .. } | Verified { torn_bytes: 1.., .. } => "warning",
         _ => "ok",
     };
@@ -147,6 +149,7 @@ fn shape(id: &SessionId, verified: &Verified) -> Shape {
         torn_bytes: Some(verified.torn_bytes),
         damaged: Some(verified.damaged),
         unsynced: Some(verified.unsynced),
+        blobs_lost: Some(verified.blobs_lost),
         places: verified.places.iter().map(place).collect(),
         error: None,
     }
@@ -164,6 +167,7 @@ fn unread(id: &SessionId, failure: &Failure) -> Shape {
         torn_bytes: None,
         damaged: None,
         unsynced: None,
+        blobs_lost: None,
         places: Vec::new(),
         error: Some(failure.message()),
     }
@@ -174,6 +178,8 @@ fn place(damage: &Damage) -> Place {
         DamageKind::Line(fault) => ("line", fault.to_string()),
         DamageKind::Seal => ("seal", "these are not the bytes that were sealed".to_owned()),
         DamageKind::Missing => ("missing", "bytes that were seen are gone".to_owned()),
+        DamageKind::NoBlob(id) => ("blob", format!("the blob that it names is missing: {id}")),
+        DamageKind::BadBlob(id) => ("blob", format!("the blob that it names is damaged: {id}")),
     };
     Place { kind, from: damage.from.0, to: damage.to.0, sealed: damage.sealed, reason }
 }
@@ -195,7 +201,7 @@ fn table(logs: &[Shape]) -> Table {
             figure(log.events, figures::count),
             figure(log.end, figures::size),
             figure(log.sealed_to, figures::size),
-            figure(log.damaged, figures::count),
+            figure(log.damaged.zip(log.blobs_lost).map(|(places, blobs)| places + blobs), figures::count),
         ]);
         table.tone(
             1,

@@ -22,7 +22,7 @@ A state on a server is not copied by this: copy the database first, then the hom
 Exit code: 4 where a log could not be copied; all others are
 
 JSON:
-  {\"path\": path, \"logs\": 3, \"bytes\": 45678, \"failed\": [{\"session\", \"reason\"}]}";
+  {\"path\": path, \"logs\": 3, \"bytes\": 45678, \"blobs\": 1, \"failed\": [{\"session\", \"reason\"}]}";
 
 /// Copy the home to a new directory, while writers run
 ///
@@ -40,6 +40,7 @@ struct Answer<'a> {
     path: &'a Path,
     logs: u64,
     bytes: u64,
+    blobs: u64,
     failed: Vec<Failed<'a>>,
 }
 
@@ -62,7 +63,13 @@ impl Backup {
         })?;
         drop(progress);
         let failed = copied.failed.iter().map(|(session, reason)| Failed { session: session.as_str(), reason });
-        let answer = Answer { path: &copied.path, logs: copied.logs, bytes: copied.bytes, failed: failed.collect() };
+        let answer = Answer {
+            path: &copied.path,
+            logs: copied.logs,
+            bytes: copied.bytes,
+            blobs: copied.blobs,
+            failed: failed.collect(),
+        };
         context.out.answer(&answer, |text| {
             let (logs, bytes) = (figures::things(copied.logs, "log"), figures::size(copied.bytes));
             text.line(format_args!("copied the state and {logs} ({bytes}) to {}", copied.path.display()));

@@ -1,6 +1,7 @@
 //! `duolog state`.
 
 mod backup;
+mod blobs;
 mod checkpoint;
 mod migrate;
 mod rebuild;
@@ -20,6 +21,7 @@ pub enum State {
     Migrate(migrate::Migrate),
     Checkpoint(checkpoint::Checkpoint),
     Vacuum(vacuum::Vacuum),
+    Blobs(blobs::Blobs),
     Backup(backup::Backup),
 }
 
@@ -31,6 +33,7 @@ impl State {
             Self::Migrate(command) => command.run(context),
             Self::Checkpoint(command) => command.run(context),
             Self::Vacuum(command) => command.run(context),
+            Self::Blobs(command) => command.run(context),
             Self::Backup(command) => command.run(context),
         }
     }

@@ -46,6 +46,9 @@ fn a_session_reads_back_whole(place: &Place) {
         };
         sessions::insert(tx, &full)?;
         assert_eq!(sessions::find(tx, &full.id)?, Some(full.clone()));
+        assert_eq!(sessions::find_by_log(tx, &full.home_id, &full.log_path)?.as_ref(), Some(&full));
+        assert_eq!(sessions::find_by_log(tx, &full.home_id, &full.log_path.to_uppercase())?, None);
+        assert_eq!(sessions::find_by_log(tx, &HomeId::new(), &full.log_path)?, None);
         assert_eq!(sessions::find_addressed(tx, Some("ü@example"), "näme")?, Some(full));
         assert_eq!(sessions::find_addressed(tx, None, "näme")?, None);
         assert_eq!(sessions::find(tx, &id("none"))?, None);

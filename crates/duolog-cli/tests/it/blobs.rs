@@ -1,0 +1,79 @@
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use crate::kit::{Kit, Transcript};
+
+/// Records a tool's answer that is kept whole as a blob.
+fn record(kit: &Kit, session: &str, word: &str) {
+    let whole = format!("{word}\\n").repeat(20_000);
+    let event = format!("{{\"type\":\"tool_execution_end\",\"toolCallId\":\"d0\",\"result\":\"{whole}\"}}\n");
+    let args = ["log", "record", "--session", session, "--prompt", "p", "--json"];
+    assert_eq!(kit.feed(&args, event.as_bytes()).is(0).field("/blobs"), 1);
+}
+
+fn files(kit: &Kit) -> Vec<PathBuf> {
+    let folders = fs::read_dir(kit.home().join("state/blobs")).expect("blobs").flatten();
+    let mut files: Vec<PathBuf> = folders
+        .flat_map(|folder| fs::read_dir(folder.path()).expect("a folder").flatten())
+        .map(|entry| entry.path())
+        .collect();
+    files.sort();
+    files
+}
+
+/// Makes every blob one of long ago.
+fn let_age(kit: &Kit) {
+    for file in files(kit) {
+        let long_ago = SystemTime::now() - Duration::from_hours(48);
+        File::options().write(true).open(file).expect("a blob").set_modified(long_ago).expect("dated");
+    }
+}
+
+#[test]
+fn blobs_are_counted_and_those_that_nothing_names_are_removed() {
+    let kit = Kit::new();
+    record(&kit, "one", "kept");
+    record(&kit, "two", "kept");
+    record(&kit, "two", "forgotten");
+    let mut transcript = Transcript::default();
+    transcript.run(&kit, &["state", "blobs"]).is(0);
+    kit.run(&["sessions", "delete", "two", "--yes"]).is(0);
+    let prune = ["state", "blobs", "--prune", "--yes", "--json"];
+    let young = kit.run(&prune).is(0);
+    assert_eq!((young.field("/unnamed"), young.field("/pruned/removed")), (1.into(), serde_json::json!([])));
+    let_age(&kit);
+    transcript.run(&kit, &["state", "blobs", "--json"]).is(0);
+    kit.run(&["state", "blobs", "--prune"]).is(2).says("hint: say --yes");
+    assert_eq!(files(&kit).len(), 2, "nobody was there to ask");
+    transcript.run(&kit, &["state", "blobs", "--prune", "--yes"]).is(0);
+    transcript.run(&kit, &["state", "blobs", "--prune"]).is(0);
+    assert_eq!(files(&kit).len(), 1);
+    kit.run(&["log", "verify", "--all"]).is(0);
+    kit.snapshot("blobs", &transcript.0);
+}
+
+#[test]
+fn a_blob_that_a_line_names_and_that_is_lost_is_found_by_whoever_verifies() {
+    let kit = Kit::new();
+    record(&kit, "one", "whole");
+    kit.run(&["log", "verify", "one"]).is(0);
+    kit.run(&["state", "backup", "copy"]).is(0);
+    let blob = files(&kit).remove(0);
+    fs::write(&blob, "forged").expect("written");
+    kit.run(&["log", "verify", "one"]).is(4).says("the blob that it names is damaged");
+    fs::remove_file(&blob).expect("removed");
+    let ran = kit.run(&["log", "verify", "one", "--json"]).is(4);
+    assert_eq!((ran.field("/logs/0/status"), ran.field("/logs/0/blobs_lost")), ("damaged".into(), 1.into()));
+    assert_eq!(ran.field("/logs/0/places/0/kind"), "blob");
+    kit.run(&["doctor"]).is(4);
+    kit.run(&["--home", "copy", "log", "verify", "one"]).is(0);
+    kit.run(&["--home", "copy", "doctor"]).is(0);
+    // What a text says of a blob needs none.
+    let digits = "0".repeat(64);
+    kit.append(
+        "two",
+        &format!("{{\"type\":\"user\",\"text\":\"see blob:{digits} \\\"fullOutput\\\":\\\"blob:{digits}\\\"\"}}\n"),
+    );
+    kit.run(&["log", "verify", "two"]).is(0);
+}

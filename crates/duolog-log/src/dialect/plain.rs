@@ -1,0 +1,43 @@
+//! Lines of no dialect that say plainly who speaks and what: `{"type":"user","text":"…"}`.
+//!
+//! They make no file one of theirs, and are read so only where no dialect knows the line.
+
+use super::object::Object;
+use super::timeline::{Boundary, ItemKind, TimelineItem, content_text};
+
+/// Renders one line; false if it does not say both.
+pub(crate) fn render(line: &Object<'_>, out: &mut Vec<TimelineItem>) -> bool {
+    let Some(text) = ["text", "content"].iter().find_map(|name| line.some(name)).map(content_text) else {
+        return false;
+    };
+    let Some(word) = ["type", "kind", "role"].iter().find_map(|name| line.word(name)) else { return false };
+    let kind = match word.as_str() {
+        "user" | "human" => ItemKind::User,
+        "assistant" | "agent" => ItemKind::Assistant,
+        "thinking" | "reasoning" => ItemKind::Thinking,
+        "tool_call" | "tool_use" => ItemKind::ToolCall,
+        "tool_result" => ItemKind::ToolResult,
+        "result" => ItemKind::Result,
+        "error" => ItemKind::Error,
+        "system" => ItemKind::Note,
+        _ => return false,
+    };
+    out.push(TimelineItem {
+        boundary: match kind {
+            ItemKind::User => Boundary::Opens,
+            ItemKind::Result => Boundary::Closes,
+            _ => Boundary::Within,
+        },
+        failed: kind == ItemKind::Error,
+        model: line.word("model"),
+        tool: line.word("tool").or_else(|| line.word("name")).filter(|_| is_of_a_tool(kind)),
+        full: line.word("fullOutput"),
+        what: (kind == ItemKind::Note).then_some(word),
+        ..TimelineItem::new(kind, text)
+    });
+    true
+}
+
+fn is_of_a_tool(kind: ItemKind) -> bool {
+    matches!(kind, ItemKind::ToolCall | ItemKind::ToolResult)
+}

@@ -1,0 +1,126 @@
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use duolog::log::{RecordOptions, Recording};
+use duolog::{Durability, Home, Kind, Limits, Store, StoreOptions};
+use tempfile::TempDir;
+
+/// A store that waits for nobody for long.
+fn open(directory: &TempDir) -> Store {
+    let limits = Limits { busy_timeout: Duration::from_millis(20), ..Limits::default() };
+    let options = StoreOptions { limits, ..StoreOptions::at(Home::beneath(directory.path())) };
+    Store::open(options.one_shot()).expect("opens")
+}
+
+fn recording<'s>(store: &'s Store, thread: &str) -> Recording<'s> {
+    let session = store.sessions().open_thread(thread).expect("made").id;
+    let options = RecordOptions { durability: Durability::Process, ..RecordOptions::default() };
+    store.log(&session).record(options).expect("begins")
+}
+
+/// A tool's answer that is kept whole as a blob.
+fn answer(word: &str) -> Vec<u8> {
+    let whole = format!("{word}\\n").repeat(20_000);
+    format!("{{\"type\":\"tool_execution_end\",\"toolCallId\":\"d0\",\"result\":\"{whole}\"}}").into_bytes()
+}
+
+fn record(store: &Store, thread: &str, word: &str) {
+    let mut recording = recording(store, thread);
+    recording.event(&answer(word)).expect("taken");
+    recording.flush().expect("appended");
+}
+
+fn files(directory: &TempDir) -> Vec<PathBuf> {
+    let Ok(folders) = fs::read_dir(directory.path().join("state/blobs")) else { return Vec::new() };
+    let in_folder = |folder: fs::DirEntry| fs::read_dir(folder.path()).expect("a folder").flatten();
+    folders.flatten().flat_map(in_folder).map(|entry| entry.path()).collect()
+}
+
+/// Makes every blob one of long ago: no rule about age protects it.
+fn let_age(directory: &TempDir) {
+    for file in files(directory) {
+        let long_ago = SystemTime::now() - Duration::from_hours(48);
+        File::options().write(true).open(file).expect("a blob").set_modified(long_ago).expect("dated");
+    }
+}
+
+fn prune(store: &Store) -> usize {
+    store.state().count_blobs(|_| ()).expect("counts").prune().expect("prunes").removed.len()
+}
+
+#[test]
+fn a_blob_whose_line_is_not_there_yet_is_not_taken_away() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (writer, keeper) = (open(&directory), open(&directory));
+    let mut recording = recording(&writer, "one");
+    recording.event(&answer("whole")).expect("taken");
+    let_age(&directory);
+    let counted = keeper.state().count_blobs(|_| ()).expect("counts");
+    assert_eq!(counted.blobs().map(|blob| blob.named).collect::<Vec<_>>(), [0], "its line waits for the flush");
+    let busy = duolog::Error::from(counted.prune().expect_err("a recording is between a blob and its line"));
+    assert_eq!(busy.kind(), Kind::Busy);
+    assert_eq!(files(&directory).len(), 1);
+    recording.flush().expect("appended");
+    assert_eq!(prune(&keeper), 0, "now it is named");
+    recording.finish().expect("ends");
+    assert_eq!(files(&directory).len(), 1);
+}
+
+/// Between the count and the removal a line comes that names what nothing named, by a put that found it there.
+#[test]
+fn a_line_that_comes_late_keeps_its_blob() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (writer, keeper) = (open(&directory), open(&directory));
+    for (late, expected) in [(None, 0), (Some("two"), 1), (Some("three"), 1)] {
+        record(&writer, "one", "whole");
+        writer.sessions().delete(duolog::sessions::SessionRef::Text("one".to_owned())).expect("deleted");
+        let counted = keeper.state().count_blobs(|_| ()).expect("counts");
+        if let Some(thread) = late {
+            record(&writer, thread, "whole");
+        }
+        let_age(&directory);
+        let removed = counted.prune().expect("prunes").removed.len();
+        assert_eq!(files(&directory).len(), expected, "{late:?}, {removed} removed");
+        // The writer knows that it synced the blob, and must not trust that it is still there.
+        record(&writer, "again", "whole");
+        assert_eq!(files(&directory).len(), 1, "{late:?}");
+        for thread in ["again", "two", "three"] {
+            let _ = writer.sessions().delete(duolog::sessions::SessionRef::Text(thread.to_owned()));
+        }
+        let_age(&directory);
+        assert_eq!((prune(&keeper), files(&directory).len()), (1, 0));
+    }
+}
+
+#[test]
+fn what_only_a_torn_tail_or_a_stray_log_names_is_kept() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(&directory);
+    for word in ["torn", "stray", "nothing"] {
+        record(&store, word, word);
+    }
+    let logs = directory.path().join("state/sessions/threads");
+    let line = fs::read(logs.join("torn.jsonl")).expect("a log");
+    let stray = fs::read(logs.join("stray.jsonl")).expect("a log");
+    for word in ["torn", "stray", "nothing"] {
+        store.sessions().delete(duolog::sessions::SessionRef::Text(word.to_owned())).expect("deleted");
+    }
+    // A writer died before its newline: mending may make a line of it.
+    store.sessions().open_thread("tail").expect("made");
+    fs::write(logs.join("tail.jsonl"), &line[..line.len() - 1]).expect("written");
+    fs::write(logs.join("nobody.jsonl"), stray).expect("written");
+    let_age(&directory);
+    assert_eq!((prune(&store), files(&directory).len()), (1, 2));
+}
+
+#[test]
+fn what_is_young_or_half_put_is_seen_to() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(&directory);
+    record(&store, "one", "whole");
+    store.sessions().delete(duolog::sessions::SessionRef::Text("one".to_owned())).expect("deleted");
+    fs::write(directory.path().join("state/blobs/.put-1-0"), "half").expect("written");
+    let pruned = store.state().count_blobs(|_| ()).expect("counts").prune().expect("prunes");
+    assert_eq!((pruned.removed.len(), pruned.leftovers, files(&directory).len()), (0, 1, 1));
+}
