@@ -87,7 +87,7 @@ impl Join {
         })?;
         self.own(&known.row)?;
         let (writer, recovery) = Writer::open(&self.disk, &known.place(), &known.watermark, &self.limits)?;
-        self.note_recovery(session, known.row.log_epoch, &recovery)?;
+        self.note_recovery(session, known.row.log_epoch, &recovery, None)?;
         let open = OpenLog {
             session: session.clone(),
             epoch: known.row.log_epoch,
@@ -175,26 +175,43 @@ impl Join {
     }
 
     /// Records what opening a log found. Where bytes that someone may have seen are gone, that is an error, once.
-    pub(crate) fn note_recovery(&self, session: &SessionId, epoch: Epoch, recovery: &Recovery) -> Result<()> {
+    pub(crate) fn note_recovery(
+        &self,
+        session: &SessionId,
+        epoch: Epoch,
+        recovery: &Recovery,
+        found: Option<String>,
+    ) -> Result<()> {
         if let Some(mend) = recovery.mend {
             self.note_mend(session, epoch, mend)?;
         }
         if recovery.standing == Standing::Same || mutant::is(Mutant::NoEpoch) {
             return Ok(());
         }
-        let now = self.note_change(session, epoch, recovery.standing)?;
+        let now = self.note_change_as(session, epoch, recovery.standing, found)?;
         Err(Error::LogChanged { session: session.clone(), standing: recovery.standing, epoch: now })
     }
 
     /// Records that a log is not what it was, and raises its epoch; says which epoch holds now.
     pub(crate) fn note_change(&self, session: &SessionId, epoch: Epoch, standing: Standing) -> Result<Epoch> {
+        self.note_change_as(session, epoch, standing, None)
+    }
+
+    /// The same, with what was found of it.
+    fn note_change_as(
+        &self,
+        session: &SessionId,
+        epoch: Epoch,
+        standing: Standing,
+        detail: Option<String>,
+    ) -> Result<Epoch> {
         let (action, position) = match standing {
             Standing::Same => return Ok(epoch),
             Standing::Missing => (RepairAction::Missing, Position::ZERO),
             Standing::Shorter(end) => (RepairAction::Shorter, end),
             Standing::Replaced => (RepairAction::Replaced, Position::ZERO),
         };
-        let repair = self.repair_row(session, epoch, action, position);
+        let repair = NewRepair { detail, ..self.repair_row(session, epoch, action, position) };
         self.raise_epoch(session, epoch, repair)
     }
 

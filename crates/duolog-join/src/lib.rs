@@ -46,4 +46,4 @@ pub use rebuild::Rebuilt;
 pub use repair::Repaired;
 pub use store::{Join, OpenJoin};
 pub use transition::Once;
-pub use verify::{Damage, DamageKind, Verified};
+pub use verify::{Change, Damage, DamageKind, Verified};

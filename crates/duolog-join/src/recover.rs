@@ -49,11 +49,16 @@ impl Join {
 
     /// Mends the tail of a log and records what was found, without appending.
     pub(crate) fn mend(&self, session: &SessionId) -> Result<()> {
+        self.mend_telling(session, None)
+    }
+
+    /// The same; the record of a change of the log says in addition what was found.
+    pub(crate) fn mend_telling(&self, session: &SessionId, found: Option<String>) -> Result<()> {
         let known = self.known(session)?;
         self.own(&known.row)?;
         let (_, recovery) = Writer::open(&self.disk, &known.place(), &known.watermark, &self.limits)?;
         self.note_quarantined(session, &known)?;
-        match self.note_recovery(session, known.row.log_epoch, &recovery) {
+        match self.note_recovery(session, known.row.log_epoch, &recovery, found) {
             // It is recorded; nobody is appending who would have to be told.
             Err(Error::LogChanged { .. }) => Ok(()),
             other => other,

@@ -6,9 +6,12 @@ use duolog_types::{Epoch, Position, SessionId};
 
 use crate::error::{Error, Result};
 use crate::store::Join;
+use crate::verify::{DamageKind, Verified};
 
 /// The repairs of one session that are told of.
 const REPAIRS_SHOWN: u32 = 100;
+/// The places that the record of a repair tells of.
+const PLACES_TOLD: usize = 8;
 
 /// What a repair found and did.
 #[derive(Clone, Debug)]
@@ -19,18 +22,23 @@ pub struct Repaired {
     pub end: Position,
     /// What was recorded now, newest first.
     pub done: Vec<RepairRow>,
+    /// What was found before.
+    pub found: Verified,
+    /// What is found now: damage in the middle stays.
+    pub left: Verified,
 }
 
 impl Join {
     /// Mends a log: its torn tail, its place in the state, and, where the disk failed a writer, the file itself.
     ///
-    /// Damaged lines in the middle stay where they are: they are skipped and reported, never cut.
+    /// Damage in the middle stays where it is: it is skipped and reported, never cut, and never sealed over.
     pub fn repair(&self, session: &SessionId) -> Result<Repaired> {
         if !self.is_writable() {
             return Err(Error::ReadOnly);
         }
         let before = self.newest_repair(session)?;
-        match self.mend(session) {
+        let found = self.verify(session, |_, _| {})?;
+        match self.mend_telling(session, told(&found)) {
             Err(Error::Log(LogError::Poisoned(_))) => self.open_poisoned(session)?,
             other => other?,
         }
@@ -41,8 +49,9 @@ impl Join {
             Some(reader) => reader.stable_end(self.limits.busy_timeout)?,
             None => known.row.log_base,
         };
-        let done = self.repairs_of(session)?.into_iter().filter(|row| row.id > before).collect();
-        Ok(Repaired { epoch: known.row.log_epoch, end, done })
+        let done: Vec<_> = self.repairs_of(session)?.into_iter().filter(|row| row.id > before).collect();
+        let left = if done.is_empty() { found.clone() } else { self.verify(session, |_, _| {})? };
+        Ok(Repaired { epoch: known.row.log_epoch, end, done, found, left })
     }
 
     /// Copies a log that the disk failed into a new file. The epoch is raised first: should we die in between, readers
@@ -72,4 +81,12 @@ impl Join {
     fn newest_repair(&self, session: &SessionId) -> Result<i64> {
         Ok(self.repairs_of(session)?.first().map_or(0, |row| row.id))
     }
+}
+
+/// What the record of a repair keeps of what was found: once the epoch is raised, the seals that tell of it are history.
+fn told(found: &Verified) -> Option<String> {
+    let sealed = found.places.iter().filter(|place| !matches!(place.kind, DamageKind::Line(_)));
+    let told: Vec<_> =
+        sealed.take(PLACES_TOLD).map(|place| format!("{} to {}: {place}", place.from.0, place.to.0)).collect();
+    (!told.is_empty()).then(|| told.join("\n"))
 }

@@ -3,12 +3,12 @@
 //! The last seal grows with the log until it covers [`SEAL_BYTES`]; then the next begins. Before it grows, what it
 //! covered is hashed again in the same pass, so a change cannot be sealed over.
 
-use duolog_log::{Reader, chain, hash_range};
+use duolog_log::{Blocks, Reader, chain, hash_range_and_blocks};
 use duolog_state::Tx;
 use duolog_state::owned::repairs::{self, RepairAction};
-use duolog_state::owned::seals::{self, SealRow};
+use duolog_state::owned::seals::{self, Extended, SealRow};
 use duolog_types::limits::SEAL_BYTES;
-use duolog_types::{Durability, Epoch, Moment, Position, SessionId};
+use duolog_types::{Durability, Position, SessionId};
 
 use crate::error::{Error, Result};
 use crate::store::{Join, Known};
@@ -18,11 +18,10 @@ const SEALS_AT_ONCE: usize = 256;
 
 /// Seals over synced bytes, made and not yet written.
 pub(crate) struct SealPlan {
-    /// The last seal, where it would end, and its hash then.
-    grown: Option<(SealRow, Position, [u8; 32])>,
+    /// The last seal, and what it becomes.
+    grown: Option<(SealRow, Extended)>,
     new: Vec<SealRow>,
     to: Position,
-    at: Moment,
 }
 
 impl SealPlan {
@@ -33,8 +32,8 @@ impl SealPlan {
 
     /// Writes them all; false where another process sealed meanwhile, and what it did stands.
     pub(crate) fn put(&self, tx: &mut Tx<'_>) -> Result<bool> {
-        if let Some((last, end, hash)) = &self.grown
-            && !seals::extend(tx, last, *end, hash, self.at)?
+        if let Some((last, grown)) = &self.grown
+            && !seals::extend(tx, last, grown)?
         {
             return Ok(false);
         }
@@ -81,31 +80,52 @@ impl Join {
             Some(last) if last.to_position.0 - last.from_position.0 < SEAL_BYTES => self.grow(last, reader, to)?,
             _ => None,
         };
-        let mut from = grown.as_ref().map(|(_, end, _)| *end).or(last.map(|last| last.to_position));
-        let mut hash = grown.as_ref().map(|(_, _, hash)| *hash).or(last.map(|last| last.hash));
+        let mut from = grown.as_ref().map(|(_, grown)| grown.to_position).or(last.map(|last| last.to_position));
+        let mut hash = grown.as_ref().map(|(_, grown)| grown.hash).or(last.map(|last| last.hash));
         let mut ord = last.map_or(0, |last| last.ord + 1);
         let mut new = Vec::new();
         while from.unwrap_or(known.row.log_base) < to && new.len() < SEALS_AT_ONCE {
             let start = from.unwrap_or(known.row.log_base);
             let end = Position(to.0.min(start.0 + SEAL_BYTES));
-            let (_, bytes) = hash_range(reader, start, end, &[])?;
-            let link = chain(hash.as_ref(), &bytes);
-            new.push(self.seal_row(session, epoch, ord, (start, end), link));
+            let hashed = hash_range_and_blocks(reader, start, end, &[], Blocks::default())?;
+            let link = chain(hash.as_ref(), &hashed.whole);
+            new.push(SealRow {
+                session_id: session.clone(),
+                epoch,
+                ord,
+                home_id: self.home,
+                from_position: start,
+                to_position: end,
+                hash: link,
+                sealed_at: self.clock.now(),
+                blocks: Some(hashed.blocks),
+            });
             (from, hash, ord) = (Some(end), Some(link), ord + 1);
         }
-        Ok(Some(SealPlan { grown, new, to: from.unwrap_or(to), at: self.clock.now() }))
+        Ok(Some(SealPlan { grown, new, to: from.unwrap_or(to) }))
     }
 
-    /// Where a seal that may still grow would end, and its hash then; nothing where what it covers is not what it was.
-    fn grow(&self, last: &SealRow, reader: &Reader, to: Position) -> Result<Option<(SealRow, Position, [u8; 32])>> {
+    /// What a seal that may still grow becomes; nothing where what it covers is not what it was.
+    fn grow(&self, last: &SealRow, reader: &Reader, to: Position) -> Result<Option<(SealRow, Extended)>> {
         let before = self.hash_before(last)?;
-        let end = Position(to.0.min(last.from_position.0 + SEAL_BYTES));
-        let (so_far, whole) = hash_range(reader, last.from_position, end, &[last.to_position])?;
-        if so_far.first().is_none_or(|hash| chain(before.as_ref(), hash) != last.hash) {
+        let (from, end) = (last.from_position, Position(to.0.min(last.from_position.0 + SEAL_BYTES)));
+        // The whole blocks are not hashed again one by one: what the seal covers is compared as a whole below.
+        let blocks = match &last.blocks {
+            Some(known) => Blocks::going_on(known, last.to_position.0 - from.0),
+            None => Blocks::default(),
+        };
+        let hashed = hash_range_and_blocks(reader, from, end, &[last.to_position], blocks)?;
+        if hashed.so_far.first().is_none_or(|hash| chain(before.as_ref(), hash) != last.hash) {
             self.note_unsealed(last)?;
             return Ok(None);
         }
-        Ok(Some((last.clone(), end, chain(before.as_ref(), &whole))))
+        let grown = Extended {
+            to_position: end,
+            hash: chain(before.as_ref(), &hashed.whole),
+            blocks: hashed.blocks,
+            sealed_at: self.clock.now(),
+        };
+        Ok(Some((last.clone(), grown)))
     }
 
     /// The hash of the seal before this one. Once there is another behind it, a seal does not change.
@@ -119,26 +139,6 @@ impl Join {
     pub(crate) fn tell_sealed(&self, session: &SessionId, to: Position) {
         if let Some(open) = self.open.get(session) {
             open.writer.sealed(to);
-        }
-    }
-
-    fn seal_row(
-        &self,
-        session: &SessionId,
-        epoch: Epoch,
-        ord: u64,
-        range: (Position, Position),
-        hash: [u8; 32],
-    ) -> SealRow {
-        SealRow {
-            session_id: session.clone(),
-            epoch,
-            ord,
-            home_id: self.home,
-            from_position: range.0,
-            to_position: range.1,
-            hash,
-            sealed_at: self.clock.now(),
         }
     }
 

@@ -1,18 +1,25 @@
 //! Looking at every byte of a log without changing one.
+//!
+//! Seals say which bytes are not what they were, to the block; the lines say what cannot be read. Nothing is claimed of
+//! bytes that no hash is left for.
+
+mod sealed;
+mod shift;
 
 use std::collections::HashSet;
+use std::fmt;
 
-use duolog_log::{BlobId, Blobs, Error as LogError, Item, Reader, chain, hash_range, wholes};
-use duolog_state::owned::seals;
+use duolog_log::{BlobId, Blobs, Error as LogError, Item, Reader, wholes};
 use duolog_types::line::{LineFault, check_line};
 use duolog_types::{Epoch, Position, SessionId};
 
 use crate::error::{Error, Result};
-use crate::store::Join;
+use crate::store::{Join, Known};
+use sealed::{Extent, Run};
 
-/// The damaged places that are listed; more are counted.
-const DAMAGE_LISTED: usize = 100;
-const SEAL_PAGE: u32 = 256;
+/// The lines that cannot be read or whose blob is lost, and the places that are not as sealed, that are listed of each;
+/// more are counted.
+const DAMAGE_LISTED: usize = 50;
 /// The blobs that are remembered to be whole; with more, some are read again.
 const BLOBS_REMEMBERED: usize = 65_536;
 
@@ -22,13 +29,35 @@ pub enum DamageKind {
     /// A line that is not one.
     Line(LineFault),
     /// Bytes that are not those that were sealed.
-    Seal,
-    /// Sealed bytes that are gone.
-    Missing,
+    Seal(Change),
+    /// The log ends before bytes that the state names.
+    Missing {
+        /// From here up to its end, no hash is left that says whether the bytes are what they were.
+        unchecked_from: Position,
+    },
     /// A blob that a line names and that is not there.
     NoBlob(BlobId),
     /// A blob that a line names and whose bytes are not those that were put.
     BadBlob(BlobId),
+}
+
+/// How sealed bytes are not what they were, as far as that can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// What follows stands where it stood.
+    InPlace,
+    /// What follows stands so many bytes earlier.
+    Removed {
+        /// How many fewer there are.
+        bytes: u64,
+    },
+    /// What follows stands so many bytes later.
+    Inserted {
+        /// How many more there are.
+        bytes: u64,
+    },
+    /// Nothing that follows is known to stand, here or elsewhere.
+    Unclear,
 }
 
 /// A damaged place.
@@ -36,12 +65,68 @@ pub enum DamageKind {
 pub struct Damage {
     /// What is wrong.
     pub kind: DamageKind,
-    /// Where it begins.
+    /// Where it begins. All that is sealed before it, back to the damage before, is as it was.
     pub from: Position,
-    /// Where it ends.
+    /// Where it ends, counted as the log was when it was sealed.
     pub to: Position,
+    /// The first byte that is not what it was stands below this, and not before `from`.
+    pub first_to: Position,
+    /// The number of the line that `from` stands in, from 1.
+    pub line: u64,
+    /// Where that line begins.
+    pub line_start: Position,
+    /// The number of the line that the last byte before `first_to` stands in.
+    pub line_to: u64,
     /// Whether these bytes were once known to be synced. Above the last seal, a crash may have left them so.
     pub sealed: bool,
+}
+
+impl Damage {
+    fn new(kind: DamageKind, from: Position, to: Position, first_to: Position) -> Self {
+        Self { kind, from, to, first_to, line: 0, line_start: from, line_to: 0, sealed: true }
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            DamageKind::Line(fault) => return write!(f, "{fault} (line {})", self.line),
+            DamageKind::NoBlob(id) => return write!(f, "the blob that line {} names is missing: {id}", self.line),
+            DamageKind::BadBlob(id) => return write!(f, "the blob that line {} names is damaged: {id}", self.line),
+            DamageKind::Missing { unchecked_from } => {
+                write!(f, "cut off: {} gone", Bytes(self.to.0 - self.from.0))?;
+                return match self.from.0 - unchecked_from.0 {
+                    0 => Ok(()),
+                    unchecked => write!(f, "; of what stands, the last {unchecked} cannot be checked"),
+                };
+            }
+            DamageKind::Seal(Change::InPlace) => {
+                write!(f, "changed or reordered; what follows stands where it stood")?;
+            }
+            DamageKind::Seal(Change::Removed { bytes }) => {
+                write!(f, "{} missing here; what follows stands so much earlier", Bytes(bytes))?;
+            }
+            DamageKind::Seal(Change::Inserted { bytes }) => {
+                write!(f, "{} too many here; what follows stands so much later", Bytes(bytes))?;
+            }
+            DamageKind::Seal(Change::Unclear) => {
+                write!(f, "changed, removed, inserted or reordered from here on")?;
+            }
+        }
+        write!(f, "; the first changed byte is in {} to {}", self.from.0, self.first_to.0)?;
+        match self.line_to {
+            to if to == self.line => write!(f, ", line {to} (begins at {})", self.line_start.0),
+            to => write!(f, ", lines {} (begins at {}) to {to}", self.line, self.line_start.0),
+        }
+    }
+}
+
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 1 { f.write_str("1 byte is") } else { write!(f, "{} bytes are", self.0) }
+    }
 }
 
 /// What verifying a log found.
@@ -65,12 +150,12 @@ pub struct Verified {
     pub unsynced: u64,
     /// How often a line names a blob that is missing or damaged. It was durable before the line was.
     pub blobs_lost: u64,
-    /// The first of them.
+    /// The first of them: lines that cannot be read, then what is not as it was sealed, each in order.
     pub places: Vec<Damage>,
 }
 
 impl Verified {
-    fn add(&mut self, damage: Damage) {
+    fn add_line(&mut self, damage: Damage) {
         match damage.kind {
             DamageKind::NoBlob(_) | DamageKind::BadBlob(_) => self.blobs_lost += 1,
             _ if damage.sealed => self.damaged += 1,
@@ -87,14 +172,13 @@ impl Join {
     pub fn verify(&self, session: &SessionId, mut each: impl FnMut(u64, u64)) -> Result<Verified> {
         let known = self.known(session)?;
         self.own(&known.row)?;
-        let (epoch, base) = (known.row.log_epoch, known.row.log_base);
-        let sealed_to = known.watermark.sealed_to;
+        let base = known.row.log_base;
         let mut verified = Verified {
-            epoch,
+            epoch: known.row.log_epoch,
             end: base,
             events: 0,
             seals: 0,
-            sealed_to,
+            sealed_to: known.watermark.sealed_to,
             torn_bytes: 0,
             damaged: 0,
             unsynced: 0,
@@ -104,18 +188,72 @@ impl Join {
         let recorded_to = known.watermark.recorded_to;
         let Some(reader) = Reader::open(&self.disk, &known.place())? else {
             if recorded_to > base {
-                verified.add(Damage { kind: DamageKind::Missing, from: base, to: recorded_to, sealed: true });
+                let kind = DamageKind::Missing { unchecked_from: base };
+                verified.add_line(Damage { line: 1, line_to: 1, ..Damage::new(kind, base, recorded_to, recorded_to) });
             }
             return Ok(verified);
         };
-        let (end, torn_bytes) = reader.stable_end_and_rest(self.limits.busy_timeout)?;
-        (verified.end, verified.torn_bytes) = (end, torn_bytes);
-        if end < recorded_to {
-            verified.add(Damage { kind: DamageKind::Missing, from: end, to: recorded_to, sealed: true });
+        (verified.end, verified.torn_bytes) = reader.stable_end_and_rest(self.limits.busy_timeout)?;
+        let total = (verified.end.0 - base.0) + verified.sealed_to.0.saturating_sub(base.0);
+        let end = Position(verified.end.0 + verified.torn_bytes);
+        let extent = Extent { reader: &reader, base, end };
+        let mut found = self.verify_seals(&known, &extent, &mut verified, |done| each(done, total))?;
+        self.verify_lines(&reader, &mut verified, &mut found, |done| each(total - done, total))?;
+        verified.places.append(&mut found);
+        Ok(verified)
+    }
+
+    /// Finds what is not as it was sealed, or gone, without knowing its lines.
+    fn verify_seals(
+        &self,
+        known: &Known,
+        extent: &Extent<'_>,
+        verified: &mut Verified,
+        each: impl FnMut(u64),
+    ) -> Result<Vec<Damage>> {
+        let compared = self.compare(known, extent, each)?;
+        verified.seals = compared.seals;
+        let in_place = |run: &Run| run.damage(Change::InPlace);
+        let mut found: Vec<_> = compared.ended.iter().map(in_place).collect();
+        verified.damaged += compared.ended_count;
+        let mut add = |damage: Damage| {
+            verified.damaged += 1;
+            found.push(damage);
+        };
+        if let Some(moved) = self.find_shift(known, extent, &compared)? {
+            add(moved);
+            return Ok(found);
         }
-        let total = 2 * (end.0 - base.0);
-        let line_bytes_max = self.limits.line_bytes_max;
-        let mut lines = reader.lines(base, end, line_bytes_max)?;
+        if let Some(run) = &compared.last {
+            let stands = self.last_line_stands(known, extent)?;
+            add(run.damage(if stands { Change::InPlace } else { Change::Unclear }));
+        }
+        let recorded_to = known.watermark.recorded_to;
+        if extent.end < recorded_to {
+            let unchecked_from = compared.gone.map_or(known.watermark.sealed_to, |(from, _)| from).min(extent.end);
+            let kind = DamageKind::Missing { unchecked_from: unchecked_from.max(extent.base) };
+            add(Damage::new(kind, extent.end, recorded_to, Position(extent.end.0 + 1)));
+        }
+        Ok(found)
+    }
+
+    /// Whether the last line that was folded is where it was.
+    fn last_line_stands(&self, known: &Known, extent: &Extent<'_>) -> Result<bool> {
+        let Some((position, hash)) = known.watermark.folded else { return Ok(false) };
+        Ok(extent.reader.line_hash_at(position, self.limits.line_bytes_max)? == Some(hash))
+    }
+
+    /// Checks every line, and tells in which lines the places that were `found` are; `each` is told what is left.
+    fn verify_lines(
+        &self,
+        reader: &Reader,
+        verified: &mut Verified,
+        found: &mut [Damage],
+        mut each: impl FnMut(u64),
+    ) -> Result<()> {
+        let (line_bytes_max, end) = (self.limits.line_bytes_max, verified.end);
+        let (mut number, mut begun, mut ended) = (0, 0, 0);
+        let mut lines = reader.lines(reader.first(), end, line_bytes_max)?;
         let mut blobs = CheckedBlobs { blobs: Blobs::on(&self.disk), whole: HashSet::new() };
         while let Some(item) = lines.next()? {
             let (from, to, fault) = match item {
@@ -125,56 +263,47 @@ impl Join {
                     (start, end, Some(LineFault::TooLong { bytes, max: line_bytes_max }))
                 }
             };
+            number += 1;
+            (begun, ended) = place_in_line(found, (begun, ended), number, from, to);
+            let sealed = to <= verified.sealed_to;
+            let at_line = |kind| Damage { line: number, line_to: number, sealed, ..Damage::new(kind, from, to, to) };
             if let Item::Line(line) = item {
                 for id in wholes(line.bytes) {
                     if let Some(kind) = blobs.fault_of(id)? {
-                        verified.add(Damage { kind, from, to, sealed: to <= sealed_to });
+                        verified.add_line(at_line(kind));
                     }
                 }
             }
             match fault {
                 None => verified.events += 1,
-                Some(fault) => {
-                    verified.add(Damage { kind: DamageKind::Line(fault), from, to, sealed: to <= sealed_to });
-                }
+                Some(fault) => verified.add_line(at_line(DamageKind::Line(fault))),
             }
-            each(to.0 - base.0, total);
+            each(end.0 - to.0);
         }
-        self.verify_seals(session, &reader, &mut verified, |done| each(end.0 - base.0 + done, total))?;
-        Ok(verified)
+        // What is behind the last whole line is in the one that would come next.
+        place_in_line(found, (begun, ended), number + 1, end, Position(u64::MAX));
+        Ok(())
     }
+}
 
-    fn verify_seals(
-        &self,
-        session: &SessionId,
-        reader: &Reader,
-        verified: &mut Verified,
-        mut each: impl FnMut(u64),
-    ) -> Result<()> {
-        let (mut before, mut ord) = (None, 0);
-        loop {
-            let epoch = verified.epoch;
-            let page = self.state.read(|tx| seals::page(tx, session, epoch, ord, SEAL_PAGE))?;
-            for seal in &page {
-                let (from, to) = (seal.from_position, seal.to_position);
-                // A seal over bytes that are gone was reported as missing already.
-                if to <= verified.end {
-                    let (_, bytes) = hash_range(reader, from, to, &[])?;
-                    if chain(before.as_ref(), &bytes) != seal.hash {
-                        verified.add(Damage { kind: DamageKind::Seal, from, to, sealed: true });
-                    }
-                }
-                verified.seals += 1;
-                // The recorded hash, not ours: one changed place must not make every later seal look changed.
-                before = Some(seal.hash);
-                ord = seal.ord + 1;
-                each(to.0);
-            }
-            if page.len() < SEAL_PAGE as usize {
-                return Ok(());
-            }
-        }
+/// Tells the places that begin, or whose first changed byte may still be, in this line that it is this one. Of those in
+/// order, the first `begun` and `ended` know already; says how many do now.
+fn place_in_line(
+    found: &mut [Damage],
+    (mut begun, mut ended): (usize, usize),
+    number: u64,
+    from: Position,
+    to: Position,
+) -> (usize, usize) {
+    while let Some(damage) = found.get_mut(begun).filter(|damage| damage.from < to) {
+        (damage.line, damage.line_start) = (number, from);
+        begun += 1;
     }
+    while let Some(damage) = found.get_mut(ended).filter(|damage| damage.first_to <= to) {
+        damage.line_to = number;
+        ended += 1;
+    }
+    (begun, ended)
 }
 
 /// Blobs on their way through a log: one that many lines name is read once.

@@ -37,7 +37,7 @@ pub use recover::{Mend, MendKind, Recovery, Standing, Watermark};
 pub use remove::remove;
 pub use rewrite::{Rewritten, rewrite};
 pub use root::{Progress, RootEvent, RootFollower, RootOptions, Skip, Start};
-pub use seal::{LineHash, SealHash, chain, hash_line, hash_range};
+pub use seal::{Blocks, Hashed, LineHash, SealHash, chain, hash_blocks, hash_line, hash_range, hash_range_and_blocks};
 pub use sync::Synced;
 pub use tail::{Follower, Pace, Polled, Why};
 pub use torn::{TornRecord, torn_path, torn_records};

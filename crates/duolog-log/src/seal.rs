@@ -1,6 +1,7 @@
-//! Hashes over log bytes: of a line, of a range, and the chain that seals are.
+//! Hashes over log bytes: of a line, of a range, of its blocks, and the chain that seals are.
 
 use duolog_types::Position;
+use duolog_types::limits::{SEAL_BLOCK_BYTES, SEAL_BLOCK_HASH_BYTES};
 
 use crate::error::Result;
 use crate::reader::Reader;
@@ -30,12 +31,56 @@ pub fn hash_range(
     to: Position,
     stops: &[Position],
 ) -> Result<(Vec<[u8; 32]>, [u8; 32])> {
+    hash_range_and(reader, from, to, stops, |_| {})
+}
+
+/// The hashes of a range, made in one pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hashed {
+    /// The hash so far at each stop.
+    pub so_far: Vec<[u8; 32]>,
+    /// The hash of all of it.
+    pub whole: [u8; 32],
+    /// The short hashes of its blocks, see [`Blocks`].
+    pub blocks: Vec<u8>,
+}
+
+/// The same, with the blocks of the range hashed in the same pass.
+pub fn hash_range_and_blocks(
+    reader: &Reader,
+    from: Position,
+    to: Position,
+    stops: &[Position],
+    mut blocks: Blocks,
+) -> Result<Hashed> {
+    let (so_far, whole) = hash_range_and(reader, from, to, stops, |bytes| blocks.update(bytes))?;
+    Ok(Hashed { so_far, whole, blocks: blocks.finish() })
+}
+
+/// Hashes the blocks of `[from, to)` alone.
+pub fn hash_blocks(reader: &Reader, from: Position, to: Position) -> Result<Vec<u8>> {
+    let mut blocks = Blocks::default();
+    reader.each_chunk(from, to, |bytes| {
+        blocks.update(bytes);
+        Ok(())
+    })?;
+    Ok(blocks.finish())
+}
+
+fn hash_range_and(
+    reader: &Reader,
+    from: Position,
+    to: Position,
+    stops: &[Position],
+    mut each: impl FnMut(&[u8]),
+) -> Result<(Vec<[u8; 32]>, [u8; 32])> {
     let mut hasher = blake3::Hasher::new();
     let mut at = from;
     let mut so_far = Vec::with_capacity(stops.len() + 1);
     for end in stops.iter().copied().filter(|stop| (from..=to).contains(stop)).chain([to]) {
         reader.each_chunk(at, end, |bytes| {
             hasher.update(bytes);
+            each(bytes);
             Ok(())
         })?;
         at = end;
@@ -43,4 +88,57 @@ pub fn hash_range(
     }
     let whole = so_far.pop().unwrap_or_else(|| hasher.finalize().into());
     Ok((so_far, whole))
+}
+
+/// Short hashes of the blocks of a stretch, made as its bytes come: the first bytes of the BLAKE3 of each, one behind the
+/// other. The last block may be a part of one.
+///
+/// They only say where to look; whether a stretch is what it was, its whole hash says.
+#[derive(Clone, Debug, Default)]
+pub struct Blocks {
+    /// The bytes still to come whose blocks are known.
+    known: u64,
+    hasher: blake3::Hasher,
+    filled: u64,
+    hashes: Vec<u8>,
+}
+
+impl Blocks {
+    /// Keeps the hashes of the whole blocks of a stretch of `len` bytes. The caller must know those bytes to be the same.
+    pub fn going_on(hashes: &[u8], len: u64) -> Self {
+        let count = usize::try_from(len / SEAL_BLOCK_BYTES).unwrap_or(usize::MAX);
+        match hashes.get(..count.saturating_mul(SEAL_BLOCK_HASH_BYTES)) {
+            Some(whole) => Self { known: len - len % SEAL_BLOCK_BYTES, hashes: whole.to_vec(), ..Self::default() },
+            None => Self::default(),
+        }
+    }
+
+    fn update(&mut self, mut bytes: &[u8]) {
+        let passed = usize::try_from(self.known).unwrap_or(usize::MAX).min(bytes.len());
+        self.known -= passed as u64;
+        bytes = &bytes[passed..];
+        while !bytes.is_empty() {
+            let room = usize::try_from(SEAL_BLOCK_BYTES - self.filled).unwrap_or(usize::MAX).min(bytes.len());
+            let (block, rest) = bytes.split_at(room);
+            self.hasher.update(block);
+            self.filled += room as u64;
+            if self.filled == SEAL_BLOCK_BYTES {
+                self.close();
+            }
+            bytes = rest;
+        }
+    }
+
+    fn close(&mut self) {
+        self.hashes.extend_from_slice(&self.hasher.finalize().as_bytes()[..SEAL_BLOCK_HASH_BYTES]);
+        self.hasher.reset();
+        self.filled = 0;
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        if self.filled > 0 {
+            self.close();
+        }
+        self.hashes
+    }
 }

@@ -51,15 +51,18 @@ pub fn torn_records(disk: &Arc<dyn Disk>, log: &Path) -> Result<Vec<TornRecord>>
 
 /// The start of the line behind an offset; none at the end.
 fn next_line(reader: &Reader, mut at: u64) -> Result<Option<u64>> {
-    let mut buffer = vec![0; 64 * 1024];
+    // Mostly it is near; a file of nothing but newlines must not cost a large read for each.
+    let mut buffer = vec![0; 256];
     loop {
-        match reader.read_at(Position(at), &mut buffer)? {
-            0 => return Ok(None),
-            read => match memchr::memchr(b'\n', &buffer[..read]) {
-                Some(newline) => return Ok(Some(at + newline as u64 + 1)),
-                None => at += read as u64,
-            },
+        let read = reader.read_at(Position(at), &mut buffer)?;
+        if read == 0 {
+            return Ok(None);
         }
+        if let Some(newline) = memchr::memchr(b'\n', &buffer[..read]) {
+            return Ok(Some(at + newline as u64 + 1));
+        }
+        at += read as u64;
+        buffer.resize(64 * 1024, 0);
     }
 }
 

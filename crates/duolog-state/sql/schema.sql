@@ -112,6 +112,7 @@ CREATE TABLE seals (
     to_position   INTEGER NOT NULL CHECK (to_position > from_position),
     hash          BLOB NOT NULL CHECK (length(hash) = 32),
     sealed_at     TEXT NOT NULL CHECK (length(sealed_at) = 27),
+    blocks        BLOB CHECK (length(blocks) <= 768),
     PRIMARY KEY (session_id, epoch, ord)
 ) STRICT, WITHOUT ROWID;
 

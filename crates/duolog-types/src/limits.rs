@@ -22,6 +22,12 @@ pub const PATH_BYTES_MAX: usize = 4096;
 pub const OUTBOX_LINE_BYTES_MAX: usize = 64 * 1024;
 /// The bytes after which the last seal of a log is closed and the next one begins.
 pub const SEAL_BYTES: u64 = 1024 * 1024;
+/// The bytes of a sealed stretch that have one hash of their own, by which a change is found in it.
+pub const SEAL_BLOCK_BYTES: u64 = 4096;
+/// The bytes of such a hash. With three a full seal stays within its page of the database; with four it would not.
+pub const SEAL_BLOCK_HASH_BYTES: usize = 3;
+/// The bytes of the block hashes of one seal.
+pub const SEAL_BLOCKS_BYTES_MAX: usize = 768;
 /// The bytes of a tool's answer that a recorded line holds; the whole of a longer one is kept as a blob.
 pub const TOOL_RESULT_BYTES_MAX: usize = 64 * 1024;
 /// The responses whose tokens can still be corrected by a later line about the same response.

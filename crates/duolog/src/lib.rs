@@ -39,7 +39,7 @@ pub mod state;
 pub mod usage;
 
 pub use config::{Config, ConfigError};
-pub use duolog_join::{CaughtUp, Committed, Damage, DamageKind, Follow, Rebuilt, Repaired, Seen, Verified};
+pub use duolog_join::{CaughtUp, Change, Committed, Damage, DamageKind, Follow, Rebuilt, Repaired, Seen, Verified};
 pub use duolog_log::dialect::money::Money;
 pub use duolog_log::dialect::prices::{Long, Price, Prices, Rates};
 pub use duolog_log::dialect::usage::Tokens;

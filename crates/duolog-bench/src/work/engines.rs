@@ -9,9 +9,10 @@ use duolog::{HomeId, Moment, Position};
 use duolog_state::derived::catalog::{self, CatalogRow, Checkpoint};
 use duolog_state::owned::behind::{self, BehindRow};
 use duolog_state::owned::outbox::{self, NewOutbox};
-use duolog_state::owned::seals::{self, SealRow};
+use duolog_state::owned::seals::{self, Extended, SealRow};
 use duolog_state::owned::sessions::{self, SessionFilter};
 use duolog_state::{Error, Page, State};
+use duolog_types::limits::SEAL_BLOCKS_BYTES_MAX;
 use duolog_types::{Durability, Epoch, OutboxId, ProcessId};
 
 use super::rows;
@@ -118,7 +119,13 @@ fn seal(home_id: HomeId, number: usize, step: u64) -> SealRow {
         to_position: position(step),
         hash: hash(step),
         sealed_at: at(step),
+        blocks: Some(blocks()),
     }
+}
+
+/// The hashes of the blocks of a seal that is half full.
+fn blocks() -> Vec<u8> {
+    vec![7; SEAL_BLOCKS_BYTES_MAX / 2]
 }
 
 fn fold(state: &State, home_id: HomeId, process_id: ProcessId, step: u64) {
@@ -140,12 +147,15 @@ fn fold(state: &State, home_id: HomeId, process_id: ProcessId, step: u64) {
     };
     let done = state.write(Durability::Process, move |tx| {
         behind::mark(tx, &mark)?;
-        let advanced = catalog::advance(
-            tx,
-            Some(Checkpoint { epoch: Epoch(0), position: position(step), fold_version: 0 }),
-            &folded,
-        )?;
-        let sealed = seals::extend(tx, &seal(home_id, OURS, step), position(step + 1), &hash(step + 1), at(step + 1))?;
+        let before = Checkpoint { epoch: Epoch(0), position: position(step), fold_version: 0 };
+        let advanced = catalog::advance(tx, Some(before), &folded)?;
+        let grown = Extended {
+            to_position: position(step + 1),
+            hash: hash(step + 1),
+            blocks: blocks(),
+            sealed_at: at(step + 1),
+        };
+        let sealed = seals::extend(tx, &seal(home_id, OURS, step), &grown)?;
         let cleared = behind::clear(tx, &mark.session_id, &mark.process_id, mark.generation)?;
         Ok::<_, Error>(advanced && sealed && cleared)
     });
@@ -186,7 +196,7 @@ const STATEMENTS: [&str; 9] = [
      marked_at = excluded.marked_at WHERE behind.generation < excluded.generation",
     "UPDATE catalog SET epoch = ?2, position = ?3, line_hash = ?4, events = ?5, bytes = ?6, damaged = ?7, \
      first_at = ?8, last_at = ?9 WHERE session_id = ?1 AND epoch = ?10 AND position = ?11",
-    "UPDATE seals SET to_position = ?4, hash = ?5, sealed_at = ?6 \
+    "UPDATE seals SET to_position = ?4, hash = ?5, sealed_at = ?6, blocks = ?9 \
      WHERE session_id = ?1 AND epoch = ?2 AND ord = ?3 AND to_position = ?7 AND hash = ?8",
     "DELETE FROM behind WHERE session_id = ?1 AND process_id = ?2 AND generation = ?3",
     "SELECT id, home_id, created_at, user_id, name, addressed, scope, log_path, log_key, log_base, log_epoch, cwd, \

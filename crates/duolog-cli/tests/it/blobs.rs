@@ -61,7 +61,7 @@ fn a_blob_that_a_line_names_and_that_is_lost_is_found_by_whoever_verifies() {
     kit.run(&["state", "backup", "copy"]).is(0);
     let blob = files(&kit).remove(0);
     fs::write(&blob, "forged").expect("written");
-    kit.run(&["log", "verify", "one"]).is(4).says("the blob that it names is damaged");
+    kit.run(&["log", "verify", "one"]).is(4).says("the blob that line 2 names is damaged");
     fs::remove_file(&blob).expect("removed");
     let ran = kit.run(&["log", "verify", "one", "--json"]).is(4);
     assert_eq!((ran.field("/logs/0/status"), ran.field("/logs/0/blobs_lost")), ("damaged".into(), 1.into()));

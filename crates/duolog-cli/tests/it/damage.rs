@@ -31,7 +31,7 @@ fn a_database_from_the_future_is_refused_and_left_alone() {
         &["log", "cat", "demo"],
     ];
     for args in commands {
-        kit.run(args).is(5).says("version 99").says("knows up to 3").says("upgrade");
+        kit.run(args).is(5).says("version 99").says("knows up to 4").says("upgrade");
     }
     assert_eq!(fs::read(&path).expect("a database"), before);
     assert_eq!(lines_of(&kit.log_of("demo")), ["{\"n\":1}"]);
@@ -147,4 +147,77 @@ fn a_torn_tail_is_a_warning_until_it_is_mended() {
     assert!(repaired.contains("quarantined: 8 bytes of a torn line at 8"), "{repaired}");
     assert_eq!(kit.run(&["log", "repair", "demo", "--json"]).is(0).field("/repairs"), serde_json::json!([]));
     assert_eq!(kit.run(&["doctor", "--json"]).is(0).field("/verdict"), "ok");
+}
+
+/// A log of three blocks and its lines, sealed.
+fn sealed(kit: &Kit) -> (std::path::PathBuf, Vec<u8>, Vec<usize>) {
+    let lines: Vec<_> = (0..250).map(|n| format!("{{\"n\":{n},\"text\":\"some words of line {n}\"}}\n")).collect();
+    let lines = lines.concat();
+    kit.append("demo", &lines);
+    kit.run(&["sessions", "list"]).is(0);
+    let starts = std::iter::once(0).chain(lines.match_indices('\n').map(|(at, _)| at + 1)).collect();
+    (kit.log_of("demo"), lines.into_bytes(), starts)
+}
+
+#[test]
+fn verify_says_where_sealed_bytes_changed_and_what_became_of_the_rest() {
+    let kit = Kit::new();
+    let (log, text, starts) = sealed(&kit);
+    let len = text.len();
+    let mut flipped = text.clone();
+    flipped[5000] = b'#';
+    let swapped =
+        [&text[..starts[9]], &text[starts[10]..starts[11]], &text[starts[9]..starts[10]], &text[starts[11]..]];
+    let removed = [&text[..starts[120]], &text[starts[121]..]].concat();
+    let inserted = [&text[..starts[120]], b"{\"forged\":1}\n", &text[starts[120]..]].concat();
+    let cut = &text[..starts[200]];
+    let line = (starts[121] - starts[120]) as u64;
+    let cases = [
+        (&flipped[..], "in_place", None, 4096, "changed or reordered; what follows stands where it stood"),
+        (&swapped.concat(), "in_place", None, 0, "changed or reordered; what follows stands where it stood"),
+        (&removed, "removed", Some(line), 4096, "bytes are missing here; what follows stands so much earlier"),
+        (&inserted, "inserted", Some(13), 4096, "13 bytes are too many here; what follows stands so much later"),
+        (cut, "cut", Some((len - cut.len()) as u64), cut.len() as u64, "bytes are gone"),
+    ];
+    for (bytes, change, count, from, told) in cases {
+        fs::write(&log, bytes).expect("damaged");
+        let ran = kit.run(&["log", "verify", "demo", "--json"]).is(4).says(told);
+        let place = ran.field("/logs/0/places/0");
+        assert_eq!((&place["change"], &place["from"]), (&change.into(), &from.into()), "{place}");
+        assert_eq!(place["bytes"], serde_json::json!(count), "{place}");
+        let number = |name: &str| place[name].as_u64().expect("a number");
+        let before = &bytes[..usize::try_from(number("line_start")).expect("small")];
+        assert_eq!(before.split(|byte| *byte == b'\n').count() as u64, number("line"), "{place}");
+        assert!(number("line_start") <= from && number("line") <= number("line_to"), "{place}");
+        assert_eq!(ran.field("/logs/0/damaged"), 1);
+        kit.run(&["log", "verify", "demo"]).is(4).says("below the last seal").says(told);
+    }
+}
+
+#[test]
+fn repair_says_what_it_did_and_what_stays() {
+    let kit = Kit::new();
+    let (log, text, starts) = sealed(&kit);
+    let mut flipped = text.clone();
+    flipped[5000] = b'#';
+    fs::write(&log, &flipped).expect("damaged");
+    let told = kit.run(&["log", "repair", "demo"]).is(4).text();
+    assert!(told.contains("nothing to mend") && told.contains("stays as it is: 4096 to 8192"), "{told}");
+    assert_eq!(fs::read(&log).expect("a log"), flipped);
+
+    let removed = [&text[..starts[120]], &text[starts[121]..]].concat();
+    fs::write(&log, &removed).expect("damaged");
+    let ran = kit.run(&["log", "repair", "demo", "--json"]).is(0);
+    assert_eq!((ran.field("/repairs/0/action"), ran.field("/left/damaged")), ("shorter".into(), 0.into()));
+    let detail = ran.field("/repairs/0/detail").as_str().expect("a detail").to_owned();
+    assert!(detail.contains("bytes are missing here"), "{detail}");
+    kit.run(&["log", "verify", "demo"]).is(0);
+    assert_eq!(fs::read(&log).expect("a log"), removed);
+
+    let inside = &removed[..removed.len() - 7];
+    fs::write(&log, inside).expect("damaged");
+    let told = kit.run(&["log", "repair", "demo"]).is(4).text();
+    assert!(told.contains("terminated: ") && told.contains("shorter: ") && told.contains("found: "), "{told}");
+    assert!(told.contains("stays as it is: "), "{told}");
+    assert_eq!(fs::read(&log).expect("a log"), [inside, b"\n"].concat(), "no byte that stood was lost");
 }

@@ -19,3 +19,5 @@ mod once;
 mod server;
 /// Logs that the disk failed or someone changed.
 mod trouble;
+/// What verifying tells of changed, removed, inserted, swapped and cut bytes, and what a repair makes of them.
+mod verifying;

@@ -31,6 +31,8 @@ mod record;
 mod recover;
 /// A whole tree of logs, ours and of others, on real files.
 mod roots;
+/// What we write line after line, told again by the reader without loss.
+mod sequences;
 /// Syncs that callers share, and how many logs are open.
 mod share;
 /// Tokens and money, each response counted once.

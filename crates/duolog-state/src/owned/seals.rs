@@ -9,7 +9,7 @@ use crate::params;
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT session_id, epoch, ord, home_id, from_position, to_position, hash, sealed_at FROM seals \
+            "SELECT session_id, epoch, ord, home_id, from_position, to_position, hash, sealed_at, blocks FROM seals \
              WHERE session_id = ?1 AND epoch = ?2 ",
             $rest
         )
@@ -35,6 +35,21 @@ pub struct SealRow {
     pub hash: [u8; 32],
     /// When it was made or last extended.
     pub sealed_at: Moment,
+    /// Short hashes of the blocks in between, one behind the other; none where the seal was made without.
+    pub blocks: Option<Vec<u8>>,
+}
+
+/// What a seal becomes as it grows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Extended {
+    /// Where it ends then.
+    pub to_position: Position,
+    /// Its link of the chain then.
+    pub hash: [u8; 32],
+    /// The hashes of its blocks then.
+    pub blocks: Vec<u8>,
+    /// When.
+    pub sealed_at: Moment,
 }
 
 impl SealRow {
@@ -48,6 +63,7 @@ impl SealRow {
             to_position: row.get(5)?,
             hash: row.get(6)?,
             sealed_at: row.get(7)?,
+            blocks: row.get(8)?,
         })
     }
 }
@@ -64,8 +80,8 @@ pub fn page(tx: &mut Tx<'_>, session: &SessionId, epoch: Epoch, from_ord: u64, l
 
 /// Adds a seal. One that is there already, by another process, is a unique-constraint error.
 pub fn insert(tx: &mut Tx<'_>, seal: &SealRow) -> Result<()> {
-    let sql = "INSERT INTO seals (session_id, epoch, ord, home_id, from_position, to_position, hash, sealed_at) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let sql = "INSERT INTO seals (session_id, epoch, ord, home_id, from_position, to_position, hash, sealed_at, blocks) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     let values = params![
         &seal.session_id,
         seal.epoch,
@@ -74,15 +90,26 @@ pub fn insert(tx: &mut Tx<'_>, seal: &SealRow) -> Result<()> {
         seal.from_position,
         seal.to_position,
         &seal.hash,
-        seal.sealed_at
+        seal.sealed_at,
+        seal.blocks.as_deref(),
     ];
     tx.execute(sql, values).map(drop)
 }
 
 /// Moves the end of a seal on; false when it is not the seal that the caller saw.
-pub fn extend(tx: &mut Tx<'_>, old: &SealRow, new_to: Position, new_hash: &[u8; 32], at: Moment) -> Result<bool> {
-    let sql = "UPDATE seals SET to_position = ?4, hash = ?5, sealed_at = ?6 \
+pub fn extend(tx: &mut Tx<'_>, old: &SealRow, new: &Extended) -> Result<bool> {
+    let sql = "UPDATE seals SET to_position = ?4, hash = ?5, sealed_at = ?6, blocks = ?9 \
                WHERE session_id = ?1 AND epoch = ?2 AND ord = ?3 AND to_position = ?7 AND hash = ?8";
-    let values = params![&old.session_id, old.epoch, old.ord, new_to, new_hash, at, old.to_position, &old.hash];
+    let values = params![
+        &old.session_id,
+        old.epoch,
+        old.ord,
+        new.to_position,
+        &new.hash,
+        new.sealed_at,
+        old.to_position,
+        &old.hash,
+        new.blocks.as_slice(),
+    ];
     Ok(tx.execute(sql, values)? == 1)
 }

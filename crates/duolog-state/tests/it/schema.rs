@@ -4,7 +4,8 @@ use duolog_state::owned::repairs::RepairAction;
 use duolog_testkit::engines::Place;
 use duolog_types::limits::{
     DIGEST_BYTES_MAX, METADATA_BYTES_MAX, MODEL_BYTES_MAX, NAME_BYTES_MAX, OPERATION_ID_BYTES_MAX,
-    OUTBOX_LINE_BYTES_MAX, PATH_BYTES_MAX, REASON_BYTES_MAX, SESSION_ID_BYTES_MAX, TITLE_BYTES_MAX,
+    OUTBOX_LINE_BYTES_MAX, PATH_BYTES_MAX, REASON_BYTES_MAX, SEAL_BLOCK_BYTES, SEAL_BLOCK_HASH_BYTES,
+    SEAL_BLOCKS_BYTES_MAX, SEAL_BYTES, SESSION_ID_BYTES_MAX, TITLE_BYTES_MAX,
 };
 use duolog_types::{Charge, InvocationKind, SessionStatus, SourceKind};
 
@@ -73,6 +74,9 @@ fn every_bound_in_the_schema_is_one_of_the_limits() {
     ]);
     assert_eq!(bounds, expected);
     assert!(SCHEMA.contains(&format!("length(digest) <= {DIGEST_BYTES_MAX}")));
+    assert!(SCHEMA.contains(&format!("length(blocks) <= {SEAL_BLOCKS_BYTES_MAX}")));
+    let hashes = SEAL_BYTES.div_ceil(SEAL_BLOCK_BYTES) * SEAL_BLOCK_HASH_BYTES as u64;
+    assert_eq!(hashes, SEAL_BLOCKS_BYTES_MAX as u64);
 }
 
 #[test]

@@ -4,6 +4,8 @@
 
 /// Every recorded moment of the workloads, made a crash.
 mod enumerated;
+/// The stored inputs of every fuzz target, and some mutations of them.
+mod fuzzed;
 /// Real processes, killed a few times.
 mod killed;
 /// Which crate may lean on which.

@@ -10,7 +10,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Statement};
 
 use super::{ADVANCE, Bare, CLEAR, EXTEND, FIND, FOLDED, LINE, LIST, MARK, PAGE, RENAME, STATEMENTS, TELL, THEIRS};
-use super::{at, hash, position};
+use super::{at, blocks, hash, position};
 use crate::measure::Figure;
 use crate::work::rows;
 
@@ -115,7 +115,7 @@ impl Bare for Driver {
             ADVANCE,
             &[&id, &0_i64, &next, &old, &step_number, &bytes, &0_i64, &at(0).to_string(), &now, &0_i64, &last],
         );
-        self.execute(EXTEND, &[&id, &0_i64, &0_i64, &next, &new, &now, &last, &old]);
+        self.execute(EXTEND, &[&id, &0_i64, &0_i64, &next, &new, &now, &last, &old, &blocks()]);
         self.execute(CLEAR, &[&id, &self.process, &generation]);
         self.command("COMMIT");
     }

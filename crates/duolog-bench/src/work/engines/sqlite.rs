@@ -6,7 +6,7 @@ use duolog_types::{OutboxId, ProcessId};
 use rusqlite::{Connection, params};
 
 use super::{ADVANCE, Bare, CLEAR, EXTEND, FIND, FOLDED, LINE, LIST, MARK, PAGE, RENAME, STATEMENTS, TELL, THEIRS};
-use super::{at, hash, position};
+use super::{at, blocks, hash, position};
 use crate::bench::Bench;
 use crate::measure::Figure;
 use crate::work::rows;
@@ -72,7 +72,7 @@ impl Bare for Driver {
         self.execute(MARK, params![id, self.process, self.home, generation, 1, now]);
         let (next, last) = (position(step + 1).0.cast_signed(), position(step).0.cast_signed());
         self.execute(ADVANCE, params![id, 0, next, hash(step), count, count * 100, 0, at(0).to_string(), now, 0, last]);
-        self.execute(EXTEND, params![id, 0, 0, next, hash(step + 1), now, last, hash(step)]);
+        self.execute(EXTEND, params![id, 0, 0, next, hash(step + 1), now, last, hash(step), blocks()]);
         self.execute(CLEAR, params![id, self.process, generation]);
         self.end("COMMIT");
     }

@@ -5,6 +5,7 @@ use duolog::Cursor;
 use serde::Serialize;
 
 use super::Context;
+use super::verify::Place;
 use crate::args::Which;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
@@ -13,15 +14,20 @@ const AFTER: &str = "\
 Examples:
   duolog log repair demo
 
+Exit code: 4 where damage stays below the last seal · 0 otherwise
+
 JSON:
   {\"session\": id, \"position\": 1234, \"cursor\": \"0:1234\",
    \"repairs\": [{\"action\": \"completed\"|\"quarantined\"|\"terminated\"|\"shorter\"|\"replaced\"|\"missing\"|
-                \"rewritten\"|\"unsealed\", \"epoch\", \"position\", \"bytes\", \"repaired_at\", \"detail\"}]}";
+                \"rewritten\"|\"unsealed\", \"epoch\", \"position\", \"bytes\", \"repaired_at\", \"detail\"}],
+   \"left\": {\"damaged\": 0, \"unsynced\": 0, \"places\": [as in log verify]}}
+  detail says where sealed bytes had changed; left is what verifying finds afterwards.";
 
 /// Mend a log, and say what was done
 ///
 /// Mends a torn tail, copies a log that the disk failed into a new file, and brings the state up to date with it.
-/// Damaged lines in the middle stay where they are: they are skipped and reported, never cut.
+/// Where known bytes are gone or moved it takes the log as it is: the epoch is raised, and what was found is on record.
+/// Damage in the middle stays where it is: it is skipped and told of, never cut, and never sealed over.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Repair {
@@ -35,6 +41,14 @@ struct Answer {
     position: u64,
     cursor: String,
     repairs: Vec<Shape>,
+    left: Left,
+}
+
+#[derive(Serialize)]
+struct Left {
+    damaged: u64,
+    unsynced: u64,
+    places: Vec<Place>,
 }
 
 #[derive(Serialize)]
@@ -67,19 +81,31 @@ impl Repair {
             position: end.position.0,
             cursor: end.to_string(),
             repairs: shapes.collect(),
+            left: Left {
+                damaged: repaired.left.damaged,
+                unsynced: repaired.left.unsynced,
+                places: repaired.left.places.iter().map(Place::of).collect(),
+            },
         };
         context.out.answer(&answer, |text| {
             if answer.repairs.is_empty() {
                 text.line(format_args!("nothing to mend: the log of {} ends at {end}", session.id));
-                return;
             }
             for repair in &answer.repairs {
                 text.line(sentence(repair));
+                for found in repair.detail.iter().flat_map(|detail| detail.lines()) {
+                    text.line(format_args!("  found: {found}"));
+                }
             }
-            text.line(format_args!("the log of {} now ends at {end}", session.id));
+            if !answer.repairs.is_empty() {
+                text.line(format_args!("the log of {} now ends at {end}", session.id));
+            }
+            for place in &answer.left.places {
+                text.line(format_args!("stays as it is: {}", place.sentence()));
+            }
         })?;
         context.close(store);
-        Ok(Ended::Done)
+        Ok(if answer.left.damaged > 0 { Ended::Damaged } else { Ended::Done })
     }
 }
 
@@ -89,8 +115,8 @@ fn sentence(repair: &Shape) -> String {
         "completed" => format!("completed: the last line, at {at}, was whole and got its newline"),
         "quarantined" => format!("quarantined: {bytes} of a torn line at {at} were moved to the .torn file"),
         "terminated" => format!("terminated: {bytes} of a torn line at {at} could not be cut and were closed off"),
-        "shorter" => format!("shorter: the log had lost what stood after {at}; older cursors are reset"),
-        "replaced" => "replaced: another file stood in the log's place; older cursors are reset".to_owned(),
+        "shorter" => format!("shorter: the log had lost bytes, and ended at {at}; older cursors are reset"),
+        "replaced" => "replaced: other bytes stood where known lines stood; older cursors are reset".to_owned(),
         "missing" => "missing: the log was gone; older cursors are reset".to_owned(),
         "rewritten" => "rewritten: what could be read was copied into a new file; older cursors are reset".to_owned(),
         other => format!("{other}: {bytes} at {at}"),

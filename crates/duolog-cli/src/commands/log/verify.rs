@@ -2,7 +2,7 @@
 
 use clap::Args;
 use duolog::sessions::SessionFilter;
-use duolog::{Damage, DamageKind, Kind, Page, SessionId, Store, Verified, limits};
+use duolog::{Change, Damage, DamageKind, Kind, Page, SessionId, Store, Verified, limits};
 use serde::Serialize;
 
 use super::Context;
@@ -21,16 +21,28 @@ Exit code: 4 where a log is damaged below its last seal, or lacks a blob · 0 ot
 JSON:
   {\"logs\": [{\"session\", \"status\": \"ok\"|\"warning\"|\"damaged\"|\"failed\", \"epoch\", \"end\", \"events\",
              \"seals\", \"sealed_to\", \"torn_bytes\", \"damaged\", \"unsynced\", \"blobs_lost\",
-             \"places\": [{\"kind\": \"line\"|\"seal\"|\"missing\"|\"blob\", \"from\", \"to\", \"sealed\",
-                         \"reason\"}],
+             \"places\": [{\"kind\": \"line\"|\"seal\"|\"missing\"|\"blob\", \"from\", \"to\", \"first_to\",
+                         \"change\": null|\"in_place\"|\"removed\"|\"inserted\"|\"cut\"|\"unclear\", \"bytes\",
+                         \"line\", \"line_start\", \"line_to\", \"unchecked_from\", \"sealed\", \"reason\"}],
              \"error\": null|text}],
    \"damaged\": 0}
-  places lists the first 100, the figures count all. The last figure counts damaged logs.";
+  places lists the first 50 lines that cannot be read or whose blob is lost, then the first 50 places that are not as
+  sealed; damaged, unsynced and blobs_lost count all. The last figure counts damaged logs.
+  from, to: where it is, counted as the log was when it was sealed. The first changed byte is in
+  from to first_to (at most 4 KiB, but for seals of older versions), and so in the lines line, which
+  begins at line_start, to line_to.
+  change says what became of what follows:
+    in_place   it stands where it stood: bytes were changed or reordered
+    removed    it stands so many bytes earlier
+    inserted   it stands so many bytes later
+    cut        it is gone, so many bytes; what stands from unchecked_from on cannot be checked
+    unclear    it is not known to stand anywhere";
 
 /// Check every line and every seal of a log, and the blobs that it names
 ///
-/// Shows whether any byte below the last seal was changed, removed or reordered. What a crash may have left above it is
-/// told, but is no damage. Changes nothing.
+/// Shows whether any byte below the last seal was changed, removed or reordered, and where: the first changed byte to a
+/// block of 4 KiB, its lines, and whether what follows still stands. What a crash may have left above the last seal is told,
+/// but is no damage. Changes nothing.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Verify {
@@ -64,11 +76,19 @@ struct Shape {
     error: Option<String>,
 }
 
+/// A damaged place, as every command shows it.
 #[derive(Serialize)]
-struct Place {
+pub struct Place {
     kind: &'static str,
     from: u64,
     to: u64,
+    first_to: u64,
+    change: Option<&'static str>,
+    bytes: Option<u64>,
+    line: u64,
+    line_start: u64,
+    line_to: u64,
+    unchecked_from: Option<u64>,
     sealed: bool,
     reason: String,
 }
@@ -150,7 +170,7 @@ fn shape(id: &SessionId, verified: &Verified) -> Shape {
         damaged: Some(verified.damaged),
         unsynced: Some(verified.unsynced),
         blobs_lost: Some(verified.blobs_lost),
-        places: verified.places.iter().map(place).collect(),
+        places: verified.places.iter().map(Place::of).collect(),
         error: None,
     }
 }
@@ -173,15 +193,43 @@ fn unread(id: &SessionId, failure: &Failure) -> Shape {
     }
 }
 
-fn place(damage: &Damage) -> Place {
-    let (kind, reason) = match damage.kind {
-        DamageKind::Line(fault) => ("line", fault.to_string()),
-        DamageKind::Seal => ("seal", "these are not the bytes that were sealed".to_owned()),
-        DamageKind::Missing => ("missing", "bytes that were seen are gone".to_owned()),
-        DamageKind::NoBlob(id) => ("blob", format!("the blob that it names is missing: {id}")),
-        DamageKind::BadBlob(id) => ("blob", format!("the blob that it names is damaged: {id}")),
-    };
-    Place { kind, from: damage.from.0, to: damage.to.0, sealed: damage.sealed, reason }
+impl Place {
+    pub fn of(damage: &Damage) -> Self {
+        let (kind, change, bytes) = match damage.kind {
+            DamageKind::Line(_) => ("line", None, None),
+            DamageKind::Seal(Change::InPlace) => ("seal", Some("in_place"), None),
+            DamageKind::Seal(Change::Removed { bytes }) => ("seal", Some("removed"), Some(bytes)),
+            DamageKind::Seal(Change::Inserted { bytes }) => ("seal", Some("inserted"), Some(bytes)),
+            DamageKind::Seal(Change::Unclear) => ("seal", Some("unclear"), None),
+            DamageKind::NoBlob(_) | DamageKind::BadBlob(_) => ("blob", None, None),
+            DamageKind::Missing { .. } => ("missing", Some("cut"), Some(damage.to.0 - damage.from.0)),
+        };
+        let unchecked_from = match damage.kind {
+            DamageKind::Missing { unchecked_from } => Some(unchecked_from.0),
+            _ => None,
+        };
+        Self {
+            kind,
+            from: damage.from.0,
+            to: damage.to.0,
+            first_to: damage.first_to.0,
+            change,
+            bytes,
+            line: damage.line,
+            line_start: damage.line_start.0,
+            line_to: damage.line_to,
+            unchecked_from,
+            sealed: damage.sealed,
+            reason: damage.to_string(),
+        }
+    }
+
+    /// Where it is and what is wrong with it, for people.
+    pub fn sentence(&self) -> String {
+        let (from, to, reason) = (self.from, self.to, &self.reason);
+        let where_ = if self.sealed { "below the last seal" } else { "above the last seal" };
+        format!("{from} to {to}, {where_}: {reason}")
+    }
 }
 
 fn table(logs: &[Shape]) -> Table {
@@ -221,8 +269,7 @@ fn tell(out: &Out, log: &Shape) {
         out.warn(format_args!("{session}: {error}"));
     }
     for place in &log.places {
-        let where_ = if place.sealed { "below the last seal" } else { "above the last seal" };
-        out.warn(format_args!("{session}: {} to {}, {where_}: {}", place.from, place.to, place.reason));
+        out.warn(format_args!("{session}: {}", place.sentence()));
     }
     if let Some(torn @ 1..) = log.torn_bytes {
         let torn = figures::things(torn, "byte");

@@ -1,0 +1,27 @@
+//! A `.torn` file with anything in it gives up its whole records, and takes one more.
+
+use duolog_log::{MendKind, Place, Watermark, Writer, torn_path, torn_records};
+use duolog_types::limits::Limits;
+
+use crate::SimDisk;
+
+const LOG: &str = "log.jsonl";
+
+pub(super) fn target(input: &[u8]) {
+    let disk = SimDisk::new();
+    let path = torn_path(LOG.as_ref());
+    disk.write(&path, input);
+    let before = torn_records(&disk.as_disk(), LOG.as_ref()).expect("records");
+    let bytes: u64 = before.iter().map(|record| record.len).sum();
+    assert!(bytes <= input.len() as u64, "no byte is in two records");
+    disk.write(LOG, b"{}\n{\"half");
+    let opened = Writer::open(&disk.as_disk(), &Place::file(LOG), &Watermark::default(), &Limits::default());
+    let (_, recovery) = opened.expect("opens");
+    assert_eq!(recovery.mend.map(|mend| (mend.kind, mend.bytes)), Some((MendKind::Quarantined, 6)));
+    let now = disk.read(&path).expect("a .torn file");
+    assert!(now.starts_with(input), "nothing in it is ever cut");
+    let after = torn_records(&disk.as_disk(), LOG.as_ref()).expect("records");
+    assert!(after.starts_with(&before), "what was there is there");
+    let last = after.last().expect("the new one");
+    assert_eq!((last.position, last.len), (3, 6));
+}
