@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
 use std::time::Duration;
+use std::time::SystemTime;
 
 use duolog_log::{Disk, DiskFile, Item, Kind, Lock, Open, Place, Reader, Stat};
 use duolog_types::line::check_line;
