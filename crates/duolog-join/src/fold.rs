@@ -202,6 +202,7 @@ impl Join {
     /// Counts the responses that no session before this one counts.
     fn settle_usage(&self, derived: &mut Derived) -> Result<()> {
         let keys = derived.unsettled();
+        // Mostly no line tells of a response, and nobody is asked.
         let owners =
             if keys.is_empty() { HashMap::new() } else { self.state.read(|tx| responses::owners(tx, &keys))? };
         derived.settle(&owners);

@@ -13,6 +13,9 @@ const KEYS: usize = 64;
 
 /// The sessions that count these responses, where one does.
 pub fn owners(tx: &mut Tx<'_>, keys: &[u64]) -> Result<HashMap<u64, SessionId>> {
+    if keys.is_empty() {
+        return Ok(HashMap::new());
+    }
     let places: Vec<String> = (1..=KEYS).map(|place| format!("?{place}")).collect();
     let sql = format!("SELECT response, session_id FROM responses WHERE response IN ({})", places.join(", "));
     let mut found = HashMap::new();
