@@ -5,7 +5,7 @@
 //! once, small, and asserts that its results are right and its ratios finite, never how long anything took.
 //!
 //! `measure.rs` takes turns and sums up, `report.rs` prints, `bench.rs` is the room to work in, `events.rs` what is
-//! written, `bare.rs` what it is held against, `calls.rs` counts system calls; `work/` has one file per workload.
+//! written, `corpus.rs` what is searched, `bare.rs` what it is held against, `calls.rs` counts system calls; `work/` has one file per workload.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -13,6 +13,7 @@
 mod bare;
 mod bench;
 mod calls;
+mod corpus;
 mod events;
 mod measure;
 mod report;

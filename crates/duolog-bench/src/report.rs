@@ -70,8 +70,8 @@ impl Report {
             Target::Told => String::new(),
         };
         let (ours, limit) = (amount(figure.ours, figure.unit), amount(figure.limit, figure.unit));
-        let spread = format!("{:.2} to {:.2}", ratio.p10, ratio.p90);
-        println!("{}", row([&figure.name, &ours, &limit, &format!("{:.2}×", ratio.median), &spread, &target, verdict]));
+        let spread = format!("{} to {}", times(ratio.p10), times(ratio.p90));
+        println!("{}", row([&figure.name, &ours, &limit, &(times(ratio.median) + "×"), &spread, &target, verdict]));
         self.figures.push(Told { figure, verdict });
     }
 
@@ -99,6 +99,11 @@ impl Report {
 
 fn row([name, ours, limit, ratio, spread, target, verdict]: [&str; 7]) -> String {
     format!("{name:29}{ours:>11}{limit:>11}{ratio:>10}{spread:>18}{target:>18}  {verdict}").trim_end().to_owned()
+}
+
+/// A ratio with as many figures as tell something.
+fn times(ratio: f64) -> String {
+    if ratio < 0.05 { format!("{ratio:.4}") } else { format!("{ratio:.2}") }
 }
 
 fn amount(number: f64, unit: Unit) -> String {

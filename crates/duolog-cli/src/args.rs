@@ -9,7 +9,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use duolog::log::{As, Dialect};
 use duolog::sessions::SessionRef;
-use duolog::{Config, Cursor, Durability, Home, Position, SessionStatus, Surroundings};
+use duolog::{
+    Clock as _, Config, Cursor, Durability, Home, Moment, Position, SessionStatus, Surroundings, SystemClock,
+};
 
 use crate::commands::Command;
 use crate::failure::Failure;
@@ -205,6 +207,27 @@ pub fn start(text: &str) -> Result<Start, String> {
 /// Reads a position.
 pub fn position(text: &str) -> Result<Position, String> {
     text.parse().map(Position).map_err(|_| "a position is a number of bytes, like 1234".to_owned())
+}
+
+/// Reads a moment: an instant, a day, or how long ago.
+pub fn since(text: &str) -> Result<Moment, String> {
+    let instant = || text.parse().or_else(|_| format!("{text}T00:00:00Z").parse()).ok();
+    ago(text).or_else(instant).ok_or_else(|| "a moment is 2026-01-31, 2026-01-31T09:30:00Z, or an age like 12h".into())
+}
+
+/// The moment so long ago: `90s`, `90m`, `12h`, `7d`, `2w`.
+fn ago(text: &str) -> Option<Moment> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        "w" => 604_800,
+        _ => return None,
+    };
+    let micros = number.parse::<u32>().ok().map(|number| i64::from(number) * seconds * 1_000_000)?;
+    Some(Moment::from_micros(SystemClock.now().as_micros().saturating_sub(micros)))
 }
 
 /// Reads a session's status, and lists the words in help and completions.

@@ -1,11 +1,13 @@
 //! Questions about a home that change nothing.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
 use duolog_log::{Error as LogError, Kind, Reader, Standing};
 use duolog_state::derived::catalog::CatalogRow;
-use duolog_types::{ProcessId, SessionId};
+use duolog_state::owned::{behind, sessions};
+use duolog_types::{Epoch, Position, ProcessId, SessionId};
 
 use crate::error::Result;
 use crate::process::ProcessState;
@@ -13,6 +15,22 @@ use crate::store::Join;
 
 /// Longer than any append holds its lock.
 const HELD_FOR_LONG: Duration = Duration::from_millis(100);
+
+/// The rows one look at the logs takes.
+const PAGE: u32 = 1024;
+
+/// How far the state knows a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogStanding {
+    /// The session.
+    pub session: SessionId,
+    /// The log's epoch.
+    pub epoch: Epoch,
+    /// Up to where it is folded, and so synced; nothing where it never was in this epoch.
+    pub folded_to: Option<Position>,
+    /// Someone may have appended behind that.
+    pub is_marked: bool,
+}
 
 impl Join {
     /// Whether a session's log is the one that the state knows.
@@ -59,6 +77,41 @@ impl Join {
     /// What derived rows say of a session's log; nothing where it was never folded.
     pub fn figures(&self, session: &SessionId) -> Result<Option<CatalogRow>> {
         Ok(self.known(session)?.catalog)
+    }
+
+    /// How far the state knows each log of this home, as of one moment and without opening any.
+    ///
+    /// What was acknowledged before this call is in the folded part, or its log is marked.
+    pub fn log_standings(&self) -> Result<Vec<LogStanding>> {
+        self.state.read(|tx| {
+            let home = self.home;
+            let (mut marked, mut last) = (HashSet::new(), None);
+            loop {
+                let from = last.as_ref().map(|(session, process)| (session, process));
+                let marks = behind::of_home(tx, &home, from, PAGE)?;
+                let is_last = marks.len() < PAGE as usize;
+                last = marks.last().map(|mark| (mark.session_id.clone(), mark.process_id));
+                marked.extend(marks.into_iter().map(|mark| mark.session_id));
+                if is_last {
+                    break;
+                }
+            }
+            let mut logs: Vec<LogStanding> = Vec::new();
+            loop {
+                let rows = sessions::folded(tx, &home, logs.last().map(|log| &log.session), PAGE)?;
+                let is_last = rows.len() < PAGE as usize;
+                logs.extend(rows.into_iter().map(|row| LogStanding {
+                    is_marked: marked.contains(&row.session_id),
+                    // Rows of an older epoch speak of bytes that are no longer there.
+                    folded_to: row.folded.filter(|(epoch, _)| *epoch == row.epoch).map(|(_, position)| position),
+                    epoch: row.epoch,
+                    session: row.session_id,
+                }));
+                if is_last {
+                    return Ok(logs);
+                }
+            }
+        })
     }
 
     /// Whether a process that set a mark is still there.

@@ -40,6 +40,7 @@ pub use feed::{Feed, Subscription};
 pub use fold::{CaughtUp, Folded};
 pub use follow::{Follow, Seen};
 pub use home::{HomeError, Prepared, may_write, prepare, prepare_copy, prepare_read_only};
+pub use inspect::LogStanding;
 pub use outbox::{Told, tell};
 pub use process::ProcessState;
 pub use rebuild::Rebuilt;

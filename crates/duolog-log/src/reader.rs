@@ -259,6 +259,36 @@ impl Reader {
         })
     }
 
+    /// The line that begins at a position, without looking further than it goes; none where no whole line does.
+    ///
+    /// `buffer` is where it is read to.
+    pub fn line_at<'b>(
+        &self,
+        at: Position,
+        buffer: &'b mut Vec<u8>,
+        line_bytes_max: usize,
+    ) -> Result<Option<Line<'b>>> {
+        match self.check_boundary(at) {
+            Err(Error::NotABoundary(_) | Error::BeyondEnd { .. } | Error::BeforeBase { .. }) => return Ok(None),
+            other => other?,
+        }
+        buffer.clear();
+        loop {
+            let old = buffer.len();
+            buffer.resize(CHUNK_FIRST.max(old * 4), 0);
+            let read = self.read_at(Position(at.0 + old as u64), &mut buffer[old..])?;
+            buffer.truncate(old + read);
+            if let Some(found) = find::first(b'\n', &buffer[old..]) {
+                let len = old + found;
+                let end = Position(at.0 + len as u64 + 1);
+                return Ok((len <= line_bytes_max).then(|| Line { start: at, end, bytes: &buffer[..len] }));
+            }
+            if read == 0 || buffer.len() > line_bytes_max {
+                return Ok(None);
+            }
+        }
+    }
+
     /// The lines before `to`, last first. `to` must be the start of a line, or the end.
     pub fn back(&self, to: Position, line_bytes_max: usize) -> Result<Back<'_>> {
         self.check_boundary(to)?;

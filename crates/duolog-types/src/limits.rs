@@ -54,6 +54,10 @@ pub const TITLE_BYTES_MAX: usize = 4 * TITLE_CHARS_MAX;
 pub const BLOB_GRACE: Duration = Duration::from_hours(1);
 /// The blobs that are counted at once; further ones are left for another time.
 pub const BLOBS_COUNTED_MAX: usize = 1_000_000;
+/// The bytes of logs that a search adds to the index before it answers; what is left it reads.
+pub const INDEX_BEFORE_SEARCH_BYTES: u64 = 256 << 20;
+/// The bytes of logs that one transaction of the index covers.
+pub const INDEX_BATCH_BYTES: u64 = 32 << 20;
 /// The items of a page when nobody asks for another number.
 pub const PAGE_DEFAULT: u32 = 20;
 /// The items of a page at most.

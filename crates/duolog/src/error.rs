@@ -2,6 +2,7 @@
 
 use duolog_join::{Error as JoinError, HomeError};
 use duolog_log::Error as LogError;
+use duolog_search::{BadQuery, Error as IndexError};
 use duolog_state::{ConstraintKind, Error as StateError};
 use duolog_types::SessionId;
 use duolog_types::names::BadName;
@@ -92,6 +93,12 @@ pub enum Error {
     /// No thread could be started.
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),
+    /// What to look for cannot be meant.
+    #[error(transparent)]
+    BadQuery(#[from] BadQuery),
+    /// The search index cannot be made.
+    #[error(transparent)]
+    Index(#[from] IndexError),
     /// The stores refused.
     #[error(transparent)]
     Join(#[from] JoinError),
@@ -123,10 +130,12 @@ impl Error {
             | Self::Shortened { .. }
             | Self::OtherPage(_)
             | Self::BadName(_)
-            | Self::BadLine(_) => Kind::Invalid,
-            Self::NameTaken(_) | Self::NotEmpty(_) => Kind::Conflict,
+            | Self::BadLine(_)
+            | Self::BadQuery(_) => Kind::Invalid,
+            Self::Index(IndexError::Busy(_)) => Kind::Busy,
+            Self::NameTaken(_) | Self::NotEmpty(_) | Self::Index(IndexError::Foreign(_)) => Kind::Conflict,
             Self::Home(HomeError::BadId(_)) => Kind::Damaged,
-            Self::Home(_) | Self::Thread(_) => Kind::Io,
+            Self::Home(_) | Self::Thread(_) | Self::Index(_) => Kind::Io,
             Self::Join(error) => join_kind(error),
         }
     }
@@ -145,6 +154,14 @@ impl Error {
             Self::Home(HomeError::Missing(_)) => "duolog init makes one".to_owned(),
             Self::Home(HomeError::NotADirectory(_)) => "name another directory with --home or DUOLOG_HOME".to_owned(),
             Self::Home(HomeError::BadId(_)) => "restore the file from a backup of this home".to_owned(),
+            Self::BadQuery(BadQuery::Empty | BadQuery::OnlyExcludes) => {
+                "give a word to look for, like: duolog log search 'deadlock -test'".to_owned()
+            }
+            Self::BadQuery(_) => "look for less at a time".to_owned(),
+            Self::Index(IndexError::Busy(_)) => "try again".to_owned(),
+            Self::Index(IndexError::Foreign(path)) => format!("move {} away", path.display()),
+            Self::Index(IndexError::Full(_)) => "make room on the disk; the logs are as they were".to_owned(),
+            Self::Index(_) => "duolog log search --no-index reads the logs instead".to_owned(),
             Self::Join(error) => return join_hint(error),
             Self::BadName(_) | Self::Home(_) | Self::Thread(_) => return None,
         };

@@ -34,6 +34,7 @@ mod store;
 pub mod config;
 pub mod doctor;
 pub mod log;
+pub mod search;
 pub mod sessions;
 pub mod state;
 pub mod usage;

@@ -1,9 +1,10 @@
 //! An open store.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use duolog_join::{Error as JoinError, Folder, Join, OpenJoin, may_write, prepare, prepare_read_only};
 use duolog_log::dialect::prices::Prices;
+use duolog_search::Index;
 use duolog_state::{Access as StateAccess, Address, Error as StateError, Migrate, OpenState, Reading};
 use duolog_types::{HomeId, SessionId};
 
@@ -12,6 +13,7 @@ use crate::error::Result;
 use crate::home::Home;
 use crate::log::{Log, Start, Stream, View};
 use crate::options::{Access, Background, StoreOptions};
+use crate::search::Search;
 use crate::sessions::Sessions;
 use crate::state::State;
 use crate::usage::Usage;
@@ -26,6 +28,8 @@ pub struct Store {
     pub(crate) join: Arc<Join>,
     pub(crate) home: Home,
     pub(crate) prices: Prices,
+    /// The search index, once a search has opened it and while none is using it.
+    pub(crate) index: Mutex<Option<Index>>,
     warnings: Vec<String>,
     folder: Option<Folder>,
     left: bool,
@@ -65,7 +69,8 @@ impl Store {
             Background::Fold if join.is_writable() => Some(Folder::start(&join).map_err(crate::Error::Thread)?),
             _ => None,
         };
-        Ok(Self { join, home, prices, warnings: warnings.into_iter().collect(), folder, left: false })
+        let (index, warnings) = (Mutex::new(None), warnings.into_iter().collect());
+        Ok(Self { join, home, prices, index, warnings, folder, left: false })
     }
 
     /// The sessions.
@@ -81,6 +86,11 @@ impl Store {
     /// Every log of this home as one stream: what is there from `start` on, and then what comes.
     pub fn stream(&self, start: Start, view: View) -> Result<Stream<'_>> {
         Stream::of_home(self, start, view)
+    }
+
+    /// The search over all logs.
+    pub fn search(&self) -> Search<'_> {
+        Search { store: self }
     }
 
     /// The state store: figures, rebuilding, copies.

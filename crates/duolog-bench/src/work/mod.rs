@@ -11,6 +11,7 @@ mod open;
 mod power;
 mod rows;
 mod scan;
+mod search;
 pub mod tail;
 mod wake;
 
@@ -34,4 +35,5 @@ pub const ALL: &[Workload] = &[
     ("one-shot", one_shot::run),
     ("wake", wake::run),
     ("tail", tail::run),
+    ("search", search::run),
 ];

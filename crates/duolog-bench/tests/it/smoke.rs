@@ -43,6 +43,9 @@ fn every_workload_runs_and_its_results_are_right() {
         "one-shot",
         "wake",
         "tail",
+        "search/indexing",
+        "search/rare",
+        "search/append",
     ] {
         let of = |figure: &&Value| figure["name"].as_str().is_some_and(|name| name.starts_with(workload));
         assert!(figures.iter().any(|figure| of(&figure)), "{workload} told nothing\n{}", said(&output));
@@ -69,6 +72,6 @@ fn what_is_not_known_is_refused_and_what_is_known_is_listed() {
     for wrong in [&["--fast"][..], &["nothing-like-it"], &["--json"]] {
         let output = bench(wrong);
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-        assert!(said(&output).contains("one-shot wake tail"), "{}", said(&output));
+        assert!(said(&output).contains("one-shot wake tail search"), "{}", said(&output));
     }
 }

@@ -28,6 +28,9 @@ mod input;
 mod record;
 /// Conversations: every dialect, every width, hostile text.
 mod replay;
+/// Searching: answers, filters, kills, several at once, homes that cannot be written.
+mod search;
+
 /// Every log of a directory at once.
 mod stream;
 

@@ -17,6 +17,7 @@ const COMMANDS: &[&str] = &[
     "log tail",
     "log stream",
     "log replay",
+    "log search",
     "log verify",
     "log repair",
     "state stats",

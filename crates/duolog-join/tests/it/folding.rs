@@ -19,6 +19,7 @@ on_both_engines!(
     damaged_lines_are_counted_and_hide_nothing,
     a_fold_that_catches_up_is_one_commit,
     owners_that_fold_at_once_leave_no_mark_and_a_whole_chain,
+    how_far_each_log_is_known_is_told_without_opening_any,
 );
 
 fn a_rebuild_beside_writers_gives_the_same_rows(place: &Place) {
@@ -102,6 +103,23 @@ fn only_its_owner_or_an_heir_of_the_dead_deletes_a_mark(place: &Place) {
     drop(a);
     b.catch_up(u64::MAX).unwrap();
     assert_eq!(marks(), 0, "a is gone, and b folded for it");
+}
+
+fn how_far_each_log_is_known_is_told_without_opening_any(place: &Place) {
+    let join = open(place);
+    let (one, two) = (session(&join, "one"), session(&join, "two"));
+    put(&join, &one, "{}");
+    let told = |join: &duolog_join::Join| {
+        let mut told = join.log_standings().unwrap();
+        told.retain(|log| log.session == one || log.session == two);
+        told.into_iter().map(|log| (log.session == one, log.folded_to, log.is_marked)).collect::<Vec<_>>()
+    };
+    assert!(told(&join).contains(&(true, None, true)), "what was appended is folded, or marked");
+    join.catch_up(u64::MAX).unwrap();
+    assert!(told(&join).contains(&(true, Some(Position(3)), false)), "{:?}", told(&join));
+    assert!(told(&join).contains(&(false, None, false)));
+    put(&join, &one, "{}");
+    assert!(told(&join).contains(&(true, Some(Position(3)), true)));
 }
 
 /// A command that appends one line and ends has one commit behind it: rows, seal and mark together.

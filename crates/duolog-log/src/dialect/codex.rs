@@ -64,9 +64,10 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
 }
 
 fn tell(channel: Channel, item: TimelineItem, scene: &mut Scene, out: &mut Vec<TimelineItem>) {
-    if !scene.told_twice(channel, &item) {
-        out.push(item);
+    if scene.told_twice(channel, &item) {
+        scene.repeats(out.len());
     }
+    out.push(item);
 }
 
 fn user(text: impl Into<String>) -> TimelineItem {

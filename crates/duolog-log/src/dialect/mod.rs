@@ -20,6 +20,7 @@ pub mod prices;
 pub mod recorder;
 mod scene;
 pub mod summary;
+pub mod text;
 pub mod timeline;
 pub mod transcript;
 pub mod turn;
@@ -133,11 +134,25 @@ impl Interpreter {
         for (part, item) in (0..).zip(&mut out[start..]) {
             (item.position, item.part) = (position, part);
         }
+        // What was told before keeps its number, so that an item has the same one wherever reading began.
+        for repeated in self.scene.take_repeated() {
+            out.remove(repeated);
+        }
     }
 
     /// The same for bytes that may not be UTF-8; what is not is replaced.
     pub fn bytes(&mut self, position: Position, line: &[u8], out: &mut Vec<TimelineItem>) {
         self.line(position, &String::from_utf8_lossy(line), out);
+    }
+
+    /// What it remembers of the lines so far, as bytes to go on from later. Bounded, whatever the log holds.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(&self.scene).unwrap_or_default()
+    }
+
+    /// Goes on from bytes; none if they are not from [`Interpreter::to_bytes`].
+    pub fn from_bytes(dialect: Dialect, bytes: &[u8]) -> Option<Self> {
+        Some(Self { dialect, scene: serde_json::from_slice(bytes).ok()? })
     }
 
     fn object(&mut self, line: &Object<'_>, text: &str, out: &mut Vec<TimelineItem>) {

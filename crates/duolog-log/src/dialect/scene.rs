@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use super::timeline::{ItemKind, TimelineItem};
 
 /// How many open tool calls are remembered by name.
@@ -12,7 +14,8 @@ const TOLD_MAX: usize = 64;
 const NAME_BYTES_MAX: usize = 512;
 
 /// Which of two channels of one file tells of something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Channel {
     /// What the model sees.
     Model,
@@ -20,12 +23,15 @@ pub(crate) enum Channel {
     Person,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Scene {
     /// Tool calls without an answer yet, oldest first: id and name.
     calls: VecDeque<(String, String)>,
     /// Items that only one channel told of so far, oldest first.
     told: VecDeque<(Channel, ItemKind, u64)>,
+    /// Which items of the line being read were told before, by their place among all that were rendered.
+    #[serde(skip)]
+    repeated: Vec<usize>,
 }
 
 impl Scene {
@@ -45,6 +51,16 @@ impl Scene {
     pub(crate) fn answered(&mut self, call_id: &str) -> Option<String> {
         let at = self.calls.iter().rposition(|(id, _)| id == call_id)?;
         self.calls.remove(at).map(|(_, tool)| tool)
+    }
+
+    /// Notes that the item at this place was told before, and is to be left out once it was counted.
+    pub(crate) fn repeats(&mut self, at: usize) {
+        self.repeated.push(at);
+    }
+
+    /// Which items were told before, the last first.
+    pub(crate) fn take_repeated(&mut self) -> impl Iterator<Item = usize> + use<> {
+        std::mem::take(&mut self.repeated).into_iter().rev()
     }
 
     /// Whether the other channel has told of this item already; each telling is matched once.

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 
 use duolog_types::{Moment, Position};
+use serde::{Deserialize, Serialize};
 
 use super::object::Object;
 
 /// What an item is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ItemKind {
     /// What a person (or whoever drives the agent) said.
     User,

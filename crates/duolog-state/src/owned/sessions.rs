@@ -247,6 +247,17 @@ pub struct LogRow {
     pub deleted: bool,
 }
 
+/// How far a session's log is folded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoldedRow {
+    /// The session.
+    pub session_id: SessionId,
+    /// The log's epoch.
+    pub epoch: Epoch,
+    /// The epoch of which derived rows tell, and up to where; nothing when it never was folded.
+    pub folded: Option<(Epoch, Position)>,
+}
+
 /// Which sessions a list shows. Nothing said is all of them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SessionFilter {
@@ -380,6 +391,17 @@ pub fn logs(tx: &mut Tx<'_>, home: &HomeId, after: Option<&SessionId>, limit: u3
             epoch: row.get(3)?,
             deleted: row.get::<Option<Moment>>(4)?.is_some(),
         })
+    })
+}
+
+/// How far the logs of a home are folded, by id, after this one. Deleted sessions are not among them.
+pub fn folded(tx: &mut Tx<'_>, home: &HomeId, after: Option<&SessionId>, limit: u32) -> Result<Vec<FoldedRow>> {
+    let sql = "SELECT s.id, s.log_epoch, c.epoch, c.position FROM sessions s LEFT JOIN catalog c \
+               ON c.session_id = s.id WHERE s.home_id = ?1 AND s.id > ?2 AND s.deleted_at IS NULL \
+               ORDER BY s.id LIMIT ?3";
+    tx.all(sql, params![home, after.map_or("", SessionId::as_str), limit], |row| {
+        let folded = row.get::<Option<Epoch>>(2)?.zip(row.get::<Option<Position>>(3)?);
+        Ok(FoldedRow { session_id: row.get(0)?, epoch: row.get(1)?, folded })
     })
 }
 

@@ -6,8 +6,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("duolog-types", &[]),
     ("duolog-log", &["duolog-types"]),
     ("duolog-state", &["duolog-types"]),
+    ("duolog-search", &["duolog-types"]),
     ("duolog-join", &["duolog-types", "duolog-log", "duolog-state"]),
-    ("duolog", &["duolog-types", "duolog-log", "duolog-state", "duolog-join"]),
+    ("duolog", &["duolog-types", "duolog-log", "duolog-state", "duolog-search", "duolog-join"]),
     ("duolog-cli", &["duolog"]),
     ("duolog-testkit", &["duolog-types", "duolog-log", "duolog-state", "duolog-join"]),
     ("duolog-bench", &["duolog", "duolog-types", "duolog-log", "duolog-state"]),
@@ -15,7 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// Who may bring which driver.
 const DRIVERS: &[(&str, &[&str])] = &[
-    ("rusqlite", &["duolog-state", "duolog-bench"]),
+    ("rusqlite", &["duolog-state", "duolog-search", "duolog-bench"]),
     ("tokio", &["duolog-state", "duolog-bench"]),
     ("tokio-postgres", &["duolog-state", "duolog-bench"]),
     ("clap", &["duolog-cli"]),

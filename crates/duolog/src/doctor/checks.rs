@@ -11,6 +11,7 @@ use duolog_types::SessionId;
 
 use super::model::{Check, Status};
 use crate::error::{Error, Result};
+use crate::search::IndexStanding;
 use crate::state::risk_of;
 use crate::store::Store;
 
@@ -33,6 +34,7 @@ pub(super) const ALL: &[(&str, CheckFn)] = &[
     ("outbox", outbox_waiting),
     ("marks", marks),
     ("locks", locks),
+    ("index", index),
 ];
 
 fn ok(name: &'static str, detail: impl Into<String>) -> Check {
@@ -296,6 +298,21 @@ fn locks(store: &Store) -> Result<Check> {
         ok("locks", if is_on_server(store) { "nobody holds a log" } else { "nobody holds the state or a log" })
     } else {
         warning("locks", format!("held: {}", naming(&held)), "if it does not move on, see what that process is doing")
+    })
+}
+
+/// Whether the search index is whole. It is derived, so that nothing is lost with it.
+#[allow(clippy::unnecessary_wraps, reason = "every check has the same shape")]
+fn index(store: &Store) -> Result<Check> {
+    if !store.is_writable() {
+        return Ok(ok("index", "not looked at: this home cannot be written, and is searched without one"));
+    }
+    Ok(match store.search().standing() {
+        IndexStanding::Absent => ok("index", "there is none yet; duolog log search makes it"),
+        IndexStanding::Whole { sessions, texts, .. } => {
+            ok("index", format!("whole, {} of {}", things(texts, "text"), things(sessions, "session")))
+        }
+        IndexStanding::Unusable(why) => warning("index", why, "duolog log search --rebuild makes it anew"),
     })
 }
 

@@ -14,6 +14,8 @@ mod opening;
 mod record;
 /// Logs of every dialect told as conversations.
 mod replay;
+/// Searching: with and without an index, whatever becomes of it.
+mod search;
 /// Several homes on one state.
 mod shared;
 /// What was used, and what it costs.

@@ -5,6 +5,7 @@ mod cat;
 mod record;
 mod repair;
 mod replay;
+mod search;
 mod stream;
 mod tail;
 mod told;
@@ -31,6 +32,7 @@ pub enum Log {
     Tail(tail::Tail),
     Stream(stream::Stream),
     Replay(replay::Replay),
+    Search(search::Search),
     Verify(verify::Verify),
     Repair(repair::Repair),
 }
@@ -44,6 +46,7 @@ impl Log {
             Self::Tail(command) => command.run(context),
             Self::Stream(command) => command.run(context),
             Self::Replay(command) => command.run(context),
+            Self::Search(command) => command.run(context),
             Self::Verify(command) => command.run(context),
             Self::Repair(command) => command.run(context),
         }

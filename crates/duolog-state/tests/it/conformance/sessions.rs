@@ -138,6 +138,9 @@ fn sessions_are_listed_newest_first_page_by_page(place: &Place) {
             logs.iter().map(|log| (log.session_id.as_str(), log.deleted)).collect::<Vec<_>>(),
             [("s4", true), ("s5", false)]
         );
+        let folded = sessions::folded(tx, &home(), Some(&id("s3")), 2)?;
+        let told: Vec<_> = folded.iter().map(|log| (log.session_id.as_str(), log.epoch, log.folded)).collect();
+        assert_eq!(told, [("s5", Epoch(0), None), ("s6", Epoch(0), None)], "deleted ones are not among them");
         let filter = SessionFilter::default();
         let (first, next) = sessions::list_page(tx, &filter, &Page::new(8, None))?;
         assert_eq!((first.len(), next.is_some()), (8, true));

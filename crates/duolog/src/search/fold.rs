@@ -1,0 +1,245 @@
+//! From the logs to the index: what was folded, and so synced, is added behind each session's checkpoint.
+//!
+//! A batch is one transaction over many sessions or a part of one. Whoever dies leaves the batches before.
+
+use std::collections::{HashMap, HashSet};
+
+use duolog_join::LogStanding;
+use duolog_log::Reader;
+use duolog_search::{Batch, Checkpoint, Doc, Indexing, SourceId, Standing};
+use duolog_types::limits::INDEX_BATCH_BYTES;
+use duolog_types::{Epoch, Position, SessionId};
+
+use super::model::Indexed;
+use super::reading::Reading;
+use crate::error::{Error, Result};
+use crate::store::Store;
+
+/// How far the index knows each session.
+pub(super) type Known = HashMap<SessionId, Standing>;
+
+/// Sessions that are forgotten in one transaction.
+const FORGOTTEN_AT_ONCE: usize = 64;
+
+/// What there is to do, found without opening a log.
+pub(super) struct Work<'w> {
+    /// Sessions that the index knows and that are gone.
+    gone: Vec<SessionId>,
+    /// Logs of which it does not know all that is folded.
+    behind: Vec<&'w LogStanding>,
+    bytes: u64,
+}
+
+impl<'w> Work<'w> {
+    /// Compares what the index knows with every log, and looks for what is new in `logs`.
+    pub(super) fn of(known: &Known, every: &[LogStanding], logs: &[&'w LogStanding]) -> Self {
+        let there: HashSet<&SessionId> = every.iter().map(|log| &log.session).collect();
+        let gone = known.keys().filter(|session| !there.contains(session)).cloned().collect();
+        let behind: Vec<_> = logs.iter().filter_map(|log| Some((*log, bytes_behind(known, log)?))).collect();
+        let bytes = behind.iter().map(|(_, bytes)| bytes).sum();
+        Self { gone, behind: behind.into_iter().map(|(log, _)| log).collect(), bytes }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.gone.is_empty() && self.behind.is_empty()
+    }
+}
+
+/// Brings the index up to what is folded of the logs, about `budget` bytes of them.
+pub(super) struct Fold<'f> {
+    pub(super) store: &'f Store,
+    pub(super) indexing: &'f Indexing<'f>,
+    pub(super) budget: u64,
+    pub(super) tell: &'f mut dyn FnMut(&Indexed),
+}
+
+/// A batch, and the bytes of logs that are in it.
+struct Open<'b> {
+    batch: Batch<'b>,
+    bytes: u64,
+}
+
+/// A log on its way into the index.
+struct Pass<'p> {
+    session: &'p SessionId,
+    epoch: Epoch,
+    reader: Reader,
+    reading: Reading,
+    /// What the index has; nothing where it begins anew.
+    checkpoint: Option<Checkpoint>,
+    at: Position,
+    to: Position,
+}
+
+impl Fold<'_> {
+    /// Forgets what is gone and adds what is new.
+    pub(super) fn run(&mut self, work: &Work<'_>) -> Result<Indexed> {
+        self.forget(&work.gone)?;
+        let mut done = Indexed { of_bytes: work.bytes, ..Indexed::default() };
+        (self.tell)(&done);
+        let mut open = Open { batch: self.indexing.batch()?, bytes: 0 };
+        for log in &work.behind {
+            if done.bytes >= self.budget {
+                break;
+            }
+            match self.add(&mut open, log, &mut done) {
+                // One log that cannot be read does not hold up the others, and whoever searches it is told.
+                Err(error @ Error::Join(_)) => done.failed.push((log.session.clone(), super::told(&error))),
+                other => other?,
+            }
+        }
+        open.batch.commit()?;
+        (self.tell)(&done);
+        self.indexing.settle()?;
+        Ok(done)
+    }
+
+    /// Adds what is new in one log.
+    fn add(&mut self, open: &mut Open<'_>, log: &LogStanding, done: &mut Indexed) -> Result<()> {
+        let Some(mut pass) = self.begin(&mut open.batch, log)? else { return Ok(()) };
+        done.sessions += 1;
+        while pass.at < pass.to && done.bytes < self.budget {
+            if open.bytes >= INDEX_BATCH_BYTES {
+                open.batch.go_on()?;
+                open.bytes = 0;
+                (self.tell)(done);
+            }
+            let room = (INDEX_BATCH_BYTES - open.bytes).min(self.budget - done.bytes);
+            let before = pass.at;
+            let outcome = self.step(&mut open.batch, &mut pass, room, done);
+            let read = pass.at.0 - before.0;
+            open.bytes += read;
+            done.bytes += read;
+            // Another process was faster, or the last line is not whole: somebody changed the log, and whoever appends
+            // to it or folds it will notice.
+            if !outcome? || read == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&self, gone: &[SessionId]) -> Result<()> {
+        for sessions in gone.chunks(FORGOTTEN_AT_ONCE) {
+            let mut batch = self.indexing.batch()?;
+            for session in sessions {
+                batch.forget(session)?;
+            }
+            batch.commit()?;
+        }
+        Ok(())
+    }
+
+    /// Opens a log where the index stopped, or at its beginning where it is not the log that the index knows.
+    fn begin<'p>(&self, batch: &mut Batch<'_>, log: &'p LogStanding) -> Result<Option<Pass<'p>>> {
+        let Some(to) = log.folded_to else { return Ok(None) };
+        let join = &self.store.join;
+        let line_bytes_max = join.limits().line_bytes_max;
+        let reader = match join.reader(&log.session) {
+            Ok(Some(reader)) => reader,
+            // Deleted or taken away since.
+            Ok(None) | Err(duolog_join::Error::NoSession(_) | duolog_join::Error::Deleted(_)) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let found = self.indexing.checkpoint(&log.session)?;
+        if let Some(checkpoint) = &found
+            && let Some(reading) = resume(checkpoint, log.epoch, &reader, to, line_bytes_max)?
+        {
+            let (session, epoch, at) = (&log.session, log.epoch, checkpoint.position);
+            return Ok(Some(Pass { session, epoch, reader, reading, checkpoint: found, at, to }));
+        }
+        if found.is_some() {
+            batch.forget(&log.session)?;
+        }
+        let reading = Reading::begin(&reader, to, line_bytes_max)?;
+        let at = reader.first();
+        Ok(Some(Pass { session: &log.session, epoch: log.epoch, reader, reading, checkpoint: None, at, to }))
+    }
+
+    /// Adds the next lines, about `room` bytes of them; false where another process was faster.
+    fn step(&self, batch: &mut Batch<'_>, pass: &mut Pass<'_>, room: u64, done: &mut Indexed) -> Result<bool> {
+        let Some(source) = batch.source(pass.session, pass.checkpoint.as_ref())? else { return Ok(false) };
+        let read = add_lines(batch, source, pass, room, self.store.join.limits().line_bytes_max, done);
+        if let Err(Error::Index(_)) = &read {
+            return read.map(|()| false);
+        }
+        // Also where the log could not be read any further: what was added stands before this.
+        let line_bytes_max = self.store.join.limits().line_bytes_max;
+        let checkpoint = Checkpoint {
+            epoch: pass.epoch,
+            position: pass.at,
+            line_hash: pass.reader.line_hash_at(pass.at, line_bytes_max).unwrap_or_default(),
+            damaged: pass.reading.damaged,
+            memory: pass.reading.memory(),
+        };
+        batch.advance(source, &checkpoint)?;
+        pass.checkpoint = Some(checkpoint);
+        read.map(|()| true)
+    }
+}
+
+fn add_lines(
+    batch: &mut Batch<'_>,
+    source: SourceId,
+    pass: &mut Pass<'_>,
+    room: u64,
+    line_bytes_max: usize,
+    done: &mut Indexed,
+) -> Result<()> {
+    let from = pass.at;
+    let mut lines = pass.reader.lines(from, pass.to, line_bytes_max)?;
+    while pass.at.0 - from.0 < room
+        && let Some(item) = lines.next()?
+    {
+        let end = item.end();
+        pass.reading.line(item, line_bytes_max, &mut |text| {
+            // Nothing is found in nothing.
+            if text.words.is_empty() {
+                return Ok(());
+            }
+            done.texts += 1;
+            let item = text.item;
+            let doc = Doc {
+                position: item.position,
+                part: item.part,
+                at: text.at,
+                kind: item.kind.word(),
+                role: item.role.as_deref(),
+                tool: item.tool.as_deref(),
+                text: text.words,
+            };
+            Ok(batch.add(source, &doc)?)
+        })?;
+        pass.at = end;
+    }
+    Ok(())
+}
+
+/// How many bytes of a log the index does not know; nothing where it knows all that is folded.
+fn bytes_behind(known: &Known, log: &LogStanding) -> Option<u64> {
+    let to = log.folded_to?;
+    match known.get(&log.session) {
+        Some(there) if there.epoch == log.epoch && there.position == to => None,
+        Some(there) if there.epoch == log.epoch && there.position < to => Some(to.0 - there.position.0),
+        _ => Some(to.0),
+    }
+}
+
+/// Goes on reading behind a checkpoint, if the log is still the one that it tells of.
+pub(super) fn resume(
+    checkpoint: &Checkpoint,
+    epoch: Epoch,
+    reader: &Reader,
+    to: Position,
+    line_bytes_max: usize,
+) -> Result<Option<Reading>> {
+    if checkpoint.epoch != epoch || checkpoint.position > to {
+        return Ok(None);
+    }
+    if let Some(hash) = checkpoint.line_hash
+        && reader.line_hash_at(checkpoint.position, line_bytes_max)? != Some(hash)
+    {
+        return Ok(None);
+    }
+    Reading::go_on(&checkpoint.memory, checkpoint.damaged, reader, to, line_bytes_max)
+}

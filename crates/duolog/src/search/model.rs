@@ -1,0 +1,111 @@
+//! What callers give and get.
+
+use duolog_log::dialect::ItemKind;
+use duolog_search::{Filter, Key, Query, Snippet};
+use duolog_types::limits::PAGE_DEFAULT;
+use duolog_types::{Cursor, Moment, SessionId};
+
+/// What to look for, and where.
+#[derive(Clone, Debug)]
+pub struct SearchRequest {
+    /// What.
+    pub query: Query,
+    /// Among what.
+    pub filter: Filter,
+    /// How many hits at the most.
+    pub limit: u32,
+    /// Behind which hit to begin: the token that a page ended with.
+    pub after: Option<Key>,
+    /// Whether the index may be used.
+    pub index: UseIndex,
+}
+
+impl SearchRequest {
+    /// Looks for this everywhere.
+    pub fn new(query: Query) -> Self {
+        Self { query, filter: Filter::default(), limit: PAGE_DEFAULT, after: None, index: UseIndex::IfPossible }
+    }
+}
+
+/// Whether the index may be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UseIndex {
+    /// It is brought up to date, within a bound, and asked; what it does not know is read.
+    #[default]
+    IfPossible,
+    /// Every log is read.
+    Never,
+}
+
+/// A text that holds what was looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// The session.
+    pub session: SessionId,
+    /// The first byte of its line, with the log's epoch.
+    pub cursor: Cursor,
+    /// Which text of that line it is.
+    pub part: u32,
+    /// When: as its line says, or the last line before it that says so.
+    pub at: Option<Moment>,
+    /// What it is.
+    pub kind: ItemKind,
+    /// The role that the line itself names.
+    pub role: Option<String>,
+    /// The tool called or answering.
+    pub tool: Option<String>,
+    /// What stands around the first match.
+    pub snippet: Snippet,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The hits, the newest first.
+    pub hits: Vec<Hit>,
+    /// Where the next page begins; nothing where this is the last.
+    pub next: Option<Key>,
+    /// Why the index was not used, or not for all; nothing where it was used for all that it could know.
+    pub without_index: Option<String>,
+    /// Whether the index was asked.
+    pub used_index: bool,
+    /// The bytes of logs that were read, because the index did not know them.
+    pub scanned_bytes: u64,
+    /// How many lines could not be read.
+    pub damaged: u64,
+    /// Logs that could not be read, and why.
+    pub unread: Vec<(SessionId, String)>,
+}
+
+/// How far the index was brought.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Indexed {
+    /// How many sessions were added to.
+    pub sessions: u64,
+    /// How many texts were added.
+    pub texts: u64,
+    /// The bytes of their logs that were read.
+    pub bytes: u64,
+    /// The bytes that there were to read.
+    pub of_bytes: u64,
+    /// Logs that could not be read to their end, and why.
+    pub failed: Vec<(SessionId, String)>,
+}
+
+/// How the index stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IndexStanding {
+    /// There is none.
+    Absent,
+    /// It is whole.
+    Whole {
+        /// How many sessions it knows.
+        sessions: u64,
+        /// How many texts.
+        texts: u64,
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// It cannot be used.
+    Unusable(String),
+}

@@ -1,0 +1,272 @@
+//! Looking for what matches: in texts that the index names, and in lines that it does not know.
+
+use std::collections::HashMap;
+
+use duolog_join::LogStanding;
+use duolog_log::dialect::{Dialect, ItemKind, TimelineItem, text};
+use duolog_log::{Error as LogError, Item, Reader, Recent};
+use duolog_search::{Candidate, Index, Key, Matcher, Snapshot, Snippet};
+use duolog_types::{Cursor, Epoch, Position, SessionId};
+
+use super::fold::resume;
+use super::model::{Found, Hit};
+use super::reading::{Reading, item_at, moment};
+use super::rules::Page;
+use super::{SearchRequest, Task};
+use crate::error::{Error, Kind, Result};
+use crate::log::Entry;
+use crate::store::Store;
+
+/// The logs that one search keeps open.
+const OPEN_MAX: usize = 64;
+/// How many candidates are taken at first; then each time so many times more.
+const CANDIDATES_FIRST: usize = 64;
+const CANDIDATES_GROWTH: usize = 8;
+const CANDIDATES_MAX: usize = 1 << 16;
+
+/// One search on its way.
+pub(super) struct Looking<'t> {
+    store: &'t Store,
+    request: &'t SearchRequest,
+    logs: &'t [&'t LogStanding],
+    matcher: Matcher<'t>,
+    page: Page,
+    found: Found,
+    /// A log that does not hold what the index says: somebody changed it, and nobody has noticed yet.
+    changed: Option<SessionId>,
+}
+
+/// A log that candidates are read from.
+struct Open {
+    reader: Reader,
+    dialect: Dialect,
+}
+
+/// The part of a log that the index does not know.
+struct Rest {
+    reader: Reader,
+    reading: Reading,
+    from: Position,
+    to: Position,
+}
+
+impl<'t> Looking<'t> {
+    pub(super) fn new(store: &'t Store, task: &'t Task<'t>) -> Self {
+        let Task { request, logs, .. } = task;
+        let found = Found {
+            hits: Vec::new(),
+            next: None,
+            without_index: None,
+            used_index: false,
+            scanned_bytes: 0,
+            damaged: 0,
+            unread: Vec::new(),
+        };
+        let page = Page::new(request.limit, request.after.clone());
+        Self { store, request, logs, matcher: Matcher::new(&request.query), page, found, changed: None }
+    }
+
+    /// Reads every log from its beginning to its end.
+    pub(super) fn at_all(mut self, why: Option<String>) -> Result<Found> {
+        for log in self.logs {
+            let rest = self.rest_of(log, None);
+            self.scan_rest(log, rest)?;
+        }
+        self.found.without_index = why;
+        Ok(self.finish())
+    }
+
+    /// Asks the index, and reads what it does not know. Where a log turns out to be another than the one that was
+    /// indexed, there is no answer, and it is named.
+    pub(super) fn with(mut self, index: &Index, why: Option<String>) -> Result<std::result::Result<Found, SessionId>> {
+        let snapshot = index.snapshot()?;
+        let known = snapshot.standings()?;
+        let mut covered = HashMap::new();
+        for log in self.logs {
+            let known = known.get(&log.session).filter(|known| known.epoch == log.epoch);
+            let is_whole = known.is_some_and(|known| Some(known.position) == log.folded_to && !log.is_marked);
+            let rest = if is_whole { Ok((None, true)) } else { self.rest_of(log, known.and(Some(&snapshot))) };
+            // What the index knows still holds where a writer sleeps inside the log's lock.
+            let holds = rest.as_ref().map_or_else(is_busy, |(_, is_covered)| *is_covered);
+            if let Some(known) = known.filter(|_| holds) {
+                covered.insert(&log.session, log.epoch);
+                self.found.damaged += known.damaged;
+            }
+            self.scan_rest(log, rest)?;
+        }
+        let is_behind = self.found.scanned_bytes > 0;
+        self.ask(&snapshot, &covered)?;
+        if let Some(changed) = self.changed {
+            return Ok(Err(changed));
+        }
+        self.found.used_index = true;
+        self.found.without_index = why.filter(|_| is_behind);
+        Ok(Ok(self.finish()))
+    }
+
+    fn finish(self) -> Found {
+        let (hits, next) = self.page.finish();
+        Found { hits, next, ..self.found }
+    }
+
+    /// The lines of a log behind what the index knows, and whether what it knows still holds.
+    fn rest_of(&self, log: &LogStanding, snapshot: Option<&Snapshot<'_>>) -> Result<(Option<Rest>, bool)> {
+        let join = &self.store.join;
+        let limits = join.limits();
+        let Some(reader) = join.reader(&log.session)? else { return Ok((None, false)) };
+        let to = reader.stable_end(limits.busy_timeout)?;
+        if let Some(snapshot) = snapshot
+            && let Some(checkpoint) = snapshot.checkpoint(&log.session)?
+            && let Some(mut reading) = resume(&checkpoint, log.epoch, &reader, to, limits.line_bytes_max)?
+        {
+            // Counted with what the index knows.
+            reading.damaged = 0;
+            return Ok((Some(Rest { reader, reading, from: checkpoint.position, to }), true));
+        }
+        let reading = Reading::begin(&reader, to, limits.line_bytes_max)?;
+        let from = reader.first();
+        Ok((Some(Rest { reader, reading, from, to }), false))
+    }
+
+    /// Reads these lines. A log that cannot be read is told of, and hides no other.
+    fn scan_rest(&mut self, log: &LogStanding, rest: Result<(Option<Rest>, bool)>) -> Result<()> {
+        let scanned = rest.and_then(|(rest, _)| rest.map_or(Ok(()), |rest| self.scan(log, rest)));
+        match scanned {
+            // Deleted since.
+            Err(Error::Join(duolog_join::Error::NoSession(_) | duolog_join::Error::Deleted(_))) => Ok(()),
+            Err(Error::Join(error @ duolog_join::Error::Log(_))) => {
+                self.found.unread.push((log.session.clone(), super::told(&error)));
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn scan(&mut self, log: &LogStanding, rest: Rest) -> Result<()> {
+        let Rest { reader, mut reading, from, to } = rest;
+        let line_bytes_max = self.store.join.limits().line_bytes_max;
+        let filter = &self.request.filter;
+        let mut lines = reader.lines(from, to.max(from), line_bytes_max)?;
+        let (page, matcher) = (&mut self.page, &mut self.matcher);
+        let outcome = loop {
+            let item = match lines.next() {
+                Ok(Some(item)) => item,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error.into()),
+            };
+            reading.line(item, line_bytes_max, &mut |text| {
+                let item = text.item;
+                let key = Key { at: text.at, session: log.session.clone(), position: item.position, part: item.part };
+                if filter.passes(text.at, item.kind.word(), item.role.as_deref(), item.tool.as_deref())
+                    && page.wants(&key)
+                    && let Some(places) = matcher.matches(text.words)
+                {
+                    let snippet = Snippet::around(text.words, &places);
+                    let (role, tool) = (item.role.clone(), item.tool.clone());
+                    let hit = hit(&key, log.epoch, item.kind, Told { role, tool, snippet });
+                    page.put(key, hit);
+                }
+                Ok(())
+            })?;
+        };
+        self.found.scanned_bytes += lines.position().0 - from.0;
+        self.found.damaged += reading.damaged;
+        outcome
+    }
+
+    /// Looks at what the index names, the newest first, until the page is full.
+    fn ask(&mut self, snapshot: &Snapshot<'_>, covered: &HashMap<&SessionId, Epoch>) -> Result<()> {
+        let open = Recent::new(OPEN_MAX);
+        let mut buffer = Vec::new();
+        let mut count = CANDIDATES_FIRST.max(self.request.limit as usize * 2);
+        let mut after = self.request.after.clone();
+        loop {
+            let asked = snapshot.candidates(&self.request.query, &self.request.filter, after.as_ref(), count)?;
+            let candidates = asked.unwrap_or_default();
+            for candidate in &candidates {
+                if self.page.is_full_before(&candidate.key) || self.changed.is_some() {
+                    return Ok(());
+                }
+                let Some(epoch) = covered.get(&candidate.key.session) else { continue };
+                let log = match open.get(&candidate.key.session) {
+                    Some(log) => log,
+                    None => match self.open(snapshot, &candidate.key.session)? {
+                        Some(log) => open.keep(candidate.key.session.clone(), log),
+                        None => continue,
+                    },
+                };
+                self.look(&log, candidate, *epoch, &mut buffer)?;
+            }
+            if candidates.len() < count {
+                return Ok(());
+            }
+            after = candidates.last().map(|last| last.key.clone());
+            count = (count * CANDIDATES_GROWTH).min(CANDIDATES_MAX);
+        }
+    }
+
+    fn open(&self, snapshot: &Snapshot<'_>, session: &SessionId) -> Result<Option<Open>> {
+        let dialect = snapshot.checkpoint(session)?.and_then(|checkpoint| Reading::dialect_of(&checkpoint.memory));
+        let reader = match self.store.join.reader(session) {
+            Ok(reader) => reader,
+            // Gone since, or taken away: there is nothing to be shown of it.
+            Err(duolog_join::Error::NoSession(_) | duolog_join::Error::Deleted(_) | duolog_join::Error::Log(_)) => None,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(dialect.zip(reader).map(|(dialect, reader)| Open { reader, dialect }))
+    }
+
+    /// Reads what a candidate names, and decides.
+    fn look(&mut self, log: &Open, candidate: &Candidate, epoch: Epoch, buffer: &mut Vec<u8>) -> Result<()> {
+        let Some(item) = self.read(log, &candidate.key, buffer)? else {
+            self.changed = Some(candidate.key.session.clone());
+            return Ok(());
+        };
+        let text = text::readable(&item);
+        if let Some(places) = self.matcher.matches(&text) {
+            let snippet = Snippet::around(&text, &places);
+            let (role, tool) = (candidate.role.clone(), candidate.tool.clone());
+            let hit = hit(&candidate.key, epoch, item.kind, Told { role, tool, snippet });
+            self.page.put(candidate.key.clone(), hit);
+        }
+        Ok(())
+    }
+
+    fn read(&self, log: &Open, key: &Key, buffer: &mut Vec<u8>) -> Result<Option<TimelineItem>> {
+        let line_bytes_max = self.store.join.limits().line_bytes_max;
+        let line = match log.reader.line_at(key.position, buffer, line_bytes_max) {
+            Ok(line) => line,
+            // The file was cut meanwhile.
+            Err(LogError::Shrunk { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(match line.map(|line| Entry::of(Item::Line(line), line_bytes_max)) {
+            Some(Entry::Line(line)) => item_at(log.dialect, line.start, line.bytes, key.part),
+            _ => None,
+        })
+    }
+}
+
+fn is_busy(error: &Error) -> bool {
+    error.kind() == Kind::Busy
+}
+
+/// What a hit tells besides where it is.
+struct Told {
+    role: Option<String>,
+    tool: Option<String>,
+    snippet: Snippet,
+}
+
+fn hit(key: &Key, epoch: Epoch, kind: ItemKind, told: Told) -> Hit {
+    Hit {
+        session: key.session.clone(),
+        cursor: Cursor { epoch, position: key.position },
+        part: key.part,
+        at: moment(key.at),
+        kind,
+        role: told.role,
+        tool: told.tool,
+        snippet: told.snippet,
+    }
+}

@@ -1,0 +1,492 @@
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use duolog::search::{BadQuery, Found, Hit, IndexStanding, Query, SearchFilter, SearchRequest, UseIndex};
+use duolog::{Batch, Durability, Home, Moment, SessionId, Store, StoreOptions};
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
+use duolog_testkit::transcripts::{self, Cut};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use super::{Apart, line};
+
+on_both_engines!(what_was_appended_is_found);
+
+/// A home of its own.
+struct Room(TempDir);
+
+impl Room {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn open(&self) -> Store {
+        Store::open(StoreOptions::at(Home::beneath(self.0.path())).one_shot()).expect("a store")
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join("state").join(name)
+    }
+}
+
+fn append(store: &Store, thread: &str, lines: &[String]) -> SessionId {
+    let session = store.sessions().open_thread(thread).expect("a session").id;
+    let mut batch = Batch::default();
+    for line in lines {
+        batch.push(line.as_bytes()).expect("a line");
+    }
+    store.log(&session).append(&batch, Durability::Process).expect("appended");
+    session
+}
+
+/// A line in which the agent says something.
+fn said(text: &str) -> String {
+    let text = serde_json::to_string(text).expect("JSON");
+    format!("{{\"type\":\"assistant\",\"message\":{{\"role\":\"assistant\",\"content\":{text}}}}}")
+}
+
+fn request(query: &str, index: UseIndex) -> SearchRequest {
+    SearchRequest { index, ..SearchRequest::new(Query::parse(query).expect("a query")) }
+}
+
+fn find(store: &Store, query: &str) -> Found {
+    store.search().find(&request(query, UseIndex::IfPossible), |_| {}).expect("searches")
+}
+
+/// How often something is found, by the index alone.
+fn indexed(store: &Store, query: &str) -> usize {
+    let found = find(store, query);
+    assert!(found.used_index && found.scanned_bytes == 0 && found.without_index.is_none(), "{found:?}");
+    found.hits.len()
+}
+
+/// Every hit, page by page.
+fn every(store: &Store, request: &SearchRequest) -> Vec<Hit> {
+    let (mut request, mut hits) = (request.clone(), Vec::new());
+    loop {
+        let found = store.search().find(&request, |_| {}).expect("searches");
+        assert_eq!(found.used_index, request.index == UseIndex::IfPossible && request.query.has_words());
+        assert!(found.hits.len() <= request.limit as usize && found.unread.is_empty(), "{:?}", found.unread);
+        hits.extend(found.hits);
+        match found.next {
+            Some(next) => request.after = Some(next),
+            None => return hits,
+        }
+    }
+}
+
+/// Asserts that the index and a scan answer alike; says how many hits there are.
+fn alike(store: &Store, query: &str, filter: &SearchFilter) -> usize {
+    let asked = |index, limit| SearchRequest { filter: filter.clone(), limit, ..request(query, index) };
+    let with = every(store, &asked(UseIndex::IfPossible, 60));
+    let without = every(store, &asked(UseIndex::Never, 200));
+    assert_eq!(with, without, "{query:?} {filter:?}");
+    with.len()
+}
+
+fn what_was_appended_is_found(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = store.sessions().open_thread("plan").expect("made").id;
+    store.log(&session).append(&line(&said("first the plan")), Durability::Process).expect("appended");
+    let found = find(&store, "plan");
+    assert_eq!((found.hits.len(), &found.hits[0].session, found.hits[0].cursor.position.0), (1, &session, 0));
+    assert!(found.used_index, "{found:?}");
+    store.log(&session).append(&line(&said("then the work")), Durability::Process).expect("appended");
+    assert_eq!((find(&store, "work").hits.len(), find(&store, "the").hits.len()), (1, 2));
+    assert!(apart.home().state.join("search.db").exists(), "beside the logs, wherever the state is");
+    store.sessions().delete(&session).expect("deleted");
+    assert!(find(&store, "plan").hits.is_empty());
+}
+
+/// The sources and documents of this project: code and prose.
+fn project(directory: &Path, texts: &mut Vec<String>) {
+    let mut entries: Vec<_> = directory.read_dir().expect("a directory").flatten().map(|entry| entry.path()).collect();
+    entries.sort();
+    for path in entries {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if path.is_dir() && !name.starts_with('.') && name != "target" {
+            project(&path, texts);
+        } else if ["rs", "md", "toml"].iter().any(|ending| path.extension().is_some_and(|found| found == *ending)) {
+            texts.push(fs::read_to_string(&path).expect("text"));
+        }
+    }
+}
+
+/// Texts of about a screen each.
+fn corpus() -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files = Vec::new();
+    project(&root, &mut files);
+    let mut texts = vec![
+        "日本語の文章はスペースなしで書かれる。検索できるか？".to_owned(),
+        "한국어 문장에서 단어를 찾는다 🎉".to_owned(),
+        "ภาษาไทยไม่มีช่องว่าง · naïve café · cafe\u{301} · İstanbul".to_owned(),
+    ];
+    for file in &files {
+        let lines: Vec<&str> = file.lines().collect();
+        texts.extend(lines.chunks(25).map(|lines| lines.join("\n")));
+    }
+    texts
+}
+
+/// What people would look for: words and pieces of the texts themselves.
+fn queries(texts: &[String]) -> Vec<String> {
+    let mut words = BTreeSet::new();
+    for text in texts {
+        words.extend(text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| word.len() > 2));
+    }
+    let mut queries: Vec<String> = words.iter().step_by(words.len() / 25).map(|word| (*word).to_owned()).collect();
+    queries.extend(words.iter().skip(7).step_by(words.len() / 8).map(|word| {
+        let last = word.char_indices().last().map_or(0, |(at, _)| at);
+        format!("{}*", if last > 0 { &word[..last] } else { word })
+    }));
+    for text in texts.iter().step_by(texts.len() / 15) {
+        let line = text.lines().max_by_key(|line| line.len()).unwrap_or_default().trim();
+        let from = line.floor_char_boundary(line.len() / 3);
+        queries.push(format!("\"{}\"", line[from..line.floor_char_boundary(line.len() * 2 / 3)].replace('"', "\\\"")));
+        queries
+            .extend(line.split_whitespace().find(|word| word.contains("::") || word.contains('_')).map(str::to_owned));
+    }
+    queries.extend(
+        ["日本", "단어", "ช่อง", "café", "i", "the -a*", "fn \"pub struct\"", "!=", "🎉", "->"].map(str::to_owned),
+    );
+    queries
+}
+
+#[test]
+fn index_and_scan_answer_alike_on_code_and_prose() {
+    let room = Room::new();
+    let store = room.open();
+    let texts = corpus();
+    for (number, texts) in texts.chunks(300).enumerate() {
+        let lines: Vec<String> = texts.iter().map(|text| said(text)).collect();
+        append(&store, &format!("part-{number}"), &lines);
+    }
+    let (mut hits, mut asked) = (0, 0);
+    for query in queries(&texts) {
+        if Query::parse(&query).is_err() {
+            continue;
+        }
+        let found = alike(&store, &query, &SearchFilter::default());
+        // What a match is, told in other words.
+        if query.len() > 2 && query.chars().all(|letter| letter.is_ascii_alphanumeric()) {
+            let is_word = |word: &str| word.eq_ignore_ascii_case(&query);
+            // Single signs of other scripts stand beside words without a space.
+            let holds = |text: &&String| text.split(|letter: char| !letter.is_ascii_alphanumeric()).any(is_word);
+            let ascii = texts.iter().filter(|text| text.is_ascii()).filter(holds).count();
+            assert!(found >= ascii && found <= texts.iter().filter(holds).count(), "{query}: {found}");
+        }
+        hits += found;
+        asked += 1;
+    }
+    assert!(asked > 50 && hits > asked, "{hits} hits of {asked} queries");
+    let part = store.sessions().open_thread("part-0").expect("a session").id;
+    assert!(alike(&store, "the", &SearchFilter { session: Some(part), ..SearchFilter::default() }) > 0);
+}
+
+#[test]
+fn every_dialect_is_searched_alike_however_it_came_in() {
+    let made = [
+        transcripts::envelope(3, 6),
+        transcripts::turns(3, 6, Cut::LastTurn),
+        transcripts::transcript(3, 6),
+        transcripts::claude(3, 6),
+        transcripts::codex(3, 6, false),
+    ];
+    let room = Room::new();
+    let store = room.open();
+    // A few lines at a time, the index brought up to each: what a reader remembers goes with it.
+    let longest = made.iter().map(|made| made.lines.len()).max().expect("logs");
+    for from in (0..longest).step_by(3) {
+        for (number, made) in made.iter().enumerate() {
+            let lines = &made.lines[from.min(made.lines.len())..(from + 3).min(made.lines.len())];
+            if !lines.is_empty() {
+                append(&store, &format!("dialect-{number}"), lines);
+            }
+        }
+        alike(&store, "the", &SearchFilter::default());
+    }
+    let roles = ["user", "assistant", "thinking", "tool_call", "tool_result", "result", "note", "moderator"];
+    let texts: String = made.iter().map(transcripts::Made::text).collect();
+    let words: BTreeSet<&str> = texts.split(|letter: char| !letter.is_alphanumeric()).collect();
+    let mut hits = 0;
+    for word in words.iter().filter(|word| !word.is_empty()).step_by(words.len() / 80) {
+        hits += alike(&store, word, &SearchFilter::default());
+    }
+    assert!(hits > 0);
+    let role = |role: &str| SearchFilter { role: Some(role.to_owned()), ..SearchFilter::default() };
+    let by_role: usize = roles.map(|name| alike(&store, "e* -zzz", &role(name))).into_iter().sum();
+    assert!(by_role > 0, "some role was found");
+    let all = every(&store, &request("a*", UseIndex::IfPossible));
+    let tools: BTreeSet<String> = all.iter().filter_map(|hit| hit.tool.clone()).collect();
+    assert!(!tools.is_empty());
+    for tool in tools {
+        assert!(alike(&store, "a*", &SearchFilter { tool: Some(tool), ..SearchFilter::default() }) > 0);
+    }
+    let middle = all[all.len() / 2].at;
+    assert!(alike(&store, "a*", &SearchFilter { since: middle, ..SearchFilter::default() }) < all.len());
+    // Anew, in one go: the same.
+    store.search().rebuild(|_| {}).expect("made anew");
+    assert_eq!(every(&store, &request("a*", UseIndex::IfPossible)), all);
+}
+
+#[test]
+fn a_log_that_turns_out_to_be_in_another_dialect_is_read_again() {
+    let room = Room::new();
+    let store = room.open();
+    let plain = |text: &str| format!("{{\"type\":\"user\",\"message\":{{\"role\":\"user\",\"content\":\"{text}\"}}}}");
+    let marked = |text: &str| {
+        format!(
+            "{{\"type\":\"user\",\"isMeta\":true,\"parentUuid\":null,\"message\":{{\"role\":\"user\",\"content\":\"{text}\"}}}}"
+        )
+    };
+    append(&store, "s", &[plain("[Request interrupted by user] one")]);
+    let before = find(&store, "one").hits[0].kind;
+    append(&store, "s", &[marked("two")]);
+    assert_ne!(find(&store, "one").hits[0].kind, before, "now it is one of Claude Code's");
+    assert_eq!(alike(&store, "one", &SearchFilter::default()), 1);
+}
+
+#[test]
+fn the_index_goes_on_where_it_stopped() {
+    let room = Room::new();
+    let store = room.open();
+    append(&store, "a", &[said("alpha")]);
+    let mut told = Vec::new();
+    let first = request("alpha", UseIndex::IfPossible);
+    store.search().find(&first, |done| told.push((done.texts, done.bytes, done.of_bytes))).expect("searches");
+    let size = fs::metadata(room.file("sessions/threads/a.jsonl")).expect("a log").len();
+    assert_eq!(told.last(), Some(&(1, size, size)));
+    told.clear();
+    store.search().find(&first, |done| told.push((done.texts, done.bytes, done.of_bytes))).expect("searches");
+    assert!(told.is_empty(), "nothing is new, and nothing is done");
+    append(&store, "a", &[said("beta"), said("alpha again")]);
+    store.search().find(&first, |done| told.push((done.texts, done.bytes, done.of_bytes))).expect("searches");
+    let grown = fs::metadata(room.file("sessions/threads/a.jsonl")).expect("a log").len() - size;
+    assert_eq!(told.last(), Some(&(2, grown, grown)), "only what is new was read");
+    assert_eq!(indexed(&store, "alpha"), 2);
+}
+
+#[test]
+fn a_log_that_lost_bytes_is_indexed_anew() {
+    let room = Room::new();
+    let store = room.open();
+    append(&store, "a", &[said("kept alpha"), said("lost beta")]);
+    assert_eq!((indexed(&store, "alpha"), indexed(&store, "beta")), (1, 1));
+    drop(store);
+    let path = room.file("sessions/threads/a.jsonl");
+    let kept = said("kept alpha").len() as u64 + 1;
+    File::options().write(true).open(&path).expect("a log").set_len(kept).expect("cut");
+    let store = room.open();
+    assert!(find(&store, "beta").hits.is_empty(), "what is gone is not shown, and that it is gone is noticed");
+    let session = store.sessions().open_thread("a").expect("a session");
+    assert_eq!(session.log_epoch.0, 1);
+    append(&store, "a", &[said("new gamma and more words than before")]);
+    for (word, count) in [("alpha", 1), ("beta", 0), ("gamma", 1)] {
+        assert_eq!(indexed(&store, word), count, "{word}");
+        assert_eq!(alike(&store, word, &SearchFilter::default()), count);
+    }
+}
+
+#[test]
+fn a_log_that_was_edited_is_searched_as_it_is() {
+    let room = Room::new();
+    append(&room.open(), "a", &[said("alpha"), said("beta"), said("gamma")]);
+    assert_eq!(indexed(&room.open(), "beta"), 1);
+    let path = room.file("sessions/threads/a.jsonl");
+    let text = fs::read_to_string(&path).expect("a log").replace("beta", "delta and more");
+    fs::write(&path, text).expect("written");
+    let store = room.open();
+    // What was indexed is no longer where it was: that is noticed, and the log is known as it is from here on.
+    assert_eq!(find(&store, "gamma").hits.len(), 1);
+    for (word, count) in [("alpha", 1), ("beta", 0), ("delta", 1), ("gamma", 1)] {
+        assert_eq!(alike(&store, word, &SearchFilter::default()), count, "{word}");
+    }
+}
+
+#[test]
+fn deleted_sessions_are_forgotten() {
+    let room = Room::new();
+    let store = room.open();
+    let gone = append(&store, "gone", &[said("alpha")]);
+    append(&store, "stays", &[said("alpha")]);
+    assert_eq!(indexed(&store, "alpha"), 2);
+    store.sessions().delete(&gone).expect("deleted");
+    assert_eq!(indexed(&store, "alpha"), 1);
+    drop(store);
+    let IndexStanding::Whole { sessions, texts, .. } = room.open().search().standing() else { panic!("whole") };
+    assert_eq!((sessions, texts), (1, 1));
+}
+
+#[test]
+fn an_index_that_cannot_be_used_costs_only_time() {
+    let room = Room::new();
+    append(&room.open(), "a", &[said("alpha"), said("beta")]);
+    assert_eq!(indexed(&room.open(), "alpha"), 1);
+    let sql = |sql: &str| Connection::open(room.file("search.db")).expect("opens").execute_batch(sql).expect("changed");
+    let without = |why: &str| {
+        let found = find(&room.open(), "alpha");
+        assert_eq!((found.hits.len(), found.used_index), (1, false));
+        assert!(found.without_index.as_ref().is_some_and(|told| told.contains(why)), "{found:?}");
+        assert!(found.scanned_bytes > 0);
+    };
+    // Newer: left alone.
+    sql("PRAGMA user_version = 77");
+    without("a newer version (format 77");
+    assert!(matches!(room.open().search().standing(), IndexStanding::Unusable(_)));
+    sql("PRAGMA user_version = 1");
+    assert_eq!(indexed(&room.open(), "alpha"), 1);
+    // Damaged inside: noticed, thrown away, made anew.
+    sql("UPDATE texts_data SET block = x'00' WHERE id > 10");
+    without("the next search makes it anew");
+    assert_eq!(indexed(&room.open(), "alpha"), 1);
+    // Damaged outside: made anew at once.
+    for suffix in ["-wal", "-shm"] {
+        let _ = fs::remove_file(room.file(&format!("search.db{suffix}")));
+    }
+    fs::write(room.file("search.db"), "nothing of use").expect("written");
+    assert_eq!(indexed(&room.open(), "alpha"), 1);
+    // Somebody else's: left alone, even by a rebuild.
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(room.file(&format!("search.db{suffix}")));
+    }
+    sql("PRAGMA application_id = 5; CREATE TABLE theirs (x)");
+    without("another program");
+    assert!(room.open().search().rebuild(|_| {}).is_err());
+    sql("INSERT INTO theirs VALUES (1)");
+    // Not a file at all.
+    fs::remove_file(room.file("search.db")).expect("deleted");
+    fs::create_dir(room.file("search.db")).expect("made");
+    without("another program");
+}
+
+#[test]
+fn while_another_process_indexes_what_is_not_there_is_read() {
+    let room = Room::new();
+    let store = room.open();
+    append(&store, "a", &[said("alpha")]);
+    assert_eq!(indexed(&store, "alpha"), 1);
+    append(&store, "a", &[said("alpha too")]);
+    append(&store, "b", &[said("alpha as well")]);
+    let lock = File::options().write(true).open(room.file("search.lock")).expect("a lock");
+    lock.try_lock().expect("nobody else");
+    let found = find(&store, "alpha");
+    assert_eq!((found.hits.len(), found.used_index), (3, true), "{found:?}");
+    assert!(found.without_index.is_some_and(|why| why.contains("another process")) && found.scanned_bytes > 0);
+    assert!(store.search().rebuild(|_| {}).is_err_and(|error| error.kind() == duolog::Kind::Busy));
+    drop(lock);
+    assert_eq!(indexed(&store, "alpha"), 3);
+}
+
+#[test]
+fn an_index_deleted_under_writers_and_searchers_harms_nothing() {
+    let room = Room::new();
+    let store = room.open();
+    append(&store, "seed", &[said("alpha first")]);
+    assert_eq!(indexed(&store, "alpha"), 1);
+    let (is_done, written) = (AtomicBool::new(false), 120);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let store = room.open();
+            for number in 0..written {
+                append(&store, "live", &[said(&format!("alpha number{number}"))]);
+            }
+        });
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let store = room.open();
+                let mut last = 1;
+                while !is_done.load(Ordering::Relaxed) {
+                    let hits = every(&store, &SearchRequest { limit: 200, ..request("alpha", UseIndex::Never) }).len();
+                    let found = store
+                        .search()
+                        .find(&SearchRequest { limit: 200, ..request("alpha", UseIndex::IfPossible) }, |_| {});
+                    let found = found.expect("searches").hits.len();
+                    assert!(hits >= last && found >= hits, "{found} after {hits} after {last}");
+                    last = found;
+                }
+            });
+        }
+        let mut round = 0;
+        while !writer.is_finished() {
+            let suffixes: &[&str] = if round % 2 == 0 { &[""] } else { &["", "-wal", "-shm"] };
+            for suffix in suffixes {
+                let _ = fs::remove_file(room.file(&format!("search.db{suffix}")));
+            }
+            round += 1;
+            std::thread::yield_now();
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+    let found = SearchRequest { limit: 200, ..request("alpha", UseIndex::IfPossible) };
+    assert_eq!(every(&store, &found).len(), written + 1);
+    assert_eq!(alike(&store, "number7", &SearchFilter::default()), 1);
+    let session = store.sessions().open_thread("live").expect("a session").id;
+    let verified = store.log(&session).verify(|_, _| {}).expect("verifies");
+    assert_eq!((verified.events, verified.damaged), (written as u64, 0));
+}
+
+#[test]
+fn damaged_lines_are_counted_and_hide_nothing() {
+    let room = Room::new();
+    let store = room.open();
+    append(&store, "a", &[said("alpha"), said("broken beta"), said("gamma")]);
+    drop(store);
+    let path = room.file("sessions/threads/a.jsonl");
+    // One byte is another: a bracket that is none.
+    let mut text = fs::read(&path).expect("a log");
+    text[said("alpha").len() + 1] = b'x';
+    fs::write(&path, text).expect("written");
+    let store = room.open();
+    for index in [UseIndex::IfPossible, UseIndex::Never, UseIndex::IfPossible] {
+        let found = store.search().find(&request("gamma", index), |_| {}).expect("searches");
+        assert_eq!((found.hits.len(), found.damaged), (1, 1), "{index:?}");
+    }
+    assert_eq!(alike(&store, "beta", &SearchFilter::default()), 0);
+}
+
+#[test]
+fn a_writer_asleep_in_its_log_holds_up_nobody() {
+    let room = Room::new();
+    let mut options = StoreOptions::at(Home::beneath(room.0.path())).one_shot();
+    options.limits.busy_timeout = std::time::Duration::from_millis(50);
+    let store = Store::open(options).expect("a store");
+    append(&store, "a", &[said("alpha")]);
+    append(&store, "b", &[said("alpha")]);
+    assert_eq!(indexed(&store, "alpha"), 2);
+    append(&store, "a", &[said("alpha unseen")]);
+    let log = File::options().write(true).open(room.file("sessions/threads/a.jsonl")).expect("a log");
+    log.try_lock().expect("nobody else");
+    let found = find(&store, "alpha");
+    assert_eq!(found.hits.len(), 2, "what the index knows is still shown: {found:?}");
+    assert_eq!(found.unread.len(), 1);
+    drop(log);
+    let found = find(&store, "alpha");
+    assert_eq!((found.hits.len(), found.unread.len()), (3, 0));
+}
+
+#[test]
+fn hits_tell_where_and_what_they_are() {
+    let room = Room::new();
+    let store = room.open();
+    let call = r#"{"type":"assistant","timestamp":"2026-01-02T03:04:05Z","message":{"role":"assistant","content":[{"type":"text","text":"look"},{"type":"tool_use","id":"t","name":"Bash","input":{"command":"a\nneedle b"}}]}}"#;
+    let answer = r#"{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"the NEEDLE"}]}}"#;
+    let session = append(&store, "a", &[call.to_owned(), answer.to_owned()]);
+    let found = find(&store, "needle");
+    assert_eq!(found.hits.len(), 2);
+    let [answered, called] = &found.hits[..] else { panic!("two hits") };
+    let at: Moment = "2026-01-02T03:04:05Z".parse().expect("an instant");
+    assert_eq!((answered.kind.word(), answered.tool.as_deref(), answered.at), ("tool_result", Some("Bash"), Some(at)));
+    assert_eq!((called.kind.word(), called.part, called.cursor.position.0), ("tool_call", 1, 0));
+    assert_eq!(answered.cursor.position.0, call.len() as u64 + 1);
+    assert_eq!((&called.session, called.snippet.text.as_str()), (&session, "{\"command\":\"a needle b\"}"));
+    assert_eq!(called.snippet.matches.first(), Some(&(14..20)));
+    assert!(matches!(
+        Query::parse("-needle").map_err(duolog::Error::from),
+        Err(duolog::Error::BadQuery(BadQuery::OnlyExcludes))
+    ));
+}
