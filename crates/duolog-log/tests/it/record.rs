@@ -13,9 +13,9 @@ use crate::dialects::render;
 
 /// What a recorder wrote.
 #[derive(Default)]
-struct Written {
-    lines: Vec<String>,
-    blobs: Vec<String>,
+pub struct Written {
+    pub lines: Vec<String>,
+    pub blobs: Vec<String>,
 }
 
 impl Sink for Written {

@@ -1,19 +1,18 @@
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use duolog_log::dialect::envelope::{Builder, Ending, Usage};
-use duolog_log::dialect::recorder::{Known, Options, Recorder, Sink};
+use duolog_log::dialect::recorder::{Known, Options, Recorder};
 use duolog_log::dialect::transcript::{Content, Event, Said};
 use duolog_log::dialect::turn::{Turn, TurnFold};
 use duolog_log::dialect::turns::{Entry, Step};
 use duolog_log::dialect::{Dialect, ItemKind, TimelineItem};
 use duolog_testkit::FixedClock;
-use duolog_types::line::check_line;
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::dialects::render;
+use crate::record::Written;
 
 const AT: &str = "2026-05-27T09:00:03.000Z";
 /// Answers longer than this are cut, so that chance meets both.
@@ -81,28 +80,6 @@ fn happened() -> impl Strategy<Value = Happened> {
         1 => Just(Happened::Retried),
         1 => text().prop_map(Happened::Unknown),
     ]
-}
-
-/// What a recorder wrote.
-#[derive(Default)]
-struct Written {
-    lines: Vec<String>,
-    blobs: Vec<String>,
-}
-
-impl Sink for Written {
-    type Error = Infallible;
-
-    fn line(&mut self, line: &str) -> Result<(), Infallible> {
-        check_line(line.as_bytes(), 64 << 20).expect("a line that may stand in a log");
-        self.lines.push(line.to_owned());
-        Ok(())
-    }
-
-    fn blob(&mut self, whole: &str) -> Result<String, Infallible> {
-        self.blobs.push(whole.to_owned());
-        Ok(format!("blob:{}", self.blobs.len() - 1))
-    }
 }
 
 /// The events of a run, and what its log must tell.
@@ -228,8 +205,8 @@ proptest! {
             .iter()
             .map(|item| {
                 // Of a long answer the line holds a part, and names the whole.
-                let whole = item.full.as_deref().and_then(|full| full.strip_prefix("blob:")?.parse::<usize>().ok());
-                let text = whole.map_or_else(|| item.text.clone(), |number| written.blobs[number].clone());
+                let whole = item.full.as_deref().and_then(|full| usize::from_str_radix(full.strip_prefix("blob:")?, 16).ok());
+                let text = whole.map_or_else(|| item.text.clone(), |number| written.blobs[number - 1].clone());
                 Expected { text, ..Expected::of(item) }
             })
             .collect();
