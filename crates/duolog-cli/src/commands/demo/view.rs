@@ -198,11 +198,14 @@ impl<'a> View<'a> {
             text.line(format_args!("     jq -r '.message.content[0].text // empty' {log}"));
             text.line(format_args!("     tail -n 1 {log}"));
             text.line("     sqlite3 state.db 'SELECT action, position, bytes FROM repairs'");
+            text.line("     duolog --home .. log replay demo");
+            text.line("     duolog --home .. log search port");
             text.line("     duolog --home .. doctor");
             text.line("   Next:");
-            text.line("     duolog init                                      a home for this directory");
+            text.line("     duolog init                              a home for this directory");
             text.line("     my-agent | duolog log append --session NAME --each");
-            text.line("     duolog log tail NAME --follow");
+            text.line("     duolog log stream                        every session, as it happens");
+            text.line("     duolog usage daily                       tokens, and what they cost");
             text.line("");
             let kept = if place.is_kept() { "the files stay" } else { "the files are removed now" };
             text.line(if holds {
