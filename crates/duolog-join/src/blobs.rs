@@ -1,4 +1,5 @@
-//! Blobs, counted by what names them: the logs are read, no count is kept that could be wrong.
+//! Blobs, counted by what names them, lines and messages: logs are read and rows asked, no count is kept that could be
+//! wrong.
 //!
 //! Removing one is safe by two rules. First, whoever is between a blob and its line holds a lock that the remover takes
 //! alone ([`Blobs::hold`]); under it, all that was appended since the count is read too, so a line that came late still
@@ -11,20 +12,21 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use duolog_log::{BlobId, Blobs, Error as LogError, Ident, Place, Reader, each_reference, torn_path};
+use duolog_state::owned::messages;
 use duolog_types::limits::{BLOB_GRACE, BLOBS_COUNTED_MAX};
 use duolog_types::{Moment, Position};
 
 use crate::error::{Error, Result};
 use crate::store::Join;
 
-/// One blob, and how often the logs name it.
+/// One blob, and how often it is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobCount {
     /// Its name.
     pub id: BlobId,
     /// Its length.
     pub bytes: u64,
-    /// How often the logs name it.
+    /// How often logs and messages name it.
     pub named: u64,
     /// When it was put.
     pub put_at: Option<Moment>,
@@ -74,6 +76,12 @@ impl Join {
                 counts.insert(*id, BlobCount { id: *id, bytes, named: 0, put_at });
             }
         }
+        self.state.read(|tx| {
+            for count in counts.values_mut() {
+                count.named = messages::naming_blob(tx, &self.home, &count.id.to_string())?;
+            }
+            Ok::<_, Error>(())
+        })?;
         let is_whole = ids.len() <= BLOBS_COUNTED_MAX;
         let mut scan = BlobScan { join: self, blobs, counts, read: BTreeMap::new(), is_whole };
         let mut done = 0;
@@ -119,12 +127,21 @@ impl BlobScan<'_> {
         for blob in self.counts.values() {
             // Put again meanwhile, perhaps by one who knows no lock.
             let put_at = self.blobs.put_at(&blob.id)?.and_then(moment);
-            if (BlobCount { put_at, ..*blob }).is_prunable(now) && self.blobs.remove(&alone, &blob.id)? {
+            if (BlobCount { put_at, ..*blob }).is_prunable(now)
+                && !self.is_in_a_message(&blob.id)?
+                && self.blobs.remove(&alone, &blob.id)?
+            {
                 pruned.removed.push(blob.id);
                 pruned.bytes += blob.bytes;
             }
         }
         Ok(pruned)
+    }
+
+    /// Whether a message has its content there: one that came since the count does too.
+    fn is_in_a_message(&self, id: &BlobId) -> Result<bool> {
+        let (home, id) = (self.join.home, id.to_string());
+        self.join.state.read(|tx| Ok(messages::naming_blob(tx, &home, &id)? > 0))
     }
 
     /// Every file that may name a blob: logs, whether or not a session names them, and what was torn off them.

@@ -43,6 +43,9 @@ pub enum Error {
         /// The id.
         operation: OperationId,
     },
+    /// A rule of the caller's, who undid the transaction by it.
+    #[error(transparent)]
+    Refused(Box<dyn std::error::Error + Send + Sync>),
     /// The home was opened to be read.
     #[error("this home is open for reading only")]
     ReadOnly,

@@ -10,8 +10,23 @@ use crate::owned::sessions;
 use crate::state::{Engine, State};
 
 /// Every table, owned ones first.
-pub(crate) const TABLES: &[&str] =
-    &["sessions", "outbox", "behind", "repairs", "seals", "operations", "transitions", "catalog"];
+pub(crate) const TABLES: &[&str] = &[
+    "sessions",
+    "branches",
+    "messages",
+    "progressions",
+    "progression_items",
+    "compactions",
+    "status_transitions",
+    "inboxes",
+    "outbox",
+    "behind",
+    "repairs",
+    "seals",
+    "operations",
+    "transitions",
+    "catalog",
+];
 
 /// What asking for a checkpoint came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

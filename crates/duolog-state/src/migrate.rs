@@ -23,8 +23,13 @@ macro_rules! step {
 }
 
 /// Step `n` of the list makes version `n + 1`.
-const STEPS: &[Step] =
-    &[step!("0001_foundation"), step!("0002_transitions"), step!("0003_usage"), step!("0004_seal_blocks")];
+const STEPS: &[Step] = &[
+    step!("0001_foundation"),
+    step!("0002_transitions"),
+    step!("0003_usage"),
+    step!("0004_seal_blocks"),
+    step!("0005_conversations"),
+];
 
 /// The version this program works with.
 pub fn known_version() -> u32 {

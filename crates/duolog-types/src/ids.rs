@@ -141,6 +141,35 @@ text_id!(
     }
 );
 
+/// Ids of ours are UUIDv7; imported ones keep their own text.
+macro_rules! message_id {
+    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+        text_id!($(#[$doc])* $name, $what, "1 to 128 printable ASCII characters without spaces", |text| {
+            !text.is_empty()
+                && text.len() <= limits::MESSAGE_ID_BYTES_MAX
+                && text.bytes().all(|b| b.is_ascii_graphic())
+        });
+
+        impl $name {
+            /// Makes a new one.
+            #[allow(clippy::new_without_default)]
+            pub fn new() -> Self {
+                Self(Uuid::now_v7().to_string().into())
+            }
+        }
+    };
+}
+
+message_id!(
+    /// Names a message, wherever it stands.
+    MessageId, "message id");
+message_id!(
+    /// Names a branch of a session.
+    BranchId, "branch id");
+message_id!(
+    /// Names a sequence of messages.
+    ProgressionId, "progression id");
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,5 +190,7 @@ mod tests {
         assert_eq!(id.to_string().parse(), Ok(id));
         assert!("not-a-uuid".parse::<HomeId>().is_err());
         assert!(SessionId::parse(SessionId::new().as_str()).is_ok());
+        assert!(MessageId::parse(MessageId::new().as_str()).is_ok());
+        assert!(BranchId::parse("a b").is_err() && ProgressionId::parse(&"x".repeat(129)).is_err());
     }
 }

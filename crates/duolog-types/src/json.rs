@@ -35,6 +35,11 @@ pub fn check_object(text: &str) -> Result<(), JsonFault> {
     }
 }
 
+/// Checks that `text` is exactly one JSON value of any kind, white space around it allowed.
+pub fn check_value(text: &str) -> Result<(), JsonFault> {
+    Scan { bytes: text.as_bytes(), at: 0 }.document()
+}
+
 struct Scan<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -240,6 +245,17 @@ mod tests {
         ] {
             assert_eq!(check_object(text), Ok(()), "{text}");
         }
+    }
+
+    #[test]
+    fn a_value_may_be_of_any_kind() {
+        for text in ["null", " [1, {}] ", "-1.5e3", "\"{\\\"a\\\":1}\"", "{}", "true"] {
+            assert_eq!(check_value(text), Ok(()), "{text}");
+        }
+        for text in ["", " ", "NaN", "[NaN]", "Infinity", "1 2", "[1,]", "'a'"] {
+            assert!(matches!(check_value(text), Err(JsonFault::Syntax(_))), "{text}");
+        }
+        assert!(matches!(check_value(&"[".repeat(1_000_000)), Err(JsonFault::TooDeep(_))));
     }
 
     #[test]

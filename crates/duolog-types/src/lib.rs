@@ -21,7 +21,7 @@ pub mod status;
 pub use bounded::{Bounded, TooLong};
 pub use clock::{Clock, SystemClock};
 pub use durability::Durability;
-pub use ids::{BadId, HomeId, OperationId, OutboxId, ProcessId, SessionId};
+pub use ids::{BadId, BranchId, HomeId, MessageId, OperationId, OutboxId, ProcessId, ProgressionId, SessionId};
 pub use line::{BadLine, Batch, LineFault};
 pub use moment::Moment;
 pub use position::{Cursor, Epoch, Position};

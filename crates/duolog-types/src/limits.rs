@@ -14,6 +14,16 @@ pub const FILE_STEM_CHARS_MAX: usize = 200;
 pub const JSON_DEPTH_MAX: u32 = 128;
 /// The bytes of `node_metadata` and other metadata columns.
 pub const METADATA_BYTES_MAX: usize = 64 * 1024;
+/// The bytes of the id of a message, a branch or a progression.
+pub const MESSAGE_ID_BYTES_MAX: usize = 128;
+/// The bytes of a message's content in its row; larger content is kept as a blob.
+pub const CONTENT_BYTES_MAX: usize = 256 * 1024;
+/// The bytes of an embedding: 16,384 numbers of four bytes.
+pub const EMBEDDING_BYTES_MAX: usize = 64 * 1024;
+/// The bytes of a role, and of other words that a row keeps and no list closes.
+pub const WORD_BYTES_MAX: usize = 128;
+/// The items without a summary beyond which a conversation asks for one, when nobody says another number.
+pub const COMPACTION_THRESHOLD: u64 = 40;
 /// The bytes of a reason, a summary or a title.
 pub const REASON_BYTES_MAX: usize = 16 * 1024;
 /// The bytes of a path kept in a row.

@@ -87,6 +87,13 @@ SessionStatus, "session status", {
     Cancelled = "cancelled",
 });
 
+impl SessionStatus {
+    /// Whether a session that stands so has come to its end: only a reopening leaves it.
+    pub const fn is_terminal(self) -> bool {
+        !matches!(self, Self::Running)
+    }
+}
+
 words!(
 /// What started a session.
 InvocationKind, "invocation kind", {

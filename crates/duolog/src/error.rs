@@ -4,13 +4,14 @@ use duolog_join::{Error as JoinError, HomeError};
 use duolog_log::Error as LogError;
 use duolog_search::{BadQuery, Error as IndexError};
 use duolog_state::{ConstraintKind, Error as StateError};
-use duolog_types::SessionId;
+use duolog_types::json::JsonFault;
 use duolog_types::names::BadName;
+use duolog_types::{BranchId, MessageId, SessionId, SessionStatus};
 
 use crate::config::ADDRESS_FORMS;
 
 /// The result of a call on a store.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What a caller can do about an error. Every surface maps it once: exit code, HTTP status, exception class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -99,9 +100,129 @@ pub enum Error {
     /// The search index cannot be made.
     #[error(transparent)]
     Index(#[from] IndexError),
+    /// There is no such branch.
+    #[error("session {session} has no branch {branch:?}")]
+    NoBranch {
+        /// What was asked for.
+        branch: String,
+        /// Where it was looked for.
+        session: SessionId,
+    },
+    /// A branch of another session.
+    #[error("branch {branch} is one of session {session}: forks and items stay within a session")]
+    OtherSession {
+        /// The branch.
+        branch: BranchId,
+        /// The session that it is one of.
+        session: SessionId,
+    },
+    /// Several branches are called that.
+    #[error("more than one branch is called {0:?}")]
+    AmbiguousBranch(String),
+    /// There is no such message.
+    #[error("there is no message {0}")]
+    NoMessage(MessageId),
+    /// What was given is not an item.
+    #[error("{}{}", if *number > 0 { format!("item {number}: ") } else { String::new() }, fault_of(*fault))]
+    BadItem {
+        /// Which of several, from 1; 0 where there was one.
+        number: usize,
+        /// What is wrong with it.
+        fault: JsonFault,
+    },
+    /// What was given does not fit its place.
+    #[error("{what} {why}")]
+    BadValue {
+        /// What.
+        what: &'static str,
+        /// Why not.
+        why: String,
+    },
+    /// What an item says cannot be read.
+    #[error("what message {message} says cannot be read: {detail}")]
+    BrokenItem {
+        /// The message.
+        message: MessageId,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// A place that the history does not have.
+    #[error("the history has {len} items, and {at} is past its end")]
+    PastEnd {
+        /// What was asked for.
+        at: u64,
+        /// How many items there are.
+        len: u64,
+    },
+    /// A range with nothing in it.
+    #[error("nothing lies from {from} to before {to}")]
+    EmptyRange {
+        /// Its first place.
+        from: u64,
+        /// The place after its last.
+        to: u64,
+    },
+    /// A range that a summary reaches into.
+    #[error(
+        "a summary stands for {other_from} to before {other_to}: {from} to before {to} is neither around nor apart from it"
+    )]
+    RangeCrosses {
+        /// Its first place.
+        from: u64,
+        /// The place after its last.
+        to: u64,
+        /// The first place of what the summary stands for.
+        other_from: u64,
+        /// The place after its last.
+        other_to: u64,
+    },
+    /// No summary holds.
+    #[error("no summary holds on this branch")]
+    NothingToUndo,
+    /// The history does not end as expected.
+    #[error("the history, {end} items long, does not end as expected")]
+    OtherSuffix {
+        /// How many items there are.
+        end: u64,
+    },
+    /// A session that came to its end.
+    #[error("session {session} is {status}, and only reopening it changes that")]
+    Ended {
+        /// The session.
+        session: SessionId,
+        /// How it stands.
+        status: SessionStatus,
+    },
+    /// A session that did not come to an end.
+    #[error("session {0} has not ended")]
+    NotEnded(SessionId),
     /// The stores refused.
     #[error(transparent)]
-    Join(#[from] JoinError),
+    Join(JoinError),
+}
+
+impl From<JoinError> for Error {
+    fn from(error: JoinError) -> Self {
+        match error {
+            JoinError::Refused(why) => {
+                why.downcast().map_or_else(|why| Self::Join(JoinError::Refused(why)), |why| *why)
+            }
+            other => Self::Join(other),
+        }
+    }
+}
+
+/// An error of ours from inside a transaction, which is undone by it.
+pub(crate) fn refuse(error: Error) -> JoinError {
+    JoinError::Refused(Box::new(error))
+}
+
+fn fault_of(fault: JsonFault) -> String {
+    match fault {
+        JsonFault::NotAnObject => "it is JSON, but not an object".to_owned(),
+        JsonFault::Syntax(at) => format!("it is not JSON, from byte {at} on"),
+        JsonFault::TooDeep(at) => format!("it nests too deep, at byte {at}"),
+    }
 }
 
 impl From<StateError> for Error {
@@ -125,16 +246,32 @@ impl Error {
     /// What the caller can do about it.
     pub fn kind(&self) -> Kind {
         match self {
-            Self::NoSession(_) | Self::Home(HomeError::Missing(_)) => Kind::NotFound,
+            Self::NoSession(_)
+            | Self::NoBranch { .. }
+            | Self::NoMessage(_)
+            | Self::NothingToUndo
+            | Self::Home(HomeError::Missing(_)) => Kind::NotFound,
+            Self::OtherSuffix { .. } => Kind::Stale,
             Self::Ambiguous { .. }
             | Self::Shortened { .. }
             | Self::OtherPage(_)
             | Self::BadName(_)
             | Self::BadLine(_)
-            | Self::BadQuery(_) => Kind::Invalid,
+            | Self::BadQuery(_)
+            | Self::BadItem { .. }
+            | Self::BadValue { .. }
+            | Self::AmbiguousBranch(_)
+            | Self::OtherSession { .. }
+            | Self::PastEnd { .. }
+            | Self::EmptyRange { .. } => Kind::Invalid,
             Self::Index(IndexError::Busy(_)) => Kind::Busy,
-            Self::NameTaken(_) | Self::NotEmpty(_) | Self::Index(IndexError::Foreign(_)) => Kind::Conflict,
-            Self::Home(HomeError::BadId(_)) => Kind::Damaged,
+            Self::NameTaken(_)
+            | Self::Index(IndexError::Foreign(_))
+            | Self::NotEmpty(_)
+            | Self::RangeCrosses { .. }
+            | Self::Ended { .. }
+            | Self::NotEnded(_) => Kind::Conflict,
+            Self::Home(HomeError::BadId(_)) | Self::BrokenItem { .. } => Kind::Damaged,
             Self::Home(_) | Self::Thread(_) | Self::Index(_) => Kind::Io,
             Self::Join(error) => join_kind(error),
         }
@@ -162,8 +299,25 @@ impl Error {
             Self::Index(IndexError::Foreign(path)) => format!("move {} away", path.display()),
             Self::Index(IndexError::Full(_)) => "make room on the disk; the logs are as they were".to_owned(),
             Self::Index(_) => "duolog log search --no-index reads the logs instead".to_owned(),
+            Self::NoBranch { session, .. } | Self::OtherSession { session, .. } => {
+                format!("duolog sessions branches {session} shows what there is")
+            }
+            Self::AmbiguousBranch(_) => "name it by its id".to_owned(),
+            Self::BadItem { .. } => "an item is one JSON text; NaN and Infinity are none".to_owned(),
+            Self::PastEnd { len, .. } => format!("use a place from 0 to {len}"),
+            Self::EmptyRange { .. } => "a range ends after it begins".to_owned(),
+            Self::RangeCrosses { .. } => "take all of it in, or leave it out; or undo it first".to_owned(),
+            Self::OtherSuffix { .. } => "read the items again, then decide again".to_owned(),
+            Self::Ended { session, .. } => format!("duolog sessions reopen {session} --reason WHY"),
+            Self::NothingToUndo => "duolog sessions compact --info shows what holds".to_owned(),
             Self::Join(error) => return join_hint(error),
-            Self::BadName(_) | Self::Home(_) | Self::Thread(_) => return None,
+            Self::BadName(_)
+            | Self::BadValue { .. }
+            | Self::NoMessage(_)
+            | Self::NotEnded(_)
+            | Self::BrokenItem { .. }
+            | Self::Home(_)
+            | Self::Thread(_) => return None,
         };
         Some(hint)
     }

@@ -48,8 +48,8 @@ pub use duolog_log::{Bell, BlobId, Item, Line, Pace};
 pub use duolog_state::{Address, Checkpoint, CheckpointReport, Page, PageToken, Said, Server};
 pub use duolog_types::limits::{self, Limits};
 pub use duolog_types::{
-    Batch, Clock, Cursor, Durability, Epoch, HomeId, InvocationKind, Moment, OperationId, Position, SessionId,
-    SessionStatus, SourceKind, SystemClock,
+    Batch, BranchId, Clock, Cursor, Durability, Epoch, HomeId, InvocationKind, MessageId, Moment, OperationId,
+    Position, SessionId, SessionStatus, SourceKind, SystemClock,
 };
 pub use error::{Error, Kind, Result};
 pub use home::{Home, HomeSource, NoHome, Surroundings};

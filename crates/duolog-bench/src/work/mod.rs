@@ -2,6 +2,7 @@
 
 mod append;
 mod checked;
+mod conversations;
 mod engines;
 mod group;
 mod last;
@@ -31,6 +32,7 @@ pub const ALL: &[Workload] = &[
     ("last", last::run),
     ("open", open::run),
     ("list", list::run),
+    ("conversations", conversations::run),
     ("engines", engines::run),
     ("one-shot", one_shot::run),
     ("wake", wake::run),

@@ -38,6 +38,7 @@ fn every_workload_runs_and_its_results_are_right() {
         "last",
         "open",
         "list",
+        "conversations",
         "engines/sqlite",
         "engines/postgres",
         "one-shot",

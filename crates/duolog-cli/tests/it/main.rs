@@ -5,8 +5,10 @@
 /// A home of its own for each test, and ways to run the command in it.
 mod kit;
 
-/// The configuration: file, environment, flags, and what is wrong with them.
 mod config;
+/// The configuration: file, environment, flags, and what is wrong with them.
+/// Conversations: items, branches, summaries, inboxes, statuses.
+mod conversations;
 /// The demo, as people and programs see it.
 mod demo;
 /// What is said: help, tables, JSON, errors, held by snapshots.

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::str::FromStr;
 
 use duolog_types::{
-    Charge, Epoch, HomeId, InvocationKind, Moment, OperationId, OutboxId, Position, ProcessId, SessionId,
-    SessionStatus, SourceKind,
+    BranchId, Charge, Epoch, HomeId, InvocationKind, MessageId, Moment, OperationId, OutboxId, Position, ProcessId,
+    ProgressionId, SessionId, SessionStatus, SourceKind,
 };
 
 /// One parameter of a statement.
@@ -85,17 +85,18 @@ impl From<String> for Value<'_> {
     }
 }
 
-impl<'a> From<&'a SessionId> for Value<'a> {
-    fn from(id: &'a SessionId) -> Self {
-        id.as_str().into()
-    }
+/// Ids that are text themselves: written without an allocation.
+macro_rules! text_ids {
+    ($($type:ty),+) => { $(
+        impl<'a> From<&'a $type> for Value<'a> {
+            fn from(id: &'a $type) -> Self {
+                id.as_str().into()
+            }
+        }
+    )+ };
 }
 
-impl<'a> From<&'a OperationId> for Value<'a> {
-    fn from(id: &'a OperationId) -> Self {
-        id.as_str().into()
-    }
-}
+text_ids!(SessionId, OperationId, MessageId, BranchId, ProgressionId);
 
 impl<'a> From<&'a [u8]> for Value<'a> {
     fn from(bytes: &'a [u8]) -> Self {
@@ -269,7 +270,7 @@ macro_rules! words {
 }
 
 as_text!(SessionId, OperationId, HomeId, ProcessId, OutboxId, Moment, SessionStatus, InvocationKind, SourceKind);
-as_text!(Charge);
+as_text!(Charge, MessageId, BranchId, ProgressionId);
 as_text!(crate::owned::repairs::RepairAction);
 written_as_text!(HomeId, ProcessId, OutboxId, Moment);
 words!(Charge, SessionStatus, InvocationKind, SourceKind, crate::owned::repairs::RepairAction);

@@ -1,11 +1,21 @@
 //! Owned tables: the only record of what they hold. A rebuild never touches them (I4).
 
 pub mod behind;
+pub mod branches;
+pub mod compactions;
+pub mod inbox_cursors;
+pub mod inboxes;
+pub mod message_types;
+pub mod messages;
 pub mod operations;
 pub mod outbox;
+pub mod progression_items;
+pub mod progressions;
 pub mod repairs;
 pub mod seals;
+pub mod session_owners;
 pub mod sessions;
+pub mod status_transitions;
 pub mod transitions;
 
 use duolog_types::HomeId;

@@ -1,7 +1,10 @@
 //! `sessions`: who they are, where their logs are, how they stand.
 
-use duolog_types::{Epoch, HomeId, InvocationKind, Moment, Position, SessionId, SessionStatus, SourceKind};
+use duolog_types::{
+    Epoch, HomeId, InvocationKind, MessageId, Moment, Position, ProgressionId, SessionId, SessionStatus, SourceKind,
+};
 
+use super::progressions;
 use crate::engine::{Row, Sql, Tx, Value};
 use crate::error::Result;
 use crate::page::{Page, PageToken};
@@ -374,8 +377,79 @@ pub fn tombstoned(tx: &mut Tx<'_>, home: &HomeId, limit: u32) -> Result<Vec<Sess
     tx.all(sql, params![home, limit], |row| row.get(0))
 }
 
-/// Removes the row and all that hangs on it; false when there is none. Repairs stay.
+/// What a session's conversations need to know of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolRow {
+    /// Whether it was deleted and only the row is left.
+    pub deleted: bool,
+    /// The progression that lists every message of its branches once.
+    pub progression_id: Option<ProgressionId>,
+}
+
+impl PoolRow {
+    fn read(row: &Row<'_>) -> Result<Self> {
+        Ok(Self { deleted: row.get::<Option<Moment>>(0)?.is_some(), progression_id: row.get(1)? })
+    }
+}
+
+/// What a session's conversations need to know of it.
+pub fn pool(tx: &mut Tx<'_>, id: &SessionId) -> Result<Option<PoolRow>> {
+    let sql = "SELECT deleted_at, progression_id FROM sessions WHERE id = ?1";
+    tx.find(sql, params![id], PoolRow::read)
+}
+
+/// The same, for a change of its conversations, which is noted as one of the session.
+///
+/// So changes of one session wait for each other: on a server, one that was overtaken by another is run again.
+pub fn enter(tx: &mut Tx<'_>, id: &SessionId, at: Moment) -> Result<Option<PoolRow>> {
+    let sql = "UPDATE sessions SET updated_at = CASE WHEN updated_at < ?2 THEN ?2 ELSE updated_at END WHERE id = ?1 \
+               RETURNING deleted_at, progression_id";
+    tx.find(sql, params![id, at], PoolRow::read)
+}
+
+/// Gives it the progression that lists every message of its branches.
+pub fn set_pool(tx: &mut Tx<'_>, id: &SessionId, pool: &ProgressionId) -> Result<()> {
+    tx.execute("UPDATE sessions SET progression_id = ?2 WHERE id = ?1", params![id, pool]).map(drop)
+}
+
+/// Notes messages at the end of its pool, by the first and the last of them.
+pub fn note_messages(tx: &mut Tx<'_>, id: &SessionId, first: &MessageId, last: &MessageId) -> Result<()> {
+    let sql = "UPDATE sessions SET first_msg_id = COALESCE(first_msg_id, ?2), last_msg_id = ?3 WHERE id = ?1";
+    tx.execute(sql, params![id, first, last]).map(drop)
+}
+
+/// Notes the first and the last message of its pool anew, after some were taken away.
+pub fn set_bookmarks(
+    tx: &mut Tx<'_>,
+    id: &SessionId,
+    first: Option<&MessageId>,
+    last: Option<&MessageId>,
+) -> Result<()> {
+    let sql = "UPDATE sessions SET first_msg_id = ?2, last_msg_id = ?3 WHERE id = ?1";
+    tx.execute(sql, params![id, first, last]).map(drop)
+}
+
+/// Changes how it stands, if it stands as the caller saw; false otherwise.
+///
+/// Running, it has not ended, and has begun now if it never had; otherwise it ended now.
+pub fn set_status(
+    tx: &mut Tx<'_>,
+    id: &SessionId,
+    from: Option<SessionStatus>,
+    to: SessionStatus,
+    at: Moment,
+) -> Result<bool> {
+    let ended = to.is_terminal().then_some(at);
+    let sql = "UPDATE sessions SET status = ?3, started_at = COALESCE(started_at, ?4), ended_at = ?5, updated_at = ?4 \
+               WHERE id = ?1 AND status IS NOT DISTINCT FROM ?2 AND deleted_at IS NULL";
+    Ok(tx.execute(sql, params![id, from, to, at, ended])? == 1)
+}
+
+/// Removes the row and all that hangs on it; false when there is none. Repairs stay, and messages that others name.
 pub fn remove(tx: &mut Tx<'_>, id: &SessionId) -> Result<bool> {
+    if let Some(pool) = pool(tx, id)? {
+        progressions::remove_of(tx, id, pool.progression_id.as_ref())?;
+    }
     Ok(tx.execute("DELETE FROM sessions WHERE id = ?1", params![id])? == 1)
 }
 

@@ -3,9 +3,10 @@ use std::collections::BTreeMap;
 use duolog_state::owned::repairs::RepairAction;
 use duolog_testkit::engines::Place;
 use duolog_types::limits::{
-    DIGEST_BYTES_MAX, METADATA_BYTES_MAX, MODEL_BYTES_MAX, NAME_BYTES_MAX, OPERATION_ID_BYTES_MAX,
-    OUTBOX_LINE_BYTES_MAX, PATH_BYTES_MAX, REASON_BYTES_MAX, SEAL_BLOCK_BYTES, SEAL_BLOCK_HASH_BYTES,
-    SEAL_BLOCKS_BYTES_MAX, SEAL_BYTES, SESSION_ID_BYTES_MAX, TITLE_BYTES_MAX,
+    CONTENT_BYTES_MAX, DIGEST_BYTES_MAX, EMBEDDING_BYTES_MAX, MESSAGE_ID_BYTES_MAX, METADATA_BYTES_MAX,
+    MODEL_BYTES_MAX, NAME_BYTES_MAX, OPERATION_ID_BYTES_MAX, OUTBOX_LINE_BYTES_MAX, PATH_BYTES_MAX, REASON_BYTES_MAX,
+    SEAL_BLOCK_BYTES, SEAL_BLOCK_HASH_BYTES, SEAL_BLOCKS_BYTES_MAX, SEAL_BYTES, SESSION_ID_BYTES_MAX, TITLE_BYTES_MAX,
+    WORD_BYTES_MAX,
 };
 use duolog_types::{Charge, InvocationKind, SessionStatus, SourceKind};
 
@@ -72,11 +73,29 @@ fn every_bound_in_the_schema_is_one_of_the_limits() {
         ("catalog.title".to_owned(), TITLE_BYTES_MAX),
         ("usage_by_day.model".to_owned(), MODEL_BYTES_MAX),
     ]);
+    expected.extend(conversation_bounds());
     assert_eq!(bounds, expected);
+    assert!(SCHEMA.contains(&format!("length(embedding) BETWEEN 4 AND {EMBEDDING_BYTES_MAX}")));
     assert!(SCHEMA.contains(&format!("length(digest) <= {DIGEST_BYTES_MAX}")));
     assert!(SCHEMA.contains(&format!("length(blocks) <= {SEAL_BLOCKS_BYTES_MAX}")));
     let hashes = SEAL_BYTES.div_ceil(SEAL_BLOCK_BYTES) * SEAL_BLOCK_HASH_BYTES as u64;
     assert_eq!(hashes, SEAL_BLOCKS_BYTES_MAX as u64);
+}
+
+fn conversation_bounds() -> impl Iterator<Item = (String, usize)> {
+    let columns = [
+        (MESSAGE_ID_BYTES_MAX, "messages.id progressions.id branches.id compactions.undoes_branch_id"),
+        (METADATA_BYTES_MAX, "messages.node_metadata branches.node_metadata status_transitions.evidence"),
+        (CONTENT_BYTES_MAX, "messages.content"),
+        (NAME_BYTES_MAX, "message_types.lion_class messages.sender messages.recipient messages.channel"),
+        (NAME_BYTES_MAX, "branches.user_id branches.name status_transitions.actor session_owners.host"),
+        (NAME_BYTES_MAX, "inboxes.recipient inboxes.channel"),
+        (NAME_BYTES_MAX, "inbox_cursors.recipient inbox_cursors.channel inbox_cursors.reader"),
+        (WORD_BYTES_MAX, "messages.role status_transitions.reason_code"),
+        (WORD_BYTES_MAX, "session_owners.process_started session_owners.boot_id"),
+        (REASON_BYTES_MAX, "status_transitions.reason"),
+    ];
+    columns.into_iter().flat_map(|(max, names)| names.split(' ').map(move |name| (name.to_owned(), max)))
 }
 
 #[test]
@@ -86,6 +105,7 @@ fn every_vocabulary_in_the_schema_is_the_one_in_the_types() {
         let list = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(", ");
         assert!(flat.contains(&format!("CHECK ({column} IN ({list}))")), "{column} {list}");
     };
+    expect("previous_status", SessionStatus::ALL.iter().map(|word| word.as_str()).collect());
     expect("status", SessionStatus::ALL.iter().map(|word| word.as_str()).collect());
     expect("invocation_kind", InvocationKind::ALL.iter().map(|word| word.as_str()).collect());
     expect("source_kind", SourceKind::ALL.iter().map(|word| word.as_str()).collect());
@@ -107,6 +127,46 @@ fn unfinished_deletions_are_found_by_their_own_index() {
         .expect("explains")
         .join("\n");
     assert!(plan.contains("sessions_deleted") && !plan.contains("TEMP B-TREE"), "{plan}");
+}
+
+/// What conversations ask on every change or reading, and the index that answers it: nothing is read from end to end.
+#[test]
+fn conversations_are_read_by_their_indexes() {
+    let questions = [
+        ("SELECT 1 FROM branches WHERE session_id = 's' AND is_default = 1", "branches_default"),
+        ("SELECT id FROM branches WHERE session_id = 's' AND name = 'n' ORDER BY id LIMIT 2", "branches_by_name"),
+        ("SELECT id FROM branches WHERE session_id = 's' AND id > 'i' ORDER BY id LIMIT 9", "branches_by_session"),
+        ("SELECT 1 FROM branches WHERE progression_id = 'p'", "autoindex_branches"),
+        ("SELECT ord + 1 FROM progression_items WHERE progression_id = 'p' ORDER BY ord DESC LIMIT 1", "PRIMARY KEY"),
+        ("SELECT ord FROM progression_items WHERE message_id = 'm' AND progression_id = 'p'", "by_message"),
+        ("SELECT progression_id, ord FROM progression_items WHERE message_id = 'm'", "by_message"),
+        ("SELECT 1 FROM progressions WHERE parent_id = 'p' AND base_ord > 5 LIMIT 1", "progressions_by_parent"),
+        (
+            "SELECT base_ord FROM progressions WHERE parent_id = 'p' ORDER BY base_ord DESC LIMIT 1",
+            "progressions_by_parent",
+        ),
+        (
+            "SELECT seq FROM compactions WHERE branch_id = 'b' AND seq <= 9 AND to_ord <= 9 ORDER BY seq DESC LIMIT 9",
+            "PRIMARY KEY",
+        ),
+        ("SELECT 1 FROM branches WHERE system_msg_id = 'm'", "branches_by_system_message"),
+        ("SELECT 1 FROM compactions WHERE summary_msg_id = 'm'", "compactions_by_summary"),
+        ("SELECT id FROM messages WHERE embedding IS NOT NULL AND id > 'i' ORDER BY id LIMIT 9", "messages_embedded"),
+        ("SELECT 1 FROM messages WHERE content_blob = 'b' AND home_id = 'h' LIMIT 1", "messages_in_blobs"),
+        (
+            "SELECT status FROM status_transitions WHERE session_id = 's' ORDER BY id DESC LIMIT 9",
+            "status_transitions_by_session",
+        ),
+        ("SELECT progression_id FROM inboxes WHERE recipient = 'r' AND channel = 'c'", "PRIMARY KEY"),
+    ];
+    let dir = tempfile::tempdir().expect("a directory");
+    let state = open(dir.path());
+    for (sql, index) in questions {
+        let explain = format!("EXPLAIN QUERY PLAN {sql}");
+        let plan = state.read(|tx| tx.all(&explain, &[], |row| row.get::<String>(3))).expect("explains").join("\n");
+        let is_found = plan.contains(index) && plan.contains("SEARCH");
+        assert!(is_found && !plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{sql}\n{plan}");
+    }
 }
 
 /// The words of a step, without comments.

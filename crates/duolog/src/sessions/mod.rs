@@ -1,7 +1,16 @@
 //! Sessions: what logs and everything else belong to.
 
+mod active;
+mod branches;
+mod compaction;
+mod contents;
+mod conversation;
+mod exchange;
+mod items;
+mod messages;
 mod model;
 mod rules;
+mod status;
 
 #[cfg(test)]
 mod tests;
@@ -15,8 +24,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Map;
 
+pub use branches::{Branch, Branches, Forked, NewFork};
+pub use compaction::{Compaction, CompactionInfo, Summarised};
+pub use conversation::BranchRef;
 pub use duolog_join::Deleted as DeletedSession;
+pub use exchange::{Exchange, Inbox, Outgoing, Received, Sent};
+pub use items::{AddOptions, Added, BrokenItem, Item, ItemList, Items, View};
+pub use messages::{Message, Messages, Metric, NewMessage, Similar};
 pub use model::{NewSession, Session, SessionFigures, SessionFilter, SessionList, SessionRef, SessionSummary};
+pub use status::{Change, Changed, Liveness, Status, StatusTransition};
 
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -28,7 +44,7 @@ pub struct Sessions<'s> {
     pub(crate) operation: Option<OperationId>,
 }
 
-impl Sessions<'_> {
+impl<'s> Sessions<'s> {
     /// The same, under an operation id: what is then made, renamed or deleted happens once, however often it is asked.
     ///
     /// Asked again with the same id, the same request gets the same answer, and another one is a conflict. An id is for
@@ -37,6 +53,36 @@ impl Sessions<'_> {
     pub fn once(mut self, operation: OperationId) -> Self {
         self.operation = Some(operation);
         self
+    }
+
+    /// The items of a session: what the model sees. They are those of its default branch, unless another is said.
+    pub fn items(&self, session: &SessionId) -> Items<'s> {
+        Items { store: self.store, session: session.clone(), branch: BranchRef::Default }
+    }
+
+    /// The branches of a session.
+    pub fn branches(&self, session: &SessionId) -> Branches<'s> {
+        Branches { store: self.store, session: session.clone() }
+    }
+
+    /// The summaries of a branch of a session.
+    pub fn compaction(&self, session: &SessionId, branch: BranchRef) -> Compaction<'s> {
+        Compaction { store: self.store, session: session.clone(), branch }
+    }
+
+    /// How a session stands.
+    pub fn status(&self, session: &SessionId) -> Status<'s> {
+        Status { store: self.store, session: session.clone() }
+    }
+
+    /// Messages by themselves.
+    pub fn messages(&self) -> Messages<'s> {
+        Messages { store: self.store }
+    }
+
+    /// What is sent from one to another.
+    pub fn exchange(&self) -> Exchange<'s> {
+        Exchange { store: self.store }
     }
 
     /// Makes a session. A name that is taken for the same user is a conflict.

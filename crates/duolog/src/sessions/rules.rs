@@ -1,14 +1,19 @@
-//! Where a new session's log goes, whether names lead to it, and what makes a request the same: pure decisions.
+//! Where a new session's log goes, whether names lead to it, what makes a request the same, and what an item is: pure
+//! decisions.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::path::Path;
 
 use duolog_join::{NewLog, Stem};
 use duolog_state::owned::sessions::SessionRow;
-use duolog_types::limits::{METADATA_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX};
+use duolog_types::limits::{METADATA_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, WORD_BYTES_MAX};
 use duolog_types::names::{THREADS, check_name, project_slug, sanitize};
 use duolog_types::{Bounded, HomeId, InvocationKind, Moment, SessionId, SessionStatus};
 
-use serde::Serialize;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 
 use super::model::{NewSession, Session, SessionRef};
 use crate::error::{Error, Result};
@@ -55,7 +60,7 @@ pub(super) fn plan(new: &NewSession, home: HomeId, at: Moment) -> Result<NewLog>
     Ok(NewLog { row, stem })
 }
 
-fn bounded<const MAX: usize>(what: &'static str, text: &str) -> Result<()> {
+pub(super) fn bounded<const MAX: usize>(what: &'static str, text: &str) -> Result<()> {
     Bounded::<MAX>::new(what, text).map(drop).map_err(|error| Error::Join(error.into()))
 }
 
@@ -105,4 +110,75 @@ fn parts(which: &SessionRef) -> [Option<&str>; 2] {
         SessionRef::Text(text) => [None, Some(text)],
         SessionRef::UserAndName { user, name } => [Some(user), Some(name)],
     }
+}
+
+/// To add items, under an operation id.
+#[derive(Serialize)]
+pub(super) struct Added<'r> {
+    pub(super) what: &'static str,
+    pub(super) session: &'r str,
+    pub(super) branch: Option<&'r str>,
+    pub(super) items: &'r [&'r str],
+    pub(super) system: Option<&'r str>,
+}
+
+/// The role of an item that does not say who speaks.
+const NO_ROLE: &str = "item";
+
+/// Who speaks in an item, and whether a summary may stand for it: not for what the user said, nor for another summary.
+pub(super) fn seen_in(item: &str) -> (String, bool) {
+    // What is not an object has no members, and neither has one whose names cannot be read.
+    let Seen { role, kind } = serde_json::from_str(item).unwrap_or_default();
+    let (role, kind) = (role.and_then(text_of), kind.and_then(text_of));
+    let by_user = role.as_deref() == Some("user") && kind.as_deref().is_none_or(|kind| kind == "message");
+    let compactable = !by_user && kind.as_deref() != Some("compaction");
+    let role = role.filter(|role| !role.trim().is_empty() && role.len() <= WORD_BYTES_MAX);
+    (role.map_or_else(|| NO_ROLE.to_owned(), Cow::into_owned), compactable)
+}
+
+/// The text of a member that is one.
+fn text_of(raw: &RawValue) -> Option<Cow<'_, str>> {
+    let plain = raw.get().strip_prefix('"')?.strip_suffix('"')?;
+    if plain.contains('\\') { serde_json::from_str(raw.get()).ok().map(Cow::Owned) } else { Some(plain.into()) }
+}
+
+/// The two members of an item that are looked at, undecoded. Of two with one name the last counts.
+#[derive(Default)]
+struct Seen<'a> {
+    role: Option<&'a RawValue>,
+    kind: Option<&'a RawValue>,
+}
+
+impl<'de> Deserialize<'de> for Seen<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(SeenVisitor)
+    }
+}
+
+struct SeenVisitor;
+
+impl<'de> Visitor<'de> for SeenVisitor {
+    type Value = Seen<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Seen<'de>, A::Error> {
+        let mut seen = Seen::default();
+        while let Some(name) = map.next_key::<Cow<'_, str>>()? {
+            match &*name {
+                "role" => seen.role = Some(map.next_value()?),
+                "type" => seen.kind = Some(map.next_value()?),
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(seen)
+    }
+}
+
+/// Whether two texts are the same JSON.
+pub(super) fn is_same_json(one: &str, other: &str) -> bool {
+    let parsed = |text| serde_json::from_str::<serde_json::Value>(text).ok();
+    one == other || parsed(one).is_some_and(|one| Some(one) == parsed(other))
 }

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use duolog::log::{RecordOptions, Recording};
+use duolog::sessions::AddOptions;
 use duolog::{Durability, Home, Kind, Limits, Store, StoreOptions};
 use tempfile::TempDir;
 
@@ -65,6 +66,23 @@ fn a_blob_whose_line_is_not_there_yet_is_not_taken_away() {
     assert_eq!(prune(&keeper), 0, "now it is named");
     recording.finish().expect("ends");
     assert_eq!(files(&directory).len(), 1);
+}
+
+/// An item of a conversation is named by a row and not by a line.
+#[test]
+fn a_blob_that_an_item_is_kept_in_stays_until_the_item_goes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(&directory);
+    let session = store.sessions().open_thread("one").expect("made").id;
+    let item = format!("{{\"role\":\"user\",\"content\":\"{}\"}}", "x".repeat(300_000));
+    let items = store.sessions().items(&session);
+    items.add(&[&item], &AddOptions::default()).expect("added");
+    let_age(&directory);
+    let counted = store.state().count_blobs(|_| ()).expect("counts");
+    assert_eq!(counted.blobs().map(|blob| blob.named).collect::<Vec<_>>(), [1]);
+    assert_eq!(counted.prune().expect("prunes").removed, []);
+    assert_eq!(items.pop(Durability::Power).expect("reads").map(|item| item.content), Some(item));
+    assert_eq!((prune(&store), files(&directory).len()), (1, 0));
 }
 
 /// Between the count and the removal a line comes that names what nothing named, by a put that found it there.

@@ -4,8 +4,14 @@
 
 /// Blobs: what is counted, and what may be taken away when.
 mod blobs;
+/// Branches, items and summaries against a model that keeps them in memory.
+mod branching;
 /// Space, checkpoints, copies, figures, and what doctor says of an engine.
 mod care;
+/// What conversations keep, refuse and survive.
+mod conversations;
+/// What is sent from one to another, and how sessions stand.
+mod exchange;
 /// Making, renaming and deleting under an operation id.
 mod once;
 /// Opening: what is made, and what is only looked at.

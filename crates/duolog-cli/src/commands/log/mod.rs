@@ -142,7 +142,7 @@ impl Pretty {
 /// The session that a writing command is about: where there is none that is called so, one is made.
 #[derive(Args)]
 #[command(group = ArgGroup::new("target").required(true).args(["session", "user_email"]))]
-struct Target {
+pub(super) struct Target {
     /// The session: its whole id, or a thread name
     #[arg(long, value_name = "SESSION", conflicts_with = "session_name")]
     session: Option<String>,
@@ -155,7 +155,7 @@ struct Target {
 }
 
 impl Target {
-    fn reference(&self) -> SessionRef {
+    pub(super) fn reference(&self) -> SessionRef {
         match (&self.user_email, &self.session_name) {
             (Some(user), Some(name)) => SessionRef::UserAndName { user: user.clone(), name: name.clone() },
             _ => SessionRef::Text(self.session.clone().unwrap_or_default()),
@@ -163,7 +163,7 @@ impl Target {
     }
 
     /// The session that is called exactly so, or a new one.
-    fn open(&self, store: &Store) -> Result<Session, Failure> {
+    pub(super) fn open(&self, store: &Store) -> Result<Session, Failure> {
         let sessions = store.sessions();
         let reference = self.reference();
         let (user, name) = match &reference {

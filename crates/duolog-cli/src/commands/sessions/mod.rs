@@ -1,13 +1,24 @@
 //! `duolog sessions`, and the shape that its commands share.
 
+mod add;
+mod branches;
+mod clear;
+mod close;
+mod compact;
 mod delete;
+mod fork;
+mod inbox;
+mod items;
 mod list;
 mod new;
+mod pop;
 mod rename;
+mod reopen;
+mod send;
 mod show;
 
 use clap::{Args, Subcommand};
-use duolog::sessions::Session;
+use duolog::sessions::{BranchRef, Session};
 use duolog::{CaughtUp, OperationId, Store};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -25,6 +36,17 @@ pub enum Sessions {
     New(new::New),
     Rename(rename::Rename),
     Delete(delete::Delete),
+    Add(add::Add),
+    Items(items::Items),
+    Pop(pop::Pop),
+    Clear(clear::Clear),
+    Fork(fork::Fork),
+    Branches(branches::Branches),
+    Compact(compact::Compact),
+    Close(close::Close),
+    Reopen(reopen::Reopen),
+    Send(send::Send),
+    Inbox(inbox::Inbox),
 }
 
 impl Sessions {
@@ -35,6 +57,17 @@ impl Sessions {
             Self::New(command) => command.run(context),
             Self::Rename(command) => command.run(context),
             Self::Delete(command) => command.run(context),
+            Self::Add(command) => command.run(context),
+            Self::Items(command) => command.run(context),
+            Self::Pop(command) => command.run(context),
+            Self::Clear(command) => command.run(context),
+            Self::Fork(command) => command.run(context),
+            Self::Branches(command) => command.run(context),
+            Self::Compact(command) => command.run(context),
+            Self::Close(command) => command.run(context),
+            Self::Reopen(command) => command.run(context),
+            Self::Send(command) => command.run(context),
+            Self::Inbox(command) => command.run(context),
         }
     }
 }
@@ -85,6 +118,26 @@ impl From<&Session> for Shape {
     }
 }
 
+/// The branch that a command is about.
+#[derive(Args)]
+struct OnBranch {
+    /// The branch: its id, or its name; the session's default where it is not given
+    #[arg(long, value_name = "BRANCH")]
+    branch: Option<String>,
+}
+
+impl OnBranch {
+    fn reference(&self) -> BranchRef {
+        BranchRef::named(self.branch.as_deref())
+    }
+}
+
+/// Who does something, where that is kept.
+fn actor(named: Option<String>) -> Option<String> {
+    let of = |name| std::env::var(name).ok().filter(|user| !user.is_empty());
+    named.or_else(|| of("USER")).or_else(|| of("LOGNAME"))
+}
+
 /// Under which operation id a command changes sessions, if any.
 #[derive(Args)]
 struct Operation {
@@ -109,6 +162,11 @@ pub(super) fn warn_behind(out: &Out, behind: &CaughtUp) {
         let bytes = figures::things(behind.bytes_behind, "byte");
         out.warn(format_args!("figures are {bytes} behind; duolog state rebuild catches up"));
     }
+}
+
+/// An item on one line. A line break in JSON is a space: within a string it cannot stand as itself.
+fn one_line(item: &str) -> String {
+    item.replace(['\n', '\r'], " ")
 }
 
 /// Metadata as its maker wrote it; what is not JSON is a string.

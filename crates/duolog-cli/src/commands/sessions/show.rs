@@ -2,10 +2,10 @@
 
 use clap::Args;
 use duolog::sessions::{Session, SessionFigures};
-use duolog::{Clock as _, Cursor, Moment, SystemClock};
+use duolog::{Clock as _, Cursor, Moment, SystemClock, limits};
 use serde::Serialize;
 
-use super::{Context, Shape, list, warn_behind};
+use super::{Context, Shape, branches, list, warn_behind};
 use crate::args::Which;
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
@@ -20,10 +20,10 @@ Examples:
 JSON:
   {\"session\": {… as sessions new …}, \"position\": 1234, \"cursor\": \"0:1234\",
    \"events\": 12, \"bytes\": 1234, \"damaged\": 0, \"first_at\": instant, \"last_at\": instant,
-   \"title\", \"model\", \"dialect\"}
+   \"title\", \"model\", \"dialect\", \"branches\": [… as sessions branches …]}
   position is where the log ends; null where it cannot be read
   the figures are as far as the log is folded; null where it never was. first_at, last_at,
-  title, model and dialect are what its lines say";
+  title, model and dialect are what its lines say; of many branches the first are shown";
 
 /// Show a session, whole
 #[derive(Args)]
@@ -46,6 +46,7 @@ struct Answer {
     title: Option<String>,
     model: Option<String>,
     dialect: Option<String>,
+    branches: Vec<branches::Shape>,
 }
 
 impl Show {
@@ -62,6 +63,7 @@ impl Show {
             }
         };
         let figures = store.sessions().figures(&session.id)?;
+        let found = store.sessions().branches(&session.id).list(None, limits::PAGE_MAX)?;
         let answer = Answer {
             session: (&session).into(),
             position: end.map(|cursor| cursor.position.0),
@@ -74,6 +76,7 @@ impl Show {
             title: figures.title.clone(),
             model: figures.model.clone(),
             dialect: figures.dialect.clone(),
+            branches: found.iter().map(branches::Shape::from).collect(),
         };
         let log = if session.home_id == store.home_id() {
             store.home().state.join(&session.log_path).display().to_string()
@@ -88,6 +91,10 @@ impl Show {
                 text.field("ends at", format_args!("{cursor}  ({})", figures::size(cursor.position.0)));
             }
             tell(text, &figures, now);
+            if !found.is_empty() {
+                text.line("");
+                branches::draw(text, &found);
+            }
         })?;
         warn_behind(context.out, &figures.behind);
         Ok(Ended::Done)

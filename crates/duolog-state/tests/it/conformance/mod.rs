@@ -1,14 +1,24 @@
 //! What holds on either engine. Every function here is two tests.
 
 mod behind;
+mod branches;
 mod catalog;
+mod compactions;
 mod digests;
+mod inbox_cursors;
+mod inboxes;
+mod message_types;
+mod messages;
 mod operations;
 mod outbox;
+mod progression_items;
+mod progressions;
 mod repairs;
 mod responses;
 mod seals;
+mod session_owners;
 mod sessions;
+mod status_transitions;
 mod transactions;
 mod transitions;
 mod usage_by_day;
@@ -16,12 +26,15 @@ mod usage_by_day;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use duolog_state::owned::branches::{self as branch_table, BranchRow};
+use duolog_state::owned::messages::{self as message_table, Content, MessageRow};
+use duolog_state::owned::progressions::{self as progression_table, Fresh, ProgressionRow};
 use duolog_state::owned::sessions as table;
 use duolog_state::{ConstraintKind, Error, Tx};
 use duolog_testkit::engines::Place;
-use duolog_types::Durability;
+use duolog_types::{BranchId, Durability, MessageId};
 
-use super::session;
+use super::{at, id, session};
 
 /// Runs a test's statements in one transaction on a new state that has session `s`.
 fn with_session(place: &Place, mut f: impl FnMut(&mut Tx<'_>) -> Result<(), Error> + Send + 'static) {
@@ -30,6 +43,41 @@ fn with_session(place: &Place, mut f: impl FnMut(&mut Tx<'_>) -> Result<(), Erro
         f(tx)
     });
     done.expect("writes");
+}
+
+fn message(text: &str) -> MessageId {
+    MessageId::parse(text).expect("a message id")
+}
+
+/// Adds a message that says its own id.
+fn say(tx: &mut Tx<'_>, text: &str) -> Result<MessageId, Error> {
+    let row = MessageRow::new(message(text), "user", Content::Text(format!("{text:?}")), at(1));
+    message_table::put(tx, &row)?;
+    Ok(row.id)
+}
+
+/// Adds a branch of session `s` with these messages, which are new.
+fn branch_of(tx: &mut Tx<'_>, name: &str, says: &[&str]) -> Result<BranchRow, Error> {
+    let mut head = ProgressionRow::new(Some(&id("s")), at(1));
+    progression_table::insert(tx, &head)?;
+    let row = BranchRow {
+        id: BranchId::parse(name).expect("a branch id"),
+        created_at: at(1),
+        node_metadata: None,
+        user_id: None,
+        name: Some(name.to_owned()),
+        session_id: id("s"),
+        progression_id: head.id.clone(),
+        system_msg_id: None,
+        forked: None,
+        is_default: false,
+    };
+    branch_table::insert(tx, &row)?;
+    for text in says {
+        let said = say(tx, text)?;
+        progression_table::append(tx, &mut head, &said, Fresh::Yes)?;
+    }
+    Ok(row)
 }
 
 fn is_constraint(answer: &Result<impl Sized, Error>, expected: ConstraintKind) -> bool {

@@ -4,9 +4,9 @@ use duolog_state::{ConstraintKind, Error, Page, PageToken, Sql, Tx};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::limits::METADATA_BYTES_MAX;
-use duolog_types::{Epoch, HomeId, InvocationKind, Position, SessionStatus, SourceKind};
+use duolog_types::{Epoch, HomeId, InvocationKind, Position, ProgressionId, SessionStatus, SourceKind};
 
-use super::{is_constraint, with_session};
+use super::{is_constraint, message, with_session};
 use crate::{at, home, id, session};
 
 on_both_engines!(
@@ -15,6 +15,8 @@ on_both_engines!(
     sessions_are_listed_newest_first_page_by_page,
     an_epoch_is_raised_only_from_where_it_was_seen,
     unfinished_deletions_are_found,
+    a_pool_and_its_bookmarks_are_noted,
+    a_status_changes_only_from_where_it_was_seen,
     every_list_is_read_from_its_index_in_order
 );
 
@@ -158,6 +160,52 @@ fn an_epoch_is_raised_only_from_where_it_was_seen(place: &Place) {
         assert!(sessions::raise_epoch(tx, &id("s"), Epoch(0))?);
         assert!(!sessions::raise_epoch(tx, &id("s"), Epoch(0))?);
         assert_eq!(sessions::find(tx, &id("s"))?.map(|row| row.log_epoch), Some(Epoch(1)));
+        Ok(())
+    });
+}
+
+fn a_pool_and_its_bookmarks_are_noted(place: &Place) {
+    with_session(place, |tx| {
+        assert_eq!(sessions::pool(tx, &id("none"))?, None);
+        assert_eq!(sessions::pool(tx, &id("s"))?.and_then(|row| row.progression_id), None);
+        let pool = ProgressionId::new();
+        sessions::set_pool(tx, &id("s"), &pool)?;
+        assert_eq!(sessions::pool(tx, &id("s"))?.and_then(|row| row.progression_id), Some(pool));
+        let marks = |tx: &mut Tx<'_>| {
+            let row = sessions::find(tx, &id("s"))?.expect("there");
+            Ok::<_, Error>((row.first_msg_id, row.last_msg_id, row.updated_at))
+        };
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(sessions::enter(tx, &id("none"), at(5))?, None);
+        assert_eq!(sessions::enter(tx, &id("s"), at(5))?, sessions::pool(tx, &id("s"))?);
+        sessions::enter(tx, &id("s"), at(4))?;
+        sessions::note_messages(tx, &id("s"), &message("a"), &message("c"))?;
+        sessions::note_messages(tx, &id("s"), &message("b"), &message("b"))?;
+        assert_eq!(marks(tx)?, (text("a"), text("b"), at(5)), "an instant never goes back");
+        sessions::set_bookmarks(tx, &id("s"), Some(&message("b")), None)?;
+        assert_eq!(marks(tx)?, (text("b"), None, at(5)));
+        sessions::tombstone(tx, &id("s"), at(9))?;
+        assert!(sessions::pool(tx, &id("s"))?.is_some_and(|row| row.deleted));
+        Ok(())
+    });
+}
+
+fn a_status_changes_only_from_where_it_was_seen(place: &Place) {
+    with_session(place, |tx| {
+        use SessionStatus::{Failed, Running};
+        assert!(!sessions::set_status(tx, &id("s"), Some(Running), Failed, at(2))?);
+        assert!(sessions::set_status(tx, &id("s"), None, Running, at(2))?);
+        let row = sessions::find(tx, &id("s"))?.expect("there");
+        assert_eq!(
+            (row.status, row.started_at, row.ended_at, row.updated_at),
+            (Some(Running), Some(at(2)), None, at(2))
+        );
+        assert!(!sessions::set_status(tx, &id("s"), None, Failed, at(3))?);
+        assert!(sessions::set_status(tx, &id("s"), Some(Running), Failed, at(3))?);
+        let row = sessions::find(tx, &id("s"))?.expect("there");
+        assert_eq!((row.status, row.started_at, row.ended_at), (Some(Failed), Some(at(2)), Some(at(3))));
+        assert!(sessions::set_status(tx, &id("s"), Some(Failed), Running, at(4))?);
+        assert_eq!(sessions::find(tx, &id("s"))?.expect("there").ended_at, None, "it goes on");
         Ok(())
     });
 }

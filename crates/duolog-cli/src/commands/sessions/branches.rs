@@ -1,0 +1,117 @@
+//! `duolog sessions branches`, and the tree of them that other commands show.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clap::Args;
+use duolog::sessions::Branch;
+use duolog::{BranchId, limits};
+use serde::Serialize;
+
+use super::Context;
+use crate::args::Which;
+use crate::failure::{Ended, Outcome};
+use crate::figures;
+use crate::out::{Text, Tone};
+
+const AFTER: &str = "\
+Examples:
+  duolog sessions branches demo
+  duolog sessions branches demo --json | jq -r '.branches[].id'
+
+JSON:
+  {\"branches\": [{\"id\", \"name\", \"default\", \"parent_branch_id\", \"forked_at_ord\", \"items\",
+                \"created_at\"}], \"next\": id|null}";
+
+/// Show the branches of a session, each below the one that it was forked from
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Branches {
+    #[command(flatten)]
+    which: Which,
+    /// How many at the most
+    #[arg(long, value_name = "N", default_value_t = limits::PAGE_MAX)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
+    limit: u32,
+    /// Go on after a page: the branch that it ended with
+    #[arg(long, value_name = "ID")]
+    after: Option<BranchId>,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    branches: Vec<Shape>,
+    next: Option<String>,
+}
+
+/// A branch, as programs get it.
+#[derive(Serialize)]
+pub(super) struct Shape {
+    id: String,
+    name: Option<String>,
+    default: bool,
+    parent_branch_id: Option<String>,
+    forked_at_ord: Option<u64>,
+    items: u64,
+    created_at: String,
+}
+
+impl From<&Branch> for Shape {
+    fn from(branch: &Branch) -> Self {
+        Self {
+            id: branch.id.to_string(),
+            name: branch.name.clone(),
+            default: branch.is_default,
+            parent_branch_id: branch.forked.as_ref().map(|forked| forked.parent.to_string()),
+            forked_at_ord: branch.forked.as_ref().map(|forked| forked.at),
+            items: branch.items,
+            created_at: branch.created_at.to_string(),
+        }
+    }
+}
+
+impl Branches {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let reference = self.which.reference()?;
+        let store = context.open_to_read()?;
+        let session = store.sessions().resolve(&reference)?;
+        let found = store.sessions().branches(&session.id).list(self.after.as_ref(), self.limit)?;
+        let next = found.last().filter(|_| found.len() == self.limit as usize).map(|last| last.id.to_string());
+        let shape = Answer { branches: found.iter().map(Shape::from).collect(), next: next.clone() };
+        context.out.answer(&shape, |text| draw(text, &found))?;
+        if found.is_empty() {
+            context.out.note("nothing was said yet, and so there is no branch");
+        }
+        if let Some(next) = next {
+            context.out.note(format_args!("there may be more: --after {next}"));
+        }
+        Ok(Ended::Done)
+    }
+}
+
+/// Draws branches below those that they were forked from; one whose parent is not among them stands by itself.
+pub(super) fn draw(text: &mut Text, branches: &[Branch]) {
+    let known: BTreeSet<&BranchId> = branches.iter().map(|branch| &branch.id).collect();
+    let mut below: BTreeMap<Option<&BranchId>, Vec<&Branch>> = BTreeMap::new();
+    for branch in branches {
+        let parent = branch.forked.as_ref().map(|forked| &forked.parent).filter(|parent| known.contains(parent));
+        below.entry(parent).or_default().push(branch);
+    }
+    // The last comes off first; each with the lines that lead to it.
+    let mut waiting: Vec<(&Branch, String, &str, &str)> =
+        below.get(&None).into_iter().flatten().rev().map(|branch| (*branch, String::new(), "", "")).collect();
+    while let Some((branch, lead, arm, after)) = waiting.pop() {
+        text.line(format_args!("{lead}{arm}{}", told(text, branch)));
+        let children = below.get(&Some(&branch.id)).map_or(&[][..], Vec::as_slice);
+        for (at, child) in children.iter().enumerate().rev() {
+            let (arm, next) = if at + 1 == children.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            waiting.push((child, format!("{lead}{after}"), arm, next));
+        }
+    }
+}
+
+fn told(text: &Text, branch: &Branch) -> String {
+    let name = branch.name.as_deref().or_else(|| branch.is_default.then_some("(default)"));
+    let name = name.map(|name| format!("{}  ", text.tone(Tone::Strong, name))).unwrap_or_default();
+    let at = branch.forked.as_ref().map(|forked| format!(", forked at {}", forked.at)).unwrap_or_default();
+    format!("{name}{}  {}{at}", branch.id, figures::things(branch.items, "item"))
+}

@@ -1,0 +1,146 @@
+//! `duolog sessions compact`.
+
+use std::fs;
+use std::io::{Read as _, stdin};
+use std::path::{Path, PathBuf};
+
+use clap::{ArgGroup, Args};
+use duolog::sessions::{Compaction, CompactionInfo, Summarised};
+use serde::Serialize;
+
+use super::{Context, OnBranch};
+use crate::args::Which;
+use crate::failure::{Ended, Failure, Outcome};
+use crate::figures;
+
+const AFTER: &str = "\
+Examples:
+  duolog sessions compact demo --info
+  duolog sessions compact demo --summary-file summary.json --to 120
+  duolog sessions compact demo --undo
+
+Exit code: 1 where there is no summary to undo
+
+JSON:
+  {\"branch\": id, \"from_ord\": 0, \"to_ord\": 120, \"message\": id}
+  --info: {\"items\", \"uncompacted\", \"threshold\", \"due\", \"summaries\": [{… as above …}]}";
+
+/// Have a summary stand for a range of items, tell how that stands, or undo it
+///
+/// No item is taken away: sessions items --full shows them all. The summary is yours to make: read the items, note how
+/// many there are, and say so with --to; what is added meanwhile is kept.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+#[command(group = ArgGroup::new("what").required(true).args(["summary_file", "info", "undo"]))]
+pub struct Compact {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    branch: OnBranch,
+    /// A file with the summary, one item; - for stdin
+    #[arg(long, value_name = "FILE")]
+    summary_file: Option<PathBuf>,
+    /// The first item that it stands for
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "summary_file")]
+    from: u64,
+    /// The item before which it ends; the end where it is not given
+    #[arg(long, value_name = "N", requires = "summary_file")]
+    to: Option<u64>,
+    /// How many items no summary stands for, and whether one is due
+    #[arg(long)]
+    info: bool,
+    /// The number beyond which one is due
+    #[arg(long, value_name = "N", requires = "info")]
+    threshold: Option<u64>,
+    /// Undo the last summary that is shown
+    #[arg(long)]
+    undo: bool,
+}
+
+#[derive(Serialize)]
+struct Shape<'a> {
+    branch: &'a str,
+    from_ord: u64,
+    to_ord: u64,
+    message: &'a str,
+}
+
+#[derive(Serialize)]
+struct Info<'a> {
+    items: u64,
+    uncompacted: u64,
+    threshold: u64,
+    due: bool,
+    summaries: Vec<Shape<'a>>,
+}
+
+impl Compact {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let reference = self.which.reference()?;
+        let durability = context.config()?.durability();
+        if self.info {
+            let store = context.open_to_read()?;
+            let session = store.sessions().resolve(&reference)?;
+            let info = store.sessions().compaction(&session.id, self.branch.reference()).info(self.threshold)?;
+            return tell(context, &info);
+        }
+        let summary = self.summary_file.as_deref().map(read).transpose()?;
+        let store = context.open_to_write()?;
+        let session = store.sessions().resolve_whole(&reference)?;
+        let compaction = store.sessions().compaction(&session.id, self.branch.reference());
+        let (done, verb) = match summary {
+            Some(summary) => {
+                let to = self.to.map_or_else(|| end(&compaction), Ok)?;
+                (compaction.compact(Some(self.from..to), summary.trim(), durability)?, "summarised")
+            }
+            None => (compaction.undo(durability)?, "undid the summary of"),
+        };
+        context.out.confirm(&shape(&done), |text| {
+            text.line(format_args!("{verb} {} to before {}", done.range.start, done.range.end));
+        })?;
+        context.close(store);
+        Ok(Ended::Done)
+    }
+}
+
+fn end(compaction: &Compaction<'_>) -> Result<u64, Failure> {
+    Ok(compaction.info(None)?.items)
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    if path == Path::new("-") {
+        let mut text = String::new();
+        stdin().lock().read_to_string(&mut text).map_err(Failure::file("read", Path::new("stdin")))?;
+        return Ok(text);
+    }
+    fs::read_to_string(path).map_err(Failure::file("read", path))
+}
+
+fn shape(one: &Summarised) -> Shape<'_> {
+    Shape {
+        branch: one.branch.as_str(),
+        from_ord: one.range.start,
+        to_ord: one.range.end,
+        message: one.message.as_str(),
+    }
+}
+
+fn tell(context: &mut Context<'_>, info: &CompactionInfo) -> Outcome {
+    let answer = Info {
+        items: info.items,
+        uncompacted: info.uncompacted,
+        threshold: info.threshold,
+        due: info.is_due(),
+        summaries: info.summaries.iter().map(shape).collect(),
+    };
+    context.out.answer(&answer, |text| {
+        text.field("items", figures::count(info.items));
+        text.field("uncompacted", figures::count(info.uncompacted));
+        text.field("threshold", figures::count(info.threshold));
+        text.field("due", if info.is_due() { "yes" } else { "no" });
+        for one in &info.summaries {
+            text.field("summary", format_args!("{} to before {}", one.range.start, one.range.end));
+        }
+    })?;
+    Ok(Ended::Done)
+}

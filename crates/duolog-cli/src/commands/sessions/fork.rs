@@ -1,0 +1,64 @@
+//! `duolog sessions fork`.
+
+use clap::Args;
+use duolog::sessions::NewFork;
+use serde::Serialize;
+
+use super::{Context, OnBranch};
+use crate::args::Which;
+use crate::failure::{Ended, Outcome};
+use crate::figures;
+
+const AFTER: &str = "\
+Examples:
+  duolog sessions fork demo
+  duolog sessions fork demo --at 10 --name try-again
+  branch=$(duolog sessions fork demo --branch try-again)
+
+JSON:
+  {\"branch\": id, \"parent_branch_id\": id, \"forked_at_ord\": 10}";
+
+/// Begin a branch that sees the first items of another, and print its id
+///
+/// Nothing is copied, and neither changes the other from here on. The session's log tells of it.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Fork {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    branch: OnBranch,
+    /// How many items it is to see; all where it is not given
+    #[arg(long, value_name = "N")]
+    at: Option<u64>,
+    /// What people are to call it
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    branch: &'a str,
+    parent_branch_id: Option<&'a str>,
+    forked_at_ord: Option<u64>,
+}
+
+impl Fork {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let reference = self.which.reference()?;
+        let durability = context.config()?.durability();
+        let store = context.open_to_write()?;
+        let session = store.sessions().resolve_whole(&reference)?;
+        let new = NewFork { from: self.branch.reference(), at: self.at, name: self.name, node_metadata: None };
+        let branch = store.sessions().branches(&session.id).fork(new, durability)?;
+        let shape = Answer {
+            branch: branch.id.as_str(),
+            parent_branch_id: branch.forked.as_ref().map(|forked| forked.parent.as_str()),
+            forked_at_ord: branch.forked.as_ref().map(|forked| forked.at),
+        };
+        context.out.answer(&shape, |text| text.line(&branch.id))?;
+        context.out.note(format_args!("it sees {}", figures::things(branch.items, "item")));
+        context.close(store);
+        Ok(Ended::Done)
+    }
+}

@@ -1,0 +1,58 @@
+//! `duolog sessions pop`.
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::{Context, OnBranch, as_json, one_line};
+use crate::args::Which;
+use crate::failure::{Ended, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  duolog sessions pop demo
+  last=$(duolog sessions pop demo --branch try-again)
+
+Exit code: 1 where there is no item
+
+JSON:
+  {\"session\": id, \"item\": … as given …|null}";
+
+/// Take the last item off a conversation, and print it
+///
+/// Other branches keep what they see. A summary of what the item is part of is undone.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Pop {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    branch: OnBranch,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    session: &'a str,
+    item: Option<Box<RawValue>>,
+}
+
+impl Pop {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let reference = self.which.reference()?;
+        let durability = context.config()?.durability();
+        let store = context.open_to_write()?;
+        let session = store.sessions().resolve_whole(&reference)?;
+        let popped = store.sessions().items(&session.id).on(self.branch.reference()).pop(durability)?;
+        let item = popped.as_ref().map(|item| as_json(&one_line(&item.content)));
+        context.out.answer(&Answer { session: session.id.as_str(), item }, |text| {
+            if let Some(item) = &popped {
+                text.line(one_line(&item.content));
+            }
+        })?;
+        if popped.is_none() {
+            context.out.note("there is no item to take off");
+        }
+        context.close(store);
+        Ok(if popped.is_some() { Ended::Done } else { Ended::No })
+    }
+}

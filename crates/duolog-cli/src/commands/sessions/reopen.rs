@@ -1,0 +1,45 @@
+//! `duolog sessions reopen`.
+
+use clap::Args;
+use duolog::sessions::Change;
+
+use super::{Context, actor, close};
+use crate::args::Which;
+use crate::failure::{Ended, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  duolog sessions reopen demo --reason \"the failure was the network's\"
+
+JSON:
+  {… as sessions close …}";
+
+/// Have a session that ended run again
+///
+/// It is on record who did so and why, and the session's log tells of it.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Reopen {
+    #[command(flatten)]
+    which: Which,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    /// Who says so; the user where it is not given
+    #[arg(long, value_name = "NAME")]
+    actor: Option<String>,
+}
+
+impl Reopen {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let reference = self.which.reference()?;
+        let durability = context.config()?.durability();
+        let store = context.open_to_write()?;
+        let session = store.sessions().resolve_whole(&reference)?;
+        let change = Change { reason: Some(self.reason), actor: actor(self.actor), ..Change::default() };
+        let changed = store.sessions().status(&session.id).reopen(&change, durability)?;
+        close::answer(context, &session, changed)?;
+        context.close(store);
+        Ok(Ended::Done)
+    }
+}

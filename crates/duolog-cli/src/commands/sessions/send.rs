@@ -1,0 +1,81 @@
+//! `duolog sessions send`.
+
+use clap::Args;
+use duolog::MessageId;
+use duolog::sessions::{NewMessage, Outgoing, SessionRef};
+use serde::Serialize;
+
+use super::{Context, OnBranch};
+use crate::failure::{Ended, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  duolog sessions send --to reviewer --content '\"please look at this\"'
+  duolog sessions send --to reviewer --channel news --from demo --content '{\"text\":\"done\"}'
+  duolog sessions send --to reviewer --id turn-7-note --content '\"once, however often it is sent\"'
+
+JSON:
+  {\"message\": id, \"ord\": 0}";
+
+/// Send a message to an inbox
+///
+/// With --from it is added to the conversation of that session too: both, or neither. A message of an id that is in the
+/// inbox already is not sent again.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Send {
+    /// Whom it is for: a session, a branch, or any name
+    #[arg(long, value_name = "RECIPIENT")]
+    to: String,
+    /// What it says
+    #[arg(long, value_name = "JSON")]
+    content: String,
+    /// On which channel
+    #[arg(long, value_name = "CHANNEL")]
+    channel: Option<String>,
+    /// The session that sends it: its whole id, or its thread name
+    #[arg(long, value_name = "SESSION")]
+    from: Option<String>,
+    #[command(flatten)]
+    branch: OnBranch,
+    /// Who sends it; the session where it is not given
+    #[arg(long, value_name = "NAME")]
+    sender: Option<String>,
+    /// Who speaks
+    #[arg(long, value_name = "ROLE", default_value = "user")]
+    role: String,
+    /// The message's id, instead of a new one
+    #[arg(long, value_name = "ID")]
+    id: Option<MessageId>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    message: &'a str,
+    ord: u64,
+}
+
+impl Send {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let durability = context.config()?.durability();
+        let store = context.open_to_write()?;
+        let from = match self.from {
+            Some(from) => Some(store.sessions().resolve_whole(&SessionRef::Text(from))?.id),
+            None => None,
+        };
+        let message = NewMessage {
+            id: self.id,
+            role: self.role,
+            content: self.content,
+            sender: self.sender.or_else(|| from.as_ref().map(ToString::to_string)),
+            recipient: Some(self.to),
+            channel: self.channel,
+            ..NewMessage::default()
+        };
+        let outgoing = Outgoing { message, from: from.map(|session| (session, self.branch.reference())) };
+        let sent = store.sessions().exchange().send(&outgoing, durability)?;
+        context.out.answer(&Answer { message: sent.id.as_str(), ord: sent.ord }, |text| text.line(&sent.id))?;
+        context.close(store);
+        Ok(Ended::Done)
+    }
+}

@@ -1,0 +1,236 @@
+//! `messages`: what was said, by itself. Progressions say in which order, branches and inboxes to whom it belongs.
+
+use std::sync::LazyLock;
+
+use duolog_types::{HomeId, MessageId, Moment, ProgressionId};
+
+use crate::engine::{Row, Tx, Value};
+use crate::error::{Error, Result};
+use crate::params;
+
+macro_rules! columns {
+    () => {
+        "id, created_at, node_metadata, content, content_blob, home_id, embedding, sender, recipient, channel, role, \
+         lion_class, compactable"
+    };
+}
+
+/// How many those are.
+const COLUMNS: usize = 13;
+
+/// What a message says, as JSON text.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// In the row, byte for byte as it was given.
+    Text(String),
+    /// Too large for a row.
+    Blob {
+        /// The blob's name: 64 hexadecimal digits.
+        blob: String,
+        /// The home that keeps it.
+        home: HomeId,
+    },
+}
+
+impl Content {
+    pub(super) fn read(row: &Row<'_>, first: usize) -> Result<Self> {
+        let (text, blob, home) = (row.get(first)?, row.get::<Option<_>>(first + 1)?, row.get::<Option<_>>(first + 2)?);
+        match (text, blob, home) {
+            (Some(text), None, None) => Ok(Self::Text(text)),
+            (None, Some(blob), Some(home)) => Ok(Self::Blob { blob, home }),
+            _ => {
+                let detail = "it has neither text nor a blob of a home, or both".to_owned();
+                Err(Error::Damaged { what: "a message's content".to_owned(), detail })
+            }
+        }
+    }
+
+    fn columns(&self) -> (Option<&str>, Option<&str>, Option<HomeId>) {
+        match self {
+            Self::Text(text) => (Some(text), None, None),
+            Self::Blob { blob, home } => (None, Some(blob), Some(*home)),
+        }
+    }
+}
+
+/// A message, whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MessageRow {
+    /// Its id.
+    pub id: MessageId,
+    /// When it was made.
+    pub created_at: Moment,
+    /// Whatever its maker keeps with it, as JSON.
+    pub node_metadata: Option<String>,
+    /// What it says.
+    pub content: Content,
+    /// What it means to a model: packed little-endian 32-bit floats.
+    pub embedding: Option<Vec<u8>>,
+    /// Who sent it.
+    pub sender: Option<String>,
+    /// Whom it is for.
+    pub recipient: Option<String>,
+    /// On which channel.
+    pub channel: Option<String>,
+    /// Who speaks.
+    pub role: String,
+    /// What it was in the program that made it.
+    pub lion_class: i64,
+    /// Whether a summary may stand for it.
+    pub compactable: bool,
+}
+
+impl MessageRow {
+    /// A message that says this, and of which nothing else is known.
+    pub fn new(id: MessageId, role: &str, content: Content, at: Moment) -> Self {
+        Self {
+            id,
+            created_at: at,
+            node_metadata: None,
+            content,
+            embedding: None,
+            sender: None,
+            recipient: None,
+            channel: None,
+            role: role.to_owned(),
+            lion_class: super::message_types::UNKNOWN,
+            compactable: true,
+        }
+    }
+
+    fn read(row: &Row<'_>) -> Result<Self> {
+        Ok(Self {
+            id: row.get(0)?,
+            created_at: row.get(1)?,
+            node_metadata: row.get(2)?,
+            content: Content::read(row, 3)?,
+            embedding: row.get(6)?,
+            sender: row.get(7)?,
+            recipient: row.get(8)?,
+            channel: row.get(9)?,
+            role: row.get(10)?,
+            lion_class: row.get(11)?,
+            compactable: row.get(12)?,
+        })
+    }
+}
+
+/// Adds a message, or says anew what one with this id is. When it was made stays as it was.
+pub fn put(tx: &mut Tx<'_>, row: &MessageRow) -> Result<()> {
+    let sql = concat!(
+        "INSERT INTO messages (",
+        columns!(),
+        ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
+         ON CONFLICT (id) DO UPDATE SET node_metadata = excluded.node_metadata, content = excluded.content, \
+         content_blob = excluded.content_blob, home_id = excluded.home_id, embedding = excluded.embedding, \
+         sender = excluded.sender, recipient = excluded.recipient, channel = excluded.channel, role = excluded.role, \
+         lion_class = excluded.lion_class, compactable = excluded.compactable"
+    );
+    tx.execute(sql, &values_of(row)).map(drop)
+}
+
+/// The rows of one statement that adds many: fewer statements, and on a server fewer answers to wait for.
+const ROWS: usize = 16;
+
+static ADD_ONE: LazyLock<String> = LazyLock::new(|| add_sql(1));
+static ADD_MANY: LazyLock<String> = LazyLock::new(|| add_sql(ROWS));
+
+fn add_sql(rows: usize) -> String {
+    let row = |at: usize| {
+        let places: Vec<String> = (1..=COLUMNS).map(|place| format!("?{}", at * COLUMNS + place)).collect();
+        format!("({})", places.join(", "))
+    };
+    let rows: Vec<String> = (0..rows).map(row).collect();
+    format!(concat!("INSERT INTO messages (", columns!(), ") VALUES {}"), rows.join(", "))
+}
+
+/// Adds messages. An id that is taken is a unique-constraint error.
+pub fn add(tx: &mut Tx<'_>, rows: &[MessageRow]) -> Result<()> {
+    let (many, rest) = rows.as_chunks::<ROWS>();
+    for some in many {
+        let values: Vec<Value<'_>> = some.iter().flat_map(values_of).collect();
+        tx.execute(&*ADD_MANY, &values)?;
+    }
+    rest.iter().try_for_each(|row| tx.execute(&*ADD_ONE, &values_of(row)).map(drop))
+}
+
+fn values_of(row: &MessageRow) -> [Value<'_>; COLUMNS] {
+    let (text, blob, home) = row.content.columns();
+    [
+        (&row.id).into(),
+        row.created_at.into(),
+        row.node_metadata.as_ref().into(),
+        text.into(),
+        blob.into(),
+        home.into(),
+        row.embedding.as_deref().into(),
+        row.sender.as_ref().into(),
+        row.recipient.as_ref().into(),
+        row.channel.as_ref().into(),
+        (&row.role).into(),
+        row.lion_class.into(),
+        row.compactable.into(),
+    ]
+}
+
+/// The message with this id.
+pub fn find(tx: &mut Tx<'_>, id: &MessageId) -> Result<Option<MessageRow>> {
+    tx.find(concat!("SELECT ", columns!(), " FROM messages WHERE id = ?1"), params![id], MessageRow::read)
+}
+
+/// The messages of one statement: as many as are asked for together, so that a server is not asked for each by itself.
+const TOGETHER: usize = 64;
+
+/// Removes those of these messages that nothing names any more; says how many.
+///
+/// A session's pool names each of its messages: where it alone does, the message leaves it too.
+pub fn remove_unnamed(tx: &mut Tx<'_>, ids: &[MessageId], pool: Option<&ProgressionId>) -> Result<usize> {
+    let places: Vec<String> = (2..TOGETHER + 2).map(|place| format!("?{place}")).collect();
+    let places = places.join(", ");
+    let elsewhere = "NOT EXISTS (SELECT 1 FROM branches b WHERE b.system_msg_id = {id}) \
+                     AND NOT EXISTS (SELECT 1 FROM compactions c WHERE c.summary_msg_id = {id}) \
+                     AND NOT EXISTS (SELECT 1 FROM progression_items o WHERE o.message_id = {id} \
+                     AND o.progression_id <> ?1)";
+    let from_pool = format!(
+        "DELETE FROM progression_items WHERE progression_id = ?1 AND message_id IN ({places}) AND {}",
+        elsewhere.replace("{id}", "progression_items.message_id")
+    );
+    // What is still in the pool is named elsewhere too, or there is none.
+    let messages =
+        format!("DELETE FROM messages WHERE id IN ({places}) AND {}", elsewhere.replace("{id}", "messages.id"));
+    let mut removed = 0;
+    for some in ids.chunks(TOGETHER) {
+        let Some(last) = some.last() else { break };
+        // No progression's id is empty. One statement for any number: what is missing to it is said twice.
+        let pool = pool.map_or("", ProgressionId::as_str);
+        let named = (0..TOGETHER).map(|at| Value::from(some.get(at).unwrap_or(last)));
+        let values: Vec<Value<'_>> = std::iter::once(pool.into()).chain(named).collect();
+        tx.execute(&from_pool, &values)?;
+        removed += tx.execute(&messages, &values)?;
+    }
+    Ok(removed)
+}
+
+/// Hands out the messages with an embedding, by id, after this one; says which was the last where there may be more.
+pub fn embedded(
+    tx: &mut Tx<'_>,
+    after: Option<&MessageId>,
+    limit: u32,
+    each: &mut dyn FnMut(&MessageId, &[u8]),
+) -> Result<Option<MessageId>> {
+    let sql = "SELECT id, embedding FROM messages WHERE embedding IS NOT NULL AND id > ?1 ORDER BY id LIMIT ?2";
+    let (mut last, mut seen) = (None, 0);
+    tx.query_each(sql, params![after.map_or("", MessageId::as_str), limit], &mut |row| {
+        let id = row.get(0)?;
+        each(&id, &row.get::<Vec<u8>>(1)?);
+        (last, seen) = (Some(id), seen + 1);
+        Ok(())
+    })?;
+    Ok(last.filter(|_| seen == limit))
+}
+
+/// How many messages of this home have their content in this blob.
+pub fn naming_blob(tx: &mut Tx<'_>, home: &HomeId, blob: &str) -> Result<u64> {
+    let sql = "SELECT COUNT(*) FROM messages WHERE content_blob = ?1 AND home_id = ?2";
+    Ok(tx.find(sql, params![blob, home], |row| row.get(0))?.unwrap_or(0))
+}

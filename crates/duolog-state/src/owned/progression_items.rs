@@ -1,0 +1,137 @@
+//! `progression_items`: which message stands where in a progression. What a progression sees of its parent is not here.
+
+use std::sync::LazyLock;
+
+use duolog_types::{MessageId, ProgressionId};
+
+use super::messages::Content;
+use crate::engine::{Row, Sql, Tx, Value};
+use crate::error::Result;
+use crate::params;
+
+/// An item as a conversation is read: what cannot be read of it is said, and hides no other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ItemRow {
+    /// Its place.
+    pub ord: u64,
+    /// The message.
+    pub message_id: MessageId,
+    /// What it says, or what is wrong with it.
+    pub content: Result<Content, String>,
+}
+
+impl ItemRow {
+    fn read(row: &Row<'_>) -> Result<Self> {
+        let content = Content::read(row, 2).map_err(|error| error.to_string());
+        Ok(Self { ord: row.get(0)?, message_id: row.get(1)?, content })
+    }
+}
+
+/// Puts a message at a place. A place that is taken, or a message that is there already, is a unique-constraint error.
+pub fn insert(tx: &mut Tx<'_>, progression: &ProgressionId, ord: u64, message: &MessageId) -> Result<()> {
+    let sql = "INSERT INTO progression_items (progression_id, ord, message_id) VALUES (?1, ?2, ?3)";
+    tx.execute(sql, params![progression, ord, message]).map(drop)
+}
+
+/// The rows of one statement that puts many: fewer statements, and on a server fewer answers to wait for.
+const ROWS: usize = 32;
+
+static INSERT_MANY: LazyLock<String> = LazyLock::new(|| {
+    let rows: Vec<String> = (1..=ROWS).map(|row| format!("(?1, ?{}, ?{})", 2 * row, 2 * row + 1)).collect();
+    format!("INSERT INTO progression_items (progression_id, ord, message_id) VALUES {}", rows.join(", "))
+});
+
+/// Puts messages one behind the other, the first at a place.
+pub fn insert_all(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, messages: &[MessageId]) -> Result<()> {
+    let (many, rest) = messages.as_chunks::<ROWS>();
+    let mut ord = from;
+    for some in many {
+        let places = some.iter().zip(ord..).flat_map(|(message, ord)| [ord.into(), message.into()]);
+        let values: Vec<Value<'_>> = std::iter::once(progression.into()).chain(places).collect();
+        tx.execute(&*INSERT_MANY, &values)?;
+        ord += ROWS as u64;
+    }
+    rest.iter().zip(ord..).try_for_each(|(message, ord)| insert(tx, progression, ord, message))
+}
+
+/// Puts a message at the end of a progression without a parent; one that is there already stays where it is.
+pub fn push(tx: &mut Tx<'_>, progression: &ProgressionId, message: &MessageId) -> Result<u64> {
+    match ord_of(tx, progression, message)? {
+        Some(ord) => Ok(ord),
+        None => push_new(tx, progression, message),
+    }
+}
+
+/// The same, for a message that is not there.
+pub fn push_new(tx: &mut Tx<'_>, progression: &ProgressionId, message: &MessageId) -> Result<u64> {
+    let sql = "INSERT INTO progression_items (progression_id, ord, message_id) \
+               SELECT ?1, COALESCE(MAX(ord) + 1, 0), ?2 FROM progression_items WHERE progression_id = ?1 RETURNING ord";
+    Ok(tx.find(sql, params![progression, message], |row| row.get(0))?.unwrap_or_default())
+}
+
+/// Where a message stands in a progression itself.
+pub fn ord_of(tx: &mut Tx<'_>, progression: &ProgressionId, message: &MessageId) -> Result<Option<u64>> {
+    let sql = "SELECT ord FROM progression_items WHERE message_id = ?1 AND progression_id = ?2";
+    tx.find(sql, params![message, progression], |row| row.get(0))
+}
+
+/// The messages from one place to before another, the first first.
+pub fn ids(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, to: u64) -> Result<Vec<MessageId>> {
+    let sql = "SELECT message_id FROM progression_items WHERE progression_id = ?1 AND ord >= ?2 AND ord < ?3 \
+               ORDER BY ord";
+    tx.all(sql, params![progression, from, to], |row| row.get(0))
+}
+
+/// The items from one place to before another, the last first, with what they say.
+pub fn newest(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, to: u64, limit: u32) -> Result<Vec<ItemRow>> {
+    tx.all(NEWEST, params![progression, from, to, limit], ItemRow::read)
+}
+
+/// The same, the first first.
+pub fn oldest(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, to: u64, limit: u32) -> Result<Vec<ItemRow>> {
+    let sql = "SELECT i.ord, i.message_id, m.content, m.content_blob, m.home_id FROM progression_items i \
+               LEFT JOIN messages m ON m.id = i.message_id \
+               WHERE i.progression_id = ?1 AND i.ord >= ?2 AND i.ord < ?3 ORDER BY i.ord LIMIT ?4";
+    tx.all(sql, params![progression, from, to, limit], ItemRow::read)
+}
+
+const NEWEST: &str = "SELECT i.ord, i.message_id, m.content, m.content_blob, m.home_id FROM progression_items i \
+                      LEFT JOIN messages m ON m.id = i.message_id \
+                      WHERE i.progression_id = ?1 AND i.ord >= ?2 AND i.ord < ?3 ORDER BY i.ord DESC LIMIT ?4";
+
+/// How the engine says that it answers [`newest`], a line per step: for holding it to its index.
+pub fn explain_newest(tx: &mut Tx<'_>, progression: &ProgressionId) -> Result<Vec<String>> {
+    let (sqlite, postgres) = (format!("EXPLAIN QUERY PLAN {NEWEST}"), format!("EXPLAIN (COSTS OFF) {NEWEST}"));
+    tx.all(Sql::each(&sqlite, &postgres), params![progression, 0_u64, 9_u64, 9_u32], |row| row.get(row.width() - 1))
+}
+
+/// The messages from a place on, the last first.
+pub fn tail(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, limit: u32) -> Result<Vec<(u64, MessageId)>> {
+    let sql = "SELECT ord, message_id FROM progression_items WHERE progression_id = ?1 AND ord >= ?2 \
+               ORDER BY ord DESC LIMIT ?3";
+    tx.all(sql, params![progression, from, limit], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+/// The first message of a progression itself.
+pub fn first(tx: &mut Tx<'_>, progression: &ProgressionId) -> Result<Option<MessageId>> {
+    let sql = "SELECT message_id FROM progression_items WHERE progression_id = ?1 ORDER BY ord LIMIT 1";
+    tx.find(sql, params![progression], |row| row.get(0))
+}
+
+/// Takes the items from a place on off the end; says how many.
+pub fn delete_from(tx: &mut Tx<'_>, progression: &ProgressionId, ord: u64) -> Result<usize> {
+    tx.execute("DELETE FROM progression_items WHERE progression_id = ?1 AND ord >= ?2", params![progression, ord])
+}
+
+/// How many items from one place to before another a summary may stand for.
+pub fn count_compactable(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, to: u64) -> Result<u64> {
+    let sql = "SELECT COUNT(*) FROM progression_items i JOIN messages m ON m.id = i.message_id \
+               WHERE i.progression_id = ?1 AND i.ord >= ?2 AND i.ord < ?3 AND m.compactable = 1";
+    Ok(tx.find(sql, params![progression, from, to], |row| row.get(0))?.unwrap_or_default())
+}
+
+/// Every place of a message.
+pub fn places(tx: &mut Tx<'_>, message: &MessageId) -> Result<Vec<(ProgressionId, u64)>> {
+    let sql = "SELECT progression_id, ord FROM progression_items WHERE message_id = ?1";
+    tx.all(sql, params![message], |row| Ok((row.get(0)?, row.get(1)?)))
+}

@@ -1,0 +1,252 @@
+//! `progressions`: sequences of messages that share what they have in common.
+//!
+//! A history is what the parent has below `base_ord`, then a progression's own items from there on; its places are dense
+//! from 0. A parent is always the nearest that holds the item before `base_ord`: so every step to a parent passes an
+//! item, and whoever sees items of a progression sees them through one of its children. What someone else sees is never
+//! taken away: a history that is cut there goes on in a new progression.
+
+use duolog_types::{MessageId, Moment, ProgressionId, SessionId};
+
+use super::{branches, messages, progression_items};
+use crate::engine::{Row, Tx};
+use crate::error::{Error, Result};
+use crate::params;
+
+/// The items that are taken away at a time, so that memory does not grow with them.
+const TAKEN: u32 = 256;
+
+/// A progression, and where its history ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProgressionRow {
+    /// Its id.
+    pub id: ProgressionId,
+    /// When it was made.
+    pub created_at: Moment,
+    /// The session that it goes with; none for an inbox.
+    pub session_id: Option<SessionId>,
+    /// The progression that has what comes before.
+    pub parent_id: Option<ProgressionId>,
+    /// Where its own items begin.
+    pub base_ord: u64,
+    /// Where its history ends: how many items that has.
+    pub end: u64,
+}
+
+impl ProgressionRow {
+    /// An empty progression.
+    pub fn new(session: Option<&SessionId>, at: Moment) -> Self {
+        let session_id = session.cloned();
+        Self { id: ProgressionId::new(), created_at: at, session_id, parent_id: None, base_ord: 0, end: 0 }
+    }
+
+    fn read(row: &Row<'_>) -> Result<Self> {
+        Ok(Self {
+            id: row.get(0)?,
+            created_at: row.get(1)?,
+            session_id: row.get(2)?,
+            parent_id: row.get(3)?,
+            base_ord: row.get(4)?,
+            end: row.get(5)?,
+        })
+    }
+}
+
+/// A stretch of a history, in one progression.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// Which progression holds it.
+    pub progression: ProgressionId,
+    /// Its first place.
+    pub from: u64,
+    /// The place after its last.
+    pub to: u64,
+}
+
+/// Adds a progression. Where it ends is told by its items.
+pub fn insert(tx: &mut Tx<'_>, row: &ProgressionRow) -> Result<()> {
+    let sql = "INSERT INTO progressions (id, created_at, session_id, parent_id, base_ord) VALUES (?1, ?2, ?3, ?4, ?5)";
+    let values = params![&row.id, row.created_at, row.session_id.as_ref(), row.parent_id.as_ref(), row.base_ord];
+    tx.execute(sql, values).map(drop)
+}
+
+/// The progression with this id.
+pub fn find(tx: &mut Tx<'_>, id: &ProgressionId) -> Result<Option<ProgressionRow>> {
+    let sql = "SELECT p.id, p.created_at, p.session_id, p.parent_id, p.base_ord, COALESCE((SELECT i.ord + 1 \
+               FROM progression_items i WHERE i.progression_id = p.id ORDER BY i.ord DESC LIMIT 1), p.base_ord) \
+               FROM progressions p WHERE p.id = ?1";
+    tx.find(sql, params![id], ProgressionRow::read)
+}
+
+/// The progression with this id, which some row names.
+pub fn get(tx: &mut Tx<'_>, id: &ProgressionId) -> Result<ProgressionRow> {
+    find(tx, id)?.ok_or_else(|| Error::Damaged {
+        what: format!("progression {id}"),
+        detail: "a row names it, and it is not there".to_owned(),
+    })
+}
+
+/// Puts a message at the end of a history and says where it stands; one that the history holds stays where it is.
+///
+/// `head` is brought up to date. A message that was just made is `fresh`: it stands nowhere yet, and is not looked for.
+pub fn append(tx: &mut Tx<'_>, head: &mut ProgressionRow, message: &MessageId, fresh: Fresh) -> Result<u64> {
+    if fresh == Fresh::No
+        && let Some(ord) = place_of(tx, head, message)?
+    {
+        return Ok(ord);
+    }
+    let ord = head.end;
+    progression_items::insert(tx, &head.id, ord, message)?;
+    head.end += 1;
+    Ok(ord)
+}
+
+/// Puts messages that were just made at the end of a history, which is brought up to date.
+pub fn append_new(tx: &mut Tx<'_>, head: &mut ProgressionRow, messages: &[MessageId]) -> Result<()> {
+    progression_items::insert_all(tx, &head.id, head.end, messages)?;
+    head.end += messages.len() as u64;
+    Ok(())
+}
+
+/// Whether a message can stand anywhere yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fresh {
+    /// It was made in this transaction, under a new id.
+    Yes,
+    /// It may.
+    No,
+}
+
+/// The progressions that hold a part of a history, the oldest first.
+pub fn segments(tx: &mut Tx<'_>, head: &ProgressionRow, from: u64, to: u64) -> Result<Vec<Segment>> {
+    let mut found = Vec::new();
+    let (mut at, mut end) = (head.clone(), to.min(head.end));
+    while end > from {
+        if end > at.base_ord {
+            found.push(Segment { progression: at.id.clone(), from: at.base_ord.max(from), to: end });
+            end = at.base_ord;
+        }
+        let Some(parent) = at.parent_id.take().filter(|_| end > from) else { break };
+        at = get(tx, &parent)?;
+    }
+    found.reverse();
+    Ok(found)
+}
+
+/// Where a history holds a message.
+pub fn place_of(tx: &mut Tx<'_>, head: &ProgressionRow, message: &MessageId) -> Result<Option<u64>> {
+    let places = progression_items::places(tx, message)?;
+    if places.is_empty() {
+        return Ok(None);
+    }
+    let (mut at, mut end) = (head.clone(), head.end);
+    loop {
+        let here = places.iter().find(|(progression, ord)| *progression == at.id && *ord < end);
+        if let Some((_, ord)) = here {
+            return Ok(Some(*ord));
+        }
+        let Some(parent) = at.parent_id.take() else { return Ok(None) };
+        end = end.min(at.base_ord);
+        at = get(tx, &parent)?;
+    }
+}
+
+/// Begins a history that has the first `at` items of another, and copies nothing. It is not longer than that one.
+pub fn fork(tx: &mut Tx<'_>, head: &ProgressionRow, at: u64, now: Moment) -> Result<ProgressionRow> {
+    let parent_id = holder(tx, head, at)?;
+    let row = ProgressionRow { parent_id, base_ord: at, end: at, ..ProgressionRow::new(head.session_id.as_ref(), now) };
+    insert(tx, &row)?;
+    Ok(row)
+}
+
+/// Cuts a branch's history to its first `to` items, and says which progression the branch has then.
+///
+/// Nobody else's history changes. What nobody sees any more is removed, messages included; `pool` is the session's.
+pub fn cut(
+    tx: &mut Tx<'_>,
+    head: &ProgressionRow,
+    to: u64,
+    pool: Option<&ProgressionId>,
+    now: Moment,
+) -> Result<ProgressionId> {
+    if to >= head.end {
+        return Ok(head.id.clone());
+    }
+    if is_seen_beyond(tx, &head.id, to.max(head.base_ord))? {
+        let next = fork(tx, head, to, now)?;
+        branches::follow(tx, &head.id, &next.id)?;
+        collect(tx, &head.id, pool)?;
+        return Ok(next.id);
+    }
+    drop_items(tx, &head.id, to.max(head.base_ord), pool)?;
+    if to < head.base_ord {
+        let parent = holder(tx, head, to)?;
+        let sql = "UPDATE progressions SET parent_id = ?2, base_ord = ?3 WHERE id = ?1";
+        tx.execute(sql, params![&head.id, parent.as_ref(), to])?;
+        if let Some(before) = &head.parent_id {
+            collect(tx, before, pool)?;
+        }
+    }
+    Ok(head.id.clone())
+}
+
+/// Removes the conversations of a session: branches, progressions, and the messages that nothing else names.
+pub fn remove_of(tx: &mut Tx<'_>, session: &SessionId, pool: Option<&ProgressionId>) -> Result<()> {
+    let of_branches = "DELETE FROM compactions WHERE branch_id IN (SELECT id FROM branches WHERE session_id = ?1)";
+    tx.execute(of_branches, params![session])?;
+    tx.execute("DELETE FROM branches WHERE session_id = ?1", params![session])?;
+    // The pool names every message of the session, so it goes last.
+    let items = "DELETE FROM progression_items WHERE progression_id IN \
+                 (SELECT id FROM progressions WHERE session_id = ?1 AND id <> ?2)";
+    tx.execute(items, params![session, pool.map_or("", ProgressionId::as_str)])?;
+    if let Some(pool) = pool {
+        drop_items(tx, pool, 0, None)?;
+    }
+    tx.execute("DELETE FROM progressions WHERE session_id = ?1", params![session]).map(drop)
+}
+
+/// The nearest progression that holds the item before a place of a history; none before the first.
+fn holder(tx: &mut Tx<'_>, head: &ProgressionRow, ord: u64) -> Result<Option<ProgressionId>> {
+    if ord == 0 {
+        return Ok(None);
+    }
+    let mut at = head.clone();
+    while at.base_ord >= ord {
+        let Some(parent) = at.parent_id.take() else { break };
+        at = get(tx, &parent)?;
+    }
+    Ok(Some(at.id))
+}
+
+/// Whether another history sees items of a progression from a place on.
+fn is_seen_beyond(tx: &mut Tx<'_>, id: &ProgressionId, ord: u64) -> Result<bool> {
+    let sql = "SELECT 1 FROM progressions WHERE parent_id = ?1 AND base_ord > ?2 LIMIT 1";
+    Ok(tx.find(sql, params![id, ord], |_| Ok(()))?.is_some())
+}
+
+/// Removes of progressions that no branch has what none of their children sees, and those that have none.
+fn collect(tx: &mut Tx<'_>, id: &ProgressionId, pool: Option<&ProgressionId>) -> Result<()> {
+    let mut id = id.clone();
+    while !branches::is_at(tx, &id)? {
+        let sql = "SELECT base_ord FROM progressions WHERE parent_id = ?1 ORDER BY base_ord DESC LIMIT 1";
+        if let Some(seen) = tx.find(sql, params![&id], |row| row.get(0))? {
+            return drop_items(tx, &id, seen, pool);
+        }
+        drop_items(tx, &id, 0, pool)?;
+        let parent = find(tx, &id)?.and_then(|row| row.parent_id);
+        tx.execute("DELETE FROM progressions WHERE id = ?1", params![&id])?;
+        let Some(parent) = parent else { return Ok(()) };
+        id = parent;
+    }
+    Ok(())
+}
+
+/// Takes the items from a place on off a progression, with the messages that nothing names then.
+fn drop_items(tx: &mut Tx<'_>, id: &ProgressionId, from: u64, pool: Option<&ProgressionId>) -> Result<()> {
+    loop {
+        let taken = progression_items::tail(tx, id, from, TAKEN)?;
+        let Some((lowest, _)) = taken.last() else { return Ok(()) };
+        progression_items::delete_from(tx, id, *lowest)?;
+        let taken: Vec<MessageId> = taken.into_iter().map(|(_, message)| message).collect();
+        messages::remove_unnamed(tx, &taken, pool)?;
+    }
+}

@@ -1,0 +1,68 @@
+//! `status_transitions`: how sessions came to stand as they do. Rows are added and never changed.
+
+use duolog_types::{Moment, SessionId, SessionStatus};
+
+use crate::engine::{Row, Tx};
+use crate::error::Result;
+use crate::params;
+
+/// One change of a status.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StatusTransitionRow {
+    /// The session.
+    pub session_id: SessionId,
+    /// How it stood; nothing where nobody had said.
+    pub previous_status: Option<SessionStatus>,
+    /// How it stands from then on.
+    pub status: SessionStatus,
+    /// Why, in a word.
+    pub reason_code: Option<String>,
+    /// Why, for people.
+    pub reason: Option<String>,
+    /// Who changed it.
+    pub actor: Option<String>,
+    /// What shows that it is so, as JSON.
+    pub evidence: Option<String>,
+    /// When.
+    pub created_at: Moment,
+}
+
+impl StatusTransitionRow {
+    fn read(row: &Row<'_>) -> Result<Self> {
+        Ok(Self {
+            session_id: row.get(1)?,
+            previous_status: row.get(2)?,
+            status: row.get(3)?,
+            reason_code: row.get(4)?,
+            reason: row.get(5)?,
+            actor: row.get(6)?,
+            evidence: row.get(7)?,
+            created_at: row.get(8)?,
+        })
+    }
+}
+
+/// Adds a change, in the transaction of the change.
+pub fn insert(tx: &mut Tx<'_>, row: &StatusTransitionRow) -> Result<()> {
+    let sql = "INSERT INTO status_transitions \
+               (session_id, previous_status, status, reason_code, reason, actor, evidence, created_at) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let values = params![
+        &row.session_id,
+        row.previous_status,
+        row.status,
+        row.reason_code.as_ref(),
+        row.reason.as_ref(),
+        row.actor.as_ref(),
+        row.evidence.as_ref(),
+        row.created_at,
+    ];
+    tx.execute(sql, values).map(drop)
+}
+
+/// The changes of a session, the last first.
+pub fn newest(tx: &mut Tx<'_>, session: &SessionId, limit: u32) -> Result<Vec<StatusTransitionRow>> {
+    let sql = "SELECT id, session_id, previous_status, status, reason_code, reason, actor, evidence, created_at \
+               FROM status_transitions WHERE session_id = ?1 ORDER BY id DESC LIMIT ?2";
+    tx.all(sql, params![session, limit], StatusTransitionRow::read)
+}

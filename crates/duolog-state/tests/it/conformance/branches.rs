@@ -1,0 +1,91 @@
+use duolog_state::ConstraintKind;
+use duolog_state::owned::branches::{self, BranchRow, Forked};
+use duolog_state::owned::progressions::{self, ProgressionRow};
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
+use duolog_types::limits::METADATA_BYTES_MAX;
+use duolog_types::{BranchId, ProgressionId};
+
+use super::{branch_of, is_constraint, message, say, with_session};
+use crate::{at, id};
+
+on_both_engines!(a_branch_is_given_back_as_it_was_made, a_session_has_one_default_branch);
+
+fn a_branch_is_given_back_as_it_was_made(place: &Place) {
+    with_session(place, |tx| {
+        let main = branch_of(tx, "main", &["a"])?;
+        assert_eq!(branches::find(tx, &main.id)?, Some(main.clone()));
+        let own = ProgressionRow::new(Some(&id("s")), at(1));
+        progressions::insert(tx, &own)?;
+        let side = BranchRow {
+            id: BranchId::new(),
+            created_at: at(2),
+            node_metadata: Some("{\"model\":\"m\"}".to_owned()),
+            user_id: Some("ada".to_owned()),
+            name: Some("main".to_owned()),
+            progression_id: own.id.clone(),
+            forked: Some(Forked { parent: main.id.clone(), at_ord: 1, at_seq: 2 }),
+            ..main.clone()
+        };
+        branches::insert(tx, &side)?;
+        assert_eq!(branches::find(tx, &side.id)?, Some(side.clone()));
+        assert_eq!(branches::list(tx, &id("s"), None, 9)?, [side.clone(), main.clone()]);
+        assert_eq!(branches::list(tx, &id("s"), Some(&side.id), 9)?, std::slice::from_ref(&main));
+        assert_eq!(branches::named(tx, &id("s"), "main", 9)?, [side.id.clone(), main.id.clone()]);
+        assert_eq!(branches::named(tx, &id("s"), "none", 9)?, []);
+        say(tx, "system")?;
+        assert!(branches::set_system(tx, &side.id, &message("system"))?);
+        assert!(!branches::set_system(tx, &side.id, &message("a"))?, "it has one");
+        assert_eq!(branches::find(tx, &side.id)?.and_then(|row| row.system_msg_id), Some(message("system")));
+        let next = ProgressionRow::new(Some(&id("s")), at(1));
+        progressions::insert(tx, &next)?;
+        branches::follow(tx, &own.id, &next.id)?;
+        assert!(branches::is_at(tx, &next.id)? && !branches::is_at(tx, &own.id)?);
+        let wrong = [
+            (BranchRow { progression_id: next.id.clone(), ..new(&main) }, ConstraintKind::Unique),
+            (BranchRow { progression_id: ProgressionId::new(), ..new(&main) }, ConstraintKind::ForeignKey),
+            (
+                BranchRow { session_id: id("none"), progression_id: own.id.clone(), ..new(&main) },
+                ConstraintKind::ForeignKey,
+            ),
+            (
+                BranchRow {
+                    node_metadata: Some("x".repeat(METADATA_BYTES_MAX + 1)),
+                    progression_id: own.id.clone(),
+                    ..new(&main)
+                },
+                ConstraintKind::Check,
+            ),
+        ];
+        for (row, kind) in wrong {
+            let refused = tx.savepoint(|tx| branches::insert(tx, &row));
+            assert!(is_constraint(&refused, kind), "{refused:?}");
+        }
+        Ok(())
+    });
+}
+
+fn new(like: &BranchRow) -> BranchRow {
+    BranchRow { id: BranchId::new(), ..like.clone() }
+}
+
+fn a_session_has_one_default_branch(place: &Place) {
+    with_session(place, |tx| {
+        assert_eq!(branches::find_default(tx, &id("s"))?, None);
+        let mut rows = Vec::new();
+        for _ in 0..2 {
+            let own = ProgressionRow::new(Some(&id("s")), at(1));
+            progressions::insert(tx, &own)?;
+            rows.push(BranchRow {
+                progression_id: own.id,
+                is_default: true,
+                ..new(&branch_of(tx, BranchId::new().as_str(), &[])?)
+            });
+        }
+        branches::insert(tx, &rows[0])?;
+        assert_eq!(branches::find_default(tx, &id("s"))?.as_ref(), Some(&rows[0]));
+        let second = tx.savepoint(|tx| branches::insert(tx, &rows[1]));
+        assert!(is_constraint(&second, ConstraintKind::Unique));
+        Ok(())
+    });
+}

@@ -1,0 +1,47 @@
+use duolog_state::ConstraintKind;
+use duolog_state::owned::compactions::{self, CompactionRow, Said};
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
+
+use super::{branch_of, is_constraint, message, say, with_session};
+use crate::at;
+
+on_both_engines!(what_was_said_of_a_branch_comes_back_newest_first);
+
+fn what_was_said_of_a_branch_comes_back_newest_first(place: &Place) {
+    with_session(place, |tx| {
+        let branch = branch_of(tx, "b", &["x", "y"])?.id;
+        say(tx, "summary")?;
+        assert_eq!(compactions::last_seq(tx, &branch)?, 0);
+        let row = |seq, from_ord, to_ord, said| CompactionRow {
+            branch_id: branch.clone(),
+            seq,
+            from_ord,
+            to_ord,
+            said,
+            created_at: at(1),
+        };
+        let summary = |covers_all| Said::Summary { message: message("summary"), covers_all };
+        let undone = Said::Undone { branch: branch.clone(), seq: 1 };
+        let rows = [row(1, 0, 2, summary(true)), row(2, 0, 1, summary(false)), row(3, 0, 2, undone)];
+        for row in &rows {
+            compactions::insert(tx, row)?;
+        }
+        let [first, second, third] = rows;
+        assert_eq!(compactions::last_seq(tx, &branch)?, 3);
+        assert_eq!(compactions::newest(tx, &branch, 9, 9, 2)?, [third, second.clone()]);
+        assert_eq!(compactions::newest(tx, &branch, 2, 9, 9)?, [second.clone(), first.clone()]);
+        assert_eq!(compactions::newest(tx, &branch, 9, 1, 9)?, [second], "those that end beyond are not seen");
+        let wrong = [
+            (first, ConstraintKind::Unique),
+            (row(4, 1, 1, summary(true)), ConstraintKind::Check),
+            (row(0, 0, 1, summary(true)), ConstraintKind::Check),
+            (row(4, 0, 1, Said::Summary { message: message("none"), covers_all: true }), ConstraintKind::ForeignKey),
+        ];
+        for (row, kind) in wrong {
+            let refused = tx.savepoint(|tx| compactions::insert(tx, &row));
+            assert!(is_constraint(&refused, kind), "{refused:?}");
+        }
+        Ok(())
+    });
+}

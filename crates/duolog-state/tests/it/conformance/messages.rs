@@ -1,0 +1,149 @@
+use duolog_state::owned::messages::{self, Content, MessageRow};
+use duolog_state::owned::{branches, compactions, progression_items, progressions};
+use duolog_state::{ConstraintKind, Error, Tx, params};
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
+use duolog_types::limits::{CONTENT_BYTES_MAX, EMBEDDING_BYTES_MAX, METADATA_BYTES_MAX, WORD_BYTES_MAX};
+use duolog_types::{HomeId, MessageId};
+
+use super::{branch_of, is_constraint, message, say, with_session};
+use crate::{at, home, id};
+
+on_both_engines!(
+    a_message_is_given_back_as_it_was_put,
+    what_no_row_takes_is_refused,
+    a_message_goes_when_nothing_names_it,
+    messages_with_an_embedding_come_in_pages
+);
+
+fn whole() -> MessageRow {
+    MessageRow {
+        id: message("m"),
+        created_at: at(1),
+        node_metadata: Some("{\"a\":1}".to_owned()),
+        // A string that looks like JSON, a number that no machine word holds, a lone surrogate, spaces.
+        content: Content::Text(" [ \"{\\\"a\\\":1}\", 1e400, \"\\ud83d\" ] ".to_owned()),
+        embedding: Some(vec![0, 0, 128, 63, 0, 0, 0, 192]),
+        sender: Some("a".to_owned()),
+        recipient: Some("b".to_owned()),
+        channel: Some("c".to_owned()),
+        role: "assistant".to_owned(),
+        lion_class: 3,
+        compactable: false,
+    }
+}
+
+fn a_message_is_given_back_as_it_was_put(place: &Place) {
+    with_session(place, |tx| {
+        assert_eq!(messages::find(tx, &message("m"))?, None);
+        messages::add(tx, &[whole()])?;
+        assert_eq!(messages::find(tx, &message("m"))?, Some(whole()));
+        messages::put(tx, &whole())?;
+        assert_eq!(messages::find(tx, &message("m"))?, Some(whole()));
+        let blob = "ab".repeat(32);
+        let content = Content::Blob { blob: blob.clone(), home: home() };
+        let other = MessageRow { created_at: at(9), ..MessageRow::new(message("m"), "user", content.clone(), at(9)) };
+        messages::put(tx, &other)?;
+        let found = messages::find(tx, &message("m"))?.expect("there");
+        assert_eq!(found, MessageRow { created_at: at(1), ..other }, "all is new but when it was made");
+        assert_eq!(messages::naming_blob(tx, &home(), &blob)?, 1);
+        assert_eq!(messages::naming_blob(tx, &HomeId::new(), &blob)?, 0);
+        Ok(())
+    });
+}
+
+fn what_no_row_takes_is_refused(place: &Place) {
+    with_session(place, |tx| {
+        let text = |bytes: usize| Content::Text("1".repeat(bytes));
+        let wrong = [
+            MessageRow { role: String::new(), ..whole() },
+            MessageRow { role: "  ".to_owned(), ..whole() },
+            MessageRow { role: "x".repeat(WORD_BYTES_MAX + 1), ..whole() },
+            MessageRow { content: text(CONTENT_BYTES_MAX + 1), ..whole() },
+            MessageRow { content: text(0), ..whole() },
+            MessageRow { content: Content::Blob { blob: "ab".to_owned(), home: home() }, ..whole() },
+            MessageRow { node_metadata: Some("x".repeat(METADATA_BYTES_MAX + 1)), ..whole() },
+            MessageRow { embedding: Some(vec![0; 5]), ..whole() },
+            MessageRow { embedding: Some(Vec::new()), ..whole() },
+            MessageRow { embedding: Some(vec![0; EMBEDDING_BYTES_MAX + 4]), ..whole() },
+        ];
+        for row in wrong {
+            let refused = tx.savepoint(|tx| messages::put(tx, &row));
+            assert!(is_constraint(&refused, ConstraintKind::Check), "{refused:?}");
+        }
+        let unknown = MessageRow { lion_class: 99, ..whole() };
+        assert!(is_constraint(&tx.savepoint(|tx| messages::put(tx, &unknown)), ConstraintKind::ForeignKey));
+        let largest = MessageRow {
+            content: text(CONTENT_BYTES_MAX),
+            embedding: Some(vec![0; EMBEDDING_BYTES_MAX]),
+            node_metadata: Some("x".repeat(METADATA_BYTES_MAX)),
+            ..whole()
+        };
+        messages::put(tx, &largest)
+    });
+}
+
+/// Whether a message goes when it is asked to, with this pool.
+fn goes(tx: &mut Tx<'_>, text: &str, branch: &branches::BranchRow) -> Result<bool, Error> {
+    Ok(messages::remove_unnamed(tx, &[message(text)], Some(&branch.progression_id))? == 1)
+}
+
+fn a_message_goes_when_nothing_names_it(place: &Place) {
+    with_session(place, |tx| {
+        // The first plays the pool; what only it names goes from it too.
+        let pool = branch_of(tx, "pool", &["a", "b", "c", "d"])?;
+        let branch = branch_of(tx, "branch", &[])?;
+        progression_items::insert(tx, &branch.progression_id, 0, &message("a"))?;
+        branches::set_system(tx, &branch.id, &message("b"))?;
+        let summary = compactions::Said::Summary { message: message("c"), covers_all: true };
+        let row = compactions::CompactionRow {
+            branch_id: branch.id.clone(),
+            seq: 1,
+            from_ord: 0,
+            to_ord: 1,
+            said: summary,
+            created_at: at(1),
+        };
+        compactions::insert(tx, &row)?;
+        for named in ["a", "b", "c"] {
+            assert!(!goes(tx, named, &pool)?, "{named}");
+        }
+        assert_eq!(messages::remove_unnamed(tx, &[message("d")], None)?, 0, "its pool is not said");
+        assert!(goes(tx, "d", &pool)? && !goes(tx, "d", &pool)?);
+        assert_eq!(messages::find(tx, &message("d"))?, None);
+        assert_eq!(progressions::get(tx, &pool.progression_id)?.end, 3);
+        say(tx, "e")?;
+        assert_eq!(messages::remove_unnamed(tx, &[message("e")], None)?, 1, "one that stands nowhere");
+        assert_eq!(messages::remove_unnamed(tx, &[], None)?, 0);
+        let many: Vec<MessageId> = (0..150).map(|number| message(&format!("m-{number}"))).collect();
+        for id in &many {
+            say(tx, id.as_str())?;
+        }
+        assert_eq!(messages::remove_unnamed(tx, &many, None)?, 150, "more than one statement takes");
+        tx.execute("DELETE FROM compactions WHERE branch_id = ?1", params![&branch.id])?;
+        assert!(goes(tx, "c", &pool)?);
+        assert_eq!(id("s"), branch.session_id);
+        Ok(())
+    });
+}
+
+fn messages_with_an_embedding_come_in_pages(place: &Place) {
+    with_session(place, |tx| {
+        say(tx, "m-none")?;
+        for number in 0..5_u8 {
+            let embedding = Some(vec![number, 0, 0, 0]);
+            messages::put(tx, &MessageRow { id: message(&format!("m-{number}")), embedding, ..whole() })?;
+        }
+        let mut seen: Vec<(MessageId, u8)> = Vec::new();
+        let mut note = |id: &MessageId, bytes: &[u8]| seen.push((id.clone(), bytes[0]));
+        let mut after = messages::embedded(tx, None, 2, &mut note)?;
+        let mut pages = 1;
+        while let Some(last) = after {
+            after = messages::embedded(tx, Some(&last), 2, &mut note)?;
+            pages += 1;
+        }
+        let expected: Vec<_> = (0..5).map(|number| (message(&format!("m-{number}")), number)).collect();
+        assert_eq!((seen, pages), (expected, 3));
+        Ok(())
+    });
+}

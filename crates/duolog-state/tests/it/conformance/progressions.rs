@@ -1,0 +1,196 @@
+use duolog_state::owned::branches::{self, BranchRow, Forked};
+use duolog_state::owned::progressions::{self, Fresh, ProgressionRow, Segment};
+use duolog_state::owned::{messages, progression_items, sessions};
+use duolog_state::{Error, Tx, params};
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
+use duolog_types::{BranchId, MessageId};
+
+use super::{branch_of, message, say, with_session};
+use crate::{at, id, session};
+
+on_both_engines!(
+    a_history_is_its_parents_and_its_own,
+    a_message_stands_once_in_a_history,
+    a_cut_changes_no_other_history,
+    a_cut_before_the_fork_leaves_the_parent_alone,
+    what_nobody_sees_any_more_is_removed,
+    a_session_goes_with_its_messages
+);
+
+fn head(tx: &mut Tx<'_>, branch: &BranchRow) -> Result<ProgressionRow, Error> {
+    let row = branches::find(tx, &branch.id)?.expect("a branch");
+    progressions::get(tx, &row.progression_id)
+}
+
+/// The whole history, as text.
+fn told(tx: &mut Tx<'_>, branch: &BranchRow) -> Result<String, Error> {
+    let head = head(tx, branch)?;
+    let mut all = String::new();
+    for Segment { progression, from, to } in progressions::segments(tx, &head, 0, u64::MAX)? {
+        for row in progression_items::oldest(tx, &progression, from, to, 99)? {
+            assert_eq!(row.ord, all.len() as u64, "places are dense");
+            all += row.message_id.as_str();
+        }
+    }
+    assert_eq!(head.end, all.len() as u64);
+    Ok(all)
+}
+
+fn add(tx: &mut Tx<'_>, branch: &BranchRow, text: &str) -> Result<(), Error> {
+    let mut head = head(tx, branch)?;
+    for letter in text.chars() {
+        let said = say(tx, &letter.to_string())?;
+        progressions::append(tx, &mut head, &said, Fresh::Yes)?;
+    }
+    Ok(())
+}
+
+fn fork(tx: &mut Tx<'_>, parent: &BranchRow, at_ord: u64, name: &str) -> Result<BranchRow, Error> {
+    let head = head(tx, parent)?;
+    let forked = progressions::fork(tx, &head, at_ord, at(2))?;
+    let row = BranchRow {
+        id: BranchId::parse(name).expect("an id"),
+        progression_id: forked.id,
+        forked: Some(Forked { parent: parent.id.clone(), at_ord, at_seq: 0 }),
+        ..parent.clone()
+    };
+    branches::insert(tx, &row)?;
+    Ok(row)
+}
+
+fn cut(tx: &mut Tx<'_>, branch: &BranchRow, to: u64) -> Result<(), Error> {
+    let head = head(tx, branch)?;
+    let next = progressions::cut(tx, &head, to, None, at(3))?;
+    assert_eq!(branches::find(tx, &branch.id)?.expect("there").progression_id, next);
+    Ok(())
+}
+
+fn count(tx: &mut Tx<'_>, table: &str) -> Result<u64, Error> {
+    Ok(tx.find(&format!("SELECT COUNT(*) FROM {table}"), &[], |row| row.get(0))?.unwrap_or_default())
+}
+
+fn a_history_is_its_parents_and_its_own(place: &Place) {
+    with_session(place, |tx| {
+        let main = branch_of(tx, "main", &["a", "b", "c"])?;
+        let rows = count(tx, "progression_items")?;
+        let side = fork(tx, &main, 2, "side")?;
+        let empty = fork(tx, &main, 0, "empty")?;
+        let late = fork(tx, &side, 2, "late")?;
+        assert_eq!(count(tx, "progression_items")?, rows, "a fork copies nothing");
+        add(tx, &main, "d")?;
+        add(tx, &side, "s")?;
+        add(tx, &late, "l")?;
+        add(tx, &empty, "e")?;
+        let told: Result<Vec<String>, Error> =
+            [&main, &side, &late, &empty].map(|branch| told(tx, branch)).into_iter().collect();
+        assert_eq!(told?, ["abcd", "abs", "abl", "e"]);
+        // The fork of a fork that has nothing of its own goes by the nearest that does.
+        assert_eq!(head(tx, &late)?.parent_id, Some(main.progression_id.clone()));
+        let side_head = head(tx, &side)?;
+        let part = progressions::segments(tx, &side_head, 1, 3)?;
+        let parts: Vec<_> = part.iter().map(|part| (&part.progression, part.from, part.to)).collect();
+        assert_eq!(parts, [(&main.progression_id, 1, 2), (&side.progression_id, 2, 3)]);
+        assert_eq!(progressions::segments(tx, &side_head, 3, 9)?, []);
+        Ok(())
+    });
+}
+
+fn a_message_stands_once_in_a_history(place: &Place) {
+    with_session(place, |tx| {
+        let main = branch_of(tx, "main", &["a", "b", "c"])?;
+        let side = fork(tx, &main, 1, "side")?;
+        let other = branch_of(tx, "other", &[])?;
+        let mut many = head(tx, &other)?;
+        let letters: Vec<MessageId> = ["b", "c"].map(message).into();
+        progressions::append_new(tx, &mut many, &letters)?;
+        assert_eq!((told(tx, &other)?.as_str(), many.end), ("bc", 2));
+        let mut end = head(tx, &side)?;
+        assert_eq!(progressions::append(tx, &mut end, &message("a"), Fresh::No)?, 0, "the parent's is seen");
+        assert_eq!(progressions::append(tx, &mut end, &message("c"), Fresh::No)?, 1, "and what is not is added");
+        assert_eq!(progressions::append(tx, &mut end, &message("c"), Fresh::No)?, 1);
+        assert_eq!((told(tx, &side)?, told(tx, &main)?), ("ac".to_owned(), "abc".to_owned()));
+        assert_eq!(progressions::place_of(tx, &end, &message("b"))?, None);
+        assert_eq!(progressions::place_of(tx, &end, &message("none"))?, None);
+        assert_eq!(progressions::find(tx, &duolog_types::ProgressionId::new())?, None);
+        Ok(())
+    });
+}
+
+fn a_cut_changes_no_other_history(place: &Place) {
+    with_session(place, |tx| {
+        let main = branch_of(tx, "main", &["a", "b", "c", "d"])?;
+        let side = fork(tx, &main, 3, "side")?;
+        cut(tx, &main, 3)?;
+        assert_eq!(branches::find(tx, &main.id)?.expect("there").progression_id, main.progression_id, "nobody saw d");
+        cut(tx, &main, 1)?;
+        assert_ne!(branches::find(tx, &main.id)?.expect("there").progression_id, main.progression_id);
+        add(tx, &main, "m")?;
+        add(tx, &side, "s")?;
+        assert_eq!((told(tx, &main)?, told(tx, &side)?), ("am".to_owned(), "abcs".to_owned()));
+        cut(tx, &main, 0)?;
+        cut(tx, &main, 0)?;
+        add(tx, &main, "n")?;
+        assert_eq!((told(tx, &main)?, told(tx, &side)?), ("n".to_owned(), "abcs".to_owned()));
+        Ok(())
+    });
+}
+
+fn a_cut_before_the_fork_leaves_the_parent_alone(place: &Place) {
+    with_session(place, |tx| {
+        let main = branch_of(tx, "main", &["a", "b", "c"])?;
+        let side = fork(tx, &main, 3, "side")?;
+        add(tx, &side, "s")?;
+        let leaf = fork(tx, &side, 4, "leaf")?;
+        cut(tx, &side, 1)?;
+        add(tx, &side, "t")?;
+        assert_eq!((told(tx, &main)?, told(tx, &side)?, told(tx, &leaf)?), ("abc".into(), "at".into(), "abcs".into()));
+        cut(tx, &leaf, 2)?;
+        add(tx, &leaf, "l")?;
+        assert_eq!((told(tx, &main)?, told(tx, &leaf)?), ("abc".into(), "abl".into()));
+        assert_eq!(messages::find(tx, &message("s"))?, None, "nobody sees it any more");
+        cut(tx, &main, 1)?;
+        assert_eq!((told(tx, &main)?, told(tx, &side)?, told(tx, &leaf)?), ("a".into(), "at".into(), "abl".into()));
+        Ok(())
+    });
+}
+
+fn what_nobody_sees_any_more_is_removed(place: &Place) {
+    with_session(place, |tx| {
+        let main = branch_of(tx, "main", &["a", "b", "c", "d"])?;
+        let side = fork(tx, &main, 2, "side")?;
+        cut(tx, &main, 1)?;
+        // b is the fork's, c and d were nobody else's.
+        assert_eq!((count(tx, "messages")?, count(tx, "progression_items")?), (2, 2));
+        cut(tx, &side, 0)?;
+        cut(tx, &main, 0)?;
+        assert_eq!((count(tx, "messages")?, count(tx, "progression_items")?), (0, 0));
+        assert_eq!(count(tx, "progressions")?, 2, "one for each branch");
+        Ok(())
+    });
+}
+
+fn a_session_goes_with_its_messages(place: &Place) {
+    with_session(place, |tx| {
+        let main = branch_of(tx, "main", &["a", "b", "c"])?;
+        let side = fork(tx, &main, 2, "side")?;
+        add(tx, &side, "s")?;
+        let pool = ProgressionRow::new(Some(&id("s")), at(1));
+        progressions::insert(tx, &pool)?;
+        sessions::set_pool(tx, &id("s"), &pool.id)?;
+        for name in ["a", "b", "c", "s"] {
+            progression_items::push(tx, &pool.id, &message(name))?;
+        }
+        // One is another session's too.
+        sessions::insert(tx, &session("t"))?;
+        let other = ProgressionRow::new(Some(&id("t")), at(1));
+        progressions::insert(tx, &other)?;
+        progression_items::push(tx, &other.id, &message("b"))?;
+        progressions::remove_of(tx, &id("none"), None)?;
+        assert!(sessions::remove(tx, &id("s"))?);
+        let left: Vec<MessageId> = tx.all("SELECT id FROM messages", params![], |row| row.get(0))?;
+        assert_eq!(left, [message("b")]);
+        assert_eq!((count(tx, "branches")?, count(tx, "progressions")?), (0, 1));
+        Ok(())
+    });
+}

@@ -1,0 +1,142 @@
+//! Branches: a conversation that took more than one way.
+
+use duolog_join::tell;
+use duolog_state::owned::branches::{self as table, BranchRow};
+use duolog_state::owned::{compactions, progressions};
+use duolog_types::limits::{METADATA_BYTES_MAX, PAGE_MAX};
+use duolog_types::names::check_name;
+use duolog_types::{BranchId, Durability, Moment, SessionId};
+use serde_json::{Map, Value};
+
+use super::conversation::{self, BranchRef};
+use super::rules::bounded;
+use crate::error::{Error, Result, refuse};
+use crate::store::Store;
+
+/// The branches of a session.
+#[derive(Clone)]
+pub struct Branches<'s> {
+    pub(crate) store: &'s Store,
+    pub(crate) session: SessionId,
+}
+
+/// A branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
+    /// Its id.
+    pub id: BranchId,
+    /// What people call it.
+    pub name: Option<String>,
+    /// Whose it is.
+    pub user_id: Option<String>,
+    /// When it was made.
+    pub created_at: Moment,
+    /// What it was forked from.
+    pub forked: Option<Forked>,
+    /// Whether it is the one that is meant where only the session is named.
+    pub is_default: bool,
+    /// How many items its history has.
+    pub items: u64,
+    /// Whatever its maker keeps with it, as JSON.
+    pub node_metadata: Option<String>,
+}
+
+/// Where a branch was forked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forked {
+    /// The branch that it was forked from.
+    pub parent: BranchId,
+    /// How many items of its parent's history it sees.
+    pub at: u64,
+}
+
+/// A fork to be made.
+#[derive(Clone, Debug, Default)]
+pub struct NewFork {
+    /// The branch to fork.
+    pub from: BranchRef,
+    /// How many of its items the fork is to see; all where nothing is said.
+    pub at: Option<u64>,
+    /// What people are to call it.
+    pub name: Option<String>,
+    /// Whatever is to be kept with it, as JSON.
+    pub node_metadata: Option<String>,
+}
+
+impl Branch {
+    fn of(row: BranchRow, items: u64) -> Self {
+        Self {
+            id: row.id,
+            name: row.name,
+            user_id: row.user_id,
+            created_at: row.created_at,
+            forked: row.forked.map(|forked| Forked { parent: forked.parent, at: forked.at_ord }),
+            is_default: row.is_default,
+            items,
+            node_metadata: row.node_metadata,
+        }
+    }
+}
+
+impl Branches<'_> {
+    /// Begins a branch that sees the first items of another, and copies none. The log tells of it.
+    pub fn fork(&self, new: NewFork, durability: Durability) -> Result<Branch> {
+        if let Some(name) = &new.name {
+            check_name("branch name", name)?;
+        }
+        if let Some(metadata) = &new.node_metadata {
+            bounded::<METADATA_BYTES_MAX>("node_metadata", metadata)?;
+        }
+        let (session, now) = (self.session.clone(), self.store.join.clock().now());
+        let (id, made) = (BranchId::new(), self.session.clone());
+        let branch = self.store.join.transact(durability, move |tx| {
+            // The default branch is there to be forked even before anything was said on it.
+            let place = conversation::open(tx, &session, &new.from, now)?;
+            let at = new.at.unwrap_or(place.head.end);
+            if at > place.head.end {
+                return Err(refuse(Error::PastEnd { at, len: place.head.end }));
+            }
+            let head = progressions::fork(tx, &place.head, at, now)?;
+            let at_seq = compactions::last_seq(tx, &place.branch.id)?;
+            let row = BranchRow {
+                id: id.clone(),
+                created_at: now,
+                node_metadata: new.node_metadata.clone(),
+                user_id: place.branch.user_id.clone(),
+                name: new.name.clone(),
+                session_id: session.clone(),
+                progression_id: head.id,
+                system_msg_id: place.branch.system_msg_id.clone(),
+                forked: Some(table::Forked { parent: place.branch.id.clone(), at_ord: at, at_seq }),
+                is_default: false,
+            };
+            table::insert(tx, &row)?;
+            let mut fields: Map<String, Value> = Map::new();
+            fields.insert("branch".to_owned(), id.as_str().into());
+            fields.insert("parentBranch".to_owned(), place.branch.id.as_str().into());
+            fields.insert("forkedAtOrd".to_owned(), at.into());
+            let told = tell(tx, &made, "forked", now, fields)?;
+            Ok((Branch::of(row, at), vec![told]))
+        });
+        Ok(branch?)
+    }
+
+    /// A branch.
+    pub fn get(&self, which: &BranchRef) -> Result<Option<Branch>> {
+        let place = self.store.join.state().read(|tx| conversation::find(tx, &self.session, which));
+        Ok(place?.map(|place| Branch::of(place.branch, place.head.end)))
+    }
+
+    /// A page of branches, by id, after this one.
+    pub fn list(&self, after: Option<&BranchId>, limit: u32) -> Result<Vec<Branch>> {
+        let limit = limit.clamp(1, PAGE_MAX);
+        self.store.join.state().read(|tx| {
+            let mut branches = Vec::new();
+            for row in table::list(tx, &self.session, after, limit)? {
+                let items = progressions::get(tx, &row.progression_id)?.end;
+                branches.push(Branch::of(row, items));
+            }
+            Ok::<_, Error>(branches)
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! Compaction: summaries that stand for ranges of a history. Nothing is taken away, and each can be undone.
+
+use std::ops::Range;
+
+use duolog_state::owned::compactions::Said;
+use duolog_state::owned::messages::{self, MessageRow};
+use duolog_state::owned::progressions::Fresh;
+use duolog_state::owned::{progression_items, progressions};
+use duolog_types::limits::COMPACTION_THRESHOLD;
+use duolog_types::{BranchId, Durability, MessageId, SessionId};
+
+use super::active::{self, Active};
+use super::contents::Contents;
+use super::conversation::{self, BranchRef};
+use crate::error::{Error, Result, refuse};
+use crate::store::Store;
+
+/// The summaries of a branch.
+#[derive(Clone)]
+pub struct Compaction<'s> {
+    pub(crate) store: &'s Store,
+    pub(crate) session: SessionId,
+    pub(crate) branch: BranchRef,
+}
+
+/// A summary that stands for a range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summarised {
+    /// The branch that it was made on: this one, or one that it comes from.
+    pub branch: BranchId,
+    /// The places that it stands for.
+    pub range: Range<u64>,
+    /// Its message.
+    pub message: MessageId,
+}
+
+impl From<Active> for Summarised {
+    fn from(one: Active) -> Self {
+        Self { branch: one.branch, range: one.from..one.to, message: one.message }
+    }
+}
+
+/// How a branch stands with summaries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompactionInfo {
+    /// How many items its history has.
+    pub items: u64,
+    /// The summaries that are shown in the place of what they stand for, the last made first.
+    pub summaries: Vec<Summarised>,
+    /// The items that a summary may stand for and none does.
+    pub uncompacted: u64,
+    /// The number of those beyond which a summary is due.
+    pub threshold: u64,
+}
+
+impl CompactionInfo {
+    /// Whether a summary is due.
+    pub fn is_due(&self) -> bool {
+        self.uncompacted > self.threshold
+    }
+}
+
+impl Compaction<'_> {
+    /// Has an item stand for a range of the history; all of it where nothing is said.
+    ///
+    /// What is added while the summary is made is kept: say where the history ended when it was read.
+    pub fn compact(&self, range: Option<Range<u64>>, summary: &str, durability: Durability) -> Result<Summarised> {
+        let join = &self.store.join;
+        let now = join.clock().now();
+        let contents = Contents::of(join);
+        let message = contents.message(summary, now)?;
+        let message = MessageRow { compactable: false, ..message };
+        let (session, which) = (self.session.clone(), self.branch.clone());
+        let made = join.write(durability, move |tx| {
+            let mut place = conversation::open(tx, &session, &which, now)?;
+            let len = place.head.end;
+            let Range { start: from, end: to } = range.clone().unwrap_or(0..len);
+            if to > len {
+                return Err(refuse(Error::PastEnd { at: to, len }));
+            }
+            if from >= to {
+                return Err(refuse(Error::EmptyRange { from, to }));
+            }
+            let shown = active::shown(tx, &place.branch)?;
+            let around = |one: &Active| from <= one.from && one.to <= to;
+            if let Some(one) = shown.iter().find(|one| !around(one) && !one.is_apart_from(from, to)) {
+                return Err(refuse(Error::RangeCrosses { from, to, other_from: one.from, other_to: one.to }));
+            }
+            messages::put(tx, &message)?;
+            place.pool(tx, &message.id, Fresh::Yes)?;
+            place.note(tx)?;
+            let covers_all = shown.iter().all(around);
+            place.say(tx, from, to, Said::Summary { message: message.id.clone(), covers_all }, now)?;
+            Ok(Summarised { branch: place.branch.id.clone(), range: from..to, message: message.id.clone() })
+        });
+        Ok(made?)
+    }
+
+    /// Undoes the summary that was made last of those that are shown, and says which.
+    pub fn undo(&self, durability: Durability) -> Result<Summarised> {
+        let (join, now) = (&self.store.join, self.store.join.clock().now());
+        let (session, which) = (self.session.clone(), self.branch.clone());
+        let undone = join.write(durability, move |tx| {
+            let place = conversation::open(tx, &session, &which, now)?;
+            let Some(last) = active::shown(tx, &place.branch)?.into_iter().next() else {
+                return Err(refuse(Error::NothingToUndo));
+            };
+            place.undo(tx, &last, now)?;
+            Ok(Summarised::from(last))
+        });
+        Ok(undone?)
+    }
+
+    /// How the branch stands, and whether a summary is due.
+    pub fn info(&self, threshold: Option<u64>) -> Result<CompactionInfo> {
+        let threshold = threshold.unwrap_or(COMPACTION_THRESHOLD);
+        let info = self.store.join.state().read(|tx| {
+            let Some(place) = conversation::find(tx, &self.session, &self.branch)? else {
+                return Ok(CompactionInfo { items: 0, summaries: Vec::new(), uncompacted: 0, threshold });
+            };
+            let shown = active::shown(tx, &place.branch)?;
+            let mut edges: Vec<(u64, u64)> = shown.iter().map(|one| (one.from, one.to)).collect();
+            edges.sort_unstable();
+            edges.push((place.head.end, place.head.end));
+            let (mut uncompacted, mut at) = (0, 0);
+            for (from, to) in edges {
+                for part in progressions::segments(tx, &place.head, at, from)? {
+                    uncompacted += progression_items::count_compactable(tx, &part.progression, part.from, part.to)?;
+                }
+                at = to;
+            }
+            let summaries = shown.into_iter().map(Summarised::from).collect();
+            Ok::<_, duolog_join::Error>(CompactionInfo { items: place.head.end, summaries, uncompacted, threshold })
+        });
+        Ok(info?)
+    }
+}

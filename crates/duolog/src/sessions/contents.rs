@@ -1,0 +1,91 @@
+//! What messages say: in their rows, or in blobs where that is too large.
+
+use std::cell::RefCell;
+use std::io::Read as _;
+use std::time::Duration;
+
+use duolog_join::Join;
+use duolog_log::{BlobId, Blobs, Hold};
+use duolog_state::owned::messages::{Content, MessageRow};
+use duolog_types::json::check_value;
+use duolog_types::limits::CONTENT_BYTES_MAX;
+use duolog_types::{Durability, HomeId, MessageId, Moment};
+
+use super::rules;
+use crate::error::{Error, Result};
+
+/// Where contents are kept that are too large for a row. It lives until the rows that name them are committed: as long
+/// nobody removes what was put.
+pub(super) struct Contents {
+    blobs: Blobs,
+    hold: RefCell<Option<Hold>>,
+    busy_timeout: Duration,
+    home: HomeId,
+}
+
+impl Contents {
+    pub(super) fn of(join: &Join) -> Self {
+        let (blobs, busy_timeout) = (Blobs::on(join.disk()), join.limits().busy_timeout);
+        Self { blobs, hold: RefCell::new(None), busy_timeout, home: join.home() }
+    }
+
+    /// Keeps a JSON text, byte for byte.
+    pub(super) fn keep(&self, text: &str) -> Result<Content> {
+        check_value(text).map_err(|fault| Error::BadItem { number: 0, fault })?;
+        self.keep_checked(text)
+    }
+
+    /// Keeps a text that is JSON.
+    fn keep_checked(&self, text: &str) -> Result<Content> {
+        if text.len() <= CONTENT_BYTES_MAX {
+            return Ok(Content::Text(text.to_owned()));
+        }
+        if self.hold.borrow().is_none() {
+            *self.hold.borrow_mut() = Some(self.blobs.hold(self.busy_timeout)?);
+        }
+        // As durable as a row may become: a server syncs every one.
+        let blob = self.blobs.put(&mut text.as_bytes(), Durability::Power)?;
+        Ok(Content::Blob { blob: blob.to_string(), home: self.home })
+    }
+
+    /// Items as messages with new ids. All are checked before any is kept.
+    pub(super) fn messages(&self, items: &[&str], now: Moment) -> Result<Vec<MessageRow>> {
+        for (number, item) in (1..).zip(items) {
+            check_value(item).map_err(|fault| Error::BadItem { number, fault })?;
+        }
+        items.iter().map(|item| self.message_checked(item, now)).collect()
+    }
+
+    /// One item as a message with a new id.
+    pub(super) fn message(&self, item: &str, now: Moment) -> Result<MessageRow> {
+        check_value(item).map_err(|fault| Error::BadItem { number: 0, fault })?;
+        self.message_checked(item, now)
+    }
+
+    fn message_checked(&self, item: &str, now: Moment) -> Result<MessageRow> {
+        let content = self.keep_checked(item)?;
+        let (role, compactable) = rules::seen_in(item);
+        Ok(MessageRow { compactable, ..MessageRow::new(MessageId::new(), &role, content, now) })
+    }
+
+    /// The text of a content, or what is wrong with it.
+    pub(super) fn text(&self, content: Result<Content, String>) -> Result<String, String> {
+        let text = match content? {
+            Content::Text(text) => text,
+            Content::Blob { home, .. } if home != self.home => {
+                return Err(format!("it is kept as a blob in home {home}"));
+            }
+            Content::Blob { blob, .. } => self.read(&blob)?,
+        };
+        check_value(&text).map_err(|_| "it is not JSON".to_owned())?;
+        Ok(text)
+    }
+
+    fn read(&self, blob: &str) -> Result<String, String> {
+        let id: BlobId = blob.parse().map_err(|_| format!("{blob} names no blob"))?;
+        let mut text = String::new();
+        let mut reader = self.blobs.open(&id).map_err(|error| error.to_string())?;
+        reader.read_to_string(&mut text).map_err(|error| format!("its blob cannot be read: {error}"))?;
+        Ok(text)
+    }
+}

@@ -1,0 +1,402 @@
+//! Items: what the model sees, added and taken away at the end of a branch.
+
+use std::ops::Range;
+
+use duolog_join::Once;
+use duolog_state::Tx;
+use duolog_state::owned::messages::{self, MessageRow};
+use duolog_state::owned::progressions::{self, Fresh};
+use duolog_state::owned::{branches, progression_items};
+use duolog_types::{BranchId, Durability, MessageId, OperationId, SessionId};
+use serde::{Deserialize, Serialize};
+
+use super::active::Active;
+use super::contents::Contents;
+use super::conversation::{self, BranchRef, Place};
+use super::{active, rules};
+use crate::error::{Error, Result, refuse};
+use crate::store::Store;
+
+/// The items that are read at a time where more than that are wanted.
+const CHUNK: u32 = 256;
+
+/// The items of one branch of a session.
+#[derive(Clone)]
+pub struct Items<'s> {
+    pub(crate) store: &'s Store,
+    pub(crate) session: SessionId,
+    pub(crate) branch: BranchRef,
+}
+
+/// How items are added.
+#[derive(Clone, Debug)]
+pub struct AddOptions {
+    /// Adds only once under this id, however often it is asked.
+    pub operation: Option<OperationId>,
+    /// What the items survive once they are acknowledged.
+    pub durability: Durability,
+    /// The item that comes before all others, where the branch has none yet.
+    pub system: Option<String>,
+}
+
+impl Default for AddOptions {
+    fn default() -> Self {
+        Self { operation: None, durability: Durability::Power, system: None }
+    }
+}
+
+/// What was added.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Added {
+    /// The branch.
+    #[serde(with = "as_text")]
+    pub branch: BranchId,
+    /// Where the first of them stands.
+    pub from_ord: u64,
+    /// Where its history ends now.
+    pub end: u64,
+}
+
+/// One item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Its message.
+    pub id: MessageId,
+    /// Its place; nothing for the one that comes before all others.
+    pub ord: Option<u64>,
+    /// What it says: JSON, byte for byte as it was given.
+    pub content: String,
+    /// The places that it stands for, where it is a summary.
+    pub stands_for: Option<Range<u64>>,
+}
+
+/// An item that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokenItem {
+    /// Its message.
+    pub id: MessageId,
+    /// Its place; nothing for the one that comes before all others, or a summary.
+    pub ord: Option<u64>,
+    /// What is wrong with it.
+    pub detail: String,
+}
+
+/// Items in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ItemList {
+    /// Those that can be read.
+    pub items: Vec<Item>,
+    /// Those among them that cannot.
+    pub broken: Vec<BrokenItem>,
+    /// Where the history ends: how many items it has.
+    pub end: u64,
+}
+
+/// What is shown of a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// What the model is to see: summaries in the place of what they stand for.
+    Context,
+    /// Every item.
+    Full,
+}
+
+impl Items<'_> {
+    /// The items of another branch of the session.
+    #[must_use]
+    pub fn on(mut self, branch: BranchRef) -> Self {
+        self.branch = branch;
+        self
+    }
+
+    /// Adds items at the end: all of them, or none. The default branch is made by the first.
+    ///
+    /// Each is one JSON text, given back byte for byte. They go to the state; the log tells of what happened and is the
+    /// caller's.
+    pub fn add(&self, items: &[&str], options: &AddOptions) -> Result<Added> {
+        let join = &self.store.join;
+        let request = rules::Added {
+            what: "add items",
+            session: self.session.as_str(),
+            branch: self.branch.text(),
+            items,
+            system: options.system.as_deref(),
+        };
+        let once = options.operation.as_ref().map(|operation| Once::new(operation, &request)).transpose()?;
+        if let Some(answer) = once.as_ref().map_or(Ok(None), |once| join.answer_to(once))? {
+            return Ok(answer);
+        }
+        let (contents, now) = (Contents::of(join), join.clock().now());
+        let new = contents.messages(items, now)?;
+        let system = options.system.as_deref();
+        let system = system.map(|system| contents.message(system, now)).transpose()?;
+        let (session, branch) = (self.session.clone(), self.branch.clone());
+        let added = join.transact_once(once, options.durability, move |tx| {
+            let mut place = conversation::open(tx, &session, &branch, now)?;
+            if let Some(system) = &system {
+                set_system(tx, &mut place, system)?;
+            }
+            let from_ord = place.head.end;
+            place.add(tx, &new)?;
+            place.note(tx)?;
+            Ok((Added { branch: place.branch.id.clone(), from_ord, end: place.head.end }, Vec::new()))
+        });
+        Ok(added?)
+    }
+
+    /// Puts messages that are there already at the end; says where each stands. One that the history holds stays where
+    /// it is.
+    pub fn append(&self, ids: &[MessageId], durability: Durability) -> Result<Vec<u64>> {
+        let (join, now) = (&self.store.join, self.store.join.clock().now());
+        let (session, branch, ids) = (self.session.clone(), self.branch.clone(), ids.to_vec());
+        let places = join.write(durability, move |tx| {
+            let mut place = conversation::open(tx, &session, &branch, now)?;
+            let mut places = Vec::with_capacity(ids.len());
+            for id in &ids {
+                if messages::find(tx, id)?.is_none() {
+                    return Err(refuse(Error::NoMessage(id.clone())));
+                }
+                places.push(place.append(tx, id, Fresh::No)?);
+            }
+            place.note(tx)?;
+            Ok(places)
+        });
+        Ok(places?)
+    }
+
+    /// The last items, in their order: `limit` of those that can be read. The one that comes before all others is not
+    /// counted, and stands first.
+    pub fn latest(&self, limit: usize, view: View) -> Result<ItemList> {
+        let contents = Contents::of(&self.store.join);
+        let list = self.store.join.state().read(|tx| {
+            let Some(place) = conversation::find(tx, &self.session, &self.branch)? else {
+                return Ok(ItemList::default());
+            };
+            let mut reading = Reading::of(&place, &contents);
+            let spans = match view {
+                View::Full => vec![Span { range: 0..place.head.end, summary: None }],
+                View::Context => spans(place.head.end, active::shown(tx, &place.branch)?),
+            };
+            for span in spans.iter().rev() {
+                if reading.list.items.len() >= limit {
+                    break;
+                }
+                reading.span(tx, span, limit)?;
+            }
+            reading.finish(tx)
+        });
+        Ok(list?)
+    }
+
+    /// A page of the whole history, from a place on, without the one that comes before all others.
+    pub fn history(&self, from: u64, limit: u32) -> Result<ItemList> {
+        let contents = Contents::of(&self.store.join);
+        let list = self.store.join.state().read(|tx| {
+            let Some(place) = conversation::find(tx, &self.session, &self.branch)? else {
+                return Ok(ItemList::default());
+            };
+            let mut reading = Reading::of(&place, &contents);
+            let to = from.saturating_add(limit.into());
+            for segment in progressions::segments(tx, &place.head, from, to)? {
+                for row in progression_items::oldest(tx, &segment.progression, segment.from, segment.to, limit)? {
+                    reading.take(row.message_id, Some(row.ord), row.content, None);
+                }
+            }
+            Ok::<_, duolog_join::Error>(reading.list)
+        });
+        Ok(list?)
+    }
+
+    /// Takes the last item off, and gives it; nothing where there is none.
+    pub fn pop(&self, durability: Durability) -> Result<Option<Item>> {
+        let (join, now) = (&self.store.join, self.store.join.clock().now());
+        let (session, branch) = (self.session.clone(), self.branch.clone());
+        let popped = join.write(durability, move |tx| {
+            let Some(mut place) = conversation::enter(tx, &session, &branch, now)? else { return Ok(None) };
+            let Some(ord) = place.head.end.checked_sub(1) else { return Ok(None) };
+            let mut row = None;
+            for segment in progressions::segments(tx, &place.head, ord, ord + 1)? {
+                row = progression_items::newest(tx, &segment.progression, ord, ord + 1, 1)?.pop();
+            }
+            place.cut(tx, ord, now)?;
+            Ok(row)
+        });
+        let Some(row) = popped? else { return Ok(None) };
+        let content = Contents::of(join)
+            .text(row.content)
+            .map_err(|detail| Error::BrokenItem { message: row.message_id.clone(), detail })?;
+        Ok(Some(Item { id: row.message_id, ord: Some(row.ord), content, stands_for: None }))
+    }
+
+    /// Takes every item off; says how many there were. The branch stays, and so does what comes before all others.
+    pub fn clear(&self, durability: Durability) -> Result<u64> {
+        let (join, now) = (&self.store.join, self.store.join.clock().now());
+        let (session, branch) = (self.session.clone(), self.branch.clone());
+        let cleared = join.write(durability, move |tx| {
+            let Some(mut place) = conversation::enter(tx, &session, &branch, now)? else { return Ok(0) };
+            let end = place.head.end;
+            place.cut(tx, 0, now)?;
+            Ok(end)
+        });
+        Ok(cleared?)
+    }
+
+    /// Puts other items in the place of the last ones, if those are the `expected`; nothing is changed otherwise.
+    ///
+    /// Items are the same where their JSON is, whatever the spaces in it.
+    pub fn replace_suffix(&self, expected: &[&str], replacement: &[&str], durability: Durability) -> Result<Added> {
+        let join = &self.store.join;
+        let (contents, now) = (Contents::of(join), join.clock().now());
+        let last = self.latest(expected.len(), View::Full)?;
+        let stale = || Error::OtherSuffix { end: last.end };
+        let from = last.end.checked_sub(expected.len() as u64).ok_or_else(stale)?;
+        let found: Vec<&Item> = last.items.iter().filter(|item| item.ord.is_some_and(|ord| ord >= from)).collect();
+        let same = found.iter().zip(expected).all(|(item, expected)| rules::is_same_json(&item.content, expected));
+        if found.len() != expected.len() || !same {
+            return Err(stale());
+        }
+        let ids: Vec<MessageId> = found.iter().map(|item| item.id.clone()).collect();
+        let new = contents.messages(replacement, now)?;
+        let (session, branch, end) = (self.session.clone(), self.branch.clone(), last.end);
+        let replaced = join.write(durability, move |tx| {
+            let mut place = conversation::open(tx, &session, &branch, now)?;
+            if place.head.end != end || ids_from(tx, &place, from)? != ids {
+                return Err(refuse(Error::OtherSuffix { end: place.head.end }));
+            }
+            place.cut(tx, from, now)?;
+            place.add(tx, &new)?;
+            place.note(tx)?;
+            Ok(Added { branch: place.branch.id.clone(), from_ord: from, end: place.head.end })
+        });
+        Ok(replaced?)
+    }
+}
+
+/// Writes the item that comes before all others, where the branch has none.
+fn set_system(tx: &mut Tx<'_>, place: &mut Place, system: &MessageRow) -> duolog_join::Result<()> {
+    if place.branch.system_msg_id.is_some() {
+        return Ok(());
+    }
+    messages::put(tx, system)?;
+    branches::set_system(tx, &place.branch.id, &system.id)?;
+    place.branch.system_msg_id = Some(system.id.clone());
+    place.pool(tx, &system.id, Fresh::Yes)
+}
+
+/// The messages from a place of a history on.
+fn ids_from(tx: &mut Tx<'_>, place: &Place, from: u64) -> duolog_join::Result<Vec<MessageId>> {
+    let mut ids = Vec::new();
+    for segment in progressions::segments(tx, &place.head, from, place.head.end)? {
+        ids.extend(progression_items::ids(tx, &segment.progression, segment.from, segment.to)?);
+    }
+    Ok(ids)
+}
+
+/// A stretch of a history as it is shown.
+struct Span {
+    range: Range<u64>,
+    summary: Option<MessageId>,
+}
+
+/// A history of this length with summaries in the place of what they stand for.
+fn spans(end: u64, mut shown: Vec<Active>) -> Vec<Span> {
+    shown.sort_by_key(|one| one.from);
+    let (mut spans, mut at) = (Vec::new(), 0);
+    for one in shown {
+        spans.push(Span { range: at..one.from, summary: None });
+        spans.push(Span { range: one.from..one.to, summary: Some(one.message) });
+        at = one.to;
+    }
+    spans.push(Span { range: at..end, summary: None });
+    spans
+}
+
+/// Items on their way out.
+struct Reading<'r> {
+    place: &'r Place,
+    contents: &'r Contents,
+    list: ItemList,
+}
+
+impl<'r> Reading<'r> {
+    fn of(place: &'r Place, contents: &'r Contents) -> Self {
+        Self { place, contents, list: ItemList { end: place.head.end, ..ItemList::default() } }
+    }
+
+    /// Takes the items of a span, the last first, until there are enough that can be read.
+    fn span(&mut self, tx: &mut Tx<'_>, span: &Span, limit: usize) -> duolog_join::Result<()> {
+        if let Some(summary) = &span.summary {
+            return self.message(tx, summary, Some(span.range.clone()));
+        }
+        let mut at = span.range.end;
+        while at > span.range.start && self.list.items.len() < limit {
+            let wanted = (limit - self.list.items.len()) as u64;
+            let from = at.saturating_sub(wanted.clamp(1, CHUNK.into())).max(span.range.start);
+            for segment in progressions::segments(tx, &self.place.head, from, at)?.iter().rev() {
+                let rows = progression_items::newest(tx, &segment.progression, segment.from, segment.to, CHUNK)?;
+                for row in rows {
+                    self.take(row.message_id, Some(row.ord), row.content, None);
+                }
+            }
+            at = from;
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, tx: &mut Tx<'_>, id: &MessageId, stands_for: Option<Range<u64>>) -> duolog_join::Result<()> {
+        let content = messages::find(tx, id)?.map(|row| row.content).ok_or_else(|| "it is not there".to_owned());
+        self.push(id.clone(), None, content, stands_for);
+        Ok(())
+    }
+
+    /// Takes one, unless it is the one that comes before all others.
+    fn take(
+        &mut self,
+        id: MessageId,
+        ord: Option<u64>,
+        content: Result<messages::Content, String>,
+        stands_for: Option<Range<u64>>,
+    ) {
+        if self.place.branch.system_msg_id.as_ref() != Some(&id) {
+            self.push(id, ord, content, stands_for);
+        }
+    }
+
+    fn push(
+        &mut self,
+        id: MessageId,
+        ord: Option<u64>,
+        content: Result<messages::Content, String>,
+        stands_for: Option<Range<u64>>,
+    ) {
+        match self.contents.text(content) {
+            Ok(content) => self.list.items.push(Item { id, ord, content, stands_for }),
+            Err(detail) => self.list.broken.push(BrokenItem { id, ord, detail }),
+        }
+    }
+
+    /// Puts what was taken from the end into order, behind the one that comes before all others.
+    fn finish(mut self, tx: &mut Tx<'_>) -> duolog_join::Result<ItemList> {
+        if let Some(system) = &self.place.branch.system_msg_id {
+            self.message(tx, system, None)?;
+        }
+        self.list.items.reverse();
+        self.list.broken.reverse();
+        Ok(self.list)
+    }
+}
+
+/// A branch's id as it stands in an answer.
+pub(super) mod as_text {
+    use duolog_types::BranchId;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(in super::super) fn serialize<S: Serializer>(id: &BranchId, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(id.as_str())
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BranchId, D::Error> {
+        BranchId::parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}

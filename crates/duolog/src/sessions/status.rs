@@ -1,0 +1,177 @@
+//! How a session stands: changed from where it was seen, and on record.
+
+use duolog_join::{Identity, tell};
+use duolog_state::owned::session_owners::{self, SessionOwnerRow};
+use duolog_state::owned::sessions as table;
+use duolog_state::owned::status_transitions::{self, StatusTransitionRow};
+use duolog_types::json::check_value;
+use duolog_types::limits::{METADATA_BYTES_MAX, NAME_BYTES_MAX, PAGE_MAX, REASON_BYTES_MAX, WORD_BYTES_MAX};
+use duolog_types::{Durability, SessionId, SessionStatus};
+use serde_json::{Map, Value};
+
+use super::rules::bounded;
+use crate::error::{Error, Result, refuse};
+use crate::store::Store;
+
+pub use duolog_join::Liveness;
+pub use duolog_state::owned::status_transitions::StatusTransitionRow as StatusTransition;
+
+/// How one session stands.
+#[derive(Clone)]
+pub struct Status<'s> {
+    pub(crate) store: &'s Store,
+    pub(crate) session: SessionId,
+}
+
+/// Why a status changes, and by whom.
+#[derive(Clone, Debug, Default)]
+pub struct Change {
+    /// Why, in a word.
+    pub reason_code: Option<String>,
+    /// Why, for people.
+    pub reason: Option<String>,
+    /// Who changes it.
+    pub actor: Option<String>,
+    /// What shows that it is so, as JSON.
+    pub evidence: Option<String>,
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// How it stood.
+    pub previous: Option<SessionStatus>,
+    /// How it stands.
+    pub status: SessionStatus,
+    /// Whether that is another.
+    pub changed: bool,
+}
+
+impl Status<'_> {
+    /// Says how it stands. What has ended stays as it is: only [`Status::reopen`] changes that.
+    pub fn set(&self, status: SessionStatus, change: &Change, durability: Durability) -> Result<Changed> {
+        check(change)?;
+        self.become_from(change, durability, move |session, previous| match previous {
+            Some(previous) if previous.is_terminal() && previous != status => {
+                Err(Error::Ended { session: session.clone(), status: previous })
+            }
+            _ => Ok(status),
+        })
+    }
+
+    /// Has a session that ended run again. It takes someone, and a reason.
+    pub fn reopen(&self, change: &Change, durability: Durability) -> Result<Changed> {
+        for (what, text) in [("actor", &change.actor), ("reason", &change.reason)] {
+            if text.as_deref().is_none_or(|text| text.trim().is_empty()) {
+                return Err(Error::BadValue { what, why: "must be said to reopen a session".to_owned() });
+            }
+        }
+        check(change)?;
+        self.become_from(change, durability, |session, previous| match previous {
+            Some(previous) if previous.is_terminal() => Ok(SessionStatus::Running),
+            _ => Err(Error::NotEnded(session.clone())),
+        })
+    }
+
+    /// Has a process of this machine run it from now on, whichever did before. What has ended is reopened first.
+    pub fn run(&self, pid: u32, change: &Change, durability: Durability) -> Result<Changed> {
+        let changed = self.set(SessionStatus::Running, change, durability)?;
+        let join = &self.store.join;
+        let Identity { pid, started, host, boot } = join.identify(pid);
+        let row = SessionOwnerRow {
+            session_id: self.session.clone(),
+            pid,
+            process_started: started,
+            host,
+            boot_id: boot,
+            since: join.clock().now(),
+        };
+        join.write(durability, move |tx| {
+            // Someone may have ended it in between: then nobody runs it.
+            let status = table::find(tx, &row.session_id)?.and_then(|row| row.status);
+            if status == Some(SessionStatus::Running) {
+                session_owners::put(tx, &row)?;
+            }
+            Ok(())
+        })?;
+        Ok(changed)
+    }
+
+    /// Whether the process that runs it is there; nothing where none is known to.
+    pub fn liveness(&self) -> Result<Option<Liveness>> {
+        let join = &self.store.join;
+        let owner = join.state().read(|tx| session_owners::find(tx, &self.session))?;
+        Ok(owner.map(|row| {
+            let of = Identity { pid: row.pid, started: row.process_started, host: row.host, boot: row.boot_id };
+            join.liveness(&of)
+        }))
+    }
+
+    /// How it came to stand as it does, the last change first.
+    pub fn transitions(&self, limit: u32) -> Result<Vec<StatusTransition>> {
+        let limit = limit.clamp(1, PAGE_MAX);
+        Ok(self.store.join.state().read(|tx| status_transitions::newest(tx, &self.session, limit))?)
+    }
+
+    fn become_from(
+        &self,
+        change: &Change,
+        durability: Durability,
+        decide: impl Fn(&SessionId, Option<SessionStatus>) -> Result<SessionStatus> + Send + 'static,
+    ) -> Result<Changed> {
+        let (session, change, now) = (self.session.clone(), change.clone(), self.store.join.clock().now());
+        let changed = self.store.join.transact(durability, move |tx| {
+            let gone = || duolog_join::Error::NoSession(session.clone());
+            let row = table::find(tx, &session)?.filter(|row| row.deleted_at.is_none()).ok_or_else(gone)?;
+            let (previous, status) = (row.status, decide(&session, row.status).map_err(refuse)?);
+            if previous == Some(status) {
+                return Ok((Changed { previous, status, changed: false }, Vec::new()));
+            }
+            if !table::set_status(tx, &session, previous, status, now)? {
+                return Err(gone());
+            }
+            if status.is_terminal() {
+                session_owners::remove(tx, &session)?;
+            }
+            let Change { reason_code, reason, actor, evidence } = change.clone();
+            let mut fields: Map<String, Value> = Map::new();
+            fields.insert("status".to_owned(), status.as_str().into());
+            fields.insert("previousStatus".to_owned(), previous.map(SessionStatus::as_str).into());
+            fields.insert("reason".to_owned(), reason.clone().into());
+            fields.insert("actor".to_owned(), actor.clone().into());
+            let row = StatusTransitionRow {
+                session_id: session.clone(),
+                previous_status: previous,
+                status,
+                reason_code,
+                reason,
+                actor,
+                evidence,
+                created_at: now,
+            };
+            status_transitions::insert(tx, &row)?;
+            let told = tell(tx, &session, "status", now, fields)?;
+            Ok((Changed { previous, status, changed: true }, vec![told]))
+        });
+        Ok(changed?)
+    }
+}
+
+fn check(change: &Change) -> Result<()> {
+    for (what, text) in [("reason_code", &change.reason_code), ("reason", &change.reason), ("actor", &change.actor)] {
+        let Some(text) = text else { continue };
+        match what {
+            "reason_code" => bounded::<WORD_BYTES_MAX>(what, text)?,
+            "reason" => bounded::<REASON_BYTES_MAX>(what, text)?,
+            _ => bounded::<NAME_BYTES_MAX>(what, text)?,
+        }
+        if text.is_empty() {
+            return Err(Error::BadValue { what, why: "must not be empty; leave it out".to_owned() });
+        }
+    }
+    if let Some(evidence) = &change.evidence {
+        bounded::<METADATA_BYTES_MAX>("evidence", evidence)?;
+        check_value(evidence).map_err(|fault| Error::BadItem { number: 0, fault })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,377 @@
+use std::process::{Command, Stdio};
+
+use duolog::sessions::{AddOptions, BranchRef, Metric, NewFork, NewMessage, NewSession, View};
+use duolog::{BranchId, Durability, Error, Home, Kind, MessageId, OperationId, Said, SessionId, Store, StoreOptions};
+use duolog_state::owned::branches::{self as table, BranchRow};
+use duolog_state::owned::progressions;
+use duolog_state::params;
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
+
+use super::{Apart, lines};
+
+on_both_engines!(
+    items_come_back_byte_for_byte,
+    an_operation_adds_once,
+    the_system_message_stands_first_and_once,
+    a_large_item_is_kept_as_a_blob,
+    a_broken_item_neither_hides_others_nor_counts,
+    what_cannot_be_meant_is_refused,
+    a_message_keeps_its_numbers_and_its_place,
+    a_fork_is_told_in_the_log_and_stays_in_its_session,
+    the_threshold_counts_what_a_summary_may_stand_for,
+    the_nearest_embeddings_are_found,
+    eight_processes_add_to_one_branch,
+    many_branches_come_in_pages
+);
+
+const PROCESS: AddOptions = AddOptions { operation: None, durability: Durability::Process, system: None };
+
+fn session(store: &Store) -> SessionId {
+    store.sessions().create(&NewSession::default()).expect("made").id
+}
+
+fn latest(store: &Store, session: &SessionId, limit: usize) -> Vec<String> {
+    let list = store.sessions().items(session).latest(limit, View::Context).expect("reads");
+    list.items.into_iter().map(|item| item.content).collect()
+}
+
+fn items_come_back_byte_for_byte(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = session(&store);
+    assert_eq!(latest(&store, &session, 9), [""; 0]);
+    let given = [
+        " { \"role\" : \"user\" } ",
+        "\"{\\\"looks\\\":\\\"like JSON\\\"}\"",
+        "null",
+        "[1.0, 1e400, 12345678901234567890123]",
+        "{\"a\":1,\"a\":2,\"lone\":\"\\ud83d\",\"nul\":\"\\u0000\"}",
+    ];
+    let items = store.sessions().items(&session);
+    assert_eq!(items.add(&given, &PROCESS).expect("added").end, 5);
+    assert_eq!(latest(&store, &session, 9), given);
+    assert_eq!(latest(&store, &session, 2), given[3..]);
+    assert_eq!(latest(&store, &session, 0), [""; 0]);
+    assert_eq!(items.add(&[], &PROCESS).expect("nothing").end, 5);
+    assert!(lines(&store, &session).is_empty(), "items are the state's");
+}
+
+fn an_operation_adds_once(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = session(&store);
+    let once = AddOptions { operation: Some(OperationId::parse("op").expect("an id")), ..PROCESS };
+    let add = |store: &Store, item: &str| store.sessions().items(&session).add(&[item], &once);
+    let added = add(&store, "1").expect("added");
+    assert_eq!(add(&store, "1").expect("the same"), added);
+    store.close().expect("closes");
+    let store = apart.open();
+    assert_eq!(add(&store, "1").expect("the same across openings"), added);
+    assert_eq!(add(&store, "2").expect_err("other content").kind(), Kind::Conflict);
+    assert_eq!(latest(&store, &session, 9), ["1"]);
+}
+
+fn the_system_message_stands_first_and_once(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = session(&store);
+    let with = |text: &str| AddOptions { system: Some(text.to_owned()), ..PROCESS };
+    let items = store.sessions().items(&session);
+    items.add(&["1"], &with("\"system\"")).expect("added");
+    items.add(&["2"], &with("\"another\"")).expect("resumed");
+    assert_eq!(latest(&store, &session, 9), ["\"system\"", "1", "2"]);
+    assert_eq!(latest(&store, &session, 1), ["\"system\"", "2"]);
+    let system = items.latest(9, View::Full).expect("reads").items[0].id.clone();
+    assert_eq!(items.append(std::slice::from_ref(&system), Durability::Process).expect("appended"), [2]);
+    assert_eq!(latest(&store, &session, 9), ["\"system\"", "1", "2"], "though it stands there too");
+    let fork =
+        store.sessions().branches(&session).fork(NewFork { at: Some(1), ..NewFork::default() }, Durability::Process);
+    let fork = BranchRef::from(&fork.expect("forked").id);
+    let list = store.sessions().items(&session).on(fork).latest(9, View::Full).expect("reads");
+    assert_eq!(list.items.iter().map(|item| item.content.as_str()).collect::<Vec<_>>(), ["\"system\"", "1"]);
+    items.clear(Durability::Process).expect("cleared");
+    assert_eq!(latest(&store, &session, 9), ["\"system\""]);
+}
+
+fn a_large_item_is_kept_as_a_blob(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = session(&store);
+    let large = format!("{{\"text\":\"{}\"}}", "é".repeat(25 << 20));
+    let items = store.sessions().items(&session);
+    items.add(&["1", &large, "2"], &PROCESS).expect("added");
+    let list = items.latest(9, View::Full).expect("reads");
+    assert!(list.items.len() == 3 && list.items[1].content == large, "it comes back equal");
+    items.pop(Durability::Process).expect("popped");
+    assert!(items.pop(Durability::Process).expect("popped").is_some_and(|item| item.content == large));
+    // Another home on the same state does not have the blob, and says so.
+    items.add(&[&large], &PROCESS).expect("added");
+    let elsewhere = Apart::of(place);
+    let other = elsewhere.open();
+    let list = other.sessions().items(&session).latest(9, View::Full).expect("reads");
+    assert_eq!((list.items.len(), list.broken.len()), (1, 1));
+    assert!(list.broken[0].detail.contains(&store.home_id().to_string()), "{:?}", list.broken);
+}
+
+fn a_broken_item_neither_hides_others_nor_counts(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = session(&store);
+    let items = store.sessions().items(&session);
+    let numbers: Vec<String> = (0..600).map(|number| number.to_string()).collect();
+    items.add(&numbers.iter().map(String::as_str).collect::<Vec<_>>(), &PROCESS).expect("added");
+    // As by hand: not JSON, from 300 to 598.
+    let state = place.open();
+    let broken = "UPDATE messages SET content = 'x' WHERE CAST(content AS INTEGER) BETWEEN 300 AND 598";
+    state.write(Durability::Process, move |tx| tx.execute(broken, params![])).expect("broken");
+    let list = items.latest(3, View::Context).expect("reads");
+    let texts: Vec<&str> = list.items.iter().map(|item| item.content.as_str()).collect();
+    assert_eq!((texts, list.broken.len()), (vec!["298", "299", "599"], 299));
+    assert!(list.broken[0].ord == Some(300) && list.broken[0].detail.contains("not JSON"), "{:?}", list.broken[0]);
+}
+
+fn what_cannot_be_meant_is_refused(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = session(&store);
+    let items = store.sessions().items(&session);
+    assert_eq!(items.pop(Durability::Process).expect("none"), None);
+    for bad in ["", "NaN", "[Infinity]", "{", "1 2", &"[".repeat(200)] {
+        let refused = items.add(&["1", bad], &PROCESS).expect_err(bad);
+        assert!(refused.kind() == Kind::Invalid && refused.to_string().contains("item 2"), "{refused}");
+    }
+    assert_eq!(latest(&store, &session, 9), [""; 0], "nothing of a refused batch is kept");
+    items.add(&["1", "2"], &PROCESS).expect("added");
+    let fork = |at| {
+        store.sessions().branches(&session).fork(NewFork { at: Some(at), ..NewFork::default() }, Durability::Process)
+    };
+    let refused = fork(3).expect_err("past the end");
+    assert!(refused.kind() == Kind::Invalid && refused.to_string().contains("2 items"), "{refused}");
+    let compaction = store.sessions().compaction(&session, BranchRef::Default);
+    assert!(matches!(compaction.compact(Some(1..1), "1", Durability::Process), Err(Error::EmptyRange { .. })));
+    assert!(matches!(compaction.compact(Some(1..3), "1", Durability::Process), Err(Error::PastEnd { .. })));
+    let put = |new: NewMessage| store.sessions().messages().put(&new, Durability::Process).expect_err("refused");
+    let plain = NewMessage { role: "user".to_owned(), content: "1".to_owned(), ..NewMessage::default() };
+    for role in ["", " \t"] {
+        assert!(put(NewMessage { role: role.to_owned(), ..plain.clone() }).to_string().contains("role"));
+    }
+    let large = put(NewMessage { node_metadata: Some("x".repeat(65 << 10)), ..plain.clone() }).to_string();
+    assert!(large.contains("node_metadata") && large.contains("65536") && large.contains("belongs in"), "{large}");
+    for embedding in [vec![], vec![1.0, f32::NAN], vec![f32::INFINITY], vec![0.0; (16 << 10) + 1]] {
+        let refused = put(NewMessage { embedding: Some(embedding), ..plain.clone() });
+        assert!(refused.kind() == Kind::Invalid && refused.to_string().contains("embedding"), "{refused}");
+    }
+    let gone = SessionId::new();
+    assert_eq!(store.sessions().items(&gone).add(&["1"], &PROCESS).expect_err("none").kind(), Kind::NotFound);
+    let nowhere = store.sessions().items(&session).on(BranchRef::Text("nowhere".to_owned()));
+    assert_eq!(nowhere.add(&["1"], &PROCESS).expect_err("none").kind(), Kind::NotFound);
+    let nothing = items.append(&[MessageId::new()], Durability::Process).expect_err("none");
+    assert!(matches!(nothing, Error::NoMessage(_)), "{nothing}");
+}
+
+fn a_message_keeps_its_numbers_and_its_place(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = session(&store);
+    let id = MessageId::parse("m-1").expect("an id");
+    let new = NewMessage {
+        id: Some(id.clone()),
+        role: "assistant".to_owned(),
+        content: "\"1\"".to_owned(),
+        lion_class: Some("mine.Note".to_owned()),
+        embedding: Some(vec![1.5, -0.0, f32::MIN_POSITIVE]),
+        sender: Some("a".to_owned()),
+        ..NewMessage::default()
+    };
+    let messages = store.sessions().messages();
+    messages.put(&new, Durability::Process).expect("put");
+    let first = messages.get(&id).expect("there");
+    assert_eq!((first.embedding.as_ref(), first.lion_class.as_deref()), (new.embedding.as_ref(), Some("mine.Note")));
+    messages.put(&NewMessage { content: "2".to_owned(), lion_class: None, ..new }, Durability::Process).expect("put");
+    let second = messages.get(&id).expect("there");
+    assert_eq!((second.created_at, second.content.as_str(), second.lion_class), (first.created_at, "2", None));
+    let items = store.sessions().items(&session);
+    items.add(&["1"], &PROCESS).expect("added");
+    let append = || items.append(std::slice::from_ref(&id), Durability::Process).expect("appended");
+    assert_eq!((append(), append()), (vec![1], vec![1]), "it stands once");
+    assert_eq!(latest(&store, &session, 9), ["1", "2"]);
+}
+
+fn a_fork_is_told_in_the_log_and_stays_in_its_session(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let (here, there) = (session(&store), session(&store));
+    store.sessions().items(&here).add(&["1", "2"], &PROCESS).expect("added");
+    let branches = store.sessions().branches(&here);
+    let new = NewFork { at: Some(1), name: Some("side".to_owned()), ..NewFork::default() };
+    let fork = branches.fork(new.clone(), Durability::Process).expect("forked");
+    let told = lines(&store, &here);
+    assert!(told.len() == 1 && told[0].contains("\"duolog.forked\"") && told[0].contains(fork.id.as_str()), "{told:?}");
+    let side = BranchRef::Text("side".to_owned());
+    assert_eq!(branches.get(&side).expect("found").map(|branch| branch.id), Some(fork.id.clone()));
+    let elsewhere = NewFork { from: (&fork.id).into(), ..NewFork::default() };
+    let refused =
+        store.sessions().branches(&there).fork(elsewhere, Durability::Process).expect_err("another session's");
+    assert!(matches!(refused, Error::OtherSession { .. }), "{refused}");
+    branches.fork(new, Durability::Process).expect("a second of that name");
+    assert!(matches!(branches.get(&side), Err(Error::AmbiguousBranch(_))));
+}
+
+fn the_threshold_counts_what_a_summary_may_stand_for(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = session(&store);
+    let items = store.sessions().items(&session);
+    let user = ["{\"role\":\"user\"}", "{\"type\":\"message\",\"role\":\"user\"}", "{\"type\":\"compaction\"}"];
+    items.add(&user, &PROCESS).expect("added");
+    let compaction = store.sessions().compaction(&session, BranchRef::Default);
+    assert_eq!(compaction.info(None).expect("told").uncompacted, 0);
+    let others = ["{\"type\":\"function_call\",\"role\":\"user\"}", "{\"role\":\"assistant\"}"].repeat(20);
+    items.add(&others, &PROCESS).expect("added");
+    let info = compaction.info(None).expect("told");
+    assert_eq!((info.items, info.uncompacted, info.threshold, info.is_due()), (43, 40, 40, false));
+    items.add(&["{}"], &PROCESS).expect("added");
+    assert!(compaction.info(None).expect("told").is_due());
+    compaction.compact(Some(3..40), "\"summary\"", Durability::Process).expect("made");
+    let info = compaction.info(None).expect("told");
+    assert_eq!((info.uncompacted, info.summaries.len()), (4, 1));
+    let shown = items.latest(99, View::Context).expect("reads");
+    assert_eq!((shown.items.len(), shown.items[3].stands_for.clone()), (8, Some(3..40)));
+    assert_eq!(items.latest(99, View::Full).expect("reads").items.len(), 44);
+}
+
+fn the_nearest_embeddings_are_found(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let messages = store.sessions().messages();
+    // More than are read at a time, on a spiral: by angle and by distance the order is another.
+    let at = |number: u16| [f32::from(number).cos() * f32::from(number), f32::from(number).sin() * f32::from(number)];
+    for number in 1..=300 {
+        let new = NewMessage {
+            id: Some(MessageId::parse(&format!("m-{number}")).expect("an id")),
+            role: "user".to_owned(),
+            content: "1".to_owned(),
+            embedding: Some(at(number).to_vec()),
+            ..NewMessage::default()
+        };
+        messages.put(&new, Durability::Process).expect("put");
+    }
+    let query = [3.0_f32, 4.0];
+    let find = |metric| {
+        let found = messages.similar(&query, 7, metric).expect("found");
+        found.into_iter().map(|one| one.id.to_string()).collect::<Vec<_>>()
+    };
+    let nearest = |far: &dyn Fn([f32; 2]) -> f32| {
+        let mut all: Vec<u16> = (1..=300).collect();
+        all.sort_by(|a, b| far(at(*a)).total_cmp(&far(at(*b))));
+        all.truncate(7);
+        all.iter().map(|number| format!("m-{number}")).collect::<Vec<_>>()
+    };
+    assert_eq!(find(Metric::L2), nearest(&|[x, y]| (x - 3.0).hypot(y - 4.0)));
+    assert_eq!(find(Metric::Cosine), nearest(&|[x, y]| -(x * 3.0 + y * 4.0) / x.hypot(y)));
+    assert_eq!(messages.similar(&query, 0, Metric::L2).expect("none"), []);
+    let refused = messages.similar(&[1.0; 3], 1, Metric::L2).expect_err("another length");
+    assert!(refused.kind() == Kind::Invalid && refused.to_string().contains("3 numbers"), "{refused}");
+    assert!(messages.similar(&[f32::NAN, 1.0], 1, Metric::L2).is_err());
+}
+
+/// What a child is told by its environment.
+const HOME: &str = "DUOLOG_TEST_HOME";
+
+/// Adds batches of three in a process of its own.
+#[test]
+fn child_adds_batches() {
+    let Some(home) = std::env::var_os(HOME) else { return };
+    let said = |name: &str| std::env::var(name).expect(name);
+    let store: Said = said("DUOLOG_TEST_STORE").parse().expect("an address");
+    let options = StoreOptions::at(Home::beneath(home.as_ref())).with_store(store).one_shot();
+    let store = Store::open(options).expect("opens");
+    let (session, child) = (SessionId::parse(&said("DUOLOG_TEST_SESSION")).expect("an id"), said("DUOLOG_TEST_CHILD"));
+    for batch in 0..10 {
+        let items: Vec<String> = (0..3).map(|part| format!("[{child},{batch},{part}]")).collect();
+        let items: Vec<&str> = items.iter().map(String::as_str).collect();
+        store.sessions().items(&session).add(&items, &PROCESS).expect("added");
+    }
+}
+
+fn eight_processes_add_to_one_branch(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = session(&store);
+    let address = match place.database() {
+        Some(database) => database.url(),
+        None => format!("sqlite:{}", place.home().display()),
+    };
+    let start = |child: u32| {
+        Command::new(std::env::current_exe().expect("this binary"))
+            .args(["--exact", "conversations::child_adds_batches", "--nocapture", "--test-threads=1"])
+            .env(HOME, apart.directory.path())
+            .env("DUOLOG_TEST_STORE", &address)
+            .env("DUOLOG_TEST_SESSION", session.as_str())
+            .env("DUOLOG_TEST_CHILD", child.to_string())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("starts")
+    };
+    let children: Vec<_> = (0..8).map(start).collect();
+    for mut child in children {
+        assert!(child.wait().expect("ends").success());
+    }
+    let list = store.sessions().items(&session).latest(999, View::Full).expect("reads");
+    assert_eq!(list.items.len(), 240);
+    for (at, three) in list.items.chunks(3).enumerate() {
+        let ords: Vec<Option<u64>> = three.iter().map(|item| item.ord).collect();
+        assert_eq!(ords, [0, 1, 2].map(|part| Some(at as u64 * 3 + part)), "places are dense");
+        let start = three[0].content.strip_suffix("0]").expect("the first of a batch");
+        assert_eq!(three[1].content, format!("{start}1]"), "batches are whole");
+        assert_eq!(three[2].content, format!("{start}2]"));
+    }
+    let mut texts: Vec<&str> = list.items.iter().map(|item| item.content.as_str()).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    assert_eq!(texts.len(), 240, "nothing is there twice");
+}
+
+fn many_branches_come_in_pages(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = session(&store);
+    store.sessions().items(&session).add(&["1", "2"], &PROCESS).expect("added");
+    let branches = store.sessions().branches(&session);
+    let main = branches.get(&BranchRef::Default).expect("found").expect("there").id;
+    for at in 0..100 {
+        branches.fork(NewFork { at: Some(at % 3), ..NewFork::default() }, Durability::Process).expect("forked");
+    }
+    // The rest without a line in the log for each.
+    place
+        .open()
+        .write(Durability::Process, move |tx| {
+            let main = table::find(tx, &main)?.expect("there");
+            let head = progressions::get(tx, &main.progression_id)?;
+            for at in 0..9_899 {
+                let at_ord = at % 3;
+                let progression_id = progressions::fork(tx, &head, at_ord, main.created_at)?.id;
+                let forked = Some(table::Forked { parent: main.id.clone(), at_ord, at_seq: 0 });
+                let row = BranchRow { id: BranchId::new(), progression_id, forked, is_default: false, ..main.clone() };
+                table::insert(tx, &row)?;
+            }
+            Ok::<_, duolog_state::Error>(())
+        })
+        .expect("forked");
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let page = branches.list(after.as_ref(), 200).expect("lists");
+        let Some(last) = page.last() else { break };
+        after = Some(last.id.clone());
+        seen.extend(page.iter().map(|branch| branch.items));
+    }
+    assert_eq!((seen.len(), seen.iter().filter(|items| **items == 0).count()), (10_000, 3_334));
+    let rows = store.state().stats().expect("figures").state.rows;
+    let items = rows.into_iter().find(|(name, _)| name == "progression_items").expect("a table").1;
+    assert_eq!(items, 4, "the branch's and the pool's: a fork copies nothing");
+    store.sessions().items(&session).clear(Durability::Process).expect("cleared");
+    let last = (&after.expect("a last one")).into();
+    assert!(store.sessions().items(&session).on(last).latest(9, View::Full).expect("reads").end <= 2);
+    store.sessions().delete(&session).expect("deleted");
+}
