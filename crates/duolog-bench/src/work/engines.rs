@@ -147,7 +147,7 @@ fn fold(state: &State, home_id: HomeId, process_id: ProcessId, step: u64) {
     };
     let done = state.write(Durability::Process, move |tx| {
         behind::mark(tx, &mark)?;
-        let before = Checkpoint { epoch: Epoch(0), position: position(step), fold_version: 0 };
+        let before = Checkpoint { epoch: Epoch(0), position: position(step), fold_version: 0, shared: 0 };
         let advanced = catalog::advance(tx, Some(before), &folded)?;
         let grown = Extended {
             to_position: position(step + 1),
@@ -195,7 +195,8 @@ const STATEMENTS: [&str; 9] = [
      ON CONFLICT (session_id, process_id) DO UPDATE SET generation = excluded.generation, pid = excluded.pid, \
      marked_at = excluded.marked_at WHERE behind.generation < excluded.generation",
     "UPDATE catalog SET epoch = ?2, position = ?3, line_hash = ?4, events = ?5, bytes = ?6, damaged = ?7, \
-     first_at = ?8, last_at = ?9 WHERE session_id = ?1 AND epoch = ?10 AND position = ?11",
+     first_at = ?8, last_at = ?9, dialect = ?10, model = ?11, title = ?12 \
+     WHERE session_id = ?1 AND epoch = ?13 AND position = ?14 AND fold_version = ?15",
     "UPDATE seals SET to_position = ?4, hash = ?5, sealed_at = ?6, blocks = ?9 \
      WHERE session_id = ?1 AND epoch = ?2 AND ord = ?3 AND to_position = ?7 AND hash = ?8",
     "DELETE FROM behind WHERE session_id = ?1 AND process_id = ?2 AND generation = ?3",

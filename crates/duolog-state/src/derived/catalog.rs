@@ -24,6 +24,17 @@ macro_rules! insert {
     };
 }
 
+macro_rules! update {
+    ($besides:literal) => {
+        concat!(
+            "UPDATE catalog SET epoch = ?2, position = ?3, line_hash = ?4, events = ?5, bytes = ?6, damaged = ?7, \
+             first_at = ?8, last_at = ?9, dialect = ?10, model = ?11, title = ?12",
+            $besides,
+            " WHERE session_id = ?1 AND epoch = ?13 AND position = ?14 AND fold_version = ?15"
+        )
+    };
+}
+
 /// What the fold knows of one session's log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CatalogRow {
@@ -68,12 +79,14 @@ pub struct Checkpoint {
     pub position: Position,
     /// Which fold made the row.
     pub fold_version: u32,
+    /// How many lines it left to others.
+    pub shared: u64,
 }
 
 impl CatalogRow {
     /// Where a fold that goes on from this row starts.
     pub fn checkpoint(&self) -> Checkpoint {
-        Checkpoint { epoch: self.epoch, position: self.position, fold_version: self.fold_version }
+        Checkpoint { epoch: self.epoch, position: self.position, fold_version: self.fold_version, shared: self.shared }
     }
 
     /// The row of a log of which nothing was folded.
@@ -128,34 +141,35 @@ pub fn get(tx: &mut Tx<'_>, session: &SessionId) -> Result<Option<CatalogRow>> {
 ///
 /// `expected` is what the fold started from: nothing, for a session that was never folded.
 pub fn advance(tx: &mut Tx<'_>, expected: Option<Checkpoint>, row: &CatalogRow) -> Result<bool> {
-    let Some(Checkpoint { epoch, position, fold_version }) = expected else {
+    let Some(before) = expected else {
         return put(tx, insert!("DO NOTHING"), row);
     };
-    let sql = "UPDATE catalog SET epoch = ?2, position = ?3, line_hash = ?4, events = ?5, bytes = ?6, damaged = ?7, \
-               first_at = ?8, last_at = ?9, dialect = ?10, model = ?11, title = ?12, fold_version = ?13, \
-               shared = ?14 WHERE session_id = ?1 AND epoch = ?15 AND position = ?16 AND fold_version = ?17";
-    let changed = tx.execute(
-        sql,
-        params![
-            &row.session_id,
-            row.epoch,
-            row.position,
-            row.line_hash.as_ref(),
-            row.events,
-            row.bytes,
-            row.damaged,
-            row.first_at,
-            row.last_at,
-            row.dialect.as_ref(),
-            row.model.as_ref(),
-            row.title.as_ref(),
-            row.fold_version,
-            row.shared,
-            epoch,
-            position,
-            fold_version,
-        ],
-    )?;
+    let values = params![
+        &row.session_id,
+        row.epoch,
+        row.position,
+        row.line_hash.as_ref(),
+        row.events,
+        row.bytes,
+        row.damaged,
+        row.first_at,
+        row.last_at,
+        row.dialect.as_ref(),
+        row.model.as_ref(),
+        row.title.as_ref(),
+        before.epoch,
+        before.position,
+        before.fold_version,
+        row.fold_version,
+        row.shared,
+    ];
+    // The last two have indexes, which a statement that names them writes anew though nothing changes.
+    let is_same = (row.fold_version, row.shared) == (before.fold_version, before.shared);
+    let changed = if is_same {
+        tx.execute(update!(""), &values[..values.len() - 2])?
+    } else {
+        tx.execute(update!(", fold_version = ?16, shared = ?17"), values)?
+    };
     Ok(changed == 1)
 }
 

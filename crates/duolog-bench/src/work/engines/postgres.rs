@@ -110,10 +110,26 @@ impl Bare for Driver {
         self.command("BEGIN ISOLATION LEVEL REPEATABLE READ");
         self.execute(MARK, &[&id, &self.process, &self.home, &generation, &1_i64, &now]);
         let (new, old): (&[u8], &[u8]) = (&hash(step + 1), &hash(step));
-        let bytes = step_number * 100;
+        let (bytes, none) = (step_number * 100, None::<String>);
         self.execute(
             ADVANCE,
-            &[&id, &0_i64, &next, &old, &step_number, &bytes, &0_i64, &at(0).to_string(), &now, &0_i64, &last],
+            &[
+                &id,
+                &0_i64,
+                &next,
+                &old,
+                &step_number,
+                &bytes,
+                &0_i64,
+                &at(0).to_string(),
+                &now,
+                &none,
+                &none,
+                &none,
+                &0_i64,
+                &last,
+                &0_i64,
+            ],
         );
         self.execute(EXTEND, &[&id, &0_i64, &0_i64, &next, &new, &now, &last, &old, &blocks()]);
         self.execute(CLEAR, &[&id, &self.process, &generation]);

@@ -71,7 +71,10 @@ impl Bare for Driver {
         self.begin("NORMAL");
         self.execute(MARK, params![id, self.process, self.home, generation, 1, now]);
         let (next, last) = (position(step + 1).0.cast_signed(), position(step).0.cast_signed());
-        self.execute(ADVANCE, params![id, 0, next, hash(step), count, count * 100, 0, at(0).to_string(), now, 0, last]);
+        let (first, none) = (at(0).to_string(), None::<String>);
+        let advanced =
+            params![id, 0, next, hash(step), count, count * 100, 0, first, now, none, none, none, 0, last, 0];
+        self.execute(ADVANCE, advanced);
         self.execute(EXTEND, params![id, 0, 0, next, hash(step + 1), now, last, hash(step), blocks()]);
         self.execute(CLEAR, params![id, self.process, generation]);
         self.end("COMMIT");

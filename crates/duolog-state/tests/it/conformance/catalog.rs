@@ -28,13 +28,17 @@ fn of_two_folds_one_advances_the_catalog(place: &Place) {
         assert!(catalog::advance(tx, None, &row(0, 10))?);
         assert!(!catalog::advance(tx, None, &row(0, 20))?);
         let from = |epoch, position, fold_version| {
-            Some(Checkpoint { epoch: Epoch(epoch), position: Position(position), fold_version })
+            Some(Checkpoint { epoch: Epoch(epoch), position: Position(position), fold_version, shared: 1 })
         };
         assert_eq!(Some(row(0, 10).checkpoint()), from(0, 10, 3));
         assert!(catalog::advance(tx, from(0, 10, 3), &row(0, 20))?);
         assert!(!catalog::advance(tx, from(0, 10, 3), &row(0, 30))?);
         assert!(!catalog::advance(tx, from(1, 20, 3), &row(1, 30))?);
         assert!(!catalog::advance(tx, from(0, 20, 2), &row(0, 30))?, "made by another fold since");
+        let other = CatalogRow { fold_version: 4, shared: 7, ..row(0, 20) };
+        assert!(catalog::advance(tx, from(0, 20, 3), &other)?);
+        assert_eq!(catalog::get(tx, &id("s"))?, Some(other.clone()));
+        assert!(catalog::advance(tx, Some(other.checkpoint()), &row(0, 20))?);
         assert_eq!(catalog::get(tx, &id("s"))?, Some(row(0, 20)));
         assert!(!catalog::replace(tx, &row(0, 10))?, "what is further on stays");
         assert!(catalog::replace(tx, &row(0, 20))?);
