@@ -15,6 +15,7 @@ use duolog_types::{Durability, Epoch, Moment, Position, ProcessId, SessionId, mu
 
 use crate::error::{Error, Result};
 use crate::fold::leave_responses;
+use crate::recover::tolerate;
 use crate::store::{Join, known};
 
 /// A log that this process appends to.
@@ -73,6 +74,7 @@ impl Join {
         if !self.is_writable() {
             return Err(Error::ReadOnly);
         }
+        tolerate(self.take_in())?;
         self.process.announce()?;
         let mark = self.new_mark(session);
         let (generation, home) = (mark.generation, self.home);
@@ -218,15 +220,15 @@ impl Join {
     /// Raises the epoch from the one the caller saw; if another did so first, its repair stands.
     pub(crate) fn raise_epoch(&self, session: &SessionId, epoch: Epoch, repair: NewRepair) -> Result<Epoch> {
         let id = session.clone();
-        self.write(Durability::Power, move |tx| {
+        let row = self.write(Durability::Power, move |tx| {
             if sessions::raise_epoch(tx, &id, epoch)? {
                 repairs::note(tx, &repair)?;
                 leave_responses(tx, &id)?;
-                return Ok(epoch.next());
             }
-            let row = sessions::find(tx, &id)?.ok_or_else(|| Error::NoSession(id.clone()))?;
-            Ok(row.log_epoch)
-        })
+            sessions::find(tx, &id)?.ok_or_else(|| Error::NoSession(id.clone()))
+        })?;
+        self.drop_pass(&row);
+        Ok(row.log_epoch)
     }
 
     /// Records what was done to a torn tail.

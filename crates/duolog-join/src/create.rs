@@ -117,6 +117,7 @@ impl Join {
             Some(reader) => reader.stable_end(self.limits.busy_timeout)?,
             None => row.log_base,
         };
+        let _revoked = self.revoke_pass(session)?;
         let (id, at) = (session.clone(), self.clock.now());
         let deleted = Deleted { id: id.clone(), name: row.name.clone(), bytes: end.0 };
         let deleted = self.transact_once(once, Durability::Power, move |tx| {

@@ -231,6 +231,11 @@ impl Join {
             return self.measure_behind();
         }
         let mut caught_up = CaughtUp::default();
+        match self.take_in() {
+            // Someone appends with a pass all the time: what it is cannot be said.
+            Err(Error::Log(duolog_log::Error::Busy { .. })) => caught_up.add(1),
+            other => other?,
+        }
         let mut left = budget;
         let mut after = None;
         loop {
@@ -364,9 +369,11 @@ impl Join {
     fn measure_behind(&self) -> Result<CaughtUp> {
         let home = self.home;
         let marks = self.state.read(|tx| behind::of_home(tx, &home, None, PAGE))?;
+        let mut sessions: BTreeSet<SessionId> = marks.into_iter().map(|mark| mark.session_id).collect();
+        sessions.extend(self.noted()?);
         let mut caught_up = CaughtUp::default();
-        for mark in marks {
-            caught_up.add(self.bytes_behind(&mark.session_id).unwrap_or(0));
+        for session in sessions {
+            caught_up.add(self.bytes_behind(&session).unwrap_or(0));
         }
         Ok(caught_up)
     }

@@ -19,8 +19,10 @@ mod follow;
 mod home;
 mod identity;
 mod inspect;
+mod notes;
 mod operation;
 mod outbox;
+mod pass;
 mod process;
 mod project;
 mod rebuild;
@@ -44,6 +46,7 @@ pub use home::{HomeError, Prepared, may_write, prepare, prepare_copy, prepare_re
 pub use identity::{Identity, Liveness};
 pub use inspect::LogStanding;
 pub use outbox::{Told, tell};
+pub use pass::{Called, Passing, Revoked};
 pub use process::ProcessState;
 pub use rebuild::Rebuilt;
 pub use repair::Repaired;

@@ -21,6 +21,7 @@ impl Join {
     ///
     /// Idempotent, and bounded: it does not fold.
     pub(crate) fn recover(&self) -> Result<()> {
+        tolerate(self.take_in())?;
         let home = self.home;
         let (marks, waiting, deleted) = self.state.read(|tx| {
             // Mostly nothing is: one question instead of three.
@@ -123,7 +124,7 @@ impl Join {
 }
 
 /// A log that cannot be mended now is told of when someone uses it; it does not keep the home from opening.
-fn tolerate(outcome: Result<()>) -> Result<()> {
+pub(crate) fn tolerate(outcome: Result<()>) -> Result<()> {
     match outcome {
         Err(
             Error::Log(_)

@@ -1,6 +1,6 @@
 //! The two stores, held together: opening, looking up, closing.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use duolog_log::{Disk, Hints, Place, Reader, Recent, Watermark};
@@ -30,6 +30,8 @@ pub struct OpenJoin {
     pub clock: Arc<dyn Clock>,
     /// Which boot of the machine this is: after another one, marks may be missing.
     pub boot: String,
+    /// Whether the state is this home's alone, so that commands may append without it.
+    pub passes: bool,
 }
 
 /// The two stores of a home and what holds them together.
@@ -46,6 +48,9 @@ pub struct Join {
     pub(crate) hints: Hints,
     pub(crate) marks: AtomicU64,
     pub(crate) boot: String,
+    pub(crate) passes: bool,
+    /// Whether the notes are known to begin as ours do.
+    pub(crate) notes_begun: AtomicBool,
     /// Whether every log was compared with its checkpoint since the machine booted; not known until asked.
     pub(crate) swept: Mutex<Option<bool>>,
 }
@@ -103,6 +108,8 @@ impl Join {
             hints: Hints::new(),
             marks: AtomicU64::new(0),
             boot: options.boot,
+            passes: options.passes,
+            notes_begun: AtomicBool::new(false),
             swept: Mutex::new(None),
         });
         if join.is_writable() {

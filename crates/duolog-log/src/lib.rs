@@ -30,6 +30,7 @@ pub use blobs::{Alone, BlobId, BlobReader, Blobs, Hold, NotABlobId, each_referen
 pub use error::{Error, Result};
 pub use fs::{Disk, DiskFile, Ident, Kind, Lock, Open, Stat};
 pub use hint::{Bell, Hints};
+pub use lock::keep as keep_lock;
 pub use medium::files::Files;
 pub use reader::{Back, Item, Line, Lines, Place, Reader, Segment, Writers};
 pub use recent::Recent;
@@ -41,4 +42,4 @@ pub use seal::{Blocks, Hashed, LineHash, SealHash, chain, hash_blocks, hash_line
 pub use sync::Synced;
 pub use tail::{Follower, Pace, Polled, Why};
 pub use torn::{TornRecord, torn_path, torn_records};
-pub use writer::{Append, Appended, Writer};
+pub use writer::{Append, Appended, Untouched, Writer};

@@ -30,7 +30,7 @@ pub(crate) fn take<'f>(
 }
 
 /// The same for a lock that its file keeps: it is for the caller to give back.
-pub(crate) fn keep(disk: &dyn Disk, file: &dyn DiskFile, path: &Path, lock: Lock, timeout: Duration) -> Result<()> {
+pub fn keep(disk: &dyn Disk, file: &dyn DiskFile, path: &Path, lock: Lock, timeout: Duration) -> Result<()> {
     let mut wait = None;
     loop {
         if file.try_lock(lock).map_err(Error::io("lock", path))? {

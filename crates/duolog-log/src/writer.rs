@@ -18,7 +18,7 @@ use crate::fs::{Disk, DiskFile, Ident, Lock, MODE_POISONED, Open, Stat};
 use crate::lock;
 use crate::reader::{Item, Place, Reader, regular, sync_names};
 use crate::recover::{self, Mend, Recovery, Standing, Watermark};
-use crate::seal::hash_range;
+use crate::seal::{LineHash, hash_range};
 use crate::sync::{SyncGate, Synced};
 
 /// How to append a batch.
@@ -41,6 +41,19 @@ pub struct Appended {
     pub synced: Option<Synced>,
     /// What a writer that died before us left, and what was done about it.
     pub mend: Option<Mend>,
+}
+
+/// A log as it was left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Untouched {
+    /// Where it is.
+    pub place: Place,
+    /// Which file it is.
+    pub ident: Ident,
+    /// Where it ends.
+    pub end: Position,
+    /// The line before that.
+    pub last_line: LineHash,
 }
 
 /// A log, open for appending. Threads share one; other processes have their own.
@@ -132,6 +145,49 @@ impl Writer {
             let _ = writer.open.set((file.clone(), stat.ident));
             return Ok((writer, Recovery { standing, mend, end }));
         }
+    }
+
+    /// Appends a batch to a log of which nothing needs to be said: the very file that is known, just as it was left.
+    /// Where that is not so, nothing is done and nothing is the answer.
+    ///
+    /// `announce` runs right before the write, while the log is locked; its no keeps the batch out.
+    pub fn append_untouched(
+        disk: &Arc<dyn Disk>,
+        known: &Untouched,
+        batch: &Batch,
+        how: &Append,
+        limits: &Limits,
+        announce: impl FnOnce() -> bool,
+    ) -> Result<Option<Appended>> {
+        let Untouched { place, ident, end: start, last_line } = known;
+        let (path, bytes) = (&place.path, batch.as_bytes());
+        let file = match disk.open(path, Open::Append) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io("open", path)(error)),
+        };
+        let held = lock::take(&**disk, &*file, path, Lock::Exclusive, limits.busy_timeout)?;
+        let opened = file.stat().map_err(Error::io("look at", path))?;
+        let at_path = same_file(&**disk, path, *ident)?;
+        let is_as_left = opened.ident == *ident
+            && at_path.is_some_and(|stat| !stat.is_poisoned() && place.base.0 + stat.len == start.0)
+            && Reader::over(disk, place, &file, *ident).line_hash_at(*start, limits.line_bytes_max)?
+                == Some(*last_line);
+        let is_wanted = bytes.len() <= limits.batch_bytes_max && how.if_position.is_none_or(|at| at == *start);
+        if !is_as_left || !is_wanted || !announce() {
+            return Ok(None);
+        }
+        let writer = Self::at(disk, place, limits, *start, opened.len);
+        let mut hot = Hot::at(opened.len);
+        writer.put(&mut hot, &*file, bytes)?;
+        drop(held);
+        let end = writer.end_of(&hot);
+        let _ = writer.open.set((file.clone(), *ident));
+        let synced = match how.durability {
+            Durability::Process => None,
+            Durability::Power => Some(writer.sync_to(end)?),
+        };
+        Ok(Some(Appended { start: *start, end, synced, mend: None }))
     }
 
     fn at(disk: &Arc<dyn Disk>, place: &Place, limits: &Limits, sealed_to: Position, len: u64) -> Self {

@@ -148,7 +148,7 @@ impl Batch {
     }
 
     /// The byte range of each line in [`Batch::as_bytes`], newline included.
-    pub fn lines(&self) -> impl ExactSizeIterator<Item = Range<usize>> + '_ {
+    pub fn lines(&self) -> impl ExactSizeIterator<Item = Range<usize>> + DoubleEndedIterator + '_ {
         self.ends.iter().enumerate().map(|(i, end)| self.start_of(i)..*end)
     }
 

@@ -28,6 +28,8 @@ pub enum Mutant {
     NoOutbox,
     /// A torn tail is left where it is, and the next append fuses with it.
     TornTailKept,
+    /// What is appended with a pass is not noted.
+    NoPassNote,
 }
 
 impl Mutant {
@@ -44,6 +46,7 @@ impl Mutant {
         Self::PointerBeforeSync,
         Self::NoOutbox,
         Self::TornTailKept,
+        Self::NoPassNote,
     ];
 }
 

@@ -1,6 +1,6 @@
 //! An open store.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use duolog_join::{Error as JoinError, Folder, Join, OpenJoin, may_write, prepare, prepare_read_only};
 use duolog_log::dialect::prices::Prices;
@@ -32,6 +32,8 @@ pub struct Store {
     pub(crate) index: Mutex<Option<Index>>,
     warnings: Vec<String>,
     folder: Option<Folder>,
+    /// The session that the next command may append to without opening a store.
+    pass: Mutex<Option<SessionId>>,
     left: bool,
 }
 
@@ -59,8 +61,15 @@ impl Store {
         }
         let owned_by = prepared.foreign_owner;
         let warnings = owned_by.map(|uid| format!("{} is owned by user {uid}, not by you", home.state.display()));
-        let join =
-            Join::open(OpenJoin { state, disk: prepared.disk, home: prepared.id, limits, clock, boot: prepared.boot });
+        let join = Join::open(OpenJoin {
+            state,
+            disk: prepared.disk,
+            home: prepared.id,
+            limits,
+            clock,
+            boot: prepared.boot,
+            passes: !is_apart,
+        });
         let join = join.map_err(|error| match error {
             JoinError::State(StateError::NeedsMigration { found: 0, .. }) => StateError::Missing { place }.into(),
             other => other,
@@ -70,7 +79,7 @@ impl Store {
             _ => None,
         };
         let (index, warnings) = (Mutex::new(None), warnings.into_iter().collect());
-        Ok(Self { join, home, prices, index, warnings, folder, left: false })
+        Ok(Self { join, home, prices, index, warnings, folder, pass: Mutex::default(), left: false })
     }
 
     /// The sessions.
@@ -133,6 +142,12 @@ impl Store {
         &self.warnings
     }
 
+    /// Has the store leave a pass when it is closed: who appends to this session next, by its name, need not open one.
+    /// See [`crate::log::append_with_pass`].
+    pub fn leave_pass(&self, session: &SessionId) {
+        *self.pass.lock().unwrap_or_else(PoisonError::into_inner) = Some(session.clone());
+    }
+
     /// Closes the store and says whether that went well; dropping it does the same without a word.
     pub fn close(mut self) -> Result<()> {
         self.leave()
@@ -151,7 +166,11 @@ impl Store {
     fn leave(&mut self) -> Result<()> {
         self.folder = None;
         self.left = true;
-        Ok(self.join.leave(FOLD_ON_CLOSE_BYTES)?)
+        self.join.leave(FOLD_ON_CLOSE_BYTES)?;
+        if let Some(session) = self.pass.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            self.join.grant_pass(&session)?;
+        }
+        Ok(())
     }
 }
 

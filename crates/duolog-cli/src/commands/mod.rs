@@ -103,17 +103,22 @@ impl Context<'_> {
         Ok(self.settled.get_or_init(|| (home, config)))
     }
 
+    /// Says what is odd about the configuration.
+    pub fn warn_of_config(&self) -> Result<(), Failure> {
+        self.config()?.warnings().iter().for_each(|warning| self.out.warn(warning));
+        Ok(())
+    }
+
     /// How to open the store, for a command that does one thing and ends.
-    fn options(&self) -> Result<StoreOptions, Failure> {
+    pub fn options(&self) -> Result<StoreOptions, Failure> {
         let (home, config) = self.settled()?;
         Ok(StoreOptions::at(home.clone()).configured(config).one_shot())
     }
 
     fn open(&self, options: StoreOptions) -> Result<Store, Failure> {
         let store = Store::open(options)?;
-        for warning in self.config()?.warnings().iter().chain(store.warnings()) {
-            self.out.warn(warning);
-        }
+        self.warn_of_config()?;
+        store.warnings().iter().for_each(|warning| self.out.warn(warning));
         Ok(store)
     }
 }

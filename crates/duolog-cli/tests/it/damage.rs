@@ -22,6 +22,10 @@ fn a_database_from_the_future_is_refused_and_left_alone() {
         )
         .expect("aged");
     drop(database);
+    // A program that migrates a state says so to those who would append without it.
+    let notes = kit.home().join("state/passes/notes.jsonl");
+    let text = fs::read_to_string(&notes).expect("notes").replace("\"schema\":", "\"schema\":99");
+    fs::write(&notes, text).expect("aged");
     let before = fs::read(&path).expect("a database");
     let commands: [&[&str]; 5] = [
         &["sessions", "list"],
@@ -52,7 +56,7 @@ fn damaged_pages_of_the_database_are_damage() {
     let commands: [&[&str]; 5] = [
         &["sessions", "list"],
         &["sessions", "show", "thread-1"],
-        &["log", "append", "--session", "thread-1", "--line", "{}"],
+        &["log", "append", "--session", "another", "--line", "{}"],
         &["state", "stats"],
         &["doctor"],
     ];

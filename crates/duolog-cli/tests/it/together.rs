@@ -39,12 +39,13 @@ fn a_writer_asleep_inside_its_lock_is_named() {
     let kit = Kit::new();
     kit.append("demo", "{\"n\":1}\n");
     let append = ["log", "append", "--session", "demo", "--line", "{\"n\":2}"];
-    for file in [kit.log_of("demo"), kit.home().join("state/state.lock")] {
+    let rename = ["sessions", "rename", "demo", "other"];
+    for (file, command) in [(kit.log_of("demo"), &append[..]), (kit.home().join("state/state.lock"), &rename)] {
         let holder = Holder::of(&file);
-        let (ran, took) = with_timeout(&kit, &append);
+        let (ran, took) = with_timeout(&kit, command);
         ran.is(3).says(&format!("process {}", holder.0.id())).says("hint: try again");
         assert!(took < Duration::from_secs(3), "{took:?}");
-        let (ran, _) = with_timeout(&kit, &[&append[..], &["--json"]].concat());
+        let (ran, _) = with_timeout(&kit, &[command, &["--json"]].concat());
         assert_eq!(ran.is(3).field("/error/kind"), "busy");
     }
     let holder = Holder::of(&kit.log_of("demo"));
@@ -53,6 +54,47 @@ fn a_writer_asleep_inside_its_lock_is_named() {
     drop(holder);
     assert_eq!(lines_of(&kit.log_of("demo")), ["{\"n\":1}"]);
     kit.run(&append).is(0);
+}
+
+/// Line by line from shells is how many agents are told of: each process appends one, and none opens the state.
+#[test]
+fn one_shot_appends_of_many_processes_all_stand_once_and_are_listed() {
+    const WRITERS: u32 = 8;
+    const EACH: u32 = 25;
+    let kit = Kit::new();
+    kit.append("demo", "{\"n\":0}\n");
+    let state = kit.home().join("state");
+    let changed = || std::fs::metadata(state.join("state.db-wal")).and_then(|file| file.modified()).expect("a file");
+    let before = changed();
+    let ran = kit.run(&["log", "append", "--session", "demo", "--line", "{\"n\":1}"]).is(0);
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "appended 1 line to demo; it ends at 16\n");
+    assert_eq!(changed(), before, "the state was not written");
+    let holder = Holder::of(&state.join("state.lock"));
+    let (ran, _) = with_timeout(&kit, &["log", "append", "--session", "demo", "--line", "{\"n\":2}", "--json"]);
+    assert_eq!(ran.is(0).field("/position"), 24);
+    drop(holder);
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let kit = &kit;
+            scope.spawn(move || {
+                for n in 0..EACH {
+                    let line = format!("{{\"writer\":{writer},\"n\":{n}}}");
+                    kit.run(&["log", "append", "--session", "demo", "--line", &line]).is(0);
+                }
+            });
+        }
+    });
+    let lines = lines_of(&kit.log_of("demo"));
+    for writer in 0..WRITERS {
+        let of_writer = format!("\"writer\":{writer},");
+        let numbers: Vec<&String> = lines.iter().filter(|line| line.contains(&of_writer)).collect();
+        let expected: Vec<String> = (0..EACH).map(|n| format!("{{\"writer\":{writer},\"n\":{n}}}")).collect();
+        assert!(numbers.into_iter().eq(&expected), "each stands once, in order");
+    }
+    let listed = kit.run(&["sessions", "list", "--json"]).is(0);
+    assert_eq!(listed.field("/sessions/0/events"), 3 + WRITERS * EACH);
+    assert_eq!(kit.run(&["doctor", "--json"]).is(0).field("/verdict"), "ok");
+    kit.run(&["log", "verify", "demo"]).is(0);
 }
 
 const EVENTS: u32 = 10_000;

@@ -40,7 +40,15 @@ pub fn open_on(place: &Place, disk: &SimDisk, home: HomeId) -> Arc<Join> {
 }
 
 pub fn join(state: OpenState, disk: Arc<dyn Disk>, home: HomeId, limits: Limits) -> Result<Arc<Join>> {
-    Join::open(OpenJoin { state, disk, home, limits, clock: Arc::new(SystemClock), boot: "boot".to_owned() })
+    Join::open(OpenJoin {
+        state,
+        disk,
+        home,
+        limits,
+        clock: Arc::new(SystemClock),
+        boot: "boot".to_owned(),
+        passes: true,
+    })
 }
 
 pub fn session(join: &Join, name: &str) -> SessionId {

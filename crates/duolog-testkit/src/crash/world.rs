@@ -55,18 +55,22 @@ impl World {
         self.open_on(process.as_disk())
     }
 
+    /// One thread plays every process, so a lock that is held will not be freed by waiting.
+    pub(crate) fn limits() -> Limits {
+        Limits { busy_timeout: Duration::ZERO, ..Limits::default() }
+    }
+
     pub(crate) fn open_on(&self, disk: Arc<dyn Disk>) -> Result<Arc<Join>> {
         let mut state = OpenState::at(&self.dir);
         state.on_commit.clone_from(&self.on_commit);
-        // One thread plays every process, so a lock that is held will not be freed by waiting.
-        let limits = Limits { busy_timeout: Duration::ZERO, ..Limits::default() };
         Join::open(OpenJoin {
             state: OpenState { busy_timeout: Duration::from_secs(5), ..state },
             disk,
             home: self.home,
-            limits,
+            limits: Self::limits(),
             clock: Arc::new(self.clock.clone()),
             boot: self.boot.clone(),
+            passes: true,
         })
     }
 }

@@ -203,6 +203,15 @@ pub enum SessionRef {
     },
 }
 
+impl SessionRef {
+    /// The last part of it: a name where it is one.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Text(name) | Self::UserAndName { name, .. } => name,
+        }
+    }
+}
+
 impl From<&SessionId> for SessionRef {
     fn from(id: &SessionId) -> Self {
         Self::Text(id.to_string())
@@ -225,6 +234,11 @@ impl fmt::Display for SessionRef {
 }
 
 impl Session {
+    /// Its name, or its id where it has none.
+    pub fn called(&self) -> &str {
+        self.name.as_deref().unwrap_or(self.id.as_str())
+    }
+
     /// The first position of its log, as a cursor.
     pub fn start(&self) -> Cursor {
         Cursor { epoch: self.log_epoch, ..Cursor::default() }

@@ -5,9 +5,9 @@ use std::io::{BufRead, BufReader, Read as _, stdin};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use duolog::log::AppendOptions;
+use duolog::log::{AppendOptions, append_with_pass};
 use duolog::sessions::Session;
-use duolog::{Batch, Committed, Cursor, Durability, Error, Limits, OperationId, Position, Store};
+use duolog::{Batch, Committed, Cursor, Durability, Error, Limits, OperationId, Position, SessionId, Store};
 use serde::Serialize;
 
 use super::{Context, Target};
@@ -88,14 +88,19 @@ impl Append {
         if batch.is_empty() {
             return self.append_nothing(context);
         }
+        let options = self.options(config.durability());
+        // Whatever is wrong with it, the store says.
+        let reference = self.target.reference();
+        if let Ok(Some((id, committed))) = append_with_pass(&context.options()?, &reference, &batch, &options) {
+            context.warn_of_config()?;
+            answer_whole(context, &id, reference.name(), &committed)?;
+            return Ok(Ended::Done);
+        }
         let store = context.open_to_write()?;
         let session = self.target.open(&store)?;
-        let options = self.options(config.durability());
         let committed = store.log(&session.id).append_with(&batch, &options)?;
-        answer(context, &session, &committed, |text| {
-            let lines = figures::things(committed.lines as u64, "line");
-            format!("appended {lines} to {text}; it ends at {}", committed.end)
-        })?;
+        answer_whole(context, &session.id, session.called(), &committed)?;
+        store.leave_pass(&session.id);
         // The acknowledgement is out before the store is put in order.
         context.close(store);
         Ok(Ended::Done)
@@ -122,7 +127,7 @@ impl Append {
             let committed = store.log(&session.id).append_with(&batch, &options)?;
             // Whoever asked to be alone at first stays so: the next line goes right behind this one.
             options.if_position = options.if_position.map(|_| committed.end);
-            answer(context, session, &committed, |_| committed.end.to_string())
+            answer(context, &session.id, &committed, || committed.end.to_string())
         });
         match opened {
             Some((store, _)) => context.close(store),
@@ -210,17 +215,30 @@ fn lines_of(
 
 fn answer(
     context: &mut Context<'_>,
-    session: &Session,
+    session: &SessionId,
     committed: &Committed,
-    sentence: impl FnOnce(&str) -> String,
+    sentence: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
     let shape = Answer {
-        session: Some(session.id.as_str()),
+        session: Some(session.as_str()),
         appended: committed.lines,
         position: Some(committed.end.0),
         cursor: Some(committed.cursor().to_string()),
     };
-    context.out.confirm(&shape, |text| text.line(sentence(session.name.as_deref().unwrap_or(session.id.as_str()))))
+    context.out.confirm(&shape, |text| text.line(sentence()))
+}
+
+/// Answers for the whole input.
+fn answer_whole(
+    context: &mut Context<'_>,
+    session: &SessionId,
+    called: &str,
+    committed: &Committed,
+) -> Result<(), Failure> {
+    answer(context, session, committed, || {
+        let lines = figures::things(committed.lines as u64, "line");
+        format!("appended {lines} to {called}; it ends at {}", committed.end)
+    })
 }
 
 fn too_large(limits: &Limits) -> Failure {

@@ -148,7 +148,7 @@ impl Record {
             dialect: self.dialect.word(),
             interrupted,
         };
-        let name = session.name.as_deref().unwrap_or(session.id.as_str());
+        let name = session.called();
         context.out.confirm(&shape, |text| {
             let (lines, events) = (figures::things(recorded.lines, "line"), figures::things(recorded.events, "event"));
             let end = recorded.cursor.map(|cursor| format!("; it ends at {}", cursor.position)).unwrap_or_default();

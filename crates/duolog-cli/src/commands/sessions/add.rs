@@ -83,7 +83,7 @@ impl Add {
         };
         context.out.confirm(&shape, |text| {
             let count = figures::things(items.len() as u64, "item");
-            let called = session.name.as_deref().unwrap_or(session.id.as_str());
+            let called = session.called();
             text.line(format_args!("added {count} to {called}; it has {}", figures::count(added.end)));
         })?;
         context.close(store);
