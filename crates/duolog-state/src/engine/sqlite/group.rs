@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use duolog_types::Durability;
 
@@ -46,6 +46,8 @@ pub(super) struct Queue(Mutex<Line>);
 struct Line {
     led: bool,
     waiting: VecDeque<Arc<Ticket>>,
+    /// How many the last group took along: they have been answered, and those who write on are on their way here.
+    company: usize,
 }
 
 /// One waiting caller.
@@ -122,8 +124,19 @@ pub(super) struct Lead<'q> {
 
 impl<'q> Lead<'q> {
     /// Takes up to `max` waiting requests along, in order, up to the first caller that must lead by itself.
-    pub(super) fn gather(&self, max: usize) -> Batch<'q> {
+    ///
+    /// Whoever was in the last group comes back a moment after its sync. Without waiting for them, callers fall into two
+    /// groups that take turns, each with a sync of its own; so a leader waits, for at most `patience`, until the line is
+    /// as long as it was. One who writes alone waits for nobody.
+    pub(super) fn gather(&self, max: usize, patience: Duration) -> Batch<'q> {
         let mut line = lock(&self.queue.0);
+        let until = (line.waiting.len() < line.company).then(|| Instant::now() + patience);
+        while line.waiting.len() < line.company && until.is_some_and(|until| Instant::now() < until) {
+            drop(line);
+            std::thread::yield_now();
+            line = lock(&self.queue.0);
+        }
+        line.company = line.waiting.len();
         let many = line.waiting.iter().take(max).take_while(|ticket| !ticket.alone).count();
         Batch { queue: self.queue, tickets: line.waiting.drain(..many).collect() }
     }

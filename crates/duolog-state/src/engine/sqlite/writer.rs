@@ -19,6 +19,9 @@ use crate::error::{Error, Result};
 
 /// The requests of one group (I9).
 const GROUP_MAX: usize = 256;
+/// A leader waits for company for at most this part of what a commit takes, and never longer than that.
+const PATIENCE_PART: u32 = 4;
+const PATIENCE_MAX: Duration = Duration::from_millis(1);
 /// The pages by which the write-ahead log grows before its pages are moved into the database.
 pub(super) const CHECKPOINT_PAGES: u64 = 1000;
 
@@ -43,6 +46,8 @@ struct Tuned {
     synchronous: Durability,
     /// The pages that the log had when they were last moved.
     moved_pages: u64,
+    /// How long the last commit took.
+    commit_took: Duration,
 }
 
 /// Exclusive use of the writing connection, in this process and, by `state.lock`, among all.
@@ -100,7 +105,12 @@ impl Writer {
             Ok(())
         };
         connection.wal_hook(Some(note)).map_err(error)?;
-        let connection = Mutex::new(Tuned { connection, synchronous: Durability::Power, moved_pages: 0 });
+        let connection = Mutex::new(Tuned {
+            connection,
+            synchronous: Durability::Power,
+            moved_pages: 0,
+            commit_took: Duration::ZERO,
+        });
         Ok(Self { queue: Queue::default(), connection, lock, version, log_pages, tally })
     }
 
@@ -192,7 +202,7 @@ impl Writer {
                 Ok(held) => held,
                 Err(error) => return Outcome::Failed(error),
             };
-            let batch = lead.gather(GROUP_MAX - 1);
+            let batch = lead.gather(GROUP_MAX - 1, (tuned.commit_took / PATIENCE_PART).min(PATIENCE_MAX));
             let durability = batch.strongest(durability);
             let outcome = self.transaction(&mut tuned, durability, own, batch, &mut members).unwrap_or_else(|error| {
                 members.fail(&error);
@@ -262,11 +272,13 @@ impl Writer {
                 return Err(error.clone());
             }
         }
+        let begun = Instant::now();
         open.commit().map_err(|error| match error.sqlite_error_code() {
             // The page that makes the commit valid could not be written whole.
             Some(ErrorCode::DiskFull) => Error::Full { source: Arc::new(error) },
             _ => Error::Unknown { source: Arc::new(error) },
         })?;
+        tuned.commit_took = begun.elapsed();
         self.tally.commits.fetch_add(1, Ordering::Relaxed);
         if durability == Durability::Power {
             self.tally.power_commits.fetch_add(1, Ordering::Relaxed);
