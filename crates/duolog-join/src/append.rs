@@ -35,6 +35,7 @@ impl Join {
     /// Returns once the log is as durable as asked. Derived rows are not on this path: the session was marked behind
     /// before its first append of the burst, and whoever reads derived rows folds the marked sessions first (I3).
     pub fn append(&self, session: &SessionId, batch: &Batch, how: &Append) -> Result<Committed> {
+        self.put_owed(session);
         match self.try_append(session, batch, how) {
             // The file is another now. Had that lost lines, opening it anew would have said so.
             Err(Error::Log(error)) if error.lost_its_file() => self.try_append(session, batch, how),

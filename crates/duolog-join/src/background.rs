@@ -1,44 +1,132 @@
-//! The fold in the background: a thread that keeps derived rows near the log while the process lives.
+//! What a thread does while the process lives: it copies lines that transitions owe to logs, and keeps derived rows near
+//! the logs.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use duolog_types::SessionId;
 
 use crate::store::Join;
 
 /// How long after a look the next one comes: one sync then serves many appends.
 const INTERVAL: Duration = Duration::from_millis(250);
+/// The sessions that may be owed lines at a time; whoever adds more copies its own.
+const OWED_MAX: usize = 1024;
 
-/// A running fold; it stops when this goes.
+/// The sessions whose logs are owed lines, for the thread to copy.
+///
+/// A session stays here until its lines stand in its log, so that nobody in this process goes before them.
+#[derive(Default)]
+pub(crate) struct Owed {
+    inner: Mutex<Inner>,
+    asked: Condvar,
+    /// Lets appends and readers pass without a lock.
+    many: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// A thread is there to copy.
+    is_served: bool,
+    stop: bool,
+    /// Each with the number of the last transition that added to it.
+    sessions: BTreeMap<SessionId, u64>,
+    added: u64,
+}
+
+impl Owed {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves the lines of these sessions to the thread; false where there is none, or it has enough to do.
+    pub(crate) fn add(&self, sessions: &[SessionId]) -> bool {
+        let mut inner = self.inner();
+        if !inner.is_served || inner.sessions.len() + sessions.len() > OWED_MAX {
+            return false;
+        }
+        inner.added += 1;
+        let added = inner.added;
+        inner.sessions.extend(sessions.iter().map(|session| (session.clone(), added)));
+        self.many.store(inner.sessions.len(), Ordering::SeqCst);
+        self.asked.notify_one();
+        true
+    }
+
+    /// Whether a session's log is owed lines that the thread has not copied yet.
+    pub(crate) fn has(&self, session: &SessionId) -> bool {
+        self.many.load(Ordering::SeqCst) > 0 && self.inner().sessions.contains_key(session)
+    }
+
+    /// Notes that what was owed then stands in the log, or cannot be copied now.
+    fn settle(&self, session: &SessionId, added: u64) {
+        let mut inner = self.inner();
+        if inner.sessions.get(session) == Some(&added) {
+            inner.sessions.remove(session);
+            self.many.store(inner.sessions.len(), Ordering::SeqCst);
+        }
+    }
+
+    /// Waits for work, or until then. Says whether the thread is to end: then nobody leaves it any more.
+    fn wait(&self, until: Instant) -> (Vec<(SessionId, u64)>, bool) {
+        let mut inner = self.inner();
+        while inner.sessions.is_empty() && !inner.stop {
+            let Some(left) = until.checked_duration_since(Instant::now()) else { break };
+            inner = self.asked.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        inner.is_served = !inner.stop;
+        (inner.sessions.iter().map(|(session, added)| (session.clone(), *added)).collect(), inner.stop)
+    }
+
+    fn set(&self, is_served: bool) {
+        let mut inner = self.inner();
+        (inner.is_served, inner.stop) = (is_served, !is_served);
+        self.asked.notify_all();
+    }
+}
+
+/// A running thread; it stops when this goes.
 pub struct Folder {
-    stop: Arc<(Mutex<bool>, Condvar)>,
+    join: Arc<Join>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Folder {
-    /// Starts folding what this process appends.
+    /// Starts copying what this process's transitions owe, and folding what it appends.
     pub fn start(join: &Arc<Join>) -> std::io::Result<Self> {
-        let stop = Arc::new((Mutex::new(false), Condvar::new()));
-        let (join, stopped) = (join.clone(), stop.clone());
-        let thread = std::thread::Builder::new().name("duolog-fold".to_owned()).spawn(move || {
-            let (stop, wake) = &*stopped;
-            let mut stop = stop.lock().unwrap_or_else(PoisonError::into_inner);
-            while !*stop {
-                stop = wake.wait_timeout(stop, INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
-                if !*stop {
-                    // What fails here stays marked, and is told of by whoever reads or appends.
-                    let _ = join.fold_own(join.limits().fold_before_read_bytes);
-                }
-            }
-        })?;
-        Ok(Self { stop, thread: Some(thread) })
+        let at_work = join.clone();
+        join.owed.set(true);
+        let thread = std::thread::Builder::new().name("duolog-fold".to_owned()).spawn(move || work(&at_work));
+        let thread = thread.inspect_err(|_| join.owed.set(false))?;
+        Ok(Self { join: join.clone(), thread: Some(thread) })
+    }
+}
+
+fn work(join: &Join) {
+    let mut next = Instant::now() + INTERVAL;
+    loop {
+        let (owed, stop) = join.owed.wait(next);
+        for (session, added) in owed {
+            // What fails here stays in the outbox or marked, and is told of by whoever reads or appends.
+            let _ = join.drain(&session);
+            join.owed.settle(&session, added);
+        }
+        if stop {
+            return;
+        }
+        if Instant::now() >= next {
+            let _ = join.fold_own(join.limits().fold_before_read_bytes);
+            next = Instant::now() + INTERVAL;
+        }
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.stop.1.notify_all();
+        self.join.owed.set(false);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -1,5 +1,7 @@
 //! Lines that tell of a row: written in the row's transaction, copied to the log after it, exactly once (R2).
 
+use std::sync::Arc;
+
 use duolog_log::Append;
 use duolog_state::Tx;
 use duolog_state::derived::catalog;
@@ -9,6 +11,7 @@ use duolog_types::limits::OUTBOX_LINE_BYTES_MAX;
 use duolog_types::{Batch, Bounded, Durability, Moment, OutboxId, Position, SessionId, mutant, mutant::Mutant};
 use serde_json::{Map, Value};
 
+use crate::behind::OpenLog;
 use crate::error::{Error, Result};
 use crate::store::Join;
 
@@ -59,7 +62,8 @@ pub fn tell(tx: &mut Tx<'_>, session: &SessionId, what: &str, at: Moment, fields
 impl Join {
     /// Runs a transition of owned rows and has the logs tell of it.
     ///
-    /// It is acknowledged by its commit. A line that cannot be copied now (disk full, a log that is locked or closed)
+    /// It is acknowledged by its commit; where a thread folds in the background, it copies the lines too, a moment later.
+    /// Whoever appends to those logs or reads them in this process finds the lines there. A line that cannot be copied now (disk full, a log that is locked or closed)
     /// waits in the outbox, undoes nothing, and holds up that session's lines only.
     pub fn transact<T: Send + 'static>(
         &self,
@@ -78,11 +82,32 @@ impl Join {
         let mut sessions: Vec<SessionId> = told.into_iter().map(|told| told.session).collect();
         sessions.sort();
         sessions.dedup();
+        if self.owed.add(&sessions) {
+            return Ok(answer);
+        }
         for session in sessions {
             // A failure is kept beside the line for doctor to show; opening and folding try again.
             let _ = self.drain(&session);
         }
         Ok(answer)
+    }
+
+    /// Puts the lines into a session's log that the thread in the background has not copied yet, so that what comes now
+    /// comes after them. Syncing them is left to it.
+    pub(crate) fn put_owed(&self, session: &SessionId) {
+        if !self.owed.has(session) {
+            return;
+        }
+        let home = self.home;
+        // What cannot be put waits, as it would without a thread.
+        let _ =
+            self.state.read(|tx| Ok::<_, Error>(outbox::pending(tx, session, &home, DRAIN_ROWS)?)).and_then(|rows| {
+                if rows.len() < DRAIN_ROWS as usize {
+                    self.copy(session, &rows).map(drop)
+                } else {
+                    self.drain(session).map(drop)
+                }
+            });
     }
 
     /// Copies a session's waiting lines to its log; says how many left the outbox.
@@ -92,7 +117,8 @@ impl Join {
             let (id, home) = (session.clone(), self.home);
             let rows = self.state.read(|tx| outbox::pending(tx, &id, &home, DRAIN_ROWS))?;
             let Some(last) = rows.last().map(|row| row.id) else { return Ok(drained) };
-            if let Err(error) = self.copy(session, &rows) {
+            let copied = self.copy(session, &rows).and_then(|(open, end)| Ok(open.writer.sync_to(end)?));
+            if let Err(error) = copied {
                 let text: String = error.to_string().chars().take(1024).collect();
                 let first = rows.first().map_or(last, |row| row.id);
                 let _ = self.write(Durability::Process, move |tx| Ok(outbox::note_failure(tx, first, &text)?));
@@ -103,17 +129,17 @@ impl Join {
         }
     }
 
-    /// Appends the lines that are not in the log yet and syncs them. Only then may their rows go.
-    fn copy(&self, session: &SessionId, rows: &[OutboxRow]) -> Result<()> {
+    /// Appends the lines that are not in the log yet; once they are synced up to there, their rows may go.
+    fn copy(&self, session: &SessionId, rows: &[OutboxRow]) -> Result<(Arc<OpenLog>, Position)> {
         match self.try_copy(session, rows) {
             Err(Error::Log(error)) if error.lost_its_file() => self.try_copy(session, rows),
             other => other,
         }
     }
 
-    fn try_copy(&self, session: &SessionId, rows: &[OutboxRow]) -> Result<()> {
+    fn try_copy(&self, session: &SessionId, rows: &[OutboxRow]) -> Result<(Arc<OpenLog>, Position)> {
         let open = self.open_log(session)?;
-        let _flight = self.enter(&open)?;
+        let flight = self.enter(&open)?;
         let mut batch = Batch::new(&self.limits);
         for row in rows {
             batch.push(row.line.as_bytes())?;
@@ -124,8 +150,8 @@ impl Join {
         let appended =
             open.writer.append_absent(&batch, lowest).map_err(|error| self.look_again(session, &open, error))?;
         self.note_or_keep(&open, appended.mend);
-        open.writer.sync_to(appended.end)?;
+        drop(flight);
         self.feed.wake(session);
-        Ok(())
+        Ok((open, appended.end))
     }
 }

@@ -11,6 +11,7 @@ use duolog_state::{Access, OpenState, State, Tx};
 use duolog_types::limits::Limits;
 use duolog_types::{Clock, Durability, HomeId, Position, ProcessId, SessionId};
 
+use crate::background::Owed;
 use crate::behind::OpenLog;
 use crate::error::{Error, Result};
 use crate::feed::Feed;
@@ -48,6 +49,7 @@ pub struct Join {
     pub(crate) hints: Hints,
     pub(crate) marks: AtomicU64,
     pub(crate) boot: String,
+    pub(crate) owed: Owed,
     pub(crate) passes: bool,
     /// Whether the notes are known to begin as ours do.
     pub(crate) notes_begun: AtomicBool,
@@ -108,6 +110,7 @@ impl Join {
             hints: Hints::new(),
             marks: AtomicU64::new(0),
             boot: options.boot,
+            owed: Owed::default(),
             passes: options.passes,
             notes_begun: AtomicBool::new(false),
             swept: Mutex::new(None),
@@ -165,6 +168,7 @@ impl Join {
 
     /// Opens a session's log for reading; nothing where it has no file yet.
     pub fn reader(&self, session: &SessionId) -> Result<Option<Reader>> {
+        self.put_owed(session);
         let known = self.known(session)?;
         self.own(&known.row)?;
         Ok(Reader::open(&self.disk, &known.place())?)

@@ -1,11 +1,11 @@
 use std::sync::Barrier;
 
-use duolog_join::{Error, Join};
+use duolog_join::{Error, Folder, Join};
 use duolog_log::Append;
 use duolog_state::owned::outbox;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
-use duolog_types::{OperationId, Position};
+use duolog_types::{OperationId, Position, SessionId};
 
 use crate::kit::{PROCESS, batch, lines, open, put, raise, rename, session};
 
@@ -15,7 +15,8 @@ on_both_engines!(
     one_operation_asked_by_many_at_once_happens_once,
     an_operation_goes_on_where_a_crash_stopped_it,
     an_operation_keeps_to_its_position,
-    a_transition_with_an_operation_id_happens_once_and_answers_the_same
+    a_transition_with_an_operation_id_happens_once_and_answers_the_same,
+    lines_that_a_thread_copies_stand_before_what_comes_after_them
 );
 
 fn a_transition_is_told_once_however_many_drain(place: &Place) {
@@ -137,4 +138,40 @@ fn a_transition_with_an_operation_id_happens_once_and_answers_the_same(place: &P
     let other = raise(&joins[3], "op", "t");
     assert!(matches!(other, Err(Error::OperationReused { .. })), "{other:?}");
     assert_eq!(lines(&joins[0], &id).len(), 2, "each is told once");
+}
+
+/// The thread copies lines after the acknowledgement, and nobody in this process goes before them or misses them.
+fn lines_that_a_thread_copies_stand_before_what_comes_after_them(place: &Place) {
+    let join = open(place);
+    let id = session(&join, "s");
+    let folder = Folder::start(&join).unwrap();
+    let mut expected = Vec::new();
+    for n in 0..40 {
+        rename(&join, &id, &format!("name-{n}")).unwrap();
+        expected.push(format!("name-{n}"));
+        if n % 3 == 0 {
+            put(&join, &id, &format!("{{\"n\":{n}}}"));
+            expected.push(n.to_string());
+        }
+        if n % 5 == 0 {
+            assert_eq!(told(&join, &id), expected, "whoever reads finds them");
+        }
+    }
+    rename(&join, &id, "last").unwrap();
+    expected.push("last".to_owned());
+    // It ends with its work done.
+    drop(folder);
+    assert_eq!(join.state().read(outbox::count).unwrap(), 0);
+    assert_eq!(told(&join, &id), expected);
+    rename(&join, &id, "without it").unwrap();
+    assert_eq!(join.state().read(outbox::count).unwrap(), 0);
+}
+
+/// What the lines of a log tell: a name, or a number.
+fn told(join: &Join, id: &SessionId) -> Vec<String> {
+    let read = |line: &String| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        line["name"].as_str().map_or_else(|| line["n"].to_string(), str::to_owned)
+    };
+    lines(join, id).iter().map(read).collect()
 }
