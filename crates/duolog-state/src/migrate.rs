@@ -29,6 +29,7 @@ const STEPS: &[Step] = &[
     step!("0003_usage"),
     step!("0004_seal_blocks"),
     step!("0005_conversations"),
+    step!("0006_switches"),
 ];
 
 /// The version this program works with.

@@ -67,6 +67,10 @@ minted_id!(
     /// Names one line that waits to be copied to a log; it is the line's `uuid`.
     OutboxId, "outbox id");
 
+minted_id!(
+    /// Names one firing of a schedule.
+    CronRunId, "cron run id");
+
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $ok:expr) => {
         $(#[$doc])*
@@ -169,6 +173,9 @@ message_id!(
 message_id!(
     /// Names a sequence of messages.
     ProgressionId, "progression id");
+message_id!(
+    /// Names a chat: what was said on a platform until it was silent for long, or begun anew.
+    ChatId, "chat id");
 
 #[cfg(test)]
 mod tests {

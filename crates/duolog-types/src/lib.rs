@@ -21,8 +21,10 @@ pub mod status;
 pub use bounded::{Bounded, TooLong};
 pub use clock::{Clock, SystemClock};
 pub use durability::Durability;
-pub use ids::{BadId, BranchId, HomeId, MessageId, OperationId, OutboxId, ProcessId, ProgressionId, SessionId};
+pub use ids::{
+    BadId, BranchId, ChatId, CronRunId, HomeId, MessageId, OperationId, OutboxId, ProcessId, ProgressionId, SessionId,
+};
 pub use line::{BadLine, Batch, LineFault};
 pub use moment::Moment;
 pub use position::{Cursor, Epoch, Position};
-pub use status::{Charge, InvocationKind, SessionStatus, SourceKind, UnknownWord};
+pub use status::{Charge, ChatRole, CronOutcome, InvocationKind, SessionStatus, SourceKind, UnknownWord};

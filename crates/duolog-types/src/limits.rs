@@ -68,6 +68,18 @@ pub const BLOBS_COUNTED_MAX: usize = 1_000_000;
 pub const INDEX_BEFORE_SEARCH_BYTES: u64 = 256 << 20;
 /// The bytes of logs that one transaction of the index covers.
 pub const INDEX_BATCH_BYTES: u64 = 32 << 20;
+/// The bytes of what one message of a chat says.
+pub const CHAT_CONTENT_BYTES_MAX: usize = 1024 * 1024;
+/// How long a chat may be silent and still be the same one, when nobody says another time.
+pub const CHAT_IDLE: Duration = Duration::from_mins(30);
+/// The times that one tick fires of a schedule that missed more.
+pub const CATCH_UP_MAX: usize = 100;
+/// How late a time may be and still count as due where what was missed is not made up for.
+pub const SCHEDULE_GRACE: Duration = Duration::from_mins(5);
+/// How long a firing may go on before whoever did it counts as lost.
+pub const SCHEDULE_LEASE: Duration = Duration::from_mins(10);
+/// The coming times of a schedule that are shown.
+pub const SCHEDULE_NEXT: usize = 5;
 /// The items of a page when nobody asks for another number.
 pub const PAGE_DEFAULT: u32 = 20;
 /// The items of a page at most.

@@ -134,6 +134,28 @@ SourceKind, "source kind", {
     ImportedNanoclaw = "imported_nanoclaw",
 });
 
+words!(
+/// How the firing of a schedule ended.
+CronOutcome, "outcome of a cron run", {
+    /// What it was for was done, or is on its way.
+    Ok = "ok",
+    /// There was nothing to do.
+    Nothing = "nothing",
+    /// It went wrong.
+    Failed = "failed",
+    /// It was left out on purpose.
+    Skipped = "skipped",
+});
+
+words!(
+/// Who speaks in a chat.
+ChatRole, "role in a chat", {
+    /// A person.
+    User = "user",
+    /// The agent.
+    Assistant = "assistant",
+});
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -196,6 +196,20 @@ pub enum Error {
     /// A session that did not come to an end.
     #[error("session {0} has not ended")]
     NotEnded(SessionId),
+    /// The configuration has no such schedule.
+    #[error("the configuration has no schedule {name:?}")]
+    NoSchedule {
+        /// What was asked for.
+        name: String,
+        /// The one that was probably meant.
+        near: Option<String>,
+    },
+    /// There is no such chat.
+    #[error("there is no chat {0}")]
+    NoChat(String),
+    /// The beginning of an id fits several chats.
+    #[error("{0:?} fits more than one chat")]
+    AmbiguousChat(String),
     /// The stores refused.
     #[error(transparent)]
     Join(JoinError),
@@ -250,9 +264,12 @@ impl Error {
             | Self::NoBranch { .. }
             | Self::NoMessage(_)
             | Self::NothingToUndo
+            | Self::NoSchedule { .. }
+            | Self::NoChat(_)
             | Self::Home(HomeError::Missing(_)) => Kind::NotFound,
             Self::OtherSuffix { .. } => Kind::Stale,
             Self::Ambiguous { .. }
+            | Self::AmbiguousChat(_)
             | Self::Shortened { .. }
             | Self::OtherPage(_)
             | Self::BadName(_)
@@ -282,7 +299,10 @@ impl Error {
         let hint = match self {
             Self::NoSession(_) => "duolog sessions list shows what there is".to_owned(),
             Self::OtherPage(_) => "take the token from a page of the same report".to_owned(),
-            Self::Ambiguous { .. } => "give more of the id".to_owned(),
+            Self::NoSchedule { near: Some(near), .. } => format!("did you mean {near}?"),
+            Self::NoSchedule { .. } => "duolog schedules list shows what there is".to_owned(),
+            Self::NoChat(_) => "duolog chats list shows what there is".to_owned(),
+            Self::Ambiguous { .. } | Self::AmbiguousChat(_) => "give more of the id".to_owned(),
             Self::Shortened { id, .. } => format!("give the whole id: {id}"),
             Self::NameTaken(_) => "choose another name, or append to the one that is there".to_owned(),
             Self::BadLine(_) => "one JSON object per line; `jq -c .` makes one line of each".to_owned(),

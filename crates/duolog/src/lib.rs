@@ -31,9 +31,11 @@ mod home;
 mod options;
 mod store;
 
+pub mod chats;
 pub mod config;
 pub mod doctor;
 pub mod log;
+pub mod schedules;
 pub mod search;
 pub mod sessions;
 pub mod state;
@@ -48,8 +50,8 @@ pub use duolog_log::{Bell, BlobId, Item, Line, Pace};
 pub use duolog_state::{Address, Checkpoint, CheckpointReport, Page, PageToken, Said, Server};
 pub use duolog_types::limits::{self, Limits};
 pub use duolog_types::{
-    Batch, BranchId, Clock, Cursor, Durability, Epoch, HomeId, InvocationKind, MessageId, Moment, OperationId,
-    Position, SessionId, SessionStatus, SourceKind, SystemClock,
+    Batch, BranchId, ChatId, ChatRole, Clock, CronOutcome, CronRunId, Cursor, Durability, Epoch, HomeId,
+    InvocationKind, MessageId, Moment, OperationId, Position, SessionId, SessionStatus, SourceKind, SystemClock,
 };
 pub use error::{Error, Kind, Result};
 pub use home::{Home, HomeSource, NoHome, Surroundings};

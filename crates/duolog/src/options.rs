@@ -1,14 +1,16 @@
 //! How to open a store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use duolog_log::dialect::prices::Prices;
 use duolog_state::Said;
-use duolog_types::limits::Limits;
+use duolog_types::limits::{CHAT_IDLE, Limits};
 use duolog_types::{Clock, SystemClock};
 
 use crate::config::Config;
 use crate::home::Home;
+use crate::schedules::BaseSchedule;
 
 /// What the caller wants to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,10 @@ pub struct StoreOptions {
     pub limits: Limits,
     /// What models cost.
     pub prices: Prices,
+    /// What fires when, where nothing is said over it.
+    pub schedules: Vec<BaseSchedule>,
+    /// How long a chat may be silent and still be the same one.
+    pub chat_idle: Duration,
     /// Whether a thread folds.
     pub background: Background,
     /// Where the time comes from.
@@ -57,17 +63,21 @@ impl StoreOptions {
             access: Access::Write,
             limits: Limits::default(),
             prices: Prices::builtin(),
+            schedules: Vec::new(),
+            chat_idle: CHAT_IDLE,
             background: Background::Fold,
             clock: Arc::new(SystemClock),
         }
     }
 
-    /// With the limits, the prices and the address of a configuration. What an append survives is said with each append: [`Config::durability`].
+    /// With the limits, the prices, the schedules and the address of a configuration. What an append survives is said with each append: [`Config::durability`].
     #[must_use]
     pub fn configured(mut self, config: &Config) -> Self {
         self.limits = config.limits();
         self.prices = config.prices().clone();
         self.store = config.store().clone();
+        self.schedules = config.schedules().to_vec();
+        self.chat_idle = config.chat_idle();
         self
     }
 

@@ -1,6 +1,7 @@
 //! An open store.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use duolog_join::{Error as JoinError, Folder, Join, OpenJoin, may_write, prepare, prepare_read_only};
 use duolog_log::dialect::prices::Prices;
@@ -8,11 +9,13 @@ use duolog_search::Index;
 use duolog_state::{Access as StateAccess, Address, Error as StateError, Migrate, OpenState, Reading};
 use duolog_types::{HomeId, SessionId};
 
+use crate::chats::Chats;
 use crate::doctor::Doctor;
 use crate::error::Result;
 use crate::home::Home;
 use crate::log::{Log, Start, Stream, View};
 use crate::options::{Access, Background, StoreOptions};
+use crate::schedules::{BaseSchedule, Schedules};
 use crate::search::Search;
 use crate::sessions::Sessions;
 use crate::state::State;
@@ -28,6 +31,8 @@ pub struct Store {
     pub(crate) join: Arc<Join>,
     pub(crate) home: Home,
     pub(crate) prices: Prices,
+    pub(crate) schedules: Vec<BaseSchedule>,
+    pub(crate) chat_idle: Duration,
     /// The search index, once a search has opened it and while none is using it.
     pub(crate) index: Mutex<Option<Index>>,
     warnings: Vec<String>,
@@ -40,7 +45,7 @@ pub struct Store {
 impl Store {
     /// Opens a store, making it on first use, and mends what a crash left.
     pub fn open(options: StoreOptions) -> Result<Self> {
-        let StoreOptions { home, store, access, limits, prices, background, clock } = options;
+        let StoreOptions { home, store, access, limits, prices, schedules, chat_idle, background, clock } = options;
         let address = store.or_in(&home.state);
         let place = address.to_string();
         // Who only reads makes nothing: a mistyped path would look like an empty home.
@@ -79,7 +84,8 @@ impl Store {
             _ => None,
         };
         let (index, warnings) = (Mutex::new(None), warnings.into_iter().collect());
-        Ok(Self { join, home, prices, index, warnings, folder, pass: Mutex::default(), left: false })
+        let pass = Mutex::default();
+        Ok(Self { join, home, prices, schedules, chat_idle, index, warnings, folder, pass, left: false })
     }
 
     /// The sessions.
@@ -110,6 +116,16 @@ impl Store {
     /// What was used: tokens, and what they cost.
     pub fn usage(&self) -> Usage<'_> {
         Usage { store: self }
+    }
+
+    /// What fires when, and what came of it.
+    pub fn schedules(&self) -> Schedules<'_> {
+        Schedules { store: self, actor: None }
+    }
+
+    /// Chats with people on platforms.
+    pub fn chats(&self) -> Chats<'_> {
+        Chats { store: self }
     }
 
     /// Looks whether all is well.

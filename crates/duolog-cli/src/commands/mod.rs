@@ -1,5 +1,6 @@
 //! The commands, one file each: help, arguments, work, and both renderings of the answer.
 
+mod chats;
 mod completions;
 mod config;
 mod demo;
@@ -8,6 +9,7 @@ mod doctor;
 mod init;
 mod log;
 mod man;
+mod schedules;
 mod sessions;
 mod state;
 mod usage;
@@ -32,6 +34,12 @@ pub enum Command {
     /// The log of a session: what happened, line by line
     #[command(subcommand)]
     Log(Deferred<log::Log>),
+    /// What fires when, what is said over it, and what came of it
+    #[command(subcommand)]
+    Schedules(Deferred<schedules::Schedules>),
+    /// Chats with people on platforms, and which session of an agent answers
+    #[command(subcommand)]
+    Chats(Deferred<chats::Chats>),
     /// The state store: figures, rebuilding, copies
     #[command(subcommand)]
     State(Deferred<state::State>),
@@ -131,6 +139,8 @@ pub fn run(cli: Cli, out: &mut Out) -> Outcome {
         Command::Init(command) => command.run(&mut context),
         Command::Sessions(command) => command.0.run(&mut context),
         Command::Log(command) => command.0.run(&mut context),
+        Command::Schedules(command) => command.0.run(&mut context),
+        Command::Chats(command) => command.0.run(&mut context),
         Command::State(command) => command.0.run(&mut context),
         Command::Usage(command) => command.0.run(&mut context),
         Command::Doctor(command) => command.run(&mut context),

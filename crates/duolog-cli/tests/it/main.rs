@@ -5,8 +5,10 @@
 /// A home of its own for each test, and ways to run the command in it.
 mod kit;
 
-mod config;
 /// The configuration: file, environment, flags, and what is wrong with them.
+/// Chats: begun, ended, told once.
+mod chats;
+mod config;
 /// Conversations: items, branches, summaries, inboxes, statuses.
 mod conversations;
 /// The demo, as people and programs see it.
@@ -30,6 +32,8 @@ mod input;
 mod record;
 /// Conversations: every dialect, every width, hostile text.
 mod replay;
+/// Schedules: switched, fired once, on record.
+mod schedules;
 /// Searching: answers, filters, kills, several at once, homes that cannot be written.
 mod search;
 

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::str::FromStr;
 
 use duolog_types::{
-    BranchId, Charge, Epoch, HomeId, InvocationKind, MessageId, Moment, OperationId, OutboxId, Position, ProcessId,
-    ProgressionId, SessionId, SessionStatus, SourceKind,
+    BranchId, Charge, ChatId, ChatRole, CronOutcome, CronRunId, Epoch, HomeId, InvocationKind, MessageId, Moment,
+    OperationId, OutboxId, Position, ProcessId, ProgressionId, SessionId, SessionStatus, SourceKind,
 };
 
 /// One parameter of a statement.
@@ -96,7 +96,7 @@ macro_rules! text_ids {
     )+ };
 }
 
-text_ids!(SessionId, OperationId, MessageId, BranchId, ProgressionId);
+text_ids!(SessionId, OperationId, MessageId, BranchId, ProgressionId, ChatId);
 
 impl<'a> From<&'a [u8]> for Value<'a> {
     fn from(bytes: &'a [u8]) -> Self {
@@ -270,10 +270,10 @@ macro_rules! words {
 }
 
 as_text!(SessionId, OperationId, HomeId, ProcessId, OutboxId, Moment, SessionStatus, InvocationKind, SourceKind);
-as_text!(Charge, MessageId, BranchId, ProgressionId);
+as_text!(Charge, MessageId, BranchId, ProgressionId, ChatId, ChatRole, CronOutcome, CronRunId);
 as_text!(crate::owned::repairs::RepairAction);
-written_as_text!(HomeId, ProcessId, OutboxId, Moment);
-words!(Charge, SessionStatus, InvocationKind, SourceKind, crate::owned::repairs::RepairAction);
+written_as_text!(HomeId, ProcessId, OutboxId, CronRunId, Moment);
+words!(Charge, ChatRole, CronOutcome, SessionStatus, InvocationKind, SourceKind, crate::owned::repairs::RepairAction);
 
 #[cfg(test)]
 mod tests {

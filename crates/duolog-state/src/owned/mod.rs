@@ -3,10 +3,15 @@
 pub mod behind;
 pub mod branches;
 pub mod compactions;
+pub mod cron_overrides;
+pub mod cron_runs;
+pub mod cron_ticks;
 pub mod inbox_cursors;
 pub mod inboxes;
 pub mod message_types;
 pub mod messages;
+pub mod messaging_messages;
+pub mod messaging_sessions;
 pub mod operations;
 pub mod outbox;
 pub mod progression_items;

@@ -3,12 +3,12 @@ use std::collections::BTreeMap;
 use duolog_state::owned::repairs::RepairAction;
 use duolog_testkit::engines::Place;
 use duolog_types::limits::{
-    CONTENT_BYTES_MAX, DIGEST_BYTES_MAX, EMBEDDING_BYTES_MAX, MESSAGE_ID_BYTES_MAX, METADATA_BYTES_MAX,
-    MODEL_BYTES_MAX, NAME_BYTES_MAX, OPERATION_ID_BYTES_MAX, OUTBOX_LINE_BYTES_MAX, PATH_BYTES_MAX, REASON_BYTES_MAX,
-    SEAL_BLOCK_BYTES, SEAL_BLOCK_HASH_BYTES, SEAL_BLOCKS_BYTES_MAX, SEAL_BYTES, SESSION_ID_BYTES_MAX, TITLE_BYTES_MAX,
-    WORD_BYTES_MAX,
+    CHAT_CONTENT_BYTES_MAX, CONTENT_BYTES_MAX, DIGEST_BYTES_MAX, EMBEDDING_BYTES_MAX, MESSAGE_ID_BYTES_MAX,
+    METADATA_BYTES_MAX, MODEL_BYTES_MAX, NAME_BYTES_MAX, OPERATION_ID_BYTES_MAX, OUTBOX_LINE_BYTES_MAX, PATH_BYTES_MAX,
+    REASON_BYTES_MAX, SEAL_BLOCK_BYTES, SEAL_BLOCK_HASH_BYTES, SEAL_BLOCKS_BYTES_MAX, SEAL_BYTES, SESSION_ID_BYTES_MAX,
+    TITLE_BYTES_MAX, WORD_BYTES_MAX,
 };
-use duolog_types::{Charge, InvocationKind, SessionStatus, SourceKind};
+use duolog_types::{Charge, ChatRole, CronOutcome, InvocationKind, SessionStatus, SourceKind};
 
 use super::open;
 
@@ -74,6 +74,7 @@ fn every_bound_in_the_schema_is_one_of_the_limits() {
         ("usage_by_day.model".to_owned(), MODEL_BYTES_MAX),
     ]);
     expected.extend(conversation_bounds());
+    expected.extend(switch_bounds());
     assert_eq!(bounds, expected);
     assert!(SCHEMA.contains(&format!("length(embedding) BETWEEN 4 AND {EMBEDDING_BYTES_MAX}")));
     assert!(SCHEMA.contains(&format!("length(digest) <= {DIGEST_BYTES_MAX}")));
@@ -98,6 +99,21 @@ fn conversation_bounds() -> impl Iterator<Item = (String, usize)> {
     columns.into_iter().flat_map(|(max, names)| names.split(' ').map(move |name| (name.to_owned(), max)))
 }
 
+fn switch_bounds() -> impl Iterator<Item = (String, usize)> {
+    let columns = [
+        (NAME_BYTES_MAX, "cron_overrides.name cron_overrides.schedule cron_overrides.updated_by cron_ticks.name"),
+        (NAME_BYTES_MAX, "cron_runs.name cron_runs.workflow cron_runs.actor"),
+        (NAME_BYTES_MAX, "messaging_sessions.channel_id messaging_sessions.thread_id messaging_sessions.user_id"),
+        (NAME_BYTES_MAX, "messaging_messages.platform_message_id"),
+        (WORD_BYTES_MAX, "cron_overrides.zone messaging_sessions.platform"),
+        (REASON_BYTES_MAX, "cron_runs.error cron_runs.detail"),
+        (MESSAGE_ID_BYTES_MAX, "cron_runs.workflow_run_id messaging_sessions.id"),
+        (SESSION_ID_BYTES_MAX, "messaging_sessions.agent_session_id"),
+        (CHAT_CONTENT_BYTES_MAX, "messaging_messages.content"),
+    ];
+    columns.into_iter().flat_map(|(max, names)| names.split(' ').map(move |name| (name.to_owned(), max)))
+}
+
 #[test]
 fn every_vocabulary_in_the_schema_is_the_one_in_the_types() {
     let flat = SCHEMA.split_whitespace().collect::<Vec<_>>().join(" ").replace("( '", "('");
@@ -110,6 +126,8 @@ fn every_vocabulary_in_the_schema_is_the_one_in_the_types() {
     expect("invocation_kind", InvocationKind::ALL.iter().map(|word| word.as_str()).collect());
     expect("source_kind", SourceKind::ALL.iter().map(|word| word.as_str()).collect());
     expect("charge", Charge::ALL.iter().map(|word| word.as_str()).collect());
+    expect("outcome", CronOutcome::ALL.iter().map(|word| word.as_str()).collect());
+    expect("role", ChatRole::ALL.iter().map(|word| word.as_str()).collect());
     expect("action", RepairAction::ALL.iter().map(|word| word.as_str()).collect());
 }
 
@@ -159,6 +177,59 @@ fn conversations_are_read_by_their_indexes() {
         ),
         ("SELECT progression_id FROM inboxes WHERE recipient = 'r' AND channel = 'c'", "PRIMARY KEY"),
     ];
+    answered_by(&questions);
+}
+
+/// What schedules and chats ask, likewise.
+#[test]
+fn schedules_and_chats_are_read_by_their_indexes() {
+    let questions = [
+        (
+            "SELECT id FROM cron_runs WHERE name = 'n' AND due_at < '~' ORDER BY due_at DESC LIMIT 9",
+            "autoindex_cron_runs",
+        ),
+        (
+            "SELECT id FROM cron_runs WHERE (due_at, name) < ('~', '') ORDER BY due_at DESC, name DESC LIMIT 9",
+            "cron_runs_by_due",
+        ),
+        (
+            "SELECT id FROM messaging_sessions WHERE platform = 'p' AND channel_id = 'c' AND thread_id = '' \
+             AND user_id = 'u' AND active = 1",
+            "messaging_sessions_unique_active",
+        ),
+        (
+            "SELECT id FROM messaging_sessions WHERE (last_activity_at, id) < ('~', '') \
+             ORDER BY last_activity_at DESC, id DESC LIMIT 9",
+            "messaging_sessions_by_activity",
+        ),
+        (
+            "SELECT id FROM messaging_sessions WHERE (last_activity_at, id) < ('~', '') AND active = 1 \
+             ORDER BY last_activity_at DESC, id DESC LIMIT 9",
+            "messaging_sessions_active",
+        ),
+        (
+            "SELECT id FROM messaging_sessions WHERE (last_activity_at, id) < ('~', '') AND platform = 'p' \
+             ORDER BY last_activity_at DESC, id DESC LIMIT 9",
+            "messaging_sessions_by_platform",
+        ),
+        (
+            "SELECT id FROM messaging_sessions WHERE (last_activity_at, id) < ('~', '') AND active = 1 \
+             AND platform = 'p' ORDER BY last_activity_at DESC, id DESC LIMIT 9",
+            "messaging_sessions_active_by_platform",
+        ),
+        (
+            "SELECT content FROM messaging_messages WHERE session_id = 's' AND id < 9 ORDER BY id DESC LIMIT 9",
+            "messaging_messages_by_session",
+        ),
+        (
+            "SELECT id FROM messaging_messages WHERE session_id = 's' AND platform_message_id = 'm'",
+            "messaging_messages_once",
+        ),
+    ];
+    answered_by(&questions);
+}
+
+fn answered_by(questions: &[(&str, &str)]) {
     let dir = tempfile::tempdir().expect("a directory");
     let state = open(dir.path());
     for (sql, index) in questions {

@@ -1,10 +1,12 @@
-//! The configuration: limits, durability, where the state is and what models cost, from a file, the environment and the caller.
+//! The configuration: limits, durability, where the state is, what models cost and what fires when, from a file, the
+//! environment and the caller.
 //!
 //! The caller goes before the environment, that before the file, and that before the defaults; each value knows where
 //! it came from. What nobody understands is refused with all of its mistakes at once: a limit that was mistyped is a
 //! limit that is not in force. Nothing here looks at the environment by itself.
 
 mod model;
+mod named;
 mod prices;
 mod rules;
 
@@ -21,14 +23,17 @@ use std::time::Duration;
 use duolog_log::dialect::prices::Prices;
 use duolog_state::{Address, Said};
 use duolog_types::Durability;
-use duolog_types::limits::Limits;
+use duolog_types::limits::{CHAT_IDLE, Limits};
 use toml_edit::Document;
 
 pub(crate) use model::ADDRESS_FORMS;
 pub use model::{ConfigError, FILE_BYTES_MAX, Finding, Key, Setting, Shape, Source, Value};
+pub use named::WorkflowSetting;
 pub use prices::PriceSetting;
+pub(crate) use rules::near;
 
 use crate::home::Home;
+use crate::schedules::BaseSchedule;
 
 /// The file in a home's directory for configuration.
 const FILE: &str = "duolog.toml";
@@ -46,6 +51,11 @@ pub struct Config {
     prices: Prices,
     /// The prices that the file sets, in its order.
     priced: Vec<PriceSetting>,
+    /// The schedules that the file has, in its order.
+    schedules: Vec<BaseSchedule>,
+    /// The workflows that the file has, in its order.
+    workflows: Vec<WorkflowSetting>,
+    chat_idle: Duration,
     /// Where each value came from, as far as it is not the default.
     said: Vec<(Key, Source)>,
     warnings: Vec<String>,
@@ -59,6 +69,9 @@ impl Default for Config {
             store: Said::Home,
             prices: Prices::builtin(),
             priced: Vec::new(),
+            schedules: Vec::new(),
+            workflows: Vec::new(),
+            chat_idle: CHAT_IDLE,
             said: Vec::new(),
             warnings: Vec::new(),
         }
@@ -141,6 +154,24 @@ impl Config {
                 for set in prices::all(keys, prices::File { text, line: &line }) {
                     match set {
                         Ok(set) => config.set_price(set),
+                        Err(wrong) => findings.extend(wrong),
+                    }
+                }
+                continue;
+            }
+            if table == named::SCHEDULES {
+                for schedule in named::schedules(keys, &line) {
+                    match schedule {
+                        Ok(schedule) => config.schedules.push(schedule),
+                        Err(wrong) => findings.extend(wrong),
+                    }
+                }
+                continue;
+            }
+            if table == named::WORKFLOWS {
+                for workflow in named::workflows(keys, &line) {
+                    match workflow {
+                        Ok(workflow) => config.workflows.push(workflow),
                         Err(wrong) => findings.extend(wrong),
                     }
                 }
@@ -242,6 +273,21 @@ impl Config {
         &self.priced
     }
 
+    /// The schedules that the file has, in its order.
+    pub fn schedules(&self) -> &[BaseSchedule] {
+        &self.schedules
+    }
+
+    /// The workflows that the file speaks of, in its order. One that it does not mention is enabled.
+    pub fn workflows(&self) -> &[WorkflowSetting] {
+        &self.workflows
+    }
+
+    /// How long a chat may be silent and still be the same one.
+    pub fn chat_idle(&self) -> Duration {
+        self.chat_idle
+    }
+
     /// What a person should know about the file.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -270,6 +316,7 @@ impl Config {
             Key::FoldBeforeReadBytes => Value::Size(fold_before_read_bytes),
             Key::DurabilityLog => Value::Durability(self.durability),
             Key::StoreAddress => Value::Address(self.store.clone()),
+            Key::ChatsIdle => Value::Time(self.chat_idle),
         }
     }
 
@@ -294,7 +341,8 @@ impl Config {
             (Key::FoldBeforeReadBytes, _) => self.limits.fold_before_read_bytes = number,
             (Key::DurabilityLog, Value::Durability(durability)) => self.durability = durability,
             (Key::StoreAddress, Value::Address(said)) => self.store = said,
-            (Key::DurabilityLog | Key::StoreAddress, _) => return,
+            (Key::ChatsIdle, Value::Time(idle)) => self.chat_idle = idle,
+            (Key::DurabilityLog | Key::StoreAddress | Key::ChatsIdle, _) => return,
         }
         self.said.push((key, source));
     }

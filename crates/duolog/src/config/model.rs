@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use duolog_state::Said;
 use duolog_types::Durability;
@@ -36,6 +37,8 @@ pub enum Key {
     DurabilityLog,
     /// `store.address`
     StoreAddress,
+    /// `chats.idle`
+    ChatsIdle,
 }
 
 /// What a key may be.
@@ -59,6 +62,13 @@ pub enum Shape {
     },
     /// The word for a durability.
     Durability,
+    /// A span of time, as text like `30m`.
+    Time {
+        /// The least.
+        min: Duration,
+        /// The most.
+        max: Duration,
+    },
     /// Where the state is. It may hold a password, so what is written there is never repeated.
     Address,
 }
@@ -74,6 +84,7 @@ impl Key {
         Self::FoldBeforeReadBytes,
         Self::DurabilityLog,
         Self::StoreAddress,
+        Self::ChatsIdle,
     ];
 
     /// The table it stands in.
@@ -81,6 +92,7 @@ impl Key {
         match self {
             Self::DurabilityLog => "durability",
             Self::StoreAddress => "store",
+            Self::ChatsIdle => "chats",
             _ => "limits",
         }
     }
@@ -96,6 +108,7 @@ impl Key {
             Self::FoldBeforeReadBytes => "fold_before_read_bytes",
             Self::DurabilityLog => "log",
             Self::StoreAddress => "address",
+            Self::ChatsIdle => "idle",
         }
     }
 
@@ -110,6 +123,7 @@ impl Key {
             Self::FoldBeforeReadBytes => "DUOLOG_FOLD_BEFORE_READ_BYTES",
             Self::DurabilityLog => "DUOLOG_DURABILITY",
             Self::StoreAddress => "DUOLOG_STORE",
+            Self::ChatsIdle => "DUOLOG_CHATS_IDLE",
         }
     }
 
@@ -125,6 +139,7 @@ impl Key {
             Self::FoldBeforeReadBytes => Shape::Size { min: 0, max: 1024 * GIB },
             Self::DurabilityLog => Shape::Durability,
             Self::StoreAddress => Shape::Address,
+            Self::ChatsIdle => Shape::Time { min: Duration::from_secs(1), max: Duration::from_hours(365 * 24) },
         }
     }
 }
@@ -145,6 +160,9 @@ impl fmt::Display for Shape {
             }
             Self::Number { min, max, unit } => write!(f, "a number of {unit} from {min} to {max}"),
             Self::Durability => f.write_str("\"process\" or \"power\""),
+            Self::Time { min, max } => {
+                write!(f, "a time from \"{}\" to \"{}\", like \"30m\"", Value::Time(*min), Value::Time(*max))
+            }
             Self::Address => write!(f, "{ADDRESS_FORMS}"),
         }
     }
@@ -159,6 +177,8 @@ pub enum Value {
     Number(u64),
     /// A durability.
     Durability(Durability),
+    /// A span of time.
+    Time(Duration),
     /// Where the state is.
     Address(Said),
 }
@@ -168,7 +188,7 @@ impl Value {
     pub const fn number(&self) -> Option<u64> {
         match self {
             Self::Size(number) | Self::Number(number) => Some(*number),
-            Self::Durability(_) | Self::Address(_) => None,
+            Self::Durability(_) | Self::Time(_) | Self::Address(_) => None,
         }
     }
 }
@@ -186,6 +206,14 @@ impl fmt::Display for Value {
             }
             Self::Number(number) => write!(f, "{number}"),
             Self::Durability(durability) => f.write_str(durability.as_str()),
+            Self::Time(time) => {
+                let seconds = time.as_secs();
+                let fits = |(_, size): &&(&str, u64)| seconds >= *size && seconds.is_multiple_of(*size);
+                match [("d", 86_400), ("h", 3_600), ("m", 60)].iter().find(fits) {
+                    Some((unit, size)) => write!(f, "{}{unit}", seconds / size),
+                    None => write!(f, "{seconds}s"),
+                }
+            }
             Self::Address(Said::Home) => f.write_str("sqlite:"),
             Self::Address(Said::At(address)) => write!(f, "{address}"),
         }

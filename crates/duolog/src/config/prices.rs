@@ -72,7 +72,7 @@ fn rates(model: &str, item: &Item, at: Option<usize>, file: File<'_>) -> Result<
     for (name, item, at) in rules::entries(kinds) {
         let at = at.map(file.line);
         match KINDS.iter().position(|kind| *kind == name) {
-            None => findings.push(unknown(model, name, at)),
+            None => findings.push(rules::unknown_among(&format!("prices.{model:?}"), name, &KINDS, at)),
             Some(kind) => {
                 said[kind] = file.number(item).and_then(rate);
                 if said[kind].is_none() {
@@ -99,14 +99,6 @@ fn rate(number: &str) -> Option<u64> {
     let dollars = Money::parse(&number).filter(|dollars| *dollars <= Money::from_dollars(DOLLARS_MAX))?;
     let is_whole = dollars.picos().is_multiple_of(PICOS_PER_MICRO);
     u64::try_from(dollars.picos() / PICOS_PER_MICRO).ok().filter(|_| is_whole)
-}
-
-fn unknown(model: &str, name: &str, at: Option<usize>) -> Finding {
-    let meant = KINDS.iter().filter_map(|kind| Some((rules::near(name, kind)?, *kind))).min();
-    let hint =
-        meant.map_or_else(|| format!("known here: {}", KINDS.join(", ")), |(_, kind)| format!("did you mean {kind}?"));
-    let message = format!("unknown key {name} in [prices.{model:?}]");
-    Finding { hint: Some(hint), ..finding(model, Some(name), at, message) }
 }
 
 fn finding(model: &str, name: Option<&str>, line: Option<usize>, message: String) -> Finding {

@@ -1,16 +1,21 @@
 //! What a value may be, and which key was meant: pure decisions.
 
+use std::time::Duration;
+
 use duolog_state::{Address, Said};
 use duolog_types::Durability;
 use toml_edit::{Item, TableLike};
 
 use super::model::{Finding, Key, Shape, Value};
-use super::prices;
+use super::{named, prices};
 
 /// How many letters may be wrong in a key for the right one to be named.
 const LETTERS_WRONG_MAX: usize = 2;
 /// The letters of a beginning that names a key.
 const BEGINNING_LETTERS_MIN: usize = 3;
+
+/// The tables whose keys are names, and which no key is one of.
+const TABLES_OF_NAMES: [&str; 3] = [prices::TABLE, named::SCHEDULES, named::WORKFLOWS];
 
 /// A value as it stands in the file. What is wrong is told as the end of a sentence about the key.
 pub(super) fn from_item(key: Key, item: &Item) -> Result<Value, String> {
@@ -42,6 +47,7 @@ pub(super) fn from_text(key: Key, text: &str) -> Result<Value, String> {
             known.map(Value::Durability)
         }
         Shape::Address => return address(text).map(Value::Address),
+        Shape::Time { min, max } => time(text).filter(|time| (min..=max).contains(time)).map(Value::Time),
         Shape::Size { .. } => size(text).and_then(|bytes| from_number(key, bytes)),
         Shape::Number { .. } => text.parse().ok().and_then(|number| from_number(key, number)),
     };
@@ -53,7 +59,7 @@ fn from_number(key: Key, number: u64) -> Option<Value> {
     match key.shape() {
         Shape::Size { min, max } => (min..=max).contains(&number).then_some(Value::Size(number)),
         Shape::Number { min, max, .. } => (min..=max).contains(&number).then_some(Value::Number(number)),
-        Shape::Durability | Shape::Address => None,
+        Shape::Durability | Shape::Address | Shape::Time { .. } => None,
     }
 }
 
@@ -84,6 +90,20 @@ fn size(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
+/// A time: a whole number with a unit.
+fn time(text: &str) -> Option<Duration> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let seconds = match unit.trim_start() {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(seconds).map(Duration::from_secs)
+}
+
 /// What TOML calls a value, for a sentence.
 pub(super) fn kind_of(item: &Item) -> String {
     let name = item.type_name();
@@ -93,7 +113,7 @@ pub(super) fn kind_of(item: &Item) -> String {
 
 /// Whether a name is that of a table.
 pub(super) fn is_table(name: &str) -> bool {
-    name == prices::TABLE || Key::ALL.iter().any(|key| key.table() == name)
+    TABLES_OF_NAMES.contains(&name) || Key::ALL.iter().any(|key| key.table() == name)
 }
 
 /// The key of this name in this table.
@@ -110,11 +130,20 @@ pub(super) fn unknown(table: Option<&str>, name: &str, line: Option<usize>) -> F
     Finding { line, key: Some(key), message: format!("unknown key {name} {place}"), hint }
 }
 
+/// The same in a table of its own, which may hold these.
+pub(super) fn unknown_among(table: &str, name: &str, known: &[&str], line: Option<usize>) -> Finding {
+    let meant = known.iter().filter_map(|known| Some((near(name, known)?, *known))).min();
+    let hint = meant
+        .map_or_else(|| format!("known here: {}", known.join(", ")), |(_, known)| format!("did you mean {known}?"));
+    let message = format!("unknown key {name} in [{table}]");
+    Finding { line, key: Some(format!("{table}.{name}")), message, hint: Some(hint) }
+}
+
 /// The names that may stand in a table, or at the top.
 fn names(table: Option<&str>) -> Vec<&'static str> {
     let mut names: Vec<&str> = match table {
         Some(table) => Key::ALL.iter().filter(|key| key.table() == table).map(|key| key.name()).collect(),
-        None => Key::ALL.iter().map(|key| key.table()).chain([prices::TABLE]).collect(),
+        None => Key::ALL.iter().map(|key| key.table()).chain(TABLES_OF_NAMES).collect(),
     };
     // The keys of a table stand together.
     names.dedup();
@@ -139,7 +168,7 @@ fn nearest(name: &str, table: Option<&str>) -> Option<String> {
 }
 
 /// How many letters are wrong in a name, if a known one can be meant by it.
-pub(super) fn near(name: &str, known: &str) -> Option<usize> {
+pub(crate) fn near(name: &str, known: &str) -> Option<usize> {
     let begins = name.len() >= BEGINNING_LETTERS_MIN && (known.starts_with(name) || name.starts_with(known));
     let wrong = distance(name, known);
     (begins || (wrong <= LETTERS_WRONG_MAX && wrong < known.len())).then_some(wrong)

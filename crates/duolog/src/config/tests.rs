@@ -23,7 +23,7 @@ fn what_is_not_said_is_as_always() {
 fn every_key_is_taken_in_every_spelling() {
     let text = "[limits]\nline_bytes_max = 2048\nbatch_bytes_max = \"1GiB\"\nopen_logs_max = 16\n\
                 fold_batch_bytes = \"64 kib\"\nfold_before_read_bytes = \"0\"\nbusy_timeout_ms = 0\n\
-                [durability]\nlog = \"power\"\n[store]\naddress = \"/srv/state\"\n";
+                [durability]\nlog = \"power\"\n[store]\naddress = \"/srv/state\"\n[chats]\nidle = \"90m\"\n";
     let config = Config::parse(text).expect("good");
     let limits = Limits {
         line_bytes_max: 2048,
@@ -35,8 +35,9 @@ fn every_key_is_taken_in_every_spelling() {
     };
     assert_eq!((config.limits(), config.durability()), (limits, Durability::Power));
     let lines: Vec<Source> = config.settings().map(|setting| setting.source).collect();
-    assert_eq!(lines, [2, 3, 7, 4, 5, 6, 9, 11].map(|line| Source::File { line }));
+    assert_eq!(lines, [2, 3, 7, 4, 5, 6, 9, 11, 13].map(|line| Source::File { line }));
     assert_eq!(*config.store(), Said::At(Address::Directory("/srv/state".into())));
+    assert_eq!(config.chat_idle(), Duration::from_mins(90));
     let inline = "limits = { line_bytes_max = \"2 KiB\" }\ndurability.log = \"process\"";
     assert_eq!(Config::parse(inline).expect("good").limits().line_bytes_max, 2048);
 }
@@ -85,7 +86,7 @@ fn the_right_key_is_named_where_it_can_be_guessed() {
         ("[durability]\nLog = \"power\"", "did you mean log?"),
         ("[durability]\nopen_logs_max = 1", "did you mean open_logs_max in [limits]?"),
         ("[durability]\nsomething = 1", "known here: log"),
-        ("[retention]", "known here: [limits], [durability], [store], [prices]"),
+        ("[retention]", "known here: [limits], [durability], [store], [chats], [prices], [schedules], [workflows]"),
     ];
     for (text, hint) in cases {
         assert!(told(text)[0].contains(hint), "{text}: {:?}", told(text));
@@ -194,7 +195,7 @@ fn no_wrong_address_is_repeated() {
 #[test]
 fn an_address_is_shown_without_its_password_and_taken_with_it() {
     let config = Config::parse("[store]\naddress = \"postgres://ada:s3cret@h:5433/d?sslmode=require\"").expect("good");
-    let shown = config.settings().last().expect("a setting");
+    let shown = config.settings().find(|setting| setting.key == Key::StoreAddress).expect("a setting");
     assert_eq!((shown.key, shown.value.to_string().as_str()), (Key::StoreAddress, "postgres://ada@h:5433/d"));
     assert!(!format!("{config:?} {shown:?}").contains("s3cret"));
     assert!(has_password(config.store()));
@@ -280,4 +281,73 @@ fn a_price_that_cannot_be_meant_is_refused() {
     for (text, expected) in cases {
         assert!(told(text)[0].contains(expected), "{text}: {:?}", told(text));
     }
+}
+
+#[test]
+fn a_time_is_a_number_with_a_unit() {
+    let idle = |text: &str| Config::parse(&format!("[chats]\nidle = {text}"));
+    for (text, seconds) in [("\"45s\"", 45), ("\"30m\"", 1_800), ("\"2 h\"", 7_200), ("\"365d\"", 31_536_000)] {
+        assert_eq!(idle(text).expect(text).chat_idle(), Duration::from_secs(seconds), "{text}");
+    }
+    for text in ["\"0s\"", "\"366d\"", "\"30\"", "\"30 minutes\"", "30", "true", "\"99999999999999999999d\""] {
+        let error = idle(text).expect_err(text).to_string();
+        assert!(error.contains("expected a time from \"1s\" to \"365d\", like \"30m\""), "{error}");
+    }
+    let said = in_environment(&[("DUOLOG_CHATS_IDLE", "5m")]).expect("good");
+    assert_eq!(said.chat_idle(), Duration::from_mins(5));
+}
+
+#[test]
+fn schedules_and_workflows_are_taken_as_they_are_written() {
+    let text = "[schedules.nightly]\ncron = \"0 3 * * *\"\nzone = \"Europe/Berlin\"\nworkflow = \"review\"\n\
+                context = { repo = \"a/b\", depth = 2, tags = [\"x\", { y = 1.5 }], since = 2026-01-01, on = true }\n\
+                [schedules.\"on the hour\"]\ncron = \"@hourly\"\nenabled = false\ncatch_up = \"none\"\n\
+                description = \"looks around\"\n\
+                [workflows.review]\nenabled = false\ndescription = \"reads\"\n[workflows.other]\n";
+    let config = Config::parse(text).expect("good");
+    let [nightly, hourly] = config.schedules() else { panic!("{:?}", config.schedules()) };
+    assert_eq!((nightly.name.as_str(), nightly.line, nightly.enabled), ("nightly", 1, true));
+    assert_eq!((nightly.cron.as_str(), nightly.zone.as_str()), ("0 3 * * *", "Europe/Berlin"));
+    let context = "{\"depth\":2,\"on\":true,\"repo\":\"a/b\",\"since\":\"2026-01-01\",\"tags\":[\"x\",{\"y\":1.5}]}";
+    let same = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+    assert_eq!(same(nightly.context.as_deref().expect("a context")), same(context));
+    assert_eq!((hourly.zone.as_str(), hourly.enabled, hourly.catch_up.as_str()), ("UTC", false, "none"));
+    assert_eq!((hourly.name.as_str(), hourly.line, &hourly.workflow), ("on the hour", 6, &None));
+    let workflows: Vec<_> =
+        config.workflows().iter().map(|flow| (flow.name.as_str(), flow.enabled, flow.line)).collect();
+    assert_eq!(workflows, [("review", false, 11), ("other", true, 14)]);
+    assert!(Config::default().schedules().is_empty() && Config::default().workflows().is_empty());
+}
+
+#[test]
+fn a_schedule_that_cannot_be_meant_is_refused() {
+    let cases = [
+        ("[schedules.n]\nzone = \"UTC\"", "line 1: [schedules.n] does not say cron; cron is minute hour day"),
+        (
+            "[schedules.n]\ncron = \"61 * * * *\"",
+            "line 2: cron is \"61 * * * *\", and it cannot be read: minute \"61\"",
+        ),
+        ("[schedules.n]\ncron = \"@daily\"\nzone = \"Berlin\"", "line 3: zone is \"Berlin\", which is no time zone"),
+        (
+            "[schedules.n]\ncron = \"@daily\"\nzones = \"UTC\"",
+            "line 3: unknown key zones in [schedules.n]; did you mean zone?",
+        ),
+        ("[schedules.n]\ncron = \"@daily\"\nspeed = 1", "known here: cron, zone, workflow, enabled, context, catch_up"),
+        ("[schedules.n]\ncron = 5", "cron is an integer; expected minute hour day month weekday"),
+        ("[schedules.n]\ncron = \"@daily\"\nenabled = 1", "enabled is an integer; expected true or false"),
+        ("[schedules.n]\ncron = \"@daily\"\ncatch_up = \"some\"", "expected \"latest\", \"all\" or \"none\""),
+        ("[schedules.n]\ncron = \"@daily\"\ncontext = 1", "context is an integer; expected a table"),
+        ("[schedules.n]\ncron = \"@daily\"\ncontext = { x = nan }", "context holds a number that JSON has not"),
+        ("[schedules.n]\ncron = \"@daily\"\nworkflow = \"\"", "workflow is empty; expected the name of a workflow"),
+        ("[schedules]\nn = \"@daily\"", "n is a string; expected a table, [schedules.n]"),
+        ("[schedules.\"\"]\ncron = \"@daily\"", "a name in [schedules] has 1 to 1024 bytes"),
+        ("schedules = 3", "schedules is an integer; expected a table, [schedules]"),
+        ("[schedule.n]", "did you mean [schedules]?"),
+        ("[workflows.w]\nenable = false", "unknown key enable in [workflows.w]; did you mean enabled?"),
+    ];
+    for (text, expected) in cases {
+        assert!(told(text)[0].contains(expected), "{text}: {:?}", told(text));
+    }
+    let both = told("[schedules.n]\ncron = \"x\"\nenabled = 1\n[workflows.w]\nenabled = 1");
+    assert_eq!(both.len(), 3, "all at once: {both:?}");
 }

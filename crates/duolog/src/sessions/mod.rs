@@ -32,6 +32,7 @@ pub use exchange::{Exchange, Inbox, Outgoing, Received, Sent};
 pub use items::{AddOptions, Added, BrokenItem, Item, ItemList, Items, View};
 pub use messages::{Message, Messages, Metric, NewMessage, Similar};
 pub use model::{NewSession, Session, SessionFigures, SessionFilter, SessionList, SessionRef, SessionSummary};
+pub(crate) use rules::bounded;
 pub use status::{Change, Changed, Liveness, Status, StatusTransition};
 
 use crate::error::{Error, Result};

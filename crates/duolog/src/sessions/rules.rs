@@ -60,7 +60,7 @@ pub(super) fn plan(new: &NewSession, home: HomeId, at: Moment) -> Result<NewLog>
     Ok(NewLog { row, stem })
 }
 
-pub(super) fn bounded<const MAX: usize>(what: &'static str, text: &str) -> Result<()> {
+pub(crate) fn bounded<const MAX: usize>(what: &'static str, text: &str) -> Result<()> {
     Bounded::<MAX>::new(what, text).map(drop).map_err(|error| Error::Join(error.into()))
 }
 

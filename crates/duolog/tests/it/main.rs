@@ -8,6 +8,8 @@ mod blobs;
 mod branching;
 /// Space, checkpoints, copies, figures, and what doctor says of an engine.
 mod care;
+/// Chats: one at a place, begun, ended, told once.
+mod chats;
 /// What conversations keep, refuse and survive.
 mod conversations;
 /// What is sent from one to another, and how sessions stand.
@@ -20,6 +22,8 @@ mod opening;
 mod record;
 /// Logs of every dialect told as conversations.
 mod replay;
+/// Schedules: what is in force, what is due, and what is fired once.
+mod schedules;
 /// Searching: with and without an index, whatever becomes of it.
 mod search;
 /// Several homes on one state.

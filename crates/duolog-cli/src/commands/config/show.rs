@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use clap::Args;
-use duolog::config::{Key, PriceSetting, Setting, Source, Value};
+use duolog::config::{Key, PriceSetting, Setting, Source, Value, WorkflowSetting};
+use duolog::schedules::BaseSchedule;
 use duolog::{Config, Money, Rates};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -39,11 +40,34 @@ Keys of config/duolog.toml in the home, all of them optional, with their default
   cache_write_5m = 3.125
   cache_write_1h = 5
 
+  [chats]
+  idle = \"30m\"                       how long a chat may be silent and still be the same one, 1s to 365d
+
+  [schedules.NAME]                   what fires when; duolog schedules set says something over it
+  cron = \"30 3 * * MON-FRI\"          minute hour day month weekday: lists, ranges, steps, names; 0 and 7 are Sunday;
+                                     where day and weekday are both given either will do; @hourly, @daily, @weekly,
+                                     @monthly, @yearly; with six fields the first is the second
+  zone = \"UTC\"                       the time zone in which that is meant, like \"Europe/Berlin\"
+  workflow = \"review\"                the workflow that it is for
+  context = { repo = \"a/b\" }         what that is given
+  enabled = true                     whether it fires
+  catch_up = \"latest\"                of times that passed while nobody ticked: \"latest\", the last one is fired;
+                                     \"all\", each is, at most 100; \"none\" that is over 5 minutes late
+  description = \"…\"
+
+  [workflows.NAME]                   what may be started
+  enabled = true
+  description = \"…\"
+
+  Where clocks are put forward or back: a time of named hours that is left out fires right after the gap, one that
+  comes twice fires the first time. Where the hours begin with * it goes with the clock as that goes.
+
   Sizes are numbers of bytes, or text with B, KiB, MiB, GiB or TiB.
 
 Environment, which goes before the file, as flags go before it:
   DUOLOG_LINE_BYTES_MAX  DUOLOG_BATCH_BYTES_MAX   DUOLOG_BUSY_TIMEOUT_MS         DUOLOG_OPEN_LOGS_MAX
   DUOLOG_DURABILITY      DUOLOG_FOLD_BATCH_BYTES  DUOLOG_FOLD_BEFORE_READ_BYTES  DUOLOG_STORE
+  DUOLOG_CHATS_IDLE
 
 A password is never shown. PGPASSWORD is taken where the address has none; a file with a password
 should be for its owner alone (chmod 600).
@@ -51,7 +75,10 @@ should be for its owner alone (chmod 600).
 JSON:
   {\"file\": path, \"exists\": true|false,
    \"settings\": [{\"key\", \"value\", \"from\", \"line\", \"variable\"}],
-   \"prices\": [{\"model\", \"input\", \"output\", \"cache_read\", \"cache_write_5m\", \"cache_write_1h\", \"line\"}]}
+   \"prices\": [{\"model\", \"input\", \"output\", \"cache_read\", \"cache_write_5m\", \"cache_write_1h\", \"line\"}],
+   \"schedules\": [{\"name\", \"cron\", \"zone\", \"workflow\", \"context\", \"enabled\", \"catch_up\", \"description\",
+                  \"line\"}],
+   \"workflows\": [{\"name\", \"enabled\", \"description\", \"line\"}]}
   from is \"default\", \"file\", \"environment\" or \"flag\"
   line is that of the file, null where the value is not from it
   prices are those that the file sets; all others are built in";
@@ -67,6 +94,29 @@ struct Answer<'a> {
     exists: bool,
     settings: Vec<Shape>,
     prices: Vec<Priced<'a>>,
+    schedules: Vec<Scheduled<'a>>,
+    workflows: Vec<Workflow<'a>>,
+}
+
+#[derive(Serialize)]
+struct Scheduled<'a> {
+    name: &'a str,
+    cron: &'a str,
+    zone: &'a str,
+    workflow: Option<&'a str>,
+    context: Option<Box<RawValue>>,
+    enabled: bool,
+    catch_up: &'static str,
+    description: Option<&'a str>,
+    line: usize,
+}
+
+#[derive(Serialize)]
+struct Workflow<'a> {
+    name: &'a str,
+    enabled: bool,
+    description: Option<&'a str>,
+    line: usize,
 }
 
 #[derive(Serialize)]
@@ -96,14 +146,17 @@ impl Show {
         let settings: Vec<Setting> = config.settings().collect();
         let file = Config::path(home);
         let exists = file.is_file();
-        let prices = config.price_settings().to_vec();
+        let config = config.clone();
+        let prices = config.price_settings();
         let answer = Answer {
             file: &file,
             exists,
             settings: settings.iter().map(shape).collect(),
             prices: prices.iter().map(priced).collect(),
+            schedules: config.schedules().iter().map(scheduled).collect(),
+            workflows: config.workflows().iter().map(workflow).collect(),
         };
-        context.out.answer(&answer, |text| text.table(&table(&settings, &prices)))?;
+        context.out.answer(&answer, |text| text.table(&table(&settings, &config)))?;
         let is_there = if exists { "" } else { " (not there: nothing but defaults and environment)" };
         context.out.note(format_args!("file: {}{is_there}", file.display()));
         for warning in context.config()?.warnings() {
@@ -119,7 +172,7 @@ fn shape(setting: &Setting) -> Shape {
     let value = match value {
         Value::Size(number) | Value::Number(number) => (*number).into(),
         Value::Durability(durability) => durability.as_str().into(),
-        Value::Address(_) => value.to_string().into(),
+        Value::Time(_) | Value::Address(_) => value.to_string().into(),
     };
     Shape { key: key.to_string(), value, from: source.as_str(), line, variable: key.variable() }
 }
@@ -143,7 +196,25 @@ fn priced(set: &PriceSetting) -> Priced<'_> {
     }
 }
 
-fn table(settings: &[Setting], prices: &[PriceSetting]) -> Table {
+fn scheduled(schedule: &BaseSchedule) -> Scheduled<'_> {
+    Scheduled {
+        name: &schedule.name,
+        cron: &schedule.cron,
+        zone: &schedule.zone,
+        workflow: schedule.workflow.as_deref(),
+        context: schedule.context.as_ref().and_then(|json| RawValue::from_string(json.clone()).ok()),
+        enabled: schedule.enabled,
+        catch_up: schedule.catch_up.as_str(),
+        description: schedule.description.as_deref(),
+        line: schedule.line,
+    }
+}
+
+fn workflow(set: &WorkflowSetting) -> Workflow<'_> {
+    Workflow { name: &set.name, enabled: set.enabled, description: set.description.as_deref(), line: set.line }
+}
+
+fn table(settings: &[Setting], config: &Config) -> Table {
     let mut table = Table::new(&[(Column::Word, "KEY"), (Column::Figure, "VALUE"), (Column::Text, "FROM")]);
     for setting in settings {
         let from = match setting.source {
@@ -157,10 +228,19 @@ fn table(settings: &[Setting], prices: &[PriceSetting]) -> Table {
             table.tone(2, Tone::Faint);
         }
     }
-    for set in prices {
+    let disabled = |enabled: bool| if enabled { "" } else { ", disabled" };
+    for set in config.price_settings() {
         let Rates { input, output, .. } = set.price.rates;
         let both = format!("${} in, ${} out", dollars(input), dollars(output));
         table.row(vec![format!("prices.{:?}", set.model), both, format!("file, line {}", set.line)]);
+    }
+    for set in config.schedules() {
+        let when = format!("{} {}{}", set.cron, set.zone, disabled(set.enabled));
+        table.row(vec![format!("schedules.{}", set.name), when, format!("file, line {}", set.line)]);
+    }
+    for set in config.workflows() {
+        let enabled = if set.enabled { "enabled" } else { "disabled" };
+        table.row(vec![format!("workflows.{}", set.name), enabled.to_owned(), format!("file, line {}", set.line)]);
     }
     table
 }

@@ -133,7 +133,7 @@ impl OnBranch {
 }
 
 /// Who does something, where that is kept.
-fn actor(named: Option<String>) -> Option<String> {
+pub(super) fn actor(named: Option<String>) -> Option<String> {
     let of = |name| std::env::var(name).ok().filter(|user| !user.is_empty());
     named.or_else(|| of("USER")).or_else(|| of("LOGNAME"))
 }

@@ -1,0 +1,124 @@
+//! `duolog chats add`.
+
+use std::io::{Read as _, stdin};
+use std::path::Path;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use duolog::chats::{ChatKey, NewChatMessage};
+use duolog::{ChatId, ChatRole, SessionId, limits};
+use serde::Serialize;
+
+use super::Context;
+use crate::failure::{Ended, Failure, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  duolog chats add --platform slack --channel C1 --user U1 \"what failed last night?\"
+  duolog chats add --platform slack --channel C1 --thread 17.5 --user U1 --platform-message-id 17.9 < said.txt
+  duolog chats add --chat 019363f0-0000-7000-8000-000000000000 --role assistant --agent-session demo-1 \"two tests\"
+
+JSON:
+  {\"chat\": id, \"id\": 12, \"added\": true|false, \"created\": true|false}
+  added is false where the platform delivered the message before; created says whether the chat was begun with it";
+
+/// Keep a message of a chat
+///
+/// At a place it goes to the chat that goes on there; one that was silent for longer than chats.idle in the
+/// configuration ends, and another is begun. With --chat it goes to that one. Without TEXT it is read from stdin.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Add {
+    /// The platform, such as slack
+    #[arg(long, value_name = "NAME", required_unless_present = "chat", requires_all = ["channel", "user"])]
+    platform: Option<String>,
+    /// The channel there
+    #[arg(long, value_name = "ID", requires = "platform")]
+    channel: Option<String>,
+    /// The thread in it, where there is one
+    #[arg(long, value_name = "ID", requires = "platform")]
+    thread: Option<String>,
+    /// The person
+    #[arg(long, value_name = "ID", requires = "platform")]
+    user: Option<String>,
+    /// The chat, by its whole id
+    #[arg(long, value_name = "CHAT", conflicts_with = "platform")]
+    chat: Option<ChatId>,
+    /// Who speaks
+    #[arg(long, value_parser = role(), default_value = "user")]
+    role: ChatRole,
+    /// What the platform calls the message; what it delivers again is kept once
+    #[arg(long, value_name = "ID")]
+    platform_message_id: Option<String>,
+    /// The session of the agent that answers in this chat
+    #[arg(long, value_name = "SESSION")]
+    agent_session: Option<SessionId>,
+    /// What is said
+    #[arg(value_name = "TEXT")]
+    text: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    chat: &'a str,
+    id: i64,
+    added: bool,
+    created: bool,
+}
+
+/// Reads a role, and lists the words in help and completions.
+fn role() -> impl clap::builder::TypedValueParser<Value = ChatRole> {
+    PossibleValuesParser::new(ChatRole::ALL.iter().map(|role| role.as_str())).try_map(|word| word.parse::<ChatRole>())
+}
+
+impl Add {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let durability = context.config()?.durability();
+        let said = if let Some(text) = self.text {
+            text
+        } else {
+            context.out.invite("reading what is said; Ctrl-D ends it");
+            read_stdin()?
+        };
+        let message = NewChatMessage { role: self.role, content: said, platform_message_id: self.platform_message_id };
+        let store = context.open_to_write()?;
+        let chats = store.chats();
+        let added = match (self.chat, self.platform, self.channel, self.user) {
+            (Some(chat), _, _, _) => chats.add_to(&chat, &message, durability)?,
+            (None, Some(platform), Some(channel), Some(user)) => {
+                let key = ChatKey { platform, channel, thread: self.thread, user };
+                chats.add(&key, &message, durability)?
+            }
+            _ => {
+                return Err(Failure::Given {
+                    message: "no chat is named".to_owned(),
+                    hint: Some("give --platform, --channel and --user, or --chat".to_owned()),
+                });
+            }
+        };
+        if let Some(session) = &self.agent_session {
+            chats.set_agent_session(&added.chat, Some(session), durability)?;
+        }
+        let shape = Answer { chat: added.chat.as_str(), id: added.id, added: added.added, created: added.created };
+        context.out.confirm(&shape, |text| {
+            let (id, chat) = (added.id, &added.chat);
+            text.line(match (added.added, added.created) {
+                (false, _) => format!("message {id} of chat {chat} was delivered before"),
+                (true, true) => format!("message {id} begins chat {chat}"),
+                (true, false) => format!("message {id} of chat {chat}"),
+            });
+        })?;
+        context.close(store);
+        Ok(Ended::Done)
+    }
+}
+
+/// Reads all of stdin, as far as a message may go and a little more, so that the refusal tells.
+fn read_stdin() -> Result<String, Failure> {
+    let mut input = String::new();
+    let read = stdin().lock().take(limits::CHAT_CONTENT_BYTES_MAX as u64 + 4096).read_to_string(&mut input);
+    read.map_err(Failure::file("read", Path::new("stdin")))?;
+    // The line break that ends a file is not said.
+    let said = input.strip_suffix('\n').unwrap_or(&input);
+    Ok(said.to_owned())
+}

@@ -1,0 +1,98 @@
+//! `duolog chats list`.
+
+use clap::Args;
+use duolog::chats::{Chat, ChatFilter, ChatList, ChatToken};
+use duolog::{Clock as _, Moment, SystemClock, limits};
+use serde::Serialize;
+
+use super::{Context, Shape};
+use crate::failure::{Ended, Outcome};
+use crate::figures;
+use crate::out::{Column, Table, Tone};
+
+const AFTER: &str = "\
+Examples:
+  duolog chats list --active
+  duolog chats list --platform slack --limit 50
+  duolog chats list --json | jq -r '.chats[].id'
+
+JSON:
+  {\"chats\": [{\"id\", \"platform\", \"channel_id\", \"thread_id\", \"user_id\", \"agent_session_id\", \"created_at\",
+              \"last_activity_at\", \"message_count\", \"active\": true|false}], \"next\": token|null}";
+
+/// List chats, the last active first
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct List {
+    /// How many at the most
+    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
+    limit: u32,
+    /// Go on after a page: the token that it ended with
+    #[arg(long, value_name = "TOKEN")]
+    after: Option<ChatToken>,
+    /// Only those on this platform
+    #[arg(long, value_name = "NAME")]
+    platform: Option<String>,
+    /// Only those that go on
+    #[arg(long)]
+    active: bool,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    chats: Vec<Shape<'a>>,
+    next: Option<String>,
+}
+
+impl List {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let is_filtered = self.platform.is_some() || self.active || self.after.is_some();
+        let filter = ChatFilter { platform: self.platform, active: self.active };
+        let list = match context.open_if_there()? {
+            Some(store) => store.chats().list(&filter, self.after.as_ref(), self.limit)?,
+            None => ChatList { chats: Vec::new(), next: None },
+        };
+        let next = list.next.as_ref().map(ToString::to_string);
+        let answer = Answer { chats: list.chats.iter().map(Shape::from).collect(), next: next.clone() };
+        context.out.answer(&answer, |text| {
+            if !list.chats.is_empty() {
+                text.table(&table(&list.chats, SystemClock.now()));
+            }
+        })?;
+        if list.chats.is_empty() {
+            context.out.note(if is_filtered { "no chat is like that" } else { "there are no chats yet" });
+        }
+        if let Some(next) = next {
+            context.out.note(format_args!("there are more: duolog chats list --after {next}"));
+        }
+        Ok(Ended::Done)
+    }
+}
+
+fn table(chats: &[Chat], now: Moment) -> Table {
+    let mut table = Table::new(&[
+        (Column::Id, "ID"),
+        (Column::Word, "PLATFORM"),
+        (Column::Text, "CHANNEL"),
+        (Column::Text, "THREAD"),
+        (Column::Text, "USER"),
+        (Column::Word, "STATUS"),
+        (Column::Figure, "MESSAGES"),
+        (Column::Word, "ACTIVE"),
+    ]);
+    for chat in chats {
+        table.row(vec![
+            chat.id.to_string(),
+            chat.key.platform.clone(),
+            chat.key.channel.clone(),
+            chat.key.thread.clone().unwrap_or_default(),
+            chat.key.user.clone(),
+            if chat.active { "active" } else { "ended" }.to_owned(),
+            figures::count(chat.message_count),
+            figures::age(chat.last_activity_at, now),
+        ]);
+        table.tone(5, if chat.active { Tone::Good } else { Tone::Faint });
+    }
+    table.without_empty("THREAD")
+}

@@ -1,0 +1,46 @@
+//! `duolog chats reset`.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::{At, Context};
+use crate::failure::{Ended, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  duolog chats reset --platform slack --channel C1 --user U1
+  duolog chats reset --platform slack --channel C1 --thread 17.5 --user U1 --json
+
+Exit code: 0 ended · 1 no chat goes on there
+
+JSON:
+  {\"ended\": id|null}";
+
+/// End the chat that goes on at a place: what is said next begins another
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Reset {
+    #[command(flatten)]
+    at: At,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    ended: Option<&'a str>,
+}
+
+impl Reset {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let durability = context.config()?.durability();
+        let store = context.open_to_write()?;
+        let ended = store.chats().reset(&self.at.into(), durability)?;
+        context.out.confirm(&Answer { ended: ended.as_ref().map(|chat| chat.id.as_str()) }, |text| {
+            text.line(match &ended {
+                Some(chat) => format!("chat {} is ended", chat.id),
+                None => "no chat goes on there".to_owned(),
+            });
+        })?;
+        context.close(store);
+        Ok(if ended.is_some() { Ended::Done } else { Ended::No })
+    }
+}

@@ -1,0 +1,126 @@
+//! `duolog chats show`.
+
+use clap::Args;
+use duolog::chats::{Answering, Chat};
+use duolog::{Clock as _, Moment, Store, SystemClock};
+use serde::Serialize;
+
+use super::{Context, Shape};
+use crate::failure::{Ended, Outcome};
+use crate::figures;
+use crate::out::{Text, Tone};
+
+const AFTER: &str = "\
+Examples:
+  duolog chats show 01936400
+  duolog chats show 01936400 --json | jq -r .session.log
+
+JSON:
+  {\"chat\": {… as chats list …}, \"session\": {\"id\", \"name\", \"status\", \"log\": path, \"home_id\",
+   \"events\", \"bytes\", \"last_at\", \"title\"}|null}
+  session is that of the agent which answers, null where none is said or it is not kept here;
+  its figures are as far as its log is folded";
+
+/// Show a chat, and the session and log of the agent that answers in it
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Show {
+    /// Its id, or the beginning of it
+    #[arg(value_name = "CHAT")]
+    chat: String,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    chat: Shape<'a>,
+    session: Option<Session<'a>>,
+}
+
+#[derive(Serialize)]
+struct Session<'a> {
+    id: &'a str,
+    name: Option<&'a str>,
+    status: Option<&'static str>,
+    log: String,
+    home_id: String,
+    events: Option<u64>,
+    bytes: Option<u64>,
+    last_at: Option<String>,
+    title: Option<&'a str>,
+}
+
+impl Show {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_read()?;
+        let chat = store.chats().resolve(&self.chat)?;
+        let answering = store.chats().answering(&chat)?;
+        let session = answering.as_ref().map(|answering| shape(&store, answering));
+        context.out.answer(&Answer { chat: (&chat).into(), session }, |text| {
+            let now = SystemClock.now();
+            draw(text, &chat, now);
+            match &answering {
+                Some(answering) => tell(text, &store, answering, now),
+                None => {
+                    if let Some(session) = &chat.agent_session_id {
+                        text.field("session", format_args!("{session}  (not kept here)"));
+                    }
+                }
+            }
+        })?;
+        Ok(Ended::Done)
+    }
+}
+
+/// Where the log of a session is.
+fn log_of(store: &Store, answering: &Answering) -> String {
+    let session = &answering.session;
+    if session.home_id == store.home_id() {
+        store.home().state.join(&session.log_path).display().to_string()
+    } else {
+        format!("{} in home {}", session.log_path, session.home_id)
+    }
+}
+
+fn shape<'a>(store: &Store, answering: &'a Answering) -> Session<'a> {
+    let Answering { session, figures } = answering;
+    Session {
+        id: session.id.as_str(),
+        name: session.name.as_deref(),
+        status: session.status.map(duolog::SessionStatus::as_str),
+        log: log_of(store, answering),
+        home_id: session.home_id.to_string(),
+        events: figures.events,
+        bytes: figures.bytes,
+        last_at: figures.last_at.map(|at| at.to_string()),
+        title: figures.title.as_deref(),
+    }
+}
+
+fn draw(text: &mut Text, chat: &Chat, now: Moment) {
+    let status = if chat.active { (Tone::Good, "active") } else { (Tone::Faint, "ended") };
+    text.field("id", text.tone(Tone::Strong, chat.id.as_str()));
+    text.field("platform", &chat.key.platform);
+    text.field("channel", &chat.key.channel);
+    if let Some(thread) = &chat.key.thread {
+        text.field("thread", thread);
+    }
+    text.field("user", &chat.key.user);
+    text.field("status", text.tone(status.0, status.1));
+    text.field("messages", figures::count(chat.message_count));
+    for (label, at) in [("begun", chat.created_at), ("last active", chat.last_activity_at)] {
+        text.field(label, format_args!("{at}  ({})", figures::age(at, now)));
+    }
+}
+
+fn tell(text: &mut Text, store: &Store, answering: &Answering, now: Moment) {
+    let Answering { session, figures } = answering;
+    let name = session.name.as_ref().map(|name| format!("  {name}")).unwrap_or_default();
+    text.field("session", format_args!("{}{name}", session.id));
+    text.field("log", log_of(store, answering));
+    if let Some(events) = figures.events {
+        text.field("events", figures::count(events));
+    }
+    if let Some(at) = figures.last_at {
+        text.field("last event", format_args!("{at}  ({})", figures::age(at, now)));
+    }
+}

@@ -1,0 +1,49 @@
+//! `duolog schedules clear`.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::Context;
+use crate::failure::{Ended, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  duolog schedules clear nightly
+
+Exit code: 0 taken back · 1 nothing was said over it
+
+JSON:
+  {\"name\", \"cleared\": true|false}";
+
+/// Take back all that was said over a schedule: it is as the configuration has it again
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Clear {
+    /// Which
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    name: &'a str,
+    cleared: bool,
+}
+
+impl Clear {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let durability = context.config()?.durability();
+        let store = context.open_to_write()?;
+        let cleared = store.schedules().clear(&self.name, durability)?;
+        context.out.confirm(&Answer { name: &self.name, cleared }, |text| {
+            let name = &self.name;
+            text.line(if cleared {
+                format!("{name} is as the configuration has it")
+            } else {
+                format!("nothing was said over {name}")
+            });
+        })?;
+        context.close(store);
+        Ok(if cleared { Ended::Done } else { Ended::No })
+    }
+}

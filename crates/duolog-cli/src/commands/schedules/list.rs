@@ -1,0 +1,139 @@
+//! `duolog schedules list`.
+
+use clap::Args;
+use duolog::schedules::{Origin, Schedule, ScheduleList, as_configured};
+use duolog::{Clock as _, Moment, SystemClock};
+use serde::Serialize;
+
+use super::{Context, RunShape, tone};
+use crate::failure::{Ended, Outcome};
+use crate::figures;
+use crate::out::{Column, Table, Tone};
+
+const AFTER: &str = "\
+Examples:
+  duolog schedules list
+  duolog schedules list --json | jq -r '.schedules[] | select(.failures > 0) | .name'
+
+JSON:
+  {\"schedules\": [{\"name\", \"enabled\", \"cron\", \"zone\", \"workflow\", \"overridden\": true|false,
+                  \"next_at\": instant|null, \"next_local\": time|null, \"problem\": text|null,
+                  \"failures\": 0, \"latest\": {… as schedules runs …}|null}],
+   \"elsewhere\": [name]}
+  failures are those one after another until now; elsewhere are names over which something is
+  said, and which this configuration does not have";
+
+/// List the schedules of the configuration, as they are in force
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct List {}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    schedules: Vec<Shape<'a>>,
+    elsewhere: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Shape<'a> {
+    name: &'a str,
+    enabled: bool,
+    cron: &'a str,
+    zone: &'a str,
+    workflow: Option<&'a str>,
+    overridden: bool,
+    next_at: Option<String>,
+    next_local: Option<&'a str>,
+    problem: Option<&'a str>,
+    failures: u32,
+    latest: Option<RunShape>,
+}
+
+impl List {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let Self {} = self;
+        let now = SystemClock.now();
+        let list = if let Some(store) = context.open_if_there()? {
+            store.schedules().list(now)?
+        } else {
+            // Where nothing was ever written nothing is said over them.
+            let schedules = context.config()?.schedules().iter().map(|base| as_configured(base, now));
+            ScheduleList { schedules: schedules.collect(), elsewhere: Vec::new() }
+        };
+        let shapes = list.schedules.iter().map(shape).collect();
+        context.out.answer(&Answer { schedules: shapes, elsewhere: &list.elsewhere }, |text| {
+            if !list.schedules.is_empty() {
+                text.table(&table(&list, now));
+            }
+        })?;
+        if list.schedules.is_empty() {
+            context.out.note("the configuration has no schedules; duolog config show --help tells how to write one");
+        }
+        for (name, problem) in list.schedules.iter().filter_map(|one| Some((&one.base.name, one.problem.as_ref()?))) {
+            context.out.warn(format_args!("{name} cannot fire: {problem}"));
+        }
+        for name in &list.elsewhere {
+            context.out.note(format_args!("something is said over {name}, which this configuration does not have"));
+        }
+        Ok(Ended::Done)
+    }
+}
+
+fn shape(schedule: &Schedule) -> Shape<'_> {
+    Shape {
+        name: &schedule.base.name,
+        enabled: schedule.enabled.value,
+        cron: &schedule.cron.value,
+        zone: &schedule.zone.value,
+        workflow: schedule.base.workflow.as_deref(),
+        overridden: schedule.overridden.is_some(),
+        next_at: schedule.next.first().map(|time| time.at.to_string()),
+        next_local: schedule.next.first().map(|time| time.local.as_str()),
+        problem: schedule.problem.as_deref(),
+        failures: schedule.failures,
+        latest: schedule.latest.as_ref().map(RunShape::from),
+    }
+}
+
+fn table(list: &ScheduleList, now: Moment) -> Table {
+    let mut table = Table::new(&[
+        (Column::Word, "NAME"),
+        (Column::Word, "CRON"),
+        (Column::Word, "ZONE"),
+        (Column::Text, "WORKFLOW"),
+        (Column::Word, "NEXT"),
+        (Column::Word, "LATEST"),
+        (Column::Figure, "FAILURES"),
+        (Column::Word, "FIRED"),
+    ]);
+    for schedule in &list.schedules {
+        // What is said over the configuration is marked.
+        let marked = |text: &str, from| format!("{text}{}", if from == Origin::Override { "*" } else { "" });
+        let next = match schedule.next.first() {
+            Some(time) => time.local.clone(),
+            None if schedule.problem.is_some() => "never: it is wrong".to_owned(),
+            None => marked("disabled", schedule.enabled.from),
+        };
+        let latest = schedule.latest.as_ref();
+        table.row(vec![
+            schedule.base.name.clone(),
+            marked(&schedule.cron.value, schedule.cron.from),
+            marked(&schedule.zone.value, schedule.zone.from),
+            schedule.base.workflow.clone().unwrap_or_default(),
+            next,
+            latest.map(|run| run.standing.to_string()).unwrap_or_default(),
+            if schedule.failures == 0 { String::new() } else { schedule.failures.to_string() },
+            latest.map(|run| figures::age(run.started_at, now)).unwrap_or_default(),
+        ]);
+        if schedule.next.is_empty() {
+            table.tone(4, if schedule.problem.is_some() { Tone::Bad } else { Tone::Faint });
+        }
+        if let Some(run) = latest {
+            table.tone(5, tone(run.standing));
+        }
+        if schedule.failures > 0 {
+            table.tone(6, Tone::Bad);
+        }
+    }
+    table.without_empty("WORKFLOW").without_empty("LATEST").without_empty("FAILURES").without_empty("FIRED")
+}

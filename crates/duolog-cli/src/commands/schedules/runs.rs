@@ -1,0 +1,90 @@
+//! `duolog schedules runs`.
+
+use clap::Args;
+use duolog::schedules::{CronRun, RunList, RunsToken};
+use duolog::{Clock as _, Moment, SystemClock, limits};
+use serde::Serialize;
+
+use super::{Context, RunShape, tone};
+use crate::failure::{Ended, Outcome};
+use crate::figures;
+use crate::out::{Column, Table};
+
+const AFTER: &str = "\
+Examples:
+  duolog schedules runs
+  duolog schedules runs nightly --limit 5
+  duolog schedules runs --json | jq '.runs[] | select(.standing == \"failed\" or .standing == \"lost\")'
+
+JSON:
+  {\"runs\": [{\"id\", \"name\", \"workflow\", \"due_at\", \"started_at\", \"finished_at\", \"standing\", \"error\",
+             \"detail\", \"workflow_run_id\", \"home_id\", \"actor\"}], \"next\": token|null}
+  standing is \"ok\", \"nothing\", \"failed\" or \"skipped\", and \"running\" until that is known; \"lost\" where
+  whoever fired it is gone for long. What is lost is not fired again";
+
+/// List what came of the times of schedules, the latest first
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Runs {
+    /// Only this schedule's
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// How many at the most
+    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
+    limit: u32,
+    /// Go on after a page: the token that it ended with
+    #[arg(long, value_name = "TOKEN")]
+    after: Option<RunsToken>,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    runs: Vec<RunShape>,
+    next: Option<String>,
+}
+
+impl Runs {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let list = match context.open_if_there()? {
+            Some(store) => store.schedules().runs(self.name.as_deref(), self.after.as_ref(), self.limit)?,
+            None => RunList { runs: Vec::new(), next: None },
+        };
+        let next = list.next.as_ref().map(ToString::to_string);
+        let answer = Answer { runs: list.runs.iter().map(RunShape::from).collect(), next: next.clone() };
+        context.out.answer(&answer, |text| {
+            if !list.runs.is_empty() {
+                text.table(&table(&list.runs, SystemClock.now()));
+            }
+        })?;
+        if list.runs.is_empty() {
+            context.out.note("no time of a schedule was fired yet; duolog schedules tick does that");
+        }
+        if let Some(next) = next {
+            context.out.note(format_args!("there are more: --after '{next}'"));
+        }
+        Ok(Ended::Done)
+    }
+}
+
+fn table(runs: &[CronRun], now: Moment) -> Table {
+    let mut table = Table::new(&[
+        (Column::Word, "NAME"),
+        (Column::Word, "DUE"),
+        (Column::Word, "STANDING"),
+        (Column::Text, "TOLD"),
+        (Column::Word, "FIRED"),
+    ]);
+    for run in runs {
+        let told = run.error.as_ref().or(run.detail.as_ref()).or(run.workflow_run_id.as_ref());
+        table.row(vec![
+            run.name.clone(),
+            run.due_at.to_string(),
+            run.standing.to_string(),
+            told.map(|told| told.replace(['\n', '\r'], " ")).unwrap_or_default(),
+            figures::age(run.started_at, now),
+        ]);
+        table.tone(2, tone(run.standing));
+    }
+    table.without_empty("TOLD")
+}

@@ -1,0 +1,172 @@
+//! `messaging_sessions`: chats with people on platforms. Of a platform, channel, thread and user one is active.
+
+use duolog_types::{ChatId, Moment, SessionId};
+
+use crate::engine::{Row, Tx};
+use crate::error::Result;
+use crate::params;
+
+macro_rules! columns {
+    () => {
+        "id, platform, channel_id, thread_id, user_id, agent_session_id, created_at, last_activity_at, message_count, \
+         active"
+    };
+}
+
+/// Where a chat takes place, and with whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatPlace {
+    /// The platform, such as `slack`.
+    pub platform: String,
+    /// The channel there.
+    pub channel_id: String,
+    /// The thread in it; `''` where there is none.
+    pub thread_id: String,
+    /// The person.
+    pub user_id: String,
+}
+
+/// A chat.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatRow {
+    /// Its id.
+    pub id: ChatId,
+    /// Where it takes place.
+    pub place: ChatPlace,
+    /// The session of the agent that answers.
+    pub agent_session_id: Option<SessionId>,
+    /// When it began.
+    pub created_at: Moment,
+    /// When something was last said or done.
+    pub last_activity_at: Moment,
+    /// How many messages it has.
+    pub message_count: u64,
+    /// Whether it is the one that goes on.
+    pub active: bool,
+}
+
+/// Which chats are listed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ChatFilter {
+    /// Only those on this platform.
+    pub platform: Option<String>,
+    /// Only those that go on.
+    pub active: bool,
+}
+
+impl ChatRow {
+    fn read(row: &Row<'_>) -> Result<Self> {
+        let place =
+            ChatPlace { platform: row.get(1)?, channel_id: row.get(2)?, thread_id: row.get(3)?, user_id: row.get(4)? };
+        Ok(Self {
+            id: row.get(0)?,
+            place,
+            agent_session_id: row.get(5)?,
+            created_at: row.get(6)?,
+            last_activity_at: row.get(7)?,
+            message_count: row.get(8)?,
+            active: row.get(9)?,
+        })
+    }
+}
+
+/// Adds a chat. A second active one at its place is a unique-constraint error.
+pub fn insert(tx: &mut Tx<'_>, row: &ChatRow) -> Result<()> {
+    let sql =
+        concat!("INSERT INTO messaging_sessions (", columns!(), ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)");
+    let values = params![
+        &row.id,
+        &row.place.platform,
+        &row.place.channel_id,
+        &row.place.thread_id,
+        &row.place.user_id,
+        row.agent_session_id.as_ref(),
+        row.created_at,
+        row.last_activity_at,
+        row.message_count,
+        row.active,
+    ];
+    tx.execute(sql, values).map(drop)
+}
+
+/// The chat with this id.
+pub fn find(tx: &mut Tx<'_>, id: &ChatId) -> Result<Option<ChatRow>> {
+    tx.find(concat!("SELECT ", columns!(), " FROM messaging_sessions WHERE id = ?1"), params![id], ChatRow::read)
+}
+
+/// The chat that goes on at a place.
+pub fn find_active(tx: &mut Tx<'_>, place: &ChatPlace) -> Result<Option<ChatRow>> {
+    let sql = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM messaging_sessions WHERE platform = ?1 AND channel_id = ?2 AND thread_id = ?3 AND user_id = ?4 \
+         AND active = 1"
+    );
+    let values = params![&place.platform, &place.channel_id, &place.thread_id, &place.user_id];
+    tx.find(sql, values, ChatRow::read)
+}
+
+/// The chats whose ids begin so.
+pub fn starting_with(tx: &mut Tx<'_>, prefix: &str, limit: u32) -> Result<Vec<ChatId>> {
+    let sql = "SELECT id FROM messaging_sessions WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3";
+    // Ids are ASCII: what starts with the prefix sorts before the prefix and the last character there is.
+    let end = format!("{prefix}\u{10ffff}");
+    tx.all(sql, params![prefix, end, limit], |row| row.get(0))
+}
+
+/// Notes that something was done. An instant never goes back, so that a list does not either.
+pub fn touch(tx: &mut Tx<'_>, id: &ChatId, at: Moment) -> Result<bool> {
+    let sql = "UPDATE messaging_sessions \
+               SET last_activity_at = CASE WHEN last_activity_at < ?2 THEN ?2 ELSE last_activity_at END WHERE id = ?1";
+    Ok(tx.execute(sql, params![id, at])? == 1)
+}
+
+/// Counts a message, before it is added: on a server those who speak at once wait for each other here, and so their
+/// messages are in the order of their ids.
+pub fn count_message(tx: &mut Tx<'_>, id: &ChatId, at: Moment) -> Result<bool> {
+    let sql = "UPDATE messaging_sessions SET message_count = message_count + 1, \
+               last_activity_at = CASE WHEN last_activity_at < ?2 THEN ?2 ELSE last_activity_at END WHERE id = ?1";
+    Ok(tx.execute(sql, params![id, at])? == 1)
+}
+
+/// Has a chat go on no longer; false where it did not.
+pub fn deactivate(tx: &mut Tx<'_>, id: &ChatId) -> Result<bool> {
+    let sql = "UPDATE messaging_sessions SET active = 0 WHERE id = ?1 AND active = 1";
+    Ok(tx.execute(sql, params![id])? == 1)
+}
+
+/// Says which session of the agent answers; false where there is no such chat.
+pub fn set_agent_session(tx: &mut Tx<'_>, id: &ChatId, session: Option<&SessionId>) -> Result<bool> {
+    let sql = "UPDATE messaging_sessions SET agent_session_id = ?2 WHERE id = ?1";
+    Ok(tx.execute(sql, params![id, session])? == 1)
+}
+
+/// Chats, the last active first, after this one.
+pub fn list(
+    tx: &mut Tx<'_>,
+    filter: &ChatFilter,
+    after: Option<(Moment, &ChatId)>,
+    limit: u32,
+) -> Result<Vec<ChatRow>> {
+    macro_rules! page {
+        ($condition:literal) => {
+            concat!(
+                "SELECT ",
+                columns!(),
+                " FROM messaging_sessions WHERE (last_activity_at, id) < (?1, ?2)",
+                $condition,
+                " ORDER BY last_activity_at DESC, id DESC LIMIT ?3"
+            )
+        };
+    }
+    // `~` is text after every instant.
+    let (at, id) = after.map_or_else(|| ("~".to_owned(), ""), |(at, id)| (at.to_string(), id.as_str()));
+    match (&filter.platform, filter.active) {
+        (None, false) => tx.all(page!(""), params![at, id, limit], ChatRow::read),
+        (None, true) => tx.all(page!(" AND active = 1"), params![at, id, limit], ChatRow::read),
+        (Some(platform), false) => tx.all(page!(" AND platform = ?4"), params![at, id, limit, platform], ChatRow::read),
+        (Some(platform), true) => {
+            tx.all(page!(" AND active = 1 AND platform = ?4"), params![at, id, limit, platform], ChatRow::read)
+        }
+    }
+}

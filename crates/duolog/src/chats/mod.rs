@@ -1,0 +1,225 @@
+//! Chats: what people on a platform and an agent say to each other, until it is silent for long or begun anew.
+//!
+//! Of a platform, channel, thread (or none) and user one chat is active, held by the state itself: who loses the race
+//! to begin it has the winner's. What is said stays in the state; what the agent does stands in the log of its session,
+//! which the chat names.
+
+mod model;
+mod rules;
+
+use duolog_state::Tx;
+use duolog_state::owned::messaging_messages::{self, NewChatMessageRow};
+use duolog_state::owned::messaging_sessions::{self as table, ChatPlace, ChatRow};
+use duolog_types::limits::PAGE_MAX;
+use duolog_types::{ChatId, Durability, Moment, SessionId};
+
+pub use model::{
+    AddedMessage, Answering, Chat, ChatFilter, ChatKey, ChatList, ChatMessage, ChatToken, History, NewChatMessage,
+    Opened,
+};
+
+use crate::error::{Error, Kind, Result, refuse};
+use crate::store::Store;
+
+/// The chats of a store.
+#[derive(Clone)]
+pub struct Chats<'s> {
+    pub(crate) store: &'s Store,
+}
+
+impl Chats<'_> {
+    /// The chat that goes on at a place, or a new one where there is none, or it was silent for too long.
+    pub fn open(&self, key: &ChatKey, durability: Durability) -> Result<Opened> {
+        rules::check_key(key)?;
+        let begin = self.begin(key);
+        let opened = self.store.join.write(durability, move |tx| begin.open(tx));
+        Ok(opened?)
+    }
+
+    /// The chat that goes on at a place, where there is one. One that was silent for too long goes on no more.
+    pub fn find_active(&self, key: &ChatKey) -> Result<Option<Chat>> {
+        let (now, idle) = (self.store.join.clock().now(), self.store.chat_idle);
+        let row = self.store.join.state().read(|tx| table::find_active(tx, &key.into()))?;
+        Ok(row.filter(|row| rules::is_fresh(row.last_activity_at, now, idle)).map(Chat::from))
+    }
+
+    /// Keeps what was said at a place, in the chat that goes on there, which is begun where it must be. What the
+    /// platform delivered there before is not kept again.
+    pub fn add(&self, key: &ChatKey, message: &NewChatMessage, durability: Durability) -> Result<AddedMessage> {
+        rules::check_key(key)?;
+        rules::check_message(message)?;
+        let (begin, message) = (self.begin(key), message.clone());
+        let added = self.store.join.write(durability, move |tx| {
+            // Looked for first: a late repetition does not begin another chat.
+            if let Some(active) = table::find_active(tx, &begin.place)?
+                && let Some(again) = delivered(tx, &active.id, &message)?
+            {
+                return Ok(again);
+            }
+            let opened = begin.open(tx)?;
+            let added = add(tx, &opened.chat.id, &message, begin.now)?;
+            Ok(AddedMessage { created: opened.created, ..added })
+        });
+        Ok(added?)
+    }
+
+    /// Keeps what was said in a chat, though it may go on no longer: an answer belongs to what was asked.
+    pub fn add_to(&self, chat: &ChatId, message: &NewChatMessage, durability: Durability) -> Result<AddedMessage> {
+        rules::check_message(message)?;
+        let (chat, message, now) = (chat.clone(), message.clone(), self.store.join.clock().now());
+        let added = self.store.join.write(durability, move |tx| match delivered(tx, &chat, &message)? {
+            Some(again) => Ok(again),
+            None => add(tx, &chat, &message, now),
+        });
+        Ok(added?)
+    }
+
+    /// Notes that something was done in a chat, so that it goes on.
+    pub fn touch(&self, chat: &ChatId, durability: Durability) -> Result<()> {
+        let now = self.store.join.clock().now();
+        self.change(chat, durability, move |tx, chat| table::touch(tx, chat, now))
+    }
+
+    /// Says which session of the agent answers in a chat; its log is the chat's other half.
+    pub fn set_agent_session(&self, chat: &ChatId, session: Option<&SessionId>, durability: Durability) -> Result<()> {
+        let session = session.cloned();
+        self.change(chat, durability, move |tx, chat| table::set_agent_session(tx, chat, session.as_ref()))
+    }
+
+    /// Ends the chat that goes on at a place, so that the next thing said begins another; nothing where none does.
+    pub fn reset(&self, key: &ChatKey, durability: Durability) -> Result<Option<Chat>> {
+        let place = ChatPlace::from(key);
+        let ended = self.store.join.write(durability, move |tx| {
+            let Some(active) = table::find_active(tx, &place)? else { return Ok(None) };
+            table::deactivate(tx, &active.id)?;
+            Ok(Some(ChatRow { active: false, ..active }))
+        });
+        Ok(ended?.map(Chat::from))
+    }
+
+    /// The chat with this id.
+    pub fn get(&self, id: &ChatId) -> Result<Chat> {
+        let row = self.store.join.state().read(|tx| table::find(tx, id))?;
+        row.map(Chat::from).ok_or_else(|| Error::NoChat(id.to_string()))
+    }
+
+    /// The chat that a person means, for reading: by its id, or the beginning of it.
+    pub fn resolve(&self, text: &str) -> Result<Chat> {
+        let absent = || Error::NoChat(text.to_owned());
+        if let Ok(id) = ChatId::parse(text)
+            && let Some(row) = self.store.join.state().read(|tx| table::find(tx, &id))?
+        {
+            return Ok(row.into());
+        }
+        let mut ids = self.store.join.state().read(|tx| table::starting_with(tx, text, 2))?;
+        if ids.len() > 1 {
+            return Err(Error::AmbiguousChat(text.to_owned()));
+        }
+        self.get(&ids.pop().ok_or_else(absent)?)
+    }
+
+    /// The session of the agent that answers in a chat, with what is known of its log; nothing where none is said, or
+    /// where it is not kept here.
+    pub fn answering(&self, chat: &Chat) -> Result<Option<Answering>> {
+        let Some(id) = &chat.agent_session_id else { return Ok(None) };
+        let sessions = self.store.sessions();
+        match sessions.get(id) {
+            Ok(session) => Ok(Some(Answering { figures: sessions.figures(id)?, session })),
+            Err(error) if error.kind() == Kind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The last messages of a chat, or those before one, in their order.
+    pub fn history(&self, chat: &ChatId, before: Option<i64>, limit: u32) -> Result<History> {
+        let limit = limit.clamp(1, PAGE_MAX);
+        let mut rows = self.store.join.state().read(|tx| messaging_messages::newest(tx, chat, before, limit + 1))?;
+        let is_more = rows.len() > limit as usize;
+        rows.truncate(limit as usize);
+        rows.reverse();
+        let before = rows.first().filter(|_| is_more).map(|row| row.id);
+        Ok(History { messages: rows.into_iter().map(ChatMessage::from).collect(), before })
+    }
+
+    /// A page of chats, the last active first. What was said in them is not among it (I5).
+    pub fn list(&self, filter: &ChatFilter, after: Option<&ChatToken>, limit: u32) -> Result<ChatList> {
+        let limit = limit.clamp(1, PAGE_MAX);
+        let filter = table::ChatFilter { platform: filter.platform.clone(), active: filter.active };
+        let after = after.map(|token| (token.last_activity_at, &token.id));
+        let mut rows = self.store.join.state().read(|tx| table::list(tx, &filter, after, limit + 1))?;
+        let is_more = rows.len() > limit as usize;
+        rows.truncate(limit as usize);
+        let last = rows.last().filter(|_| is_more);
+        let next = last.map(|row| ChatToken { last_activity_at: row.last_activity_at, id: row.id.clone() });
+        Ok(ChatList { chats: rows.into_iter().map(Chat::from).collect(), next })
+    }
+
+    fn begin(&self, key: &ChatKey) -> Begin {
+        let (now, idle) = (self.store.join.clock().now(), self.store.chat_idle);
+        Begin { place: key.into(), id: ChatId::new(), now, idle }
+    }
+
+    fn change(
+        &self,
+        chat: &ChatId,
+        durability: Durability,
+        change: impl Fn(&mut Tx<'_>, &ChatId) -> duolog_state::Result<bool> + Send + 'static,
+    ) -> Result<()> {
+        let chat = chat.clone();
+        let changed = self.store.join.write(durability, move |tx| {
+            if change(tx, &chat)? { Ok(()) } else { Err(refuse(Error::NoChat(chat.to_string()))) }
+        });
+        Ok(changed?)
+    }
+}
+
+/// What is needed to find the chat at a place, or to begin one.
+struct Begin {
+    place: ChatPlace,
+    /// The id of the new one, which stays the same however often the transaction runs.
+    id: ChatId,
+    now: Moment,
+    idle: std::time::Duration,
+}
+
+impl Begin {
+    /// Finds the chat that goes on, or begins one. Who is overtaken on a server runs again, and finds the winner's.
+    fn open(&self, tx: &mut Tx<'_>) -> duolog_join::Result<Opened> {
+        let mut ended = None;
+        if let Some(active) = table::find_active(tx, &self.place)? {
+            if rules::is_fresh(active.last_activity_at, self.now, self.idle) {
+                return Ok(Opened { chat: active.into(), created: false, ended });
+            }
+            table::deactivate(tx, &active.id)?;
+            ended = Some(active.id);
+        }
+        let row = ChatRow {
+            id: self.id.clone(),
+            place: self.place.clone(),
+            agent_session_id: None,
+            created_at: self.now,
+            last_activity_at: self.now,
+            message_count: 0,
+            active: true,
+        };
+        table::insert(tx, &row)?;
+        Ok(Opened { chat: row.into(), created: true, ended })
+    }
+}
+
+/// The message that the platform delivered before, where it did.
+fn delivered(tx: &mut Tx<'_>, chat: &ChatId, message: &NewChatMessage) -> duolog_join::Result<Option<AddedMessage>> {
+    let Some(platform_id) = &message.platform_message_id else { return Ok(None) };
+    let found = messaging_messages::find_delivered(tx, chat, platform_id)?;
+    Ok(found.map(|id| AddedMessage { chat: chat.clone(), id, added: false, created: false }))
+}
+
+fn add(tx: &mut Tx<'_>, chat: &ChatId, message: &NewChatMessage, now: Moment) -> duolog_join::Result<AddedMessage> {
+    if !table::count_message(tx, chat, now)? {
+        return Err(refuse(Error::NoChat(chat.to_string())));
+    }
+    let NewChatMessage { role, content, platform_message_id } = message.clone();
+    let row = NewChatMessageRow { session_id: chat.clone(), role, content, timestamp: now, platform_message_id };
+    let id = messaging_messages::insert(tx, &row)?;
+    Ok(AddedMessage { chat: chat.clone(), id, added: true, created: false })
+}

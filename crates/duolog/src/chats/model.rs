@@ -1,0 +1,197 @@
+//! What callers give and get.
+
+use std::fmt;
+use std::str::FromStr;
+
+use duolog_state::owned::messaging_messages::ChatMessageRow;
+use duolog_state::owned::messaging_sessions::{ChatPlace, ChatRow};
+use duolog_types::{ChatId, ChatRole, Moment, SessionId};
+
+use crate::sessions::{Session, SessionFigures};
+
+/// Where a chat takes place, and with whom: of these one is active.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChatKey {
+    /// The platform, such as `slack`.
+    pub platform: String,
+    /// The channel there.
+    pub channel: String,
+    /// The thread in it, where there is one.
+    pub thread: Option<String>,
+    /// The person.
+    pub user: String,
+}
+
+/// A chat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chat {
+    /// Its id.
+    pub id: ChatId,
+    /// Where it takes place.
+    pub key: ChatKey,
+    /// The session of the agent that answers, and so its log.
+    pub agent_session_id: Option<SessionId>,
+    /// When it began.
+    pub created_at: Moment,
+    /// When something was last said or done.
+    pub last_activity_at: Moment,
+    /// How many messages it has.
+    pub message_count: u64,
+    /// Whether it is the one that goes on at its place.
+    pub active: bool,
+}
+
+/// The chat at a place, and whether it was begun for that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The chat.
+    pub chat: Chat,
+    /// Whether it is new.
+    pub created: bool,
+    /// The one that was silent for too long, and ended for it.
+    pub ended: Option<ChatId>,
+}
+
+/// A message to be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewChatMessage {
+    /// Who speaks.
+    pub role: ChatRole,
+    /// What is said.
+    pub content: String,
+    /// What the platform calls it. What it delivers again is kept once.
+    pub platform_message_id: Option<String>,
+}
+
+/// A message that was kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddedMessage {
+    /// The chat that has it.
+    pub chat: ChatId,
+    /// Its id: the order within a chat.
+    pub id: i64,
+    /// False where the platform delivered it before.
+    pub added: bool,
+    /// Whether the chat was begun with it.
+    pub created: bool,
+}
+
+/// A message of a chat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChatMessage {
+    /// Its id: the order within a chat.
+    pub id: i64,
+    /// Who speaks.
+    pub role: ChatRole,
+    /// What is said.
+    pub content: String,
+    /// When.
+    pub timestamp: Moment,
+    /// What the platform calls it.
+    pub platform_message_id: Option<String>,
+}
+
+/// The last messages of a chat, in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct History {
+    /// The messages.
+    pub messages: Vec<ChatMessage>,
+    /// The id of the first of them, where there are more before it.
+    pub before: Option<i64>,
+}
+
+/// The session of the agent that answers in a chat, as far as it is known here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answering {
+    /// The session.
+    pub session: Session,
+    /// What is known of its log.
+    pub figures: SessionFigures,
+}
+
+/// Which chats are listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChatFilter {
+    /// Only those on this platform.
+    pub platform: Option<String>,
+    /// Only those that go on.
+    pub active: bool,
+}
+
+/// A page of chats, the last active first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChatList {
+    /// The chats.
+    pub chats: Vec<Chat>,
+    /// The token of the next page, where there is one.
+    pub next: Option<ChatToken>,
+}
+
+/// Where a page of chats ends and the next begins. Its text is for handing back, not for reading.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChatToken {
+    pub(super) last_activity_at: Moment,
+    pub(super) id: ChatId,
+}
+
+impl fmt::Display for ChatToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1.{:x}.{}", self.last_activity_at.as_micros(), self.id)
+    }
+}
+
+impl FromStr for ChatToken {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parse = || {
+            let (micros, id) = text.strip_prefix("1.")?.split_once('.')?;
+            let last_activity_at = Moment::from_micros(i64::from_str_radix(micros, 16).ok()?);
+            Some(Self { last_activity_at, id: ChatId::parse(id).ok()? })
+        };
+        // Only what prints back as given was ever handed out.
+        let shown = || text.chars().take(64).collect::<String>();
+        parse()
+            .filter(|token| token.to_string() == text)
+            .ok_or_else(|| format!("{:?} is not a page token; take it from the previous page, unchanged", shown()))
+    }
+}
+
+impl From<&ChatKey> for ChatPlace {
+    fn from(key: &ChatKey) -> Self {
+        Self {
+            platform: key.platform.clone(),
+            channel_id: key.channel.clone(),
+            thread_id: key.thread.clone().unwrap_or_default(),
+            user_id: key.user.clone(),
+        }
+    }
+}
+
+impl From<ChatRow> for Chat {
+    fn from(row: ChatRow) -> Self {
+        let ChatPlace { platform, channel_id, thread_id, user_id } = row.place;
+        let thread = Some(thread_id).filter(|thread| !thread.is_empty());
+        Self {
+            id: row.id,
+            key: ChatKey { platform, channel: channel_id, thread, user: user_id },
+            agent_session_id: row.agent_session_id,
+            created_at: row.created_at,
+            last_activity_at: row.last_activity_at,
+            message_count: row.message_count,
+            active: row.active,
+        }
+    }
+}
+
+impl From<ChatMessageRow> for ChatMessage {
+    fn from(row: ChatMessageRow) -> Self {
+        Self {
+            id: row.id,
+            role: row.role,
+            content: row.content,
+            timestamp: row.timestamp,
+            platform_message_id: row.platform_message_id,
+        }
+    }
+}

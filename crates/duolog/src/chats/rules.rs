@@ -1,0 +1,56 @@
+//! Whether a chat is still the same one, and what fits its rows: pure decisions.
+
+use std::time::Duration;
+
+use duolog_types::Moment;
+use duolog_types::limits::{CHAT_CONTENT_BYTES_MAX, NAME_BYTES_MAX, WORD_BYTES_MAX};
+
+use super::model::{ChatKey, NewChatMessage};
+use crate::error::{Error, Result};
+use crate::sessions::bounded;
+
+/// Whether a chat that was last active then goes on now. A clock that went back ends nothing.
+pub(super) fn is_fresh(last_activity_at: Moment, now: Moment, idle: Duration) -> bool {
+    let silent = now.as_micros().saturating_sub(last_activity_at.as_micros());
+    silent <= i64::try_from(idle.as_micros()).unwrap_or(i64::MAX)
+}
+
+pub(super) fn check_key(key: &ChatKey) -> Result<()> {
+    bounded::<WORD_BYTES_MAX>("platform", &key.platform)?;
+    bounded::<NAME_BYTES_MAX>("channel", &key.channel)?;
+    bounded::<NAME_BYTES_MAX>("user", &key.user)?;
+    for (what, text) in [("platform", &key.platform), ("channel", &key.channel), ("user", &key.user)] {
+        said(what, text)?;
+    }
+    let Some(thread) = &key.thread else { return Ok(()) };
+    bounded::<NAME_BYTES_MAX>("thread", thread)?;
+    said("thread", thread)
+}
+
+pub(super) fn check_message(message: &NewChatMessage) -> Result<()> {
+    bounded::<CHAT_CONTENT_BYTES_MAX>("content", &message.content)?;
+    let Some(id) = &message.platform_message_id else { return Ok(()) };
+    bounded::<NAME_BYTES_MAX>("platform_message_id", id)?;
+    said("platform_message_id", id)
+}
+
+fn said(what: &'static str, text: &str) -> Result<()> {
+    if text.is_empty() {
+        return Err(Error::BadValue { what, why: "must not be empty".to_owned() });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chat_goes_on_until_it_was_silent_for_longer_than_that() {
+        let at = |seconds: i64| Moment::from_micros(seconds * 1_000_000);
+        let idle = Duration::from_mins(1);
+        assert!(is_fresh(at(100), at(100), idle) && is_fresh(at(100), at(160), idle));
+        assert!(!is_fresh(at(100), at(161), idle));
+        assert!(is_fresh(at(100), at(1), idle), "a clock that went back ends nothing");
+    }
+}

@@ -1,0 +1,351 @@
+//! What callers give and get.
+
+use std::fmt;
+
+use duolog_state::owned::cron_runs::CronRunRow;
+use duolog_types::limits::{REASON_BYTES_MAX, SCHEDULE_LEASE};
+use duolog_types::{CronOutcome, CronRunId, HomeId, Moment, ProcessId};
+
+/// What is done about times that passed while nobody looked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CatchUp {
+    /// The last of them is fired.
+    #[default]
+    Latest,
+    /// Each is fired, the last [`duolog_types::limits::CATCH_UP_MAX`] of them.
+    All,
+    /// None is fired that is later than [`duolog_types::limits::SCHEDULE_GRACE`].
+    None,
+}
+
+impl CatchUp {
+    /// Every way there is.
+    pub const ALL: [Self; 3] = [Self::Latest, Self::All, Self::None];
+
+    /// The word in the configuration and in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Latest => "latest",
+            Self::All => "all",
+            Self::None => "none",
+        }
+    }
+}
+
+/// A schedule as the configuration has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaseSchedule {
+    /// What it is called.
+    pub name: String,
+    /// When it fires.
+    pub cron: String,
+    /// The time zone in which that is meant.
+    pub zone: String,
+    /// Whether it does.
+    pub enabled: bool,
+    /// The workflow that it is for.
+    pub workflow: Option<String>,
+    /// What the workflow is given, as a JSON object.
+    pub context: Option<String>,
+    /// What is done about missed times.
+    pub catch_up: CatchUp,
+    /// What it is for, for people.
+    pub description: Option<String>,
+    /// Where the file says so, counted from one.
+    pub line: usize,
+}
+
+/// Where a value of a schedule comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The configuration.
+    Base,
+    /// What was said over it.
+    Override,
+}
+
+impl Origin {
+    /// The word in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::Override => "override",
+        }
+    }
+}
+
+/// A value in force, and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InForce<T> {
+    /// What is in force.
+    pub value: T,
+    /// Why.
+    pub from: Origin,
+}
+
+/// A time to come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Time {
+    /// The instant.
+    pub at: Moment,
+    /// The same as a clock in the schedule's zone shows it.
+    pub local: String,
+}
+
+/// A schedule as it is in force.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// As the configuration has it.
+    pub base: BaseSchedule,
+    /// When it fires.
+    pub cron: InForce<String>,
+    /// In which zone.
+    pub zone: InForce<String>,
+    /// Whether it does.
+    pub enabled: InForce<bool>,
+    /// Since when something is said over it, and by whom.
+    pub overridden: Option<(Moment, Option<String>)>,
+    /// The next times; none where it is not enabled.
+    pub next: Vec<Time>,
+    /// Why it cannot fire, where what was said over it cannot be used.
+    pub problem: Option<String>,
+    /// What came of the last time.
+    pub latest: Option<CronRun>,
+    /// How many firings failed one after another until now.
+    pub failures: u32,
+}
+
+/// What is to be said over a schedule. What is left out stays as it was said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScheduleChange {
+    /// Whether it fires; nothing inside has it as the configuration does.
+    pub enabled: Option<Option<bool>>,
+    /// When it fires, likewise.
+    pub cron: Option<Option<String>>,
+    /// In which zone, likewise.
+    pub zone: Option<Option<String>>,
+}
+
+/// A time that is due, and is this caller's to fire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// The firing.
+    pub id: CronRunId,
+    /// The schedule.
+    pub name: String,
+    /// The workflow that it is for.
+    pub workflow: Option<String>,
+    /// What the workflow is given, as a JSON object.
+    pub context: Option<String>,
+    /// The time.
+    pub due_at: Moment,
+    /// How many times before it were missed and are not fired, as far as was counted.
+    pub missed: u32,
+}
+
+/// How a firing ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// In a word.
+    pub outcome: CronOutcome,
+    /// What went wrong.
+    pub error: Option<String>,
+    /// What there is to say besides.
+    pub detail: Option<String>,
+    /// The run that was started.
+    pub workflow_run_id: Option<String>,
+}
+
+impl Outcome {
+    /// A run was started.
+    pub fn started(workflow_run_id: impl Into<String>) -> Self {
+        Self { workflow_run_id: Some(workflow_run_id.into()), ..Self::of(CronOutcome::Ok) }
+    }
+
+    /// It is done.
+    pub fn done() -> Self {
+        Self::of(CronOutcome::Ok)
+    }
+
+    /// There was nothing to do, and why.
+    pub fn nothing(detail: impl AsRef<str>) -> Self {
+        Self { detail: Some(clipped(detail.as_ref())), ..Self::of(CronOutcome::Nothing) }
+    }
+
+    /// It was left out, and why.
+    pub fn skipped(detail: impl AsRef<str>) -> Self {
+        Self { detail: Some(clipped(detail.as_ref())), ..Self::of(CronOutcome::Skipped) }
+    }
+
+    /// It went wrong.
+    pub fn failed(error: impl AsRef<str>) -> Self {
+        Self { error: Some(clipped(error.as_ref())), ..Self::of(CronOutcome::Failed) }
+    }
+
+    const fn of(outcome: CronOutcome) -> Self {
+        Self { outcome, error: None, detail: None, workflow_run_id: None }
+    }
+}
+
+/// The start of a text that fits its row, without the NUL bytes that a server has no place for. Nothing is no text.
+fn clipped(text: &str) -> String {
+    let mut text = text.replace('\0', "\u{fffd}");
+    text.truncate(text.floor_char_boundary(REASON_BYTES_MAX));
+    if text.is_empty() { "it was not said why".to_owned() } else { text }
+}
+
+/// A time that was fired, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fired {
+    /// The time.
+    pub due: Due,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What a tick did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ticked {
+    /// What was fired, in the order in which it was.
+    pub fired: Vec<Fired>,
+    /// Due times that another process fired.
+    pub taken: u32,
+    /// Schedules that cannot fire, and why.
+    pub problems: Vec<(String, String)>,
+}
+
+/// How a firing stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It ended.
+    Ended(CronOutcome),
+    /// It goes on.
+    Running,
+    /// Whoever fired it is gone: it began long ago, and no end was told. It is not fired again.
+    Lost,
+}
+
+impl Standing {
+    pub(super) fn of(started_at: Moment, outcome: Option<CronOutcome>, now: Moment) -> Self {
+        let lease = i64::try_from(SCHEDULE_LEASE.as_micros()).unwrap_or(i64::MAX);
+        match outcome {
+            Some(outcome) => Self::Ended(outcome),
+            None if now.as_micros().saturating_sub(started_at.as_micros()) > lease => Self::Lost,
+            None => Self::Running,
+        }
+    }
+
+    /// The word in JSON and for people.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ended(outcome) => outcome.as_str(),
+            Self::Running => "running",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A firing of a schedule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CronRun {
+    /// Its id.
+    pub id: CronRunId,
+    /// The schedule.
+    pub name: String,
+    /// The workflow that it was for.
+    pub workflow: Option<String>,
+    /// The time.
+    pub due_at: Moment,
+    /// When it was fired.
+    pub started_at: Moment,
+    /// When that was done.
+    pub finished_at: Option<Moment>,
+    /// How it stands.
+    pub standing: Standing,
+    /// What went wrong.
+    pub error: Option<String>,
+    /// What there is to say besides.
+    pub detail: Option<String>,
+    /// The run that it started.
+    pub workflow_run_id: Option<String>,
+    /// The home that fired it.
+    pub home_id: HomeId,
+    /// The process that fired it.
+    pub process_id: ProcessId,
+    /// Who had it fired.
+    pub actor: Option<String>,
+}
+
+impl CronRun {
+    pub(super) fn of(row: CronRunRow, now: Moment) -> Self {
+        Self {
+            id: row.id,
+            name: row.name,
+            workflow: row.workflow,
+            due_at: row.due_at,
+            started_at: row.started_at,
+            finished_at: row.finished_at,
+            standing: Standing::of(row.started_at, row.outcome, now),
+            error: row.error,
+            detail: row.detail,
+            workflow_run_id: row.workflow_run_id,
+            home_id: row.home_id,
+            process_id: row.process_id,
+            actor: row.actor,
+        }
+    }
+}
+
+/// Where a page of firings ends and the next begins: a time, and of several at that time a schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunsToken {
+    pub(super) due_at: Moment,
+    pub(super) name: String,
+}
+
+impl fmt::Display for RunsToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1.{:x}.{}", self.due_at.as_micros(), self.name)
+    }
+}
+
+impl std::str::FromStr for RunsToken {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parse = || {
+            let (micros, name) = text.strip_prefix("1.")?.split_once('.')?;
+            let due_at = Moment::from_micros(i64::from_str_radix(micros, 16).ok()?);
+            Some(Self { due_at, name: name.to_owned() })
+        };
+        // Only what prints back as given was ever handed out.
+        let shown = || text.chars().take(64).collect::<String>();
+        parse()
+            .filter(|token| token.to_string() == text)
+            .ok_or_else(|| format!("{:?} is not a page token; take it from the previous page, unchanged", shown()))
+    }
+}
+
+/// A page of firings, the latest time first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunList {
+    /// The firings.
+    pub runs: Vec<CronRun>,
+    /// The token of the next page, where there is one.
+    pub next: Option<RunsToken>,
+}
+
+/// All schedules.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScheduleList {
+    /// Those of the configuration, in its order.
+    pub schedules: Vec<Schedule>,
+    /// Names over which something is said, and which this home's configuration does not have.
+    pub elsewhere: Vec<String>,
+}

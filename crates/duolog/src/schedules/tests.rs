@@ -1,0 +1,325 @@
+use duolog_types::Moment;
+use duolog_types::limits::CATCH_UP_MAX;
+use proptest::prelude::*;
+
+use super::model::{BaseSchedule, CatchUp, RunsToken, Standing};
+use super::timetable::Timetable;
+use super::{rules, *};
+
+fn at(text: &str) -> Moment {
+    text.parse().expect("an instant")
+}
+
+fn table(cron: &str, zone: &str) -> Timetable {
+    Timetable::parse(cron, zone).unwrap_or_else(|bad| panic!("{bad:?}"))
+}
+
+/// The next times after an instant, as a clock in the zone shows them.
+fn after(cron: &str, zone: &str, from: &str, count: usize) -> Vec<String> {
+    let table = table(cron, zone);
+    let times = std::iter::successors(table.next(at(from)), |at| table.next(*at));
+    let times: Vec<Moment> = times.take(count).collect();
+    // Looked at from behind they are the same.
+    for time in &times {
+        assert_eq!(table.latest(*time), Some(*time), "{cron} {zone}");
+        let before = Moment::from_micros(time.as_micros() - 1);
+        assert!(table.latest(before).is_none_or(|last| last < *time), "{cron} {zone}");
+    }
+    times.into_iter().map(|at| table.on_the_wall(at)).collect()
+}
+
+#[test]
+fn expressions_mean_what_cron_means() {
+    let from = "2026-01-01T00:00:00Z";
+    let cases: &[(&str, &[&str])] = &[
+        ("30 3 * * *", &["2026-01-01T03:30:00+00:00", "2026-01-02T03:30:00+00:00"]),
+        ("*/20 * * * *", &["2026-01-01T00:20:00+00:00", "2026-01-01T00:40:00+00:00"]),
+        ("0 9-17/4 * * *", &["2026-01-01T09:00:00+00:00", "2026-01-01T13:00:00+00:00"]),
+        ("5,10 0 * * *", &["2026-01-01T00:05:00+00:00", "2026-01-01T00:10:00+00:00"]),
+        ("0 0 * * MON", &["2026-01-05T00:00:00+00:00", "2026-01-12T00:00:00+00:00"]),
+        ("0 0 * * mon-tue", &["2026-01-05T00:00:00+00:00", "2026-01-06T00:00:00+00:00"]),
+        ("0 0 * * 0", &["2026-01-04T00:00:00+00:00", "2026-01-11T00:00:00+00:00"]),
+        ("0 0 * * 7", &["2026-01-04T00:00:00+00:00", "2026-01-11T00:00:00+00:00"]),
+        ("0 0 1 FEB *", &["2026-02-01T00:00:00+00:00", "2027-02-01T00:00:00+00:00"]),
+        // Both days are restricted: either will do.
+        ("0 0 13 * FRI", &["2026-01-02T00:00:00+00:00", "2026-01-09T00:00:00+00:00", "2026-01-13T00:00:00+00:00"]),
+        ("0 0 29 2 *", &["2028-02-29T00:00:00+00:00", "2032-02-29T00:00:00+00:00"]),
+        ("0 0 31 * *", &["2026-01-31T00:00:00+00:00", "2026-03-31T00:00:00+00:00"]),
+        ("0 0 L * *", &["2026-01-31T00:00:00+00:00", "2026-02-28T00:00:00+00:00"]),
+        ("15 30 3 * * *", &["2026-01-01T03:30:15+00:00", "2026-01-02T03:30:15+00:00"]),
+        ("@yearly", &["2027-01-01T00:00:00+00:00"]),
+        ("@monthly", &["2026-02-01T00:00:00+00:00"]),
+        ("@weekly", &["2026-01-04T00:00:00+00:00"]),
+        ("@daily", &["2026-01-02T00:00:00+00:00"]),
+        ("@hourly", &["2026-01-01T01:00:00+00:00", "2026-01-01T02:00:00+00:00"]),
+    ];
+    for (cron, expected) in cases {
+        assert_eq!(after(cron, "UTC", from, expected.len()), *expected, "{cron}");
+    }
+}
+
+/// A time that is left out when clocks are put forward is made up for once, right after the gap.
+#[test]
+fn a_time_in_the_gap_fires_once_right_after_it() {
+    let cases: &[(&str, &str, &str, &[&str])] = &[
+        (
+            "30 2 * * *",
+            "Europe/Berlin",
+            "2026-03-28T00:00:00Z",
+            &["2026-03-28T02:30:00+01:00", "2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"],
+        ),
+        // Several times in one gap are one time after it, and so is one that is due right then.
+        (
+            "0,30 2-3 * * *",
+            "Europe/Berlin",
+            "2026-03-28T23:00:00Z",
+            &["2026-03-29T03:00:00+02:00", "2026-03-29T03:30:00+02:00", "2026-03-30T02:00:00+02:00"],
+        ),
+        (
+            "15 2 * * *",
+            "America/New_York",
+            "2026-03-07T12:00:00Z",
+            &["2026-03-08T03:00:00-04:00", "2026-03-09T02:15:00-04:00"],
+        ),
+        // Half an hour is left out.
+        (
+            "10 2 * * *",
+            "Australia/Lord_Howe",
+            "2026-10-03T00:00:00Z",
+            &["2026-10-04T02:30:00+11:00", "2026-10-05T02:10:00+11:00"],
+        ),
+        // The gap begins at midnight.
+        (
+            "0 0 * * *",
+            "Asia/Beirut",
+            "2026-03-27T23:00:00Z",
+            &["2026-03-29T01:00:00+03:00", "2026-03-30T00:00:00+03:00"],
+        ),
+    ];
+    for (cron, zone, from, expected) in cases {
+        assert_eq!(after(cron, zone, from, expected.len()), *expected, "{cron} {zone}");
+    }
+}
+
+/// A time that comes twice when clocks are put back fires the first time.
+#[test]
+fn a_time_that_comes_twice_fires_once() {
+    let cases: &[(&str, &str, &str, &[&str])] = &[
+        (
+            "30 2 * * *",
+            "Europe/Berlin",
+            "2026-10-24T12:00:00Z",
+            &["2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"],
+        ),
+        (
+            "0,30 2 * * *",
+            "Europe/Berlin",
+            "2026-10-24T12:00:00Z",
+            &["2026-10-25T02:00:00+02:00", "2026-10-25T02:30:00+02:00", "2026-10-26T02:00:00+01:00"],
+        ),
+        (
+            "30 1 * * *",
+            "America/New_York",
+            "2026-10-31T12:00:00Z",
+            &["2026-11-01T01:30:00-04:00", "2026-11-02T01:30:00-05:00"],
+        ),
+        (
+            "45 1 * * *",
+            "Australia/Lord_Howe",
+            "2026-04-04T00:00:00Z",
+            &["2026-04-05T01:45:00+11:00", "2026-04-06T01:45:00+10:30"],
+        ),
+    ];
+    for (cron, zone, from, expected) in cases {
+        assert_eq!(after(cron, zone, from, expected.len()), *expected, "{cron} {zone}");
+    }
+    // Asked in the second pass, the first one is behind.
+    let berlin = table("30 2 * * *", "Europe/Berlin");
+    let second_pass = at("2026-10-25T01:15:00Z");
+    assert_eq!(berlin.latest(second_pass), Some(at("2026-10-25T00:30:00Z")));
+    assert_eq!(berlin.next(second_pass), Some(at("2026-10-26T01:30:00Z")));
+}
+
+/// Where the hours are left open, what counts is the time that passes.
+#[test]
+fn a_rhythm_goes_with_the_clock_as_it_goes() {
+    assert_eq!(
+        after("*/30 * * * *", "Europe/Berlin", "2026-03-29T00:00:00Z", 4),
+        [
+            "2026-03-29T01:30:00+01:00",
+            "2026-03-29T03:00:00+02:00",
+            "2026-03-29T03:30:00+02:00",
+            "2026-03-29T04:00:00+02:00"
+        ]
+    );
+    assert_eq!(
+        after("*/30 * * * *", "Europe/Berlin", "2026-10-25T00:00:00Z", 4),
+        [
+            "2026-10-25T02:30:00+02:00",
+            "2026-10-25T02:00:00+01:00",
+            "2026-10-25T02:30:00+01:00",
+            "2026-10-25T03:00:00+01:00"
+        ]
+    );
+    assert_eq!(after("@hourly", "America/New_York", "2026-11-01T04:30:00Z", 3).len(), 3);
+    // A zone whose minutes are not ours.
+    assert_eq!(
+        after("0 * * * *", "Asia/Kathmandu", "2026-06-01T00:00:00Z", 2),
+        ["2026-06-01T06:00:00+05:45", "2026-06-01T07:00:00+05:45"]
+    );
+    assert_eq!(table("0 6 * * *", "Asia/Kathmandu").next(at("2026-06-01T00:00:00Z")), Some(at("2026-06-01T00:15:00Z")));
+}
+
+#[test]
+fn parts_of_a_second_count_for_what_is_behind() {
+    let table = table("0 3 * * *", "UTC");
+    assert_eq!(table.latest(at("2026-01-01T03:00:00.5Z")), Some(at("2026-01-01T03:00:00Z")));
+    assert_eq!(table.latest(at("2026-01-01T02:59:59.999999Z")), Some(at("2025-12-31T03:00:00Z")));
+    assert_eq!(table.next(at("2026-01-01T02:59:59.5Z")), Some(at("2026-01-01T03:00:00Z")));
+    assert_eq!(table.next(at("2026-01-01T03:00:00Z")), Some(at("2026-01-02T03:00:00Z")));
+}
+
+#[test]
+fn what_cannot_be_meant_is_told_with_what_would_be_right() {
+    let cases = [
+        ("61 3 * * *", "UTC", "cron", "minute \"61\""),
+        ("0 25 * * *", "UTC", "cron", "hour \"25\""),
+        ("0 0 * 13 *", "UTC", "cron", "month \"13\""),
+        ("0 0 * * 8", "UTC", "cron", "weekday \"8\""),
+        ("x 0 0 * * *", "UTC", "cron", "second \"x\""),
+        ("0 3 * *", "UTC", "cron", "4 of 5 or 6 fields"),
+        ("0 0 0 1 1 * 2030", "UTC", "cron", "7 of 5 or 6 fields"),
+        ("", "UTC", "cron", "0 of 5 or 6 fields"),
+        ("@never", "UTC", "cron", "1 of 5 or 6 fields"),
+        ("0 0 30 2 *", "UTC", "cron", "no such day comes"),
+        ("0 3 * * ÿ", "UTC", "cron", "expected minute hour day month weekday"),
+        ("0 3 * * *", "Berlin", "zone", "did you mean \"Europe/Berlin\"?"),
+        ("0 3 * * *", "Europe/Berln", "zone", "did you mean \"Europe/Berlin\"?"),
+        ("0 3 * * *", "", "zone", "which is no time zone"),
+        ("0 3 * * *", "../../etc/passwd", "zone", "which is no time zone"),
+        ("0 3 * * *", "Mars/Olympus", "zone", "expected a name like \"Europe/Berlin\""),
+    ];
+    for (cron, zone, key, why) in cases {
+        let bad = Timetable::parse(cron, zone).expect_err(cron);
+        assert!(bad.key == key && bad.why.contains(why), "{cron:?} {zone:?}: {bad:?}");
+    }
+}
+
+fn base(catch_up: CatchUp) -> BaseSchedule {
+    BaseSchedule {
+        name: "n".to_owned(),
+        cron: "0 * * * *".to_owned(),
+        zone: "UTC".to_owned(),
+        enabled: true,
+        workflow: None,
+        context: None,
+        catch_up,
+        description: None,
+        line: 1,
+    }
+}
+
+#[test]
+fn what_was_missed_is_made_up_for_as_was_said() {
+    let table = table(&base(CatchUp::Latest).cron, "UTC");
+    let due = |since: &str, now: &str, catch_up| rules::due(&table, at(since), at(now), catch_up);
+    let (since, now) = ("2026-01-01T00:30:00Z", "2026-01-01T04:30:00Z");
+    let latest = due(since, now, CatchUp::Latest);
+    assert_eq!(latest.iter().map(|due| (due.at, due.missed)).collect::<Vec<_>>(), [(at("2026-01-01T04:00:00Z"), 3)]);
+    let all: Vec<_> =
+        due(since, now, CatchUp::All).into_iter().map(|due| due.at.to_string()[11..13].to_owned()).collect();
+    assert_eq!(all, ["01", "02", "03", "04"], "in their order");
+    let none = due(since, now, CatchUp::None);
+    assert!(none.len() == 1 && none[0].is_too_late, "it is on record");
+    let in_time = due(since, "2026-01-01T04:04:59Z", CatchUp::None);
+    assert!(in_time.len() == 1 && !in_time[0].is_too_late);
+    for catch_up in CatchUp::ALL {
+        assert_eq!(due("2026-01-01T04:00:00Z", now, catch_up), [], "what was looked at is not due");
+        assert_eq!(due(now, since, catch_up), [], "a clock that went back");
+        // However long nobody looked, it is bounded.
+        assert!(due("1990-01-01T00:00:00Z", now, catch_up).len() <= CATCH_UP_MAX);
+    }
+    let years = due("1990-01-01T00:00:00Z", now, CatchUp::All);
+    assert_eq!((years.len(), years[CATCH_UP_MAX - 1].at), (CATCH_UP_MAX, at("2026-01-01T04:00:00Z")));
+    assert_eq!(rules::told_missed(99).as_deref(), Some("99 or more earlier times were missed"));
+}
+
+#[test]
+fn failures_are_counted_up_to_the_last_that_went_well() {
+    use CronOutcome::{Failed, Nothing, Ok, Skipped};
+    let count = |standings: &[Standing]| rules::failures(standings.iter().copied());
+    let ended = Standing::Ended;
+    assert_eq!(count(&[]), 0);
+    assert_eq!(count(&[ended(Failed), ended(Failed), ended(Ok), ended(Failed)]), 2);
+    assert_eq!(count(&[Standing::Running, ended(Failed), ended(Skipped), Standing::Lost, ended(Nothing)]), 2);
+    assert_eq!(count(&[ended(Ok), ended(Failed)]), 0);
+}
+
+#[test]
+fn a_change_by_a_clock_that_was_ahead_silences_nothing() {
+    let said = |updated_at: &str| CronOverrideRow {
+        name: "n".to_owned(),
+        enabled: Some(true),
+        schedule: None,
+        zone: None,
+        updated_at: at(updated_at),
+        updated_by: None,
+    };
+    let (ticked, now) = (Some(at("2026-01-01T00:00:00Z")), at("2026-01-02T00:00:00Z"));
+    assert_eq!(rules::since(None, None, now), None);
+    assert_eq!(rules::since(ticked, None, now), ticked);
+    let changed = said("2026-01-01T12:00:00Z");
+    assert_eq!(rules::since(ticked, Some(&changed), now), Some(changed.updated_at));
+    assert_eq!(rules::since(ticked, Some(&said("2025-01-01T00:00:00Z")), now), ticked);
+    assert_eq!(rules::since(ticked, Some(&said("2030-01-01T00:00:00Z")), now), ticked);
+}
+
+#[test]
+fn what_is_told_of_an_end_fits_its_row() {
+    assert_eq!(rules::told(Some("done"), 1).as_deref(), Some("done; 1 earlier time was missed"));
+    assert_eq!((rules::told(Some("done"), 0).as_deref(), rules::told(None, 0)), (Some("done"), None));
+    assert!(rules::told(Some(&"é".repeat(8192)), 7).is_some_and(|told| told.len() <= 16 * 1024));
+    let long = Outcome::failed("é".repeat(20_000)).error.expect("told");
+    assert!(long.len() <= 16 * 1024 && long.starts_with("éé"));
+    assert!(Outcome::nothing("\0".repeat(16 * 1024)).detail.is_some_and(|text| text.len() <= 16 * 1024));
+    assert_eq!(Outcome::skipped("").detail.as_deref(), Some("it was not said why"));
+}
+
+proptest! {
+    /// Whatever is written there, it is understood or refused.
+    #[test]
+    fn no_expression_panics(cron in "[-0-9*/,?LW#A-Za-z@+ ]{0,24}|[ -~]{0,40}|(\\S{1,6} ){4}\\S{1,6}", zone in "[ -~]{0,24}") {
+        let _ = Timetable::parse(&cron, "UTC");
+        let _ = Timetable::parse("0 0 * * *", &zone);
+    }
+
+    /// Forwards and backwards, in and around every change of the clock, the times are the same ones.
+    #[test]
+    fn the_last_time_is_the_one_that_came_next(
+        zone in prop::sample::select(vec![
+            "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Asia/Beirut",
+            "Africa/Casablanca", "Antarctica/Troll", "UTC",
+        ]),
+        cron in prop::sample::select(vec![
+            "30 2 * * *", "*/15 * * * *", "0 */2 * * *", "*/20 1-3 * * *", "0 0 * * *", "45 1,2 * * SUN", "7 * * * *",
+            "59 59 23 * * *", "@hourly",
+        ]),
+        second in 1_735_689_600_i64..1_830_297_600,
+    ) {
+        let table = table(cron, zone);
+        let now = Moment::from_micros(second * 1_000_000);
+        let next = table.next(now).expect("there is always another");
+        prop_assert!(next > now);
+        prop_assert_eq!(table.latest(next), Some(next));
+        let before = Moment::from_micros(next.as_micros() - 1);
+        let last = table.latest(before).expect("there was one");
+        prop_assert!(last <= now, "{} is between {} and {}", last, now, next);
+        prop_assert_eq!(table.next(last), Some(next));
+    }
+
+    #[test]
+    fn a_token_reads_back(micros in 0_i64..250_000_000_000_000_000, name in "[ -~é]{1,40}") {
+        let token = RunsToken { due_at: Moment::from_micros(micros), name };
+        prop_assert_eq!(token.to_string().parse(), Ok(token));
+    }
+}

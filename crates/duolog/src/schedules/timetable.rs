@@ -1,0 +1,229 @@
+//! When a schedule fires: a cron expression in a time zone, and what becomes of it where clocks are put forward or
+//! back.
+//!
+//! Hours that are named (`0 2 * * *`, `*/10 8-18 * * *`) are times on the wall: one that is left out when clocks are
+//! put forward is made up for once, at the first instant after the gap, and one that comes twice fires the first time
+//! only. Where the hours begin with `*` it is a rhythm (`*/15 * * * *`): it goes with the clock as that goes, leaves
+//! out what is not there and fires in both passes of what comes twice.
+
+use croner::Cron;
+use croner::parser::{CronParser, Seconds, Year};
+use duolog_types::Moment;
+use duolog_types::limits::{NAME_BYTES_MAX, WORD_BYTES_MAX};
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
+use jiff::{SignedDuration, Timestamp, Zoned};
+
+/// What an expression may be, in words.
+pub(crate) const CRON_FORM: &str =
+    "minute hour day month weekday, like \"30 3 * * MON-FRI\"; seconds may stand before; or @daily";
+/// What a zone may be, in words.
+pub(crate) const ZONE_FORM: &str = "a name like \"Europe/Berlin\", or \"UTC\"";
+/// The fields, in their order, and what may stand there besides lists, ranges and steps of it.
+const FIELDS: [(&str, &str); 6] = [
+    ("second", "0-59"),
+    ("minute", "0-59"),
+    ("hour", "0-23"),
+    ("day of the month", "1-31"),
+    ("month", "1-12 or JAN-DEC"),
+    ("weekday", "0-7 or SUN-SAT"),
+];
+/// How far a clock may be put back: what lies further ahead on the wall lies ahead in time too.
+const PUT_BACK_MAX: SignedDuration = SignedDuration::from_hours(3);
+/// The times that are passed over before a search is given up; those of a stretch that comes twice are fewer.
+const SEARCH_MAX: usize = 20_000;
+
+/// When a schedule fires.
+#[derive(Clone, Debug)]
+pub struct Timetable {
+    cron: Cron,
+    zone: TimeZone,
+    is_rhythm: bool,
+}
+
+/// An expression or a zone that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BadTimetable {
+    /// Which of the two, as the configuration calls it.
+    pub(crate) key: &'static str,
+    /// The end of a sentence about it.
+    pub(crate) why: String,
+}
+
+impl Timetable {
+    /// Understands an expression in a zone.
+    pub(crate) fn parse(cron: &str, zone: &str) -> Result<Self, BadTimetable> {
+        let timetable = Self { cron: expression(cron)?, zone: find_zone(zone)?, is_rhythm: is_rhythm(cron) };
+        if timetable.next(Moment::from_micros(0)).is_none() {
+            let why = format!("is {cron:?}, and no such day comes; expected {CRON_FORM}");
+            return Err(BadTimetable { key: "cron", why });
+        }
+        Ok(timetable)
+    }
+
+    /// Whether an expression in a zone can be understood, without looking for the zone on the disk: that takes longer
+    /// than all else a short command does, and most of them only read the configuration.
+    pub(crate) fn check(cron: &str, zone: &str) -> Result<(), BadTimetable> {
+        Self::parse(cron, "UTC")?;
+        if TimeZoneDatabase::bundled().get(zone).is_err() {
+            find_zone(zone)?;
+        }
+        Ok(())
+    }
+
+    /// The first time after an instant.
+    pub fn next(&self, after: Moment) -> Option<Moment> {
+        let after = whole_second(after);
+        if self.is_rhythm {
+            let found = self.cron.find_next_occurrence(&after.to_zoned(self.zone.clone()), false).ok()?;
+            return Some(moment(&found.timestamp()));
+        }
+        let mut civil = self.zone.to_datetime(after);
+        let mut is_inclusive = true;
+        for _ in 0..SEARCH_MAX {
+            civil = self.cron.find_next_occurrence(&civil, is_inclusive).ok()?;
+            is_inclusive = false;
+            let at = self.instant(civil)?;
+            if at > after {
+                return Some(moment(&at));
+            }
+        }
+        None
+    }
+
+    /// The last time up to an instant.
+    pub fn latest(&self, until: Moment) -> Option<Moment> {
+        let until = whole_second(until);
+        if self.is_rhythm {
+            let found = self.cron.find_previous_occurrence(&until.to_zoned(self.zone.clone()), true).ok()?;
+            return in_range(found.timestamp());
+        }
+        let mut civil = self.zone.to_datetime(until).checked_add(PUT_BACK_MAX).ok()?;
+        let mut is_inclusive = true;
+        for _ in 0..SEARCH_MAX {
+            civil = self.cron.find_previous_occurrence(&civil, is_inclusive).ok()?;
+            is_inclusive = false;
+            let at = self.instant(civil)?;
+            if at <= until {
+                return in_range(at);
+            }
+        }
+        None
+    }
+
+    /// An instant as the clock on the wall there shows it.
+    pub fn on_the_wall(&self, at: Moment) -> String {
+        let zoned = whole_second(at).to_zoned(self.zone.clone());
+        zoned.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
+    }
+
+    /// The instant of a time on the wall.
+    fn instant(&self, civil: DateTime) -> Option<Timestamp> {
+        let ambiguous = self.zone.to_ambiguous_zoned(civil);
+        match ambiguous.offset() {
+            AmbiguousOffset::Unambiguous { .. } | AmbiguousOffset::Fold { .. } => {
+                ambiguous.earlier().ok().map(|zoned| zoned.timestamp())
+            }
+            AmbiguousOffset::Gap { .. } => {
+                // As far after the gap as the time stands in it, and so at its end or after.
+                let after: Zoned = ambiguous.later().ok()?;
+                let beyond = after.timestamp().checked_add(SignedDuration::from_secs(1)).ok()?;
+                after.time_zone().preceding(beyond).next().map(|transition| transition.timestamp())
+            }
+        }
+    }
+}
+
+/// Whether its hours begin with `*`: then it is meant for the clock as it goes, and not for times on the wall.
+fn is_rhythm(cron: &str) -> bool {
+    let fields: Vec<&str> = cron.split_whitespace().collect();
+    match fields.as_slice() {
+        [nickname] => nickname.eq_ignore_ascii_case("@hourly"),
+        [_, hour, _, _, _] | [_, _, hour, _, _, _] => hour.starts_with('*'),
+        _ => false,
+    }
+}
+
+fn parser() -> CronParser {
+    CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build()
+}
+
+/// An expression, or what is wrong with which of its fields.
+fn expression(text: &str) -> Result<Cron, BadTimetable> {
+    let wrong = |why: String| BadTimetable { key: "cron", why };
+    let shown: String = text.chars().take(80).collect();
+    if text.len() > NAME_BYTES_MAX || !text.is_ascii() {
+        return Err(wrong(format!("is {shown:?}; expected {CRON_FORM}")));
+    }
+    let Err(error) = parser().parse(text) else { return parser().parse(text).map_err(|error| wrong(told(&error))) };
+    let fields: Vec<&str> = text.split_whitespace().collect();
+    let Some(first) = FIELDS.len().checked_sub(fields.len()).filter(|first| *first < 2) else {
+        let count = fields.len();
+        return Err(wrong(format!("is {shown:?}, which has {count} of 5 or 6 fields; expected {CRON_FORM}")));
+    };
+    // The field that is wrong by itself is the one to name.
+    let alone = |at: usize| {
+        let mut others = vec!["*"; fields.len()];
+        others[at] = fields[at];
+        parser().parse(&others.join(" "))
+    };
+    let culprit = (0..fields.len()).find_map(|at| alone(at).err().map(|error| (at, error)));
+    let why = culprit.map_or_else(
+        || told(&error),
+        |(at, error)| {
+            let (name, values) = FIELDS[first + at];
+            format!("{name} {:?} is none of {values} ({})", fields[at], told(&error))
+        },
+    );
+    Err(wrong(format!("is {shown:?}, and it cannot be read: {why}; expected {CRON_FORM}")))
+}
+
+/// What the parser says, without what it calls it.
+fn told(error: &croner::errors::CronError) -> String {
+    use croner::errors::CronError::{ComponentError, IllegalCharacters, InvalidPattern};
+    match error {
+        ComponentError(text) | IllegalCharacters(text) | InvalidPattern(text) => text.trim_end_matches('.').to_owned(),
+        other => other.to_string().trim_end_matches('.').to_owned(),
+    }
+}
+
+fn find_zone(name: &str) -> Result<TimeZone, BadTimetable> {
+    let unknown = || {
+        let shown: String = name.chars().take(80).collect();
+        let meant = nearest_zone(name).map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
+        BadTimetable { key: "zone", why: format!("is {shown:?}, which is no time zone; expected {ZONE_FORM}{meant}") }
+    };
+    if name.is_empty() || name.len() > WORD_BYTES_MAX || !name.is_ascii() {
+        return Err(unknown());
+    }
+    // The system knows of changes that came after us; what it leaves out is built in.
+    let zone = if name == "UTC" { Ok(TimeZone::UTC) } else { TimeZone::get(name) };
+    zone.or_else(|_| TimeZoneDatabase::bundled().get(name)).map_err(|_| unknown())
+}
+
+/// The zone that was probably meant.
+fn nearest_zone(name: &str) -> Option<String> {
+    let said = name.chars().take(WORD_BYTES_MAX).collect::<String>().to_ascii_lowercase();
+    let known = jiff::tz::db().available().map(|zone| zone.to_string());
+    let scored = known.filter_map(|zone| {
+        let known = zone.to_ascii_lowercase();
+        let city = known.rsplit('/').next().unwrap_or(&known);
+        let near = if said == city { Some(0) } else { crate::config::near(&said, &known) };
+        near.map(|wrong| (wrong, zone))
+    });
+    scored.min().map(|(_, zone)| zone)
+}
+
+/// The second that an instant lies in: times have no parts of one.
+fn whole_second(at: Moment) -> Timestamp {
+    Timestamp::from_second(at.as_micros().div_euclid(1_000_000)).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+fn moment(at: &Timestamp) -> Moment {
+    Moment::from_micros(at.as_microsecond())
+}
+
+/// The moment of an instant that can be kept.
+fn in_range(at: Timestamp) -> Option<Moment> {
+    (at >= Timestamp::UNIX_EPOCH).then(|| moment(&at))
+}

@@ -1,0 +1,289 @@
+use std::sync::{Arc, Barrier};
+
+use duolog::schedules::{BaseSchedule, CatchUp, Due, Fired, Origin, Outcome, ScheduleChange, Standing};
+use duolog::{CronOutcome, Durability, Kind, Moment, Store};
+use duolog_testkit::clock::FixedClock;
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
+
+use super::Apart;
+
+on_both_engines!(
+    what_is_said_over_a_schedule_goes_before_the_configuration,
+    a_time_is_fired_once_and_leaves_a_trace,
+    what_was_missed_is_made_up_for_as_the_configuration_says,
+    a_schedule_that_was_switched_off_misses_nothing,
+    whoever_dies_firing_leaves_a_lost_time_that_is_not_fired_again,
+    many_stores_fire_a_time_once,
+    failures_one_after_another_are_counted,
+    a_clock_that_was_ahead_does_not_silence_a_schedule,
+    a_page_of_firings_goes_on_where_the_last_one_ended
+);
+
+fn at(text: &str) -> Moment {
+    text.parse().expect("an instant")
+}
+
+fn named(name: &str, cron: &str) -> BaseSchedule {
+    BaseSchedule {
+        name: name.to_owned(),
+        cron: cron.to_owned(),
+        zone: "UTC".to_owned(),
+        enabled: true,
+        workflow: Some("review".to_owned()),
+        context: Some("{\"repo\":\"a/b\"}".to_owned()),
+        catch_up: CatchUp::Latest,
+        description: None,
+        line: 1,
+    }
+}
+
+/// A store with these schedules, whose clock shows this.
+fn open(apart: &Apart, schedules: Vec<BaseSchedule>, now: &str) -> (Store, FixedClock) {
+    let clock = FixedClock::at(at(now).as_micros());
+    let mut options = apart.options();
+    options.schedules = schedules;
+    options.clock = Arc::new(clock.clone());
+    (Store::open(options).expect("opens"), clock)
+}
+
+/// Ticks, and tells what was fired.
+fn tick(store: &Store, now: &str) -> Vec<(String, String)> {
+    let ticked = store.schedules().tick(at(now), |_| Outcome::done()).expect("ticks");
+    let told = |one: &Fired| (one.due.name.clone(), one.due.due_at.to_string()[..16].to_owned());
+    ticked.fired.iter().map(told).collect()
+}
+
+fn fired(name: &str, due: &str) -> Vec<(String, String)> {
+    vec![(name.to_owned(), due.to_owned())]
+}
+
+fn what_is_said_over_a_schedule_goes_before_the_configuration(place: &Place) {
+    let apart = Apart::of(place);
+    let (store, _) = open(&apart, vec![named("nightly", "0 3 * * *")], "2026-03-28T12:00:00Z");
+    let schedules = store.schedules().by(Some("ada".to_owned()));
+    let now = at("2026-03-28T12:00:00Z");
+    let base = schedules.get("nightly", now).expect("there");
+    assert_eq!((base.cron.from, base.zone.from, base.enabled.from), (Origin::Base, Origin::Base, Origin::Base));
+    assert_eq!(base.next.len(), 5);
+    let set = |change: ScheduleChange| schedules.set("nightly", &change, Durability::Process);
+    let cron = |text: &str| ScheduleChange { cron: Some(Some(text.to_owned())), ..ScheduleChange::default() };
+    let zone = |text: &str| ScheduleChange { zone: Some(Some(text.to_owned())), ..ScheduleChange::default() };
+    set(cron("30 2 * * *")).expect("set");
+    let both = set(zone("Europe/Berlin")).expect("set");
+    assert_eq!((both.cron.value.as_str(), both.cron.from), ("30 2 * * *", Origin::Override), "what is not said stays");
+    assert_eq!((both.zone.from, both.enabled.from), (Origin::Override, Origin::Base));
+    let local: Vec<&str> = both.next.iter().map(|time| time.local.as_str()).collect();
+    assert_eq!(local[..2], ["2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"]);
+    assert_eq!(both.overridden, Some((now, Some("ada".to_owned()))));
+    let off = set(ScheduleChange { enabled: Some(Some(false)), ..ScheduleChange::default() }).expect("set");
+    assert!(!off.enabled.value && off.next.is_empty() && off.cron.from == Origin::Override);
+    let cleared = set(ScheduleChange { cron: Some(None), zone: Some(None), ..ScheduleChange::default() }).expect("set");
+    assert_eq!(
+        (cleared.cron.from, cleared.zone.from, cleared.enabled.from),
+        (Origin::Base, Origin::Base, Origin::Override)
+    );
+    // What says nothing any more is gone.
+    let none = set(ScheduleChange { enabled: Some(None), ..ScheduleChange::default() }).expect("set");
+    assert_eq!((none.overridden, none.enabled.value), (None, true));
+    assert!(!schedules.clear("nightly", Durability::Process).expect("asked"), "nothing is said over it");
+    for (change, what) in [(cron("61 * * * *"), "minute"), (zone("Berlin"), "Europe/Berlin")] {
+        let refused = set(change).expect_err("it cannot be meant");
+        assert!(refused.kind() == Kind::Invalid && refused.to_string().contains(what), "{refused}");
+    }
+    assert_eq!(schedules.get("nightly", now).expect("there").overridden, None, "nothing was kept of that");
+    let unknown = schedules.get("nightl", now).expect_err("no such schedule");
+    assert_eq!((unknown.kind(), unknown.hint().as_deref()), (Kind::NotFound, Some("did you mean nightly?")));
+    set(cron("0 4 * * *")).expect("set");
+    // Another home on the same state has it so, and one that does not have the schedule is told of it.
+    let elsewhere = Apart::of(place);
+    let (other, _) = open(&elsewhere, vec![named("nightly", "0 3 * * *")], "2026-03-28T12:00:00Z");
+    assert_eq!(other.schedules().get("nightly", now).expect("there").cron.value, "0 4 * * *");
+    let without = Apart::of(place);
+    let (without, _) = open(&without, Vec::new(), "2026-03-28T12:00:00Z");
+    assert_eq!(without.schedules().list(now).expect("lists").elsewhere, ["nightly"]);
+    assert!(without.schedules().clear("nightly", Durability::Process).expect("cleared"));
+    assert_eq!(schedules.get("nightly", now).expect("there").cron.from, Origin::Base);
+}
+
+fn a_time_is_fired_once_and_leaves_a_trace(place: &Place) {
+    let apart = Apart::of(place);
+    let bases = vec![named("hourly", "0 * * * *"), named("daily", "30 12 * * *")];
+    let (store, _) = open(&apart, bases, "2026-01-01T12:00:00Z");
+    assert_eq!(tick(&store, "2026-01-01T12:15:00Z"), [], "what lies before the first tick was not missed");
+    assert_eq!(tick(&store, "2026-01-01T12:29:59Z"), []);
+    assert_eq!(tick(&store, "2026-01-01T12:30:00Z"), fired("daily", "2026-01-01T12:30"));
+    assert_eq!(tick(&store, "2026-01-01T12:30:00Z"), [], "once");
+    let mut seen: Vec<Due> = Vec::new();
+    let ticked = store.schedules().by(Some("ada".to_owned())).tick(at("2026-01-01T13:00:20Z"), |due| {
+        seen.push(due.clone());
+        Outcome::started("run-1")
+    });
+    assert_eq!(ticked.expect("ticks").fired.len(), 1);
+    assert_eq!((seen[0].name.as_str(), seen[0].due_at, seen[0].missed), ("hourly", at("2026-01-01T13:00:00Z"), 0));
+    assert_eq!((seen[0].workflow.as_deref(), seen[0].context.as_deref()), (Some("review"), Some("{\"repo\":\"a/b\"}")));
+    let run = store.schedules().run(seen[0].id).expect("reads").expect("a trace");
+    assert_eq!(run.standing, Standing::Ended(CronOutcome::Ok));
+    assert_eq!((run.actor.as_deref(), run.workflow_run_id.as_deref()), (Some("ada"), Some("run-1")));
+    assert_eq!((run.home_id, run.started_at), (store.home_id(), at("2026-01-01T12:00:00Z")), "by the clock");
+    assert!(run.finished_at.is_some());
+    // Another home has no part in it any more.
+    let elsewhere = Apart::of(place);
+    let (other, _) = open(&elsewhere, vec![named("hourly", "0 * * * *")], "2026-01-01T13:00:00Z");
+    assert_eq!(tick(&other, "2026-01-01T13:00:30Z"), []);
+}
+
+fn what_was_missed_is_made_up_for_as_the_configuration_says(place: &Place) {
+    let apart = Apart::of(place);
+    let with = |name: &str, catch_up| BaseSchedule { catch_up, ..named(name, "0 * * * *") };
+    let bases = vec![with("all", CatchUp::All), with("latest", CatchUp::Latest), with("none", CatchUp::None)];
+    let (store, _) = open(&apart, bases, "2026-01-01T12:00:00Z");
+    assert_eq!(tick(&store, "2026-01-01T00:30:00Z"), []);
+    let told: Vec<String> =
+        tick(&store, "2026-01-01T03:30:00Z").into_iter().map(|(name, at)| name + &at[10..]).collect();
+    assert_eq!(told, ["allT01:00", "allT02:00", "allT03:00", "latestT03:00"]);
+    let latest = store.schedules().runs(Some("latest"), None, 9).expect("lists").runs;
+    assert_eq!((latest.len(), latest[0].detail.as_deref()), (1, Some("2 earlier times were missed")));
+    let none = store.schedules().runs(Some("none"), None, 9).expect("lists").runs;
+    assert_eq!((none.len(), none[0].standing), (1, Standing::Ended(CronOutcome::Skipped)), "it is on record");
+    assert!(none[0].finished_at.is_some());
+    // In time it is fired.
+    let told = tick(&store, "2026-01-01T04:04:00Z");
+    assert_eq!(told.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["all", "latest", "none"]);
+    // However long nobody looked, it is bounded.
+    assert_eq!(tick(&store, "2036-01-01T00:00:00Z").len(), 100 + 1 + 1);
+}
+
+fn a_schedule_that_was_switched_off_misses_nothing(place: &Place) {
+    let apart = Apart::of(place);
+    let (store, clock) = open(&apart, vec![named("hourly", "0 * * * *")], "2026-01-01T00:30:00Z");
+    let enabled = |yes| ScheduleChange { enabled: Some(Some(yes)), ..ScheduleChange::default() };
+    let hours = |number: i64| number * 3_600_000_000;
+    assert_eq!(tick(&store, "2026-01-01T00:30:00Z"), []);
+    store.schedules().set("hourly", &enabled(false), Durability::Process).expect("set");
+    assert_eq!(tick(&store, "2026-01-01T02:30:00Z"), []);
+    clock.advance(hours(3));
+    store.schedules().set("hourly", &enabled(true), Durability::Process).expect("set");
+    assert_eq!(tick(&store, "2026-01-01T03:40:00Z"), [], "what passed before it was switched on was not missed");
+    assert_eq!(tick(&store, "2026-01-01T04:10:00Z"), fired("hourly", "2026-01-01T04:00"));
+    // Nobody ticks for a while; then a change takes what lies before it out of reach, and so does taking it back.
+    clock.advance(hours(4));
+    let often = ScheduleChange { cron: Some(Some("*/5 * * * *".to_owned())), ..ScheduleChange::default() };
+    store.schedules().set("hourly", &often, Durability::Process).expect("set");
+    assert_eq!(tick(&store, "2026-01-01T07:30:00Z"), []);
+    clock.advance(hours(4));
+    assert!(store.schedules().clear("hourly", Durability::Process).expect("cleared"));
+    assert_eq!(tick(&store, "2026-01-01T11:30:00Z"), []);
+    assert_eq!(tick(&store, "2026-01-01T12:00:00Z"), fired("hourly", "2026-01-01T12:00"));
+}
+
+fn whoever_dies_firing_leaves_a_lost_time_that_is_not_fired_again(place: &Place) {
+    let apart = Apart::of(place);
+    let (store, _) = open(&apart, vec![named("hourly", "0 * * * *")], "2026-01-01T01:00:00Z");
+    assert_eq!(tick(&store, "2026-01-01T00:30:00Z"), []);
+    let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        store.schedules().tick(at("2026-01-01T01:00:00Z"), |_| panic!("on purpose"))
+    }));
+    assert!(died.is_err());
+    drop(store);
+    let (store, _) = open(&apart, vec![named("hourly", "0 * * * *")], "2026-01-01T01:05:00Z");
+    assert_eq!(tick(&store, "2026-01-01T01:05:00Z"), [], "it may be under way");
+    let standing = |store: &Store| store.schedules().runs(None, None, 9).expect("lists").runs[0].standing;
+    assert_eq!(standing(&store), Standing::Running);
+    drop(store);
+    let (store, _) = open(&apart, vec![named("hourly", "0 * * * *")], "2026-01-01T01:30:00Z");
+    assert_eq!(standing(&store), Standing::Lost);
+    assert_eq!(tick(&store, "2026-01-01T01:30:00Z"), [], "it is never fired again");
+    let schedule = store.schedules().get("hourly", at("2026-01-01T01:30:00Z")).expect("there");
+    assert_eq!((schedule.failures, schedule.latest.map(|run| run.standing)), (1, Some(Standing::Lost)));
+}
+
+/// Eight stores, each a home of its own, tick at once.
+fn many_stores_fire_a_time_once(place: &Place) {
+    let homes: Vec<Apart> = (0..8).map(|_| Apart::of(place)).collect();
+    let bases =
+        || vec![named("often", "*/5 * * * *"), BaseSchedule { catch_up: CatchUp::All, ..named("all", "* * * * *") }];
+    let stores: Vec<Store> = homes.iter().map(|apart| open(apart, bases(), "2026-01-01T00:00:30Z").0).collect();
+    assert_eq!(tick(&stores[0], "2026-01-01T00:00:30Z"), []);
+    let start = Barrier::new(stores.len());
+    let mut all: Vec<(String, String)> = std::thread::scope(|scope| {
+        let tickers: Vec<_> = stores
+            .iter()
+            .map(|store| {
+                let start = &start;
+                scope.spawn(move || {
+                    let mut told = Vec::new();
+                    for minute in [5, 7, 10, 11] {
+                        start.wait();
+                        told.extend(tick(store, &format!("2026-01-01T00:{minute:02}:10Z")));
+                    }
+                    told
+                })
+            })
+            .collect();
+        tickers.into_iter().flat_map(|ticker| ticker.join().expect("ticks")).collect()
+    });
+    all.sort();
+    let minutes = (1..=11).map(|minute| ("all".to_owned(), format!("2026-01-01T00:{minute:02}")));
+    let often = [5, 10].map(|minute| ("often".to_owned(), format!("2026-01-01T00:{minute:02}")));
+    assert_eq!(all, minutes.chain(often).collect::<Vec<_>>());
+    assert_eq!(stores[3].schedules().runs(None, None, 200).expect("lists").runs.len(), 13);
+}
+
+fn failures_one_after_another_are_counted(place: &Place) {
+    let apart = Apart::of(place);
+    let (store, _) = open(&apart, vec![named("hourly", "0 * * * *")], "2026-01-01T09:00:00Z");
+    let outcomes = [
+        Outcome::failed("first"),
+        Outcome::nothing("no issues"),
+        Outcome::failed("second"),
+        Outcome::skipped("busy"),
+        Outcome::failed("third"),
+    ];
+    assert_eq!(tick(&store, "2026-01-01T00:30:00Z"), []);
+    let failures = |store: &Store| store.schedules().get("hourly", at("2026-01-01T09:00:00Z")).expect("there").failures;
+    let mut counted = Vec::new();
+    for (hour, outcome) in outcomes.into_iter().enumerate() {
+        let now = at(&format!("2026-01-01T{:02}:00:01Z", hour + 1));
+        store.schedules().tick(now, |_| outcome.clone()).expect("ticks");
+        counted.push(failures(&store));
+    }
+    assert_eq!(counted, [1, 0, 1, 1, 2]);
+    let latest = store.schedules().get("hourly", at("2026-01-01T09:00:00Z")).expect("there").latest.expect("fired");
+    assert_eq!(latest.error.as_deref(), Some("third"));
+    assert_eq!(tick(&store, "2026-01-01T06:00:00Z").len(), 1);
+    assert_eq!(failures(&store), 0);
+}
+
+fn a_clock_that_was_ahead_does_not_silence_a_schedule(place: &Place) {
+    let apart = Apart::of(place);
+    let (store, _) = open(&apart, vec![named("hourly", "0 * * * *")], "2026-01-01T00:30:00Z");
+    assert_eq!(tick(&store, "2026-01-01T00:30:00Z"), []);
+    assert_eq!(tick(&store, "2027-01-01T00:30:00Z"), fired("hourly", "2027-01-01T00:00"), "as the clock had it");
+    assert_eq!(tick(&store, "2026-01-01T01:30:00Z"), [], "it is set right");
+    assert_eq!(tick(&store, "2026-01-01T02:30:00Z"), fired("hourly", "2026-01-01T02:00"));
+}
+
+fn a_page_of_firings_goes_on_where_the_last_one_ended(place: &Place) {
+    let apart = Apart::of(place);
+    let (store, _) = open(&apart, vec![named("a", "0 * * * *"), named("b", "0 * * * *")], "2026-01-01T09:00:00Z");
+    for hour in 0..4 {
+        tick(&store, &format!("2026-01-01T{hour:02}:30:00Z"));
+    }
+    let mut after = None;
+    let mut told = String::new();
+    loop {
+        let page = store.schedules().runs(None, after.as_ref(), 4).expect("lists");
+        assert!(page.runs.len() <= 4);
+        told.extend(page.runs.iter().map(|run| format!("{}{} ", run.name, &run.due_at.to_string()[12..13])));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(told, "b3 a3 b2 a2 b1 a1 ");
+    assert_eq!(
+        store.schedules().runs(Some("a"), None, 2).expect("lists").next.expect("more").to_string().chars().last(),
+        Some('a')
+    );
+}
