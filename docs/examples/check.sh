@@ -102,7 +102,7 @@ fill() {
   duolog log append --user-email ada@example.com --session-name plan --line '{"n":1}' --operation step-1
   (cd "$work/project" && duolog sessions new --cwd . --id with.dots)
   duolog log append --session with.dots --durability power --line '{"n":1}'
-  duolog sessions new --session-name empty
+  duolog sessions new --name empty
   duolog log append --session old-name --line '{"n":1}'
   duolog sessions rename old-name new-name
   duolog log append --session gone --line '{"n":1}'

@@ -15,6 +15,7 @@ use duolog::{
 
 use crate::commands::Command;
 use crate::failure::Failure;
+use crate::login;
 
 const AFTER: &str = "\
 Examples:
@@ -109,7 +110,8 @@ impl Global {
     /// What is in force in a home: its configuration, the environment before it, and the flags before that.
     pub fn config(&self, home: &Home) -> Result<Config, Failure> {
         let said = Config::load(home)?.with_environment(|name| env::var_os(name))?.with_store(self.store.as_deref())?;
-        Ok(said.from_directory(&here()?).with_password(env::var_os("PGPASSWORD").as_deref()))
+        let said = said.from_directory(&here()?).with_password(env::var_os("PGPASSWORD").as_deref());
+        Ok(said.for_login(login::name().as_deref()))
     }
 }
 
@@ -165,25 +167,39 @@ pub struct Which {
     /// The same, as a flag
     #[arg(long, value_name = "SESSION", conflicts_with_all = ["user_email", "session_name"])]
     session: Option<String>,
-    /// The user whose session it is
+    #[command(flatten)]
+    of_user: OfUser,
+}
+
+/// A session by its user and what that user calls it.
+#[derive(Args)]
+pub struct OfUser {
+    /// The user whose session it is; the one of the configuration where it is not given
     #[arg(long, value_name = "USER", requires = "session_name")]
     user_email: Option<String>,
     /// What that user calls it
-    #[arg(long, value_name = "NAME", requires = "user_email")]
+    #[arg(long, value_name = "NAME")]
     session_name: Option<String>,
+}
+
+impl OfUser {
+    /// The session, where it is named so.
+    pub fn reference(&self, config: &Config) -> Option<SessionRef> {
+        let name = self.session_name.clone()?;
+        let user = self.user_email.clone().unwrap_or_else(|| config.user().to_owned());
+        Some(SessionRef::UserAndName { user, name })
+    }
 }
 
 impl Which {
     /// The reference as the library takes it.
-    pub fn reference(&self) -> Result<SessionRef, Failure> {
-        match (self.reference.as_ref().or(self.session.as_ref()), &self.user_email, &self.session_name) {
-            (Some(text), _, _) => Ok(SessionRef::Text(text.clone())),
-            (None, Some(user), Some(name)) => Ok(SessionRef::UserAndName { user: user.clone(), name: name.clone() }),
-            _ => Err(Failure::Given {
-                message: "no session is named".to_owned(),
-                hint: Some("give an id, a thread name, or --user-email with --session-name".to_owned()),
-            }),
-        }
+    pub fn reference(&self, config: &Config) -> Result<SessionRef, Failure> {
+        let text = self.reference.as_ref().or(self.session.as_ref());
+        let named = text.map(|text| SessionRef::Text(text.clone())).or_else(|| self.of_user.reference(config));
+        named.ok_or_else(|| Failure::Given {
+            message: "no session is named".to_owned(),
+            hint: Some("give an id, a thread name, or --session-name, with --user-email for another user's".to_owned()),
+        })
     }
 }
 

@@ -59,7 +59,10 @@ pub enum Failure {
 
 impl From<duolog::Error> for Failure {
     fn from(error: duolog::Error) -> Self {
-        Self::Store(error)
+        match error {
+            duolog::Error::Output(error) => Self::Output(error),
+            other => Self::Store(other),
+        }
     }
 }
 

@@ -31,9 +31,10 @@ pub fn count(number: u64) -> String {
     grouped
 }
 
-/// A number of things: `1 line`, `2 lines`.
+/// A number of things: `1 line`, `2 lines`, `3 branches`.
 pub fn things(number: u64, thing: &str) -> String {
-    format!("{} {thing}{}", count(number), if number == 1 { "" } else { "s" })
+    let many = if thing.ends_with("ch") { "es" } else { "s" };
+    format!("{} {thing}{}", count(number), if number == 1 { "" } else { many })
 }
 
 /// Dollars to a hundredth of a cent, rounded half up: `$1,234.5679`.

@@ -143,6 +143,11 @@ impl Out {
         self.stdout.write_all(bytes).map_err(Failure::Output)
     }
 
+    /// Takes a document that is written as it comes about, to programs and people alike.
+    pub fn writer(&mut self) -> impl io::Write + '_ {
+        &mut self.stdout
+    }
+
     /// Hands over what was given so far.
     pub fn flush(&mut self) -> Result<(), Failure> {
         self.stdout.flush().map_err(Failure::Output)

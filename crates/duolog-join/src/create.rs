@@ -1,12 +1,15 @@
 //! The beginning and the end of a log: the row comes first, and goes last (R7).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use duolog_log::{Error as LogError, Reader};
 use duolog_state::owned::repairs::{self, RepairAction};
 use duolog_state::owned::sessions::{self, SessionRow};
+use duolog_state::owned::status_transitions::{self, StatusTransitionRow};
+use duolog_state::owned::{branches, progression_items};
+use duolog_state::{Result as StateResult, Tx};
 use duolog_types::names::with_suffix;
-use duolog_types::{Durability, SessionId};
+use duolog_types::{Durability, Epoch, SessionId};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -46,6 +49,24 @@ pub struct Deleted {
     pub bytes: u64,
 }
 
+/// What a session's conversations come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conversations {
+    /// How many branches.
+    pub branches: u64,
+    /// How many messages, each counted once.
+    pub messages: u64,
+}
+
+/// A log that was taken away from a session that stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemovedLog {
+    /// How many bytes it had.
+    pub bytes: u64,
+    /// The epoch of the log that begins now.
+    pub epoch: Epoch,
+}
+
 /// What making a session answers: by the id it is found again.
 #[derive(Serialize, Deserialize)]
 struct Made {
@@ -66,37 +87,75 @@ impl Join {
     /// The same, under an operation id where one is given: asked again, it answers with the session that it made.
     pub fn create_once(&self, once: Option<Once>, new: NewLog, durability: Durability) -> Result<SessionRow> {
         let NewLog { mut row, stem } = new;
-        let folder = Path::new("sessions").join(&stem.scope);
-        let mut free = Vec::new();
-        for file in [stem.file.clone(), with_suffix(&stem.file, &stem.name), with_suffix(&stem.file, row.id.as_str())] {
-            let path = folder.join(format!("{file}.jsonl"));
-            // A file without a row is someone's; a new session must not begin with its lines.
-            if self.disk.stat(&path).map_err(LogError::io("look at", &path))?.is_none() {
-                free.push(path);
-            }
-        }
+        let free = self.free_paths(&stem, &row.id)?;
         row.home_id = self.home;
         row.scope = stem.scope;
         let made = self.transact_once(once, durability, move |tx| {
-            for path in &free {
-                row.log_path = path.to_string_lossy().into_owned();
-                row.log_key = row.log_path.to_lowercase();
-                if !sessions::log_key_taken(tx, &row.home_id, &row.log_key)? {
-                    sessions::insert(tx, &row)?;
-                    return Ok((Made { id: row.id.clone(), row: Some(row.clone()) }, Vec::new()));
-                }
+            insert_at_free(tx, &mut row, &free)?;
+            if let Some(status) = row.status {
+                status_transitions::insert(tx, &first_status(&row, status))?;
             }
-            Err(LogError::Io {
-                call: "find a free name for",
-                path: folder.clone(),
-                source: std::io::ErrorKind::AlreadyExists.into(),
-            }
-            .into())
+            Ok((Made { id: row.id.clone(), row: Some(row.clone()) }, Vec::new()))
         })?;
         match made.row {
             Some(row) => Ok(row),
             None => self.known(&made.id).map(|known| known.row),
         }
+    }
+
+    /// The paths that a log called so may have, those left out where a file stands already.
+    ///
+    /// A file without a row is someone's; a new session must not begin with its lines.
+    pub(crate) fn free_paths(&self, stem: &Stem, id: &SessionId) -> Result<Vec<PathBuf>> {
+        let folder = Path::new("sessions").join(&stem.scope);
+        let mut free = Vec::new();
+        for file in [stem.file.clone(), with_suffix(&stem.file, &stem.name), with_suffix(&stem.file, id.as_str())] {
+            let path = folder.join(format!("{file}.jsonl"));
+            if self.disk.stat(&path).map_err(LogError::io("look at", &path))?.is_none() {
+                free.push(path);
+            }
+        }
+        if free.is_empty() {
+            let source = std::io::ErrorKind::AlreadyExists.into();
+            return Err(LogError::Io { call: "find a free name for", path: folder, source }.into());
+        }
+        Ok(free)
+    }
+
+    /// What a session's conversations come to.
+    pub fn conversations_of(&self, session: &SessionId) -> Result<Conversations> {
+        Ok(self.state.read(|tx| conversations(tx, session))?)
+    }
+
+    /// Takes the log of a session away and leaves the session: its epoch is raised, and a record says who asked for it.
+    ///
+    /// The epoch goes first: should we die in between, readers look again for nothing and the log can be taken away
+    /// again; the other way round it would look as if someone had lost it.
+    pub fn remove_log(&self, session: &SessionId, detail: Option<String>) -> Result<RemovedLog> {
+        if !self.is_writable() {
+            return Err(Error::ReadOnly);
+        }
+        let _revoked = self.revoke_pass(session)?;
+        // A line about a row that waits is of the log that goes; the one that begins now does not begin with it.
+        let _ = self.drain(session);
+        let known = self.known(session)?;
+        self.own(&known.row)?;
+        let place = known.place();
+        let end = match Reader::open(&self.disk, &place)? {
+            Some(reader) => reader.stable_end(self.limits.busy_timeout)?,
+            None => known.row.log_base,
+        };
+        let mut repair = self.repair_row(session, known.row.log_epoch, RepairAction::Deleted, end);
+        repair.bytes = end.0;
+        repair.detail = detail;
+        let epoch = self.raise_epoch(session, known.row.log_epoch, repair)?;
+        if let Some(open) = self.open.get(session) {
+            // Whoever appends here next opens the log that begins now.
+            self.open.let_go(session, &open);
+        }
+        duolog_log::remove(&self.disk, &place, &self.limits)?;
+        self.begin_anew(session)?;
+        Ok(RemovedLog { bytes: end.0, epoch })
     }
 
     /// Deletes a session: a tombstone first, then the files, then the row; a record of what went stays.
@@ -118,6 +177,7 @@ impl Join {
             None => row.log_base,
         };
         let _revoked = self.revoke_pass(session)?;
+        let went = self.conversations_of(session)?;
         let (id, at) = (session.clone(), self.clock.now());
         let deleted = Deleted { id: id.clone(), name: row.name.clone(), bytes: end.0 };
         let deleted = self.transact_once(once, Durability::Power, move |tx| {
@@ -128,7 +188,7 @@ impl Join {
         duolog_log::remove(&self.disk, &place, &self.limits)?;
         let mut repair = self.repair_row(session, row.log_epoch, RepairAction::Deleted, end);
         repair.bytes = end.0;
-        repair.detail = row.name;
+        repair.detail = Some(told(row.name.as_deref(), went)).filter(|told| !told.is_empty());
         let id = session.clone();
         self.write(Durability::Power, move |tx| {
             repairs::note(tx, &repair)?;
@@ -136,4 +196,49 @@ impl Join {
         })?;
         Ok(deleted)
     }
+}
+
+/// Adds a session with the first of these paths that no other has.
+pub(crate) fn insert_at_free(tx: &mut Tx<'_>, row: &mut SessionRow, free: &[PathBuf]) -> Result<PathBuf> {
+    for path in free {
+        row.log_path = path.to_string_lossy().into_owned();
+        row.log_key = row.log_path.to_lowercase();
+        if !sessions::log_key_taken(tx, &row.home_id, &row.log_key)? {
+            sessions::insert(tx, row)?;
+            return Ok(path.clone());
+        }
+    }
+    let path = Path::new("sessions").join(&row.scope);
+    let source = std::io::ErrorKind::AlreadyExists.into();
+    Err(LogError::Io { call: "find a free name for", path, source }.into())
+}
+
+/// How a session stands from the beginning, for its history.
+fn first_status(row: &SessionRow, status: duolog_types::SessionStatus) -> StatusTransitionRow {
+    StatusTransitionRow {
+        session_id: row.id.clone(),
+        previous_status: None,
+        status,
+        reason_code: None,
+        reason: None,
+        actor: None,
+        evidence: None,
+        created_at: row.created_at,
+    }
+}
+
+fn conversations(tx: &mut Tx<'_>, session: &SessionId) -> StateResult<Conversations> {
+    let pool = sessions::pool(tx, session)?.and_then(|row| row.progression_id);
+    let messages = pool.map_or(Ok(0), |pool| progression_items::count(tx, &pool))?;
+    Ok(Conversations { branches: branches::count(tx, session)?, messages })
+}
+
+/// What the record of a deletion says went besides the log: the name, and the conversations where there were any.
+fn told(name: Option<&str>, went: Conversations) -> String {
+    let name = name.unwrap_or_default();
+    if went == Conversations::default() {
+        return name.to_owned();
+    }
+    let Conversations { branches, messages } = went;
+    format!("{name}\n{branches} branches, {messages} messages")
 }

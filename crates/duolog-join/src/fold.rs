@@ -85,6 +85,12 @@ impl Join {
         Ok(self.fold_along(self.known(session)?, budget, Along::Nothing)?.0)
     }
 
+    /// Makes the derived rows of a log whose lines were taken away those of an empty one.
+    pub(crate) fn begin_anew(&self, session: &SessionId) -> Result<()> {
+        let rows = Derived::new(empty_row(&self.known(session)?)).rows();
+        self.write(Durability::Process, move |tx| write_rows(tx, None, &rows)).map(drop)
+    }
+
     /// Folds and, once it has caught up, seals what was folded and deletes this process's mark on a log that it has
     /// open: all in one commit, unless another process does the same.
     pub(crate) fn fold_and_seal(&self, known: Known, budget: u64, open: Option<&OpenLog>) -> Result<Folded> {

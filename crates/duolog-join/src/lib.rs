@@ -6,6 +6,7 @@
 //!
 //! Not here: what a run, a gate or a message means.
 
+mod adopt;
 mod append;
 mod background;
 mod backup;
@@ -37,7 +38,7 @@ pub use append::Committed;
 pub use background::Folder;
 pub use backup::BackedUp;
 pub use blobs::{BlobCount, BlobScan, PrunedBlobs};
-pub use create::{Deleted, NewLog, Stem};
+pub use create::{Conversations, Deleted, NewLog, RemovedLog, Stem};
 pub use error::{Error, Result};
 pub use feed::{Feed, Subscription};
 pub use fold::{CaughtUp, Folded};

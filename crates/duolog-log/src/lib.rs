@@ -8,6 +8,7 @@
 
 mod blobs;
 pub mod dialect;
+mod draft;
 mod error;
 mod fs;
 mod hint;
@@ -27,6 +28,7 @@ mod trail;
 mod writer;
 
 pub use blobs::{Alone, BlobId, BlobReader, Blobs, Hold, NotABlobId, each_reference, references, wholes};
+pub use draft::{Draft, sweep as sweep_drafts};
 pub use error::{Error, Result};
 pub use fs::{Disk, DiskFile, Ident, Kind, Lock, Open, Stat};
 pub use hint::{Bell, Hints};

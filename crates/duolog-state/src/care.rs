@@ -9,20 +9,23 @@ use crate::error::{Error, Result};
 use crate::owned::sessions;
 use crate::state::{Engine, State};
 
-/// Every table, owned ones first.
+/// Every table, owned ones first. What the schema says of itself, `schema_meta`, is no row of anybody's.
 pub(crate) const TABLES: &[&str] = &[
     "sessions",
     "branches",
     "messages",
+    "message_types",
     "progressions",
     "progression_items",
     "compactions",
     "status_transitions",
+    "session_owners",
     "inboxes",
     "cron_overrides",
     "cron_runs",
     "messaging_sessions",
     "messaging_messages",
+    "inbox_cursors",
     "outbox",
     "behind",
     "repairs",
@@ -30,6 +33,9 @@ pub(crate) const TABLES: &[&str] = &[
     "operations",
     "transitions",
     "catalog",
+    "digests",
+    "usage_by_day",
+    "responses",
 ];
 
 /// What asking for a checkpoint came to.

@@ -18,7 +18,7 @@ pub mod owned;
 
 pub use address::{Address, Said, Server};
 pub use care::{Checkpoint, CheckpointReport, Counters, Figures, StateStats};
-pub use engine::{Column, FromColumn, Row, Sql, Tx, Value};
+pub use engine::{Column, Foreign, FromColumn, Row, Sql, Tx, Value};
 pub use error::{Cause, ConstraintKind, Error, Result};
 pub use filesystem::{FileSystem, file_system_of, judge};
 pub use migrate::known_version;

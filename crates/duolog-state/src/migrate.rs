@@ -30,6 +30,7 @@ const STEPS: &[Step] = &[
     step!("0004_seal_blocks"),
     step!("0005_conversations"),
     step!("0006_switches"),
+    step!("0007_session_items"),
 ];
 
 /// The version this program works with.

@@ -210,6 +210,23 @@ pub enum Error {
     /// The beginning of an id fits several chats.
     #[error("{0:?} fits more than one chat")]
     AmbiguousChat(String),
+    /// What was to be written could not be.
+    #[error("the output cannot be written")]
+    Output(#[source] std::io::Error),
+    /// A document that cannot be taken.
+    #[error("the document is refused at {at}: {why}")]
+    BadDocument {
+        /// Where in it.
+        at: String,
+        /// Why.
+        why: String,
+    },
+    /// A session with this id is there.
+    #[error("session {0} is there already")]
+    SessionTaken(SessionId),
+    /// A message with this id is there and says something else.
+    #[error("message {0} is there already, and is another one")]
+    MessageTaken(MessageId),
     /// The stores refused.
     #[error(transparent)]
     Join(JoinError),
@@ -280,16 +297,19 @@ impl Error {
             | Self::AmbiguousBranch(_)
             | Self::OtherSession { .. }
             | Self::PastEnd { .. }
+            | Self::BadDocument { .. }
             | Self::EmptyRange { .. } => Kind::Invalid,
             Self::Index(IndexError::Busy(_)) => Kind::Busy,
             Self::NameTaken(_)
+            | Self::SessionTaken(_)
+            | Self::MessageTaken(_)
             | Self::Index(IndexError::Foreign(_))
             | Self::NotEmpty(_)
             | Self::RangeCrosses { .. }
             | Self::Ended { .. }
             | Self::NotEnded(_) => Kind::Conflict,
             Self::Home(HomeError::BadId(_)) | Self::BrokenItem { .. } => Kind::Damaged,
-            Self::Home(_) | Self::Thread(_) | Self::Index(_) => Kind::Io,
+            Self::Home(_) | Self::Thread(_) | Self::Index(_) | Self::Output(_) => Kind::Io,
             Self::Join(error) => join_kind(error),
         }
     }
@@ -329,6 +349,11 @@ impl Error {
             Self::RangeCrosses { .. } => "take all of it in, or leave it out; or undo it first".to_owned(),
             Self::OtherSuffix { .. } => "read the items again, then decide again".to_owned(),
             Self::Ended { session, .. } => format!("duolog sessions reopen {session} --reason WHY"),
+            Self::BadDocument { .. } => {
+                "nothing was changed; write the document anew with duolog sessions export".to_owned()
+            }
+            Self::SessionTaken(id) => format!("import it into another home, or delete {id} first"),
+            Self::MessageTaken(_) => "nothing was changed; import it into another home".to_owned(),
             Self::NothingToUndo => "duolog sessions compact --info shows what holds".to_owned(),
             Self::Join(error) => return join_hint(error),
             Self::BadName(_)
@@ -337,6 +362,7 @@ impl Error {
             | Self::NotEnded(_)
             | Self::BrokenItem { .. }
             | Self::Home(_)
+            | Self::Output(_)
             | Self::Thread(_) => return None,
         };
         Some(hint)

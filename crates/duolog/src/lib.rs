@@ -34,6 +34,7 @@ mod store;
 pub mod chats;
 pub mod config;
 pub mod doctor;
+pub mod import;
 pub mod log;
 pub mod schedules;
 pub mod search;

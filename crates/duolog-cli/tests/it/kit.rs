@@ -62,6 +62,8 @@ impl Kit {
     fn surround(&self, command: &mut Command) {
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", self.dir.path()).env("DUOLOG_HOME", self.home()).current_dir(self.dir.path());
+        // Not who runs the tests: what is shown is the same everywhere.
+        command.env("DUOLOG_USER_EMAIL", "me@localhost");
         if let Some(store) = &self.store {
             command.env("DUOLOG_STORE", store);
         }

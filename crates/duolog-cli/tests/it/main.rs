@@ -43,6 +43,9 @@ mod stream;
 /// What only a server does, and that no password is ever said.
 mod server;
 
+/// Sessions by name, moved, deleted in part, run by processes.
+mod surface;
+
 /// Large logs in little memory.
 mod memory;
 /// Homes that cannot be used as they are: files, open to all, read-only, full.

@@ -72,3 +72,28 @@ fn a_large_log_is_read_in_little_memory() {
         assert!(peak <= MEMORY_MAX, "{args:?} held {} KiB", peak >> 10);
     }
 }
+
+/// What a session holds that is exported and imported: so many items and as many lines, of a KiB each.
+const MOVED: usize = 48 << 10;
+/// What either may use, of the nearly 100 MiB that it goes through.
+const MOVED_MEMORY_MAX: u64 = 48 << 20;
+
+#[test]
+fn a_large_session_moves_in_little_memory() {
+    let (kit, other) = (Kit::new(), Kit::new());
+    let line = format!("{{\"text\":\"{}\"}}\n", "x".repeat(1012));
+    let lines = line.repeat(MOVED);
+    kit.append("large", &lines);
+    kit.feed(&["sessions", "add", "--session", "large", "--quiet"], lines.as_bytes()).is(0);
+    let (printed, peak) = measured(&kit, &["sessions", "export", "large"]);
+    assert!(printed > 2 * lines.len() as u64, "{printed} bytes");
+    assert!(peak <= MOVED_MEMORY_MAX, "the export held {} KiB", peak >> 10);
+    kit.run(&["sessions", "export", "large", "--output", "large.json"]).is(0);
+    let document = kit.dir.path().join("large.json");
+    let path = document.to_str().expect("a plain path");
+    let (_, peak) = measured_once(&other, &["sessions", "import", path]);
+    assert!(peak > 0 && peak <= MOVED_MEMORY_MAX, "the import held {} KiB", peak >> 10);
+    assert!(std::fs::read(other.log_of("large")).expect("a log") == lines.as_bytes());
+    let shown = other.run(&["sessions", "compact", "large", "--info", "--json"]).is(0);
+    assert_eq!(shown.field("/items"), MOVED);
+}

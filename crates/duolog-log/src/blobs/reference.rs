@@ -31,6 +31,11 @@ impl BlobId {
         Self(hasher.finalize().into())
     }
 
+    /// The name that these bytes have as a blob.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
     pub(super) fn first_byte(&self) -> u8 {
         self.0[0]
     }

@@ -14,6 +14,7 @@ use std::str;
 use std::sync::atomic::AtomicU64;
 
 pub use sql::Sql;
+pub use sqlite::Foreign;
 pub use value::{Column, FromColumn, Value};
 
 pub(crate) use postgres::Postgres;

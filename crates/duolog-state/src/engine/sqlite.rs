@@ -2,6 +2,7 @@
 
 mod care;
 mod connection;
+mod foreign;
 mod group;
 mod lock;
 mod pool;
@@ -18,6 +19,8 @@ use duolog_types::Durability;
 use rusqlite::Connection;
 
 pub(super) use connection::{column, execute, query};
+
+pub use foreign::Foreign;
 
 use connection::{Place, Readable, error, open_reader, open_writer};
 use lock::{StateLock, holder_of};

@@ -114,6 +114,37 @@ pub fn list(tx: &mut Tx<'_>, session: &SessionId, after: Option<&BranchId>, limi
     tx.all(sql, params![session, after.map_or("", BranchId::as_str), limit], BranchRow::read)
 }
 
+/// The branches of a session that were forked from this one, or from none, by id, after this one.
+pub fn forks(
+    tx: &mut Tx<'_>,
+    session: &SessionId,
+    parent: Option<&BranchId>,
+    after: Option<&BranchId>,
+    limit: u32,
+) -> Result<Vec<BranchRow>> {
+    let roots = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM branches WHERE session_id = ?1 AND parent_branch_id IS NULL AND id > ?2 ORDER BY id LIMIT ?3"
+    );
+    let forks = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM branches WHERE session_id = ?1 AND parent_branch_id = ?4 AND id > ?2 ORDER BY id LIMIT ?3"
+    );
+    let after = after.map_or("", BranchId::as_str);
+    match parent {
+        Some(parent) => tx.all(forks, params![session, after, limit, parent], BranchRow::read),
+        None => tx.all(roots, params![session, after, limit], BranchRow::read),
+    }
+}
+
+/// How many branches a session has.
+pub fn count(tx: &mut Tx<'_>, session: &SessionId) -> Result<u64> {
+    let sql = "SELECT COUNT(*) FROM branches WHERE session_id = ?1";
+    Ok(tx.find(sql, params![session], |row| row.get(0))?.unwrap_or_default())
+}
+
 /// Has the branch at one progression go on at another.
 pub fn follow(tx: &mut Tx<'_>, from: &ProgressionId, to: &ProgressionId) -> Result<()> {
     let sql = "UPDATE branches SET progression_id = ?2 WHERE progression_id = ?1";

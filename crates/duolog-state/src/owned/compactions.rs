@@ -92,6 +92,19 @@ pub fn last_seq(tx: &mut Tx<'_>, branch: &BranchId) -> Result<u64> {
     Ok(tx.find(sql, params![branch], |row| row.get(0))?.unwrap_or_default())
 }
 
+/// What was said of a branch, the first first, after a place.
+pub fn oldest(tx: &mut Tx<'_>, branch: &BranchId, after: u64, limit: u32) -> Result<Vec<CompactionRow>> {
+    let sql =
+        concat!("SELECT ", columns!(), " FROM compactions WHERE branch_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3");
+    tx.all(sql, params![branch, after, limit], CompactionRow::read)
+}
+
+/// One row.
+pub fn find(tx: &mut Tx<'_>, branch: &BranchId, seq: u64) -> Result<Option<CompactionRow>> {
+    let sql = concat!("SELECT ", columns!(), " FROM compactions WHERE branch_id = ?1 AND seq = ?2");
+    tx.find(sql, params![branch, seq], CompactionRow::read)
+}
+
 /// What was said of a branch up to a place, of ranges that end before `to_ord` or there, the last first.
 pub fn newest(
     tx: &mut Tx<'_>,

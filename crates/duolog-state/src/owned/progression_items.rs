@@ -130,6 +130,19 @@ pub fn count_compactable(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64
     Ok(tx.find(sql, params![progression, from, to], |row| row.get(0))?.unwrap_or_default())
 }
 
+/// How many items a progression has itself.
+pub fn count(tx: &mut Tx<'_>, progression: &ProgressionId) -> Result<u64> {
+    let sql = "SELECT COUNT(*) FROM progression_items WHERE progression_id = ?1";
+    Ok(tx.find(sql, params![progression], |row| row.get(0))?.unwrap_or_default())
+}
+
+/// The places of a progression itself and what stands there, the first first, from a place on.
+pub fn from(tx: &mut Tx<'_>, progression: &ProgressionId, ord: u64, limit: u32) -> Result<Vec<(u64, MessageId)>> {
+    let sql = "SELECT ord, message_id FROM progression_items WHERE progression_id = ?1 AND ord >= ?2 \
+               ORDER BY ord LIMIT ?3";
+    tx.all(sql, params![progression, ord, limit], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
 /// Every place of a message.
 pub fn places(tx: &mut Tx<'_>, message: &MessageId) -> Result<Vec<(ProgressionId, u64)>> {
     let sql = "SELECT progression_id, ord FROM progression_items WHERE message_id = ?1";

@@ -429,6 +429,14 @@ pub fn set_bookmarks(
     tx.execute(sql, params![id, first, last]).map(drop)
 }
 
+/// Takes its conversations away, with the messages that nothing else names; the row, how it stands and its log stay.
+pub fn forget_conversations(tx: &mut Tx<'_>, id: &SessionId) -> Result<()> {
+    let Some(pool) = pool(tx, id)? else { return Ok(()) };
+    progressions::remove_of(tx, id, pool.progression_id.as_ref())?;
+    let sql = "UPDATE sessions SET progression_id = NULL, first_msg_id = NULL, last_msg_id = NULL WHERE id = ?1";
+    tx.execute(sql, params![id]).map(drop)
+}
+
 /// Changes how it stands, if it stands as the caller saw; false otherwise.
 ///
 /// Running, it has not ended, and has begun now if it never had; otherwise it ended now.

@@ -60,6 +60,13 @@ pub fn insert(tx: &mut Tx<'_>, row: &StatusTransitionRow) -> Result<()> {
     tx.execute(sql, values).map(drop)
 }
 
+/// The changes of a session with their numbers, the first first, after this one.
+pub fn oldest(tx: &mut Tx<'_>, session: &SessionId, after: i64, limit: u32) -> Result<Vec<(i64, StatusTransitionRow)>> {
+    let sql = "SELECT id, session_id, previous_status, status, reason_code, reason, actor, evidence, created_at \
+               FROM status_transitions WHERE session_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
+    tx.all(sql, params![session, after, limit], |row| Ok((row.get(0)?, StatusTransitionRow::read(row)?)))
+}
+
 /// The changes of a session, the last first.
 pub fn newest(tx: &mut Tx<'_>, session: &SessionId, limit: u32) -> Result<Vec<StatusTransitionRow>> {
     let sql = "SELECT id, session_id, previous_status, status, reason_code, reason, actor, evidence, created_at \

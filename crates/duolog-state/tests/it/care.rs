@@ -53,6 +53,18 @@ fn a_copy_under_writers_is_whole() {
 }
 
 #[test]
+fn every_table_of_the_schema_is_counted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let state = open(dir.path());
+    let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name";
+    let tables: Vec<String> = state.read(|tx| tx.all(sql, &[], |row| row.get(0))).expect("reads");
+    let counted = state.stats().expect("stats").rows.into_iter().map(|(table, _)| table);
+    let mut counted: Vec<String> = counted.chain(["schema_meta".to_owned()]).collect();
+    counted.sort();
+    assert_eq!(counted, tables);
+}
+
+#[test]
 fn a_log_that_grew_is_moved_into_the_database() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = open(dir.path());

@@ -4,6 +4,7 @@
 //! the check, and what theirs loses is listed.
 
 mod agentrylab;
+mod conversations;
 mod lastlight;
 mod skillet;
 pub mod usage;
@@ -112,8 +113,13 @@ fn read(disk: &Arc<dyn Disk>, path: &Path) -> io::Result<Log> {
 pub fn run(fixtures: &Path) -> io::Result<Vec<Verdict>> {
     let before = fingerprint(fixtures)?;
     let mut verdicts = Vec::new();
-    let suites: [(&str, Suite); 3] =
-        [("skillet", skillet::check), ("agentrylab", agentrylab::check), ("lastlight/doc-era", lastlight::check)];
+    let suites: [(&str, Suite); 5] = [
+        ("skillet", skillet::check),
+        ("skillet", conversations::check_skillet),
+        ("lionagi/v4_0.36.0", conversations::check_lionagi),
+        ("agentrylab", agentrylab::check),
+        ("lastlight/doc-era", lastlight::check),
+    ];
     for (folder, check) in suites {
         let source = fixtures.join(folder);
         if !source.is_dir() {

@@ -10,7 +10,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("duolog-join", &["duolog-types", "duolog-log", "duolog-state"]),
     ("duolog", &["duolog-types", "duolog-log", "duolog-state", "duolog-search", "duolog-join"]),
     ("duolog-cli", &["duolog"]),
-    ("duolog-testkit", &["duolog-types", "duolog-log", "duolog-state", "duolog-join"]),
+    ("duolog-testkit", &["duolog", "duolog-types", "duolog-log", "duolog-state", "duolog-join"]),
     ("duolog-bench", &["duolog", "duolog-types", "duolog-log", "duolog-state"]),
 ];
 

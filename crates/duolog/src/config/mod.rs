@@ -1,5 +1,5 @@
-//! The configuration: limits, durability, where the state is, what models cost and what fires when, from a file, the
-//! environment and the caller.
+//! The configuration: limits, durability, where the state is, whose sessions are meant, what models cost and what fires when,
+//! from a file, the environment and the caller.
 //!
 //! The caller goes before the environment, that before the file, and that before the defaults; each value knows where
 //! it came from. What nobody understands is refused with all of its mistakes at once: a limit that was mistyped is a
@@ -24,6 +24,7 @@ use duolog_log::dialect::prices::Prices;
 use duolog_state::{Address, Said};
 use duolog_types::Durability;
 use duolog_types::limits::{CHAT_IDLE, Limits};
+use duolog_types::names::check_name;
 use toml_edit::Document;
 
 pub(crate) use model::ADDRESS_FORMS;
@@ -39,6 +40,8 @@ use crate::schedules::BaseSchedule;
 const FILE: &str = "duolog.toml";
 /// The flag that goes before the file and the environment, as it is called where it cannot be understood.
 const STORE_FLAG: &str = "--store";
+/// The login of one of whom none is known.
+const NOBODY: &str = "nobody";
 /// The permission bits of others than the owner.
 const OTHERS: u32 = 0o077;
 
@@ -48,6 +51,8 @@ pub struct Config {
     limits: Limits,
     durability: Durability,
     store: Said,
+    /// Whose sessions are meant where nobody says.
+    user: String,
     prices: Prices,
     /// The prices that the file sets, in its order.
     priced: Vec<PriceSetting>,
@@ -67,6 +72,7 @@ impl Default for Config {
             limits: Limits::default(),
             durability: Durability::default(),
             store: Said::Home,
+            user: at_localhost(NOBODY),
             prices: Prices::builtin(),
             priced: Vec::new(),
             schedules: Vec::new(),
@@ -248,6 +254,15 @@ impl Config {
         self
     }
 
+    /// The same for one who is logged in by this name, unless someone said another user.
+    #[must_use]
+    pub fn for_login(mut self, login: Option<&str>) -> Self {
+        if let Some(login) = login.filter(|login| self.source(Key::UserEmail) == Source::Default && is_login(login)) {
+            self.user = at_localhost(login);
+        }
+        self
+    }
+
     /// The limits in force.
     pub fn limits(&self) -> Limits {
         self.limits
@@ -261,6 +276,11 @@ impl Config {
     /// Where the state is.
     pub fn store(&self) -> &Said {
         &self.store
+    }
+
+    /// Whose sessions are meant where nobody says.
+    pub fn user(&self) -> &str {
+        &self.user
     }
 
     /// What models cost.
@@ -317,6 +337,7 @@ impl Config {
             Key::DurabilityLog => Value::Durability(self.durability),
             Key::StoreAddress => Value::Address(self.store.clone()),
             Key::ChatsIdle => Value::Time(self.chat_idle),
+            Key::UserEmail => Value::Name(self.user.clone()),
         }
     }
 
@@ -342,7 +363,8 @@ impl Config {
             (Key::DurabilityLog, Value::Durability(durability)) => self.durability = durability,
             (Key::StoreAddress, Value::Address(said)) => self.store = said,
             (Key::ChatsIdle, Value::Time(idle)) => self.chat_idle = idle,
-            (Key::DurabilityLog | Key::StoreAddress | Key::ChatsIdle, _) => return,
+            (Key::UserEmail, Value::Name(name)) => self.user = name,
+            (Key::DurabilityLog | Key::StoreAddress | Key::ChatsIdle | Key::UserEmail, _) => return,
         }
         self.said.push((key, source));
     }
@@ -357,6 +379,16 @@ fn taken(key: Key, name: &'static str, said: &OsStr) -> Result<Value, Finding> {
         message: format!("{name} {wrong}"),
         hint: None,
     })
+}
+
+/// The user that a login is, where nobody said another.
+fn at_localhost(login: &str) -> String {
+    format!("{login}@localhost")
+}
+
+/// Whether a login can be part of a user.
+fn is_login(login: &str) -> bool {
+    check_name("user", &at_localhost(login)).is_ok() && !login.trim().is_empty()
 }
 
 fn has_password(said: &Said) -> bool {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use duolog_state::Said;
 use duolog_types::Durability;
+use duolog_types::limits::NAME_BYTES_MAX;
 
 /// The bytes of a configuration file at most: what is larger is not one.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -39,6 +40,8 @@ pub enum Key {
     StoreAddress,
     /// `chats.idle`
     ChatsIdle,
+    /// `user.email`
+    UserEmail,
 }
 
 /// What a key may be.
@@ -71,6 +74,8 @@ pub enum Shape {
     },
     /// Where the state is. It may hold a password, so what is written there is never repeated.
     Address,
+    /// What someone is called.
+    Name,
 }
 
 impl Key {
@@ -85,12 +90,14 @@ impl Key {
         Self::DurabilityLog,
         Self::StoreAddress,
         Self::ChatsIdle,
+        Self::UserEmail,
     ];
 
     /// The table it stands in.
     pub const fn table(self) -> &'static str {
         match self {
             Self::DurabilityLog => "durability",
+            Self::UserEmail => "user",
             Self::StoreAddress => "store",
             Self::ChatsIdle => "chats",
             _ => "limits",
@@ -109,6 +116,7 @@ impl Key {
             Self::DurabilityLog => "log",
             Self::StoreAddress => "address",
             Self::ChatsIdle => "idle",
+            Self::UserEmail => "email",
         }
     }
 
@@ -124,6 +132,7 @@ impl Key {
             Self::DurabilityLog => "DUOLOG_DURABILITY",
             Self::StoreAddress => "DUOLOG_STORE",
             Self::ChatsIdle => "DUOLOG_CHATS_IDLE",
+            Self::UserEmail => "DUOLOG_USER_EMAIL",
         }
     }
 
@@ -140,6 +149,7 @@ impl Key {
             Self::DurabilityLog => Shape::Durability,
             Self::StoreAddress => Shape::Address,
             Self::ChatsIdle => Shape::Time { min: Duration::from_secs(1), max: Duration::from_hours(365 * 24) },
+            Self::UserEmail => Shape::Name,
         }
     }
 }
@@ -164,6 +174,7 @@ impl fmt::Display for Shape {
                 write!(f, "a time from \"{}\" to \"{}\", like \"30m\"", Value::Time(*min), Value::Time(*max))
             }
             Self::Address => write!(f, "{ADDRESS_FORMS}"),
+            Self::Name => write!(f, "a name of 1 to {NAME_BYTES_MAX} bytes, like \"ada@example.com\""),
         }
     }
 }
@@ -181,6 +192,8 @@ pub enum Value {
     Time(Duration),
     /// Where the state is.
     Address(Said),
+    /// What someone is called.
+    Name(String),
 }
 
 impl Value {
@@ -188,7 +201,7 @@ impl Value {
     pub const fn number(&self) -> Option<u64> {
         match self {
             Self::Size(number) | Self::Number(number) => Some(*number),
-            Self::Durability(_) | Self::Time(_) | Self::Address(_) => None,
+            Self::Durability(_) | Self::Time(_) | Self::Address(_) | Self::Name(_) => None,
         }
     }
 }
@@ -216,6 +229,7 @@ impl fmt::Display for Value {
             }
             Self::Address(Said::Home) => f.write_str("sqlite:"),
             Self::Address(Said::At(address)) => write!(f, "{address}"),
+            Self::Name(name) => f.write_str(name),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use duolog_state::{Address, Said};
 use duolog_types::Durability;
+use duolog_types::names::check_name;
 use toml_edit::{Item, TableLike};
 
 use super::model::{Finding, Key, Shape, Value};
@@ -20,7 +21,7 @@ const TABLES_OF_NAMES: [&str; 3] = [prices::TABLE, named::SCHEDULES, named::WORK
 /// A value as it stands in the file. What is wrong is told as the end of a sentence about the key.
 pub(super) fn from_item(key: Key, item: &Item) -> Result<Value, String> {
     match (item.as_integer(), item.as_str()) {
-        (Some(_), _) if key.shape() == Shape::Address => Err(expected(key, &kind_of(item))),
+        (Some(_), _) if matches!(key.shape(), Shape::Address | Shape::Name) => Err(expected(key, &kind_of(item))),
         (Some(number), _) => match u64::try_from(number) {
             Ok(number) => from_number(key, number).ok_or_else(|| expected(key, &number)),
             Err(_) => Err(expected(key, &number)),
@@ -48,6 +49,7 @@ pub(super) fn from_text(key: Key, text: &str) -> Result<Value, String> {
         }
         Shape::Address => return address(text).map(Value::Address),
         Shape::Time { min, max } => time(text).filter(|time| (min..=max).contains(time)).map(Value::Time),
+        Shape::Name => check_name("user", text).ok().map(|()| Value::Name(text.to_owned())),
         Shape::Size { .. } => size(text).and_then(|bytes| from_number(key, bytes)),
         Shape::Number { .. } => text.parse().ok().and_then(|number| from_number(key, number)),
     };
@@ -59,7 +61,7 @@ fn from_number(key: Key, number: u64) -> Option<Value> {
     match key.shape() {
         Shape::Size { min, max } => (min..=max).contains(&number).then_some(Value::Size(number)),
         Shape::Number { min, max, .. } => (min..=max).contains(&number).then_some(Value::Number(number)),
-        Shape::Durability | Shape::Address | Shape::Time { .. } => None,
+        Shape::Durability | Shape::Address | Shape::Time { .. } | Shape::Name => None,
     }
 }
 

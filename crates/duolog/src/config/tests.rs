@@ -23,7 +23,8 @@ fn what_is_not_said_is_as_always() {
 fn every_key_is_taken_in_every_spelling() {
     let text = "[limits]\nline_bytes_max = 2048\nbatch_bytes_max = \"1GiB\"\nopen_logs_max = 16\n\
                 fold_batch_bytes = \"64 kib\"\nfold_before_read_bytes = \"0\"\nbusy_timeout_ms = 0\n\
-                [durability]\nlog = \"power\"\n[store]\naddress = \"/srv/state\"\n[chats]\nidle = \"90m\"\n";
+                [durability]\nlog = \"power\"\n[store]\naddress = \"/srv/state\"\n[chats]\nidle = \"90m\"\n\
+                [user]\nemail = \"ada@example.com\"\n";
     let config = Config::parse(text).expect("good");
     let limits = Limits {
         line_bytes_max: 2048,
@@ -38,6 +39,7 @@ fn every_key_is_taken_in_every_spelling() {
     assert_eq!(lines, [2, 3, 7, 4, 5, 6, 9, 11, 13].map(|line| Source::File { line }));
     assert_eq!(*config.store(), Said::At(Address::Directory("/srv/state".into())));
     assert_eq!(config.chat_idle(), Duration::from_mins(90));
+    assert_eq!(config.user(), "ada@example.com");
     let inline = "limits = { line_bytes_max = \"2 KiB\" }\ndurability.log = \"process\"";
     assert_eq!(Config::parse(inline).expect("good").limits().line_bytes_max, 2048);
 }
@@ -86,7 +88,10 @@ fn the_right_key_is_named_where_it_can_be_guessed() {
         ("[durability]\nLog = \"power\"", "did you mean log?"),
         ("[durability]\nopen_logs_max = 1", "did you mean open_logs_max in [limits]?"),
         ("[durability]\nsomething = 1", "known here: log"),
-        ("[retention]", "known here: [limits], [durability], [store], [chats], [prices], [schedules], [workflows]"),
+        (
+            "[retention]",
+            "known here: [limits], [durability], [store], [chats], [user], [prices], [schedules], [workflows]",
+        ),
     ];
     for (text, hint) in cases {
         assert!(told(text)[0].contains(hint), "{text}: {:?}", told(text));
@@ -196,7 +201,7 @@ fn no_wrong_address_is_repeated() {
 fn an_address_is_shown_without_its_password_and_taken_with_it() {
     let config = Config::parse("[store]\naddress = \"postgres://ada:s3cret@h:5433/d?sslmode=require\"").expect("good");
     let shown = config.settings().find(|setting| setting.key == Key::StoreAddress).expect("a setting");
-    assert_eq!((shown.key, shown.value.to_string().as_str()), (Key::StoreAddress, "postgres://ada@h:5433/d"));
+    assert_eq!(shown.value.to_string(), "postgres://ada@h:5433/d");
     assert!(!format!("{config:?} {shown:?}").contains("s3cret"));
     assert!(has_password(config.store()));
     let kept = config.clone().with_password(Some(OsStr::new("other")));
@@ -280,6 +285,25 @@ fn a_price_that_cannot_be_meant_is_refused() {
     ];
     for (text, expected) in cases {
         assert!(told(text)[0].contains(expected), "{text}: {:?}", told(text));
+    }
+}
+
+#[test]
+fn the_user_is_who_is_logged_in_unless_someone_says_another() {
+    let none = Config::default();
+    assert_eq!(none.user(), "nobody@localhost");
+    assert_eq!(none.clone().for_login(Some("ada")).user(), "ada@localhost");
+    for login in [None, Some(""), Some(" "), Some("a\nb")] {
+        assert_eq!(none.clone().for_login(login).user(), "nobody@localhost", "{login:?}");
+    }
+    let said = Config::parse("[user]\nemail = \"ada@example.com\"").expect("good");
+    assert_eq!(said.clone().for_login(Some("root")).user(), "ada@example.com");
+    let variable = |name: &str| (name == "DUOLOG_USER_EMAIL").then(|| OsString::from(" eve@example.com "));
+    let said = said.with_environment(variable).expect("good");
+    assert_eq!(said.user(), "eve@example.com");
+    for bad in ["\"\"", "7", "\"a\\u0000b\"", "[]"] {
+        let told = Config::parse(&format!("[user]\nemail = {bad}")).expect_err(bad).to_string();
+        assert!(told.contains("expected a name of 1 to 1024 bytes"), "{bad}: {told}");
     }
 }
 

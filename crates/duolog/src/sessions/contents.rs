@@ -40,12 +40,24 @@ impl Contents {
         if text.len() <= CONTENT_BYTES_MAX {
             return Ok(Content::Text(text.to_owned()));
         }
+        Ok(Content::Blob { blob: self.keep_bytes(text.as_bytes())?.to_string(), home: self.home })
+    }
+
+    /// Keeps bytes as a blob.
+    pub(super) fn keep_bytes(&self, mut bytes: &[u8]) -> Result<BlobId> {
         if self.hold.borrow().is_none() {
             *self.hold.borrow_mut() = Some(self.blobs.hold(self.busy_timeout)?);
         }
         // As durable as a row may become: a server syncs every one.
-        let blob = self.blobs.put(&mut text.as_bytes(), Durability::Power)?;
-        Ok(Content::Blob { blob: blob.to_string(), home: self.home })
+        Ok(self.blobs.put(&mut bytes, Durability::Power)?)
+    }
+
+    /// The same for a text that was kept already: nothing is written.
+    pub(super) fn kept(text: String, home: HomeId) -> Content {
+        if text.len() <= CONTENT_BYTES_MAX {
+            return Content::Text(text);
+        }
+        Content::Blob { blob: BlobId::of_bytes(text.as_bytes()).to_string(), home }
     }
 
     /// Items as messages with new ids. All are checked before any is kept.

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::active::Active;
 use super::contents::Contents;
 use super::conversation::{self, BranchRef, Place};
+use super::messages::packed;
 use super::{active, rules};
 use crate::error::{Error, Result, refuse};
 use crate::store::Store;
@@ -37,11 +38,13 @@ pub struct AddOptions {
     pub durability: Durability,
     /// The item that comes before all others, where the branch has none yet.
     pub system: Option<String>,
+    /// What the items mean to a model, one for each; none at all where that is not known.
+    pub embeddings: Vec<Vec<f32>>,
 }
 
 impl Default for AddOptions {
     fn default() -> Self {
-        Self { operation: None, durability: Durability::Power, system: None }
+        Self { operation: None, durability: Durability::Power, system: None, embeddings: Vec::new() }
     }
 }
 
@@ -121,13 +124,15 @@ impl Items<'_> {
             branch: self.branch.text(),
             items,
             system: options.system.as_deref(),
+            embeddings: &options.embeddings,
         };
         let once = options.operation.as_ref().map(|operation| Once::new(operation, &request)).transpose()?;
         if let Some(answer) = once.as_ref().map_or(Ok(None), |once| join.answer_to(once))? {
             return Ok(answer);
         }
         let (contents, now) = (Contents::of(join), join.clock().now());
-        let new = contents.messages(items, now)?;
+        let mut new = contents.messages(items, now)?;
+        embed(&mut new, &options.embeddings)?;
         let system = options.system.as_deref();
         let system = system.map(|system| contents.message(system, now)).transpose()?;
         let (session, branch) = (self.session.clone(), self.branch.clone());
@@ -211,21 +216,23 @@ impl Items<'_> {
     pub fn pop(&self, durability: Durability) -> Result<Option<Item>> {
         let (join, now) = (&self.store.join, self.store.join.clock().now());
         let (session, branch) = (self.session.clone(), self.branch.clone());
+        let contents = Contents::of(join);
         let popped = join.write(durability, move |tx| {
             let Some(mut place) = conversation::enter(tx, &session, &branch, now)? else { return Ok(None) };
             let Some(ord) = place.head.end.checked_sub(1) else { return Ok(None) };
-            let mut row = None;
+            let mut last = None;
             for segment in progressions::segments(tx, &place.head, ord, ord + 1)? {
-                row = progression_items::newest(tx, &segment.progression, ord, ord + 1, 1)?.pop();
+                last = progression_items::newest(tx, &segment.progression, ord, ord + 1, 1)?.pop();
             }
+            let Some(row) = last else { return Ok(None) };
+            // What cannot be given out is not taken off either.
+            let content = contents.text(row.content);
+            let content =
+                content.map_err(|detail| refuse(Error::BrokenItem { message: row.message_id.clone(), detail }))?;
             place.cut(tx, ord, now)?;
-            Ok(row)
+            Ok(Some(Item { id: row.message_id, ord: Some(row.ord), content, stands_for: None }))
         });
-        let Some(row) = popped? else { return Ok(None) };
-        let content = Contents::of(join)
-            .text(row.content)
-            .map_err(|detail| Error::BrokenItem { message: row.message_id.clone(), detail })?;
-        Ok(Some(Item { id: row.message_id, ord: Some(row.ord), content, stands_for: None }))
+        Ok(popped?)
     }
 
     /// Takes every item off; says how many there were. The branch stays, and so does what comes before all others.
@@ -270,6 +277,21 @@ impl Items<'_> {
         });
         Ok(replaced?)
     }
+}
+
+/// Says what messages mean to a model, where that is known.
+fn embed(new: &mut [MessageRow], embeddings: &[Vec<f32>]) -> Result<()> {
+    if embeddings.is_empty() {
+        return Ok(());
+    }
+    if embeddings.len() != new.len() {
+        let why = format!("must be one for each item: there are {} for {}", embeddings.len(), new.len());
+        return Err(Error::BadValue { what: "embeddings", why });
+    }
+    for (row, embedding) in new.iter_mut().zip(embeddings) {
+        row.embedding = Some(packed(embedding)?);
+    }
+    Ok(())
 }
 
 /// Writes the item that comes before all others, where the branch has none.

@@ -247,7 +247,7 @@ fn score(metric: Metric, vector: &[f32], packed: &[[u8; 4]]) -> f32 {
 }
 
 /// Packs an embedding as little-endian 32-bit floats.
-fn packed(numbers: &[f32]) -> Result<Vec<u8>> {
+pub(super) fn packed(numbers: &[f32]) -> Result<Vec<u8>> {
     let bad = |why: String| Error::BadValue { what: "embedding", why };
     if numbers.is_empty() || numbers.len() * 4 > EMBEDDING_BYTES_MAX {
         return Err(bad(format!("has {} numbers; it may have 1 to {}", numbers.len(), EMBEDDING_BYTES_MAX / 4)));
@@ -258,6 +258,6 @@ fn packed(numbers: &[f32]) -> Result<Vec<u8>> {
     Ok(numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
 }
 
-fn unpacked(bytes: &[u8]) -> Vec<f32> {
+pub(super) fn unpacked(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect()
 }

@@ -9,6 +9,7 @@ mod exchange;
 mod items;
 mod messages;
 mod model;
+mod portable;
 mod rules;
 mod status;
 
@@ -18,6 +19,7 @@ mod tests;
 use duolog_join::{Deleted, Once, Told, tell};
 use duolog_state::Page;
 use duolog_state::owned::sessions as table;
+use duolog_state::owned::{branches as branch_table, progression_items};
 use duolog_types::names::check_name;
 use duolog_types::{Durability, OperationId, SessionId};
 use serde::Serialize;
@@ -27,13 +29,15 @@ use serde_json::Map;
 pub use branches::{Branch, Branches, Forked, NewFork};
 pub use compaction::{Compaction, CompactionInfo, Summarised};
 pub use conversation::BranchRef;
-pub use duolog_join::Deleted as DeletedSession;
+pub use duolog_join::{Conversations, Deleted as DeletedSession, RemovedLog};
 pub use exchange::{Exchange, Inbox, Outgoing, Received, Sent};
 pub use items::{AddOptions, Added, BrokenItem, Item, ItemList, Items, View};
 pub use messages::{Message, Messages, Metric, NewMessage, Similar};
 pub use model::{NewSession, Session, SessionFigures, SessionFilter, SessionList, SessionRef, SessionSummary};
-pub(crate) use rules::bounded;
-pub use status::{Change, Changed, Liveness, Status, StatusTransition};
+pub(crate) use portable::write_mapped;
+pub use portable::{Exported, Imported};
+pub(crate) use rules::{bounded, seen_in};
+pub use status::{Change, Changed, Liveness, Owner, Status, StatusTransition};
 
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -86,7 +90,8 @@ impl<'s> Sessions<'s> {
         Exchange { store: self.store }
     }
 
-    /// Makes a session. A name that is taken for the same user is a conflict.
+    /// Makes a session. A name that is taken for the same user is a conflict; a user's session that nobody named is
+    /// called `session_<when>_<six letters>`.
     pub fn create(&self, new: &NewSession) -> Result<Session> {
         let join = &self.store.join;
         let log = rules::plan(new, join.home(), join.clock().now())?;
@@ -227,6 +232,41 @@ impl<'s> Sessions<'s> {
             Before::Answered(deleted) => Ok(deleted),
             Before::Never(id) => Ok(self.store.join.delete_once(once, &id)?),
         }
+    }
+
+    /// What a session's conversations come to.
+    pub fn conversations(&self, session: &SessionId) -> Result<Conversations> {
+        Ok(self.store.join.conversations_of(session)?)
+    }
+
+    /// Deletes the conversations of a session; the session and its log stay, and the log tells of it.
+    ///
+    /// Messages that others name stay too.
+    pub fn delete_context(&self, which: impl Into<SessionRef>, actor: Option<&str>) -> Result<Conversations> {
+        let id = self.resolve_whole(&which.into())?.id;
+        let join = &self.store.join;
+        let (actor, at) = (actor.map(str::to_owned), join.clock().now());
+        let deleted = join.transact(Durability::Power, move |tx| {
+            let pool = table::enter(tx, &id, at)?.filter(|row| !row.deleted);
+            let Some(pool) = pool else { return Err(duolog_join::Error::NoSession(id.clone())) };
+            let messages = pool.progression_id.map_or(Ok(0), |pool| progression_items::count(tx, &pool))?;
+            let went = Conversations { branches: branch_table::count(tx, &id)?, messages };
+            table::forget_conversations(tx, &id)?;
+            let mut fields = Map::new();
+            fields.insert("branches".to_owned(), went.branches.into());
+            fields.insert("messages".to_owned(), went.messages.into());
+            fields.insert("actor".to_owned(), actor.clone().into());
+            let told: Told = tell(tx, &id, "context_deleted", at, fields)?;
+            Ok((went, vec![told]))
+        });
+        Ok(deleted?)
+    }
+
+    /// Deletes the log of a session; the session and its conversations stay. Its epoch is raised, and it is on record.
+    pub fn delete_log(&self, which: impl Into<SessionRef>, actor: Option<&str>) -> Result<RemovedLog> {
+        let id = self.resolve_whole(&which.into())?.id;
+        let by = actor.map(|actor| format!(" by {actor}")).unwrap_or_default();
+        Ok(self.store.join.remove_log(&id, Some(format!("the log alone was deleted{by}; the session stays")))?)
     }
 
     /// A request as it is known when it is asked again; nothing where it has no operation id.

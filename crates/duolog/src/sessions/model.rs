@@ -15,7 +15,8 @@ pub struct NewSession {
     pub id: Option<SessionId>,
     /// Whose it is.
     pub user_id: Option<String>,
-    /// What people call it. With a user, unique for that user; without one, a thread name.
+    /// What people call it. With a user, unique for that user, and made up where it is not said; without one, a thread
+    /// name.
     pub name: Option<String>,
     /// The working directory it belongs to, as a real path.
     pub cwd: Option<PathBuf>,

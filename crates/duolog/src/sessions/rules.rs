@@ -23,7 +23,9 @@ use crate::error::{Error, Result};
 /// A working directory gives its slug and the session's id; a user, the user and the name; else it is a thread.
 pub(super) fn plan(new: &NewSession, home: HomeId, at: Moment) -> Result<NewLog> {
     let id = new.id.clone().unwrap_or_else(SessionId::new);
-    if let Some(name) = &new.name {
+    // Whoever has a user is found by a name.
+    let name = new.name.clone().or_else(|| new.user_id.as_ref().map(|_| fresh_name(at, &SessionId::new())));
+    if let Some(name) = &name {
         check_name("session name", name)?;
     }
     if let Some(user) = &new.user_id {
@@ -39,25 +41,39 @@ pub(super) fn plan(new: &NewSession, home: HomeId, at: Moment) -> Result<NewLog>
     if let Some(cwd) = &cwd {
         bounded::<PATH_BYTES_MAX>("cwd", cwd)?;
     }
-    let by_id = |scope| Stem { scope, file: id.to_string(), name: id.to_string() };
-    let stem = match (&cwd, &new.user_id, &new.name) {
-        (Some(cwd), _, _) => by_id(project_slug(cwd)),
-        (None, Some(user), Some(name)) => Stem { scope: sanitize(user), file: sanitize(name), name: name.clone() },
-        (None, Some(user), None) => by_id(sanitize(user)),
-        (None, None, Some(name)) => Stem { scope: THREADS.to_owned(), file: sanitize(name), name: name.clone() },
-        (None, None, None) => by_id(THREADS.to_owned()),
-    };
+    let stem = stem_of(&id, cwd.as_deref(), new.user_id.as_deref(), name.as_deref());
     let mut row = SessionRow::new(id, home, &stem.scope, "", at);
-    row.addressed = new.name.is_some();
+    row.addressed = name.is_some();
     row.user_id.clone_from(&new.user_id);
-    row.name.clone_from(&new.name);
+    row.name = name;
     row.agent_name.clone_from(&new.agent_name);
     row.node_metadata.clone_from(&new.node_metadata);
     row.cwd = cwd;
     row.invocation_kind = new.invocation_kind;
     row.status = new.status;
     row.started_at = Some(at);
+    row.ended_at = new.status.filter(|status| status.is_terminal()).map(|_| at);
     Ok(NewLog { row, stem })
+}
+
+/// What a log is called after: a working directory's slug and the id, the user and the name, or the thread's name.
+pub(super) fn stem_of(id: &SessionId, cwd: Option<&str>, user: Option<&str>, name: Option<&str>) -> Stem {
+    let by_id = |scope| Stem { scope, file: id.to_string(), name: id.to_string() };
+    match (cwd, user, name) {
+        (Some(cwd), _, _) => by_id(project_slug(cwd)),
+        (None, Some(user), Some(name)) => Stem { scope: sanitize(user), file: sanitize(name), name: name.to_owned() },
+        (None, Some(user), None) => by_id(sanitize(user)),
+        (None, None, Some(name)) => Stem { scope: THREADS.to_owned(), file: sanitize(name), name: name.to_owned() },
+        (None, None, None) => by_id(THREADS.to_owned()),
+    }
+}
+
+/// The name of a user's session that nobody named: when it was made, and six letters that tell it from another.
+pub(super) fn fresh_name(at: Moment, id: &SessionId) -> String {
+    let at = at.to_string();
+    let to_millis = at.get(..23).unwrap_or(&at);
+    let id = id.as_str();
+    format!("session_{to_millis}Z_{}", &id[id.len().saturating_sub(6)..])
 }
 
 pub(crate) fn bounded<const MAX: usize>(what: &'static str, text: &str) -> Result<()> {
@@ -120,13 +136,15 @@ pub(super) struct Added<'r> {
     pub(super) branch: Option<&'r str>,
     pub(super) items: &'r [&'r str],
     pub(super) system: Option<&'r str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(super) embeddings: &'r [Vec<f32>],
 }
 
 /// The role of an item that does not say who speaks.
 const NO_ROLE: &str = "item";
 
 /// Who speaks in an item, and whether a summary may stand for it: not for what the user said, nor for another summary.
-pub(super) fn seen_in(item: &str) -> (String, bool) {
+pub(crate) fn seen_in(item: &str) -> (String, bool) {
     // What is not an object has no members, and neither has one whose names cannot be read.
     let Seen { role, kind } = serde_json::from_str(item).unwrap_or_default();
     let (role, kind) = (role.and_then(text_of), kind.and_then(text_of));

@@ -6,7 +6,7 @@ use duolog_state::owned::sessions as table;
 use duolog_state::owned::status_transitions::{self, StatusTransitionRow};
 use duolog_types::json::check_value;
 use duolog_types::limits::{METADATA_BYTES_MAX, NAME_BYTES_MAX, PAGE_MAX, REASON_BYTES_MAX, WORD_BYTES_MAX};
-use duolog_types::{Durability, SessionId, SessionStatus};
+use duolog_types::{Durability, Moment, SessionId, SessionStatus};
 use serde_json::{Map, Value};
 
 use super::rules::bounded;
@@ -34,6 +34,19 @@ pub struct Change {
     pub actor: Option<String>,
     /// What shows that it is so, as JSON.
     pub evidence: Option<String>,
+}
+
+/// The process that runs a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Its number.
+    pub pid: u32,
+    /// Its machine, where that is known.
+    pub host: Option<String>,
+    /// Since when it runs the session.
+    pub since: Moment,
+    /// Whether it is there.
+    pub liveness: Liveness,
 }
 
 /// What became of a change.
@@ -99,11 +112,17 @@ impl Status<'_> {
 
     /// Whether the process that runs it is there; nothing where none is known to.
     pub fn liveness(&self) -> Result<Option<Liveness>> {
+        Ok(self.owner()?.map(|owner| owner.liveness))
+    }
+
+    /// The process that runs it; nothing where none is known to.
+    pub fn owner(&self) -> Result<Option<Owner>> {
         let join = &self.store.join;
         let owner = join.state().read(|tx| session_owners::find(tx, &self.session))?;
         Ok(owner.map(|row| {
-            let of = Identity { pid: row.pid, started: row.process_started, host: row.host, boot: row.boot_id };
-            join.liveness(&of)
+            let SessionOwnerRow { pid, process_started: started, host, boot_id: boot, since, .. } = row;
+            let liveness = join.liveness(&Identity { pid, started, host: host.clone(), boot });
+            Owner { pid, host, since, liveness }
         }))
     }
 

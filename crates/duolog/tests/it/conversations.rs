@@ -1,7 +1,11 @@
 use std::process::{Command, Stdio};
 
+use duolog::doctor::Status;
 use duolog::sessions::{AddOptions, BranchRef, Metric, NewFork, NewMessage, NewSession, View};
-use duolog::{BranchId, Durability, Error, Home, Kind, MessageId, OperationId, Said, SessionId, Store, StoreOptions};
+use duolog::{
+    BranchId, Durability, Error, Home, Kind, MessageId, OperationId, Said, Seen, SessionId, SessionStatus, Store,
+    StoreOptions,
+};
 use duolog_state::owned::branches::{self as table, BranchRow};
 use duolog_state::owned::progressions;
 use duolog_state::params;
@@ -22,10 +26,17 @@ on_both_engines!(
     the_threshold_counts_what_a_summary_may_stand_for,
     the_nearest_embeddings_are_found,
     eight_processes_add_to_one_branch,
-    many_branches_come_in_pages
+    many_branches_come_in_pages,
+    an_item_that_is_lost_is_not_taken_off,
+    items_are_added_with_their_meaning,
+    conversations_go_and_the_session_stays,
+    a_log_goes_and_the_session_stays,
+    a_users_session_has_a_name,
+    how_a_session_stands_from_the_beginning_is_on_record
 );
 
-const PROCESS: AddOptions = AddOptions { operation: None, durability: Durability::Process, system: None };
+const PROCESS: AddOptions =
+    AddOptions { operation: None, durability: Durability::Process, system: None, embeddings: Vec::new() };
 
 fn session(store: &Store) -> SessionId {
     store.sessions().create(&NewSession::default()).expect("made").id
@@ -374,4 +385,133 @@ fn many_branches_come_in_pages(place: &Place) {
     let last = (&after.expect("a last one")).into();
     assert!(store.sessions().items(&session).on(last).latest(9, View::Full).expect("reads").end <= 2);
     store.sessions().delete(&session).expect("deleted");
+}
+
+fn an_item_that_is_lost_is_not_taken_off(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = session(&store);
+    let items = store.sessions().items(&session);
+    let large = format!("[\"{}\"]", "x".repeat(300 << 10));
+    items.add(&["1", &large], &PROCESS).expect("added");
+    let blobs = apart.home().state.join("blobs");
+    std::fs::rename(&blobs, apart.home().state.join("aside")).expect("moved");
+    let refused = items.pop(Durability::Process).expect_err("it is lost");
+    assert!(matches!(refused, Error::BrokenItem { .. }), "{refused}");
+    assert_eq!(items.latest(9, View::Full).expect("reads").end, 2, "it stays where it is");
+    std::fs::remove_dir_all(&blobs).ok();
+    std::fs::rename(apart.home().state.join("aside"), &blobs).expect("moved");
+    assert!(items.pop(Durability::Process).expect("popped").is_some_and(|item| item.content == large));
+}
+
+fn items_are_added_with_their_meaning(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = session(&store);
+    let items = store.sessions().items(&session);
+    let once = Some(OperationId::parse("op").expect("an id"));
+    let options = AddOptions { embeddings: vec![vec![1.0, 0.0], vec![0.0, 1.0]], operation: once, ..PROCESS };
+    items.add(&["\"east\"", "\"north\""], &options).expect("added");
+    items.add(&["\"east\"", "\"north\""], &options).expect("once");
+    let messages = store.sessions().messages();
+    let near = messages.similar(&[0.1, 0.9], 1, Metric::Cosine).expect("looks");
+    assert_eq!(messages.get(&near[0].id).expect("there").content, "\"north\"");
+    for embeddings in [vec![vec![1.0]], vec![vec![1.0], vec![f32::NAN]]] {
+        let refused = items.add(&["1", "2"], &AddOptions { embeddings, ..PROCESS }).expect_err("refused");
+        assert!(refused.kind() == Kind::Invalid && refused.to_string().contains("embedding"), "{refused}");
+    }
+    assert_eq!(latest(&store, &session, 9).len(), 2);
+}
+
+fn conversations_go_and_the_session_stays(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = session(&store);
+    let items = store.sessions().items(&session);
+    items.add(&["1", "2"], &PROCESS).expect("added");
+    let fork = store.sessions().branches(&session).fork(NewFork::default(), Durability::Process).expect("forked");
+    items.clone().on(BranchRef::from(&fork.id)).add(&["3"], &PROCESS).expect("added");
+    let held = store.sessions().conversations(&session).expect("counted");
+    assert_eq!((held.branches, held.messages), (2, 3));
+    assert_eq!(store.sessions().delete_context(&session, Some("ada")).expect("deleted"), held);
+    assert_eq!(store.sessions().conversations(&session).expect("counted").messages, 0);
+    let told = lines(&store, &session);
+    let last = told.last().expect("a line");
+    assert!(last.contains("\"duolog.context_deleted\"") && last.contains("\"messages\":3"), "{last}");
+    assert!(last.contains("\"actor\":\"ada\"") && told.len() == 2, "{told:?}");
+    assert_eq!(latest(&store, &session, 9), [""; 0]);
+    items.add(&["4"], &PROCESS).expect("a new conversation");
+    assert_eq!(latest(&store, &session, 9), ["4"]);
+    let left: Vec<_> = store.state().stats().expect("figures").state.rows;
+    assert!(left.contains(&("messages".to_owned(), 1)) && left.contains(&("branches".to_owned(), 1)), "{left:?}");
+    assert_eq!(store.sessions().delete_context(&SessionId::new(), None).expect_err("none").kind(), Kind::NotFound);
+}
+
+fn a_log_goes_and_the_session_stays(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = session(&store);
+    store.sessions().items(&session).add(&["1"], &PROCESS).expect("added");
+    store.log(&session).append(&super::line("{\"n\":1}"), Durability::Process).expect("appended");
+    let before = store.sessions().figures(&session).expect("told");
+    assert_eq!((before.events, before.bytes), (Some(1), Some(8)));
+    let path = apart.log(&store.sessions().get(&session).expect("there").log_path);
+    let mut follower = store.log(&session).follow(None).expect("follows");
+    assert_eq!(follower.poll(&mut |_| {}).expect("polls"), Seen::Delivered);
+    let removed = store.sessions().delete_log(&session, Some("ada")).expect("deleted");
+    assert_eq!((removed.bytes, removed.epoch.0), (8, 1));
+    assert!(!path.exists() && lines(&store, &session).is_empty());
+    let after = store.sessions().figures(&session).expect("told");
+    assert_eq!((after.events, after.bytes), (Some(0), Some(0)));
+    let verified = store.log(&session).verify(|_, _| {}).expect("verified");
+    assert!(verified.damaged == 0 && verified.places.is_empty(), "nobody lost anything: {verified:?}");
+    // Who appends in this process goes on with the log that begins now; who followed is told.
+    store.log(&session).append(&super::line("{\"n\":2}"), Durability::Process).expect("appended");
+    assert_eq!(lines(&store, &session), ["{\"n\":2}"]);
+    assert_eq!(store.sessions().get(&session).expect("there").log_epoch.0, 1);
+    assert_eq!(latest(&store, &session, 9), ["1"], "the conversation stays");
+    let reset = (0..9).any(|_| matches!(follower.poll(&mut |_| {}).expect("polls"), Seen::Reset(_)));
+    assert!(reset, "what was seen is gone");
+    let found = store.doctor().examine(|_| {}).expect("examined");
+    assert!(found.checks.iter().all(|check| check.status != Status::Damaged), "{found:?}");
+    // Derived rows are those of the log as it is.
+    let rows = |store: &Store| store.sessions().figures(&session).expect("told");
+    let folded = rows(&store);
+    store.state().rebuild(|_| {}).expect("rebuilt");
+    assert_eq!(rows(&store), folded);
+}
+
+fn a_users_session_has_a_name(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let new = NewSession { user_id: Some("ada@example.com".to_owned()), ..NewSession::default() };
+    let made = store.sessions().create(&new).expect("made");
+    let name = made.name.clone().expect("a name");
+    let (when, letters) = name.strip_prefix("session_").and_then(|rest| rest.rsplit_once('_')).expect("its parts");
+    assert!(when.len() == 24 && when.ends_with('Z') && letters.len() == 6, "{name}");
+    assert!(made.created_at.to_string().starts_with(&when[..23]), "{name}");
+    let other = store.sessions().create(&new).expect("another");
+    assert_ne!(other.name, made.name);
+    let once = store.sessions().once(OperationId::parse("op").expect("an id"));
+    let first = once.create(&new).expect("made");
+    assert_eq!(once.create(&new).expect("the same").name, first.name);
+}
+
+fn how_a_session_stands_from_the_beginning_is_on_record(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let make = |status| store.sessions().create(&NewSession { status, ..NewSession::default() }).expect("made");
+    let failed = make(Some(SessionStatus::Failed));
+    assert_eq!(failed.ended_at, Some(failed.created_at));
+    let history = store.sessions().status(&failed.id).transitions(9).expect("reads");
+    assert_eq!(
+        history.iter().map(|one| (one.previous_status, one.status)).collect::<Vec<_>>(),
+        [(None, SessionStatus::Failed)]
+    );
+    let running = make(Some(SessionStatus::Running));
+    assert_eq!(
+        (running.ended_at, store.sessions().status(&running.id).transitions(9).expect("reads").len()),
+        (None, 1)
+    );
+    assert!(store.sessions().status(&make(None).id).transitions(9).expect("reads").is_empty());
 }

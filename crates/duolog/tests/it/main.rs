@@ -14,10 +14,14 @@ mod chats;
 mod conversations;
 /// What is sent from one to another, and how sessions stand.
 mod exchange;
+/// What other programs keep, mapped to our rows.
+mod foreign;
 /// Making, renaming and deleting under an operation id.
 mod once;
 /// Opening: what is made, and what is only looked at.
 mod opening;
+/// Sessions as documents, from one home to another.
+mod portable;
 /// Recording what a runtime says.
 mod record;
 /// Logs of every dialect told as conversations.

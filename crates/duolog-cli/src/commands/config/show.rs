@@ -32,6 +32,8 @@ Keys of config/duolog.toml in the home, all of them optional, with their default
   [store]
   address = \"sqlite:\"                where the state is: \"sqlite:\", in the home; a directory, from /;
                                      \"postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE[?sslmode=…]\"
+  [user]
+  email = \"LOGIN@localhost\"          whose sessions are meant where --session-name comes without --user-email
 
   [prices.\"MODEL\"]                  what a model costs, in US dollars per million tokens, where the built-in price
   input = 2.5                        is wrong or missing; six decimals at most
@@ -68,6 +70,7 @@ Environment, which goes before the file, as flags go before it:
   DUOLOG_LINE_BYTES_MAX  DUOLOG_BATCH_BYTES_MAX   DUOLOG_BUSY_TIMEOUT_MS         DUOLOG_OPEN_LOGS_MAX
   DUOLOG_DURABILITY      DUOLOG_FOLD_BATCH_BYTES  DUOLOG_FOLD_BEFORE_READ_BYTES  DUOLOG_STORE
   DUOLOG_CHATS_IDLE
+  DUOLOG_USER_EMAIL
 
 A password is never shown. PGPASSWORD is taken where the address has none; a file with a password
 should be for its owner alone (chmod 600).
@@ -172,7 +175,7 @@ fn shape(setting: &Setting) -> Shape {
     let value = match value {
         Value::Size(number) | Value::Number(number) => (*number).into(),
         Value::Durability(durability) => durability.as_str().into(),
-        Value::Time(_) | Value::Address(_) => value.to_string().into(),
+        Value::Time(_) | Value::Address(_) | Value::Name(_) => value.to_string().into(),
     };
     Shape { key: key.to_string(), value, from: source.as_str(), line, variable: key.variable() }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use duolog::log::{AppendOptions, append_with_pass};
 use duolog::sessions::Session;
-use duolog::{Batch, Committed, Cursor, Durability, Error, Limits, OperationId, Position, SessionId, Store};
+use duolog::{Batch, Committed, Config, Cursor, Durability, Error, Limits, OperationId, Position, SessionId, Store};
 use serde::Serialize;
 
 use super::{Context, Target};
@@ -75,7 +75,7 @@ impl Append {
             context.out.invite("reading JSON lines; Ctrl-D ends them");
         }
         if self.each {
-            return self.append_each(context, &limits, config.durability());
+            return self.append_each(context, &config);
         }
         // All is read and checked before anything is opened: what is refused leaves no trace.
         let mut batch = Batch::new(&limits);
@@ -90,14 +90,15 @@ impl Append {
         }
         let options = self.options(config.durability());
         // Whatever is wrong with it, the store says.
-        let reference = self.target.reference();
-        if let Ok(Some((id, committed))) = append_with_pass(&context.options()?, &reference, &batch, &options) {
+        if let Some(reference) = self.target.reference(&config)
+            && let Ok(Some((id, committed))) = append_with_pass(&context.options()?, &reference, &batch, &options)
+        {
             context.warn_of_config()?;
             answer_whole(context, &id, reference.name(), &committed)?;
             return Ok(Ended::Done);
         }
         let store = context.open_to_write()?;
-        let session = self.target.open(&store)?;
+        let session = self.target.open(&store, &config)?;
         let committed = store.log(&session.id).append_with(&batch, &options)?;
         answer_whole(context, &session.id, session.called(), &committed)?;
         store.leave_pass(&session.id);
@@ -106,7 +107,8 @@ impl Append {
         Ok(Ended::Done)
     }
 
-    fn append_each(&self, context: &mut Context<'_>, limits: &Limits, durability: Durability) -> Outcome {
+    fn append_each(&self, context: &mut Context<'_>, config: &Config) -> Outcome {
+        let (limits, durability) = (&config.limits(), config.durability());
         let mut opened: Option<(Store, Session)> = None;
         let mut batch = Batch::new(limits);
         let mut options = self.options(durability);
@@ -120,7 +122,7 @@ impl Append {
             })?;
             if opened.is_none() {
                 let store = context.open_to_write()?;
-                let session = self.target.open(&store)?;
+                let session = self.target.open(&store, config)?;
                 opened = Some((store, session));
             }
             let Some((store, session)) = &opened else { return Ok(()) };
@@ -140,7 +142,7 @@ impl Append {
     /// Answers where there was nothing to append; nothing is made.
     fn append_nothing(&self, context: &mut Context<'_>) -> Outcome {
         let found = match context.open_if_there()? {
-            Some(store) => self.find(&store)?,
+            Some(store) => self.find(&store, context.config()?)?,
             None => None,
         };
         let cursor = found.as_ref().map(|(_, cursor)| *cursor);
@@ -155,8 +157,8 @@ impl Append {
     }
 
     /// The session that is called exactly so, and where its log ends.
-    fn find(&self, store: &Store) -> Result<Option<(Session, Cursor)>, Failure> {
-        let reference = self.target.reference();
+    fn find(&self, store: &Store, config: &Config) -> Result<Option<(Session, Cursor)>, Failure> {
+        let Some(reference) = self.target.reference(config) else { return Ok(None) };
         let session = match store.sessions().resolve_whole(&reference) {
             Ok(session) => session,
             Err(Error::NoSession(_) | Error::Ambiguous { .. } | Error::Shortened { .. }) => return Ok(None),

@@ -40,7 +40,7 @@ pub struct Cat {
 
 impl Cat {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let reference = self.which.reference()?;
+        let reference = self.which.reference(context.config()?)?;
         let store = context.open_to_read()?;
         let session = store.sessions().resolve(&reference)?;
         let from = match (self.from, self.last) {

@@ -14,7 +14,8 @@ mod verify;
 use clap::{ArgGroup, Args, Subcommand};
 use duolog::log::{Entry, ReadFrom, Replay, Replayable, View};
 use duolog::sessions::{NewSession, Session, SessionRef};
-use duolog::{Cursor, Error, Store};
+use duolog::{Config, Cursor, Error, Store};
+pub(super) use replay::redraw;
 use told::Teller;
 
 use super::Context;
@@ -141,39 +142,47 @@ impl Pretty {
 
 /// The session that a writing command is about: where there is none that is called so, one is made.
 #[derive(Args)]
-#[command(group = ArgGroup::new("target").required(true).args(["session", "user_email"]))]
+#[command(group = ArgGroup::new("target").required(true).multiple(true).args(["session", "user_email", "session_name"]))]
 pub(super) struct Target {
     /// The session: its whole id, or a thread name
-    #[arg(long, value_name = "SESSION", conflicts_with = "session_name")]
+    #[arg(long, value_name = "SESSION", conflicts_with_all = ["user_email", "session_name"])]
     session: Option<String>,
-    /// The user whose session it is
-    #[arg(long, value_name = "USER", requires = "session_name")]
+    /// The user whose session it is: alone, a new one is made for that user
+    #[arg(long, value_name = "USER")]
     user_email: Option<String>,
-    /// What that user calls it
-    #[arg(long, value_name = "NAME", requires = "user_email")]
+    /// What that user calls it: alone, the user of the configuration
+    #[arg(long, value_name = "NAME")]
     session_name: Option<String>,
 }
 
 impl Target {
-    pub(super) fn reference(&self) -> SessionRef {
-        match (&self.user_email, &self.session_name) {
-            (Some(user), Some(name)) => SessionRef::UserAndName { user: user.clone(), name: name.clone() },
-            _ => SessionRef::Text(self.session.clone().unwrap_or_default()),
+    /// The session that is meant; nothing where a new one is.
+    pub(super) fn reference(&self, config: &Config) -> Option<SessionRef> {
+        if let Some(session) = &self.session {
+            return Some(SessionRef::Text(session.clone()));
         }
+        let name = self.session_name.clone()?;
+        let user = self.user_email.clone().unwrap_or_else(|| config.user().to_owned());
+        Some(SessionRef::UserAndName { user, name })
     }
 
     /// The session that is called exactly so, or a new one.
-    pub(super) fn open(&self, store: &Store) -> Result<Session, Failure> {
+    pub(super) fn open(&self, store: &Store, config: &Config) -> Result<Session, Failure> {
         let sessions = store.sessions();
-        let reference = self.reference();
-        let (user, name) = match &reference {
-            SessionRef::Text(text) => return Ok(sessions.open_thread(text)?),
-            SessionRef::UserAndName { user, name } => (user.clone(), name.clone()),
+        let reference = match self.reference(config) {
+            Some(SessionRef::Text(text)) => return Ok(sessions.open_thread(&text)?),
+            Some(reference) => reference,
+            None => {
+                return Ok(sessions.create(&NewSession { user_id: self.user_email.clone(), ..NewSession::default() })?);
+            }
         };
         match sessions.resolve(&reference) {
             Err(Error::NoSession(_)) => {}
             other => return Ok(other?),
         }
+        let SessionRef::UserAndName { user, name } = reference.clone() else {
+            return Ok(sessions.resolve(&reference)?);
+        };
         match sessions.create(&NewSession { user_id: Some(user), name: Some(name), ..NewSession::default() }) {
             // Another process was first: its session is the one we mean.
             Err(Error::NameTaken(_)) => Ok(sessions.resolve(&reference)?),

@@ -63,7 +63,7 @@ struct Shape {
 
 impl Repair {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let reference = self.which.reference()?;
+        let reference = self.which.reference(context.config()?)?;
         let store = context.open_to_write()?;
         let session = store.sessions().resolve(&reference)?;
         let repaired = store.log(&session.id).repair()?;

@@ -67,7 +67,7 @@ impl Replay {
             };
             return self.show(context, &file, from.map(ReadFrom::Position), None);
         }
-        let reference = self.which.reference()?;
+        let reference = self.which.reference(context.config()?)?;
         let store = context.open_to_read()?;
         let session = store.sessions().resolve(&reference)?;
         let log = store.log(&session.id);
@@ -94,29 +94,46 @@ impl Replay {
             (None, Some(count)) => log.start_of_turns(count, dialect.unwrap_or(Dialect::Envelope))?,
             (None, None) => ReadFrom::Start,
         };
-        let replay = log::Replay::new(dialect, self.depth.view(View::Conversation));
-        let replay = if from == ReadFrom::Start { replay } else { replay.from_within() };
-        let mut teller = Teller::new(replay, self.depth.detail());
-        if let Some(find) = find.filter(|_| self.depth.full) {
-            teller = teller.finding(find);
-        }
-        let mut printer = Printer::telling(context.out, teller);
-        let mut result = Ok(());
-        log.entries(from, &mut |entry: Entry<'_>| {
-            result = printer.print(entry);
-            if result.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        result?;
-        let is_empty = printer.lines == 0;
-        let lost = printer.finish()?;
-        if is_empty {
-            context.out.note("nothing to show: there are no lines");
-        }
-        if lost > 0 {
-            let texts = figures::things(lost, "whole text");
-            context.out.alert(format_args!("{texts} missing or damaged"));
-            return Ok(Ended::Damaged);
-        }
-        Ok(Ended::Done)
+        draw(context, log, dialect, from, &self.depth, find)
     }
+}
+
+/// Draws the whole conversation of a log again, as far as it is told without every step.
+pub(in super::super) fn redraw(context: &mut Context<'_>, log: &dyn Replayable) -> Outcome {
+    let depth = Depth { verbose: false, full: false };
+    draw(context, log, log.dialect()?, ReadFrom::Start, &depth, None)
+}
+
+fn draw(
+    context: &mut Context<'_>,
+    log: &dyn Replayable,
+    dialect: Option<Dialect>,
+    from: ReadFrom,
+    depth: &Depth,
+    find: Option<Find<'_>>,
+) -> Outcome {
+    let replay = log::Replay::new(dialect, depth.view(View::Conversation));
+    let replay = if from == ReadFrom::Start { replay } else { replay.from_within() };
+    let mut teller = Teller::new(replay, depth.detail());
+    if let Some(find) = find.filter(|_| depth.full) {
+        teller = teller.finding(find);
+    }
+    let mut printer = Printer::telling(context.out, teller);
+    let mut result = Ok(());
+    log.entries(from, &mut |entry: Entry<'_>| {
+        result = printer.print(entry);
+        if result.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    result?;
+    let is_empty = printer.lines == 0;
+    let lost = printer.finish()?;
+    if is_empty {
+        context.out.note("nothing to show: there are no lines");
+    }
+    if lost > 0 {
+        let texts = figures::things(lost, "whole text");
+        context.out.alert(format_args!("{texts} missing or damaged"));
+        return Ok(Ended::Damaged);
+    }
+    Ok(Ended::Done)
 }

@@ -9,7 +9,7 @@ use duolog::{Clock as _, Error, Moment, SessionId, Store, SystemClock, limits};
 use serde::Serialize;
 
 use super::Context;
-use crate::args;
+use crate::args::{self, OfUser};
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
 use crate::out::{Out, Progress, Text, Tone};
@@ -51,8 +51,10 @@ pub struct Search {
     #[arg(value_name = "QUERY", required_unless_present = "rebuild", allow_hyphen_values = true)]
     query: Option<String>,
     /// Only in this session: an id, the beginning of one, or a thread name
-    #[arg(long, value_name = "SESSION")]
+    #[arg(long, value_name = "SESSION", conflicts_with = "session_name")]
     session: Option<String>,
+    #[command(flatten)]
+    of_user: OfUser,
     /// Only this kind (user, assistant, thinking, tool_call, tool_result, result, error, note) or role
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
@@ -149,15 +151,16 @@ impl Search {
             }
         }
         let Some(query) = query else { return Ok(Ended::Done) };
-        let found = self.find(context.out, &store, query)?;
+        let reference = self.session.clone().map(SessionRef::Text).or(self.of_user.reference(context.config()?));
+        let session = match reference {
+            Some(reference) => Some(store.sessions().resolve(&reference)?.id),
+            None => None,
+        };
+        let found = self.find(context.out, &store, query, session)?;
         self.answer(context.out, &found, &names(&store, &found.hits))
     }
 
-    fn find(&self, out: &Out, store: &Store, query: Query) -> Result<Found, Failure> {
-        let session = match &self.session {
-            Some(text) => Some(store.sessions().resolve(&SessionRef::Text(text.clone()))?.id),
-            None => None,
-        };
+    fn find(&self, out: &Out, store: &Store, query: Query, session: Option<SessionId>) -> Result<Found, Failure> {
         let filter = SearchFilter { session, role: self.role.clone(), tool: self.tool.clone(), since: self.since };
         let request = SearchRequest {
             filter,

@@ -48,7 +48,7 @@ pub struct Tail {
 
 impl Tail {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let reference = self.which.reference()?;
+        let reference = self.which.reference(context.config()?)?;
         let limits = context.config()?.limits();
         let store = context.open_to_read()?;
         let session = store.sessions().resolve(&reference)?;

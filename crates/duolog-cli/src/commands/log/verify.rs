@@ -107,7 +107,7 @@ impl Verify {
                 Err(failure) => logs.push(unread(id, &failure)),
             })?;
         } else {
-            let reference = self.which.reference()?;
+            let reference = self.which.reference(context.config()?)?;
             store = context.open_to_read()?;
             let session = store.sessions().resolve(&reference)?;
             logs.push(shape(&session.id, &verify(context.out, &store, &session.id)?));

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::super::log::Target;
-use super::{Context, OnBranch};
+use super::{Context, OnBranch, vector};
 use crate::args;
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
@@ -20,6 +20,7 @@ Examples:
   duolog sessions add --session demo --item '{\"role\":\"user\",\"content\":\"hello\"}'
   my-agent --items | duolog sessions add --user-email ada@example.com --session-name plan
   duolog sessions add --session demo --operation turn-7 < items.json
+  duolog sessions add --session demo --item '\"hello\"' --embedding '[0.1,0.2]'
 
 JSON:
   {\"session\": id, \"branch\": id, \"added\": 3, \"from_ord\": 0, \"end\": 3}";
@@ -41,6 +42,9 @@ pub struct Add {
     /// The item that comes before all others; written once, and left alone where there is one
     #[arg(long, value_name = "JSON")]
     system: Option<String>,
+    /// What an item means to a model, as a JSON array of numbers; one for each item
+    #[arg(long, value_name = "JSON")]
+    embedding: Vec<String>,
     /// Add only once under this id, however often it is asked
     #[arg(long, value_name = "ID")]
     operation: Option<OperationId>,
@@ -70,9 +74,12 @@ impl Add {
         };
         let items =
             if self.item.is_empty() { values_of(&input)? } else { self.item.iter().map(String::as_str).collect() };
-        let options = AddOptions { operation: self.operation, durability: config.durability(), system: self.system };
+        let embeddings =
+            self.embedding.iter().map(|text| vector::parse("--embedding", text)).collect::<Result<_, _>>()?;
+        let options =
+            AddOptions { operation: self.operation, durability: config.durability(), system: self.system, embeddings };
         let store = context.open_to_write()?;
-        let session = self.target.open(&store)?;
+        let session = self.target.open(&store, &config)?;
         let added = store.sessions().items(&session.id).on(self.branch.reference()).add(&items, &options)?;
         let shape = Answer {
             session: session.id.as_str(),

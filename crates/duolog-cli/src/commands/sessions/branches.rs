@@ -71,7 +71,7 @@ impl From<&Branch> for Shape {
 
 impl Branches {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let reference = self.which.reference()?;
+        let reference = self.which.reference(context.config()?)?;
         let store = context.open_to_read()?;
         let session = store.sessions().resolve(&reference)?;
         let found = store.sessions().branches(&session.id).list(self.after.as_ref(), self.limit)?;

@@ -52,7 +52,7 @@ struct Answer<'a> {
 
 impl Close {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let reference = self.which.reference()?;
+        let reference = self.which.reference(context.config()?)?;
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;
         let session = store.sessions().resolve_whole(&reference)?;

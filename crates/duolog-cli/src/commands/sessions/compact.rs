@@ -76,7 +76,7 @@ struct Info<'a> {
 
 impl Compact {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let reference = self.which.reference()?;
+        let reference = self.which.reference(context.config()?)?;
         let durability = context.config()?.durability();
         if self.info {
             let store = context.open_to_read()?;

@@ -2,10 +2,10 @@
 
 use clap::Args;
 use duolog::Store;
-use duolog::sessions::{DeletedSession, SessionRef};
+use duolog::sessions::{Conversations, Session, SessionRef};
 use serde::Serialize;
 
-use super::{Context, Operation};
+use super::{Context, Operation, actor};
 use crate::args::Which;
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
@@ -15,21 +15,31 @@ Examples:
   duolog sessions delete demo
   duolog sessions delete 01936400-0000-7000-8000-000000000000 --yes
   duolog sessions delete demo --yes --operation job-17-clean
+  duolog sessions delete --user-email ada@example.com --session-name plan --context --yes
 
 Exit code: 1 where the question is answered with no
 
 JSON:
-  {\"session\": id, \"deleted\": true|false, \"bytes\": 1234}";
+  {\"session\": id, \"deleted\": true|false, \"bytes\": 1234, \"branches\": 1, \"messages\": 12,
+   \"parts\": [\"session\", \"context\", \"log\"]}
+  bytes are those of the log, branches and messages those of the state; parts is what it was about";
 
-/// Delete a session with its log
+/// Delete a session: what the state holds of it, and its log
 ///
-/// The session must be named whole: by its id, its thread name, or user and name. A person at a terminal is asked; a
-/// script says --yes.
+/// --context deletes its conversations alone, and --log its log alone; the session stays then. The session must be named
+/// whole: by its id, its thread name, or user and name. A person at a terminal is told what would go, and asked; a script
+/// says --yes. What was deleted is on record: in the log where that stays, and else where duolog doctor finds it.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Delete {
     #[command(flatten)]
     which: Which,
+    /// Only its conversations: branches, items, summaries
+    #[arg(long)]
+    context: bool,
+    /// Only its log; both parts together are all of it
+    #[arg(long)]
+    log: bool,
     /// Do not ask
     #[arg(long, short)]
     yes: bool,
@@ -37,49 +47,137 @@ pub struct Delete {
     operation: Operation,
 }
 
+/// What of a session is to go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    All,
+    Context,
+    Log,
+}
+
+impl Part {
+    const fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::All => &["session", "context", "log"],
+            Self::Context => &["context"],
+            Self::Log => &["log"],
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct Answer<'a> {
     session: &'a str,
     deleted: bool,
     bytes: u64,
+    branches: u64,
+    messages: u64,
+    parts: &'static [&'static str],
+}
+
+/// What is in each store of a session that is there.
+struct Held {
+    id: String,
+    name: Option<String>,
+    bytes: u64,
+    conversations: Conversations,
 }
 
 impl Delete {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let reference = self.which.reference()?;
+        let reference = self.which.reference(context.config()?)?;
+        let part = match (self.context, self.log) {
+            (true, false) => Part::Context,
+            (false, true) => Part::Log,
+            _ => Part::All,
+        };
+        if part != Part::All && self.operation.is_given() {
+            return Err(Failure::Given {
+                message: "--operation is for a whole session".to_owned(),
+                hint: Some("leave it out: what is gone is not deleted twice".to_owned()),
+            });
+        }
         let store = context.open_to_write()?;
-        if !self.yes
-            && let Some(kept) = ask(context, &store, &reference)?
+        // What went before under the same operation id is no longer there to be looked at.
+        let held = match store.sessions().resolve_whole(&reference) {
+            Ok(session) => Some(Held::of(&store, &session, part)?),
+            Err(_) if self.yes && part == Part::All => None,
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(held) = held.as_ref().filter(|_| !self.yes)
+            && !ask(context, held, part)?
         {
-            context.out.answer(&answer(&kept, false), |text| text.line(format_args!("kept {}", told(&kept))))?;
+            context
+                .out
+                .answer(&held.answer(part, false), |text| text.line(format_args!("kept {}", held.told(part))))?;
             context.close(store);
             return Ok(Ended::No);
         }
-        let deleted = self.operation.sessions(&store).delete(reference)?;
-        context.out.answer(&answer(&deleted, true), |text| text.line(format_args!("deleted {}", told(&deleted))))?;
+        let deleted = delete(&store, self.operation, reference, part, held)?;
+        context.out.answer(&deleted.answer(part, true), |text| {
+            text.line(format_args!("deleted {}", deleted.told(part)));
+        })?;
         context.close(store);
         Ok(Ended::Done)
     }
 }
 
-/// Asks a person; what is kept where the answer is no.
-fn ask(context: &Context<'_>, store: &Store, reference: &SessionRef) -> Result<Option<DeletedSession>, Failure> {
-    let session = store.sessions().resolve_whole(reference)?;
-    let bytes = store.log(&session.id).end()?.0;
-    let asked = DeletedSession { id: session.id, name: session.name, bytes };
-    let what = told(&asked);
-    let yes = context.out.ask(&format!("delete {what}?")).ok_or_else(|| Failure::Given {
+fn delete(
+    store: &Store,
+    operation: Operation,
+    reference: SessionRef,
+    part: Part,
+    held: Option<Held>,
+) -> Result<Held, Failure> {
+    let actor = actor(None);
+    let held = held.unwrap_or_else(Held::nothing);
+    Ok(match part {
+        Part::All => {
+            let gone = operation.sessions(store).delete(reference)?;
+            Held { id: gone.id.to_string(), name: gone.name, bytes: gone.bytes, ..held }
+        }
+        Part::Context => Held { conversations: store.sessions().delete_context(reference, actor.as_deref())?, ..held },
+        Part::Log => Held { bytes: store.sessions().delete_log(reference, actor.as_deref())?.bytes, ..held },
+    })
+}
+
+impl Held {
+    fn of(store: &Store, session: &Session, part: Part) -> Result<Self, Failure> {
+        let bytes = if part == Part::Context { 0 } else { store.log(&session.id).end()?.0 };
+        let all = store.sessions().conversations(&session.id)?;
+        let conversations = if part == Part::Log { Conversations::default() } else { all };
+        Ok(Self { id: session.id.to_string(), name: session.name.clone(), bytes, conversations })
+    }
+
+    fn nothing() -> Self {
+        Self { id: String::new(), name: None, bytes: 0, conversations: Conversations::default() }
+    }
+
+    fn answer(&self, part: Part, deleted: bool) -> Answer<'_> {
+        let Conversations { branches, messages } = self.conversations;
+        Answer { session: &self.id, deleted, bytes: self.bytes, branches, messages, parts: part.words() }
+    }
+
+    /// What goes from each store.
+    fn told(&self, part: Part) -> String {
+        let called = self.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+        let Conversations { branches, messages } = self.conversations;
+        let state = format!("{} and {}", figures::things(branches, "branch"), figures::things(messages, "message"));
+        let (log, id) = (figures::size(self.bytes), &self.id);
+        match part {
+            Part::All if messages == 0 && branches == 0 => format!("session {id}{called} and {log} of log"),
+            Part::All => format!("session {id}{called}, {state} of the state, and {log} of log"),
+            Part::Context => format!("{state} of session {id}{called} from the state"),
+            Part::Log => format!("{log} of log of session {id}{called}"),
+        }
+    }
+}
+
+/// Asks a person.
+fn ask(context: &Context<'_>, held: &Held, part: Part) -> Result<bool, Failure> {
+    let what = held.told(part);
+    context.out.ask(&format!("delete {what}?")).ok_or_else(|| Failure::Given {
         message: format!("{what} would be deleted, and nobody is there to ask"),
         hint: Some("say --yes".to_owned()),
-    })?;
-    Ok((!yes).then_some(asked))
-}
-
-fn answer(session: &DeletedSession, deleted: bool) -> Answer<'_> {
-    Answer { session: session.id.as_str(), deleted, bytes: session.bytes }
-}
-
-fn told(session: &DeletedSession) -> String {
-    let called = session.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-    format!("session {}{called} and {} of log", session.id, figures::size(session.bytes))
+    })
 }

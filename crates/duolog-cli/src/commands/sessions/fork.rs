@@ -45,7 +45,7 @@ struct Answer<'a> {
 
 impl Fork {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let reference = self.which.reference()?;
+        let reference = self.which.reference(context.config()?)?;
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;
         let session = store.sessions().resolve_whole(&reference)?;

@@ -7,12 +7,14 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{Context, as_json, one_line};
+use crate::args::OfUser;
 use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
 Examples:
   duolog sessions inbox reviewer
   duolog sessions inbox reviewer --channel news --reader laptop --ack
+  duolog sessions inbox --user-email ada@example.com --session-name plan
   duolog sessions inbox reviewer --json | jq '.messages[].content'
 
 JSON:
@@ -25,8 +27,10 @@ JSON:
 #[command(after_help = AFTER)]
 pub struct Inbox {
     /// Whose inbox: a session, a branch, or any name
-    #[arg(value_name = "RECIPIENT")]
-    recipient: String,
+    #[arg(value_name = "RECIPIENT", required_unless_present = "session_name", conflicts_with = "session_name")]
+    recipient: Option<String>,
+    #[command(flatten)]
+    of_user: OfUser,
     /// On which channel
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
@@ -60,8 +64,12 @@ impl Inbox {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let durability = context.config()?.durability();
         let store = if self.ack { context.open_to_write()? } else { context.open_to_read()? };
-        let reader = self.reader.unwrap_or_else(|| self.recipient.clone());
-        let inbox = sessions::Inbox { recipient: self.recipient, channel: self.channel };
+        let recipient = match self.of_user.reference(context.config()?) {
+            Some(reference) => store.sessions().resolve(&reference)?.id.to_string(),
+            None => self.recipient.unwrap_or_default(),
+        };
+        let reader = self.reader.unwrap_or_else(|| recipient.clone());
+        let inbox = sessions::Inbox { recipient, channel: self.channel };
         let exchange = store.sessions().exchange();
         let received = exchange.inbox(&inbox, &reader, self.limit)?;
         context.out.answer(&Answer { messages: received.iter().map(shape).collect() }, |text| {

@@ -48,7 +48,7 @@ struct Answer {
 
 impl Items {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let reference = self.which.reference()?;
+        let reference = self.which.reference(context.config()?)?;
         let store = context.open_to_read()?;
         let session = store.sessions().resolve(&reference)?;
         let view = if self.full { View::Full } else { View::Context };

@@ -6,7 +6,9 @@ mod clear;
 mod close;
 mod compact;
 mod delete;
+mod export;
 mod fork;
+mod import;
 mod inbox;
 mod items;
 mod list;
@@ -14,8 +16,11 @@ mod new;
 mod pop;
 mod rename;
 mod reopen;
+mod run;
 mod send;
 mod show;
+mod similar;
+mod vector;
 
 use clap::{Args, Subcommand};
 use duolog::sessions::{BranchRef, Session};
@@ -36,6 +41,8 @@ pub enum Sessions {
     New(new::New),
     Rename(rename::Rename),
     Delete(delete::Delete),
+    Export(export::Export),
+    Import(import::Import),
     Add(add::Add),
     Items(items::Items),
     Pop(pop::Pop),
@@ -45,6 +52,8 @@ pub enum Sessions {
     Compact(compact::Compact),
     Close(close::Close),
     Reopen(reopen::Reopen),
+    Run(run::Run),
+    Similar(similar::Similar),
     Send(send::Send),
     Inbox(inbox::Inbox),
 }
@@ -57,6 +66,8 @@ impl Sessions {
             Self::New(command) => command.run(context),
             Self::Rename(command) => command.run(context),
             Self::Delete(command) => command.run(context),
+            Self::Export(command) => command.run(context),
+            Self::Import(command) => command.run(context),
             Self::Add(command) => command.run(context),
             Self::Items(command) => command.run(context),
             Self::Pop(command) => command.run(context),
@@ -66,6 +77,8 @@ impl Sessions {
             Self::Compact(command) => command.run(context),
             Self::Close(command) => command.run(context),
             Self::Reopen(command) => command.run(context),
+            Self::Run(command) => command.run(context),
+            Self::Similar(command) => command.run(context),
             Self::Send(command) => command.run(context),
             Self::Inbox(command) => command.run(context),
         }
@@ -147,6 +160,10 @@ struct Operation {
 }
 
 impl Operation {
+    const fn is_given(&self) -> bool {
+        self.operation.is_some()
+    }
+
     /// The sessions, to be changed under this id.
     fn sessions(self, store: &Store) -> duolog::sessions::Sessions<'_> {
         match self.operation {

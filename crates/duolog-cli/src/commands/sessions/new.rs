@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use duolog::sessions::NewSession;
-use duolog::{SessionId, SessionStatus};
+use duolog::{Durability, SessionId, SessionStatus};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Context, Operation, Shape};
+use super::{Context, Operation, Shape, run};
 use crate::args;
 use crate::failure::{Ended, Failure, Outcome};
 
@@ -17,7 +17,8 @@ Examples:
   duolog sessions new
   duolog sessions new --user-email ada@example.com --session-name plan --status running
   id=$(duolog sessions new --cwd . --agent coder)
-  duolog sessions new --session-name plan --operation job-17-session
+  duolog sessions new --name build --operation job-17-session
+  duolog sessions new --session-name plan --pid $$
 
 JSON:
   {\"session\": {\"id\", \"user_id\", \"name\", \"scope\", \"status\", \"created_at\", \"started_at\",
@@ -26,7 +27,8 @@ JSON:
 
 /// Make a session, and print its id
 ///
-/// Nothing is required: the session then has an id and no name. A name that the same user has already is a conflict.
+/// Nothing is required: the session then has an id and no name. With --session-name it is a user's, and so it is with
+/// --user-email, which makes up a name where none is given. A name that the same user has already is a conflict.
 /// Asked again under the same operation id, it gives the session that it made.
 #[derive(Args)]
 #[command(after_help = AFTER)]
@@ -34,12 +36,15 @@ pub struct New {
     /// Its id, instead of a new one
     #[arg(long, value_name = "ID")]
     id: Option<SessionId>,
-    /// The user whose session it is
+    /// The user whose session it is: with no name said, one is made up, like session_2026-01-31T09:30:00.000Z_0a1b2c
     #[arg(long, value_name = "USER")]
     user_email: Option<String>,
-    /// What people call it: with a user unique for that user, without one a thread name
-    #[arg(long, value_name = "NAME", visible_alias = "name")]
+    /// What its user calls it; with no user said, the one of the configuration
+    #[arg(long, value_name = "NAME", conflicts_with = "name")]
     session_name: Option<String>,
+    /// A thread name: what people call it where it has no user
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     /// The working directory it belongs to
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
@@ -49,6 +54,9 @@ pub struct New {
     /// How it stands
     #[arg(long, value_parser = args::status())]
     status: Option<SessionStatus>,
+    /// The process that runs it; it stands as running then
+    #[arg(long, value_name = "PID", conflicts_with = "status")]
+    pid: Option<u32>,
     /// Whatever is to be kept with it, as a JSON object
     #[arg(long, value_name = "JSON")]
     metadata: Option<String>,
@@ -68,18 +76,25 @@ impl New {
         }
         // The real path, so that one directory has one scope however it was reached.
         let cwd = self.cwd.map(|cwd| cwd.canonicalize().map_err(Failure::file("find", &cwd))).transpose()?;
+        let user_id = match (self.user_email, &self.session_name) {
+            (None, Some(_)) => Some(context.config()?.user().to_owned()),
+            (user, _) => user,
+        };
         let new = NewSession {
             id: self.id,
-            user_id: self.user_email,
-            name: self.session_name,
+            user_id,
+            name: self.session_name.or(self.name),
             cwd,
             agent_name: self.agent,
             invocation_kind: None,
-            status: self.status,
+            status: self.status.or(self.pid.map(|_| SessionStatus::Running)),
             node_metadata: self.metadata,
         };
         let store = context.open_to_write()?;
         let session = self.operation.sessions(&store).create(&new)?;
+        if let Some(pid) = self.pid {
+            run::own(&store, &session, pid, Durability::Power)?;
+        }
         let path = store.home().state.join(&session.log_path);
         context.out.answer(&Answer { session: (&session).into() }, |text| text.line(&session.id))?;
         context.out.note(format_args!("its log is {}", path.display()));

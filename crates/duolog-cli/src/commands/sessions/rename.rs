@@ -5,12 +5,14 @@ use duolog::sessions::SessionRef;
 use serde::Serialize;
 
 use super::{Context, Operation, Shape};
-use crate::failure::{Ended, Outcome};
+use crate::args::OfUser;
+use crate::failure::{Ended, Failure, Outcome};
 
 const AFTER: &str = "\
 Examples:
   duolog sessions rename demo \"the plan\"
   duolog sessions rename demo \"the plan\" --operation job-17-rename
+  duolog sessions rename --user-email ada@example.com --session-name plan \"the plan\"
 
 JSON:
   {\"session\": {… as sessions new …}}";
@@ -22,12 +24,14 @@ JSON:
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Rename {
-    /// The whole id, or the thread name
+    /// The whole id, or the thread name; where --session-name says the session, the new name
     #[arg(value_name = "SESSION")]
     session: String,
     /// The new name
     #[arg(value_name = "NAME")]
-    name: String,
+    name: Option<String>,
+    #[command(flatten)]
+    of_user: OfUser,
     #[command(flatten)]
     operation: Operation,
 }
@@ -39,13 +43,27 @@ struct Answer {
 
 impl Rename {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let reference = SessionRef::Text(self.session);
+        let (reference, name) = match (self.of_user.reference(context.config()?), &self.name) {
+            (Some(reference), None) => (reference, &self.session),
+            (None, Some(name)) => (SessionRef::Text(self.session.clone()), name),
+            (Some(_), _) => return Err(misnamed("--session-name says the session; give the new name alone")),
+            (None, _) => return Err(misnamed("no new name is given")),
+        };
         let store = context.open_to_write()?;
-        let renamed = self.operation.sessions(&store).rename(reference, &self.name)?;
+        let renamed = self.operation.sessions(&store).rename(reference, name)?;
         context.out.answer(&Answer { session: (&renamed).into() }, |text| {
-            text.line(format_args!("{} is now called {}", renamed.id, self.name));
+            text.line(format_args!("{} is now called {name}", renamed.id));
         })?;
         context.close(store);
         Ok(Ended::Done)
+    }
+}
+
+fn misnamed(message: &str) -> Failure {
+    Failure::Given {
+        message: message.to_owned(),
+        hint: Some(
+            "duolog sessions rename SESSION NAME, or: duolog sessions rename --session-name OLD NAME".to_owned(),
+        ),
     }
 }

@@ -3,13 +3,14 @@
 use clap::Args;
 use duolog::sessions::Change;
 
-use super::{Context, actor, close};
+use super::{Context, actor, close, run};
 use crate::args::Which;
 use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
 Examples:
   duolog sessions reopen demo --reason \"the failure was the network's\"
+  duolog sessions reopen demo --reason \"once more\" --pid $$
 
 JSON:
   {… as sessions close …}";
@@ -25,6 +26,9 @@ pub struct Reopen {
     /// Why
     #[arg(long, value_name = "TEXT")]
     reason: String,
+    /// The process that runs it from now on
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
     /// Who says so; the user where it is not given
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
@@ -32,12 +36,15 @@ pub struct Reopen {
 
 impl Reopen {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let reference = self.which.reference()?;
+        let reference = self.which.reference(context.config()?)?;
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;
         let session = store.sessions().resolve_whole(&reference)?;
         let change = Change { reason: Some(self.reason), actor: actor(self.actor), ..Change::default() };
         let changed = store.sessions().status(&session.id).reopen(&change, durability)?;
+        if let Some(pid) = self.pid {
+            run::own(&store, &session, pid, durability)?;
+        }
         close::answer(context, &session, changed)?;
         context.close(store);
         Ok(Ended::Done)

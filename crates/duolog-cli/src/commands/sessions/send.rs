@@ -6,6 +6,7 @@ use duolog::sessions::{NewMessage, Outgoing, SessionRef};
 use serde::Serialize;
 
 use super::{Context, OnBranch};
+use crate::args::OfUser;
 use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
@@ -19,7 +20,7 @@ JSON:
 
 /// Send a message to an inbox
 ///
-/// With --from it is added to the conversation of that session too: both, or neither. A message of an id that is in the
+/// With --from or --session-name it is added to the conversation of that session too: both, or neither. A message of an id that is in the
 /// inbox already is not sent again.
 #[derive(Args)]
 #[command(after_help = AFTER)]
@@ -33,9 +34,11 @@ pub struct Send {
     /// On which channel
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
-    /// The session that sends it: its whole id, or its thread name
-    #[arg(long, value_name = "SESSION")]
+    /// The session that sends it: its whole id, or its thread name; or the one that --session-name says
+    #[arg(long, value_name = "SESSION", conflicts_with = "session_name")]
     from: Option<String>,
+    #[command(flatten)]
+    of_user: OfUser,
     #[command(flatten)]
     branch: OnBranch,
     /// Who sends it; the session where it is not given
@@ -59,8 +62,9 @@ impl Send {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;
-        let from = match self.from {
-            Some(from) => Some(store.sessions().resolve_whole(&SessionRef::Text(from))?.id),
+        let from = self.from.map(SessionRef::Text).or(self.of_user.reference(context.config()?));
+        let from = match from {
+            Some(from) => Some(store.sessions().resolve_whole(&from)?.id),
             None => None,
         };
         let message = NewMessage {

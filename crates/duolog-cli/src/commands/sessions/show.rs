@@ -1,11 +1,12 @@
 //! `duolog sessions show`.
 
 use clap::Args;
-use duolog::sessions::{Session, SessionFigures};
+use duolog::sessions::{Liveness, Owner, Session, SessionFigures};
 use duolog::{Clock as _, Cursor, Moment, SystemClock, limits};
 use serde::Serialize;
 
-use super::{Context, Shape, branches, list, warn_behind};
+use super::super::log::redraw;
+use super::{Context, Shape, branches, list, run, warn_behind};
 use crate::args::Which;
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
@@ -15,15 +16,19 @@ const AFTER: &str = "\
 Examples:
   duolog sessions show demo
   duolog sessions show --user-email ada@example.com --session-name plan
+  duolog sessions show --session-name plan --replay
   duolog sessions show 01936400 --json
 
 JSON:
   {\"session\": {… as sessions new …}, \"position\": 1234, \"cursor\": \"0:1234\",
    \"events\": 12, \"bytes\": 1234, \"damaged\": 0, \"first_at\": instant, \"last_at\": instant,
-   \"title\", \"model\", \"dialect\", \"branches\": [… as sessions branches …]}
+   \"title\", \"model\", \"dialect\", \"process\": {\"pid\", \"host\", \"since\", \"liveness\"}|null,
+   \"branches\": [… as sessions branches …]}
   position is where the log ends; null where it cannot be read
   the figures are as far as the log is folded; null where it never was. first_at, last_at,
-  title, model and dialect are what its lines say; of many branches the first are shown";
+  title, model and dialect are what its lines say; of many branches the first are shown
+  process is the one that runs it; liveness is \"alive\", \"dead\", \"elsewhere\" or \"unknown\"
+  with --replay one object per item follows, as log replay gives them";
 
 /// Show a session, whole
 #[derive(Args)]
@@ -31,6 +36,9 @@ JSON:
 pub struct Show {
     #[command(flatten)]
     which: Which,
+    /// Draw the conversation so far again, from the log, as log replay does
+    #[arg(long)]
+    replay: bool,
 }
 
 #[derive(Serialize)]
@@ -46,12 +54,28 @@ struct Answer {
     title: Option<String>,
     model: Option<String>,
     dialect: Option<String>,
+    process: Option<Process>,
     branches: Vec<branches::Shape>,
+}
+
+#[derive(Serialize)]
+struct Process {
+    pid: u32,
+    host: Option<String>,
+    since: String,
+    liveness: &'static str,
+}
+
+impl From<&Owner> for Process {
+    fn from(owner: &Owner) -> Self {
+        let Owner { pid, host, since, liveness } = owner;
+        Self { pid: *pid, host: host.clone(), since: since.to_string(), liveness: run::word(*liveness) }
+    }
 }
 
 impl Show {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let reference = self.which.reference()?;
+        let reference = self.which.reference(context.config()?)?;
         let store = context.open_to_read()?;
         let session = store.sessions().resolve(&reference)?;
         let end = match store.log(&session.id).end() {
@@ -63,6 +87,7 @@ impl Show {
             }
         };
         let figures = store.sessions().figures(&session.id)?;
+        let owner = store.sessions().status(&session.id).owner()?;
         let found = store.sessions().branches(&session.id).list(None, limits::PAGE_MAX)?;
         let answer = Answer {
             session: (&session).into(),
@@ -76,6 +101,7 @@ impl Show {
             title: figures.title.clone(),
             model: figures.model.clone(),
             dialect: figures.dialect.clone(),
+            process: owner.as_ref().map(Process::from),
             branches: found.iter().map(branches::Shape::from).collect(),
         };
         let log = if session.home_id == store.home_id() {
@@ -86,6 +112,14 @@ impl Show {
         context.out.answer(&answer, |text| {
             let now = SystemClock.now();
             show(text, &session, now);
+            if let Some(owner) = &owner {
+                let tone = if owner.liveness == Liveness::Dead { Tone::Bad } else { Tone::Good };
+                let is = text.tone(tone, run::told(owner.liveness));
+                text.field(
+                    "run by",
+                    format_args!("process {}, which {is}  ({})", owner.pid, figures::age(owner.since, now)),
+                );
+            }
             text.field("log", &log);
             if let Some(cursor) = end {
                 text.field("ends at", format_args!("{cursor}  ({})", figures::size(cursor.position.0)));
@@ -97,6 +131,10 @@ impl Show {
             }
         })?;
         warn_behind(context.out, &figures.behind);
+        if self.replay {
+            context.out.part(|text| text.line(""))?;
+            return redraw(context, &store.log(&session.id));
+        }
         Ok(Ended::Done)
     }
 }

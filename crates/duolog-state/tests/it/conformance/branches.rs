@@ -31,6 +31,10 @@ fn a_branch_is_given_back_as_it_was_made(place: &Place) {
         assert_eq!(branches::find(tx, &side.id)?, Some(side.clone()));
         assert_eq!(branches::list(tx, &id("s"), None, 9)?, [side.clone(), main.clone()]);
         assert_eq!(branches::list(tx, &id("s"), Some(&side.id), 9)?, std::slice::from_ref(&main));
+        assert_eq!(branches::forks(tx, &id("s"), None, None, 9)?, std::slice::from_ref(&main));
+        assert_eq!(branches::forks(tx, &id("s"), Some(&main.id), None, 9)?, std::slice::from_ref(&side));
+        assert_eq!(branches::forks(tx, &id("s"), Some(&main.id), Some(&side.id), 9)?, []);
+        assert_eq!((branches::count(tx, &id("s"))?, branches::count(tx, &id("none"))?), (2, 0));
         assert_eq!(branches::named(tx, &id("s"), "main", 9)?, [side.id.clone(), main.id.clone()]);
         assert_eq!(branches::named(tx, &id("s"), "none", 9)?, []);
         say(tx, "system")?;

@@ -29,6 +29,10 @@ fn what_was_said_of_a_branch_comes_back_newest_first(place: &Place) {
         }
         let [first, second, third] = rows;
         assert_eq!(compactions::last_seq(tx, &branch)?, 3);
+        assert_eq!(compactions::oldest(tx, &branch, 0, 9)?, [first.clone(), second.clone(), third.clone()]);
+        assert_eq!(compactions::oldest(tx, &branch, 1, 1)?, std::slice::from_ref(&second));
+        assert_eq!(compactions::find(tx, &branch, 3)?, Some(third.clone()));
+        assert_eq!(compactions::find(tx, &branch, 4)?, None);
         assert_eq!(compactions::newest(tx, &branch, 9, 9, 2)?, [third, second.clone()]);
         assert_eq!(compactions::newest(tx, &branch, 2, 9, 9)?, [second.clone(), first.clone()]);
         assert_eq!(compactions::newest(tx, &branch, 9, 1, 9)?, [second], "those that end beyond are not seen");

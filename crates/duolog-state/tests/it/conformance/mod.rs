@@ -21,6 +21,7 @@ mod progressions;
 mod repairs;
 mod responses;
 mod seals;
+mod session_items;
 mod session_owners;
 mod sessions;
 mod status_transitions;

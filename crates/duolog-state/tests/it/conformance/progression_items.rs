@@ -64,6 +64,9 @@ fn many_items_stand_one_behind_the_other(place: &Place) {
         progression_items::insert_all(tx, &branch, 1, &ids)?;
         progression_items::insert_all(tx, &branch, 151, &[])?;
         assert_eq!(progression_items::ids(tx, &branch, 1, 999)?, ids);
+        assert_eq!(progression_items::count(tx, &branch)?, 151);
+        assert_eq!(progression_items::from(tx, &branch, 149, 1)?, [(149, ids[148].clone())]);
+        assert_eq!(progression_items::from(tx, &branch, 150, 9)?, [(150, ids[149].clone())]);
         assert_eq!(messages::find(tx, &ids[149])?.as_ref(), rows.last());
         let taken = tx.savepoint(|tx| messages::add(tx, &rows[..20]));
         assert!(is_constraint(&taken, ConstraintKind::Unique));

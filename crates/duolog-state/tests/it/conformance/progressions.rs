@@ -23,6 +23,20 @@ fn head(tx: &mut Tx<'_>, branch: &BranchRow) -> Result<ProgressionRow, Error> {
     progressions::get(tx, &row.progression_id)
 }
 
+/// The progressions of the session, page by page.
+fn of_session(tx: &mut Tx<'_>, limit: u32) -> Result<Vec<ProgressionRow>, Error> {
+    let mut all: Vec<ProgressionRow> = Vec::new();
+    loop {
+        let after = all.last().map(|last| (last.base_ord, last.id.clone()));
+        let after = after.as_ref().map(|(base_ord, id)| (*base_ord, id));
+        let page = progressions::of_session(tx, &id("s"), after, limit)?;
+        if page.is_empty() {
+            return Ok(all);
+        }
+        all.extend(page);
+    }
+}
+
 /// The whole history, as text.
 fn told(tx: &mut Tx<'_>, branch: &BranchRow) -> Result<String, Error> {
     let head = head(tx, branch)?;
@@ -92,6 +106,11 @@ fn a_history_is_its_parents_and_its_own(place: &Place) {
         let parts: Vec<_> = part.iter().map(|part| (&part.progression, part.from, part.to)).collect();
         assert_eq!(parts, [(&main.progression_id, 1, 2), (&side.progression_id, 2, 3)]);
         assert_eq!(progressions::segments(tx, &side_head, 3, 9)?, []);
+        let all = of_session(tx, 9)?;
+        let bases: Vec<u64> = all.iter().map(|row| row.base_ord).collect();
+        assert_eq!(bases, [0, 0, 2, 2], "each stands behind its parent");
+        assert!(all.contains(&side_head));
+        assert_eq!(of_session(tx, 1)?, all);
         Ok(())
     });
 }

@@ -184,6 +184,10 @@ fn a_pool_and_its_bookmarks_are_noted(place: &Place) {
         assert_eq!(marks(tx)?, (text("a"), text("b"), at(5)), "an instant never goes back");
         sessions::set_bookmarks(tx, &id("s"), Some(&message("b")), None)?;
         assert_eq!(marks(tx)?, (text("b"), None, at(5)));
+        sessions::forget_conversations(tx, &id("s"))?;
+        sessions::forget_conversations(tx, &id("none"))?;
+        assert_eq!(marks(tx)?, (None, None, at(5)));
+        assert_eq!(sessions::pool(tx, &id("s"))?.and_then(|row| row.progression_id), None);
         sessions::tombstone(tx, &id("s"), at(9))?;
         assert!(sessions::pool(tx, &id("s"))?.is_some_and(|row| row.deleted));
         Ok(())

@@ -35,6 +35,10 @@ fn changes_of_a_status_are_kept_in_order(place: &Place) {
         };
         status_transitions::insert(tx, &first)?;
         status_transitions::insert(tx, &second)?;
+        let oldest = status_transitions::oldest(tx, &id("s"), 0, 9)?;
+        assert_eq!(oldest.iter().map(|(_, row)| row).collect::<Vec<_>>(), [&first, &second]);
+        let rest = status_transitions::oldest(tx, &id("s"), oldest[0].0, 9)?;
+        assert_eq!(rest, oldest[1..]);
         assert_eq!(status_transitions::newest(tx, &id("s"), 9)?, [second.clone(), first]);
         assert_eq!(status_transitions::newest(tx, &id("s"), 1)?, std::slice::from_ref(&second));
         let large = StatusTransitionRow { evidence: Some("x".repeat(METADATA_BYTES_MAX + 1)), ..second.clone() };

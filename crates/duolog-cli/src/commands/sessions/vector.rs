@@ -1,0 +1,48 @@
+//! Vectors as people and programs give them.
+
+use std::fs::File;
+use std::io::{Read as _, stdin};
+use std::path::Path;
+
+use duolog::limits;
+
+use crate::failure::Failure;
+
+/// The bytes of a vector's text at most: no number needs more than that.
+const TEXT_BYTES_MAX: u64 = limits::EMBEDDING_BYTES_MAX as u64 / 4 * 32;
+
+/// Reads a JSON array of numbers, each to the nearest that a vector can hold.
+pub(super) fn parse(what: &str, text: &str) -> Result<Vec<f32>, Failure> {
+    let numbers: Result<Vec<&serde_json::value::RawValue>, _> = serde_json::from_str(text);
+    let numbers = numbers.ok().and_then(|numbers| {
+        let parsed: Result<Vec<f32>, _> = numbers.iter().map(|number| number.get().parse()).collect();
+        parsed.ok()
+    });
+    numbers.ok_or_else(|| Failure::Given {
+        message: format!("{what} is not a JSON array of numbers"),
+        hint: Some("[0.1, -2, 3e-4]".to_owned()),
+    })
+}
+
+/// Reads a file, or stdin for `-`: a JSON array of numbers, or packed little-endian 32-bit floats.
+pub(super) fn read(path: &Path, raw: bool) -> Result<Vec<f32>, Failure> {
+    let mut bytes = Vec::new();
+    let read = if path == Path::new("-") {
+        stdin().lock().take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes)
+    } else {
+        File::open(path).and_then(|file| file.take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes))
+    };
+    read.map_err(Failure::file("read", path))?;
+    if !raw {
+        let text = String::from_utf8(bytes).unwrap_or_default();
+        return parse(&path.display().to_string(), &text);
+    }
+    let (numbers, rest) = bytes.as_chunks::<4>();
+    if !rest.is_empty() {
+        return Err(Failure::Given {
+            message: format!("{} has {} bytes, and a number has four", path.display(), bytes.len()),
+            hint: Some("without --raw it is read as a JSON array".to_owned()),
+        });
+    }
+    Ok(numbers.iter().map(|four| f32::from_le_bytes(*four)).collect())
+}

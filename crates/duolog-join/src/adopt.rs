@@ -1,0 +1,71 @@
+//! A session that comes from elsewhere: its log is written and synced first, aside, then all of its rows are one
+//! transaction. Until that is committed nobody sees anything of it, and what dies before leaves a file that is swept away.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use duolog_log::{Draft, sweep_drafts};
+use duolog_state::Tx;
+use duolog_state::owned::behind::{self, BehindRow};
+use duolog_state::owned::sessions::SessionRow;
+use duolog_types::{Durability, ProcessId, SessionId};
+
+use crate::create::{NewLog, insert_at_free};
+use crate::error::{Error, Result};
+use crate::store::Join;
+
+impl Join {
+    /// A log to be written for a session that is not there yet. What others left behind is taken away first.
+    pub fn draft(&self) -> Result<Draft> {
+        if !self.is_writable() {
+            return Err(Error::ReadOnly);
+        }
+        sweep_drafts(&*self.disk)?;
+        Ok(Draft::new(&self.disk, SessionId::new().as_str()))
+    }
+
+    /// Makes a session with a log that was drafted and with whatever rows are its own: all of it, or nothing.
+    ///
+    /// The log gets its name within the transaction, once the row has it: no other session can have chosen it then. A
+    /// crash before the commit leaves a file that no row names and that no session takes for its own.
+    pub fn adopt(
+        &self,
+        new: NewLog,
+        mut draft: Draft,
+        mut rows: impl FnMut(&mut Tx<'_>, &SessionRow) -> Result<()> + Send + 'static,
+    ) -> Result<SessionRow> {
+        draft.sync()?;
+        let NewLog { mut row, stem } = new;
+        let _revoked = self.revoke_pass_to(&row.id)?;
+        let free = self.free_paths(&stem, &row.id)?;
+        row.home_id = self.home;
+        row.scope = stem.scope;
+        let mark = BehindRow {
+            session_id: row.id.clone(),
+            process_id: ProcessId::NOBODY,
+            home_id: self.home,
+            generation: 1,
+            pid: std::process::id(),
+            marked_at: self.clock.now(),
+        };
+        let draft = Arc::new(Mutex::new(draft));
+        let ours = Arc::clone(&draft);
+        let adopted = self.write(Durability::Power, move |tx| {
+            let path = insert_at_free(tx, &mut row, &free)?;
+            rows(tx, &row)?;
+            let mut draft = ours.lock().unwrap_or_else(PoisonError::into_inner);
+            if draft.has_lines() {
+                // Nobody appends to it: whoever reads next folds it.
+                behind::mark(tx, &mark)?;
+                draft.stand_at(&path)?;
+            }
+            Ok(row.clone())
+        });
+        // Where it is not known whether the row stands, the log must.
+        let may_stand =
+            !matches!(&adopted, Err(error) if !matches!(error, Error::State(duolog_state::Error::Unknown { .. })));
+        if may_stand {
+            draft.lock().unwrap_or_else(PoisonError::into_inner).keep();
+        }
+        adopted
+    }
+}

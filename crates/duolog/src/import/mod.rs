@@ -1,0 +1,84 @@
+//! What other programs keep of conversations, as rows of ours: pure functions from their rows, and readers that go through
+//! their files without changing anything.
+//!
+//! A session that was mapped is put into a home as a document ([`Mapped::document`]), and so all of it or nothing.
+
+pub mod lionagi;
+pub mod skillet;
+
+use std::path::Path;
+
+use duolog_state::owned::branches::BranchRow;
+use duolog_state::owned::messages::MessageRow;
+use duolog_state::owned::progressions::ProgressionRow;
+use duolog_state::owned::sessions::SessionRow;
+use duolog_state::owned::status_transitions::StatusTransitionRow;
+use duolog_types::{MessageId, Moment, ProgressionId};
+
+use crate::error::{Error, Result};
+use crate::sessions::write_mapped;
+
+/// A session of another program, as rows of ours. Its pool is the first progression.
+#[derive(Clone, Debug)]
+pub struct Mapped {
+    /// The session.
+    pub session: SessionRow,
+    /// How it came to stand as it does, the first first.
+    pub statuses: Vec<StatusTransitionRow>,
+    /// Its progressions, each behind its parent.
+    pub progressions: Vec<ProgressionRow>,
+    /// Its messages, each once, in the order of the pool.
+    pub messages: Vec<MappedMessage>,
+    /// What the progressions hold beside the pool, in order.
+    pub items: Vec<MappedItem>,
+    /// Its branches, each behind the one that it was forked from.
+    pub branches: Vec<BranchRow>,
+    /// What has no place here, and why.
+    pub left_out: Vec<String>,
+}
+
+/// A message, and what it was in the program that made it.
+#[derive(Clone, Debug)]
+pub struct MappedMessage {
+    /// The message, with what it says as text.
+    pub row: MessageRow,
+    /// Its class.
+    pub class: Option<String>,
+}
+
+/// A message at a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MappedItem {
+    /// The progression.
+    pub progression: ProgressionId,
+    /// The place.
+    pub ord: u64,
+    /// The message.
+    pub message: MessageId,
+}
+
+impl Mapped {
+    /// The session as a document, for [`crate::sessions::Sessions::import`].
+    pub fn document(self) -> Result<Vec<u8>> {
+        let mut document = Vec::new();
+        write_mapped(self, &mut document)?;
+        Ok(document)
+    }
+}
+
+/// A source that cannot be what it should be.
+fn bad(path: &Path, why: impl std::fmt::Display) -> Error {
+    Error::BadDocument { at: path.display().to_string(), why: why.to_string() }
+}
+
+/// An instant that is kept as seconds since 1970.
+fn from_seconds(seconds: f64) -> Moment {
+    // Out of range the nearest that there is.
+    #[allow(clippy::cast_possible_truncation)]
+    Moment::from_micros((seconds * 1e6).round() as i64)
+}
+
+/// Metadata that says something: `null` is how some write that there is none.
+fn said(metadata: Option<String>) -> Option<String> {
+    metadata.filter(|text| text.trim() != "null" && !text.trim().is_empty())
+}

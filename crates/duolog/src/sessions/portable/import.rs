@@ -1,0 +1,523 @@
+//! Giving a session back from its document: read twice, first to check all of it and write its log aside, then within the
+//! transaction that makes its rows. So a request that runs again reads again, and memory stays small.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Seek, SeekFrom};
+use std::str::FromStr;
+
+use duolog_join::{NewLog, Result as JoinResult};
+use duolog_log::Draft;
+use duolog_state::owned::branches::{self, BranchRow, Forked};
+use duolog_state::owned::compactions::{self, CompactionRow, Said};
+use duolog_state::owned::messages::{self, MessageRow};
+use duolog_state::owned::progressions::{self, ProgressionRow};
+use duolog_state::owned::sessions::{self as table, SessionRow};
+use duolog_state::owned::status_transitions::{self, StatusTransitionRow};
+use duolog_state::owned::{message_types, progression_items};
+use duolog_state::{ConstraintKind, Error as StateError, Tx};
+use duolog_types::limits::{METADATA_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, REASON_BYTES_MAX, WORD_BYTES_MAX};
+use duolog_types::names::check_name;
+use duolog_types::{BranchId, Epoch, HomeId, MessageId, Moment, ProgressionId, SessionId};
+
+use serde_json::value::RawValue;
+
+use super::document::{
+    BlobPart, BranchPart, CompactionPart, ItemPart, LinePart, MessagePart, ProgressionPart, SessionPart, StatusPart,
+    TwiceSaid, uncarried,
+};
+use super::reading::{Take, read, wrong};
+use crate::error::{Error, Result, refuse};
+use crate::sessions::contents::Contents;
+use crate::sessions::messages::packed;
+use crate::sessions::model::Session;
+use crate::sessions::rules::{bounded, stem_of};
+use crate::sessions::{Exported, Sessions};
+
+/// A session that came from a document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Imported {
+    /// The session.
+    pub session: Session,
+    /// What the document held.
+    pub held: Exported,
+}
+
+impl Sessions<'_> {
+    /// Makes a session from its document, equal to the one it was written from: ids, places, instants, bytes.
+    ///
+    /// All of it or nothing: its log is written aside and synced, and then all rows are one transaction. A session, or
+    /// another message, with one of its ids is a conflict, and so is a name that its user has already. What cannot be
+    /// right is refused with where it stands.
+    pub fn import(&self, mut document: impl Read + Seek + Send + 'static) -> Result<Imported> {
+        let join = &self.store.join;
+        let line_bytes_max = join.limits().line_bytes_max;
+        // A byte may be written as six.
+        let entry_bytes_max = (line_bytes_max as u64).saturating_mul(6).saturating_add(1 << 20);
+        let contents = Contents::of(join);
+        let mut checking = Checking {
+            contents: &contents,
+            home: join.home(),
+            draft: join.draft()?,
+            line_bytes_max,
+            session: None,
+            progressions: BTreeMap::new(),
+            last_ord: None,
+            branches: BTreeMap::new(),
+            has_default: false,
+            held: Exported::default(),
+        };
+        read(&mut document, entry_bytes_max, &mut checking)?;
+        checking.has_no_gap()?;
+        let Checking { draft, session, held, .. } = checking;
+        let Some(session) = session else {
+            return Err(Error::BadDocument { at: "its beginning".to_owned(), why: "it has no session".to_owned() });
+        };
+        if join.state().read(|tx| table::find(tx, &session.id))?.is_some() {
+            return Err(Error::SessionTaken(session.id));
+        }
+        let (user, name) = (session.user_id.as_deref(), session.name.as_deref());
+        let stem = stem_of(&session.id, session.cwd.as_deref(), user, name);
+        let called = session.name.clone().unwrap_or_default();
+        let adopted = join.adopt(NewLog { row: session, stem }, draft, move |tx, row| {
+            document.seek(SeekFrom::Start(0)).map_err(|error| wrong(format!("it cannot be read again: {error}")))?;
+            let pool = row.progression_id.as_deref().and_then(|pool| ProgressionId::parse(pool).ok());
+            let mut writing = Writing { tx, home: row.home_id, session: row.id.clone(), pool };
+            read(&mut document, entry_bytes_max, &mut writing)
+        });
+        match adopted {
+            Err(error) if error.is_taken() => Err(Error::NameTaken(called)),
+            other => Ok(Imported { session: other?.into(), held }),
+        }
+    }
+}
+
+/// A progression of the document: where its own items begin and end, and what it goes on from.
+struct Known {
+    base: u64,
+    end: u64,
+    parent: Option<ProgressionId>,
+}
+
+/// The first reading.
+struct Checking<'c> {
+    contents: &'c Contents,
+    home: HomeId,
+    draft: Draft,
+    line_bytes_max: usize,
+    session: Option<SessionRow>,
+    progressions: BTreeMap<ProgressionId, Known>,
+    last_ord: Option<u64>,
+    /// The branches, and the last place of what was said of each.
+    branches: BTreeMap<BranchId, u64>,
+    has_default: bool,
+    held: Exported,
+}
+
+impl Checking<'_> {
+    fn known(&self, id: &ProgressionId) -> JoinResult<&Known> {
+        self.progressions.get(id).ok_or_else(|| wrong(format!("there is no progression {id}")))
+    }
+
+    /// Looks that every progression goes on from an item that its parent has.
+    fn has_no_gap(&self) -> Result<()> {
+        for (id, known) in &self.progressions {
+            if let Some(parent) = &known.parent
+                && self.known(parent)?.end < known.base
+            {
+                let why = format!("{id} goes on at {}, and its parent {parent} ends before", known.base);
+                return Err(Error::BadDocument { at: "progressions".to_owned(), why });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Take for Checking<'_> {
+    fn session(&mut self, part: SessionPart) -> JoinResult<()> {
+        self.session = Some(session_of(part, self.home)?);
+        Ok(())
+    }
+
+    fn status(&mut self, part: StatusPart) -> JoinResult<()> {
+        status_of(part, &SessionId::new()).map(drop)
+    }
+
+    fn progression(&mut self, part: ProgressionPart) -> JoinResult<()> {
+        let row = progression_of(&part, None)?;
+        if (row.base_ord == 0) != row.parent_id.is_none() {
+            return Err(wrong("a progression goes on from a parent where it does not begin at 0, and only there"));
+        }
+        if let Some(parent) = &row.parent_id
+            && self.known(parent)?.base >= row.base_ord
+        {
+            return Err(wrong(format!("its parent {parent} has nothing below {}", row.base_ord)));
+        }
+        let known = Known { base: row.base_ord, end: row.base_ord, parent: row.parent_id };
+        match self.progressions.insert(row.id, known) {
+            None => Ok(()),
+            Some(_) => Err(wrong("this progression stands there twice")),
+        }
+    }
+
+    fn message(&mut self, part: MessagePart) -> JoinResult<()> {
+        if self.last_ord.is_some_and(|last| part.ord <= last) {
+            return Err(wrong(format!("place {} does not come after the one before", part.ord)));
+        }
+        self.last_ord = Some(part.ord);
+        let pool = self.session.as_ref().and_then(|row| row.progression_id.as_deref());
+        if pool.is_none() {
+            return Err(wrong("the session names no progression that could list it"));
+        }
+        message_of(part, self.home, |text| self.contents.keep(text).map(drop))?;
+        self.held.messages += 1;
+        Ok(())
+    }
+
+    fn item(&mut self, part: ItemPart) -> JoinResult<()> {
+        let (id, _) = (parsed::<ProgressionId>(&part.progression_id)?, parsed::<MessageId>(&part.message_id)?);
+        let end = self.known(&id)?.end;
+        if part.ord != end {
+            return Err(wrong(format!("place {} stands where {end} is expected: places have no gaps", part.ord)));
+        }
+        if let Some(known) = self.progressions.get_mut(&id) {
+            known.end += 1;
+        }
+        Ok(())
+    }
+
+    fn branch(&mut self, part: BranchPart) -> JoinResult<()> {
+        let row = branch_of(part, &SessionId::new())?;
+        self.known(&row.progression_id)?;
+        if let Some(forked) = &row.forked
+            && !self.branches.contains_key(&forked.parent)
+        {
+            return Err(wrong(format!("branch {}, which it was forked from, does not stand before it", forked.parent)));
+        }
+        if row.is_default && self.has_default {
+            return Err(wrong("there is another default branch"));
+        }
+        self.has_default |= row.is_default;
+        self.held.branches += 1;
+        match self.branches.insert(row.id, 0) {
+            None => Ok(()),
+            Some(_) => Err(wrong("this branch stands there twice")),
+        }
+    }
+
+    fn compaction(&mut self, part: CompactionPart) -> JoinResult<()> {
+        let row = compaction_of(part)?;
+        if row.from_ord >= row.to_ord {
+            return Err(wrong(format!("nothing lies from {} to before {}", row.from_ord, row.to_ord)));
+        }
+        if let Said::Undone { branch, seq } = &row.said
+            && !self.branches.get(branch).is_some_and(|last| (1..=*last).contains(seq))
+        {
+            return Err(wrong(format!("it undoes {seq} of branch {branch}, which does not stand before it")));
+        }
+        let Some(last) = self.branches.get_mut(&row.branch_id) else {
+            return Err(wrong(format!("there is no branch {}", row.branch_id)));
+        };
+        if row.seq != *last + 1 {
+            return Err(wrong(format!("{} stands where {} is expected", row.seq, *last + 1)));
+        }
+        *last = row.seq;
+        Ok(())
+    }
+
+    fn line(&mut self, part: &LinePart) -> JoinResult<()> {
+        let bytes = part.bytes();
+        if bytes.contains(&b'\n') {
+            return Err(wrong("it holds a line break, and so is more than a line"));
+        }
+        if bytes.len() > self.line_bytes_max {
+            return Err(wrong(format!("it is over the limit of a line, {} bytes", self.line_bytes_max)));
+        }
+        self.held.lines += 1;
+        Ok(self.draft.line(bytes)?)
+    }
+
+    fn blob(&mut self, part: BlobPart) -> JoinResult<()> {
+        let id = self.contents.keep_bytes(part.bytes.bytes()).map_err(refuse)?;
+        if id.to_string() == part.id { Ok(()) } else { Err(wrong(format!("its bytes are those of {id}"))) }
+    }
+
+    fn wants_lines(&self) -> bool {
+        true
+    }
+}
+
+/// The second reading, inside the transaction.
+struct Writing<'t, 'x> {
+    tx: &'t mut Tx<'x>,
+    home: HomeId,
+    session: SessionId,
+    pool: Option<ProgressionId>,
+}
+
+impl Writing<'_, '_> {
+    /// A message that the document holds.
+    fn held(&mut self, id: &MessageId) -> JoinResult<()> {
+        let place = match &self.pool {
+            Some(pool) => progression_items::ord_of(self.tx, pool, id)?,
+            None => None,
+        };
+        place.map(drop).ok_or_else(|| wrong(format!("there is no message {id}")))
+    }
+}
+
+impl Take for Writing<'_, '_> {
+    fn session(&mut self, _: SessionPart) -> JoinResult<()> {
+        Ok(())
+    }
+
+    fn status(&mut self, part: StatusPart) -> JoinResult<()> {
+        Ok(status_transitions::insert(self.tx, &status_of(part, &self.session)?)?)
+    }
+
+    fn progression(&mut self, part: ProgressionPart) -> JoinResult<()> {
+        let row = progression_of(&part, Some(&self.session))?;
+        let inserted = progressions::insert(self.tx, &row);
+        inserted.map_err(|error| taken(error, "progression", row.id.as_str()))
+    }
+
+    fn message(&mut self, part: MessagePart) -> JoinResult<()> {
+        let Some(pool) = self.pool.clone() else { return Err(wrong("the session names no progression")) };
+        let (ord, class) = (part.ord, part.lion_class.clone());
+        let row = message_of(part, self.home, |_| Ok(()))?;
+        let row = MessageRow { lion_class: message_types::resolve(self.tx, class.as_deref())?, ..row };
+        match messages::find(self.tx, &row.id)? {
+            None => messages::add(self.tx, std::slice::from_ref(&row))?,
+            // Messages are never copied: another session that is here has it too.
+            Some(there) if there == row => {}
+            Some(_) => return Err(refuse(Error::MessageTaken(row.id))),
+        }
+        let placed = progression_items::insert(self.tx, &pool, ord, &row.id);
+        placed.map_err(|error| match error {
+            StateError::Constraint { kind: ConstraintKind::ForeignKey, .. } => {
+                wrong(format!("there is no progression {pool}"))
+            }
+            StateError::Constraint { .. } => wrong(format!("message {} stands there twice", row.id)),
+            other => other.into(),
+        })
+    }
+
+    fn item(&mut self, part: ItemPart) -> JoinResult<()> {
+        let progression = parsed(&part.progression_id)?;
+        let message: MessageId = parsed(&part.message_id)?;
+        self.held(&message)?;
+        let placed = progression_items::insert(self.tx, &progression, part.ord, &message);
+        placed.map_err(|error| match error {
+            StateError::Constraint { .. } => wrong(format!("message {message} stands twice in {progression}")),
+            other => other.into(),
+        })
+    }
+
+    fn branch(&mut self, part: BranchPart) -> JoinResult<()> {
+        let row = branch_of(part, &self.session)?;
+        if let Some(system) = row.system_msg_id.clone() {
+            self.held(&system)?;
+        }
+        let inserted = branches::insert(self.tx, &row);
+        inserted.map_err(|error| taken(error, "branch", row.id.as_str()))
+    }
+
+    fn compaction(&mut self, part: CompactionPart) -> JoinResult<()> {
+        let row = compaction_of(part)?;
+        if let Said::Summary { message, .. } = &row.said {
+            self.held(&message.clone())?;
+        }
+        Ok(compactions::insert(self.tx, &row)?)
+    }
+
+    fn line(&mut self, _: &LinePart) -> JoinResult<()> {
+        Ok(())
+    }
+
+    fn blob(&mut self, _: BlobPart) -> JoinResult<()> {
+        Ok(())
+    }
+
+    fn wants_lines(&self) -> bool {
+        false
+    }
+}
+
+/// What a row that is there already means for the document.
+fn taken(error: StateError, what: &str, id: &str) -> duolog_join::Error {
+    match error {
+        StateError::Constraint { kind: ConstraintKind::Unique, .. } => {
+            wrong(format!("{what} {id} is there already, in another session"))
+        }
+        other => other.into(),
+    }
+}
+
+/// A text that was carried in one way.
+fn carried_once(value: Option<Box<RawValue>>, text: Option<String>) -> JoinResult<Option<String>> {
+    uncarried(value, text).map_err(|TwiceSaid| wrong("a text stands there as a value and as text"))
+}
+
+/// A text as what it must be.
+fn parsed<T: FromStr<Err: std::fmt::Display>>(text: &str) -> JoinResult<T> {
+    text.parse().map_err(|error: T::Err| wrong(error.to_string()))
+}
+
+fn maybe<T: FromStr<Err: std::fmt::Display>>(text: Option<&String>) -> JoinResult<Option<T>> {
+    text.map(|text| parsed(text)).transpose()
+}
+
+/// Looks that texts fit their rows.
+fn fits<const MAX: usize>(texts: &[(&'static str, Option<&String>)]) -> JoinResult<()> {
+    for (what, text) in texts {
+        if let Some(text) = text {
+            bounded::<MAX>(what, text).map_err(|error| wrong(error.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
+fn named(what: &'static str, name: Option<&String>) -> JoinResult<()> {
+    name.map_or(Ok(()), |name| check_name(what, name).map_err(|error| wrong(error.to_string())))
+}
+
+fn session_of(part: SessionPart, home: HomeId) -> JoinResult<SessionRow> {
+    named("user", part.user_id.as_ref())?;
+    named("session name", part.name.as_ref())?;
+    if part.addressed && part.name.is_none() {
+        return Err(wrong("it is to be found by a name that it does not have"));
+    }
+    let names = [&part.agent_name, &part.playbook_name, &part.show_topic, &part.show_play_name];
+    fits::<NAME_BYTES_MAX>(&names.map(|text| ("a name", text.as_ref())))?;
+    fits::<PATH_BYTES_MAX>(&[("cwd", part.cwd.as_ref()), ("artifacts_path", part.artifacts_path.as_ref())])?;
+    let metadata = carried_once(part.node_metadata, part.node_metadata_text)?;
+    fits::<METADATA_BYTES_MAX>(&[("node_metadata", metadata.as_ref())])?;
+    for id in [&part.first_msg_id, &part.last_msg_id] {
+        maybe::<MessageId>(id.as_ref())?;
+    }
+    maybe::<ProgressionId>(part.progression_id.as_ref())?;
+    let mut row = SessionRow::new(parsed(&part.id)?, home, "", "", parsed(&part.created_at)?);
+    row.user_id = part.user_id;
+    row.name = part.name;
+    row.addressed = part.addressed;
+    row.log_epoch = Epoch(part.log_epoch);
+    row.cwd = part.cwd;
+    row.agent_name = part.agent_name;
+    row.invocation_kind = maybe(part.invocation_kind.as_ref())?;
+    row.playbook_name = part.playbook_name;
+    row.show_topic = part.show_topic;
+    row.show_play_name = part.show_play_name;
+    row.artifacts_path = part.artifacts_path;
+    row.source_kind = parsed(&part.source_kind)?;
+    row.status = maybe(part.status.as_ref())?;
+    row.started_at = maybe(part.started_at.as_ref())?;
+    row.updated_at = parsed(&part.updated_at)?;
+    row.ended_at = maybe(part.ended_at.as_ref())?;
+    row.first_msg_id = part.first_msg_id;
+    row.last_msg_id = part.last_msg_id;
+    row.progression_id = part.progression_id;
+    row.node_metadata = metadata;
+    Ok(row)
+}
+
+fn status_of(part: StatusPart, session: &SessionId) -> JoinResult<StatusTransitionRow> {
+    let evidence = carried_once(part.evidence, part.evidence_text)?;
+    fits::<WORD_BYTES_MAX>(&[("reason_code", part.reason_code.as_ref())])?;
+    fits::<REASON_BYTES_MAX>(&[("reason", part.reason.as_ref())])?;
+    fits::<NAME_BYTES_MAX>(&[("actor", part.actor.as_ref())])?;
+    fits::<METADATA_BYTES_MAX>(&[("evidence", evidence.as_ref())])?;
+    Ok(StatusTransitionRow {
+        session_id: session.clone(),
+        previous_status: maybe(part.previous_status.as_ref())?,
+        status: parsed(&part.status)?,
+        reason_code: part.reason_code,
+        reason: part.reason,
+        actor: part.actor,
+        evidence,
+        created_at: parsed(&part.created_at)?,
+    })
+}
+
+fn progression_of(part: &ProgressionPart, session: Option<&SessionId>) -> JoinResult<ProgressionRow> {
+    let created_at: Moment = parsed(&part.created_at)?;
+    Ok(ProgressionRow {
+        id: parsed(&part.id)?,
+        parent_id: maybe(part.parent_id.as_ref())?,
+        base_ord: part.base_ord,
+        end: part.base_ord,
+        ..ProgressionRow::new(session, created_at)
+    })
+}
+
+/// The row of a message, all but its class; `keep` is given what it says.
+fn message_of(part: MessagePart, home: HomeId, keep: impl FnOnce(&str) -> Result<()>) -> JoinResult<MessageRow> {
+    if part.role.trim().is_empty() {
+        return Err(wrong("nobody speaks: its role is empty"));
+    }
+    fits::<WORD_BYTES_MAX>(&[("role", Some(&part.role))])?;
+    let names = [&part.sender, &part.recipient, &part.channel, &part.lion_class];
+    fits::<NAME_BYTES_MAX>(&names.map(|text| ("sender, recipient, channel or class", text.as_ref())))?;
+    let metadata = carried_once(part.node_metadata, part.node_metadata_text)?;
+    fits::<METADATA_BYTES_MAX>(&[("node_metadata", metadata.as_ref())])?;
+    let all =
+        |numbers: Vec<Box<RawValue>>| numbers.iter().map(|raw| raw.get().parse()).collect::<Result<Vec<f32>, _>>();
+    let embedding = part.embedding.map(all);
+    let embedding = embedding.transpose().map_err(|_| wrong("its embedding holds what is not a number"))?;
+    let embedding = embedding.map(|numbers| packed(&numbers)).transpose();
+    let Some(text) = carried_once(part.content, part.content_text)? else { return Err(wrong("it says nothing")) };
+    keep(&text).map_err(|error| match error {
+        Error::BadItem { .. } => wrong(error.to_string()),
+        other => refuse(other),
+    })?;
+    let content = Contents::kept(text, home);
+    Ok(MessageRow {
+        node_metadata: metadata,
+        embedding: embedding.map_err(|error| wrong(error.to_string()))?,
+        sender: part.sender,
+        recipient: part.recipient,
+        channel: part.channel,
+        compactable: part.compactable,
+        ..MessageRow::new(parsed(&part.id)?, &part.role, content, parsed(&part.created_at)?)
+    })
+}
+
+fn branch_of(part: BranchPart, session: &SessionId) -> JoinResult<BranchRow> {
+    named("user", part.user_id.as_ref())?;
+    named("branch name", part.name.as_ref())?;
+    let metadata = carried_once(part.node_metadata, part.node_metadata_text)?;
+    fits::<METADATA_BYTES_MAX>(&[("node_metadata", metadata.as_ref())])?;
+    let forked = match part.forked {
+        Some(forked) => {
+            let parent = parsed(&forked.parent_branch_id)?;
+            Some(Forked { parent, at_ord: forked.at_ord, at_seq: forked.at_seq })
+        }
+        None => None,
+    };
+    Ok(BranchRow {
+        id: parsed(&part.id)?,
+        created_at: parsed(&part.created_at)?,
+        node_metadata: metadata,
+        user_id: part.user_id,
+        name: part.name,
+        session_id: session.clone(),
+        progression_id: parsed(&part.progression_id)?,
+        system_msg_id: maybe(part.system_msg_id.as_ref())?,
+        forked,
+        is_default: part.default,
+    })
+}
+
+fn compaction_of(part: CompactionPart) -> JoinResult<CompactionRow> {
+    let said = match (part.summary_msg_id, part.undoes) {
+        (Some(message), None) => Said::Summary { message: parsed(&message)?, covers_all: part.covers_all },
+        (None, Some(undoes)) => Said::Undone { branch: parsed(&undoes.branch_id)?, seq: undoes.seq },
+        _ => return Err(wrong("it is neither a summary nor undoes one")),
+    };
+    Ok(CompactionRow {
+        branch_id: parsed(&part.branch_id)?,
+        seq: part.seq,
+        from_ord: part.from_ord,
+        to_ord: part.to_ord,
+        said,
+        created_at: parsed(&part.created_at)?,
+    })
+}

@@ -1,0 +1,211 @@
+//! Taking a document apart, entry by entry, with no more than one of them in memory.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::io::{self, BufReader, Read};
+use std::marker::PhantomData;
+
+use duolog_join::Error as JoinError;
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+
+use super::document::{
+    BLOBS, BRANCHES, BlobPart, BranchPart, COMPACTIONS, CompactionPart, ITEMS, ItemPart, LOG, LinePart, MESSAGES,
+    MessagePart, PROGRESSIONS, ProgressionPart, SESSION, STATUSES, SessionPart, StatusPart, VERSION, VERSION_KEY,
+};
+use crate::error::{Error, refuse};
+
+/// What is done with the parts of a document, in their order.
+pub(super) trait Take {
+    fn session(&mut self, part: SessionPart) -> duolog_join::Result<()>;
+    fn status(&mut self, part: StatusPart) -> duolog_join::Result<()>;
+    fn progression(&mut self, part: ProgressionPart) -> duolog_join::Result<()>;
+    fn message(&mut self, part: MessagePart) -> duolog_join::Result<()>;
+    fn item(&mut self, part: ItemPart) -> duolog_join::Result<()>;
+    fn branch(&mut self, part: BranchPart) -> duolog_join::Result<()>;
+    fn compaction(&mut self, part: CompactionPart) -> duolog_join::Result<()>;
+    /// A line of the log; whoever wants none is given neither these nor the blobs that they name.
+    fn line(&mut self, part: &LinePart) -> duolog_join::Result<()>;
+    fn blob(&mut self, part: BlobPart) -> duolog_join::Result<()>;
+    fn wants_lines(&self) -> bool;
+}
+
+/// Reads a document. What is wrong with it is said with where; what a taker says is given back as it is.
+pub(super) fn read(input: impl Read, entry_bytes_max: u64, take: &mut impl Take) -> duolog_join::Result<()> {
+    let at = At { section: Cell::new(VERSION_KEY), entry: Cell::new(0), left: Cell::new(entry_bytes_max) };
+    let failed = RefCell::new(None);
+    let skipped = Cell::new(false);
+    let limited = Limited { input: BufReader::with_capacity(1 << 16, input), at: &at };
+    let mut json = serde_json::Deserializer::from_reader(limited);
+    let top = Top { take, at: &at, failed: &failed, skipped: &skipped, entry_bytes_max };
+    let read = json.deserialize_map(top).and_then(|()| json.end());
+    if let Some(error) = failed.take() {
+        return Err(at.place(error));
+    }
+    match read {
+        Err(error) if !skipped.get() => Err(refuse(Error::BadDocument { at: at.told(), why: error.to_string() })),
+        _ => Ok(()),
+    }
+}
+
+/// What a taker says against an entry. Where it stands is added.
+pub(super) fn wrong(why: impl Into<String>) -> JoinError {
+    refuse(Error::BadDocument { at: String::new(), why: why.into() })
+}
+
+/// Where in a document we are, and how much an entry may still have.
+struct At {
+    section: Cell<&'static str>,
+    entry: Cell<u64>,
+    left: Cell<u64>,
+}
+
+impl At {
+    fn told(&self) -> String {
+        match self.entry.get() {
+            0 => self.section.get().to_owned(),
+            entry => format!("{}, entry {entry}", self.section.get()),
+        }
+    }
+
+    /// Adds the place to what was said without one.
+    fn place(&self, error: JoinError) -> JoinError {
+        match Error::from(error) {
+            Error::BadDocument { at, why } if at.is_empty() => refuse(Error::BadDocument { at: self.told(), why }),
+            Error::Join(error) => error,
+            other => refuse(other),
+        }
+    }
+}
+
+/// An input of which no entry may be larger than there is room for.
+struct Limited<'a, R> {
+    input: R,
+    at: &'a At,
+}
+
+impl<R: Read> Read for Limited<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        let left = self.at.left.get().checked_sub(read as u64);
+        self.at.left.set(left.ok_or_else(|| io::Error::other("it is larger than any message or line may be"))?);
+        Ok(read)
+    }
+}
+
+struct Top<'a, T> {
+    take: &'a mut T,
+    at: &'a At,
+    failed: &'a RefCell<Option<JoinError>>,
+    skipped: &'a Cell<bool>,
+    entry_bytes_max: u64,
+}
+
+impl<T> Top<'_, T> {
+    /// Looks that the next member is the one that is expected.
+    fn expect<'de, A: MapAccess<'de>>(&self, map: &mut A, name: &'static str) -> Result<(), A::Error> {
+        self.at.section.set(name);
+        self.at.entry.set(0);
+        self.at.left.set(self.entry_bytes_max);
+        match map.next_key::<String>()? {
+            Some(key) if key == name => Ok(()),
+            Some(key) => {
+                let key: String = key.chars().take(64).collect();
+                Err(A::Error::custom(format!("{key:?} stands where {name:?} is expected")))
+            }
+            None => Err(A::Error::custom(format!("it ends before {name:?}"))),
+        }
+    }
+
+    /// Gives out the entries of the next member.
+    fn each<'de, A: MapAccess<'de>, P: DeserializeOwned>(
+        &mut self,
+        map: &mut A,
+        name: &'static str,
+        mut each: impl FnMut(&mut T, P) -> duolog_join::Result<()>,
+    ) -> Result<(), A::Error> {
+        self.expect(map, name)?;
+        let (take, at, failed, entry_bytes_max) = (&mut *self.take, self.at, self.failed, self.entry_bytes_max);
+        map.next_value_seed(Each { at, failed, entry_bytes_max, take: |part| each(take, part), of: PhantomData })
+    }
+}
+
+impl<'de, T: Take> Visitor<'de> for Top<'_, T> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the document of a session, {\"duolog_export\": 1, …}")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        self.expect(&mut map, VERSION_KEY)?;
+        match map.next_value::<u64>()? {
+            VERSION => {}
+            0 => return Err(stopped(self.failed, wrong("there is no version 0"))),
+            version => {
+                let why = format!("version {version} is newer than {VERSION}, which this program knows: upgrade it");
+                return Err(stopped(self.failed, wrong(why)));
+            }
+        }
+        self.expect(&mut map, SESSION)?;
+        let part = map.next_value()?;
+        self.take.session(part).map_err(|error| stopped(self.failed, error))?;
+        self.each(&mut map, STATUSES, T::status)?;
+        self.each(&mut map, PROGRESSIONS, T::progression)?;
+        self.each(&mut map, MESSAGES, T::message)?;
+        self.each(&mut map, ITEMS, T::item)?;
+        self.each(&mut map, BRANCHES, T::branch)?;
+        self.each(&mut map, COMPACTIONS, T::compaction)?;
+        if !self.take.wants_lines() {
+            self.skipped.set(true);
+            return Ok(());
+        }
+        self.each(&mut map, LOG, |take, part: LinePart| take.line(&part))?;
+        self.each(&mut map, BLOBS, T::blob)?;
+        match map.next_key::<String>()? {
+            None => Ok(()),
+            Some(key) => {
+                let key: String = key.chars().take(64).collect();
+                Err(A::Error::custom(format!("unknown member {key:?} at its end")))
+            }
+        }
+    }
+}
+
+struct Each<'a, F, P> {
+    at: &'a At,
+    failed: &'a RefCell<Option<JoinError>>,
+    entry_bytes_max: u64,
+    take: F,
+    of: PhantomData<P>,
+}
+
+impl<'de, P: DeserializeOwned, F: FnMut(P) -> duolog_join::Result<()>> DeserializeSeed<'de> for Each<'_, F, P> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de, P: DeserializeOwned, F: FnMut(P) -> duolog_join::Result<()>> Visitor<'de> for Each<'_, F, P> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
+        loop {
+            self.at.entry.set(self.at.entry.get() + 1);
+            self.at.left.set(self.entry_bytes_max);
+            let Some(part) = list.next_element()? else { return Ok(()) };
+            (self.take)(part).map_err(|error| stopped(self.failed, error))?;
+        }
+    }
+}
+
+/// Keeps what a taker said, and has the reading end.
+fn stopped<E: serde::de::Error>(failed: &RefCell<Option<JoinError>>, error: JoinError) -> E {
+    *failed.borrow_mut() = Some(error);
+    E::custom("a part was refused")
+}
