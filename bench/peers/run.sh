@@ -1,9 +1,9 @@
 #!/bin/sh
-# Appends the same items durably with Duolog and with what agent frameworks ship, and prints a table. It informs and
-# gates nothing. Peers come from PyPI into a virtual environment of this run alone; everything it makes it removes.
+# Keeps the same items durably with Duolog and with what agent frameworks ship, and prints two tables: items appended to a
+# log, and conversations. It informs and gates nothing. Peers come from PyPI into a virtual environment of this run alone; everything it makes it removes.
 #
 #   bench/peers/run.sh [ITEMS [ROUNDS]]      300 items, 5 rounds where none are given
-#   DUOLOG=path bench/peers/run.sh           with a duolog command that is built already
+#   DUOLOG=path BENCH=path bench/peers/run.sh           with commands that are built already
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -12,6 +12,10 @@ target=${CARGO_TARGET_DIR:-$root/target}
 if [ -z "${DUOLOG:-}" ]; then
     cargo build --quiet --release -p duolog-cli --manifest-path "$root/Cargo.toml"
     DUOLOG=$target/release/duolog
+fi
+if [ -z "${BENCH:-}" ]; then
+    cargo build --quiet --release -p duolog-bench --manifest-path "$root/Cargo.toml"
+    BENCH=$target/release/duolog-bench
 fi
 
 # Beside the target directory, not in /tmp: that may be memory, where a sync costs nothing.
@@ -28,3 +32,4 @@ then
     exit 1
 fi
 "$room/venv/bin/python" "$here/peers.py" "$DUOLOG" "$room" "${1:-300}" "${2:-5}"
+"$room/venv/bin/python" "$here/conversations.py" "$BENCH" "$room" "${1:-300}" "${2:-5}"

@@ -5,7 +5,8 @@
 //! once, small, and asserts that its results are right and its ratios finite, never how long anything took.
 //!
 //! `measure.rs` takes turns and sums up, `report.rs` prints, `bench.rs` is the room to work in, `events.rs` what is
-//! written, `corpus.rs` what is searched, `bare.rs` what it is held against, `calls.rs` counts system calls; `work/` has one file per workload.
+//! written, `corpus.rs` what is searched, `bare.rs` what it is held against, `calls.rs` counts system calls, `peers.rs`
+//! is our side beside other stores; `work/` has one file per workload.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -16,6 +17,7 @@ mod calls;
 mod corpus;
 mod events;
 mod measure;
+mod peers;
 mod report;
 mod work;
 
@@ -72,6 +74,11 @@ fn main() -> ExitCode {
     if given.peek().is_some_and(|arg| arg == calls::CHILD) {
         let (home, count) = (given.nth(1).expect("a home"), given.next().expect("a count"));
         calls::child(Path::new(&home), count.parse().expect("a number"));
+        return ExitCode::SUCCESS;
+    }
+    if given.peek().is_some_and(|arg| arg == peers::CHILD) {
+        let (case, room) = (given.nth(1).expect("a case"), given.next().expect("a directory"));
+        peers::child(&case, Path::new(&room), Path::new(&given.next().expect("items")));
         return ExitCode::SUCCESS;
     }
     if given.peek().is_some_and(|arg| arg == work::tail::CHILD) {

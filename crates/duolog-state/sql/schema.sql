@@ -170,6 +170,14 @@ CREATE TABLE messages (
 CREATE INDEX messages_in_blobs ON messages (content_blob) WHERE content_blob IS NOT NULL;
 CREATE INDEX messages_embedded ON messages (id) WHERE embedding IS NOT NULL;
 
+-- What messages mean to a model, by itself: a search looks at all of it and at nothing else. Rows stand in the order of
+-- `seq`. The column in `messages` is no longer written or read.
+CREATE TABLE message_embeddings (
+    seq        INTEGER PRIMARY KEY AUTOINCREMENT,
+    message_id TEXT NOT NULL UNIQUE REFERENCES messages (id) ON DELETE CASCADE,
+    embedding  BLOB NOT NULL CHECK (length(embedding) BETWEEN 4 AND 65536 AND length(embedding) % 4 = 0)
+) STRICT;
+
 -- A sequence of messages: what its parent has below base_ord, then its own items from there on. Forks copy nothing.
 CREATE TABLE progressions (
     id         TEXT NOT NULL PRIMARY KEY CHECK (length(CAST(id AS BLOB)) BETWEEN 1 AND 128),

@@ -15,6 +15,7 @@ pub(crate) const TABLES: &[&str] = &[
     "branches",
     "messages",
     "message_types",
+    "message_embeddings",
     "progressions",
     "progression_items",
     "compactions",

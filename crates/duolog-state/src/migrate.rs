@@ -31,6 +31,7 @@ const STEPS: &[Step] = &[
     step!("0005_conversations"),
     step!("0006_switches"),
     step!("0007_session_items"),
+    step!("0008_embeddings"),
 ];
 
 /// The version this program works with.

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::bench::{Bench, store_in};
 use crate::measure::{Figure, Target, in_turns};
 
-/// Not synced: a sync would hide what is measured.
+/// Not synced, where a sync would hide what is measured.
 const OPTIONS: AddOptions =
     AddOptions { operation: None, durability: Durability::Process, system: None, embeddings: Vec::new() };
 /// An item as agents have them.
@@ -22,6 +22,8 @@ const ITEM: &str = concat!(
 );
 /// The items of a batch.
 const BATCH: usize = 100;
+/// The forks whose bytes are counted: fewer than fill the write-ahead log.
+const FORKS: usize = 50;
 /// The items that are read from the end.
 const LAST: usize = 50;
 
@@ -49,15 +51,53 @@ pub fn run(bench: &Bench) -> Vec<Figure> {
         fork.cost("conversations/fork", &format!("the rows of a fork at {many} / at 10"), Target::AtMost(1.3)),
         last.cost("conversations/last", &format!("the last {LAST} of {many} items / of {few}"), Target::AtMost(2.0)),
     ];
-    let (ours, bare) = (Talk::of(bench, few), Rows::of(bench, few));
-    let one = in_turns(rounds, (each, each), || repeat(each, || ours.add(1)), || repeat(each, || bare.add(1)));
-    let batch = in_turns(rounds, (BATCH, BATCH), || ours.add(BATCH), || bare.add(BATCH));
-    assert_eq!(bare.count(), (few + (rounds + 1) * (each + BATCH)) as u64, "both have as many");
-    assert_eq!(ours.len(), bare.count());
-    figures.push(one.cost("conversations/one", "an item / its rows by the bare driver", Target::AtMost(1.5)));
-    let what = format!("{BATCH} items at once / their rows by the bare driver");
-    figures.push(batch.cost("conversations/batch", &what, Target::AtMost(1.2)));
+    figures.push(bytes_of_forks(&long, (&state, &main), many as u64));
+    for durability in [Durability::Process, Durability::Power] {
+        figures.extend(beside_rows(bench, durability, (rounds, each)));
+    }
     figures
+}
+
+/// Items against their rows by the bare driver, which syncs as we do.
+fn beside_rows(bench: &Bench, durability: Durability, (rounds, each): (usize, usize)) -> [Figure; 2] {
+    let few = 100;
+    let (ours, bare) = (Talk::of(bench, few), Rows::of(bench, few, durability));
+    let add = |count| ours.add_to_survive(count, durability);
+    let one = in_turns(rounds, (each, each), || repeat(each, || add(1)), || repeat(each, || bare.add(1)));
+    let batch = in_turns(rounds, (BATCH, BATCH), || add(BATCH), || bare.add(BATCH));
+    assert_eq!(ours.len(), (few + (rounds + 1) * (each + BATCH)) as u64, "as many as were added");
+    assert_eq!(rows_in(&ours.database()), rows_in(&bare.connection), "both have the same rows");
+    let mode = durability.as_str();
+    let (alone, together) = (format!("conversations/one, {mode}"), format!("conversations/batch, {mode}"));
+    [
+        one.cost(&alone, "an item / its rows by the bare driver", Target::AtMost(1.5)),
+        batch.cost(&together, &format!("{BATCH} items at once / their rows by the bare driver"), Target::AtMost(1.2)),
+    ]
+}
+
+/// What forks write to the database: the pages in its write-ahead log.
+fn bytes_of_forks(long: &Talk, (state, main): (&State, &BranchRow), many: u64) -> Figure {
+    let written = |at_ord: u64| {
+        let connection = long.database();
+        let busy = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+        assert_eq!(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], busy).expect("moved"), 0);
+        repeat(FORKS, || fork(state, main, at_ord));
+        let path = long.room.path().join("home/state/state.db-wal");
+        std::fs::metadata(path).expect("a write-ahead log").len() as f64 / FORKS as f64
+    };
+    let what = format!("bytes that a fork at {many} writes / at 10, of {FORKS} each");
+    let (late, early) = (written(many), written(10));
+    Figure::counted("conversations/fork bytes", &what, late, early, Target::AtMost(1.1))
+}
+
+/// How many messages and places there are, and how many bytes they hold.
+fn rows_in(connection: &Connection) -> Vec<(i64, i64)> {
+    let messages =
+        "SELECT COUNT(*), SUM(length(id) + length(created_at) + length(content) + length(role)) FROM messages";
+    let items = "SELECT COUNT(*), SUM(ord + length(progression_id) + length(message_id)) FROM progression_items";
+    let sessions = "SELECT COUNT(*), SUM(length(last_msg_id) + length(updated_at)) FROM sessions";
+    let read = |sql| connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("counts");
+    [messages, items, sessions].map(read).to_vec()
 }
 
 fn repeat(times: usize, mut work: impl FnMut()) {
@@ -85,7 +125,17 @@ impl Talk {
     }
 
     fn add(&self, count: usize) {
-        self.store.sessions().items(&self.session).add(&vec![ITEM; count], &OPTIONS).expect("added");
+        self.add_to_survive(count, Durability::Process);
+    }
+
+    fn add_to_survive(&self, count: usize, durability: Durability) {
+        let options = AddOptions { durability, ..OPTIONS };
+        self.store.sessions().items(&self.session).add(&vec![ITEM; count], &options).expect("added");
+    }
+
+    /// The database, by the bare driver.
+    fn database(&self) -> Connection {
+        Connection::open(self.room.path().join("home/state/state.db")).expect("opens")
     }
 
     fn last(&self) {
@@ -135,21 +185,17 @@ struct Rows {
 }
 
 impl Rows {
-    fn of(bench: &Bench, count: usize) -> Self {
+    fn of(bench: &Bench, count: usize, durability: Durability) -> Self {
         let talk = Talk::of(bench, count);
-        let connection = Connection::open(talk.room.path().join("home/state/state.db")).expect("opens");
-        let pragmas = "PRAGMA foreign_keys=ON; PRAGMA wal_autocheckpoint=1000; PRAGMA synchronous=NORMAL";
-        connection.execute_batch(pragmas).expect("set");
+        let connection = talk.database();
+        let level = if durability == Durability::Power { "FULL" } else { "NORMAL" };
+        let pragmas = format!("PRAGMA foreign_keys=ON; PRAGMA wal_autocheckpoint=1000; PRAGMA synchronous={level}");
+        connection.execute_batch(&pragmas).expect("set");
         let read = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0)).expect("reads");
         let session = talk.session.to_string();
         let progression = read("SELECT progression_id FROM branches");
         let pool = read("SELECT progression_id FROM sessions");
         Self { connection, session, progression, pool, _talk: talk }
-    }
-
-    fn count(&self) -> u64 {
-        let sql = "SELECT COUNT(*) FROM progression_items WHERE progression_id = ?1";
-        self.connection.query_row(sql, [&self.progression], |row| row.get::<_, i64>(0)).expect("reads").cast_unsigned()
     }
 
     fn run(&self, sql: &str, values: impl rusqlite::Params) {

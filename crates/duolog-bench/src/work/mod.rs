@@ -14,6 +14,7 @@ mod rows;
 mod scan;
 mod search;
 pub mod tail;
+mod vectors;
 mod wake;
 
 use crate::bench::Bench;
@@ -33,6 +34,7 @@ pub const ALL: &[Workload] = &[
     ("open", open::run),
     ("list", list::run),
     ("conversations", conversations::run),
+    ("vectors", vectors::run),
     ("engines", engines::run),
     ("one-shot", one_shot::run),
     ("wake", wake::run),

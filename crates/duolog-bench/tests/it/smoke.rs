@@ -39,6 +39,8 @@ fn every_workload_runs_and_its_results_are_right() {
         "open",
         "list",
         "conversations",
+        "vectors/cosine",
+        "vectors/l2",
         "engines/sqlite",
         "engines/postgres",
         "one-shot",

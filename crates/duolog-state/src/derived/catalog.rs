@@ -2,7 +2,7 @@
 
 use duolog_types::{Epoch, HomeId, Moment, Position, SessionId};
 
-use crate::engine::{Row, Tx};
+use crate::engine::{Row, Tx, Value};
 use crate::error::Result;
 use crate::params;
 
@@ -144,31 +144,16 @@ pub fn advance(tx: &mut Tx<'_>, expected: Option<Checkpoint>, row: &CatalogRow) 
     let Some(before) = expected else {
         return put(tx, insert!("DO NOTHING"), row);
     };
-    let values = params![
-        &row.session_id,
-        row.epoch,
-        row.position,
-        row.line_hash.as_ref(),
-        row.events,
-        row.bytes,
-        row.damaged,
-        row.first_at,
-        row.last_at,
-        row.dialect.as_ref(),
-        row.model.as_ref(),
-        row.title.as_ref(),
-        before.epoch,
-        before.position,
-        before.fold_version,
-        row.fold_version,
-        row.shared,
-    ];
+    let found = [before.epoch.into(), before.position.into(), before.fold_version.into()];
+    let ours = [row.fold_version.into(), row.shared.into()];
+    let values: Vec<Value<'_>> =
+        [(&row.session_id).into()].into_iter().chain(folded(row)).chain(found).chain(ours).collect();
     // The last two have indexes, which a statement that names them writes anew though nothing changes.
     let is_same = (row.fold_version, row.shared) == (before.fold_version, before.shared);
     let changed = if is_same {
         tx.execute(update!(""), &values[..values.len() - 2])?
     } else {
-        tx.execute(update!(", fold_version = ?16, shared = ?17"), values)?
+        tx.execute(update!(", fold_version = ?16, shared = ?17"), &values)?
     };
     Ok(changed == 1)
 }
@@ -223,27 +208,26 @@ pub fn dump(tx: &mut Tx<'_>) -> Result<Vec<CatalogRow>> {
 }
 
 fn put(tx: &mut Tx<'_>, sql: &str, row: &CatalogRow) -> Result<bool> {
-    let changed = tx.execute(
-        sql,
-        params![
-            &row.session_id,
-            row.home_id,
-            row.epoch,
-            row.position,
-            row.line_hash.as_ref(),
-            row.events,
-            row.bytes,
-            row.damaged,
-            row.first_at,
-            row.last_at,
-            row.dialect.as_ref(),
-            row.model.as_ref(),
-            row.title.as_ref(),
-            row.fold_version,
-            row.shared,
-        ],
-    )?;
-    Ok(changed == 1)
+    let (whose, ours) = ([(&row.session_id).into(), row.home_id.into()], [row.fold_version.into(), row.shared.into()]);
+    let values: Vec<Value<'_>> = whose.into_iter().chain(folded(row)).chain(ours).collect();
+    Ok(tx.execute(sql, &values)? == 1)
+}
+
+/// What was folded, in the order of the columns.
+fn folded(row: &CatalogRow) -> [Value<'_>; 11] {
+    [
+        row.epoch.into(),
+        row.position.into(),
+        row.line_hash.as_ref().into(),
+        row.events.into(),
+        row.bytes.into(),
+        row.damaged.into(),
+        row.first_at.into(),
+        row.last_at.into(),
+        row.dialect.as_ref().into(),
+        row.model.as_ref().into(),
+        row.title.as_ref().into(),
+    ]
 }
 
 /// How many events the logs of a home hold together, as far as folded.

@@ -259,16 +259,30 @@ impl<'r> Row<'r> {
 
     /// The value in a column, counted from 0. One that cannot be what it should be is damage, never a default.
     pub fn get<T: FromColumn>(&self, index: usize) -> Result<T> {
-        let column = match self.0 {
-            Inner::Sqlite(row) => sqlite::column(row, index)?,
-            Inner::Postgres(row) => postgres::column(row, index)?,
+        self.column(index)?.and_then(T::from_column).map_err(|detail| self.damaged(index, detail))
+    }
+
+    /// The bytes in a column, where they are: for what is looked at and not kept.
+    pub fn bytes(&self, index: usize) -> Result<&[u8]> {
+        let bytes = self.column(index)?.and_then(|column| match column {
+            Column::Blob(bytes) => Ok(bytes),
+            other => Err(other.is_not("bytes")),
+        });
+        bytes.map_err(|detail| self.damaged(index, detail))
+    }
+
+    fn column(&self, index: usize) -> Result<Result<Column<'_>, String>> {
+        match self.0 {
+            Inner::Sqlite(row) => sqlite::column(row, index),
+            Inner::Postgres(row) => postgres::column(row, index),
+        }
+    }
+
+    fn damaged(&self, index: usize, detail: String) -> Error {
+        let name = match self.0 {
+            Inner::Sqlite(row) => row.as_ref().column_name(index).ok(),
+            Inner::Postgres(row) => row.columns().get(index).map(tokio_postgres::Column::name),
         };
-        column.and_then(T::from_column).map_err(|detail| {
-            let name = match self.0 {
-                Inner::Sqlite(row) => row.as_ref().column_name(index).ok(),
-                Inner::Postgres(row) => row.columns().get(index).map(tokio_postgres::Column::name),
-            };
-            Error::Damaged { what: format!("column {}", name.unwrap_or("?")), detail }
-        })
+        Error::Damaged { what: format!("column {}", name.unwrap_or("?")), detail }
     }
 }

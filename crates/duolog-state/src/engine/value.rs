@@ -132,7 +132,7 @@ pub enum Column<'r> {
 }
 
 impl Column<'_> {
-    fn is_not(self, what: &str) -> String {
+    pub(super) fn is_not(self, what: &str) -> String {
         let kind = match self {
             Self::Null => "nothing",
             Self::Int(_) => "a whole number",

@@ -2,16 +2,22 @@
 
 use duolog_types::{BranchId, MessageId, Moment, ProgressionId, SessionId};
 
+use super::progressions::{self, ProgressionRow};
+use super::sessions::PoolRow;
 use crate::engine::{Row, Tx};
 use crate::error::Result;
 use crate::params;
 
+/// The columns of a branch `b`.
 macro_rules! columns {
     () => {
-        "id, created_at, node_metadata, user_id, name, session_id, progression_id, system_msg_id, parent_branch_id, \
-         forked_at_ord, forked_at_seq, is_default"
+        "b.id, b.created_at, b.node_metadata, b.user_id, b.name, b.session_id, b.progression_id, b.system_msg_id, \
+         b.parent_branch_id, b.forked_at_ord, b.forked_at_seq, b.is_default"
     };
 }
+
+/// How many those are.
+const COLUMNS: usize = 12;
 
 /// What a branch began with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,30 +56,32 @@ pub struct BranchRow {
 }
 
 impl BranchRow {
-    fn read(row: &Row<'_>) -> Result<Self> {
-        let forked = match (row.get(8)?, row.get(9)?, row.get(10)?) {
+    /// Reads one whose columns begin at this one.
+    fn read(row: &Row<'_>, first: usize) -> Result<Self> {
+        let forked = match (row.get(first + 8)?, row.get(first + 9)?, row.get(first + 10)?) {
             (Some(parent), Some(at_ord), Some(at_seq)) => Some(Forked { parent, at_ord, at_seq }),
             _ => None,
         };
         Ok(Self {
-            id: row.get(0)?,
-            created_at: row.get(1)?,
-            node_metadata: row.get(2)?,
-            user_id: row.get(3)?,
-            name: row.get(4)?,
-            session_id: row.get(5)?,
-            progression_id: row.get(6)?,
-            system_msg_id: row.get(7)?,
+            id: row.get(first)?,
+            created_at: row.get(first + 1)?,
+            node_metadata: row.get(first + 2)?,
+            user_id: row.get(first + 3)?,
+            name: row.get(first + 4)?,
+            session_id: row.get(first + 5)?,
+            progression_id: row.get(first + 6)?,
+            system_msg_id: row.get(first + 7)?,
             forked,
-            is_default: row.get(11)?,
+            is_default: row.get(first + 11)?,
         })
     }
 }
 
 /// Adds a branch. A second default of its session is a unique-constraint error.
 pub fn insert(tx: &mut Tx<'_>, row: &BranchRow) -> Result<()> {
-    let sql =
-        concat!("INSERT INTO branches (", columns!(), ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)");
+    let sql = "INSERT INTO branches (id, created_at, node_metadata, user_id, name, session_id, progression_id, \
+               system_msg_id, parent_branch_id, forked_at_ord, forked_at_seq, is_default) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
     let values = params![
         &row.id,
         row.created_at,
@@ -93,13 +101,50 @@ pub fn insert(tx: &mut Tx<'_>, row: &BranchRow) -> Result<()> {
 
 /// The branch with this id.
 pub fn find(tx: &mut Tx<'_>, id: &BranchId) -> Result<Option<BranchRow>> {
-    tx.find(concat!("SELECT ", columns!(), " FROM branches WHERE id = ?1"), params![id], BranchRow::read)
+    tx.find(concat!("SELECT ", columns!(), " FROM branches b WHERE b.id = ?1"), params![id], |row| {
+        BranchRow::read(row, 0)
+    })
 }
 
-/// The branch that is meant where only the session is named.
-pub fn find_default(tx: &mut Tx<'_>, session: &SessionId) -> Result<Option<BranchRow>> {
-    let sql = concat!("SELECT ", columns!(), " FROM branches WHERE session_id = ?1 AND is_default = 1");
-    tx.find(sql, params![session], BranchRow::read)
+/// What is known of a session's conversation where only the session is named.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DefaultRow {
+    /// What its conversations need to know of the session.
+    pub pool: PoolRow,
+    /// Where its pool ends.
+    pub pool_end: u64,
+    /// The branch that is meant and the progression that its history ends in, once anything was said.
+    pub branch: Option<(BranchRow, ProgressionRow)>,
+}
+
+impl DefaultRow {
+    fn read(row: &Row<'_>) -> Result<Self> {
+        const FIRST: usize = 3;
+        let (pool, pool_end) = (PoolRow::read(row)?, row.get(2)?);
+        if row.get::<Option<BranchId>>(FIRST)?.is_none() {
+            return Ok(Self { pool, pool_end, branch: None });
+        }
+        let branch = BranchRow::read(row, FIRST)?;
+        if row.get::<Option<ProgressionId>>(FIRST + COLUMNS)?.is_none() {
+            return Err(progressions::missing(&branch.progression_id));
+        }
+        let head = ProgressionRow::read(row, FIRST + COLUMNS)?;
+        Ok(Self { pool, pool_end, branch: Some((branch, head)) })
+    }
+}
+
+/// What is known of a session's conversation where only the session is named; nothing where there is no such session.
+pub fn find_default(tx: &mut Tx<'_>, session: &SessionId) -> Result<Option<DefaultRow>> {
+    let sql = concat!(
+        "SELECT s.deleted_at, s.progression_id, COALESCE((SELECT o.ord + 1 FROM progression_items o \
+         WHERE o.progression_id = s.progression_id ORDER BY o.ord DESC LIMIT 1), 0), ",
+        columns!(),
+        ", ",
+        progressions::columns!(),
+        " FROM sessions s LEFT JOIN branches b ON b.session_id = s.id AND b.is_default = 1 \
+         LEFT JOIN progressions p ON p.id = b.progression_id WHERE s.id = ?1"
+    );
+    tx.find(sql, params![session], DefaultRow::read)
 }
 
 /// The branches of a session that are called so, by id.
@@ -110,8 +155,9 @@ pub fn named(tx: &mut Tx<'_>, session: &SessionId, name: &str, limit: u32) -> Re
 
 /// The branches of a session, by id, after this one.
 pub fn list(tx: &mut Tx<'_>, session: &SessionId, after: Option<&BranchId>, limit: u32) -> Result<Vec<BranchRow>> {
-    let sql = concat!("SELECT ", columns!(), " FROM branches WHERE session_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3");
-    tx.all(sql, params![session, after.map_or("", BranchId::as_str), limit], BranchRow::read)
+    let sql =
+        concat!("SELECT ", columns!(), " FROM branches b WHERE b.session_id = ?1 AND b.id > ?2 ORDER BY b.id LIMIT ?3");
+    tx.all(sql, params![session, after.map_or("", BranchId::as_str), limit], |row| BranchRow::read(row, 0))
 }
 
 /// The branches of a session that were forked from this one, or from none, by id, after this one.
@@ -134,8 +180,8 @@ pub fn forks(
     );
     let after = after.map_or("", BranchId::as_str);
     match parent {
-        Some(parent) => tx.all(forks, params![session, after, limit, parent], BranchRow::read),
-        None => tx.all(roots, params![session, after, limit], BranchRow::read),
+        Some(parent) => tx.all(forks, params![session, after, limit, parent], |row| BranchRow::read(row, 0)),
+        None => tx.all(roots, params![session, after, limit], |row| BranchRow::read(row, 0)),
     }
 }
 

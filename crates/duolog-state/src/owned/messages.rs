@@ -4,19 +4,20 @@ use std::sync::LazyLock;
 
 use duolog_types::{HomeId, MessageId, Moment, ProgressionId};
 
+use super::message_embeddings;
 use crate::engine::{Row, Tx, Value};
 use crate::error::{Error, Result};
 use crate::params;
 
 macro_rules! columns {
     () => {
-        "id, created_at, node_metadata, content, content_blob, home_id, embedding, sender, recipient, channel, role, \
-         lion_class, compactable"
+        "id, created_at, node_metadata, content, content_blob, home_id, sender, recipient, channel, role, lion_class, \
+         compactable"
     };
 }
 
 /// How many those are.
-const COLUMNS: usize = 13;
+const COLUMNS: usize = 12;
 
 /// What a message says, as JSON text.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,13 +105,13 @@ impl MessageRow {
             created_at: row.get(1)?,
             node_metadata: row.get(2)?,
             content: Content::read(row, 3)?,
-            embedding: row.get(6)?,
-            sender: row.get(7)?,
-            recipient: row.get(8)?,
-            channel: row.get(9)?,
-            role: row.get(10)?,
-            lion_class: row.get(11)?,
-            compactable: row.get(12)?,
+            sender: row.get(6)?,
+            recipient: row.get(7)?,
+            channel: row.get(8)?,
+            role: row.get(9)?,
+            lion_class: row.get(10)?,
+            compactable: row.get(11)?,
+            embedding: row.get(COLUMNS)?,
         })
     }
 }
@@ -120,13 +121,14 @@ pub fn put(tx: &mut Tx<'_>, row: &MessageRow) -> Result<()> {
     let sql = concat!(
         "INSERT INTO messages (",
         columns!(),
-        ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
+        ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) \
          ON CONFLICT (id) DO UPDATE SET node_metadata = excluded.node_metadata, content = excluded.content, \
-         content_blob = excluded.content_blob, home_id = excluded.home_id, embedding = excluded.embedding, \
-         sender = excluded.sender, recipient = excluded.recipient, channel = excluded.channel, role = excluded.role, \
+         content_blob = excluded.content_blob, home_id = excluded.home_id, sender = excluded.sender, \
+         recipient = excluded.recipient, channel = excluded.channel, role = excluded.role, \
          lion_class = excluded.lion_class, compactable = excluded.compactable"
     );
-    tx.execute(sql, &values_of(row)).map(drop)
+    tx.execute(sql, &values_of(row))?;
+    message_embeddings::put(tx, &row.id, row.embedding.as_deref())
 }
 
 /// The rows of one statement that adds many: fewer statements, and on a server fewer answers to wait for.
@@ -151,7 +153,9 @@ pub fn add(tx: &mut Tx<'_>, rows: &[MessageRow]) -> Result<()> {
         let values: Vec<Value<'_>> = some.iter().flat_map(values_of).collect();
         tx.execute(&*ADD_MANY, &values)?;
     }
-    rest.iter().try_for_each(|row| tx.execute(&*ADD_ONE, &values_of(row)).map(drop))
+    rest.iter().try_for_each(|row| tx.execute(&*ADD_ONE, &values_of(row)).map(drop))?;
+    let mut embedded = rows.iter().filter(|row| row.embedding.is_some());
+    embedded.try_for_each(|row| message_embeddings::put(tx, &row.id, row.embedding.as_deref()))
 }
 
 fn values_of(row: &MessageRow) -> [Value<'_>; COLUMNS] {
@@ -163,7 +167,6 @@ fn values_of(row: &MessageRow) -> [Value<'_>; COLUMNS] {
         text.into(),
         blob.into(),
         home.into(),
-        row.embedding.as_deref().into(),
         row.sender.as_ref().into(),
         row.recipient.as_ref().into(),
         row.channel.as_ref().into(),
@@ -175,7 +178,12 @@ fn values_of(row: &MessageRow) -> [Value<'_>; COLUMNS] {
 
 /// The message with this id.
 pub fn find(tx: &mut Tx<'_>, id: &MessageId) -> Result<Option<MessageRow>> {
-    tx.find(concat!("SELECT ", columns!(), " FROM messages WHERE id = ?1"), params![id], MessageRow::read)
+    let sql = concat!(
+        "SELECT ",
+        columns!(),
+        ", (SELECT e.embedding FROM message_embeddings e WHERE e.message_id = messages.id) FROM messages WHERE id = ?1"
+    );
+    tx.find(sql, params![id], MessageRow::read)
 }
 
 /// The messages of one statement: as many as are asked for together, so that a server is not asked for each by itself.
@@ -209,24 +217,6 @@ pub fn remove_unnamed(tx: &mut Tx<'_>, ids: &[MessageId], pool: Option<&Progress
         removed += tx.execute(&messages, &values)?;
     }
     Ok(removed)
-}
-
-/// Hands out the messages with an embedding, by id, after this one; says which was the last where there may be more.
-pub fn embedded(
-    tx: &mut Tx<'_>,
-    after: Option<&MessageId>,
-    limit: u32,
-    each: &mut dyn FnMut(&MessageId, &[u8]),
-) -> Result<Option<MessageId>> {
-    let sql = "SELECT id, embedding FROM messages WHERE embedding IS NOT NULL AND id > ?1 ORDER BY id LIMIT ?2";
-    let (mut last, mut seen) = (None, 0);
-    tx.query_each(sql, params![after.map_or("", MessageId::as_str), limit], &mut |row| {
-        let id = row.get(0)?;
-        each(&id, &row.get::<Vec<u8>>(1)?);
-        (last, seen) = (Some(id), seen + 1);
-        Ok(())
-    })?;
-    Ok(last.filter(|_| seen == limit))
 }
 
 /// How many messages of this home have their content in this blob.

@@ -8,6 +8,7 @@ pub mod cron_runs;
 pub mod cron_ticks;
 pub mod inbox_cursors;
 pub mod inboxes;
+pub mod message_embeddings;
 pub mod message_types;
 pub mod messages;
 pub mod messaging_messages;

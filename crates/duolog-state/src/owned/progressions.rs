@@ -15,6 +15,15 @@ use crate::params;
 /// The items that are taken away at a time, so that memory does not grow with them.
 const TAKEN: u32 = 256;
 
+/// The columns of a progression `p`, and where its history ends.
+macro_rules! columns {
+    () => {
+        "p.id, p.created_at, p.session_id, p.parent_id, p.base_ord, COALESCE((SELECT i.ord + 1 \
+         FROM progression_items i WHERE i.progression_id = p.id ORDER BY i.ord DESC LIMIT 1), p.base_ord)"
+    };
+}
+pub(super) use columns;
+
 /// A progression, and where its history ends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProgressionRow {
@@ -39,14 +48,15 @@ impl ProgressionRow {
         Self { id: ProgressionId::new(), created_at: at, session_id, parent_id: None, base_ord: 0, end: 0 }
     }
 
-    fn read(row: &Row<'_>) -> Result<Self> {
+    /// Reads one whose columns begin at this one.
+    pub(super) fn read(row: &Row<'_>, first: usize) -> Result<Self> {
         Ok(Self {
-            id: row.get(0)?,
-            created_at: row.get(1)?,
-            session_id: row.get(2)?,
-            parent_id: row.get(3)?,
-            base_ord: row.get(4)?,
-            end: row.get(5)?,
+            id: row.get(first)?,
+            created_at: row.get(first + 1)?,
+            session_id: row.get(first + 2)?,
+            parent_id: row.get(first + 3)?,
+            base_ord: row.get(first + 4)?,
+            end: row.get(first + 5)?,
         })
     }
 }
@@ -71,18 +81,18 @@ pub fn insert(tx: &mut Tx<'_>, row: &ProgressionRow) -> Result<()> {
 
 /// The progression with this id.
 pub fn find(tx: &mut Tx<'_>, id: &ProgressionId) -> Result<Option<ProgressionRow>> {
-    let sql = "SELECT p.id, p.created_at, p.session_id, p.parent_id, p.base_ord, COALESCE((SELECT i.ord + 1 \
-               FROM progression_items i WHERE i.progression_id = p.id ORDER BY i.ord DESC LIMIT 1), p.base_ord) \
-               FROM progressions p WHERE p.id = ?1";
-    tx.find(sql, params![id], ProgressionRow::read)
+    let sql = concat!("SELECT ", columns!(), " FROM progressions p WHERE p.id = ?1");
+    tx.find(sql, params![id], |row| ProgressionRow::read(row, 0))
 }
 
 /// The progression with this id, which some row names.
 pub fn get(tx: &mut Tx<'_>, id: &ProgressionId) -> Result<ProgressionRow> {
-    find(tx, id)?.ok_or_else(|| Error::Damaged {
-        what: format!("progression {id}"),
-        detail: "a row names it, and it is not there".to_owned(),
-    })
+    find(tx, id)?.ok_or_else(|| missing(id))
+}
+
+/// What is wrong where a row names a progression that is not there.
+pub(super) fn missing(id: &ProgressionId) -> Error {
+    Error::Damaged { what: format!("progression {id}"), detail: "a row names it, and it is not there".to_owned() }
 }
 
 /// The progressions of a session, each behind the one that it goes on from, after this one.
@@ -98,7 +108,7 @@ pub fn of_session(
                FROM progressions p WHERE p.session_id = ?1 AND (p.base_ord, p.id) > (?2, ?3) \
                ORDER BY p.base_ord, p.id LIMIT ?4";
     let (base_ord, id) = after.map_or((0, ""), |(base_ord, id)| (base_ord, id.as_str()));
-    tx.all(sql, params![session, base_ord, id, limit], ProgressionRow::read)
+    tx.all(sql, params![session, base_ord, id, limit], |row| ProgressionRow::read(row, 0))
 }
 
 /// Puts a message at the end of a history and says where it stands; one that the history holds stays where it is.

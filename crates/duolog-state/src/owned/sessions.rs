@@ -387,7 +387,7 @@ pub struct PoolRow {
 }
 
 impl PoolRow {
-    fn read(row: &Row<'_>) -> Result<Self> {
+    pub(super) fn read(row: &Row<'_>) -> Result<Self> {
         Ok(Self { deleted: row.get::<Option<Moment>>(0)?.is_some(), progression_id: row.get(1)? })
     }
 }
@@ -398,13 +398,20 @@ pub fn pool(tx: &mut Tx<'_>, id: &SessionId) -> Result<Option<PoolRow>> {
     tx.find(sql, params![id], PoolRow::read)
 }
 
-/// The same, for a change of its conversations, which is noted as one of the session.
+/// Notes a change of its conversations as one of the session; false where there is none.
 ///
-/// So changes of one session wait for each other: on a server, one that was overtaken by another is run again.
-pub fn enter(tx: &mut Tx<'_>, id: &SessionId, at: Moment) -> Result<Option<PoolRow>> {
-    let sql = "UPDATE sessions SET updated_at = CASE WHEN updated_at < ?2 THEN ?2 ELSE updated_at END WHERE id = ?1 \
-               RETURNING deleted_at, progression_id";
-    tx.find(sql, params![id, at], PoolRow::read)
+/// Every such change begins so, and they wait for each other: on a server, one that was overtaken by another is run again.
+pub fn enter(tx: &mut Tx<'_>, id: &SessionId, at: Moment) -> Result<bool> {
+    let sql = "UPDATE sessions SET updated_at = CASE WHEN updated_at < ?2 THEN ?2 ELSE updated_at END WHERE id = ?1";
+    Ok(tx.execute(sql, params![id, at])? == 1)
+}
+
+/// The same, for messages that will stand at the end of its pool, by the first and the last of them: its row is written
+/// once.
+pub fn enter_with(tx: &mut Tx<'_>, id: &SessionId, at: Moment, first: &MessageId, last: &MessageId) -> Result<bool> {
+    let sql = "UPDATE sessions SET updated_at = CASE WHEN updated_at < ?2 THEN ?2 ELSE updated_at END, \
+               first_msg_id = COALESCE(first_msg_id, ?3), last_msg_id = ?4 WHERE id = ?1";
+    Ok(tx.execute(sql, params![id, at, first, last])? == 1)
 }
 
 /// Gives it the progression that lists every message of its branches.

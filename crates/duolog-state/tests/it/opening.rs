@@ -1,7 +1,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use duolog_state::owned::messages;
 use duolog_state::{Error, Migrate, OpenState, State, known_version};
+use duolog_types::MessageId;
 
 use super::{add, children, count, open};
 
@@ -68,6 +70,28 @@ fn an_older_schema_is_migrated_only_where_that_is_allowed() {
         assert!(matches!(answer, Err(Error::NeedsMigration { found: 0, .. })), "{answer:?}");
     }
     assert_eq!(open(dir.path()).schema_version(), known_version());
+}
+
+/// Version 5 kept them in the rows of their messages.
+#[test]
+fn embeddings_of_an_older_schema_are_found_after_the_migration() {
+    macro_rules! steps {
+        ($($name:literal),+) => { [$(include_str!(concat!("../../sql/migrations/", $name, "/sqlite.sql"))),+].concat() };
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let steps = steps!("0001_foundation", "0002_transitions", "0003_usage", "0004_seal_blocks", "0005_conversations");
+    let rows = "INSERT INTO messages (id, created_at, content, embedding, role, compactable) VALUES
+                    ('with', '2026-01-01T00:00:00.000000Z', '1', x'0000803f', 'user', 1),
+                    ('without', '2026-01-01T00:00:00.000000Z', '2', NULL, 'user', 1)";
+    let version = "INSERT INTO schema_meta (key, value) VALUES ('lineage', 'duolog'), ('version', '5');
+                   PRAGMA application_id = 0x44756f4c; PRAGMA user_version = 5";
+    sql(dir.path(), &format!("{steps}; {rows}; {version}"));
+    let state = open(dir.path());
+    let embedding = |id: &str| {
+        let id = MessageId::parse(id).expect("an id");
+        state.read(|tx| messages::find(tx, &id)).expect("reads").expect("there").embedding
+    };
+    assert_eq!((embedding("with"), embedding("without")), (Some(vec![0, 0, 0x80, 0x3f]), None));
 }
 
 #[test]

@@ -169,7 +169,8 @@ fn conversations_are_read_by_their_indexes() {
         ),
         ("SELECT 1 FROM branches WHERE system_msg_id = 'm'", "branches_by_system_message"),
         ("SELECT 1 FROM compactions WHERE summary_msg_id = 'm'", "compactions_by_summary"),
-        ("SELECT id FROM messages WHERE embedding IS NOT NULL AND id > 'i' ORDER BY id LIMIT 9", "messages_embedded"),
+        ("SELECT seq, embedding FROM message_embeddings WHERE seq > 5 ORDER BY seq LIMIT 9", "PRIMARY KEY"),
+        ("SELECT embedding FROM message_embeddings WHERE message_id = 'm'", "autoindex_message_embeddings"),
         ("SELECT 1 FROM messages WHERE content_blob = 'b' AND home_id = 'h' LIMIT 1", "messages_in_blobs"),
         (
             "SELECT status FROM status_transitions WHERE session_id = 's' ORDER BY id DESC LIMIT 9",

@@ -48,34 +48,44 @@ pub(super) struct Place {
     pub(super) pool: ProgressionId,
     pub(super) branch: BranchRow,
     pub(super) head: ProgressionRow,
-    /// Where the pool ends, once that was looked up.
+    /// Where the pool ends, where that is known.
     pool_end: Option<u64>,
     /// The first and the last message that the pool lists since it was opened.
     pooled: Option<(MessageId, MessageId)>,
 }
 
-impl Place {
-    fn of(pool: ProgressionId, branch: BranchRow, head: ProgressionRow) -> Self {
-        Self { pool, branch, head, pool_end: None, pooled: None }
-    }
-}
-
 /// The branch, if anything was ever said on it. One that is named must be there.
 pub(super) fn find(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef) -> JoinResult<Option<Place>> {
-    let pool = live(session, sessions::pool(tx, session)?)?;
-    place(tx, session, which, pool)
+    Ok(look(tx, session, which)?.place)
 }
 
 /// The same, to be changed: until this transaction ends, no other changes a conversation of the session.
 pub(super) fn enter(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Moment) -> JoinResult<Option<Place>> {
-    let pool = live(session, sessions::enter(tx, session, now)?)?;
-    place(tx, session, which, pool)
+    sessions::enter(tx, session, now)?;
+    find(tx, session, which)
 }
 
 /// The branch to add to: the default one is made where there is none.
 pub(super) fn open(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Moment) -> JoinResult<Place> {
-    let pool = live(session, sessions::enter(tx, session, now)?)?;
-    if let Some(place) = place(tx, session, which, pool.clone())? {
+    sessions::enter(tx, session, now)?;
+    find_or_make(tx, session, which, now)
+}
+
+/// The same, for messages that will be added to it, by the first and the last of them: nothing is left to be noted.
+pub(super) fn open_for(
+    tx: &mut Tx<'_>,
+    session: &SessionId,
+    which: &BranchRef,
+    (first, last): (&MessageId, &MessageId),
+    now: Moment,
+) -> JoinResult<Place> {
+    sessions::enter_with(tx, session, now, first, last)?;
+    find_or_make(tx, session, which, now)
+}
+
+fn find_or_make(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Moment) -> JoinResult<Place> {
+    let Seen { pool, place } = look(tx, session, which)?;
+    if let Some(place) = place {
         return Ok(place);
     }
     let pool = if let Some(pool) = pool {
@@ -101,7 +111,7 @@ pub(super) fn open(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now:
         is_default: true,
     };
     branches::insert(tx, &branch)?;
-    Ok(Place::of(pool, branch, head))
+    Ok(Place { pool, branch, head, pool_end: None, pooled: None })
 }
 
 impl Place {
@@ -185,28 +195,36 @@ impl Place {
     }
 }
 
-/// The pool of a session that is there.
-fn live(session: &SessionId, row: Option<PoolRow>) -> JoinResult<Option<ProgressionId>> {
-    let row = row.ok_or_else(|| JoinError::NoSession(session.clone()))?;
+/// What there is of a session's conversations.
+struct Seen {
+    pool: Option<ProgressionId>,
+    place: Option<Place>,
+}
+
+/// Looks a branch up in a session that is there.
+fn look(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef) -> JoinResult<Seen> {
+    let (pool, pool_end, found) = match which {
+        BranchRef::Default => {
+            let row = branches::find_default(tx, session)?.ok_or_else(|| JoinError::NoSession(session.clone()))?;
+            (live(session, row.pool)?, Some(row.pool_end), row.branch)
+        }
+        BranchRef::Text(text) => {
+            let row = sessions::pool(tx, session)?.ok_or_else(|| JoinError::NoSession(session.clone()))?;
+            let (pool, branch) = (live(session, row)?, named(tx, session, text)?);
+            let head = progressions::get(tx, &branch.progression_id)?;
+            (pool, None, Some((branch, head)))
+        }
+    };
+    let place = |(pool, (branch, head))| Place { pool, branch, head, pool_end, pooled: None };
+    Ok(Seen { place: pool.clone().zip(found).map(place), pool })
+}
+
+/// The pool of a session that was not deleted.
+fn live(session: &SessionId, row: PoolRow) -> JoinResult<Option<ProgressionId>> {
     if row.deleted {
         return Err(JoinError::Deleted(session.clone()));
     }
     Ok(row.progression_id)
-}
-
-fn place(
-    tx: &mut Tx<'_>,
-    session: &SessionId,
-    which: &BranchRef,
-    pool: Option<ProgressionId>,
-) -> JoinResult<Option<Place>> {
-    let branch = match which {
-        BranchRef::Default => branches::find_default(tx, session)?,
-        BranchRef::Text(text) => Some(named(tx, session, text)?),
-    };
-    let (Some(pool), Some(branch)) = (pool, branch) else { return Ok(None) };
-    let head = progressions::get(tx, &branch.progression_id)?;
-    Ok(Some(Place::of(pool, branch, head)))
 }
 
 /// The branch of a session with this id, or the only one that is called so.

@@ -137,13 +137,21 @@ impl Items<'_> {
         let system = system.map(|system| contents.message(system, now)).transpose()?;
         let (session, branch) = (self.session.clone(), self.branch.clone());
         let added = join.transact_once(once, options.durability, move |tx| {
-            let mut place = conversation::open(tx, &session, &branch, now)?;
+            let mut place = match (&system, new.first().zip(new.last())) {
+                // What the pool will list is known, so the session's row is written once.
+                (None, Some((first, last))) => {
+                    conversation::open_for(tx, &session, &branch, (&first.id, &last.id), now)?
+                }
+                _ => conversation::open(tx, &session, &branch, now)?,
+            };
             if let Some(system) = &system {
                 set_system(tx, &mut place, system)?;
             }
             let from_ord = place.head.end;
             place.add(tx, &new)?;
-            place.note(tx)?;
+            if system.is_some() {
+                place.note(tx)?;
+            }
             Ok((Added { branch: place.branch.id.clone(), from_ord, end: place.head.end }, Vec::new()))
         });
         Ok(added?)

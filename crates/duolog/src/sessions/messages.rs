@@ -1,5 +1,6 @@
 //! Messages by themselves: put, found again, put on branches by their ids.
 
+use duolog_state::owned::message_embeddings as embeddings;
 use duolog_state::owned::message_types;
 use duolog_state::owned::messages::{self as table, MessageRow};
 use duolog_types::limits::{EMBEDDING_BYTES_MAX, METADATA_BYTES_MAX, NAME_BYTES_MAX, WORD_BYTES_MAX};
@@ -92,18 +93,27 @@ impl Messages<'_> {
     /// model, and nothing can be said of it.
     pub fn similar(&self, vector: &[f32], k: usize, metric: Metric) -> Result<Vec<Similar>> {
         packed(vector)?;
-        let mut nearest = Nearest { vector, metric, k, found: Vec::new(), other: None };
-        self.store.join.state().read(|tx| {
-            let mut after = None;
-            loop {
-                let next = table::embedded(tx, after.as_ref(), EMBEDDINGS, &mut |id, bytes| nearest.look(id, bytes))?;
-                if next.is_none() || nearest.other.is_some() {
-                    return Ok::<_, Error>(());
-                }
-                after = next;
+        let mut nearest = Nearest::to(vector, metric, k);
+        let found = self.store.join.state().read(|tx| {
+            let mut after = Some(0);
+            while let Some(last) = after.filter(|_| nearest.other.is_none()) {
+                after = embeddings::each(tx, last, EMBEDDINGS, &mut |seq, bytes| nearest.look(seq, bytes))?;
             }
-        })?;
-        nearest.finish()
+            let mut found = Vec::with_capacity(nearest.found.len());
+            for (seq, score) in nearest.found.drain(..) {
+                found.extend(embeddings::message_of(tx, seq)?.map(|id| Similar { id, score }));
+            }
+            let other = nearest.other.map(|(seq, len)| Ok::<_, Error>((embeddings::message_of(tx, seq)?, len)));
+            Ok::<_, Error>((found, other.transpose()?))
+        });
+        match found? {
+            (found, None) => Ok(found),
+            (_, Some((id, len))) => {
+                let id = id.map(|id| id.to_string()).unwrap_or_default();
+                let why = format!("has {} numbers, and the embedding of message {id} has {len}", vector.len());
+                Err(Error::BadValue { what: "vector", why })
+            }
+        }
     }
 
     /// Puts a message, or says anew what one with this id is; when it was made stays.
@@ -181,69 +191,75 @@ pub(super) fn row_of(new: &NewMessage, contents: &Contents, now: Moment) -> Resu
     })
 }
 
-/// The nearest of those that were looked at.
+/// The nearest of those that were looked at, by the numbers of their embeddings.
 struct Nearest<'v> {
     vector: &'v [f32],
+    /// How long the vector is.
+    length: f32,
     metric: Metric,
     k: usize,
     /// The nearest first, at most `k`.
-    found: Vec<Similar>,
-    /// One that cannot be compared.
-    other: Option<(MessageId, usize)>,
+    found: Vec<(i64, f32)>,
+    /// One that cannot be compared, and its length.
+    other: Option<(i64, usize)>,
 }
 
-impl Nearest<'_> {
-    fn look(&mut self, id: &MessageId, bytes: &[u8]) {
+impl<'v> Nearest<'v> {
+    fn to(vector: &'v [f32], metric: Metric, k: usize) -> Self {
+        let length = vector.iter().map(|number| number * number).sum::<f32>().sqrt();
+        Self { vector, length, metric, k, found: Vec::new(), other: None }
+    }
+
+    fn look(&mut self, seq: i64, bytes: &[u8]) {
         let numbers = bytes.as_chunks::<4>().0;
         if numbers.len() != self.vector.len() {
-            self.other.get_or_insert_with(|| (id.clone(), numbers.len()));
+            self.other.get_or_insert((seq, numbers.len()));
             return;
         }
-        let score = score(self.metric, self.vector, numbers);
-        let is_nearer = |one: &Similar| match self.metric {
-            Metric::Cosine => one.score >= score,
-            Metric::L2 => one.score <= score,
+        let score = self.score(numbers);
+        let is_nearer = |one: f32| match self.metric {
+            Metric::Cosine => one >= score,
+            Metric::L2 => one <= score,
         };
-        let at = self.found.partition_point(is_nearer);
-        if at < self.k {
-            self.found.truncate(self.k - 1);
-            self.found.insert(at, Similar { id: id.clone(), score });
+        // Most are farther than the last one that is kept.
+        if self.found.len() == self.k && self.found.last().is_none_or(|last| is_nearer(last.1)) {
+            return;
         }
+        let at = self.found.partition_point(|one| is_nearer(one.1));
+        self.found.truncate(self.k - 1);
+        self.found.insert(at, (seq, score));
     }
 
-    fn finish(self) -> Result<Vec<Similar>> {
-        let Some((id, len)) = self.other else { return Ok(self.found) };
-        let why = format!("has {} numbers, and the embedding of message {id} has {len}", self.vector.len());
-        Err(Error::BadValue { what: "vector", why })
-    }
-}
-
-/// How near a packed embedding is. Sums are kept side by side, so that they can be made side by side.
-fn score(metric: Metric, vector: &[f32], packed: &[[u8; 4]]) -> f32 {
-    const WIDE: usize = 16;
-    let (mut dots, mut squares, mut own) = ([0_f32; WIDE], [0_f32; WIDE], [0_f32; WIDE]);
-    for (ours, theirs) in vector.chunks(WIDE).zip(packed.chunks(WIDE)) {
-        for (at, (a, b)) in ours.iter().zip(theirs).enumerate() {
-            let b = f32::from_le_bytes(*b);
-            match metric {
-                Metric::Cosine => {
-                    dots[at] += a * b;
-                    squares[at] += b * b;
-                    own[at] += a * a;
-                }
-                Metric::L2 => squares[at] += (a - b) * (a - b),
+    /// How near a packed embedding is.
+    fn score(&self, packed: &[[u8; 4]]) -> f32 {
+        match self.metric {
+            Metric::L2 => sum(self.vector, packed, |a, b| (a - b) * (a - b)).sqrt(),
+            Metric::Cosine => {
+                // What is summed up first brings the bytes near; the second time they cost little.
+                let squares = sum(self.vector, packed, |_, b| b * b);
+                let lengths = squares.sqrt() * self.length;
+                // Nothing points nowhere.
+                if lengths > 0.0 { sum(self.vector, packed, |a, b| a * b) / lengths } else { 0.0 }
             }
         }
     }
-    let sum = |parts: [f32; WIDE]| parts.iter().sum::<f32>();
-    match metric {
-        Metric::L2 => sum(squares).sqrt(),
-        Metric::Cosine => {
-            let lengths = sum(squares).sqrt() * sum(own).sqrt();
-            // Nothing points nowhere.
-            if lengths > 0.0 { sum(dots) / lengths } else { 0.0 }
+}
+
+/// The numbers that are added up side by side, so that the processor can do so.
+const WIDE: usize = 16;
+
+/// The sum over both, number by number, of what `of` makes of two.
+fn sum(vector: &[f32], packed: &[[u8; 4]], of: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut sums = [0_f32; WIDE];
+    let (ours, our_rest) = vector.as_chunks::<WIDE>();
+    let (theirs, their_rest) = packed.as_chunks::<WIDE>();
+    for (ours, theirs) in ours.iter().zip(theirs) {
+        for at in 0..WIDE {
+            sums[at] += of(ours[at], f32::from_le_bytes(theirs[at]));
         }
     }
+    let rest = our_rest.iter().zip(their_rest).map(|(a, b)| of(*a, f32::from_le_bytes(*b)));
+    sums.into_iter().chain(rest).sum()
 }
 
 /// Packs an embedding as little-endian 32-bit floats.

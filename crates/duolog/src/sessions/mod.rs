@@ -247,7 +247,8 @@ impl<'s> Sessions<'s> {
         let join = &self.store.join;
         let (actor, at) = (actor.map(str::to_owned), join.clock().now());
         let deleted = join.transact(Durability::Power, move |tx| {
-            let pool = table::enter(tx, &id, at)?.filter(|row| !row.deleted);
+            table::enter(tx, &id, at)?;
+            let pool = table::pool(tx, &id)?.filter(|row| !row.deleted);
             let Some(pool) = pool else { return Err(duolog_join::Error::NoSession(id.clone())) };
             let messages = pool.progression_id.map_or(Ok(0), |pool| progression_items::count(tx, &pool))?;
             let went = Conversations { branches: branch_table::count(tx, &id)?, messages };

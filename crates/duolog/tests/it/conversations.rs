@@ -32,7 +32,8 @@ on_both_engines!(
     conversations_go_and_the_session_stays,
     a_log_goes_and_the_session_stays,
     a_users_session_has_a_name,
-    how_a_session_stands_from_the_beginning_is_on_record
+    how_a_session_stands_from_the_beginning_is_on_record,
+    a_fork_adds_as_many_bytes_however_long_the_history_is
 );
 
 const PROCESS: AddOptions =
@@ -514,4 +515,48 @@ fn how_a_session_stands_from_the_beginning_is_on_record(place: &Place) {
         (None, 1)
     );
     assert!(store.sessions().status(&make(None).id).transitions(9).expect("reads").is_empty());
+}
+
+/// What forks add to the database: bytes that are written and bytes that are kept.
+fn a_fork_adds_as_many_bytes_however_long_the_history_is(place: &Place) {
+    const LONG: u64 = 100_000;
+    const FORKS: u64 = 100;
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = session(&store);
+    let items = vec!["{\"role\":\"assistant\",\"content\":\"The plan is to read the file.\"}"; 1000];
+    for _ in 0..LONG / 1000 {
+        store.sessions().items(&session).add(&items, &PROCESS).expect("added");
+    }
+    let main = store.sessions().branches(&session).get(&BranchRef::Default).expect("found").expect("there").id;
+    let state = place.open();
+    let bytes = || {
+        state.checkpoint().expect("moved");
+        state.stats().expect("figures").figures.bytes
+    };
+    let forks_at = |at_ord: u64| {
+        let (before, main) = (bytes(), main.clone());
+        let forked = state.write(Durability::Process, move |tx| {
+            let main = table::find(tx, &main)?.expect("there");
+            let head = progressions::get(tx, &main.progression_id)?;
+            for _ in 0..FORKS {
+                let progression_id = progressions::fork(tx, &head, at_ord, main.created_at)?.id;
+                let forked = Some(table::Forked { parent: main.id.clone(), at_ord, at_seq: 0 });
+                let row = BranchRow { id: BranchId::new(), progression_id, forked, is_default: false, ..main.clone() };
+                table::insert(tx, &row)?;
+            }
+            Ok::<_, duolog_state::Error>(())
+        });
+        forked.expect("forked");
+        bytes() - before
+    };
+    let (early, late) = (forks_at(10), forks_at(LONG));
+    // Pages are what a database grows by: a few of them more or less are no difference. One copied history would be
+    // eight million bytes.
+    let page = 8192;
+    assert!(early < FORKS * 4096 && late < FORKS * 4096, "{FORKS} forks add {early} bytes at 10, {late} at {LONG}");
+    assert!(early.abs_diff(late) <= 16 * page, "{FORKS} forks add {early} bytes at 10, {late} at {LONG}");
+    let fork = NewFork { at: Some(LONG), ..NewFork::default() };
+    let fork = store.sessions().branches(&session).fork(fork, Durability::Process).expect("forked");
+    assert_eq!(fork.items, LONG);
 }

@@ -8,7 +8,7 @@ use duolog_types::Durability;
 use duolog_types::mutant::{self, Mutant};
 use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode};
 
 use super::connection::{self, error};
 use super::group::{Batch, Job, Lead, Members, Outcome, Queue, Turn};
@@ -240,7 +240,7 @@ impl Writer {
             connection::set(connection, "synchronous", level)?;
             tuned.synchronous = wanted;
         }
-        let open = Transaction::new_unchecked(connection, TransactionBehavior::Immediate).map_err(error)?;
+        let open = Open::begin(connection)?;
         let found: u32 = connection
             .prepare_cached("PRAGMA user_version")
             .and_then(|mut version| version.query_row([], |row| row.get(0)))
@@ -326,6 +326,35 @@ impl Drop for Writer {
             let _ = tuned.connection.wal_checkpoint_v2(Some("main"), CheckpointMode::TRUNCATE);
         }
     }
+}
+
+/// A write transaction that was begun: undone when dropped, unless it was committed.
+///
+/// Its statements are prepared once, and not each time as the driver's own would be.
+struct Open<'c>(&'c Connection);
+
+impl<'c> Open<'c> {
+    fn begin(connection: &'c Connection) -> Result<Self> {
+        run(connection, "BEGIN IMMEDIATE").map_err(error)?;
+        Ok(Self(connection))
+    }
+
+    fn commit(self) -> rusqlite::Result<()> {
+        run(self.0, "COMMIT")
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if !self.0.is_autocommit() {
+            // Should even this fail, the next write rolls back before it begins.
+            let _ = self.0.execute_batch("ROLLBACK");
+        }
+    }
+}
+
+fn run(connection: &Connection, command: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(command).and_then(|mut statement| statement.execute([])).map(drop)
 }
 
 /// Runs one request. It keeps its own result, and its own error.

@@ -1,6 +1,7 @@
 use duolog_state::ConstraintKind;
-use duolog_state::owned::branches::{self, BranchRow, Forked};
+use duolog_state::owned::branches::{self, BranchRow, DefaultRow, Forked};
 use duolog_state::owned::progressions::{self, ProgressionRow};
+use duolog_state::owned::sessions::{self, PoolRow};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::limits::METADATA_BYTES_MAX;
@@ -75,7 +76,10 @@ fn new(like: &BranchRow) -> BranchRow {
 
 fn a_session_has_one_default_branch(place: &Place) {
     with_session(place, |tx| {
-        assert_eq!(branches::find_default(tx, &id("s"))?, None);
+        assert_eq!(branches::find_default(tx, &id("none"))?, None);
+        let pool = PoolRow { deleted: false, progression_id: None };
+        let nothing = DefaultRow { pool: pool.clone(), pool_end: 0, branch: None };
+        assert_eq!(branches::find_default(tx, &id("s"))?, Some(nothing));
         let mut rows = Vec::new();
         for _ in 0..2 {
             let own = ProgressionRow::new(Some(&id("s")), at(1));
@@ -87,7 +91,15 @@ fn a_session_has_one_default_branch(place: &Place) {
             });
         }
         branches::insert(tx, &rows[0])?;
-        assert_eq!(branches::find_default(tx, &id("s"))?.as_ref(), Some(&rows[0]));
+        let head = progressions::get(tx, &rows[0].progression_id)?;
+        let branch = Some((rows[0].clone(), head));
+        let found = DefaultRow { pool, pool_end: 0, branch: branch.clone() };
+        assert_eq!(branches::find_default(tx, &id("s"))?, Some(found));
+        let pool = branch_of(tx, "pool", &["a", "b"])?.progression_id;
+        sessions::set_pool(tx, &id("s"), &pool)?;
+        sessions::tombstone(tx, &id("s"), at(2))?;
+        let pool = PoolRow { deleted: true, progression_id: Some(pool) };
+        assert_eq!(branches::find_default(tx, &id("s"))?, Some(DefaultRow { pool, pool_end: 2, branch }));
         let second = tx.savepoint(|tx| branches::insert(tx, &rows[1]));
         assert!(is_constraint(&second, ConstraintKind::Unique));
         Ok(())

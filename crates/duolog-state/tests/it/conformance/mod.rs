@@ -10,6 +10,7 @@ mod cron_ticks;
 mod digests;
 mod inbox_cursors;
 mod inboxes;
+mod message_embeddings;
 mod message_types;
 mod messages;
 mod messaging_messages;

@@ -176,17 +176,23 @@ fn a_pool_and_its_bookmarks_are_noted(place: &Place) {
             Ok::<_, Error>((row.first_msg_id, row.last_msg_id, row.updated_at))
         };
         let text = |text: &str| Some(text.to_owned());
-        assert_eq!(sessions::enter(tx, &id("none"), at(5))?, None);
-        assert_eq!(sessions::enter(tx, &id("s"), at(5))?, sessions::pool(tx, &id("s"))?);
+        assert!(!sessions::enter(tx, &id("none"), at(5))? && sessions::enter(tx, &id("s"), at(5))?);
         sessions::enter(tx, &id("s"), at(4))?;
         sessions::note_messages(tx, &id("s"), &message("a"), &message("c"))?;
         sessions::note_messages(tx, &id("s"), &message("b"), &message("b"))?;
         assert_eq!(marks(tx)?, (text("a"), text("b"), at(5)), "an instant never goes back");
         sessions::set_bookmarks(tx, &id("s"), Some(&message("b")), None)?;
         assert_eq!(marks(tx)?, (text("b"), None, at(5)));
+        let (first, last) = (message("d"), message("e"));
+        assert!(!sessions::enter_with(tx, &id("none"), at(6), &first, &last)?);
+        assert!(sessions::enter_with(tx, &id("s"), at(6), &first, &last)?);
+        assert_eq!(marks(tx)?, (text("b"), text("e"), at(6)));
+        sessions::set_bookmarks(tx, &id("s"), None, None)?;
+        sessions::enter_with(tx, &id("s"), at(1), &first, &last)?;
+        assert_eq!(marks(tx)?, (text("d"), text("e"), at(6)));
         sessions::forget_conversations(tx, &id("s"))?;
         sessions::forget_conversations(tx, &id("none"))?;
-        assert_eq!(marks(tx)?, (None, None, at(5)));
+        assert_eq!(marks(tx)?, (None, None, at(6)));
         assert_eq!(sessions::pool(tx, &id("s"))?.and_then(|row| row.progression_id), None);
         sessions::tombstone(tx, &id("s"), at(9))?;
         assert!(sessions::pool(tx, &id("s"))?.is_some_and(|row| row.deleted));

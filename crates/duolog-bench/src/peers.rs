@@ -1,0 +1,109 @@
+//! Our side of a comparison with other stores of conversations, one case a process: `bench/peers/` starts it.
+//!
+//! The store is open and what a case needs is there before the clock starts, as on the other sides.
+
+use std::path::Path;
+use std::time::Instant;
+
+use duolog::sessions::{AddOptions, BranchRef, NewFork, View};
+use duolog::{Durability, SessionId, Store};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+
+use crate::bench::options_in;
+
+/// The first argument of a process that is compared with a peer.
+pub const CHILD: &str = "--beside-peers";
+
+/// The items of a batch.
+const BATCH: usize = 100;
+/// The sessions that are written at once.
+const SESSIONS: usize = 16;
+/// How often all items are loaded.
+const LOADS: usize = 5;
+/// How often a fork is made.
+const FORKS: usize = 20;
+
+/// Runs one case on the items of a file, one a line, and says as JSON what one item, load or fork took.
+pub fn child(case: &str, room: &Path, items: &Path) {
+    let text = std::fs::read_to_string(items).expect("items");
+    let items: Vec<&str> = text.lines().collect();
+    let store = Store::open(options_in(room)).expect("a store");
+    let session = store.sessions().open_thread("bench").expect("a session").id;
+    let talk = Talk { store: &store, session };
+    let took = match case {
+        "one" => timed(items.len(), || items.iter().for_each(|item| talk.add(&[item], Durability::Power))),
+        "batches" => timed(items.len(), || items.chunks(BATCH).for_each(|some| talk.add(some, Durability::Power))),
+        "sixteen" => talk.sixteen(&items),
+        "load" => talk.load(&items, |content| drop(serde_json::from_str::<Value>(content).expect("JSON"))),
+        "load raw" => talk.load(&items, |_| ()),
+        "fork" => talk.forks(&items, Durability::Power),
+        "fork unsynced" => talk.forks(&items, Durability::Process),
+        _ => panic!("no case is called {case}"),
+    };
+    println!("{took}");
+    store.close().expect("closes");
+}
+
+struct Talk<'s> {
+    store: &'s Store,
+    session: SessionId,
+}
+
+impl Talk<'_> {
+    fn add(&self, items: &[&str], durability: Durability) {
+        let options = AddOptions { durability, ..AddOptions::default() };
+        self.store.sessions().items(&self.session).add(items, &options).expect("added");
+    }
+
+    /// Each of sixteen threads adds its share to a session of its own, one by one.
+    fn sixteen(&self, items: &[&str]) -> Value {
+        let share = items.len() / SESSIONS;
+        let session = |number: usize| self.store.sessions().open_thread(&format!("s-{number}")).expect("a session").id;
+        let talks: Vec<Talk<'_>> =
+            (0..SESSIONS).map(|number| Talk { store: self.store, session: session(number) }).collect();
+        timed(share * SESSIONS, || {
+            std::thread::scope(|scope| {
+                for (talk, items) in talks.iter().zip(items.chunks(share)) {
+                    scope.spawn(move || items.iter().for_each(|item| talk.add(&[item], Durability::Power)));
+                }
+            });
+        })
+    }
+
+    fn fill(&self, items: &[&str]) {
+        items.chunks(BATCH).for_each(|some| self.add(some, Durability::Process));
+    }
+
+    /// Loads them all, as they are or parsed.
+    fn load(&self, items: &[&str], each: impl Fn(&str)) -> Value {
+        self.fill(items);
+        let load = || {
+            let list = self.store.sessions().items(&self.session).latest(items.len(), View::Full).expect("reads");
+            assert_eq!((list.items.len(), list.broken.len()), (items.len(), 0));
+            list.items.iter().for_each(|item| each(&item.content));
+        };
+        timed(LOADS, || (0..LOADS).for_each(|_| load()))
+    }
+
+    /// Forks behind the last item.
+    fn forks(&self, items: &[&str], durability: Durability) -> Value {
+        self.fill(items);
+        let branches = self.store.sessions().branches(&self.session);
+        let fork = || branches.fork(NewFork { from: BranchRef::Default, ..NewFork::default() }, durability);
+        fork().expect("forked");
+        timed(FORKS, || (0..FORKS).for_each(|_| assert_eq!(fork().expect("forked").items, items.len() as u64)))
+    }
+}
+
+/// What one of `operations` took, by the clock and of the processor, all threads together.
+fn timed(operations: usize, work: impl FnOnce()) -> Value {
+    let cpu = || {
+        let spent = clock_gettime(ClockId::ProcessCPUTime);
+        spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9
+    };
+    let (start, before) = (Instant::now(), cpu());
+    work();
+    let each = |seconds: f64| seconds / operations as f64;
+    json!({"seconds": each(start.elapsed().as_secs_f64()), "cpu": each(cpu() - before)})
+}

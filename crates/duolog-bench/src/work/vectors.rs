@@ -1,0 +1,116 @@
+//! Embeddings: how fast all of them are looked at, against a bare loop over the same bytes.
+//!
+//! The limit of `memory` is the loop over bytes that are in memory already, all at once, which no search that is bounded
+//! in memory has. The limit of `read` is the same loop over the same bytes where they are kept: read in the order they
+//! stand in, by the bare driver, from the database of this run.
+
+use duolog::sessions::Metric;
+use duolog::{Durability, MessageId, Moment};
+use duolog_state::owned::messages::{self, Content, MessageRow};
+use duolog_state::{OpenState, State};
+use rusqlite::Connection;
+
+use crate::bench::{Bench, store_in};
+use crate::measure::{Figure, Target, in_turns};
+
+/// The numbers of an embedding, as the small models have them.
+const NUMBERS: usize = 384;
+/// How many of the nearest are asked for.
+const NEAREST: usize = 10;
+/// The messages of one transaction.
+const CHUNK: usize = 1000;
+
+/// All embeddings, by angle and by distance.
+pub fn run(bench: &Bench) -> Vec<Figure> {
+    let (count, rounds) = (bench.size(100_000, 500), bench.size(15, 3));
+    let room = bench.room();
+    let (store, _) = store_in(room.path());
+    let directory = room.path().join("home/state");
+    let mut all = Vec::with_capacity(count * NUMBERS * 4);
+    let state = State::open(OpenState::at(&directory)).expect("opens");
+    for from in (0..count).step_by(CHUNK) {
+        let rows: Vec<MessageRow> = (from..count.min(from + CHUNK)).map(message).collect();
+        all.extend(rows.iter().flat_map(|row| row.embedding.as_deref().expect("one")));
+        state.write(Durability::Process, move |tx| messages::add(tx, &rows)).expect("added");
+    }
+    state.checkpoint().expect("moved");
+    let wanted: Vec<f32> = (0..NUMBERS).map(|at| number(count / 2, at)).collect();
+    let bare = Connection::open(directory.join("state.db")).expect("opens");
+    let mut figures = Vec::new();
+    for (word, metric) in [("cosine", Metric::Cosine), ("l2", Metric::L2)] {
+        let ours = || {
+            let found = store.sessions().messages().similar(&wanted, NEAREST, metric).expect("found");
+            assert_eq!((found.len(), found[0].id.as_str()), (NEAREST, id_of(count / 2).as_str()));
+        };
+        let in_memory = || assert_eq!(nearest(all.as_chunks::<{ NUMBERS * 4 }>().0.iter(), &wanted), count / 2);
+        let memory = in_turns(rounds, (count, count), ours, in_memory);
+        let read = in_turns(rounds, (count, count), ours, || assert_eq!(read_nearest(&bare, &wanted), count / 2));
+        let what = |of: &str| format!("{count} × {NUMBERS} numbers, of each / a bare dot product {of}");
+        figures.push(memory.speed(
+            &format!("vectors/{word}, memory"),
+            &what("over them in memory"),
+            Target::AtLeast(0.5),
+        ));
+        let what = what("over them as the bare driver reads them");
+        figures.push(read.speed(&format!("vectors/{word}, read"), &what, Target::AtLeast(0.5)));
+    }
+    figures
+}
+
+fn id_of(message: usize) -> MessageId {
+    MessageId::parse(&format!("01900000-0000-7000-8000-{message:012}")).expect("an id")
+}
+
+/// Numbers that look like noise, and are the same every time.
+fn number(message: usize, at: usize) -> f32 {
+    let mut mixed = (message as u64 * NUMBERS as u64 + at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((mixed >> 40) as f32) / ((1_u64 << 23) as f32) - 1.0
+}
+
+fn message(at: usize) -> MessageRow {
+    let content = Content::Text(r#"{"role":"user","content":"What is the plan?"}"#.to_owned());
+    let embedding = (0..NUMBERS).flat_map(|place| number(at, place).to_le_bytes()).collect();
+    let now = Moment::from_micros(1_790_000_000_000_000);
+    MessageRow { embedding: Some(embedding), ..MessageRow::new(id_of(at), "user", content, now) }
+}
+
+/// The bare loop: which of these has the largest product.
+fn nearest<'a>(embeddings: impl Iterator<Item = &'a [u8; NUMBERS * 4]>, wanted: &[f32]) -> usize {
+    let (mut best, mut largest) = (0, f32::MIN);
+    for (at, bytes) in embeddings.enumerate() {
+        let product = dot(bytes, wanted);
+        if product > largest {
+            (best, largest) = (at, product);
+        }
+    }
+    best
+}
+
+/// Sums side by side, so that they can be made side by side.
+fn dot(bytes: &[u8], wanted: &[f32]) -> f32 {
+    let mut sums = [0_f32; 16];
+    for (ours, theirs) in wanted.as_chunks::<16>().0.iter().zip(bytes.as_chunks::<64>().0) {
+        for (at, four) in theirs.as_chunks::<4>().0.iter().enumerate() {
+            sums[at] += ours[at] * f32::from_le_bytes(*four);
+        }
+    }
+    sums.iter().sum()
+}
+
+/// The same loop over what the bare driver reads, in the order it stands in.
+fn read_nearest(connection: &Connection, wanted: &[f32]) -> usize {
+    let mut statement =
+        connection.prepare_cached("SELECT embedding FROM message_embeddings ORDER BY seq").expect("a statement");
+    let mut rows = statement.query([]).expect("reads");
+    let (mut best, mut largest, mut at) = (0, f32::MIN, 0);
+    while let Some(row) = rows.next().expect("reads") {
+        let product = dot(row.get_ref(0).and_then(|value| Ok(value.as_blob()?)).expect("bytes"), wanted);
+        if product > largest {
+            (best, largest) = (at, product);
+        }
+        at += 1;
+    }
+    best
+}
