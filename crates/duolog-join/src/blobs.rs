@@ -1,5 +1,5 @@
-//! Blobs, counted by what names them, lines and messages: logs are read and rows asked, no count is kept that could be
-//! wrong.
+//! Blobs, counted by what names them, lines, messages and executions: logs are read and rows asked, no count is kept that
+//! could be wrong.
 //!
 //! Removing one is safe by two rules. First, whoever is between a blob and its line holds a lock that the remover takes
 //! alone ([`Blobs::hold`]); under it, all that was appended since the count is read too, so a line that came late still
@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use duolog_log::{BlobId, Blobs, Error as LogError, Ident, Place, Reader, each_reference, torn_path};
-use duolog_state::owned::messages;
+use duolog_state::Tx;
+use duolog_state::owned::{execution_bodies, messages};
 use duolog_types::limits::{BLOB_GRACE, BLOBS_COUNTED_MAX};
-use duolog_types::{Moment, Position};
+use duolog_types::{HomeId, Moment, Position};
 
 use crate::error::{Error, Result};
 use crate::store::Join;
@@ -26,7 +27,7 @@ pub struct BlobCount {
     pub id: BlobId,
     /// Its length.
     pub bytes: u64,
-    /// How often logs and messages name it.
+    /// How often logs, messages and executions name it.
     pub named: u64,
     /// When it was put.
     pub put_at: Option<Moment>,
@@ -78,7 +79,7 @@ impl Join {
         }
         self.state.read(|tx| {
             for count in counts.values_mut() {
-                count.named = messages::naming_blob(tx, &self.home, &count.id.to_string())?;
+                count.named = named_by_rows(tx, &self.home, &count.id)?;
             }
             Ok::<_, Error>(())
         })?;
@@ -128,7 +129,7 @@ impl BlobScan<'_> {
             // Put again meanwhile, perhaps by one who knows no lock.
             let put_at = self.blobs.put_at(&blob.id)?.and_then(moment);
             if (BlobCount { put_at, ..*blob }).is_prunable(now)
-                && !self.is_in_a_message(&blob.id)?
+                && !self.is_in_a_row(&blob.id)?
                 && self.blobs.remove(&alone, &blob.id)?
             {
                 pruned.removed.push(blob.id);
@@ -138,10 +139,9 @@ impl BlobScan<'_> {
         Ok(pruned)
     }
 
-    /// Whether a message has its content there: one that came since the count does too.
-    fn is_in_a_message(&self, id: &BlobId) -> Result<bool> {
-        let (home, id) = (self.join.home, id.to_string());
-        self.join.state.read(|tx| Ok(messages::naming_blob(tx, &home, &id)? > 0))
+    /// Whether a row has its content there: one that came since the count does too.
+    fn is_in_a_row(&self, id: &BlobId) -> Result<bool> {
+        self.join.state.read(|tx| Ok(named_by_rows(tx, &self.join.home, id)? > 0))
     }
 
     /// Every file that may name a blob: logs, whether or not a session names them, and what was torn off them.
@@ -174,6 +174,12 @@ impl BlobScan<'_> {
         self.read.insert(path, (reader.ident(), end));
         Ok(end.0 - from.0)
     }
+}
+
+/// How many messages and executions have their text in a blob.
+fn named_by_rows(tx: &mut Tx<'_>, home: &HomeId, id: &BlobId) -> Result<u64> {
+    let blob = id.to_string();
+    Ok(messages::naming_blob(tx, home, &blob)? + execution_bodies::naming_blob(tx, home, &blob)?)
 }
 
 fn moment(at: SystemTime) -> Option<Moment> {

@@ -37,6 +37,25 @@ pub struct NewLog {
     pub stem: Stem,
 }
 
+/// A session to be, and where its log may stand.
+#[derive(Clone, Debug)]
+pub struct PlannedLog {
+    row: SessionRow,
+    free: Vec<PathBuf>,
+}
+
+impl PlannedLog {
+    /// Makes the session, with a path that no other has. It is as planned each time that a transaction runs again.
+    pub fn insert(&self, tx: &mut Tx<'_>) -> Result<SessionRow> {
+        let mut row = self.row.clone();
+        insert_at_free(tx, &mut row, &self.free)?;
+        if let Some(status) = row.status {
+            status_transitions::insert(tx, &first_status(&row, status))?;
+        }
+        Ok(row)
+    }
+}
+
 /// What went with a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deleted {
@@ -86,21 +105,25 @@ impl Join {
 
     /// The same, under an operation id where one is given: asked again, it answers with the session that it made.
     pub fn create_once(&self, once: Option<Once>, new: NewLog, durability: Durability) -> Result<SessionRow> {
-        let NewLog { mut row, stem } = new;
-        let free = self.free_paths(&stem, &row.id)?;
-        row.home_id = self.home;
-        row.scope = stem.scope;
+        let planned = self.plan(new)?;
         let made = self.transact_once(once, durability, move |tx| {
-            insert_at_free(tx, &mut row, &free)?;
-            if let Some(status) = row.status {
-                status_transitions::insert(tx, &first_status(&row, status))?;
-            }
-            Ok((Made { id: row.id.clone(), row: Some(row.clone()) }, Vec::new()))
+            let row = planned.insert(tx)?;
+            Ok((Made { id: row.id.clone(), row: Some(row) }, Vec::new()))
         })?;
         match made.row {
             Some(row) => Ok(row),
             None => self.known(&made.id).map(|known| known.row),
         }
+    }
+
+    /// Looks where the log of a session to be may stand, so that a transaction can make the session together with the
+    /// rows that need it.
+    pub fn plan(&self, new: NewLog) -> Result<PlannedLog> {
+        let NewLog { mut row, stem } = new;
+        let free = self.free_paths(&stem, &row.id)?;
+        row.home_id = self.home;
+        row.scope = stem.scope;
+        Ok(PlannedLog { row, free })
     }
 
     /// The paths that a log called so may have, those left out where a file stands already.

@@ -38,7 +38,7 @@ pub use append::Committed;
 pub use background::Folder;
 pub use backup::BackedUp;
 pub use blobs::{BlobCount, BlobScan, PrunedBlobs};
-pub use create::{Conversations, Deleted, NewLog, RemovedLog, Stem};
+pub use create::{Conversations, Deleted, NewLog, PlannedLog, RemovedLog, Stem};
 pub use error::{Error, Result};
 pub use feed::{Feed, Subscription};
 pub use fold::{CaughtUp, Folded};

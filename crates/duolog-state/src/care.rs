@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use duolog_types::SessionStatus;
+use duolog_types::{RunStatus, SessionStatus};
 
 use crate::error::{Error, Result};
-use crate::owned::sessions;
+use crate::owned::{sessions, workflow_runs};
 use crate::state::{Engine, State};
 
 /// Every table, owned ones first. What the schema says of itself, `schema_meta`, is no row of anybody's.
@@ -27,6 +27,9 @@ pub(crate) const TABLES: &[&str] = &[
     "messaging_sessions",
     "messaging_messages",
     "inbox_cursors",
+    "workflow_runs",
+    "executions",
+    "workflow_approvals",
     "outbox",
     "behind",
     "repairs",
@@ -87,6 +90,8 @@ pub struct StateStats {
     pub rows: Vec<(String, u64)>,
     /// How many sessions stand how; those of which nobody has said come with `None`.
     pub statuses: Vec<(Option<SessionStatus>, u64)>,
+    /// How many runs stand how.
+    pub run_statuses: Vec<(RunStatus, u64)>,
 }
 
 /// What an engine says of itself.
@@ -151,19 +156,19 @@ impl State {
 
     /// Figures about the database.
     pub fn stats(&self) -> Result<StateStats> {
-        let (rows, statuses) = self.read(|tx| {
+        let (rows, statuses, run_statuses) = self.read(|tx| {
             let mut rows = Vec::new();
             for table in TABLES {
                 let count = tx.find(&format!("SELECT COUNT(*) FROM {table}"), &[], |row| row.get(0))?;
                 rows.push(((*table).to_owned(), count.unwrap_or_default()));
             }
-            Ok::<_, Error>((rows, sessions::count_by_status(tx)?))
+            Ok::<_, Error>((rows, sessions::count_by_status(tx)?, workflow_runs::count_by_status(tx)?))
         })?;
         let figures = match self.engine() {
             Engine::Sqlite(sqlite) => sqlite.figures()?,
             Engine::Postgres(postgres) => postgres.figures()?,
         };
-        Ok(StateStats { place: self.place(), figures, rows, statuses })
+        Ok(StateStats { place: self.place(), figures, rows, statuses, run_statuses })
     }
 
     /// What happened since the state was opened, by all clones of this handle.

@@ -32,6 +32,7 @@ const STEPS: &[Step] = &[
     step!("0006_switches"),
     step!("0007_session_items"),
     step!("0008_embeddings"),
+    step!("0009_runs"),
 ];
 
 /// The version this program works with.

@@ -176,6 +176,15 @@ message_id!(
 message_id!(
     /// Names a chat: what was said on a platform until it was silent for long, or begun anew.
     ChatId, "chat id");
+message_id!(
+    /// Names a run of a workflow.
+    RunId, "run id");
+message_id!(
+    /// Names one execution: of a phase of a run, or of a turn of a chat.
+    ExecutionId, "execution id");
+message_id!(
+    /// Names a gate that a run waits at, and what was answered there.
+    ApprovalId, "approval id");
 
 #[cfg(test)]
 mod tests {

@@ -22,9 +22,13 @@ pub use bounded::{Bounded, TooLong};
 pub use clock::{Clock, SystemClock};
 pub use durability::Durability;
 pub use ids::{
-    BadId, BranchId, ChatId, CronRunId, HomeId, MessageId, OperationId, OutboxId, ProcessId, ProgressionId, SessionId,
+    ApprovalId, BadId, BranchId, ChatId, CronRunId, ExecutionId, HomeId, MessageId, OperationId, OutboxId, ProcessId,
+    ProgressionId, RunId, SessionId,
 };
 pub use line::{BadLine, Batch, LineFault};
 pub use moment::Moment;
 pub use position::{Cursor, Epoch, Position};
-pub use status::{Charge, ChatRole, CronOutcome, InvocationKind, SessionStatus, SourceKind, UnknownWord};
+pub use status::{
+    ApprovalKind, ApprovalStatus, Charge, ChatRole, CronOutcome, InvocationKind, RunStatus, SessionStatus, SourceKind,
+    TriggerType, UnknownWord,
+};

@@ -80,6 +80,32 @@ pub const SCHEDULE_GRACE: Duration = Duration::from_mins(5);
 pub const SCHEDULE_LEASE: Duration = Duration::from_mins(10);
 /// The coming times of a schedule that are shown.
 pub const SCHEDULE_NEXT: usize = 5;
+/// The bytes of a workflow's name.
+pub const WORKFLOW_BYTES_MAX: usize = 256;
+/// The bytes of what an execution does: a workflow, a colon and a phase.
+pub const SKILL_BYTES_MAX: usize = WORKFLOW_BYTES_MAX + 1 + WORD_BYTES_MAX;
+/// The bytes of a run's `context`.
+pub const CONTEXT_BYTES_MAX: usize = 1024 * 1024;
+/// The bytes of one value of a run's `scratch`.
+pub const SCRATCH_VALUE_BYTES_MAX: usize = 64 * 1024;
+/// The bytes of all keys and values of a run's `scratch`.
+pub const SCRATCH_BYTES_MAX: u64 = 1024 * 1024;
+/// The bytes of a run's `phase_history`.
+pub const PHASES_BYTES_MAX: u64 = 1024 * 1024;
+/// The bytes of an entry of it: a summary, and what is said around it.
+pub const PHASE_ENTRY_BYTES_MAX: usize = 128 * 1024;
+/// The bytes of all names and statuses of a run's nodes.
+pub const NODES_BYTES_MAX: u64 = 64 * 1024;
+/// The bytes of an execution's `output_text`; of a longer one the row keeps the tail, and a blob the whole.
+pub const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+/// The minutes that one row of the roll-ups covers: every zone of the world is a whole number of them from UTC.
+pub const ROLLUP_MINUTES: i64 = 15;
+/// The runs that a page looks at where a filter has no index of its own; the page may then be short.
+pub const RUNS_WALKED_MAX: u32 = 10_000;
+/// The failed executions that one search for an error looks at.
+pub const ERRORS_WALKED_MAX: u32 = 10_000;
+/// The picodollars that a run, or a row of the roll-ups, can count: a little more than nine million dollars.
+pub const COST_PICOS_MAX: u64 = i64::MAX.cast_unsigned();
 /// The items of a page when nobody asks for another number.
 pub const PAGE_DEFAULT: u32 = 20;
 /// The items of a page at most.
@@ -100,6 +126,27 @@ pub struct Limits {
     pub fold_batch_bytes: u64,
     /// How many bytes a read folds before it answers and says how far behind it is.
     pub fold_before_read_bytes: u64,
+    /// Those of runs.
+    pub runs: RunLimits,
+}
+
+/// The limits of runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunLimits {
+    /// How many run at once; what is started beyond waits.
+    pub at_once_max: u32,
+    /// How long one waits for a place before it is cancelled.
+    pub queue_wait: Duration,
+    /// How long an owner that does not renew its lease is taken to be alive.
+    pub lease: Duration,
+    /// How often a run is taken over from a dead owner before it is given up.
+    pub restart_cap: u32,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self { at_once_max: 4, queue_wait: Duration::from_hours(1), lease: Duration::from_mins(1), restart_cap: 3 }
+    }
 }
 
 impl Default for Limits {
@@ -111,6 +158,7 @@ impl Default for Limits {
             open_logs_max: 128,
             fold_batch_bytes: 8 << 20,
             fold_before_read_bytes: 64 << 20,
+            runs: RunLimits::default(),
         }
     }
 }

@@ -156,6 +156,79 @@ ChatRole, "role in a chat", {
     Assistant = "assistant",
 });
 
+words!(
+/// How a run of a workflow stands.
+RunStatus, "run status", {
+    /// It waits for a place among those that run.
+    Queued = "queued",
+    /// It runs, or is to be taken up by who runs it.
+    Running = "running",
+    /// It waits for an answer, or for whoever paused it.
+    Paused = "paused",
+    /// It reached its end.
+    Succeeded = "succeeded",
+    /// It ended with an error, or was refused at a gate.
+    Failed = "failed",
+    /// It was ended from outside, or waited too long for a place.
+    Cancelled = "cancelled",
+});
+
+impl RunStatus {
+    /// Whether a run that stands so has come to its end: only a retry leaves it.
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
+    }
+
+    /// Its place in a list that shows what is active first.
+    pub const fn active_rank(self) -> u32 {
+        match self {
+            Self::Running => 0,
+            Self::Paused => 1,
+            Self::Queued => 2,
+            Self::Succeeded | Self::Failed | Self::Cancelled => 3,
+        }
+    }
+}
+
+words!(
+/// What set a run or an execution off.
+TriggerType, "trigger type", {
+    /// A call from outside.
+    Webhook = "webhook",
+    /// A schedule.
+    Cron = "cron",
+    /// A conversation.
+    Chat = "chat",
+    /// A program.
+    Api = "api",
+    /// A person at a terminal.
+    Cli = "cli",
+});
+
+words!(
+/// What resolves a gate.
+ApprovalKind, "approval kind", {
+    /// A yes or a no.
+    Approve = "approve",
+    /// Any answer in words.
+    Reply = "reply",
+});
+
+words!(
+/// How a gate stands.
+ApprovalStatus, "approval status", {
+    /// Nobody has answered.
+    Pending = "pending",
+    /// The answer was yes.
+    Approved = "approved",
+    /// The answer was no.
+    Rejected = "rejected",
+    /// It was answered in words.
+    Answered = "answered",
+    /// It can no longer be answered: its time is over, or its run ended otherwise.
+    Expired = "expired",
+});
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,9 +6,13 @@ use duolog_search::{BadQuery, Error as IndexError};
 use duolog_state::{ConstraintKind, Error as StateError};
 use duolog_types::json::JsonFault;
 use duolog_types::names::BadName;
-use duolog_types::{BranchId, MessageId, SessionId, SessionStatus};
+use duolog_types::{
+    ApprovalId, ApprovalKind, ApprovalStatus, BranchId, ExecutionId, MessageId, Moment, RunId, RunStatus, SessionId,
+    SessionStatus,
+};
 
 use crate::config::ADDRESS_FORMS;
+use crate::runs::Outcome;
 
 /// The result of a call on a store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -227,6 +231,155 @@ pub enum Error {
     /// A message with this id is there and says something else.
     #[error("message {0} is there already, and is another one")]
     MessageTaken(MessageId),
+    /// There is no such run.
+    #[error("there is no run {0:?}")]
+    NoRun(String),
+    /// The beginning of an id fits several.
+    #[error("{prefix:?} is the beginning of more than one id: {}", some_texts(.found))]
+    AmbiguousRun {
+        /// What was asked for.
+        prefix: String,
+        /// The first that fit.
+        found: Vec<String>,
+    },
+    /// There is no such execution, or it is one of another run.
+    #[error("there is no execution {0} here")]
+    NoExecution(ExecutionId),
+    /// There is no such gate.
+    #[error("there is no gate {0:?}")]
+    NoApproval(String),
+    /// What may not happen to a run that stands so.
+    #[error("run {run} is {status} and cannot become {to}: it may become {}", words(.may))]
+    RunCannot {
+        /// The run.
+        run: RunId,
+        /// How it stands.
+        status: RunStatus,
+        /// What it was to become.
+        to: RunStatus,
+        /// What it may become.
+        may: Vec<RunStatus>,
+    },
+    /// What only a run that runs does.
+    #[error("run {run} is {status}, and only one that is running is claimed or written")]
+    RunStands {
+        /// The run.
+        run: RunId,
+        /// How it stands.
+        status: RunStatus,
+    },
+    /// A run that another owner holds.
+    #[error("run {run} is claimed by {by} until {until}")]
+    Claimed {
+        /// The run.
+        run: RunId,
+        /// Who holds it.
+        by: String,
+        /// Until when, unless it renews.
+        until: Moment,
+    },
+    /// A claim that is over.
+    #[error("claim {fence} on run {run} was overtaken by claim {now}{}", of_whom(.by.as_ref()))]
+    Overtaken {
+        /// The run.
+        run: RunId,
+        /// The claim of whoever asked.
+        fence: u64,
+        /// The claim that holds.
+        now: u64,
+        /// Whose it is; nothing where the run was given up, or nobody holds it now.
+        by: Option<String>,
+    },
+    /// A run that was taken over as often as it may be.
+    #[error("run {run} was taken over {restarts} times from owners that died, and was given up")]
+    GivenUp {
+        /// The run.
+        run: RunId,
+        /// How often.
+        restarts: u32,
+    },
+    /// A workflow that is switched off.
+    #[error("workflow {workflow:?} is disabled{}", by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default())]
+    WorkflowDisabled {
+        /// The workflow.
+        workflow: String,
+        /// Who did so.
+        by: Option<String>,
+    },
+    /// Another run of the same workflow and trigger is active.
+    #[error("run {run} cannot run again while run {other}, of the same workflow and trigger, is active")]
+    TriggerActive {
+        /// The run.
+        run: RunId,
+        /// The active one.
+        other: RunId,
+    },
+    /// An execution that has ended.
+    #[error("execution {execution} has ended: {outcome}{}", why.as_ref().map(|why| format!(", {why}")).unwrap_or_default())]
+    ExecutionClosed {
+        /// The execution.
+        execution: ExecutionId,
+        /// How.
+        outcome: Outcome,
+        /// Why.
+        why: Option<String>,
+    },
+    /// A gate that was answered, or can no longer be.
+    #[error("gate {gate} is {status} already{}", by.as_ref().map(|by| format!(", by {by}")).unwrap_or_default())]
+    GateResolved {
+        /// The gate.
+        gate: ApprovalId,
+        /// How it stands.
+        status: ApprovalStatus,
+        /// Who answered.
+        by: Option<String>,
+    },
+    /// A gate whose time is over.
+    #[error("gate {gate} could be answered until {at}, and its run has failed")]
+    GateExpired {
+        /// The gate.
+        gate: ApprovalId,
+        /// Until when it could be.
+        at: Moment,
+    },
+    /// An answer of the wrong kind.
+    #[error("gate {gate} takes {}", if *kind == ApprovalKind::Reply { "a reply in words" } else { "a yes or a no" })]
+    GateKind {
+        /// The gate.
+        gate: ApprovalId,
+        /// What resolves it.
+        kind: ApprovalKind,
+    },
+    /// A gate of another run.
+    #[error("gate {gate} is one of run {run}")]
+    GateOfOtherRun {
+        /// The gate.
+        gate: ApprovalId,
+        /// The run that it is one of.
+        run: RunId,
+    },
+    /// A gate that asks about something else than what was looked at.
+    #[error("gate {gate} asks about something else than what was looked at")]
+    GateChanged {
+        /// The gate.
+        gate: ApprovalId,
+    },
+    /// A run that waits for an answer.
+    #[error("run {run} waits at gate {gate}, and goes on once that is answered")]
+    GatePending {
+        /// The run.
+        run: RunId,
+        /// The gate.
+        gate: ApprovalId,
+    },
+    /// A gate without an answer that a run could take note of.
+    #[error("gate {gate} is {status}: there is no answer to take note of")]
+    GateNotAnswered {
+        /// The gate.
+        gate: ApprovalId,
+        /// How it stands.
+        status: ApprovalStatus,
+    },
     /// The stores refused.
     #[error(transparent)]
     Join(JoinError),
@@ -268,6 +421,20 @@ impl From<LogError> for Error {
     }
 }
 
+fn some_texts(ids: &[String]) -> String {
+    let shown: Vec<&str> = ids.iter().take(3).map(String::as_str).collect();
+    shown.join(", ") + if ids.len() > 3 { ", …" } else { "" }
+}
+
+fn words(statuses: &[RunStatus]) -> String {
+    let words: Vec<&str> = statuses.iter().map(|status| status.as_str()).collect();
+    if words.is_empty() { "nothing else".to_owned() } else { words.join(", ") }
+}
+
+fn of_whom(owner: Option<&String>) -> String {
+    owner.map_or_else(|| ", which nobody holds".to_owned(), |owner| format!(" of {owner}"))
+}
+
 fn some(ids: &[SessionId]) -> String {
     let shown: Vec<&str> = ids.iter().take(3).map(SessionId::as_str).collect();
     shown.join(", ") + if ids.len() > 3 { ", …" } else { "" }
@@ -283,10 +450,18 @@ impl Error {
             | Self::NothingToUndo
             | Self::NoSchedule { .. }
             | Self::NoChat(_)
+            | Self::NoRun(_)
+            | Self::NoExecution(_)
+            | Self::NoApproval(_)
             | Self::Home(HomeError::Missing(_)) => Kind::NotFound,
-            Self::OtherSuffix { .. } => Kind::Stale,
+            Self::OtherSuffix { .. } | Self::Overtaken { .. } | Self::GateExpired { .. } | Self::GateChanged { .. } => {
+                Kind::Stale
+            }
             Self::Ambiguous { .. }
             | Self::AmbiguousChat(_)
+            | Self::AmbiguousRun { .. }
+            | Self::GateKind { .. }
+            | Self::GateOfOtherRun { .. }
             | Self::Shortened { .. }
             | Self::OtherPage(_)
             | Self::BadName(_)
@@ -299,7 +474,7 @@ impl Error {
             | Self::PastEnd { .. }
             | Self::BadDocument { .. }
             | Self::EmptyRange { .. } => Kind::Invalid,
-            Self::Index(IndexError::Busy(_)) => Kind::Busy,
+            Self::Index(IndexError::Busy(_)) | Self::Claimed { .. } => Kind::Busy,
             Self::NameTaken(_)
             | Self::SessionTaken(_)
             | Self::MessageTaken(_)
@@ -307,6 +482,15 @@ impl Error {
             | Self::NotEmpty(_)
             | Self::RangeCrosses { .. }
             | Self::Ended { .. }
+            | Self::RunCannot { .. }
+            | Self::RunStands { .. }
+            | Self::GivenUp { .. }
+            | Self::WorkflowDisabled { .. }
+            | Self::TriggerActive { .. }
+            | Self::ExecutionClosed { .. }
+            | Self::GateResolved { .. }
+            | Self::GatePending { .. }
+            | Self::GateNotAnswered { .. }
             | Self::NotEnded(_) => Kind::Conflict,
             Self::Home(HomeError::BadId(_)) | Self::BrokenItem { .. } => Kind::Damaged,
             Self::Home(_) | Self::Thread(_) | Self::Index(_) | Self::Output(_) => Kind::Io,
@@ -322,7 +506,23 @@ impl Error {
             Self::NoSchedule { near: Some(near), .. } => format!("did you mean {near}?"),
             Self::NoSchedule { .. } => "duolog schedules list shows what there is".to_owned(),
             Self::NoChat(_) => "duolog chats list shows what there is".to_owned(),
-            Self::Ambiguous { .. } | Self::AmbiguousChat(_) => "give more of the id".to_owned(),
+            Self::Ambiguous { .. } | Self::AmbiguousChat(_) | Self::AmbiguousRun { .. } => {
+                "give more of the id".to_owned()
+            }
+            Self::NoRun(_) => "duolog runs list shows what there is".to_owned(),
+            Self::NoApproval(_) => "duolog approvals list shows what there is".to_owned(),
+            Self::RunStands { run, .. } | Self::RunCannot { run, .. } => {
+                format!("duolog runs show {run} tells how it stands")
+            }
+            Self::Claimed { .. } => "wait until it is given up, or its lease ends".to_owned(),
+            Self::Overtaken { .. } => "stop: whoever holds the run now does the rest".to_owned(),
+            Self::GivenUp { run, .. } => format!("find out why it died, then: duolog runs retry {run}"),
+            Self::WorkflowDisabled { workflow, .. } => format!("duolog workflows enable {workflow}"),
+            Self::TriggerActive { other, .. } => format!("wait for run {other}, or cancel it"),
+            Self::GateKind { gate, kind: ApprovalKind::Reply } => format!("duolog approvals reply {gate} TEXT"),
+            Self::GateKind { gate, .. } => format!("duolog approvals approve {gate}, or reject"),
+            Self::GatePending { gate, .. } => format!("duolog approvals show {gate}"),
+            Self::GateChanged { gate } => format!("look again: duolog approvals show {gate}"),
             Self::Shortened { id, .. } => format!("give the whole id: {id}"),
             Self::NameTaken(_) => "choose another name, or append to the one that is there".to_owned(),
             Self::BadLine(_) => "one JSON object per line; `jq -c .` makes one line of each".to_owned(),
@@ -359,6 +559,12 @@ impl Error {
             Self::BadName(_)
             | Self::BadValue { .. }
             | Self::NoMessage(_)
+            | Self::NoExecution(_)
+            | Self::ExecutionClosed { .. }
+            | Self::GateResolved { .. }
+            | Self::GateExpired { .. }
+            | Self::GateOfOtherRun { .. }
+            | Self::GateNotAnswered { .. }
             | Self::NotEnded(_)
             | Self::BrokenItem { .. }
             | Self::Home(_)

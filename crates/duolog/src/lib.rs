@@ -31,16 +31,19 @@ mod home;
 mod options;
 mod store;
 
+pub mod approvals;
 pub mod chats;
 pub mod config;
 pub mod doctor;
 pub mod import;
 pub mod log;
+pub mod runs;
 pub mod schedules;
 pub mod search;
 pub mod sessions;
 pub mod state;
 pub mod usage;
+pub mod workflows;
 
 pub use config::{Config, ConfigError};
 pub use duolog_join::{CaughtUp, Change, Committed, Damage, DamageKind, Follow, Rebuilt, Repaired, Seen, Verified};
@@ -51,8 +54,9 @@ pub use duolog_log::{Bell, BlobId, Item, Line, Pace};
 pub use duolog_state::{Address, Checkpoint, CheckpointReport, Page, PageToken, Said, Server};
 pub use duolog_types::limits::{self, Limits};
 pub use duolog_types::{
-    Batch, BranchId, ChatId, ChatRole, Clock, CronOutcome, CronRunId, Cursor, Durability, Epoch, HomeId,
-    InvocationKind, MessageId, Moment, OperationId, Position, SessionId, SessionStatus, SourceKind, SystemClock,
+    ApprovalId, ApprovalKind, ApprovalStatus, BadId, Batch, BranchId, ChatId, ChatRole, Clock, CronOutcome, CronRunId,
+    Cursor, Durability, Epoch, ExecutionId, HomeId, InvocationKind, MessageId, Moment, OperationId, Position, RunId,
+    RunStatus, SessionId, SessionStatus, SourceKind, SystemClock, TriggerType, UnknownWord,
 };
 pub use error::{Error, Kind, Result};
 pub use home::{Home, HomeSource, NoHome, Surroundings};

@@ -7,19 +7,22 @@ use duolog_join::{Error as JoinError, Folder, Join, OpenJoin, may_write, prepare
 use duolog_log::dialect::prices::Prices;
 use duolog_search::Index;
 use duolog_state::{Access as StateAccess, Address, Error as StateError, Migrate, OpenState, Reading};
-use duolog_types::{HomeId, SessionId};
+use duolog_types::{Durability, HomeId, SessionId};
 
+use crate::approvals::Approvals;
 use crate::chats::Chats;
 use crate::doctor::Doctor;
 use crate::error::Result;
 use crate::home::Home;
 use crate::log::{Log, Start, Stream, View};
 use crate::options::{Access, Background, StoreOptions};
+use crate::runs::{Observers, Runs};
 use crate::schedules::{BaseSchedule, Schedules};
 use crate::search::Search;
 use crate::sessions::Sessions;
 use crate::state::State;
 use crate::usage::Usage;
+use crate::workflows::Workflows;
 
 /// How many bytes a process folds on its way out; more would keep it waiting, and the next reader does that.
 ///
@@ -35,6 +38,8 @@ pub struct Store {
     pub(crate) chat_idle: Duration,
     /// The search index, once a search has opened it and while none is using it.
     pub(crate) index: Mutex<Option<Index>>,
+    /// Who is told when a run comes to its end.
+    pub(crate) observers: Observers,
     warnings: Vec<String>,
     folder: Option<Folder>,
     /// The session that the next command may append to without opening a store.
@@ -84,8 +89,8 @@ impl Store {
             _ => None,
         };
         let (index, warnings) = (Mutex::new(None), warnings.into_iter().collect());
-        let pass = Mutex::default();
-        Ok(Self { join, home, prices, schedules, chat_idle, index, warnings, folder, pass, left: false })
+        let (pass, observers) = (Mutex::default(), Observers::default());
+        Ok(Self { join, home, prices, schedules, chat_idle, index, observers, warnings, folder, pass, left: false })
     }
 
     /// The sessions.
@@ -101,6 +106,21 @@ impl Store {
     /// Every log of this home as one stream: what is there from `start` on, and then what comes.
     pub fn stream(&self, start: Start, view: View) -> Result<Stream<'_>> {
         Stream::of_home(self, start, view)
+    }
+
+    /// The runs of workflows.
+    pub fn runs(&self) -> Runs<'_> {
+        Runs { store: self, durability: Durability::Power }
+    }
+
+    /// What runs wait for people to say.
+    pub fn approvals(&self) -> Approvals<'_> {
+        Approvals { store: self, durability: Durability::Power }
+    }
+
+    /// Which workflows there are, and which may be started.
+    pub fn workflows(&self) -> Workflows<'_> {
+        Workflows { store: self }
     }
 
     /// The search over all logs.

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::str::FromStr;
 
 use duolog_types::{
-    BranchId, Charge, ChatId, ChatRole, CronOutcome, CronRunId, Epoch, HomeId, InvocationKind, MessageId, Moment,
-    OperationId, OutboxId, Position, ProcessId, ProgressionId, SessionId, SessionStatus, SourceKind,
+    ApprovalId, ApprovalKind, ApprovalStatus, BranchId, Charge, ChatId, ChatRole, CronOutcome, CronRunId, Epoch,
+    ExecutionId, HomeId, InvocationKind, MessageId, Moment, OperationId, OutboxId, Position, ProcessId, ProgressionId,
+    RunId, RunStatus, SessionId, SessionStatus, SourceKind, TriggerType,
 };
 
 /// One parameter of a statement.
@@ -96,7 +97,7 @@ macro_rules! text_ids {
     )+ };
 }
 
-text_ids!(SessionId, OperationId, MessageId, BranchId, ProgressionId, ChatId);
+text_ids!(SessionId, OperationId, MessageId, BranchId, ProgressionId, ChatId, RunId, ExecutionId, ApprovalId);
 
 impl<'a> From<&'a [u8]> for Value<'a> {
     fn from(bytes: &'a [u8]) -> Self {
@@ -274,6 +275,8 @@ as_text!(Charge, MessageId, BranchId, ProgressionId, ChatId, ChatRole, CronOutco
 as_text!(crate::owned::repairs::RepairAction);
 written_as_text!(HomeId, ProcessId, OutboxId, CronRunId, Moment);
 words!(Charge, ChatRole, CronOutcome, SessionStatus, InvocationKind, SourceKind, crate::owned::repairs::RepairAction);
+as_text!(RunId, ExecutionId, ApprovalId, RunStatus, TriggerType, ApprovalKind, ApprovalStatus);
+words!(RunStatus, TriggerType, ApprovalKind, ApprovalStatus);
 
 #[cfg(test)]
 mod tests {

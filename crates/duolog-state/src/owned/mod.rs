@@ -6,6 +6,9 @@ pub mod compactions;
 pub mod cron_overrides;
 pub mod cron_runs;
 pub mod cron_ticks;
+pub mod execution_bodies;
+pub mod execution_rollups;
+pub mod executions;
 pub mod inbox_cursors;
 pub mod inboxes;
 pub mod message_embeddings;
@@ -23,6 +26,14 @@ pub mod session_owners;
 pub mod sessions;
 pub mod status_transitions;
 pub mod transitions;
+pub mod workflow_approvals;
+pub mod workflow_overrides;
+pub mod workflow_queue;
+pub mod workflow_run_bodies;
+pub mod workflow_run_nodes;
+pub mod workflow_run_phases;
+pub mod workflow_run_scratch;
+pub mod workflow_runs;
 
 use duolog_types::HomeId;
 

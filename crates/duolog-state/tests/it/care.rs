@@ -117,7 +117,7 @@ fn a_reader_keeps_a_checkpoint_from_finishing_and_it_says_so() {
 fn vacuum_gives_space_back() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = open(dir.path());
-    for number in 0..50 {
+    for number in 0..100 {
         let mut row = session(&format!("s{number}"));
         row.node_metadata = Some("x".repeat(60_000));
         state.write(Durability::Process, move |tx| sessions::insert(tx, &row)).expect("writes");

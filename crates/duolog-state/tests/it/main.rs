@@ -15,6 +15,8 @@ mod faults;
 mod groups;
 /// Whose database it is, and which version.
 mod opening;
+/// What a change of a run writes, and what a list of many runs reads.
+mod runs;
 /// The schema against the migrations, the limits and the vocabularies.
 mod schema;
 /// What only a server does.

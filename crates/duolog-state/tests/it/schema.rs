@@ -3,12 +3,16 @@ use std::collections::BTreeMap;
 use duolog_state::owned::repairs::RepairAction;
 use duolog_testkit::engines::Place;
 use duolog_types::limits::{
-    CHAT_CONTENT_BYTES_MAX, CONTENT_BYTES_MAX, DIGEST_BYTES_MAX, EMBEDDING_BYTES_MAX, MESSAGE_ID_BYTES_MAX,
-    METADATA_BYTES_MAX, MODEL_BYTES_MAX, NAME_BYTES_MAX, OPERATION_ID_BYTES_MAX, OUTBOX_LINE_BYTES_MAX, PATH_BYTES_MAX,
-    REASON_BYTES_MAX, SEAL_BLOCK_BYTES, SEAL_BLOCK_HASH_BYTES, SEAL_BLOCKS_BYTES_MAX, SEAL_BYTES, SESSION_ID_BYTES_MAX,
-    TITLE_BYTES_MAX, WORD_BYTES_MAX,
+    CHAT_CONTENT_BYTES_MAX, CONTENT_BYTES_MAX, CONTEXT_BYTES_MAX, DIGEST_BYTES_MAX, EMBEDDING_BYTES_MAX,
+    MESSAGE_ID_BYTES_MAX, METADATA_BYTES_MAX, MODEL_BYTES_MAX, NAME_BYTES_MAX, NODES_BYTES_MAX, OPERATION_ID_BYTES_MAX,
+    OUTBOX_LINE_BYTES_MAX, OUTPUT_BYTES_MAX, PATH_BYTES_MAX, PHASE_ENTRY_BYTES_MAX, PHASES_BYTES_MAX, REASON_BYTES_MAX,
+    SCRATCH_BYTES_MAX, SCRATCH_VALUE_BYTES_MAX, SEAL_BLOCK_BYTES, SEAL_BLOCK_HASH_BYTES, SEAL_BLOCKS_BYTES_MAX,
+    SEAL_BYTES, SESSION_ID_BYTES_MAX, SKILL_BYTES_MAX, TITLE_BYTES_MAX, WORD_BYTES_MAX, WORKFLOW_BYTES_MAX,
 };
-use duolog_types::{Charge, ChatRole, CronOutcome, InvocationKind, SessionStatus, SourceKind};
+use duolog_types::{
+    ApprovalKind, ApprovalStatus, Charge, ChatRole, CronOutcome, InvocationKind, RunStatus, SessionStatus, SourceKind,
+    TriggerType,
+};
 
 use super::open;
 
@@ -75,6 +79,7 @@ fn every_bound_in_the_schema_is_one_of_the_limits() {
     ]);
     expected.extend(conversation_bounds());
     expected.extend(switch_bounds());
+    expected.extend(run_bounds());
     assert_eq!(bounds, expected);
     assert!(SCHEMA.contains(&format!("length(embedding) BETWEEN 4 AND {EMBEDDING_BYTES_MAX}")));
     assert!(SCHEMA.contains(&format!("length(digest) <= {DIGEST_BYTES_MAX}")));
@@ -114,6 +119,40 @@ fn switch_bounds() -> impl Iterator<Item = (String, usize)> {
     columns.into_iter().flat_map(|(max, names)| names.split(' ').map(move |name| (name.to_owned(), max)))
 }
 
+/// The columns of runs that hold text.
+fn run_bounds() -> impl Iterator<Item = (String, usize)> {
+    let columns = [
+        (MESSAGE_ID_BYTES_MAX, "workflow_runs.id workflow_runs.session_id executions.id executions.session_id"),
+        (MESSAGE_ID_BYTES_MAX, "workflow_approvals.id workflow_approvals.output_execution_id"),
+        (WORKFLOW_BYTES_MAX, "workflow_runs.workflow_name execution_rollups.workflow workflow_overrides.name"),
+        (SKILL_BYTES_MAX, "executions.skill"),
+        (NAME_BYTES_MAX, "workflow_runs.trigger_id workflow_runs.owner workflow_runs.repo workflow_runs.lease_owner"),
+        (NAME_BYTES_MAX, "workflow_runs.triggered_by workflow_runs.actor workflow_run_scratch.key"),
+        (NAME_BYTES_MAX, "workflow_run_nodes.node executions.trigger_id executions.owner executions.repo"),
+        (NAME_BYTES_MAX, "executions.triggered_by workflow_approvals.requested_by workflow_approvals.responded_by"),
+        (NAME_BYTES_MAX, "workflow_overrides.updated_by"),
+        (WORD_BYTES_MAX, "workflow_runs.current_phase executions.stop_reason workflow_approvals.gate"),
+        (WORD_BYTES_MAX, "workflow_approvals.content_hash workflow_approvals.loop_key"),
+        (REASON_BYTES_MAX, "workflow_runs.error executions.error workflow_approvals.summary"),
+        (METADATA_BYTES_MAX, "workflow_approvals.response"),
+        (SCRATCH_VALUE_BYTES_MAX, "workflow_run_scratch.value workflow_run_nodes.status"),
+        (CONTEXT_BYTES_MAX, "workflow_run_bodies.context"),
+        (PHASE_ENTRY_BYTES_MAX, "workflow_run_phases.entry"),
+        (OUTPUT_BYTES_MAX, "execution_bodies.output_text"),
+    ];
+    columns.into_iter().flat_map(|(max, names)| names.split(' ').map(move |name| (name.to_owned(), max)))
+}
+
+/// What a run has of each kind is bounded as a whole too.
+#[test]
+fn what_a_run_has_is_bounded_as_a_whole() {
+    for (column, max) in
+        [("phases_bytes", PHASES_BYTES_MAX), ("scratch_bytes", SCRATCH_BYTES_MAX), ("nodes_bytes", NODES_BYTES_MAX)]
+    {
+        assert!(SCHEMA.contains(&format!("({column} BETWEEN 0 AND {max})")), "{column}");
+    }
+}
+
 #[test]
 fn every_vocabulary_in_the_schema_is_the_one_in_the_types() {
     let flat = SCHEMA.split_whitespace().collect::<Vec<_>>().join(" ").replace("( '", "('");
@@ -128,6 +167,10 @@ fn every_vocabulary_in_the_schema_is_the_one_in_the_types() {
     expect("charge", Charge::ALL.iter().map(|word| word.as_str()).collect());
     expect("outcome", CronOutcome::ALL.iter().map(|word| word.as_str()).collect());
     expect("role", ChatRole::ALL.iter().map(|word| word.as_str()).collect());
+    expect("status", RunStatus::ALL.iter().map(|word| word.as_str()).collect());
+    expect("status", ApprovalStatus::ALL.iter().map(|word| word.as_str()).collect());
+    expect("kind", ApprovalKind::ALL.iter().map(|word| word.as_str()).collect());
+    expect("trigger_type", TriggerType::ALL.iter().map(|word| word.as_str()).collect());
     expect("action", RepairAction::ALL.iter().map(|word| word.as_str()).collect());
 }
 
@@ -241,6 +284,75 @@ fn answered_by(questions: &[(&str, &str)]) {
     }
 }
 
+/// The same of runs: what is asked on every change, claim or look.
+#[test]
+fn runs_are_read_by_their_indexes() {
+    let questions = [
+        (
+            "SELECT 1 FROM workflow_runs WHERE workflow_name = 'w' AND trigger_id = 't' AND active_rank < 3",
+            "runs_active ",
+        ),
+        ("SELECT COUNT(*) FROM workflow_runs WHERE active_rank = 0", "runs_active_first"),
+        (
+            "SELECT id FROM workflow_runs WHERE active_rank = 0 AND lease_expires_at <= 'n' \
+             ORDER BY started_at DESC, id DESC LIMIT 9",
+            "runs_active_first",
+        ),
+        (
+            "SELECT id FROM workflow_runs WHERE queue_ord IS NOT NULL AND queue_ord >= 5 ORDER BY queue_ord LIMIT 9",
+            "runs_queue",
+        ),
+        (
+            "SELECT workflow_name FROM workflow_runs WHERE workflow_name > 'w' ORDER BY workflow_name LIMIT 1",
+            "runs_by_name",
+        ),
+        (
+            "SELECT id FROM executions WHERE workflow_run_id = 'r' AND skill = 's' AND finished_at IS NULL",
+            "executions_in_flight",
+        ),
+        (
+            "SELECT id FROM executions WHERE workflow_run_id = 'r' AND skill = 's' AND success = 1 \
+             ORDER BY started_at DESC, id DESC LIMIT 1",
+            "executions_by_run",
+        ),
+        (
+            "SELECT id FROM executions WHERE workflow_run_id = 'r' AND finished_at IS NULL ORDER BY skill LIMIT 9",
+            "executions_in_flight",
+        ),
+        (
+            "SELECT id FROM executions WHERE error IS NOT NULL AND (started_at, id) < ('a', 'b') \
+             ORDER BY started_at DESC, id DESC LIMIT 9",
+            "executions_with_error",
+        ),
+        ("SELECT 1 FROM execution_bodies WHERE output_blob = 'b' AND home_id = 'h'", "execution_bodies_in_blobs"),
+        ("SELECT id FROM workflow_approvals WHERE workflow_run_id = 'r' AND status = 'pending'", "approvals_pending"),
+        (
+            "SELECT id FROM workflow_approvals WHERE workflow_run_id = 'r' AND consumed_at IS NULL \
+             AND status IN ('approved', 'answered') ORDER BY id LIMIT 9",
+            "approvals_unconsumed",
+        ),
+        (
+            "SELECT id FROM workflow_approvals WHERE status = 'pending' AND (created_at, id) < ('a', 'b') \
+             ORDER BY created_at DESC, id DESC LIMIT 9",
+            "approvals_by_status",
+        ),
+        (
+            "SELECT id FROM workflow_approvals WHERE responded_at IS NULL AND expires_at IS NOT NULL \
+             AND expires_at <= 'n' ORDER BY expires_at, id LIMIT 9",
+            "approvals_expiring",
+        ),
+        ("SELECT started FROM execution_rollups WHERE bucket >= 'a' AND bucket < 'b' ORDER BY bucket", "PRIMARY KEY"),
+    ];
+    let dir = tempfile::tempdir().expect("a directory");
+    let state = open(dir.path());
+    for (sql, index) in questions {
+        let explain = format!("EXPLAIN QUERY PLAN {sql}");
+        let plan = state.read(|tx| tx.all(&explain, &[], |row| row.get::<String>(3))).expect("explains").join("\n");
+        let is_found = plan.contains(index) && plan.contains("SEARCH");
+        assert!(is_found && !plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{sql}\n{plan}");
+    }
+}
+
 /// The words of a step, without comments.
 fn words(text: &str) -> String {
     let lines: Vec<_> = text.lines().map(|line| line.split("--").next().unwrap_or("")).collect();
@@ -248,10 +360,12 @@ fn words(text: &str) -> String {
     words.replace("( ", "(").replace(" )", ")")
 }
 
-/// What a step for SQLite says, as PostgreSQL says it. Only types, the length of text, the options of
-/// tables and the seconds of an instant differ.
+/// What a step for SQLite says, as PostgreSQL says it. Only types, the length of text, two functions of text, the options
+/// of tables and the seconds of an instant differ.
 fn translated(sqlite: &str) -> String {
     let mut text = words(sqlite)
+        .replace("json_quote(", "to_json(")
+        .replace("group_concat(", "string_agg(")
         .replace(" INTEGER PRIMARY KEY AUTOINCREMENT", " BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY")
         .replace(") STRICT, WITHOUT ROWID;", ");")
         .replace(") STRICT;", ");");
@@ -301,8 +415,8 @@ const OURS: [&str; 3] = [
 const THEIRS: [&str; 3] = [
     "SELECT table_name || '.' || column_name || ' ' || data_type || ' ' || (CASE is_nullable WHEN 'NO' THEN '1'
      ELSE '0' END) || ' ' || COALESCE(split_part(trim(leading '''' from column_default), '''', 1), '-')
-     FROM information_schema.columns c WHERE table_schema = 'public' AND EXISTS (SELECT 1 FROM information_schema.tables t
-     WHERE t.table_schema = 'public' AND t.table_name = c.table_name AND t.table_type = 'BASE TABLE')",
+     FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)
+     WHERE table_schema = 'public' AND table_type = 'BASE TABLE'",
     "SELECT c.relname || ' ' || (CASE WHEN i.indisunique THEN 1 ELSE 0 END) || ' ' || (CASE WHEN i.indpred IS NULL
      THEN 0 ELSE 1 END) || ' ' || (SELECT string_agg(COALESCE(a.attname, '?') || CASE i.indoption[k.n - 1] & 1 WHEN 1
      THEN '-' ELSE '' END, ',' ORDER BY k.n) FROM unnest(i.indkey) WITH ORDINALITY k(attnum, n) LEFT JOIN

@@ -326,6 +326,7 @@ impl Config {
             open_logs_max,
             fold_batch_bytes,
             fold_before_read_bytes,
+            runs: _,
         } = self.limits;
         match key {
             Key::LineBytesMax => Value::Size(line_bytes_max as u64),

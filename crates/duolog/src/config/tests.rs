@@ -33,6 +33,7 @@ fn every_key_is_taken_in_every_spelling() {
         open_logs_max: 16,
         fold_batch_bytes: 64 << 10,
         fold_before_read_bytes: 0,
+        ..Limits::default()
     };
     assert_eq!((config.limits(), config.durability()), (limits, Durability::Power));
     let lines: Vec<Source> = config.settings().map(|setting| setting.source).collect();

@@ -10,8 +10,9 @@ mod items;
 mod messages;
 mod model;
 mod portable;
-mod rules;
 mod status;
+
+pub(crate) mod rules;
 
 #[cfg(test)]
 mod tests;

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 /// Checks a new session and says what its log is called after.
 ///
 /// A working directory gives its slug and the session's id; a user, the user and the name; else it is a thread.
-pub(super) fn plan(new: &NewSession, home: HomeId, at: Moment) -> Result<NewLog> {
+pub(crate) fn plan(new: &NewSession, home: HomeId, at: Moment) -> Result<NewLog> {
     let id = new.id.clone().unwrap_or_else(SessionId::new);
     // Whoever has a user is found by a name.
     let name = new.name.clone().or_else(|| new.user_id.as_ref().map(|_| fresh_name(at, &SessionId::new())));

@@ -16,6 +16,10 @@ mod conversations;
 mod exchange;
 /// What other programs keep, mapped to our rows.
 mod foreign;
+/// Gates: what runs wait for, and who may say it when.
+mod gates;
+/// Executions, what is summed up of them, and lists of runs.
+mod ledger;
 /// Making, renaming and deleting under an operation id.
 mod once;
 /// Opening: what is made, and what is only looked at.
@@ -26,6 +30,12 @@ mod portable;
 mod record;
 /// Logs of every dialect told as conversations.
 mod replay;
+/// A runner killed at every step, and whoever goes on.
+mod run_kills;
+/// Processes that want the same of the same runs at once.
+mod run_races;
+/// Runs: from their start to their end, by one owner at a time.
+mod runs;
 /// Schedules: what is in force, what is due, and what is fired once.
 mod schedules;
 /// Searching: with and without an index, whatever becomes of it.

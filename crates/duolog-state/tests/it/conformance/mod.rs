@@ -8,6 +8,9 @@ mod cron_overrides;
 mod cron_runs;
 mod cron_ticks;
 mod digests;
+mod execution_bodies;
+mod execution_rollups;
+mod executions;
 mod inbox_cursors;
 mod inboxes;
 mod message_embeddings;
@@ -29,19 +32,29 @@ mod status_transitions;
 mod transactions;
 mod transitions;
 mod usage_by_day;
+mod workflow_approvals;
+mod workflow_overrides;
+mod workflow_queue;
+mod workflow_run_bodies;
+mod workflow_run_nodes;
+mod workflow_run_phases;
+mod workflow_run_scratch;
+mod workflow_runs;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use duolog_state::owned::branches::{self as branch_table, BranchRow};
+use duolog_state::owned::executions::ExecutionRow;
 use duolog_state::owned::messages::{self as message_table, Content, MessageRow};
 use duolog_state::owned::progressions::{self as progression_table, Fresh, ProgressionRow};
 use duolog_state::owned::sessions as table;
+use duolog_state::owned::workflow_runs::{self as run_table, RunRow};
 use duolog_state::{ConstraintKind, Error, Tx};
 use duolog_testkit::engines::Place;
-use duolog_types::{BranchId, Durability, MessageId};
+use duolog_types::{BranchId, Durability, ExecutionId, MessageId, RunId, RunStatus, TriggerType};
 
-use super::{at, id, session};
+use super::{at, home, id, session};
 
 /// Runs a test's statements in one transaction on a new state that has session `s`.
 fn with_session(place: &Place, mut f: impl FnMut(&mut Tx<'_>) -> Result<(), Error> + Send + 'static) {
@@ -50,6 +63,86 @@ fn with_session(place: &Place, mut f: impl FnMut(&mut Tx<'_>) -> Result<(), Erro
         f(tx)
     });
     done.expect("writes");
+}
+
+fn run_id(text: &str) -> RunId {
+    RunId::parse(text).expect("a run id")
+}
+
+/// A run that runs, started at that second.
+fn run(name: &str, started: i64) -> RunRow {
+    RunRow {
+        id: run_id(name),
+        home_id: home(),
+        workflow_name: "build".to_owned(),
+        trigger_type: TriggerType::Cli,
+        trigger_id: name.to_owned(),
+        owner: None,
+        repo: None,
+        issue_number: None,
+        current_phase: String::new(),
+        status: RunStatus::Running,
+        queued: None,
+        session_id: None,
+        error: None,
+        lease_owner: None,
+        lease_expires_at: Some(at(started + 60)),
+        fence: 0,
+        restart_count: 0,
+        restart_cap: 3,
+        retry_count: 0,
+        triggered_by: None,
+        actor: None,
+        phases: 0,
+        phases_bytes: 0,
+        scratch_bytes: 0,
+        nodes_bytes: 0,
+        cost_picos: None,
+        tokens: None,
+        started_at: at(started),
+        updated_at: at(started),
+        finished_at: None,
+    }
+}
+
+/// The same, as it stands otherwise.
+fn run_that_is(status: RunStatus, name: &str, started: i64) -> RunRow {
+    let running = status == RunStatus::Running;
+    RunRow {
+        status,
+        queued: (status == RunStatus::Queued).then(|| (started.unsigned_abs(), at(started))),
+        lease_expires_at: running.then(|| at(started + 60)),
+        finished_at: status.is_terminal().then(|| at(started + 9)),
+        ..run(name, started)
+    }
+}
+
+/// Runs a test's statements in one transaction on a new state that has run `r`.
+fn with_run(place: &Place, mut f: impl FnMut(&mut Tx<'_>) -> Result<(), Error> + Send + 'static) {
+    let done = place.open().write(Durability::Process, move |tx| {
+        run_table::insert(tx, &run("r", 1))?;
+        f(tx)
+    });
+    done.expect("writes");
+}
+
+/// An execution of run `r` that is in flight.
+fn execution(name: &str, phase: &str, started: i64) -> ExecutionRow {
+    ExecutionRow {
+        id: ExecutionId::parse(name).expect("an execution id"),
+        home_id: home(),
+        trigger_type: TriggerType::Cli,
+        trigger_id: "r".to_owned(),
+        skill: format!("build:{phase}"),
+        owner: None,
+        repo: None,
+        issue_number: None,
+        started_at: at(started),
+        workflow_run_id: Some(run_id("r")),
+        triggered_by: None,
+        session_id: None,
+        end: None,
+    }
 }
 
 fn message(text: &str) -> MessageId {

@@ -1,0 +1,114 @@
+//! `execution_rollups`: executions by the quarter of an hour they began in, and by workflow.
+
+use duolog_types::Moment;
+
+use crate::engine::{Row, Tx};
+use crate::error::Result;
+use crate::params;
+
+/// What a stretch of time saw.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RollupRow {
+    /// How many began.
+    pub started: u64,
+    /// How many of those came to a good end.
+    pub succeeded: u64,
+    /// How many to a bad one.
+    pub failed: u64,
+    /// How many were left out.
+    pub skipped: u64,
+    /// How many were put off.
+    pub deferred: u64,
+    /// How many turns they took.
+    pub turns: u64,
+    /// How long they took together.
+    pub duration_ms: u64,
+    /// What they cost, in picodollars.
+    pub cost_picos: u64,
+    /// Tokens read anew.
+    pub input_tokens: u64,
+    /// Tokens put into the cache.
+    pub cache_creation_input_tokens: u64,
+    /// Tokens read from the cache.
+    pub cache_read_input_tokens: u64,
+    /// Tokens written.
+    pub output_tokens: u64,
+}
+
+impl RollupRow {
+    /// Reads the columns from this one on.
+    fn read(row: &Row<'_>, at: usize) -> Result<Self> {
+        Ok(Self {
+            started: row.get(at)?,
+            succeeded: row.get(at + 1)?,
+            failed: row.get(at + 2)?,
+            skipped: row.get(at + 3)?,
+            deferred: row.get(at + 4)?,
+            turns: row.get(at + 5)?,
+            duration_ms: row.get(at + 6)?,
+            cost_picos: row.get(at + 7)?,
+            input_tokens: row.get(at + 8)?,
+            cache_creation_input_tokens: row.get(at + 9)?,
+            cache_read_input_tokens: row.get(at + 10)?,
+            output_tokens: row.get(at + 11)?,
+        })
+    }
+}
+
+/// Adds to what a stretch of time saw of a workflow.
+pub fn add(tx: &mut Tx<'_>, bucket: Moment, workflow: &str, more: &RollupRow) -> Result<()> {
+    let sql = "INSERT INTO execution_rollups AS r (bucket, workflow, started, succeeded, failed, skipped, deferred, \
+               turns, duration_ms, cost_picos, input_tokens, cache_creation_input_tokens, cache_read_input_tokens, \
+               output_tokens) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) \
+               ON CONFLICT (bucket, workflow) DO UPDATE SET started = r.started + excluded.started, \
+               succeeded = r.succeeded + excluded.succeeded, failed = r.failed + excluded.failed, \
+               skipped = r.skipped + excluded.skipped, deferred = r.deferred + excluded.deferred, \
+               turns = r.turns + excluded.turns, duration_ms = r.duration_ms + excluded.duration_ms, \
+               cost_picos = r.cost_picos + excluded.cost_picos, \
+               input_tokens = r.input_tokens + excluded.input_tokens, \
+               cache_creation_input_tokens = r.cache_creation_input_tokens + excluded.cache_creation_input_tokens, \
+               cache_read_input_tokens = r.cache_read_input_tokens + excluded.cache_read_input_tokens, \
+               output_tokens = r.output_tokens + excluded.output_tokens";
+    let values = params![
+        bucket,
+        workflow,
+        more.started,
+        more.succeeded,
+        more.failed,
+        more.skipped,
+        more.deferred,
+        more.turns,
+        more.duration_ms,
+        more.cost_picos,
+        more.input_tokens,
+        more.cache_creation_input_tokens,
+        more.cache_read_input_tokens,
+        more.output_tokens,
+    ];
+    tx.execute(sql, values).map(drop)
+}
+
+/// What each stretch from one instant to before another saw, of one workflow or of all, in order.
+pub fn between(
+    tx: &mut Tx<'_>,
+    from: Moment,
+    to: Moment,
+    workflow: Option<&str>,
+    each: &mut dyn FnMut(Moment, RollupRow),
+) -> Result<()> {
+    // One row a stretch and workflow: bounded by the time that is asked for.
+    const ALL: &str = "SELECT bucket, started, succeeded, failed, skipped, deferred, turns, duration_ms, cost_picos, \
+                       input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens \
+                       FROM execution_rollups WHERE bucket >= ?1 AND bucket < ?2 ORDER BY bucket, workflow";
+    const ONE: &str = "SELECT bucket, started, succeeded, failed, skipped, deferred, turns, duration_ms, cost_picos, \
+                       input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens \
+                       FROM execution_rollups WHERE bucket >= ?1 AND bucket < ?2 AND workflow = ?3 ORDER BY bucket";
+    let mut read = |row: &Row<'_>| {
+        each(row.get(0)?, RollupRow::read(row, 1)?);
+        Ok(())
+    };
+    match workflow {
+        None => tx.query_each(ALL, params![from, to], &mut read),
+        Some(workflow) => tx.query_each(ONE, params![from, to, workflow], &mut read),
+    }
+}

@@ -1,0 +1,52 @@
+//! `workflow_overrides`: which workflows are switched off, or were. No row: on.
+
+use duolog_types::Moment;
+
+use crate::engine::{Row, Tx};
+use crate::error::Result;
+use crate::params;
+
+/// What was said of a workflow.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OverrideRow {
+    /// The workflow.
+    pub name: String,
+    /// Whether runs of it may be started.
+    pub enabled: bool,
+    /// When that was said.
+    pub updated_at: Moment,
+    /// By whom.
+    pub updated_by: Option<String>,
+}
+
+impl OverrideRow {
+    fn read(row: &Row<'_>) -> Result<Self> {
+        Ok(Self { name: row.get(0)?, enabled: row.get(1)?, updated_at: row.get(2)?, updated_by: row.get(3)? })
+    }
+}
+
+/// Says it, whatever was said before.
+pub fn put(tx: &mut Tx<'_>, row: &OverrideRow) -> Result<()> {
+    let sql = "INSERT INTO workflow_overrides (name, enabled, updated_at, updated_by) VALUES (?1, ?2, ?3, ?4) \
+               ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled, updated_at = excluded.updated_at, \
+               updated_by = excluded.updated_by";
+    tx.execute(sql, params![&row.name, row.enabled, row.updated_at, row.updated_by.as_ref()]).map(drop)
+}
+
+/// What was said of a workflow.
+pub fn find(tx: &mut Tx<'_>, name: &str) -> Result<Option<OverrideRow>> {
+    let sql = "SELECT name, enabled, updated_at, updated_by FROM workflow_overrides WHERE name = ?1";
+    tx.find(sql, params![name], OverrideRow::read)
+}
+
+/// What was said of workflows, by name, from behind this one on.
+pub fn list(tx: &mut Tx<'_>, after: &str, limit: u32) -> Result<Vec<OverrideRow>> {
+    let sql = "SELECT name, enabled, updated_at, updated_by FROM workflow_overrides WHERE name > ?1 \
+               ORDER BY name LIMIT ?2";
+    tx.all(sql, params![after, limit], OverrideRow::read)
+}
+
+/// Takes back what was said of a workflow; false where nothing was.
+pub fn remove(tx: &mut Tx<'_>, name: &str) -> Result<bool> {
+    Ok(tx.execute("DELETE FROM workflow_overrides WHERE name = ?1", params![name])? == 1)
+}

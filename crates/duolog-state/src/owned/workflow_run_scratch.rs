@@ -1,0 +1,33 @@
+//! `workflow_run_scratch`: what one phase of a run leaves to the next, a row per key.
+
+use duolog_types::RunId;
+
+use crate::engine::Tx;
+use crate::error::Result;
+use crate::params;
+
+/// Keeps a value, as JSON, in place of the one that was there. Says by how many bytes the run's scratch grew.
+pub fn put(tx: &mut Tx<'_>, run: &RunId, key: &str, value: &str) -> Result<i64> {
+    let before = bytes(tx, run, key)?;
+    let sql = "INSERT INTO workflow_run_scratch (run_id, key, value) VALUES (?1, ?2, ?3) \
+               ON CONFLICT (run_id, key) DO UPDATE SET value = excluded.value";
+    tx.execute(sql, params![run, key, value])?;
+    Ok(i64::try_from(key.len() + value.len()).unwrap_or(i64::MAX) - before)
+}
+
+/// The value of a key, as JSON.
+pub fn get(tx: &mut Tx<'_>, run: &RunId, key: &str) -> Result<Option<String>> {
+    tx.find("SELECT value FROM workflow_run_scratch WHERE run_id = ?1 AND key = ?2", params![run, key], |row| {
+        row.get(0)
+    })
+}
+
+/// All keys and values of a run, by key. Together they are bounded.
+pub fn all(tx: &mut Tx<'_>, run: &RunId) -> Result<Vec<(String, String)>> {
+    let sql = "SELECT key, value FROM workflow_run_scratch WHERE run_id = ?1 ORDER BY key";
+    tx.all(sql, params![run], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+fn bytes(tx: &mut Tx<'_>, run: &RunId, key: &str) -> Result<i64> {
+    Ok(get(tx, run, key)?.map_or(0, |value| i64::try_from(key.len() + value.len()).unwrap_or(i64::MAX)))
+}

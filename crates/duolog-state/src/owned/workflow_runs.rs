@@ -1,0 +1,504 @@
+//! `workflow_runs`: one row per run. What can grow stands in the tables `workflow_run_*`.
+
+use duolog_types::{HomeId, Moment, RunId, RunStatus, SessionId, TriggerType};
+
+use crate::engine::{Row, Sql, Tx, Value};
+use crate::error::Result;
+use crate::params;
+
+macro_rules! columns {
+    () => {
+        "id, home_id, workflow_name, trigger_type, trigger_id, owner, repo, issue_number, current_phase, status, \
+         queue_ord, queued_at, session_id, error, lease_owner, lease_expires_at, fence, restart_count, restart_cap, \
+         retry_count, triggered_by, actor, phases, phases_bytes, scratch_bytes, nodes_bytes, cost_picos, tokens, \
+         started_at, updated_at, finished_at, active_rank"
+    };
+}
+
+/// A list takes no error and nothing that can grow (I5).
+macro_rules! summary_columns {
+    () => {
+        "id, workflow_name, trigger_type, trigger_id, owner, repo, issue_number, current_phase, status, session_id, \
+         lease_owner, restart_count, retry_count, triggered_by, cost_picos, tokens, started_at, updated_at, finished_at"
+    };
+}
+
+/// What may change of a run without a change of its status. No index has any of these.
+macro_rules! noted {
+    () => {
+        "current_phase = ?4, error = ?5, lease_owner = ?6, lease_expires_at = ?7, fence = ?8, restart_count = ?9, \
+         retry_count = ?10, actor = ?11, phases = ?12, phases_bytes = ?13, scratch_bytes = ?14, nodes_bytes = ?15, \
+         cost_picos = ?16, tokens = ?17, updated_at = ?18, finished_at = ?19"
+    };
+}
+
+/// As whoever changes a run saw it.
+macro_rules! seen {
+    () => {
+        " WHERE id = ?1 AND status = ?2 AND fence = ?3"
+    };
+}
+
+/// A run, whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRow {
+    /// Its id.
+    pub id: RunId,
+    /// The home that started it.
+    pub home_id: HomeId,
+    /// What it is a run of.
+    pub workflow_name: String,
+    /// What kind of thing set it off.
+    pub trigger_type: TriggerType,
+    /// What set it off: an issue, a thread, a schedule.
+    pub trigger_id: String,
+    /// Whose repository it works on.
+    pub owner: Option<String>,
+    /// The repository, without its owner.
+    pub repo: Option<String>,
+    /// The issue.
+    pub issue_number: Option<u64>,
+    /// The phase it is in, or came to last.
+    pub current_phase: String,
+    /// How it stands.
+    pub status: RunStatus,
+    /// Its place in the queue and since when, while it waits there.
+    pub queued: Option<(u64, Moment)>,
+    /// The session whose log tells of it.
+    pub session_id: Option<SessionId>,
+    /// Why it failed or was cancelled.
+    pub error: Option<String>,
+    /// Who runs it.
+    pub lease_owner: Option<String>,
+    /// Until when whoever runs it, or is to take it up, is waited for.
+    pub lease_expires_at: Option<Moment>,
+    /// How often it was claimed: writes of an earlier claim are refused.
+    pub fence: u64,
+    /// How often it was taken over from an owner that died.
+    pub restart_count: u32,
+    /// How often it may be.
+    pub restart_cap: u32,
+    /// How often somebody had it run again after its end.
+    pub retry_count: u32,
+    /// Who set it off.
+    pub triggered_by: Option<String>,
+    /// Who changed its status last.
+    pub actor: Option<String>,
+    /// How many entries its history has.
+    pub phases: u64,
+    /// Their bytes.
+    pub phases_bytes: u64,
+    /// The bytes of its scratch.
+    pub scratch_bytes: u64,
+    /// The bytes of what is said of its nodes.
+    pub nodes_bytes: u64,
+    /// What its executions cost, in picodollars, as far as they said.
+    pub cost_picos: Option<u64>,
+    /// Their tokens of all kinds, as far as they said.
+    pub tokens: Option<u64>,
+    /// When it was started.
+    pub started_at: Moment,
+    /// When it last changed.
+    pub updated_at: Moment,
+    /// When it came to its end.
+    pub finished_at: Option<Moment>,
+}
+
+impl RunRow {
+    fn read(row: &Row<'_>) -> Result<Self> {
+        Ok(Self {
+            id: row.get(0)?,
+            home_id: row.get(1)?,
+            workflow_name: row.get(2)?,
+            trigger_type: row.get(3)?,
+            trigger_id: row.get(4)?,
+            owner: row.get(5)?,
+            repo: row.get(6)?,
+            issue_number: row.get(7)?,
+            current_phase: row.get(8)?,
+            status: row.get(9)?,
+            queued: row.get::<Option<u64>>(10)?.zip(row.get::<Option<Moment>>(11)?),
+            session_id: row.get(12)?,
+            error: row.get(13)?,
+            lease_owner: row.get(14)?,
+            lease_expires_at: row.get(15)?,
+            fence: row.get(16)?,
+            restart_count: row.get(17)?,
+            restart_cap: row.get(18)?,
+            retry_count: row.get(19)?,
+            triggered_by: row.get(20)?,
+            actor: row.get(21)?,
+            phases: row.get(22)?,
+            phases_bytes: row.get(23)?,
+            scratch_bytes: row.get(24)?,
+            nodes_bytes: row.get(25)?,
+            cost_picos: row.get(26)?,
+            tokens: row.get(27)?,
+            started_at: row.get(28)?,
+            updated_at: row.get(29)?,
+            finished_at: row.get(30)?,
+        })
+    }
+}
+
+/// A run in a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunSummaryRow {
+    /// Its id.
+    pub id: RunId,
+    /// What it is a run of.
+    pub workflow_name: String,
+    /// What kind of thing set it off.
+    pub trigger_type: TriggerType,
+    /// What set it off.
+    pub trigger_id: String,
+    /// Whose repository it works on.
+    pub owner: Option<String>,
+    /// The repository, without its owner.
+    pub repo: Option<String>,
+    /// The issue.
+    pub issue_number: Option<u64>,
+    /// The phase it is in, or came to last.
+    pub current_phase: String,
+    /// How it stands.
+    pub status: RunStatus,
+    /// The session whose log tells of it.
+    pub session_id: Option<SessionId>,
+    /// Who runs it.
+    pub lease_owner: Option<String>,
+    /// How often it was taken over from an owner that died.
+    pub restart_count: u32,
+    /// How often somebody had it run again after its end.
+    pub retry_count: u32,
+    /// Who set it off.
+    pub triggered_by: Option<String>,
+    /// What its executions cost, in picodollars, as far as they said.
+    pub cost_picos: Option<u64>,
+    /// Their tokens of all kinds, as far as they said.
+    pub tokens: Option<u64>,
+    /// When it was started.
+    pub started_at: Moment,
+    /// When it last changed.
+    pub updated_at: Moment,
+    /// When it came to its end.
+    pub finished_at: Option<Moment>,
+}
+
+impl RunSummaryRow {
+    fn read(row: &Row<'_>) -> Result<Self> {
+        Ok(Self {
+            id: row.get(0)?,
+            workflow_name: row.get(1)?,
+            trigger_type: row.get(2)?,
+            trigger_id: row.get(3)?,
+            owner: row.get(4)?,
+            repo: row.get(5)?,
+            issue_number: row.get(6)?,
+            current_phase: row.get(7)?,
+            status: row.get(8)?,
+            session_id: row.get(9)?,
+            lease_owner: row.get(10)?,
+            restart_count: row.get(11)?,
+            retry_count: row.get(12)?,
+            triggered_by: row.get(13)?,
+            cost_picos: row.get(14)?,
+            tokens: row.get(15)?,
+            started_at: row.get(16)?,
+            updated_at: row.get(17)?,
+            finished_at: row.get(18)?,
+        })
+    }
+}
+
+/// Adds a run. A second active one of its workflow and trigger is a [`crate::ConstraintKind::Unique`] error.
+pub fn insert(tx: &mut Tx<'_>, row: &RunRow) -> Result<()> {
+    let sql = concat!(
+        "INSERT INTO workflow_runs (",
+        columns!(),
+        ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
+         ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32)"
+    );
+    let values = params![
+        &row.id,
+        row.home_id,
+        &row.workflow_name,
+        row.trigger_type,
+        &row.trigger_id,
+        row.owner.as_ref(),
+        row.repo.as_ref(),
+        row.issue_number,
+        &row.current_phase,
+        row.status,
+        row.queued.map(|(ord, _)| ord),
+        row.queued.map(|(_, at)| at),
+        row.session_id.as_ref(),
+        row.error.as_ref(),
+        row.lease_owner.as_ref(),
+        row.lease_expires_at,
+        row.fence,
+        row.restart_count,
+        row.restart_cap,
+        row.retry_count,
+        row.triggered_by.as_ref(),
+        row.actor.as_ref(),
+        row.phases,
+        row.phases_bytes,
+        row.scratch_bytes,
+        row.nodes_bytes,
+        row.cost_picos,
+        row.tokens,
+        row.started_at,
+        row.updated_at,
+        row.finished_at,
+        row.status.active_rank(),
+    ];
+    tx.execute(sql, values).map(drop)
+}
+
+/// The run with this id.
+pub fn find(tx: &mut Tx<'_>, id: &RunId) -> Result<Option<RunRow>> {
+    tx.find(concat!("SELECT ", columns!(), " FROM workflow_runs WHERE id = ?1"), params![id], RunRow::read)
+}
+
+/// The run with this id, which is to be changed: on a server nobody else changes it before this transaction ends, and who
+/// waited for that begins anew.
+pub fn enter(tx: &mut Tx<'_>, id: &RunId) -> Result<Option<RunRow>> {
+    const FIND: &str = concat!("SELECT ", columns!(), " FROM workflow_runs WHERE id = ?1");
+    const LOCK: &str = concat!("SELECT ", columns!(), " FROM workflow_runs WHERE id = ?1 FOR UPDATE");
+    tx.find(Sql::each(FIND, LOCK), params![id], RunRow::read)
+}
+
+/// The ids that begin with a text, in order.
+pub fn starting_with(tx: &mut Tx<'_>, prefix: &str, limit: u32) -> Result<Vec<RunId>> {
+    // The last byte of an id is below this one, so all that begin alike stand between the two.
+    let end = format!("{prefix}\u{7f}");
+    let sql = "SELECT id FROM workflow_runs WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3";
+    tx.all(sql, params![prefix, &end, limit], |row| row.get(0))
+}
+
+/// The active run of a workflow and a trigger, if there is one.
+pub fn find_active(tx: &mut Tx<'_>, workflow: &str, trigger: &str) -> Result<Option<RunRow>> {
+    let sql = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM workflow_runs WHERE workflow_name = ?1 AND trigger_id = ?2 AND active_rank < 3"
+    );
+    tx.find(sql, params![workflow, trigger], RunRow::read)
+}
+
+/// Writes what changed of a run, if it stands as the caller saw, under the claim that the caller saw; false otherwise.
+///
+/// What it was started with stays. Where neither status nor place in the queue changes, no index is touched.
+pub fn put(tx: &mut Tx<'_>, before: &RunRow, after: &RunRow) -> Result<bool> {
+    const NOTE: &str = concat!("UPDATE workflow_runs SET ", noted!(), seen!());
+    const TURN: &str = concat!("UPDATE workflow_runs SET ", noted!(), ", status = ?20, active_rank = ?21", seen!());
+    const QUEUE: &str = concat!(
+        "UPDATE workflow_runs SET ",
+        noted!(),
+        ", status = ?20, active_rank = ?21, queue_ord = ?22, queued_at = ?23",
+        seen!()
+    );
+    let mut values = vec![
+        (&before.id).into(),
+        before.status.into(),
+        before.fence.into(),
+        (&after.current_phase).into(),
+        after.error.as_ref().into(),
+        after.lease_owner.as_ref().into(),
+        after.lease_expires_at.into(),
+        after.fence.into(),
+        after.restart_count.into(),
+        after.retry_count.into(),
+        after.actor.as_ref().into(),
+        after.phases.into(),
+        after.phases_bytes.into(),
+        after.scratch_bytes.into(),
+        after.nodes_bytes.into(),
+        after.cost_picos.into(),
+        after.tokens.into(),
+        after.updated_at.into(),
+        after.finished_at.into(),
+    ];
+    let mut sql = NOTE;
+    if before.status != after.status || before.queued != after.queued {
+        sql = TURN;
+        values.extend([after.status.into(), Value::from(after.status.active_rank())]);
+    }
+    if before.queued != after.queued {
+        sql = QUEUE;
+        values.extend([after.queued.map(|(ord, _)| ord).into(), Value::from(after.queued.map(|(_, at)| at))]);
+    }
+    Ok(tx.execute(sql, &values)? == 1)
+}
+
+/// How many run.
+pub fn count_running(tx: &mut Tx<'_>) -> Result<u64> {
+    let sql = "SELECT COUNT(*) FROM workflow_runs WHERE active_rank = 0";
+    Ok(tx.find(sql, &[], |row| row.get(0))?.unwrap_or_default())
+}
+
+/// Those that wait for a place, the first first, from this place in the queue on.
+pub fn queued(tx: &mut Tx<'_>, from: u64, limit: u32) -> Result<Vec<RunRow>> {
+    let sql = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM workflow_runs WHERE queue_ord IS NOT NULL AND queue_ord >= ?1 ORDER BY queue_ord LIMIT ?2"
+    );
+    tx.all(sql, params![from, limit], RunRow::read)
+}
+
+/// Those that run and whose lease ended by then, the last started first. All that run are looked at: they are few.
+pub fn expired(tx: &mut Tx<'_>, now: Moment, limit: u32) -> Result<Vec<RunId>> {
+    let sql = "SELECT id FROM workflow_runs WHERE active_rank = 0 AND lease_expires_at <= ?1 \
+               ORDER BY started_at DESC, id DESC LIMIT ?2";
+    tx.all(sql, params![now, limit], |row| row.get(0))
+}
+
+/// The names of workflows that have runs, in order, from behind this one on. Each costs one look, however many runs.
+pub fn names(tx: &mut Tx<'_>, after: &str, limit: u32) -> Result<Vec<String>> {
+    let sql = "SELECT workflow_name FROM workflow_runs WHERE workflow_name > ?1 ORDER BY workflow_name LIMIT 1";
+    let mut names: Vec<String> = Vec::new();
+    while names.len() < limit as usize {
+        let last = names.last().map_or(after, String::as_str);
+        match tx.find(sql, params![last], |row| row.get(0))? {
+            Some(name) => names.push(name),
+            None => break,
+        }
+    }
+    Ok(names)
+}
+
+/// How many runs stand how.
+pub fn count_by_status(tx: &mut Tx<'_>) -> Result<Vec<(RunStatus, u64)>> {
+    let sql = "SELECT status, COUNT(*) FROM workflow_runs GROUP BY status ORDER BY status";
+    tx.all(sql, &[], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+/// Runs that stand together in one index, newest first.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RunsOf {
+    /// All there are.
+    All,
+    /// Those of one rank among the active.
+    Rank(u32),
+    /// Those that stand so.
+    Status(RunStatus),
+    /// Those of a workflow.
+    Workflow(String),
+    /// Those that work on a repository: its owner, if it has one, and its name.
+    Repo(Option<String>, String),
+    /// Those that this set off.
+    Trigger(String),
+}
+
+/// Which runs are counted. Nothing said is all of them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RunFilter {
+    /// Only those that stand in one of these ways; none is all.
+    pub statuses: Vec<RunStatus>,
+    /// Only those of this workflow.
+    pub workflow_name: Option<String>,
+    /// Only those that work on this repository.
+    pub repo: Option<(Option<String>, String)>,
+    /// Only those that this set off.
+    pub trigger_id: Option<String>,
+    /// Only those that were started then or later.
+    pub since: Option<Moment>,
+}
+
+/// A statement on its way, and the values it has so far.
+struct Building<'a> {
+    sql: String,
+    values: Vec<Value<'a>>,
+}
+
+impl<'a> Building<'a> {
+    /// Adds text with a value where `?#` stands.
+    fn and(&mut self, clause: &str, value: impl Into<Value<'a>>) {
+        self.values.push(value.into());
+        self.sql.push_str(&clause.replace("?#", &format!("?{}", self.values.len())));
+    }
+
+    /// Adds a repository, in the words of its index: no owner is an owner of its own.
+    fn repo(&mut self, owner: Option<&'a String>, repo: &'a String) {
+        self.and(" AND COALESCE(owner, '') = ?#", owner.map_or("", String::as_str));
+        self.and(" AND repo = ?#", repo);
+    }
+}
+
+/// A stretch of runs, newest first, from behind a run on.
+pub fn list(
+    tx: &mut Tx<'_>,
+    of: &RunsOf,
+    since: Option<Moment>,
+    after: Option<(Moment, &RunId)>,
+    limit: u32,
+) -> Result<Vec<RunSummaryRow>> {
+    let Building { sql, values } = list_statement(of, since, after, limit);
+    tx.all(&sql, &values, RunSummaryRow::read)
+}
+
+/// The statement of [`list`]; each kind of runs has an index in this very order.
+fn list_statement<'a>(
+    of: &'a RunsOf,
+    since: Option<Moment>,
+    after: Option<(Moment, &'a RunId)>,
+    limit: u32,
+) -> Building<'a> {
+    let sql = concat!("SELECT ", summary_columns!(), " FROM workflow_runs WHERE 1 = 1").to_owned();
+    let mut list = Building { sql, values: Vec::new() };
+    match of {
+        RunsOf::All => {}
+        RunsOf::Rank(rank) => list.and(" AND active_rank = ?#", *rank),
+        RunsOf::Status(status) => list.and(" AND status = ?#", *status),
+        RunsOf::Workflow(name) => list.and(" AND workflow_name = ?#", name),
+        RunsOf::Repo(owner, repo) => list.repo(owner.as_ref(), repo),
+        RunsOf::Trigger(trigger) => list.and(" AND trigger_id = ?#", trigger),
+    }
+    if let Some(since) = since {
+        list.and(" AND started_at >= ?#", since);
+    }
+    if let Some((at, id)) = after {
+        list.and(" AND (started_at, id) < (?#", at);
+        list.and(", ?#)", id);
+    }
+    list.and(" ORDER BY started_at DESC, id DESC LIMIT ?#", limit);
+    list
+}
+
+/// How the engine says that it answers [`list`], a line per step: for holding it to its index.
+pub fn explain_list(
+    tx: &mut Tx<'_>,
+    of: &RunsOf,
+    since: Option<Moment>,
+    after: Option<(Moment, &RunId)>,
+) -> Result<Vec<String>> {
+    let Building { sql, values } = list_statement(of, since, after, 21);
+    let (sqlite, postgres) = (format!("EXPLAIN QUERY PLAN {sql}"), format!("EXPLAIN (COSTS OFF) {sql}"));
+    tx.all(Sql::each(&sqlite, &postgres), &values, |row| row.get(row.width() - 1))
+}
+
+/// How many runs there are of those asked for. All of them are counted, which takes its time.
+pub fn count(tx: &mut Tx<'_>, filter: &RunFilter) -> Result<u64> {
+    let mut count = Building { sql: "SELECT COUNT(*) FROM workflow_runs WHERE 1 = 1".to_owned(), values: Vec::new() };
+    if let [first, rest @ ..] = filter.statuses.as_slice() {
+        count.and(" AND status IN (?#", *first);
+        for status in rest {
+            count.and(", ?#", *status);
+        }
+        count.sql.push(')');
+    }
+    if let Some(name) = &filter.workflow_name {
+        count.and(" AND workflow_name = ?#", name);
+    }
+    if let Some((owner, repo)) = &filter.repo {
+        count.repo(owner.as_ref(), repo);
+    }
+    if let Some(trigger) = &filter.trigger_id {
+        count.and(" AND trigger_id = ?#", trigger);
+    }
+    if let Some(since) = filter.since {
+        count.and(" AND started_at >= ?#", since);
+    }
+    Ok(tx.find(&count.sql, &count.values, |row| row.get(0))?.unwrap_or_default())
+}

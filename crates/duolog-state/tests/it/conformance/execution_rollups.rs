@@ -1,0 +1,26 @@
+use duolog_state::owned::execution_rollups::{self, RollupRow};
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
+
+use super::with_session;
+use crate::at;
+
+on_both_engines!(what_is_added_adds_up);
+
+fn what_is_added_adds_up(place: &Place) {
+    with_session(place, |tx| {
+        let one = RollupRow { started: 1, cost_picos: 5, output_tokens: 7, ..RollupRow::default() };
+        let other = RollupRow { failed: 1, duration_ms: 3, cost_picos: 1, ..RollupRow::default() };
+        for (bucket, workflow, row) in [(0, "a", &one), (0, "a", &other), (900, "b", &one), (1800, "a", &one)] {
+            execution_rollups::add(tx, at(bucket), workflow, row)?;
+        }
+        let mut seen = Vec::new();
+        execution_rollups::between(tx, at(0), at(1800), None, &mut |bucket, row| seen.push((bucket, row)))?;
+        let both = RollupRow { failed: 1, duration_ms: 3, cost_picos: 6, ..one };
+        assert_eq!(seen, [(at(0), both), (at(900), one)]);
+        seen.clear();
+        execution_rollups::between(tx, at(1), at(9999), Some("a"), &mut |bucket, row| seen.push((bucket, row)))?;
+        assert_eq!(seen, [(at(1800), one)]);
+        Ok(())
+    });
+}

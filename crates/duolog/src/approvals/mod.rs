@@ -1,0 +1,216 @@
+//! Gates: what runs wait for people to say. An answer and the run that it resumes change together, or not at all.
+
+mod model;
+
+use duolog_join::Told;
+use duolog_state::Tx;
+use duolog_state::owned::workflow_approvals::{self as table, ApprovalRow};
+use duolog_state::owned::workflow_runs::RunRow;
+use duolog_types::limits::{METADATA_BYTES_MAX, PAGE_MAX, REASON_BYTES_MAX};
+use duolog_types::{ApprovalId, ApprovalKind, ApprovalStatus, Durability, Moment, RunId};
+use std::time::Duration;
+
+pub use model::{Answer, Answered, Approval, ApprovalFilter, ApprovalList};
+
+use crate::error::{Error, Result, refuse};
+use crate::runs::rules::{self, Event};
+use crate::runs::{Act, Changing, RunPage, RunSummary, RunToken};
+use crate::store::Store;
+
+/// The gates of a store.
+#[derive(Clone)]
+pub struct Approvals<'s> {
+    pub(crate) store: &'s Store,
+    pub(crate) durability: Durability,
+}
+
+/// What somebody says at a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    Yes,
+    No,
+    Reply,
+}
+
+impl Word {
+    const fn kind(self) -> ApprovalKind {
+        match self {
+            Self::Yes | Self::No => ApprovalKind::Approve,
+            Self::Reply => ApprovalKind::Reply,
+        }
+    }
+
+    const fn status(self) -> ApprovalStatus {
+        match self {
+            Self::Yes => ApprovalStatus::Approved,
+            Self::No => ApprovalStatus::Rejected,
+            Self::Reply => ApprovalStatus::Answered,
+        }
+    }
+}
+
+/// What an answer led to.
+enum Outcome {
+    /// It was taken.
+    Taken(Box<(ApprovalRow, RunRow)>),
+    /// It came too late: the gate's time was over, and now its run has failed.
+    TooLate(Box<RunRow>, Moment),
+}
+
+impl Approvals<'_> {
+    /// The gate with this id.
+    pub fn get(&self, id: &ApprovalId) -> Result<Approval> {
+        let row = self.store.join.state().read(|tx| table::find(tx, id))?;
+        row.map(Approval::from).ok_or_else(|| Error::NoApproval(id.to_string()))
+    }
+
+    /// The gate that a person means, for reading: by its id, or by the beginning of it.
+    pub fn resolve(&self, text: &str) -> Result<ApprovalId> {
+        let mut ids = self.store.join.state().read(|tx| {
+            if let Ok(id) = ApprovalId::parse(text)
+                && table::find(tx, &id)?.is_some()
+            {
+                return Ok::<_, Error>(vec![id]);
+            }
+            Ok(table::starting_with(tx, text, 4)?)
+        })?;
+        if ids.len() > 1 {
+            let found = ids.iter().map(ToString::to_string).collect();
+            return Err(Error::AmbiguousRun { prefix: text.to_owned(), found });
+        }
+        ids.pop().ok_or_else(|| Error::NoApproval(text.to_owned()))
+    }
+
+    /// A page of gates: of a run in their order, otherwise newest first.
+    pub fn list(&self, filter: &ApprovalFilter, page: &RunPage) -> Result<ApprovalList> {
+        let limit = page.limit();
+        let after = match page.after() {
+            Some(token) => {
+                let id = ApprovalId::parse(&token.id).map_err(|_| Error::OtherPage(token.to_string()))?;
+                Some((token.at, id))
+            }
+            None => None,
+        };
+        let after = after.as_ref().map(|(at, id)| (*at, id));
+        let mut rows = self.store.join.state().read(|tx| match &filter.run {
+            Some(run) => table::of_run(tx, run, after, limit + 1),
+            None => table::list(tx, filter.status, after, limit + 1),
+        })?;
+        let more = rows.len() > limit as usize;
+        rows.truncate(limit as usize);
+        let token = |last: &ApprovalRow| RunToken { rank: 0, at: last.created_at, id: last.id.as_str().into() };
+        let next = rows.last().filter(|_| more).map(token);
+        // A run has few gates: what else is asked of them is looked at here.
+        let is_meant = |row: &ApprovalRow| filter.status.is_none_or(|status| status == row.status);
+        let approvals = rows.into_iter().filter(is_meant).map(Approval::from).collect();
+        Ok(ApprovalList { approvals, next })
+    }
+
+    /// The gate that a run waits at.
+    pub fn pending_of(&self, run: &RunId) -> Result<Option<Approval>> {
+        let row = self.store.join.state().read(|tx| table::pending_of(tx, run))?;
+        Ok(row.map(Approval::from))
+    }
+
+    /// The answers that no claim of a run has acknowledged.
+    pub fn unconsumed_of(&self, run: &RunId) -> Result<Vec<ApprovalId>> {
+        Ok(self.store.join.state().read(|tx| table::unconsumed_of(tx, run, PAGE_MAX))?)
+    }
+
+    /// Says yes: the run goes on, to be claimed.
+    pub fn approve(&self, id: &ApprovalId, answer: &Answer) -> Result<Answered> {
+        self.answer(id, Word::Yes, answer)
+    }
+
+    /// Says no: the run fails, with the answer as the reason.
+    pub fn reject(&self, id: &ApprovalId, answer: &Answer) -> Result<Answered> {
+        self.answer(id, Word::No, answer)
+    }
+
+    /// Answers in words: the run goes on, to be claimed.
+    pub fn reply(&self, id: &ApprovalId, answer: &Answer) -> Result<Answered> {
+        if answer.response.as_deref().is_none_or(|text| text.trim().is_empty()) {
+            return Err(Error::BadValue { what: "response", why: "must say something".to_owned() });
+        }
+        self.answer(id, Word::Reply, answer)
+    }
+
+    fn answer(&self, id: &ApprovalId, word: Word, answer: &Answer) -> Result<Answered> {
+        rules::check_named("responded_by", answer.by.as_ref())?;
+        if let Some(response) = &answer.response {
+            match word {
+                // It becomes the reason of the run's end.
+                Word::No => rules::bounded::<{ REASON_BYTES_MAX - 64 }>("response", response)?,
+                _ => rules::bounded::<METADATA_BYTES_MAX>("response", response)?,
+            }
+        }
+        let join = &self.store.join;
+        let (id, answer) = (id.clone(), answer.clone());
+        let (now, lease) = (join.clock().now(), join.limits().runs.lease);
+        let asked = id.clone();
+        let outcome = join.transact(self.durability, move |tx| resolve(tx, &asked, word, &answer, now, lease))?;
+        let (gate, run) = match outcome {
+            Outcome::Taken(taken) => *taken,
+            Outcome::TooLate(run, at) => {
+                self.store.observers.tell(&RunSummary::from(&*run));
+                return Err(Error::GateExpired { gate: id, at });
+            }
+        };
+        let run = RunSummary::from(&run);
+        if run.status.is_terminal() {
+            self.store.observers.tell(&run);
+        }
+        Ok(Answered { approval: gate.into(), run })
+    }
+}
+
+fn resolve(
+    tx: &mut Tx<'_>,
+    id: &ApprovalId,
+    word: Word,
+    answer: &Answer,
+    now: Moment,
+    lease: Duration,
+) -> duolog_join::Result<(Outcome, Vec<Told>)> {
+    let mut gate = table::find(tx, id)?.ok_or_else(|| refuse(Error::NoApproval(id.to_string())))?;
+    check(&gate, word, answer).map_err(refuse)?;
+    let mut run = Changing::open(tx, &gate.workflow_run_id, now, lease)?;
+    if let Some(at) = gate.expires_at.filter(|at| *at <= now) {
+        run.fail_at_gate(&gate)?;
+        let (row, told) = run.done()?;
+        return Ok((Outcome::TooLate(Box::new(row), at), told));
+    }
+    let (by, response) = (answer.by.as_deref(), answer.response.as_deref());
+    run.answer(&gate.id, word.status(), by, response)?;
+    run.tell_gate(&gate, word.status(), by)?;
+    let (event, reason) = match word {
+        Word::Yes | Word::Reply => (Event::Resume, None),
+        Word::No => (Event::Fail, Some(format!("Rejected: {}", response.unwrap_or("no reason given")))),
+    };
+    // It stands paused: who ended it otherwise took the gate away in the same step.
+    run.turn(event, &Act { actor: answer.by.clone(), reason })?;
+    let (row, told) = run.done()?;
+    gate.status = word.status();
+    gate.responded_by.clone_from(&answer.by);
+    gate.response.clone_from(&answer.response);
+    gate.responded_at = Some(now);
+    Ok((Outcome::Taken(Box::new((gate, row))), told))
+}
+
+/// Refuses what cannot be the answer to this gate.
+fn check(gate: &ApprovalRow, word: Word, answer: &Answer) -> Result<()> {
+    if answer.run.as_ref().is_some_and(|run| *run != gate.workflow_run_id) {
+        return Err(Error::GateOfOtherRun { gate: gate.id.clone(), run: gate.workflow_run_id.clone() });
+    }
+    if word.kind() != gate.kind {
+        return Err(Error::GateKind { gate: gate.id.clone(), kind: gate.kind });
+    }
+    if gate.status != ApprovalStatus::Pending {
+        let by = gate.responded_by.clone();
+        return Err(Error::GateResolved { gate: gate.id.clone(), status: gate.status, by });
+    }
+    match (&answer.content_hash, &gate.content_hash) {
+        (Some(seen), asked) if Some(seen) != asked.as_ref() => Err(Error::GateChanged { gate: gate.id.clone() }),
+        _ => Ok(()),
+    }
+}

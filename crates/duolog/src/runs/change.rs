@@ -1,0 +1,247 @@
+//! A run inside a transaction: as whoever changes it saw it, and what the logs are told of it.
+//!
+//! Every change of what belongs to a run begins by entering the run's row, and writes it. So on a server two that concern
+//! the same run never pass each other: the one that was overtaken runs again, with all that it read.
+
+use std::time::Duration;
+
+use duolog_join::{Result as JoinResult, Told, tell};
+use duolog_state::Tx;
+use duolog_state::owned::execution_rollups::{self, RollupRow};
+use duolog_state::owned::executions::{self, EndRow, ExecutionRow};
+use duolog_state::owned::workflow_runs::{self as table, RunRow};
+use duolog_state::owned::{sessions, workflow_approvals, workflow_run_phases, workflow_run_scratch};
+use duolog_types::limits::{
+    PHASE_ENTRY_BYTES_MAX, PHASES_BYTES_MAX, REASON_BYTES_MAX, ROLLUP_MINUTES, SCRATCH_BYTES_MAX,
+};
+use duolog_types::{ApprovalId, ApprovalStatus, ExecutionId, Moment, RunId, RunStatus};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+use super::model::{Act, Fence, Outcome};
+use super::rules::{self, Event};
+use crate::error::{Error, refuse};
+
+/// The bytes of a reason in a log line; the row has the whole of it.
+const TOLD_BYTES_MAX: usize = 4096;
+/// The executions of one run that are closed with it. There is one in flight a phase.
+const CLOSED_MAX: u32 = 1024;
+
+/// A run that is being changed.
+pub(crate) struct Changing<'t, 'c> {
+    pub(super) tx: &'t mut Tx<'c>,
+    before: RunRow,
+    pub(super) row: RunRow,
+    pub(super) now: Moment,
+    lease: Duration,
+    pub(super) told: Vec<Told>,
+}
+
+/// Why executions are closed that are in flight.
+pub(super) struct Closing<'a> {
+    pub(super) stop_reason: &'a str,
+    pub(super) error: &'a str,
+}
+
+impl<'t, 'c> Changing<'t, 'c> {
+    /// Reads a run that is to be changed.
+    pub(crate) fn open(tx: &'t mut Tx<'c>, run: &RunId, now: Moment, lease: Duration) -> JoinResult<Self> {
+        let row = table::enter(tx, run)?.ok_or_else(|| refuse(Error::NoRun(run.to_string())))?;
+        Ok(Self::of(tx, row, now, lease))
+    }
+
+    /// The same, of a run that was read.
+    pub(super) fn of(tx: &'t mut Tx<'c>, row: RunRow, now: Moment, lease: Duration) -> Self {
+        let touched = rules::touched(&row, now);
+        Self { tx, before: row, row: touched, now, lease, told: Vec::new() }
+    }
+
+    /// Refuses a claim that another one has overtaken.
+    pub(super) fn check_fence(&self, fence: Option<Fence>) -> JoinResult<()> {
+        let Some(fence) = fence.filter(|fence| fence.0 != self.before.fence) else { return Ok(()) };
+        let (run, by) = (self.before.id.clone(), self.before.lease_owner.clone());
+        Err(refuse(Error::Overtaken { run, fence: fence.0, now: self.before.fence, by }))
+    }
+
+    /// Lets only the owner of a run write it, or anybody while it has none.
+    pub(super) fn check_owner(&self, fence: Option<Fence>) -> JoinResult<()> {
+        self.check_fence(fence)?;
+        match (&self.before.lease_owner, self.before.lease_expires_at) {
+            (Some(by), Some(until)) if fence.is_none() => {
+                Err(refuse(Error::Claimed { run: self.before.id.clone(), by: by.clone(), until }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets only the owner of a run that runs write it.
+    pub(super) fn check_runs(&self, fence: Option<Fence>) -> JoinResult<()> {
+        self.check_owner(fence)?;
+        if self.before.status == RunStatus::Running {
+            return Ok(());
+        }
+        Err(refuse(Error::RunStands { run: self.before.id.clone(), status: self.before.status }))
+    }
+
+    /// Moves the run by an event; false where it is so already. What waited for it, or was in flight, goes with its end.
+    pub(crate) fn turn(&mut self, event: Event, act: &Act) -> JoinResult<bool> {
+        let previous = self.row.status;
+        let Some(status) = rules::decide(&self.row.id, previous, event).map_err(refuse)? else { return Ok(false) };
+        self.row = rules::turned(&self.row, status, self.now, self.lease);
+        self.row.actor.clone_from(&act.actor);
+        if status.is_terminal() {
+            self.row.error.clone_from(&act.reason);
+            let error = format!("its run was {status} while it was in flight");
+            self.close_executions(&Closing { stop_reason: "run_ended", error: &error })?;
+        }
+        if previous == RunStatus::Paused && status != RunStatus::Running {
+            self.expire_gate()?;
+        }
+        let mut fields = self.fields();
+        fields.insert("event".to_owned(), event.as_str().into());
+        fields.insert("status".to_owned(), status.as_str().into());
+        fields.insert("previousStatus".to_owned(), previous.as_str().into());
+        fields.insert("phase".to_owned(), self.row.current_phase.as_str().into());
+        fields.insert("actor".to_owned(), act.actor.clone().into());
+        let reason = act.reason.as_deref().map(|reason| rules::clip(reason, TOLD_BYTES_MAX));
+        fields.insert("reason".to_owned(), reason.into());
+        self.tell("run", fields)?;
+        Ok(true)
+    }
+
+    /// Takes the gate away that nobody can answer any more.
+    fn expire_gate(&mut self) -> JoinResult<()> {
+        if let Some(gate) = workflow_approvals::pending_of(self.tx, &self.row.id)? {
+            workflow_approvals::resolve(self.tx, &gate.id, ApprovalStatus::Expired, None, None, self.now)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps what was answered at a gate of this run that waits.
+    pub(crate) fn answer(
+        &mut self,
+        gate: &ApprovalId,
+        status: ApprovalStatus,
+        by: Option<&str>,
+        response: Option<&str>,
+    ) -> JoinResult<()> {
+        workflow_approvals::resolve(self.tx, gate, status, by, response, self.now)?;
+        Ok(())
+    }
+
+    /// Closes what is in flight of this run, and of no other.
+    pub(super) fn close_executions(&mut self, why: &Closing<'_>) -> JoinResult<Vec<ExecutionId>> {
+        let open = executions::in_flight(self.tx, &self.row.id, CLOSED_MAX)?;
+        for execution in &open {
+            let end = EndRow {
+                finished_at: self.now,
+                success: false,
+                error: Some(rules::clip(why.error, REASON_BYTES_MAX).to_owned()),
+                turns: None,
+                duration_ms: None,
+                cost_picos: None,
+                input_tokens: None,
+                cache_creation_input_tokens: None,
+                cache_read_input_tokens: None,
+                output_tokens: None,
+                api_duration_ms: None,
+                stop_reason: Some(why.stop_reason.to_owned()),
+            };
+            executions::finish(self.tx, &execution.id, &end)?;
+            count_end(self.tx, execution, &end)?;
+        }
+        Ok(open.into_iter().map(|execution| execution.id).collect())
+    }
+
+    /// Merges a patch into the scratch, key by key.
+    pub(super) fn merge(&mut self, patch: &BTreeMap<String, String>) -> JoinResult<()> {
+        let mut by = 0;
+        for (key, value) in patch {
+            by += workflow_run_scratch::put(self.tx, &self.row.id, key, value)?;
+        }
+        let grown = rules::grown("scratch", self.row.scratch_bytes, by, SCRATCH_BYTES_MAX).map_err(refuse)?;
+        self.row.scratch_bytes = grown;
+        Ok(())
+    }
+
+    /// Adds an entry to the history and makes its phase the present one.
+    pub(super) fn add_phase(&mut self, phase: &str, success: bool, about: Map<String, Value>) -> JoinResult<()> {
+        let mut entry = Map::new();
+        entry.insert("phase".to_owned(), phase.into());
+        entry.insert("timestamp".to_owned(), self.now.to_string().into());
+        entry.insert("success".to_owned(), success.into());
+        entry.extend(about);
+        let entry = Value::Object(entry).to_string();
+        rules::bounded::<PHASE_ENTRY_BYTES_MAX>("an entry of the history", &entry).map_err(refuse)?;
+        let by = i64::try_from(entry.len()).unwrap_or(i64::MAX);
+        self.row.phases_bytes =
+            rules::grown("phase_history", self.row.phases_bytes, by, PHASES_BYTES_MAX).map_err(refuse)?;
+        workflow_run_phases::insert(self.tx, &self.row.id, self.row.phases, &entry)?;
+        self.row.phases += 1;
+        phase.clone_into(&mut self.row.current_phase);
+        Ok(())
+    }
+
+    /// What every line about this run says.
+    pub(super) fn fields(&self) -> Map<String, Value> {
+        let mut fields = Map::new();
+        fields.insert("run".to_owned(), self.row.id.as_str().into());
+        fields.insert("workflow".to_owned(), self.row.workflow_name.as_str().into());
+        fields
+    }
+
+    /// Has the run's log tell of something. A run whose session is gone goes on untold.
+    pub(super) fn tell(&mut self, what: &str, fields: Map<String, Value>) -> JoinResult<()> {
+        let Some(session) = self.row.session_id.clone() else { return Ok(()) };
+        if sessions::find(self.tx, &session)?.is_some_and(|session| session.deleted_at.is_none()) {
+            self.told.push(tell(self.tx, &session, what, self.now, fields)?);
+        }
+        Ok(())
+    }
+
+    /// Writes the run. An owner that nobody knows is taken to be alive as long as it writes.
+    pub(crate) fn done(mut self) -> JoinResult<(RunRow, Vec<Told>)> {
+        if self.row.status == RunStatus::Running && self.row.lease_owner.is_none() {
+            self.row.lease_expires_at = Some(rules::later(self.now, self.lease));
+        }
+        if !table::put(self.tx, &self.before, &self.row)? {
+            // One snapshot shows one row: it cannot have changed since it was read.
+            let run = self.before.id;
+            return Err(refuse(Error::RunStands { run, status: self.before.status }));
+        }
+        Ok((self.row, self.told))
+    }
+}
+
+/// The quarter of an hour that an instant is in.
+pub(super) fn bucket(at: Moment) -> Moment {
+    let length = ROLLUP_MINUTES * 60 * 1_000_000;
+    Moment::from_micros(at.as_micros() / length * length)
+}
+
+/// Counts an execution that begins.
+pub(super) fn count_start(tx: &mut Tx<'_>, row: &ExecutionRow) -> JoinResult<()> {
+    let more = RollupRow { started: 1, ..RollupRow::default() };
+    Ok(execution_rollups::add(tx, bucket(row.started_at), rules::workflow_of(&row.skill), &more)?)
+}
+
+/// Counts an execution that ends, where it began.
+pub(super) fn count_end(tx: &mut Tx<'_>, row: &ExecutionRow, end: &EndRow) -> JoinResult<()> {
+    let outcome = rules::outcome(Some(end));
+    let one = |of| u64::from(outcome == of);
+    let more = RollupRow {
+        started: 0,
+        succeeded: one(Outcome::Succeeded),
+        failed: one(Outcome::Failed),
+        skipped: one(Outcome::Skipped),
+        deferred: one(Outcome::Deferred),
+        turns: end.turns.unwrap_or_default(),
+        duration_ms: end.duration_ms.unwrap_or_default(),
+        cost_picos: end.cost_picos.unwrap_or_default(),
+        input_tokens: end.input_tokens.unwrap_or_default(),
+        cache_creation_input_tokens: end.cache_creation_input_tokens.unwrap_or_default(),
+        cache_read_input_tokens: end.cache_read_input_tokens.unwrap_or_default(),
+        output_tokens: end.output_tokens.unwrap_or_default(),
+    };
+    Ok(execution_rollups::add(tx, bucket(row.started_at), rules::workflow_of(&row.skill), &more)?)
+}

@@ -1,0 +1,372 @@
+//! The ledger: what was run, how it ended, what it cost and what it said last.
+
+use duolog_join::Result as JoinResult;
+use duolog_log::{Blobs, Hold};
+use duolog_state::Tx;
+use duolog_state::owned::execution_bodies::{self, OutputRow};
+use duolog_state::owned::executions::{self as table, EndRow, ExecutionRow};
+use duolog_types::limits::{ERRORS_WALKED_MAX, OUTPUT_BYTES_MAX, PAGE_MAX, REASON_BYTES_MAX, SKILL_BYTES_MAX};
+use duolog_types::{Durability, ExecutionId, HomeId, Moment, SessionId, TriggerType};
+use std::io::Read as _;
+
+use super::OpenRun;
+use super::change::{Changing, count_end, count_start};
+use super::model::{Begun, Ended, Execution, ExecutionList, Fence, Finish, NewExecution, Output, RunToken};
+use super::rules::{self, PhaseLabel};
+use crate::error::{Error, Result, refuse};
+use crate::store::Store;
+
+/// The ledger of executions.
+#[derive(Clone)]
+pub struct Executions<'s> {
+    pub(super) store: &'s Store,
+    pub(super) durability: Durability,
+}
+
+impl OpenRun<'_> {
+    /// Begins to run a phase, unless it is being run or done: looked at and entered in the ledger in one step.
+    pub fn begin(&self, phase: &str, session: Option<&SessionId>) -> Result<Begun> {
+        PhaseLabel::parse(phase)?;
+        let (run, fence, phase, session) = (self.run.clone(), self.fence, phase.to_owned(), session.cloned());
+        let (now, lease) = (self.store.join.clock().now(), self.store.join.limits().runs.lease);
+        let (home, id) = (self.store.join.home(), ExecutionId::new());
+        let begun = self.store.join.transact(self.durability, move |tx| {
+            let mut run = Changing::open(tx, &run, now, lease)?;
+            run.check_runs(fence)?;
+            let skill = rules::skill(&run.row.workflow_name, &phase);
+            match table::standing(run.tx, &run.row.id, &skill)? {
+                Some((id, true)) => return Ok((Begun::Running(id), Vec::new())),
+                Some((id, false)) => return Ok((Begun::Done(id), Vec::new())),
+                None => {}
+            }
+            let mut row = execution_of(&run, &id, &skill, home);
+            row.session_id.clone_from(&session);
+            table::insert(run.tx, &row)?;
+            count_start(run.tx, &row)?;
+            phase.clone_into(&mut run.row.current_phase);
+            run.tell_execution(&row)?;
+            let (_, told) = run.done()?;
+            Ok((Begun::Started(Box::new(row.into())), told))
+        });
+        Ok(begun?)
+    }
+
+    /// Notes that a phase is left out, and why: it is neither done nor failed, and is asked for again on a resume.
+    pub fn skip(&self, phase: &str, reason: Option<&str>) -> Result<Execution> {
+        PhaseLabel::parse(phase)?;
+        let (run, fence, phase) = (self.run.clone(), self.fence, phase.to_owned());
+        let reason = reason.map(|reason| rules::clip(reason, REASON_BYTES_MAX).to_owned());
+        let (now, lease) = (self.store.join.clock().now(), self.store.join.limits().runs.lease);
+        let (home, id) = (self.store.join.home(), ExecutionId::new());
+        let skipped = self.store.join.transact(self.durability, move |tx| {
+            let mut run = Changing::open(tx, &run, now, lease)?;
+            run.check_runs(fence)?;
+            let skill = rules::skill(&run.row.workflow_name, &phase);
+            let finish = Finish { stop_reason: Some("skipped".to_owned()), ..Finish::default() };
+            let end = EndRow::from(&Ended { at: now, finish });
+            let row = ExecutionRow { end: Some(end.clone()), ..execution_of(&run, &id, &skill, home) };
+            table::insert(run.tx, &row)?;
+            count_start(run.tx, &row)?;
+            count_end(run.tx, &row, &end)?;
+            let mut fields = run.fields();
+            fields.insert("execution".to_owned(), id.as_str().into());
+            fields.insert("phase".to_owned(), phase.as_str().into());
+            fields.insert("state".to_owned(), "skipped".into());
+            let told = reason.as_deref().map(|reason| rules::clip(reason, 4096));
+            fields.insert("reason".to_owned(), told.into());
+            run.tell("execution", fields)?;
+            let (_, told) = run.done()?;
+            Ok((row, told))
+        })?;
+        Ok(skipped.into())
+    }
+
+    /// The executions of the run, by phase and in the order they began: a page, from behind the token on.
+    pub fn executions(&self, limit: u32, after: Option<&RunToken>) -> Result<ExecutionList> {
+        let limit = limit.clamp(1, PAGE_MAX);
+        self.store.join.state().read(|tx| {
+            let last = match after.map(|token| ExecutionId::parse(&token.id)) {
+                Some(Ok(id)) => table::find(tx, &id)?,
+                _ => None,
+            };
+            let rows = table::of_run(tx, &self.run, last.as_ref(), limit + 1)?;
+            Ok::<_, Error>(page(rows, limit))
+        })
+    }
+
+    /// Notes the session of an execution of this run, as soon as it is known.
+    pub fn set_session(&self, execution: &ExecutionId, session: &SessionId) -> Result<()> {
+        Executions { store: self.store, durability: self.durability }.set_session(execution, session, self.fence)
+    }
+
+    /// Keeps what an execution of this run said last.
+    pub fn set_output(&self, execution: &ExecutionId, text: &str) -> Result<Output> {
+        Executions { store: self.store, durability: self.durability }.set_output(execution, text, self.fence)
+    }
+
+    /// Ends an execution of this run.
+    pub fn end(&self, execution: &ExecutionId, finish: &Finish) -> Result<Execution> {
+        Executions { store: self.store, durability: self.durability }.finish(execution, finish, self.fence)
+    }
+}
+
+impl Executions<'_> {
+    /// Enters an execution that belongs to no run, such as a turn of a chat.
+    pub fn start(&self, new: &NewExecution) -> Result<Execution> {
+        rules::check_named("trigger_id", Some(&new.trigger_id))?;
+        rules::check_named("repo", new.repo.as_ref())?;
+        rules::check_named("owner", new.owner.as_ref())?;
+        rules::check_named("triggered_by", new.triggered_by.as_ref())?;
+        check_skill(&new.skill)?;
+        let (now, home) = (self.store.join.clock().now(), self.store.join.home());
+        let (owner, repo) = rules::split_repo(new.owner.as_deref(), new.repo.as_deref());
+        let row = ExecutionRow {
+            id: ExecutionId::new(),
+            home_id: home,
+            trigger_type: new.trigger_type,
+            trigger_id: new.trigger_id.clone(),
+            skill: new.skill.clone(),
+            owner,
+            repo,
+            issue_number: new.issue_number,
+            started_at: now,
+            workflow_run_id: None,
+            triggered_by: new.triggered_by.clone(),
+            session_id: new.session_id.clone(),
+            end: None,
+        };
+        let row = self.store.join.write(self.durability, move |tx| {
+            table::insert(tx, &row)?;
+            count_start(tx, &row)?;
+            Ok(row.clone())
+        })?;
+        Ok(row.into())
+    }
+
+    /// The execution with this id.
+    pub fn get(&self, execution: &ExecutionId) -> Result<Execution> {
+        let row = self.store.join.state().read(|tx| table::find(tx, execution))?;
+        row.map(Execution::from).ok_or_else(|| Error::NoExecution(execution.clone()))
+    }
+
+    /// Notes the session whose log tells of an execution, as soon as it is known.
+    pub fn set_session(&self, execution: &ExecutionId, session: &SessionId, fence: Option<Fence>) -> Result<()> {
+        let session = session.clone();
+        self.of(execution, fence, move |tx, row, _| {
+            table::set_session(tx, &row.id, &session)?;
+            Ok(())
+        })
+    }
+
+    /// Keeps what an execution said last. Of a long text the row keeps the end, and a blob the whole.
+    pub fn set_output(&self, execution: &ExecutionId, text: &str, fence: Option<Fence>) -> Result<Output> {
+        if text.contains('\0') {
+            return Err(Error::BadValue { what: "output_text", why: "has a NUL byte in it".to_owned() });
+        }
+        // It is held until the row that names it stands: as long nobody removes it.
+        let (blob, _hold) = if text.len() > OUTPUT_BYTES_MAX {
+            let (blob, hold) = self.keep_whole(text)?;
+            (Some(blob), Some(hold))
+        } else {
+            (None, None)
+        };
+        let home = self.store.join.home();
+        let row = OutputRow {
+            text: rules::tail(text, OUTPUT_BYTES_MAX).to_owned(),
+            bytes: text.len() as u64,
+            blob: blob.map(|blob| (blob, home)),
+        };
+        self.of(execution, fence, move |tx, execution, _| {
+            execution_bodies::put(tx, &execution.id, &row)?;
+            Ok(Output::from(&row))
+        })
+    }
+
+    /// What an execution said last, at most a mebibyte of it; nothing where nothing was kept.
+    pub fn output(&self, execution: &ExecutionId) -> Result<Option<Output>> {
+        let row = self.store.join.state().read(|tx| execution_bodies::find(tx, execution))?;
+        Ok(row.as_ref().map(Output::from))
+    }
+
+    /// All that an execution said last, read from its blob where the row has only the end.
+    pub fn whole_output(&self, execution: &ExecutionId) -> Result<Option<String>> {
+        let Some(row) = self.store.join.state().read(|tx| execution_bodies::find(tx, execution))? else {
+            return Ok(None);
+        };
+        let Some((blob, home)) = row.blob else { return Ok(Some(row.text)) };
+        let broken = |why: String| Error::BadValue { what: "output", why };
+        if home != self.store.join.home() {
+            return Err(broken(format!("is kept as blob {blob} in home {home}")));
+        }
+        let id = blob.parse().map_err(|_| broken(format!("names no blob: {blob}")))?;
+        let mut text = String::new();
+        let mut reader = Blobs::on(self.store.join.disk()).open(&id)?;
+        reader.read_to_string(&mut text).map_err(|error| broken(format!("cannot be read from its blob: {error}")))?;
+        Ok(Some(text))
+    }
+
+    /// Ends an execution that is in flight, and adds what it used to its run. One that is closed stays as it is.
+    pub fn finish(&self, execution: &ExecutionId, finish: &Finish, fence: Option<Fence>) -> Result<Execution> {
+        rules::check_finish(finish)?;
+        let finish = finish.clone();
+        self.of(execution, fence, move |tx, row, now| {
+            let end = EndRow::from(&Ended { at: now, finish: finish.clone() });
+            if !table::finish(tx, &row.id, &end)? {
+                let outcome = rules::outcome(row.end.as_ref());
+                let why = row.end.as_ref().and_then(|end| end.error.clone());
+                return Err(refuse(Error::ExecutionClosed { execution: row.id.clone(), outcome, why }));
+            }
+            count_end(tx, row, &end)?;
+            Ok(Execution::from(ExecutionRow { end: Some(end), ..row.clone() }))
+        })
+    }
+
+    /// The last executions that something set off, in order.
+    pub fn of_trigger(&self, kind: TriggerType, trigger: &str, limit: u32) -> Result<Vec<Execution>> {
+        let limit = limit.clamp(1, PAGE_MAX);
+        let rows = self.store.join.state().read(|tx| table::of_trigger(tx, kind, trigger, limit))?;
+        Ok(rows.into_iter().map(Execution::from).collect())
+    }
+
+    /// Executions that have an error and this text in it, in what they do or in their repository, newest first,
+    /// whatever the case of its letters. One call looks at a bounded number; the page may then be short.
+    pub fn search_errors(&self, text: &str, limit: u32, after: Option<&RunToken>) -> Result<ExecutionList> {
+        let (limit, lowered) = (limit.clamp(1, PAGE_MAX) as usize, text.to_lowercase());
+        let mut at = match after {
+            Some(token) => {
+                let id = ExecutionId::parse(&token.id).map_err(|_| Error::OtherPage(token.to_string()))?;
+                Some((token.at, id))
+            }
+            None => None,
+        };
+        self.store.join.state().read(|tx| {
+            let (mut executions, mut walked) = (Vec::new(), 0);
+            while walked < ERRORS_WALKED_MAX {
+                let rows = table::with_error(tx, at.as_ref().map(|(at, id)| (*at, id)), PAGE_MAX)?;
+                if rows.is_empty() {
+                    return Ok(ExecutionList { executions, next: None });
+                }
+                for row in rows {
+                    at = Some((row.started_at, row.id.clone()));
+                    walked += 1;
+                    let execution = Execution::from(row);
+                    if rules::is_about(&execution, &lowered) {
+                        executions.push(execution);
+                    }
+                    if executions.len() == limit {
+                        walked = ERRORS_WALKED_MAX;
+                        break;
+                    }
+                }
+            }
+            let next = at.map(|(at, id)| token(at, &id));
+            Ok::<_, Error>(ExecutionList { executions, next })
+        })
+    }
+
+    /// Puts a text into a blob, and holds it.
+    fn keep_whole(&self, text: &str) -> Result<(String, Hold)> {
+        let join = &self.store.join;
+        let blobs = Blobs::on(join.disk());
+        let hold = blobs.hold(join.limits().busy_timeout)?;
+        // As durable as the row that is to name it.
+        let blob = blobs.put(&mut text.as_bytes(), Durability::Power)?;
+        Ok((blob.to_string(), hold))
+    }
+
+    /// Changes an execution, as the owner of its run where it has one.
+    fn of<T: Send + 'static>(
+        &self,
+        execution: &ExecutionId,
+        fence: Option<Fence>,
+        mut f: impl FnMut(&mut Tx<'_>, &ExecutionRow, Moment) -> JoinResult<T> + Send + 'static,
+    ) -> Result<T> {
+        let execution = execution.clone();
+        let (now, lease) = (self.store.join.clock().now(), self.store.join.limits().runs.lease);
+        let done = self.store.join.transact(self.durability, move |tx| {
+            let missing = || refuse(Error::NoExecution(execution.clone()));
+            let row = table::find(tx, &execution)?.ok_or_else(missing)?;
+            let Some(run) = row.workflow_run_id.clone() else { return Ok((f(tx, &row, now)?, Vec::new())) };
+            let mut run = Changing::open(tx, &run, now, lease)?;
+            // What is closed is said to be, by whomever: an owner that was overtaken learns it either way.
+            if row.end.is_none() || fence.is_some() {
+                run.check_owner(fence)?;
+            }
+            let done = f(run.tx, &row, now)?;
+            let after = table::find(run.tx, &execution)?.ok_or_else(missing)?;
+            if let (None, Some(end)) = (&row.end, &after.end) {
+                run.row.cost_picos = rules::sum(run.row.cost_picos, end.cost_picos);
+                run.row.tokens = rules::sum(run.row.tokens, rules::tokens(end));
+                run.tell_execution(&after)?;
+            }
+            let (_, told) = run.done()?;
+            Ok((done, told))
+        });
+        Ok(done?)
+    }
+}
+
+impl Changing<'_, '_> {
+    /// Has the run's log tell of an execution.
+    fn tell_execution(&mut self, row: &ExecutionRow) -> JoinResult<()> {
+        let mut fields = self.fields();
+        fields.insert("execution".to_owned(), row.id.as_str().into());
+        fields.insert("skill".to_owned(), row.skill.as_str().into());
+        fields.insert("outcome".to_owned(), rules::outcome(row.end.as_ref()).as_str().into());
+        fields.insert("session".to_owned(), row.session_id.as_ref().map(SessionId::as_str).into());
+        let why = row.end.as_ref().and_then(|end| end.stop_reason.clone());
+        fields.insert("stopReason".to_owned(), why.into());
+        self.tell("execution", fields)
+    }
+}
+
+/// An execution of a phase of a run that begins now.
+fn execution_of(run: &Changing<'_, '_>, id: &ExecutionId, skill: &str, home: HomeId) -> ExecutionRow {
+    let row = &run.row;
+    ExecutionRow {
+        id: id.clone(),
+        home_id: home,
+        trigger_type: row.trigger_type,
+        trigger_id: row.trigger_id.clone(),
+        skill: skill.to_owned(),
+        owner: row.owner.clone(),
+        repo: row.repo.clone(),
+        issue_number: row.issue_number,
+        started_at: run.now,
+        workflow_run_id: Some(row.id.clone()),
+        triggered_by: row.triggered_by.clone(),
+        session_id: None,
+        end: None,
+    }
+}
+
+fn check_skill(skill: &str) -> Result<()> {
+    rules::bounded::<SKILL_BYTES_MAX>("skill", skill)?;
+    match skill.rsplit_once(':') {
+        None if skill == "chat" => Ok(()),
+        None => Err(Error::BadValue { what: "skill", why: format!("is {skill:?}, and not chat or workflow:phase") }),
+        Some((workflow, phase)) => {
+            rules::check_workflow(workflow)?;
+            PhaseLabel::parse(phase).map(drop)
+        }
+    }
+}
+
+fn page(mut rows: Vec<ExecutionRow>, limit: u32) -> ExecutionList {
+    let more = rows.len() > limit as usize;
+    rows.truncate(limit as usize);
+    let next = rows.last().filter(|_| more).map(|last| token(last.started_at, &last.id));
+    ExecutionList { executions: rows.into_iter().map(Execution::from).collect(), next }
+}
+
+/// The token of the page that begins behind an execution.
+fn token(at: Moment, id: &ExecutionId) -> RunToken {
+    RunToken { rank: 0, at, id: id.as_str().into() }
+}
+
+impl From<&OutputRow> for Output {
+    fn from(row: &OutputRow) -> Self {
+        let blob = row.blob.as_ref().map(|(blob, _)| blob.clone());
+        Self { text: row.text.clone(), bytes: row.bytes, blob }
+    }
+}

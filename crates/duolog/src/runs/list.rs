@@ -1,0 +1,189 @@
+//! Lists of runs. Which index is walked is chosen by what is asked for, so that a page costs the same over any number.
+//!
+//! | asked for | order | what is walked |
+//! |---|---|---|
+//! | nothing, or statuses, or since | active first, then newest | the index of ranks, or of each status: the page and no more |
+//! | one of workflow, repository, trigger | newest first | the index of it: the page and no more |
+//! | one of those, and others or statuses | newest first | the index of the narrowest, at most [`RUNS_WALKED_MAX`] runs a page |
+
+use duolog_state::Tx;
+use duolog_state::owned::workflow_runs::{self as table, RunFilter as FilterRow, RunSummaryRow, RunsOf};
+use duolog_types::limits::{PAGE_MAX, RUNS_WALKED_MAX};
+use duolog_types::{Moment, RunId, RunStatus};
+
+use super::Runs;
+use super::model::{RunFilter, RunList, RunPage, RunSummary, RunToken};
+use super::rules;
+use crate::error::{Error, Result};
+
+/// What is left to look at in a row, once its index was walked.
+struct Rest {
+    statuses: Vec<RunStatus>,
+    workflow_name: Option<String>,
+    repo: Option<(Option<String>, String)>,
+}
+
+/// A stretch of the list: runs from one index, or several that are merged, newest first.
+struct Stretch {
+    rank: u32,
+    of: Vec<RunsOf>,
+}
+
+/// How a filter is answered.
+struct Way {
+    stretches: Vec<Stretch>,
+    rest: Rest,
+}
+
+impl Runs<'_> {
+    /// A page of runs.
+    pub fn list(&self, filter: &RunFilter, page: &RunPage) -> Result<RunList> {
+        let way = way(filter)?;
+        self.store.join.state().read(|tx| walk(tx, &way, filter.since, page))
+    }
+
+    /// How many runs a list has in all. They are counted, which takes its time where they are many.
+    pub fn count(&self, filter: &RunFilter) -> Result<u64> {
+        let row = FilterRow {
+            statuses: filter.statuses.clone(),
+            workflow_name: filter.workflow_name.clone(),
+            repo: repo_of(filter)?,
+            trigger_id: filter.trigger_id.clone(),
+            since: filter.since,
+        };
+        Ok(self.store.join.state().read(|tx| table::count(tx, &row))?)
+    }
+}
+
+fn repo_of(filter: &RunFilter) -> Result<Option<(Option<String>, String)>> {
+    match rules::split_repo(filter.owner.as_deref(), filter.repo.as_deref()) {
+        (owner, Some(repo)) => Ok(Some((owner, repo))),
+        (None, None) => Ok(None),
+        (Some(_), None) => {
+            Err(Error::BadValue { what: "owner", why: "is looked for together with a repository".to_owned() })
+        }
+    }
+}
+
+/// Chooses what is walked.
+fn way(filter: &RunFilter) -> Result<Way> {
+    let mut rest =
+        Rest { statuses: filter.statuses.clone(), workflow_name: filter.workflow_name.clone(), repo: repo_of(filter)? };
+    let one = |of| vec![Stretch { rank: 0, of: vec![of] }];
+    let stretches = if let Some(trigger) = &filter.trigger_id {
+        one(RunsOf::Trigger(trigger.clone()))
+    } else if let Some((owner, repo)) = rest.repo.take() {
+        one(RunsOf::Repo(owner, repo))
+    } else if let Some(name) = rest.workflow_name.take() {
+        one(RunsOf::Workflow(name))
+    } else {
+        active_first(&std::mem::take(&mut rest.statuses))
+    };
+    Ok(Way { stretches, rest })
+}
+
+fn active_first(statuses: &[RunStatus]) -> Vec<Stretch> {
+    let wanted = |status: RunStatus| statuses.is_empty() || statuses.contains(&status);
+    let mut stretches = Vec::new();
+    for status in [RunStatus::Running, RunStatus::Paused, RunStatus::Queued] {
+        if wanted(status) {
+            let rank = status.active_rank();
+            stretches.push(Stretch { rank, of: vec![RunsOf::Rank(rank)] });
+        }
+    }
+    let ended = [RunStatus::Succeeded, RunStatus::Failed, RunStatus::Cancelled];
+    let of: Vec<RunsOf> = match ended.map(wanted) {
+        [true, true, true] => vec![RunsOf::Rank(RunStatus::Failed.active_rank())],
+        _ => ended.into_iter().filter(|status| wanted(*status)).map(RunsOf::Status).collect(),
+    };
+    if !of.is_empty() {
+        stretches.push(Stretch { rank: RunStatus::Failed.active_rank(), of });
+    }
+    stretches
+}
+
+impl Rest {
+    fn is_nothing(&self) -> bool {
+        self.statuses.is_empty() && self.workflow_name.is_none() && self.repo.is_none()
+    }
+
+    fn is_met(&self, row: &RunSummaryRow) -> bool {
+        (self.statuses.is_empty() || self.statuses.contains(&row.status))
+            && self.workflow_name.as_ref().is_none_or(|name| *name == row.workflow_name)
+            && self.repo.as_ref().is_none_or(|(owner, repo)| *owner == row.owner && Some(repo) == row.repo.as_ref())
+    }
+}
+
+/// One index, read a piece at a time.
+struct Source<'w> {
+    of: &'w RunsOf,
+    after: Option<(Moment, RunId)>,
+    rows: std::vec::IntoIter<RunSummaryRow>,
+    head: Option<RunSummaryRow>,
+    is_over: bool,
+}
+
+impl Source<'_> {
+    /// Sees to it that the next row is there, if there is one.
+    fn fill(&mut self, tx: &mut Tx<'_>, since: Option<Moment>, piece: u32) -> Result<()> {
+        if self.head.is_none() {
+            self.head = self.rows.next();
+        }
+        if self.head.is_some() || self.is_over {
+            return Ok(());
+        }
+        let after = self.after.as_ref().map(|(at, id)| (*at, id));
+        let rows = table::list(tx, self.of, since, after, piece)?;
+        self.is_over = rows.len() < piece as usize;
+        self.after = rows.last().map(|row| (row.started_at, row.id.clone()));
+        self.rows = rows.into_iter();
+        self.head = self.rows.next();
+        Ok(())
+    }
+}
+
+fn walk(tx: &mut Tx<'_>, way: &Way, since: Option<Moment>, page: &RunPage) -> Result<RunList> {
+    let limit = page.limit() as usize;
+    // One more than the page tells whether another follows; where rows are passed over, more are read at once.
+    let piece = if way.rest.is_nothing() { page.limit() + 1 } else { PAGE_MAX + 1 };
+    let (mut runs, mut last, mut walked): (Vec<RunSummary>, Option<RunToken>, u32) = (Vec::new(), None, 0);
+    for stretch in &way.stretches {
+        let after = match page.after() {
+            Some(token) if token.rank > stretch.rank => continue,
+            Some(token) if token.rank == stretch.rank => Some((token.at, id_of(token)?)),
+            _ => None,
+        };
+        let source = |of| Source { of, after: after.clone(), rows: Vec::new().into_iter(), head: None, is_over: false };
+        let mut sources: Vec<Source<'_>> = stretch.of.iter().map(source).collect();
+        while let Some(row) = newest(tx, &mut sources, since, piece)? {
+            if runs.len() == limit || walked == RUNS_WALKED_MAX {
+                return Ok(RunList { runs, next: last });
+            }
+            walked += 1;
+            last = Some(RunToken { rank: stretch.rank, at: row.started_at, id: row.id.as_str().into() });
+            if way.rest.is_met(&row) {
+                runs.push(row.into());
+            }
+        }
+    }
+    Ok(RunList { runs, next: None })
+}
+
+/// The newest of what the sources have next.
+fn newest(
+    tx: &mut Tx<'_>,
+    sources: &mut [Source<'_>],
+    since: Option<Moment>,
+    piece: u32,
+) -> Result<Option<RunSummaryRow>> {
+    for source in &mut *sources {
+        source.fill(tx, since, piece)?;
+    }
+    let key = |source: &Source<'_>| source.head.as_ref().map(|row| (row.started_at, row.id.clone()));
+    let first = sources.iter_mut().max_by_key(|source| key(source));
+    Ok(first.and_then(|source| source.head.take()))
+}
+
+fn id_of(token: &RunToken) -> Result<RunId> {
+    RunId::parse(&token.id).map_err(|_| Error::OtherPage(token.to_string()))
+}

@@ -1,0 +1,148 @@
+//! Runs of workflows: started once, claimed by one owner at a time, resumed from what the ledger says is done.
+
+mod change;
+mod executions;
+mod list;
+mod model;
+mod open;
+mod queue;
+mod recover;
+mod rollups;
+mod wait;
+
+pub(crate) mod rules;
+
+#[cfg(test)]
+mod tests;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use duolog_state::owned::workflow_runs as table;
+use duolog_state::owned::{
+    workflow_approvals, workflow_run_bodies, workflow_run_nodes, workflow_run_phases, workflow_run_scratch,
+};
+use duolog_types::limits::PAGE_MAX;
+use duolog_types::{Durability, RunId, RunStatus};
+
+pub use executions::Executions;
+pub use model::{
+    Act, Admission, Admitted, BadRunToken, Begun, Claim, End, Ended, Every, Execution, ExecutionList, Expired, Fence,
+    Finish, NewExecution, NewRun, Outcome, Output, PhaseStanding, Recovered, Rollup, RollupQuery, Run, RunFilter,
+    RunList, RunPage, RunSummary, RunToken, Started, Turned, Until,
+};
+pub use open::{LoopPoint, NewGate, OpenRun};
+pub use rules::{Event, PhaseLabel, PhaseTurn, dollars, may_become, next};
+
+pub(crate) use change::Changing;
+
+use crate::error::{Error, Result};
+use crate::store::Store;
+
+/// The runs of a store.
+#[derive(Clone)]
+pub struct Runs<'s> {
+    pub(crate) store: &'s Store,
+    pub(crate) durability: Durability,
+}
+
+/// Called after the commit by which a run came to its end, in the process that ended it.
+pub type OnEnd = Arc<dyn Fn(&RunSummary) + Send + Sync>;
+
+/// Those who are told of ends.
+#[derive(Default)]
+pub(crate) struct Observers(Mutex<Vec<OnEnd>>);
+
+impl Observers {
+    fn add(&self, observer: OnEnd) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(observer);
+    }
+
+    /// Tells everyone; what one of them does to itself is not the others' matter.
+    pub(crate) fn tell(&self, run: &RunSummary) {
+        let observers = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for observer in observers {
+            let _ = catch_unwind(AssertUnwindSafe(|| observer(run)));
+        }
+    }
+}
+
+impl<'s> Runs<'s> {
+    /// With changes that survive this. Without it, they survive the loss of power.
+    #[must_use]
+    pub fn durable(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// One run, to be changed. That it exists is seen when it is.
+    pub fn open(&self, run: &RunId) -> OpenRun<'s> {
+        OpenRun { store: self.store, run: run.clone(), fence: None, durability: self.durability }
+    }
+
+    /// The ledger of executions.
+    pub fn executions(&self) -> Executions<'s> {
+        Executions { store: self.store, durability: self.durability }
+    }
+
+    /// Has someone called whenever this process brings a run to its end. One that panics is not called to account.
+    pub fn on_end(&self, observer: OnEnd) {
+        self.store.observers.add(observer);
+    }
+
+    /// The run with this id, whole.
+    pub fn get(&self, run: &RunId) -> Result<Run> {
+        self.store.join.state().read(|tx| {
+            let row = table::find(tx, run)?.ok_or_else(|| Error::NoRun(run.to_string()))?;
+            Ok(Run {
+                summary: RunSummary::from(&row),
+                error: row.error,
+                fence: Fence(row.fence),
+                lease_expires_at: row.lease_expires_at,
+                restart_cap: row.restart_cap,
+                actor: row.actor,
+                queued_at: row.queued.map(|(_, at)| at),
+                context: workflow_run_bodies::context(tx, run)?,
+                scratch: workflow_run_scratch::all(tx, run)?,
+                phase_history: workflow_run_phases::all(tx, run)?,
+                node_statuses: workflow_run_nodes::all(tx, run)?,
+                pending: workflow_approvals::pending_of(tx, run)?.map(|gate| gate.id),
+                unconsumed: workflow_approvals::unconsumed_of(tx, run, PAGE_MAX)?,
+            })
+        })
+    }
+
+    /// What a list says of a run.
+    pub fn summary(&self, run: &RunId) -> Result<RunSummary> {
+        let row = self.store.join.state().read(|tx| table::find(tx, run))?;
+        row.as_ref().map(RunSummary::from).ok_or_else(|| Error::NoRun(run.to_string()))
+    }
+
+    /// The run that a person means, for reading: by its id, or by the beginning of it.
+    pub fn resolve(&self, text: &str) -> Result<RunId> {
+        let mut ids = self.store.join.state().read(|tx| {
+            if let Ok(id) = RunId::parse(text)
+                && table::find(tx, &id)?.is_some()
+            {
+                return Ok::<_, Error>(vec![id]);
+            }
+            Ok(table::starting_with(tx, text, 4)?)
+        })?;
+        if ids.len() > 1 {
+            let found = ids.iter().map(ToString::to_string).collect();
+            return Err(Error::AmbiguousRun { prefix: text.to_owned(), found });
+        }
+        ids.pop().ok_or_else(|| Error::NoRun(text.to_owned()))
+    }
+
+    /// The active run of a workflow and a trigger.
+    pub fn find_active(&self, workflow: &str, trigger: &str) -> Result<Option<RunSummary>> {
+        let row = self.store.join.state().read(|tx| table::find_active(tx, workflow, trigger))?;
+        Ok(row.as_ref().map(RunSummary::from))
+    }
+
+    /// How many runs stand how. All of them are counted.
+    pub fn count_by_status(&self) -> Result<Vec<(RunStatus, u64)>> {
+        Ok(self.store.join.state().read(table::count_by_status)?)
+    }
+}

@@ -1,0 +1,396 @@
+//! One run: what its owner writes, and what anybody may do to it.
+
+use std::time::Duration;
+
+use duolog_join::{Result as JoinResult, Told};
+use duolog_state::owned::workflow_approvals::{self, ApprovalRow};
+use duolog_state::owned::workflow_runs::{self as table, RunRow};
+use duolog_state::owned::{executions, workflow_run_nodes, workflow_run_scratch};
+use duolog_types::limits::{NODES_BYTES_MAX, REASON_BYTES_MAX, WORD_BYTES_MAX};
+use duolog_types::{ApprovalId, ApprovalKind, ApprovalStatus, Durability, ExecutionId, Moment, RunId};
+use serde_json::{Map, Value};
+
+use super::change::Changing;
+use super::model::{Act, End, Fence, PhaseStanding, RunSummary, Turned};
+use super::rules::{self, Event, PhaseLabel};
+use crate::approvals::Approval;
+use crate::error::{Error, Result, refuse};
+use crate::store::Store;
+
+/// The pseudo-phase of a run that waits at a gate.
+pub(super) const WAITING: &str = "waiting_approval";
+
+/// One run, to be changed.
+#[derive(Clone)]
+pub struct OpenRun<'s> {
+    pub(super) store: &'s Store,
+    pub(super) run: RunId,
+    pub(super) fence: Option<Fence>,
+    pub(super) durability: Durability,
+}
+
+/// A gate to pause at.
+#[derive(Clone, Debug)]
+pub struct NewGate {
+    /// Its id; one is minted where none is given.
+    pub id: Option<ApprovalId>,
+    /// What the workflow calls it.
+    pub gate: String,
+    /// What resolves it.
+    pub kind: ApprovalKind,
+    /// What is asked, for people.
+    pub summary: String,
+    /// Who asks.
+    pub requested_by: Option<String>,
+    /// A hash of what is asked about: an answer that names another is refused.
+    pub content_hash: Option<String>,
+    /// Until when it may be answered. After that the run fails.
+    pub expires_at: Option<Moment>,
+    /// What is merged into the scratch in the same step, as a JSON object.
+    pub scratch: Option<String>,
+    /// The turn of a loop that asks.
+    pub at: Option<LoopPoint>,
+}
+
+impl NewGate {
+    /// A gate of a kind with a name, and what is asked.
+    pub fn new(kind: ApprovalKind, gate: &str, summary: &str) -> Self {
+        Self {
+            id: None,
+            gate: gate.to_owned(),
+            kind,
+            summary: summary.to_owned(),
+            requested_by: None,
+            content_hash: None,
+            expires_at: None,
+            scratch: None,
+            at: None,
+        }
+    }
+}
+
+/// The turn of a loop that asks: question and answer are kept by pointer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoopPoint {
+    /// The key of the scratch that keeps the loop: `iteration` and `lastOutputExecutionId` are set in it.
+    pub key: String,
+    /// Which turn.
+    pub iteration: u64,
+    /// The execution whose last text is the question.
+    pub output: ExecutionId,
+}
+
+impl OpenRun<'_> {
+    /// Under a claim: what follows is refused once another claim has overtaken it.
+    #[must_use]
+    pub fn under(mut self, fence: Fence) -> Self {
+        self.fence = Some(fence);
+        self
+    }
+
+    /// Which run.
+    pub fn id(&self) -> &RunId {
+        &self.run
+    }
+
+    /// Enters a phase: the run says where it is.
+    pub fn enter_phase(&self, phase: &str) -> Result<RunSummary> {
+        PhaseLabel::parse(phase)?;
+        let phase = phase.to_owned();
+        self.write(move |run| {
+            phase.clone_into(&mut run.row.current_phase);
+            let mut fields = run.fields();
+            fields.insert("phase".to_owned(), phase.as_str().into());
+            fields.insert("state".to_owned(), "entered".into());
+            run.tell("phase", fields)
+        })
+    }
+
+    /// Notes that a phase ended, and how. The label may come again: its last entry counts.
+    pub fn complete_phase(&self, phase: &str, success: bool, summary: Option<&str>) -> Result<RunSummary> {
+        PhaseLabel::parse(phase)?;
+        if let Some(summary) = summary {
+            rules::bounded::<REASON_BYTES_MAX>("summary", summary)?;
+        }
+        let (phase, summary) = (phase.to_owned(), summary.map(str::to_owned));
+        self.write(move |run| {
+            let mut about = Map::new();
+            if let Some(summary) = &summary {
+                about.insert("summary".to_owned(), summary.as_str().into());
+            }
+            run.add_phase(&phase, success, about)?;
+            let mut fields = run.fields();
+            fields.insert("phase".to_owned(), phase.as_str().into());
+            fields.insert("state".to_owned(), "completed".into());
+            fields.insert("success".to_owned(), success.into());
+            run.tell("phase", fields)
+        })
+    }
+
+    /// Merges a JSON object into the scratch: each of its top-level keys replaces the one that was there, no other.
+    pub fn merge_scratch(&self, patch: &str) -> Result<RunSummary> {
+        let patch = rules::patch(patch)?;
+        self.write(move |run| run.merge(&patch))
+    }
+
+    /// Says how nodes stand, as a JSON object of names and statuses. Nodes that are not named stay as they are.
+    pub fn set_nodes(&self, nodes: &str) -> Result<RunSummary> {
+        let nodes = rules::patch(nodes)?;
+        self.write(move |run| {
+            let mut by = 0;
+            for (node, status) in &nodes {
+                by += workflow_run_nodes::put(run.tx, &run.row.id, node, status)?;
+            }
+            let grown = rules::grown("node_statuses", run.row.nodes_bytes, by, NODES_BYTES_MAX);
+            run.row.nodes_bytes = grown.map_err(refuse)?;
+            Ok(())
+        })
+    }
+
+    /// Whether a phase is to be run, is being run or is done, as the ledger of executions says.
+    pub fn should_run_phase(&self, phase: &str) -> Result<PhaseStanding> {
+        PhaseLabel::parse(phase)?;
+        let standing = self.store.join.state().read(|tx| {
+            let row = table::find(tx, &self.run)?.ok_or_else(|| Error::NoRun(self.run.to_string()))?;
+            Ok::<_, Error>(executions::standing(tx, &self.run, &rules::skill(&row.workflow_name, phase))?)
+        })?;
+        Ok(match standing {
+            None => PhaseStanding::Run,
+            Some((id, true)) => PhaseStanding::Running(id),
+            Some((id, false)) => PhaseStanding::Done(id),
+        })
+    }
+
+    /// Stops the run until somebody resumes it.
+    pub fn pause(&self, act: &Act) -> Result<Turned> {
+        self.turn(Event::Pause, act)
+    }
+
+    /// Has a paused run go on, to be claimed. One that waits at a gate is answered there instead.
+    pub fn resume(&self, act: &Act) -> Result<Turned> {
+        self.turn(Event::Resume, act)
+    }
+
+    /// Ends the run from outside, whoever runs it.
+    pub fn cancel(&self, act: &Act) -> Result<Turned> {
+        self.turn(Event::Cancel, act)
+    }
+
+    /// Fails a run from outside, whoever runs it.
+    pub fn fail(&self, act: &Act) -> Result<Turned> {
+        self.turn(Event::Fail, act)
+    }
+
+    /// Ends the run, as its owner. `marker` becomes its last phase, where one is given.
+    pub fn finish(&self, end: &End, marker: Option<&str>) -> Result<Turned> {
+        let (event, reason) = match end {
+            End::Succeeded => (Event::Succeed, None),
+            End::Failed(why) => (Event::Fail, Some(why.clone())),
+        };
+        let act = Act { actor: None, reason };
+        rules::check_act(&act)?;
+        marker.map(PhaseLabel::parse).transpose()?;
+        let (fence, marker) = (self.fence, marker.map(str::to_owned));
+        self.change(move |run| {
+            // Asked again, it finds what it made: its claim went with the end.
+            if run.row.status == event.target() {
+                return run.check_fence(fence).map(|()| false);
+            }
+            run.check_owner(fence)?;
+            if let Some(marker) = &marker {
+                run.add_phase(marker, event == Event::Succeed, Map::new())?;
+            }
+            run.turn(event, &act)
+        })
+    }
+
+    /// Pauses at a gate: the marker in the history, the scratch, the gate and the status, all or nothing.
+    pub fn pause_at(&self, gate: &NewGate) -> Result<Approval> {
+        check_gate(gate)?;
+        let patch = gate.scratch.as_deref().map(rules::patch).transpose()?.unwrap_or_default();
+        let (gate, run, fence) = (gate.clone(), self.run.clone(), self.fence);
+        let (now, lease) = (self.store.join.clock().now(), self.store.join.limits().runs.lease);
+        let id = gate.id.clone().unwrap_or_else(ApprovalId::new);
+        let made = self.store.join.transact(self.durability, move |tx| {
+            let mut run = Changing::open(tx, &run, now, lease)?;
+            run.check_runs(fence)?;
+            let mut about = Map::new();
+            about.insert("gate".to_owned(), gate.gate.as_str().into());
+            // The marker comes first: where the gate cannot be made, nothing is left of it.
+            run.add_phase(WAITING, true, about)?;
+            run.merge(&patch)?;
+            if let Some(at) = &gate.at {
+                point(&mut run, at)?;
+            }
+            let row = gate_row(&gate, &id, &run.row.id, now);
+            workflow_approvals::insert(run.tx, &row)?;
+            run.turn(Event::Pause, &Act { actor: gate.requested_by.clone(), reason: None })?;
+            let mut fields = run.fields();
+            fields.insert("approval".to_owned(), id.as_str().into());
+            fields.insert("gate".to_owned(), gate.gate.as_str().into());
+            fields.insert("kind".to_owned(), gate.kind.as_str().into());
+            fields.insert("status".to_owned(), ApprovalStatus::Pending.as_str().into());
+            run.tell("gate", fields)?;
+            let (_, told) = run.done()?;
+            Ok((row, told))
+        })?;
+        Ok(made.into())
+    }
+
+    /// The last gate of this name that the run came to: whether it is to be asked again is seen from it.
+    pub fn gate(&self, gate: &str) -> Result<Option<Approval>> {
+        let row = self.store.join.state().read(|tx| workflow_approvals::last_of(tx, &self.run, gate))?;
+        Ok(row.map(Approval::from))
+    }
+
+    /// Takes note of an answer, as the owner of the resumed run; false where that was done. Until then it is told anew
+    /// to every claim, so no answer is lost between its giver and the run.
+    pub fn acknowledge(&self, gate: &ApprovalId) -> Result<bool> {
+        let (gate, run, fence) = (gate.clone(), self.run.clone(), self.fence);
+        let (now, lease) = (self.store.join.clock().now(), self.store.join.limits().runs.lease);
+        let noted = self.store.join.transact(self.durability, move |tx| {
+            let mut run = Changing::open(tx, &run, now, lease)?;
+            run.check_runs(fence)?;
+            let missing = || refuse(Error::NoApproval(gate.to_string()));
+            let row = workflow_approvals::find(run.tx, &gate)?.ok_or_else(missing)?;
+            if row.workflow_run_id != run.row.id {
+                return Err(refuse(Error::GateOfOtherRun { gate: gate.clone(), run: row.workflow_run_id }));
+            }
+            if !matches!(row.status, ApprovalStatus::Approved | ApprovalStatus::Answered) {
+                return Err(refuse(Error::GateNotAnswered { gate: gate.clone(), status: row.status }));
+            }
+            let noted = workflow_approvals::consume(run.tx, &gate, now)?;
+            if noted {
+                let mut fields = run.fields();
+                fields.insert("approval".to_owned(), gate.as_str().into());
+                fields.insert("gate".to_owned(), row.gate.as_str().into());
+                fields.insert("status".to_owned(), "consumed".into());
+                run.tell("gate", fields)?;
+            }
+            let (_, told) = run.done()?;
+            Ok((noted, told))
+        });
+        Ok(noted?)
+    }
+
+    /// Moves the run by an event that anybody may cause.
+    fn turn(&self, event: Event, act: &Act) -> Result<Turned> {
+        rules::check_act(act)?;
+        let (act, fence) = (act.clone(), self.fence);
+        self.change(move |run| {
+            run.check_fence(fence)?;
+            if event == Event::Resume
+                && let Some(gate) = workflow_approvals::pending_of(run.tx, &run.row.id)?
+            {
+                return Err(refuse(Error::GatePending { run: run.row.id.clone(), gate: gate.id }));
+            }
+            run.turn(event, &act)
+        })
+    }
+
+    /// Changes what belongs to a run that runs, as its owner.
+    pub(super) fn write(
+        &self,
+        mut f: impl FnMut(&mut Changing<'_, '_>) -> JoinResult<()> + Send + 'static,
+    ) -> Result<RunSummary> {
+        let (run, fence) = (self.run.clone(), self.fence);
+        let (now, lease) = (self.store.join.clock().now(), self.store.join.limits().runs.lease);
+        let row = self.store.join.transact(self.durability, move |tx| {
+            let mut run = Changing::open(tx, &run, now, lease)?;
+            run.check_runs(fence)?;
+            f(&mut run)?;
+            run.done()
+        })?;
+        Ok(RunSummary::from(&row))
+    }
+
+    /// Changes how a run stands; `f` says whether it did.
+    pub(super) fn change(
+        &self,
+        f: impl FnMut(&mut Changing<'_, '_>) -> JoinResult<bool> + Send + 'static,
+    ) -> Result<Turned> {
+        let lease = self.store.join.limits().runs.lease;
+        self.change_for(lease, f)
+    }
+
+    /// The same, where whoever is to take it up has another time to do so.
+    pub(super) fn change_for(
+        &self,
+        lease: Duration,
+        mut f: impl FnMut(&mut Changing<'_, '_>) -> JoinResult<bool> + Send + 'static,
+    ) -> Result<Turned> {
+        let (run, now) = (self.run.clone(), self.store.join.clock().now());
+        let (previous, row, changed) = self.store.join.transact(self.durability, move |tx| {
+            let mut run = Changing::open(tx, &run, now, lease)?;
+            let previous = run.row.status;
+            if !f(&mut run)? {
+                return Ok(((previous, run.row, false), Vec::new()));
+            }
+            let (row, told): (RunRow, Vec<Told>) = run.done()?;
+            Ok(((previous, row, true), told))
+        })?;
+        let run = RunSummary::from(&row);
+        if changed && run.status.is_terminal() && previous != run.status {
+            self.store.observers.tell(&run);
+        }
+        Ok(Turned { previous, changed, run })
+    }
+}
+
+fn check_gate(gate: &NewGate) -> Result<()> {
+    rules::bounded::<WORD_BYTES_MAX>("gate", &gate.gate)?;
+    if gate.gate.is_empty() {
+        return Err(Error::BadValue { what: "gate", why: "must have a name".to_owned() });
+    }
+    rules::bounded::<REASON_BYTES_MAX>("summary", &gate.summary)?;
+    rules::check_named("requested_by", gate.requested_by.as_ref())?;
+    if let Some(hash) = &gate.content_hash {
+        rules::bounded::<WORD_BYTES_MAX>("content_hash", hash)?;
+        if hash.is_empty() {
+            return Err(Error::BadValue { what: "content_hash", why: "must not be empty; leave it out".to_owned() });
+        }
+    }
+    if let Some(at) = &gate.at {
+        rules::bounded::<WORD_BYTES_MAX>("loop key", &at.key)?;
+        if at.key.is_empty() {
+            return Err(Error::BadValue { what: "loop key", why: "must not be empty".to_owned() });
+        }
+    }
+    Ok(())
+}
+
+fn gate_row(gate: &NewGate, id: &ApprovalId, run: &RunId, now: Moment) -> ApprovalRow {
+    ApprovalRow {
+        id: id.clone(),
+        workflow_run_id: run.clone(),
+        gate: gate.gate.clone(),
+        summary: gate.summary.clone(),
+        status: ApprovalStatus::Pending,
+        kind: gate.kind,
+        requested_by: gate.requested_by.clone(),
+        responded_by: None,
+        response: None,
+        responded_at: None,
+        created_at: now,
+        content_hash: gate.content_hash.clone(),
+        expires_at: gate.expires_at,
+        consumed_at: None,
+        loop_key: gate.at.as_ref().map(|at| at.key.clone()),
+        iteration: gate.at.as_ref().map(|at| at.iteration),
+        output_execution_id: gate.at.as_ref().map(|at| at.output.clone()),
+    }
+}
+
+/// Notes in the scratch which turn of a loop asks, and which execution said what is asked.
+fn point(run: &mut Changing<'_, '_>, at: &LoopPoint) -> JoinResult<()> {
+    let missing = || refuse(Error::NoExecution(at.output.clone()));
+    let execution = executions::find(run.tx, &at.output)?.ok_or_else(missing)?;
+    if execution.workflow_run_id.as_ref() != Some(&run.row.id) {
+        return Err(missing());
+    }
+    let before = workflow_run_scratch::get(run.tx, &run.row.id, &at.key)?;
+    let mut state: Map<String, Value> = before.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    state.insert("iteration".to_owned(), at.iteration.into());
+    state.insert("lastOutputExecutionId".to_owned(), at.output.as_str().into());
+    run.merge(&[(at.key.clone(), Value::Object(state).to_string())].into())
+}

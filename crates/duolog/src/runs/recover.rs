@@ -1,0 +1,185 @@
+//! Who runs a run: claims, leases, and what becomes of a run whose owner died.
+
+use std::time::Duration;
+
+use duolog_join::{Result as JoinResult, Told};
+use duolog_state::Tx;
+use duolog_state::owned::{workflow_approvals, workflow_runs as table};
+use duolog_types::limits::PAGE_MAX;
+use duolog_types::{Moment, RunId, RunStatus};
+
+use super::change::{Changing, Closing};
+use super::model::{Act, Claim, Fence, Recovered, RunSummary};
+use super::rules::{self, Event};
+use super::{OpenRun, Runs};
+use crate::error::{Error, Result, refuse};
+
+/// What became of a wish to take a run up.
+enum Taken {
+    /// It is the caller's.
+    Claimed(Box<Claim>),
+    /// It was taken over too often, and failed.
+    GivenUp(Box<RunSummary>),
+    /// Someone holds it, or it no longer runs.
+    Left,
+}
+
+/// Who wants a run, and for how long.
+#[derive(Clone)]
+struct Wish {
+    owner: String,
+    lease: Duration,
+    now: Moment,
+}
+
+impl Runs<'_> {
+    /// Takes up what dead owners left: at boot, and now and then.
+    ///
+    /// Runs whose lease ended are claimed for the caller, who is to resume them; what was in flight of each is closed, and
+    /// the takeover is counted. One that was taken over too often fails instead. What waits in the queue or at a gate is
+    /// left alone. A run that nobody has claimed has a lease too, from its start or its last write on. One call takes up a
+    /// page of them at most.
+    pub fn recover(&self, owner: &str) -> Result<Recovered> {
+        let wish = self.wish(owner, self.store.join.limits().runs.lease)?;
+        let expired = self.store.join.state().read(|tx| table::expired(tx, wish.now, PAGE_MAX))?;
+        let mut done = Recovered::default();
+        for run in expired {
+            match self.take(&run, &wish)? {
+                Taken::Claimed(claim) => done.resumed.push(*claim),
+                Taken::GivenUp(run) => done.given_up.push(*run),
+                // Another was faster.
+                Taken::Left => {}
+            }
+        }
+        Ok(done)
+    }
+
+    fn wish(&self, owner: &str, lease: Duration) -> Result<Wish> {
+        let owner = owner.to_owned();
+        rules::check_named("owner", Some(&owner))?;
+        if lease.is_zero() {
+            return Err(Error::BadValue { what: "lease", why: "must be longer than nothing".to_owned() });
+        }
+        Ok(Wish { owner, lease, now: self.store.join.clock().now() })
+    }
+
+    fn take(&self, run: &RunId, wish: &Wish) -> Result<Taken> {
+        let (run, wish) = (run.clone(), wish.clone());
+        let taken = self.store.join.transact(self.durability, move |tx| take(tx, &run, &wish))?;
+        if let Taken::GivenUp(run) = &taken {
+            self.store.observers.tell(run);
+        }
+        Ok(taken)
+    }
+}
+
+impl OpenRun<'_> {
+    /// Claims a run that runs and has no owner, or whose owner's lease ended, for as long as the lease is renewed.
+    pub fn claim(&self, owner: &str, lease: Option<Duration>) -> Result<Claim> {
+        let runs = Runs { store: self.store, durability: self.durability };
+        let wish = runs.wish(owner, lease.unwrap_or(self.store.join.limits().runs.lease))?;
+        match runs.take(&self.run, &wish)? {
+            Taken::Claimed(claim) => Ok(*claim),
+            Taken::GivenUp(run) => Err(Error::GivenUp { run: run.id, restarts: run.restart_count }),
+            Taken::Left => {
+                let run = runs.get(&self.run)?;
+                match (run.summary.lease_owner, run.lease_expires_at) {
+                    (Some(by), Some(until)) => Err(Error::Claimed { run: self.run.clone(), by, until }),
+                    _ => Err(Error::RunStands { run: self.run.clone(), status: run.summary.status }),
+                }
+            }
+        }
+    }
+
+    /// Renews the lease of the claim this is under; says when it ends now. Do so at a third of it.
+    pub fn renew(&self, lease: Option<Duration>) -> Result<Moment> {
+        let fence = self.fenced()?;
+        let lease = lease.unwrap_or(self.store.join.limits().runs.lease);
+        let (run, now) = (self.run.clone(), self.store.join.clock().now());
+        let until = self.store.join.transact(self.durability, move |tx| {
+            let mut run = Changing::open(tx, &run, now, lease)?;
+            run.check_held(fence)?;
+            let until = rules::later(now, lease);
+            run.row.lease_expires_at = Some(until);
+            let (_, told) = run.done()?;
+            Ok((until, told))
+        });
+        Ok(until?)
+    }
+
+    /// Gives the run up: it goes on running, for whoever claims it next.
+    pub fn release(&self) -> Result<RunSummary> {
+        let fence = self.fenced()?;
+        self.write(move |run| {
+            run.check_held(fence)?;
+            run.row.lease_owner = None;
+            // What was written under this claim is over.
+            run.row.fence += 1;
+            Ok(())
+        })
+    }
+
+    fn fenced(&self) -> Result<Fence> {
+        self.fence.ok_or_else(|| Error::BadValue { what: "fence", why: "must be said: claim gives it".to_owned() })
+    }
+}
+
+impl Changing<'_, '_> {
+    /// Lets only a claim pass that holds.
+    fn check_held(&self, fence: Fence) -> JoinResult<()> {
+        self.check_runs(Some(fence))?;
+        if self.row.lease_owner.is_some() {
+            return Ok(());
+        }
+        let run = self.row.id.clone();
+        Err(refuse(Error::Overtaken { run, fence: fence.0, now: self.row.fence, by: None }))
+    }
+}
+
+/// Takes a run up if nobody holds it.
+fn take(tx: &mut Tx<'_>, run: &RunId, wish: &Wish) -> JoinResult<(Taken, Vec<Told>)> {
+    let mut run = Changing::open(tx, run, wish.now, wish.lease)?;
+    let row = &run.row;
+    let is_held = row.lease_owner.is_some() && row.lease_expires_at.is_some_and(|until| until > wish.now);
+    if row.status != RunStatus::Running || is_held {
+        return Ok((Taken::Left, Vec::new()));
+    }
+    let is_over = row.lease_expires_at.is_none_or(|until| until <= wish.now);
+    let dead = row.lease_owner.clone();
+    let error = match &dead {
+        Some(owner) => format!("stale: its owner {owner} did not renew its lease"),
+        None => "stale: whoever ran it is gone".to_owned(),
+    };
+    let closed = run.close_executions(&Closing { stop_reason: "stale", error: &error })?;
+    // One that nobody took up was not left by anybody, and neither was one that was just resumed.
+    let taken_over = dead.is_some() || (is_over && !closed.is_empty());
+    if taken_over && run.row.restart_count >= run.row.restart_cap {
+        let times = run.row.restart_count;
+        let reason =
+            format!("taken over {times} times from owners that died, which is as often as it may be: given up");
+        run.turn(Event::Fail, &Act { actor: Some(wish.owner.clone()), reason: Some(reason) })?;
+        let (row, told) = run.done()?;
+        return Ok((Taken::GivenUp(Box::new(RunSummary::from(&row))), told));
+    }
+    run.row.restart_count += u32::from(taken_over);
+    let fence = run.claim(&wish.owner, wish.lease);
+    let mut fields = run.fields();
+    fields.insert("event".to_owned(), if taken_over { "takeover" } else { "claim" }.into());
+    fields.insert("status".to_owned(), run.row.status.as_str().into());
+    fields.insert("leaseOwner".to_owned(), wish.owner.as_str().into());
+    fields.insert("previousLeaseOwner".to_owned(), dead.into());
+    fields.insert("fence".to_owned(), fence.0.into());
+    fields.insert("restarts".to_owned(), run.row.restart_count.into());
+    run.tell("run", fields)?;
+    let unconsumed = workflow_approvals::unconsumed_of(run.tx, &run.row.id, PAGE_MAX)?;
+    let (row, told) = run.done()?;
+    let claim = Claim {
+        run: RunSummary::from(&row),
+        fence,
+        lease_expires_at: rules::later(wish.now, wish.lease),
+        taken_over,
+        closed,
+        unconsumed,
+    };
+    Ok((Taken::Claimed(Box::new(claim)), told))
+}

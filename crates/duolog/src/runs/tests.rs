@@ -1,0 +1,150 @@
+use duolog_types::RunStatus::{self, Cancelled, Failed, Paused, Queued, Running, Succeeded};
+use duolog_types::{Moment, RunId};
+use proptest::prelude::*;
+
+use super::model::RunToken;
+use super::rules::{self, Event, PhaseLabel, PhaseTurn, may_become, next};
+use super::{NewRun, dollars};
+use crate::error::Error;
+
+#[test]
+fn the_machine_is_this_and_no_more() {
+    let legal = [
+        (Queued, vec![Running, Cancelled]),
+        (Running, vec![Queued, Paused, Succeeded, Failed, Cancelled]),
+        (Paused, vec![Running, Failed, Cancelled]),
+        (Succeeded, vec![]),
+        (Failed, vec![Queued, Running]),
+        (Cancelled, vec![Queued, Running]),
+    ];
+    for (from, to) in legal {
+        assert_eq!(may_become(from), to, "{from}");
+    }
+}
+
+#[test]
+fn a_refusal_names_both_states_and_the_legal_ones() {
+    let run = RunId::parse("r1").expect("an id");
+    let error = rules::decide(&run, Paused, Event::Succeed).expect_err("illegal").to_string();
+    assert_eq!(error, "run r1 is paused and cannot become succeeded: it may become running, failed, cancelled");
+    let error = rules::decide(&run, Succeeded, Event::Retry).expect_err("illegal").to_string();
+    assert!(error.ends_with("it may become nothing else"), "{error}");
+    assert!(matches!(rules::decide(&run, Cancelled, Event::Cancel), Ok(None)), "it is so already");
+    assert!(matches!(rules::decide(&run, Running, Event::Retry), Ok(None)), "another was faster");
+}
+
+#[test]
+fn labels_are_read_by_their_grammar() {
+    let label = |text: &str| PhaseLabel::parse(text).map(|label| (label.name, label.turn));
+    let known = [
+        ("plan", "plan", None),
+        ("plan_iter_3", "plan", Some(PhaseTurn::Iteration(3))),
+        ("plan_iter_3_retry", "plan", Some(PhaseTurn::IterationRetry(3))),
+        ("code_fix_2", "code", Some(PhaseTurn::Fix(2))),
+        ("code_recheck_10", "code", Some(PhaseTurn::Recheck(10))),
+        ("waiting_approval", "waiting_approval", None),
+        ("a_iter_b", "a_iter_b", None),
+        ("_iter_1", "_iter_1", None),
+        ("fix_2_retry", "fix_2_retry", None),
+        ("a_iter_99999999999", "a_iter_99999999999", None),
+    ];
+    for (text, name, turn) in known {
+        assert_eq!(label(text).expect(text), (name.to_owned(), turn), "{text}");
+    }
+    for bad in ["", "a b", "a:b", "ü", "a\n", &"x".repeat(129)] {
+        assert!(matches!(label(bad), Err(Error::BadValue { what: "phase", .. })), "{bad:?}");
+    }
+}
+
+#[test]
+fn a_cost_is_a_number_from_nothing_on() {
+    for bad in [f64::NAN, f64::INFINITY, -0.01, f64::NEG_INFINITY] {
+        assert!(matches!(dollars(bad), Err(Error::BadValue { what: "cost_usd", .. })), "{bad}");
+    }
+    assert_eq!(dollars(0.13).expect("a cost").to_string(), "0.13");
+    assert_eq!(dollars(0.0).expect("a cost").picos(), 0);
+    assert_eq!(dollars(1e-7).expect("a cost").picos(), 100_000);
+}
+
+#[test]
+fn a_repository_may_name_its_owner() {
+    let split = |owner, repo| {
+        let (owner, repo) = rules::split_repo(owner, repo);
+        (owner.unwrap_or_default(), repo.unwrap_or_default())
+    };
+    let pair = |owner: &str, repo: &str| (owner.to_owned(), repo.to_owned());
+    assert_eq!(split(None, Some("o/r")), pair("o", "r"));
+    assert_eq!(split(Some("x"), Some("o/r")), pair("x", "r"));
+    assert_eq!(split(None, Some("r")), pair("", "r"));
+    assert_eq!(split(None, Some("/r")), pair("", "/r"));
+}
+
+#[test]
+fn texts_are_cut_between_characters() {
+    assert_eq!((rules::clip("aéb", 2), rules::tail("aéb", 2)), ("a", "b"));
+    assert_eq!((rules::clip("aéb", 9), rules::tail("aéb", 9)), ("aéb", "aéb"));
+    assert_eq!(rules::tail("aéb", 3), "éb");
+}
+
+#[test]
+fn a_patch_keeps_values_as_they_are_written() {
+    let patch = rules::patch(r#"{"a": 1.50 , "b":{"x":[ 1]}}"#).expect("a patch");
+    assert_eq!(patch.into_values().collect::<Vec<_>>(), ["1.50", "{\"x\":[ 1]}"]);
+    let large = format!("{{\"k\":\"{}\"}}", "x".repeat(64 << 10));
+    let error = rules::patch(&large).expect_err("too large").to_string();
+    assert!(error.contains("output_text"), "{error}");
+    for bad in ["[]", "1", "{", "{\"a\":NaN}", "{\"a\\ud800\":1}"] {
+        assert!(rules::patch(bad).is_err(), "{bad}");
+    }
+}
+
+proptest! {
+    /// Whatever happens to a run: it moves only as the machine says, an end is left by a retry alone, and never a good one.
+    #[test]
+    fn no_run_leaves_the_machine(events in prop::collection::vec(0_usize..Event::ALL.len(), 0..60)) {
+        let run = RunId::parse("r").expect("an id");
+        let mut status = Queued;
+        for event in events.into_iter().map(|at| Event::ALL[at]) {
+            let decided = rules::decide(&run, status, event);
+            if let Some(to) = next(status, event) {
+                prop_assert!(matches!(decided, Ok(Some(decided)) if decided == to));
+                prop_assert_eq!(to, event.target());
+                prop_assert!(may_become(status).contains(&to));
+                prop_assert!(!status.is_terminal() || matches!(event, Event::Retry | Event::RetryLater));
+                prop_assert!(status != Succeeded);
+                status = to;
+                continue;
+            }
+            let so_already = matches!(decided, Ok(None));
+            let refused = matches!(&decided, Err(Error::RunCannot { status: from, may, .. })
+                if *from == status && *may == may_become(status));
+            prop_assert!(so_already || refused);
+        }
+    }
+
+    #[test]
+    fn a_token_reads_back(rank in 0_u32..4, micros in 0_i64..250_000_000_000_000_000, id in "[!-~]{1,60}") {
+        let token = RunToken { rank, at: Moment::from_micros(micros), id: id.as_str().into() };
+        prop_assert_eq!(token.to_string().parse(), Ok(token));
+    }
+
+    #[test]
+    fn no_text_is_a_token_by_accident(text in ".{0,40}") {
+        if let Ok(token) = text.parse::<RunToken>() {
+            prop_assert_eq!(token.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn no_label_or_patch_panics(text in ".{0,200}") {
+        let _ = PhaseLabel::parse(&text);
+        let _ = rules::patch(&text);
+    }
+}
+
+#[test]
+fn a_new_run_says_as_little_as_it_must() {
+    let new = NewRun::new("build", duolog_types::TriggerType::Cli, "t");
+    assert!(new.context.is_none() && new.session_id.is_none() && new.claimed_by.is_none());
+    assert_eq!(RunStatus::ALL.len(), 6);
+}

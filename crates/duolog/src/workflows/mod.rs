@@ -1,0 +1,92 @@
+//! Workflows: which there are, and which may be started.
+
+use duolog_state::owned::workflow_overrides::{self as table, OverrideRow};
+use duolog_state::owned::workflow_runs;
+use duolog_types::limits::PAGE_MAX;
+use duolog_types::{Durability, Moment};
+
+use crate::error::Result;
+use crate::runs::rules;
+use crate::store::Store;
+
+/// The workflows of a store.
+#[derive(Clone)]
+pub struct Workflows<'s> {
+    pub(crate) store: &'s Store,
+}
+
+/// A workflow that has runs, or of which something was said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workflow {
+    /// Its name.
+    pub name: String,
+    /// Whether runs of it may be started.
+    pub enabled: bool,
+    /// When that was said, and by whom; nothing where nobody has said, which is on.
+    pub said: Option<(Moment, Option<String>)>,
+    /// Whether it has runs.
+    pub has_runs: bool,
+}
+
+impl Workflows<'_> {
+    /// The workflows, by name: a page, from behind this name on.
+    pub fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<Workflow>> {
+        let (limit, after) = (limit.clamp(1, PAGE_MAX), after.unwrap_or_default());
+        let (names, said) = self.store.join.state().read(|tx| {
+            let names = workflow_runs::names(tx, after, limit)?;
+            Ok::<_, duolog_state::Error>((names, table::list(tx, after, limit)?))
+        })?;
+        let mut all: Vec<Workflow> = said.into_iter().map(Workflow::of).collect();
+        for name in names {
+            match all.binary_search_by(|one| one.name.as_str().cmp(&name)) {
+                Ok(at) => all[at].has_runs = true,
+                Err(at) => all.insert(at, Workflow { name, enabled: true, said: None, has_runs: true }),
+            }
+        }
+        all.truncate(limit as usize);
+        Ok(all)
+    }
+
+    /// Whether runs of a workflow may be started. Nothing said: yes.
+    pub fn is_enabled(&self, name: &str) -> Result<bool> {
+        let said = self.store.join.state().read(|tx| table::find(tx, name))?;
+        Ok(said.is_none_or(|said| said.enabled))
+    }
+
+    /// Says that runs of a workflow may be started; false where it was said already.
+    pub fn enable(&self, name: &str, by: Option<&str>) -> Result<bool> {
+        self.set(name, true, by)
+    }
+
+    /// Has a workflow refuse to be started, or to leave the queue; false where it does already. What runs goes on.
+    pub fn disable(&self, name: &str, by: Option<&str>) -> Result<bool> {
+        self.set(name, false, by)
+    }
+
+    /// Takes back what was said of a workflow; false where nothing was.
+    pub fn clear(&self, name: &str) -> Result<bool> {
+        let name = name.to_owned();
+        Ok(self.store.join.write(Durability::Power, move |tx| Ok(table::remove(tx, &name)?))?)
+    }
+
+    fn set(&self, name: &str, enabled: bool, by: Option<&str>) -> Result<bool> {
+        rules::check_workflow(name)?;
+        let updated_by = by.map(str::to_owned);
+        rules::check_named("updated_by", updated_by.as_ref())?;
+        let row = OverrideRow { name: name.to_owned(), enabled, updated_at: self.store.join.clock().now(), updated_by };
+        let changed = self.store.join.write(Durability::Power, move |tx| {
+            if table::find(tx, &row.name)?.is_some_and(|said| said.enabled == enabled) {
+                return Ok(false);
+            }
+            table::put(tx, &row)?;
+            Ok(true)
+        });
+        Ok(changed?)
+    }
+}
+
+impl Workflow {
+    fn of(row: OverrideRow) -> Self {
+        Self { name: row.name, enabled: row.enabled, said: Some((row.updated_at, row.updated_by)), has_runs: false }
+    }
+}
