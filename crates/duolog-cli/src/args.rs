@@ -4,6 +4,8 @@
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -11,6 +13,7 @@ use duolog::log::{As, Dialect};
 use duolog::sessions::SessionRef;
 use duolog::{
     Clock as _, Config, Cursor, Durability, Home, Moment, Position, SessionStatus, Surroundings, SystemClock,
+    UnknownWord,
 };
 
 use crate::commands::Command;
@@ -233,6 +236,29 @@ pub fn since(text: &str) -> Result<Moment, String> {
 
 /// The moment so long ago: `90s`, `90m`, `12h`, `7d`, `2w`.
 fn ago(text: &str) -> Option<Moment> {
+    let micros = i64::try_from(seconds(text)?).ok()?.checked_mul(1_000_000)?;
+    Some(Moment::from_micros(SystemClock.now().as_micros().saturating_sub(micros)))
+}
+
+/// Reads how long something takes: `90s`, `90m`, `12h`, `7d`, `2w`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    seconds(text)
+        .map(Duration::from_secs)
+        .ok_or_else(|| "a time is a number and a unit, like 30s, 5m, 12h or 7d".into())
+}
+
+/// Reads a moment to come: an instant, a day, or how long from now.
+pub fn until(text: &str) -> Result<Moment, String> {
+    let ahead = |seconds: u64| {
+        let micros = i64::try_from(seconds).ok()?.checked_mul(1_000_000)?;
+        Some(Moment::from_micros(SystemClock.now().as_micros().saturating_add(micros)))
+    };
+    let instant = || text.parse().or_else(|_| format!("{text}T00:00:00Z").parse()).ok();
+    let wrong = || "a moment is 2026-01-31, 2026-01-31T09:30:00Z, or a time from now like 12h".into();
+    seconds(text).and_then(ahead).or_else(instant).ok_or_else(wrong)
+}
+
+fn seconds(text: &str) -> Option<u64> {
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let seconds = match unit {
         "s" => 1,
@@ -242,8 +268,15 @@ fn ago(text: &str) -> Option<Moment> {
         "w" => 604_800,
         _ => return None,
     };
-    let micros = number.parse::<u32>().ok().map(|number| i64::from(number) * seconds * 1_000_000)?;
-    Some(Moment::from_micros(SystemClock.now().as_micros().saturating_sub(micros)))
+    number.parse::<u32>().ok().map(|number| u64::from(number) * seconds)
+}
+
+/// Reads a word of a closed vocabulary, and lists the words in help and completions.
+pub fn word<T>(all: &'static [T], as_str: fn(T) -> &'static str) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + FromStr<Err = UnknownWord> + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(all.iter().map(|word| as_str(*word))).try_map(|word| word.parse::<T>())
 }
 
 /// Reads a session's status, and lists the words in help and completions.

@@ -22,6 +22,7 @@ use serde::Serialize;
 
 pub use ending::Ending;
 pub use progress::Progress;
+pub use prose::plain;
 pub use table::{Column, Table};
 pub use timeline::{Detail, Shown, Timeline};
 
@@ -244,7 +245,7 @@ impl Out {
         // What was given before the failure stands before it.
         let _ = self.flush();
         // What has more than one line stands in one column.
-        let message = message.replace('\n', "\n       ");
+        let message = plain(&message).replace('\n', "\n       ");
         say(&format_args!("{}: {message}", paint(self.talk.color, Tone::Bad, "error")));
         if let Some(hint) = hint {
             say(&format_args!("  {}: {hint}", paint(self.talk.color, Tone::Good, "hint")));

@@ -8,7 +8,7 @@ use duolog_state::Said;
 use duolog_types::limits::{CHAT_IDLE, Limits};
 use duolog_types::{Clock, SystemClock};
 
-use crate::config::Config;
+use crate::config::{Config, WorkflowSetting};
 use crate::home::Home;
 use crate::schedules::BaseSchedule;
 
@@ -46,6 +46,8 @@ pub struct StoreOptions {
     pub prices: Prices,
     /// What fires when, where nothing is said over it.
     pub schedules: Vec<BaseSchedule>,
+    /// The workflows that the configuration speaks of: each is as it says, where nothing is said over it.
+    pub workflows: Vec<WorkflowSetting>,
     /// How long a chat may be silent and still be the same one.
     pub chat_idle: Duration,
     /// Whether a thread folds.
@@ -64,19 +66,22 @@ impl StoreOptions {
             limits: Limits::default(),
             prices: Prices::builtin(),
             schedules: Vec::new(),
+            workflows: Vec::new(),
             chat_idle: CHAT_IDLE,
             background: Background::Fold,
             clock: Arc::new(SystemClock),
         }
     }
 
-    /// With the limits, the prices, the schedules and the address of a configuration. What an append survives is said with each append: [`Config::durability`].
+    /// With the limits, the prices, the schedules, the workflows and the address of a configuration. What an append
+    /// survives is said with each append: [`Config::durability`].
     #[must_use]
     pub fn configured(mut self, config: &Config) -> Self {
         self.limits = config.limits();
         self.prices = config.prices().clone();
         self.store = config.store().clone();
         self.schedules = config.schedules().to_vec();
+        self.workflows = config.workflows().to_vec();
         self.chat_idle = config.chat_idle();
         self
     }

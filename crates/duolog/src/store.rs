@@ -22,7 +22,7 @@ use crate::search::Search;
 use crate::sessions::Sessions;
 use crate::state::State;
 use crate::usage::Usage;
-use crate::workflows::Workflows;
+use crate::workflows::{BaseWorkflows, Workflows};
 
 /// How many bytes a process folds on its way out; more would keep it waiting, and the next reader does that.
 ///
@@ -35,6 +35,7 @@ pub struct Store {
     pub(crate) home: Home,
     pub(crate) prices: Prices,
     pub(crate) schedules: Vec<BaseSchedule>,
+    pub(crate) base_workflows: Arc<BaseWorkflows>,
     pub(crate) chat_idle: Duration,
     /// The search index, once a search has opened it and while none is using it.
     pub(crate) index: Mutex<Option<Index>>,
@@ -50,7 +51,8 @@ pub struct Store {
 impl Store {
     /// Opens a store, making it on first use, and mends what a crash left.
     pub fn open(options: StoreOptions) -> Result<Self> {
-        let StoreOptions { home, store, access, limits, prices, schedules, chat_idle, background, clock } = options;
+        let StoreOptions { home, store, access, limits, prices, schedules, workflows, chat_idle, background, clock } =
+            options;
         let address = store.or_in(&home.state);
         let place = address.to_string();
         // Who only reads makes nothing: a mistyped path would look like an empty home.
@@ -90,7 +92,21 @@ impl Store {
         };
         let (index, warnings) = (Mutex::new(None), warnings.into_iter().collect());
         let (pass, observers) = (Mutex::default(), Observers::default());
-        Ok(Self { join, home, prices, schedules, chat_idle, index, observers, warnings, folder, pass, left: false })
+        let base_workflows = Arc::new(workflows.into_iter().map(|one| (one.name.clone(), one)).collect());
+        Ok(Self {
+            join,
+            home,
+            prices,
+            schedules,
+            base_workflows,
+            chat_idle,
+            index,
+            observers,
+            warnings,
+            folder,
+            pass,
+            left: false,
+        })
     }
 
     /// The sessions.

@@ -11,6 +11,7 @@ mod one_shot;
 mod open;
 mod power;
 mod rows;
+mod runs;
 mod scan;
 mod search;
 pub mod tail;
@@ -34,6 +35,7 @@ pub const ALL: &[Workload] = &[
     ("open", open::run),
     ("list", list::run),
     ("conversations", conversations::run),
+    ("runs", runs::run),
     ("vectors", vectors::run),
     ("engines", engines::run),
     ("one-shot", one_shot::run),

@@ -1,5 +1,6 @@
 //! The commands, one file each: help, arguments, work, and both renderings of the answer.
 
+mod approvals;
 mod chats;
 mod completions;
 mod config;
@@ -9,10 +10,12 @@ mod doctor;
 mod init;
 mod log;
 mod man;
+mod runs;
 mod schedules;
 mod sessions;
 mod state;
 mod usage;
+mod workflows;
 
 use std::cell::OnceCell;
 
@@ -34,6 +37,15 @@ pub enum Command {
     /// The log of a session: what happened, line by line
     #[command(subcommand)]
     Log(Deferred<log::Log>),
+    /// Runs of workflows: who runs them, what is done, what comes next
+    #[command(subcommand)]
+    Runs(Deferred<runs::Runs>),
+    /// Gates: what runs wait for people to say
+    #[command(subcommand)]
+    Approvals(Deferred<approvals::Approvals>),
+    /// Workflows: which there are, and which may be started
+    #[command(subcommand)]
+    Workflows(Deferred<workflows::Workflows>),
     /// What fires when, what is said over it, and what came of it
     #[command(subcommand)]
     Schedules(Deferred<schedules::Schedules>),
@@ -53,6 +65,8 @@ pub enum Command {
     Completions(completions::Completions),
     #[command(hide = true)]
     DemoAgent(demo::DemoAgent),
+    #[command(hide = true)]
+    DemoRunner(demo::DemoRunner),
     #[command(hide = true)]
     Docs(docs::Docs),
     #[command(hide = true)]
@@ -139,6 +153,9 @@ pub fn run(cli: Cli, out: &mut Out) -> Outcome {
         Command::Init(command) => command.run(&mut context),
         Command::Sessions(command) => command.0.run(&mut context),
         Command::Log(command) => command.0.run(&mut context),
+        Command::Runs(command) => command.0.run(&mut context),
+        Command::Approvals(command) => command.0.run(&mut context),
+        Command::Workflows(command) => command.0.run(&mut context),
         Command::Schedules(command) => command.0.run(&mut context),
         Command::Chats(command) => command.0.run(&mut context),
         Command::State(command) => command.0.run(&mut context),
@@ -147,6 +164,7 @@ pub fn run(cli: Cli, out: &mut Out) -> Outcome {
         Command::Config(command) => command.0.run(&mut context),
         Command::Completions(command) => command.run(&mut context),
         Command::DemoAgent(command) => command.run(&mut context),
+        Command::DemoRunner(command) => command.run(&mut context),
         Command::Docs(command) => command.run(&mut context),
         Command::Man(command) => command.run(&mut context),
     }

@@ -27,6 +27,16 @@ fn harmless(letter: char) -> char {
     }
 }
 
+/// A foreign text as it may be shown, with its own line ends.
+pub fn plain(text: &str) -> String {
+    let shown = |letter| match letter {
+        '\n' => '\n',
+        '\t' => ' ',
+        letter => harmless(letter),
+    };
+    text.chars().map(shown).collect()
+}
+
 /// The columns that a text takes.
 pub fn columns(text: &str) -> usize {
     text.chars().map(|letter| letter.width().unwrap_or_default()).sum()

@@ -3,6 +3,7 @@
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Row, presets};
 
 use super::Tone;
+use super::prose::plain;
 
 /// The characters between columns.
 const GAP: u16 = 2;
@@ -34,9 +35,9 @@ impl Table {
         Self { columns: columns.to_vec(), rows: Vec::new() }
     }
 
-    /// Adds a row.
+    /// Adds a row. Whoever wrote what stands in it, it does nothing to the terminal.
     pub fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells.into_iter().map(|cell| (cell, None)).collect());
+        self.rows.push(cells.into_iter().map(|cell| (plain(&cell), None)).collect());
     }
 
     /// Sets the tone of a cell of the last row.

@@ -42,6 +42,8 @@ fn whatever_the_kill_left_every_acknowledged_event_is_there() {
         assert!(ran.field("/torn_bytes").as_u64() > Some(0));
         assert!(ran.field("/torn_bytes").as_u64() < ran.field("/line_bytes").as_u64());
         assert_eq!((ran.field("/repairs"), ran.field("/damaged")), (1.into(), 0.into()));
+        assert_eq!((ran.field("/workflow/holds"), ran.field("/workflow/restarts")), (true.into(), 1.into()));
+        assert_eq!(ran.field("/workflow/not_repeated"), serde_json::json!(["plan", "build"]));
         let in_log = ran.field("/at_end/found").as_u64().zip(ran.field("/at_end/unacknowledged").as_u64());
         assert_eq!(ran.field("/events").as_u64(), in_log.map(|(told, untold)| told + untold));
     }
@@ -66,6 +68,25 @@ fn a_home_that_is_named_or_kept_can_be_looked_at() {
         assert!(torn.metadata().expect("the torn line").len() >= named.field("/torn_bytes").as_u64().expect("bytes"));
     }
     assert_eq!(kit.run(&["log", "cat", "demo"]).is(0).text(), "{\"mine\":true}\n", "nobody else's is touched");
+}
+
+#[test]
+fn runs_of_others_are_left_alone() {
+    let kit = Kit::new();
+    let home = kit.home();
+    let home = home.to_str().expect("a plain path");
+    for number in 0..4 {
+        kit.run(&["runs", "start", "mine", "--trigger", &number.to_string()]).is(0);
+    }
+    let full = demo(&kit, &["--half", "--json", "--home", home]).is(0);
+    assert_eq!((full.field("/holds"), full.field("/workflow").is_null()), (true.into(), true), "no place is left");
+    kit.run(&["workflows", "disable", "demo"]).is(0);
+    assert!(demo(&kit, &["--half", "--json", "--home", home]).is(0).field("/workflow").is_null());
+    let mine = kit.run(&["runs", "list", "--workflow", "mine", "--status", "running", "--total", "--json"]).is(0);
+    assert_eq!(mine.field("/total"), 4);
+    for run in mine.field("/runs").as_array().expect("runs") {
+        assert_eq!((&run["restart_count"], &run["lease_owner"]), (&0.into(), &serde_json::Value::Null));
+    }
 }
 
 #[test]

@@ -94,6 +94,16 @@ impl Kit {
             r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}",
             "00000000-0000-7000-8000-000000000000",
         );
+        // Tables shorten ids to the time that they were made.
+        settings.add_filter(r"\b[0-9a-f]{8}-[0-9a-f]{4}\b", "00000000-0000");
+        settings.add_filter(r"(in_flight|failed)( +)\d[\d.]*m?s\b", "$1  [time]");
+        settings.add_filter(r"(ends|expires) in \d+[sm]\b", "$1 in [time]");
+        // How often a run changed hands is the library's matter.
+        settings.add_filter(r"--fence \d+", "--fence [fence]");
+        settings.add_filter(r#""fence":\d+"#, r#""fence":[fence]"#);
+        settings.add_filter(r"\bclaim \d+\b", "claim [fence]");
+        settings.add_filter(r"(\$ duolog runs claim [^\n]*\n  )\d+\n", "${1}[fence]\n");
+        settings.add_filter(r"(00000000-0000-7000-8000-000000000000) \d+\n", "$1 [fence]\n");
         settings.add_filter(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "[instant]");
         settings.add_filter(r"\((now|\d+s ago)\)", "([age])");
         settings.add_filter(r"( +)(now|\d+s ago)\n", "  [age]\n");

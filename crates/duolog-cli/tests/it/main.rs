@@ -37,6 +37,9 @@ mod schedules;
 /// Searching: answers, filters, kills, several at once, homes that cannot be written.
 mod search;
 
+/// Runs: driven from a shell, killed, taken over, answered, refused.
+mod runs;
+
 /// Every log of a directory at once.
 mod stream;
 

@@ -37,7 +37,7 @@ fn every_key_is_taken_in_every_spelling() {
     };
     assert_eq!((config.limits(), config.durability()), (limits, Durability::Power));
     let lines: Vec<Source> = config.settings().map(|setting| setting.source).collect();
-    assert_eq!(lines, [2, 3, 7, 4, 5, 6, 9, 11, 13].map(|line| Source::File { line }));
+    assert_eq!(lines, [2, 3, 7, 4, 5, 6, 9, 11, 13, 15].map(|line| Source::File { line }));
     assert_eq!(*config.store(), Said::At(Address::Directory("/srv/state".into())));
     assert_eq!(config.chat_idle(), Duration::from_mins(90));
     assert_eq!(config.user(), "ada@example.com");

@@ -6,7 +6,7 @@ use duolog_state::Tx;
 use duolog_state::owned::execution_bodies::{self, OutputRow};
 use duolog_state::owned::executions::{self as table, EndRow, ExecutionRow};
 use duolog_types::limits::{ERRORS_WALKED_MAX, OUTPUT_BYTES_MAX, PAGE_MAX, REASON_BYTES_MAX, SKILL_BYTES_MAX};
-use duolog_types::{Durability, ExecutionId, HomeId, Moment, SessionId, TriggerType};
+use duolog_types::{Durability, ExecutionId, HomeId, Moment, RunId, SessionId, TriggerType};
 use std::io::Read as _;
 
 use super::OpenRun;
@@ -21,6 +21,8 @@ use crate::store::Store;
 pub struct Executions<'s> {
     pub(super) store: &'s Store,
     pub(super) durability: Durability,
+    /// The run whose executions alone are changed; all where none is said.
+    pub(super) run: Option<RunId>,
 }
 
 impl OpenRun<'_> {
@@ -96,17 +98,22 @@ impl OpenRun<'_> {
 
     /// Notes the session of an execution of this run, as soon as it is known.
     pub fn set_session(&self, execution: &ExecutionId, session: &SessionId) -> Result<()> {
-        Executions { store: self.store, durability: self.durability }.set_session(execution, session, self.fence)
+        self.ledger().set_session(execution, session, self.fence)
     }
 
     /// Keeps what an execution of this run said last.
     pub fn set_output(&self, execution: &ExecutionId, text: &str) -> Result<Output> {
-        Executions { store: self.store, durability: self.durability }.set_output(execution, text, self.fence)
+        self.ledger().set_output(execution, text, self.fence)
     }
 
     /// Ends an execution of this run.
     pub fn end(&self, execution: &ExecutionId, finish: &Finish) -> Result<Execution> {
-        Executions { store: self.store, durability: self.durability }.finish(execution, finish, self.fence)
+        self.ledger().finish(execution, finish, self.fence)
+    }
+
+    /// The ledger, of which only what this run executed is changed.
+    fn ledger(&self) -> Executions<'_> {
+        Executions { store: self.store, durability: self.durability, run: Some(self.run.clone()) }
     }
 }
 
@@ -281,11 +288,14 @@ impl Executions<'_> {
         fence: Option<Fence>,
         mut f: impl FnMut(&mut Tx<'_>, &ExecutionRow, Moment) -> JoinResult<T> + Send + 'static,
     ) -> Result<T> {
-        let execution = execution.clone();
+        let (execution, of_run) = (execution.clone(), self.run.clone());
         let (now, lease) = (self.store.join.clock().now(), self.store.join.limits().runs.lease);
         let done = self.store.join.transact(self.durability, move |tx| {
             let missing = || refuse(Error::NoExecution(execution.clone()));
             let row = table::find(tx, &execution)?.ok_or_else(missing)?;
+            if of_run.is_some() && of_run != row.workflow_run_id {
+                return Err(missing());
+            }
             let Some(run) = row.workflow_run_id.clone() else { return Ok((f(tx, &row, now)?, Vec::new())) };
             let mut run = Changing::open(tx, &run, now, lease)?;
             // What is closed is said to be, by whomever: an owner that was overtaken learns it either way.

@@ -82,7 +82,7 @@ impl<'s> Runs<'s> {
 
     /// The ledger of executions.
     pub fn executions(&self) -> Executions<'s> {
-        Executions { store: self.store, durability: self.durability }
+        Executions { store: self.store, durability: self.durability, run: None }
     }
 
     /// Has someone called whenever this process brings a run to its end. One that panics is not called to account.

@@ -3,6 +3,8 @@
 //! How many run at once is decided under one row that whoever starts or admits a run writes first. A run that goes on
 //! after a pause, or is taken over from a dead owner, had its place before and does not ask for another.
 
+use std::sync::Arc;
+
 use duolog_join::{PlannedLog, Result as JoinResult, Told};
 use duolog_state::Tx;
 use duolog_state::owned::workflow_runs::{self as table, RunRow};
@@ -17,6 +19,7 @@ use super::rules::{self, Event, PhaseLabel};
 use super::{OpenRun, Runs};
 use crate::error::{Error, Result, refuse};
 use crate::sessions::{NewSession, rules as session_rules};
+use crate::workflows::{BaseWorkflows, is_enabled};
 
 impl Runs<'_> {
     /// Starts a run, or finds the active one of the same workflow and trigger.
@@ -31,15 +34,15 @@ impl Runs<'_> {
             Some(_) => None,
             None => Some(join.plan(session_rules::plan(&own_session(new, &id), home, now)?)?),
         };
-        let new = new.clone();
+        let (new, bases) = (new.clone(), Arc::clone(&self.store.base_workflows));
         let started = join.transact(self.durability, move |tx| {
-            refuse_disabled(tx, &new.workflow_name)?;
+            refuse_disabled(tx, &bases, &new.workflow_name)?;
             if let Some(row) = table::find_active(tx, &new.workflow_name, &new.trigger_id)? {
                 return Ok((Started { run: RunSummary::from(&row), existed: true, fence: None }, Vec::new()));
             }
             let session = session_of(tx, &new, planned.as_ref())?;
             let ord = workflow_queue::enter(tx)?;
-            let begins = new.admission == Admission::IfFree && has_place(tx, &limits)?;
+            let begins = new.admission == Admission::IfFree && has_place(tx, &bases, &limits)?;
             let row = run_row(&new, Beginning { id: id.clone(), home, session, begins, ord, now }, &limits);
             table::insert(tx, &row)?;
             workflow_run_bodies::insert(tx, &row.id, new.context.as_deref())?;
@@ -63,6 +66,7 @@ impl Runs<'_> {
         if join.state().read(|tx| table::queued(tx, 0, 1))?.is_empty() {
             return Ok(Admitted::default());
         }
+        let bases = Arc::clone(&self.store.base_workflows);
         let admitted = join.transact(self.durability, move |tx| {
             workflow_queue::enter(tx)?;
             let (mut done, mut told, mut from) = (Admitted::default(), Vec::new(), 0);
@@ -80,7 +84,7 @@ impl Runs<'_> {
                     if free == 0 || done.admitted.len() >= limit {
                         break 'queue;
                     }
-                    if is_disabled(tx, &row.workflow_name)? {
+                    if is_disabled(tx, &bases, &row.workflow_name)? {
                         continue;
                     }
                     let mut run = Changing::of(tx, row, now, limits.lease);
@@ -97,6 +101,14 @@ impl Runs<'_> {
         })?;
         admitted.expired.iter().for_each(|run| self.store.observers.tell(run));
         Ok(admitted)
+    }
+
+    /// How many runs wait for a place before this one; nothing where it does not wait, or is not among the first of very
+    /// many.
+    pub fn waiting_before(&self, run: &RunId) -> Result<Option<u32>> {
+        let waiting = self.store.join.state().read(|tx| table::queued(tx, 0, PAGE_MAX))?;
+        let at = waiting.iter().position(|row| row.id == *run);
+        Ok(at.and_then(|at| u32::try_from(at).ok()))
     }
 
     /// Ends what was waited for too long: runs in the queue, which are cancelled, and gates, whose runs fail.
@@ -134,17 +146,18 @@ impl OpenRun<'_> {
     pub fn retry(&self, admission: Admission, act: &Act) -> Result<Turned> {
         rules::check_act(act)?;
         let (act, limits) = (act.clone(), self.store.join.limits().runs);
+        let bases = Arc::clone(&self.store.base_workflows);
         self.change(move |run| {
             if !matches!(run.row.status, RunStatus::Failed | RunStatus::Cancelled) {
                 // It is so already, or may not be.
                 return run.turn(Event::Retry, &act);
             }
-            refuse_disabled(run.tx, &run.row.workflow_name)?;
+            refuse_disabled(run.tx, &bases, &run.row.workflow_name)?;
             if let Some(other) = table::find_active(run.tx, &run.row.workflow_name, &run.row.trigger_id)? {
                 return Err(refuse(Error::TriggerActive { run: run.row.id.clone(), other: other.id }));
             }
             let ord = workflow_queue::enter(run.tx)?;
-            if admission == Admission::IfFree && has_place(run.tx, &limits)? {
+            if admission == Admission::IfFree && has_place(run.tx, &bases, &limits)? {
                 run.turn(Event::Retry, &act)?;
             } else {
                 run.turn(Event::RetryLater, &act)?;
@@ -309,29 +322,28 @@ fn told_start(tx: &mut Tx<'_>, row: RunRow, now: Moment, limits: &RunLimits) -> 
 }
 
 /// Whether another run may begin: fewer run than may, and none that could begin waits.
-fn has_place(tx: &mut Tx<'_>, limits: &RunLimits) -> JoinResult<bool> {
+fn has_place(tx: &mut Tx<'_>, bases: &BaseWorkflows, limits: &RunLimits) -> JoinResult<bool> {
     if table::count_running(tx)? >= u64::from(limits.at_once_max) {
         return Ok(false);
     }
     for row in table::queued(tx, 0, PAGE_MAX)? {
-        if !is_disabled(tx, &row.workflow_name)? {
+        if !is_disabled(tx, bases, &row.workflow_name)? {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-fn is_disabled(tx: &mut Tx<'_>, workflow: &str) -> JoinResult<bool> {
-    Ok(workflow_overrides::find(tx, workflow)?.is_some_and(|said| !said.enabled))
+fn is_disabled(tx: &mut Tx<'_>, bases: &BaseWorkflows, workflow: &str) -> JoinResult<bool> {
+    Ok(!is_enabled(bases, workflow, workflow_overrides::find(tx, workflow)?.as_ref()))
 }
 
-fn refuse_disabled(tx: &mut Tx<'_>, workflow: &str) -> JoinResult<()> {
-    match workflow_overrides::find(tx, workflow)? {
-        Some(said) if !said.enabled => {
-            Err(refuse(Error::WorkflowDisabled { workflow: workflow.to_owned(), by: said.updated_by }))
-        }
-        _ => Ok(()),
+fn refuse_disabled(tx: &mut Tx<'_>, bases: &BaseWorkflows, workflow: &str) -> JoinResult<()> {
+    let said = workflow_overrides::find(tx, workflow)?;
+    if is_enabled(bases, workflow, said.as_ref()) {
+        return Ok(());
     }
+    Err(refuse(Error::WorkflowDisabled { workflow: workflow.to_owned(), by: said.and_then(|said| said.updated_by) }))
 }
 
 /// Whether a run waited for longer than it may.

@@ -1,13 +1,20 @@
 //! Workflows: which there are, and which may be started.
 
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
 use duolog_state::owned::workflow_overrides::{self as table, OverrideRow};
 use duolog_state::owned::workflow_runs;
 use duolog_types::limits::PAGE_MAX;
 use duolog_types::{Durability, Moment};
 
+use crate::config::WorkflowSetting;
 use crate::error::Result;
 use crate::runs::rules;
 use crate::store::Store;
+
+/// The workflows of the configuration, by name.
+pub(crate) type BaseWorkflows = BTreeMap<String, WorkflowSetting>;
 
 /// The workflows of a store.
 #[derive(Clone)]
@@ -15,15 +22,17 @@ pub struct Workflows<'s> {
     pub(crate) store: &'s Store,
 }
 
-/// A workflow that has runs, or of which something was said.
+/// A workflow that has runs, stands in the configuration, or of which something was said.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workflow {
     /// Its name.
     pub name: String,
     /// Whether runs of it may be started.
     pub enabled: bool,
-    /// When that was said, and by whom; nothing where nobody has said, which is on.
+    /// When that was said, and by whom; nothing where nobody has said, and it is as the configuration has it, or on.
     pub said: Option<(Moment, Option<String>)>,
+    /// What the configuration says it is for.
+    pub description: Option<String>,
     /// Whether it has runs.
     pub has_runs: bool,
 }
@@ -37,20 +46,29 @@ impl Workflows<'_> {
             Ok::<_, duolog_state::Error>((names, table::list(tx, after, limit)?))
         })?;
         let mut all: Vec<Workflow> = said.into_iter().map(Workflow::of).collect();
-        for name in names {
+        let bases = &self.store.base_workflows;
+        let configured =
+            bases.range::<str, _>((Bound::Excluded(after), Bound::Unbounded)).map(|(name, _)| (name.clone(), false));
+        for (name, has_runs) in names.into_iter().map(|name| (name, true)).chain(configured) {
             match all.binary_search_by(|one| one.name.as_str().cmp(&name)) {
-                Ok(at) => all[at].has_runs = true,
-                Err(at) => all.insert(at, Workflow { name, enabled: true, said: None, has_runs: true }),
+                Ok(at) => all[at].has_runs |= has_runs,
+                Err(at) => {
+                    let enabled = is_enabled(bases, &name, None);
+                    all.insert(at, Workflow { name, enabled, said: None, description: None, has_runs });
+                }
             }
         }
         all.truncate(limit as usize);
+        for one in &mut all {
+            one.description = bases.get(&one.name).and_then(|base| base.description.clone());
+        }
         Ok(all)
     }
 
-    /// Whether runs of a workflow may be started. Nothing said: yes.
+    /// Whether runs of a workflow may be started. Nothing said: as the configuration has it, and else yes.
     pub fn is_enabled(&self, name: &str) -> Result<bool> {
         let said = self.store.join.state().read(|tx| table::find(tx, name))?;
-        Ok(said.is_none_or(|said| said.enabled))
+        Ok(is_enabled(&self.store.base_workflows, name, said.as_ref()))
     }
 
     /// Says that runs of a workflow may be started; false where it was said already.
@@ -85,8 +103,14 @@ impl Workflows<'_> {
     }
 }
 
+/// Whether runs of a workflow may be started: what was said over it goes before the configuration.
+pub(crate) fn is_enabled(bases: &BaseWorkflows, name: &str, said: Option<&OverrideRow>) -> bool {
+    said.map_or_else(|| bases.get(name).is_none_or(|base| base.enabled), |said| said.enabled)
+}
+
 impl Workflow {
     fn of(row: OverrideRow) -> Self {
-        Self { name: row.name, enabled: row.enabled, said: Some((row.updated_at, row.updated_by)), has_runs: false }
+        let said = Some((row.updated_at, row.updated_by));
+        Self { name: row.name, enabled: row.enabled, said, description: None, has_runs: false }
     }
 }

@@ -54,7 +54,12 @@ fn what_is_not_known_is_not_zero(place: &Place) {
     let summary = store.runs().summary(&id).expect("there");
     assert_eq!((summary.cost, summary.tokens), (Some(Money::ZERO), Some(0)));
     assert_eq!(ledger.get(&one).expect("there").session_id, Some(session));
+    // A claim is on one run, and changes what that one executed.
+    let (other, other_fence) = claimed(&store, "another", "w");
+    let other = store.runs().open(&other).under(other_fence);
+    assert!(matches!(other.set_output(&two, "text"), Err(Error::NoExecution(_))));
     let three = begin("three");
+    assert!(matches!(other.end(&three, &Finish::default()), Err(Error::NoExecution(_))));
     let wrong = [
         Finish { cost: Some(Money::from_dollars(10_001)), ..Finish::default() },
         Finish { input_tokens: Some(u64::MAX), ..Finish::default() },

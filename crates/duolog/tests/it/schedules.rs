@@ -1,7 +1,8 @@
 use std::sync::{Arc, Barrier};
 
-use duolog::schedules::{BaseSchedule, CatchUp, Due, Fired, Origin, Outcome, ScheduleChange, Standing};
-use duolog::{CronOutcome, Durability, Kind, Moment, Store};
+use duolog::runs::{Act, End, NewRun};
+use duolog::schedules::{BaseSchedule, CatchUp, Due, Fired, Origin, Outcome, ScheduleChange, Standing, fire};
+use duolog::{Config, CronOutcome, Durability, Error, Kind, Moment, RunId, Store, TriggerType};
 use duolog_testkit::clock::FixedClock;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -17,7 +18,8 @@ on_both_engines!(
     many_stores_fire_a_time_once,
     failures_one_after_another_are_counted,
     a_clock_that_was_ahead_does_not_silence_a_schedule,
-    a_page_of_firings_goes_on_where_the_last_one_ended
+    a_page_of_firings_goes_on_where_the_last_one_ended,
+    a_time_starts_a_run_unless_one_goes_on_or_its_workflow_is_off
 );
 
 fn at(text: &str) -> Moment {
@@ -286,4 +288,51 @@ fn a_page_of_firings_goes_on_where_the_last_one_ended(place: &Place) {
         store.schedules().runs(Some("a"), None, 2).expect("lists").next.expect("more").to_string().chars().last(),
         Some('a')
     );
+}
+
+fn a_time_starts_a_run_unless_one_goes_on_or_its_workflow_is_off(place: &Place) {
+    let apart = Apart::of(place);
+    let mut options = apart.options();
+    let clock = FixedClock::at(at("2026-03-28T12:00:00Z").as_micros());
+    options.schedules = vec![named("hourly", "0 * * * *")];
+    options.clock = Arc::new(clock.clone());
+    let config = Config::parse("[workflows.review]\n[workflows.off]\nenabled = false\n").expect("good");
+    options.workflows = config.workflows().to_vec();
+    let store = Store::open(options).expect("opens");
+    let tick = |now: &str| {
+        let ticked = store.schedules().tick(at(now), |due| fire(&store, due)).expect("ticks");
+        ticked.fired.into_iter().map(|one| one.outcome).collect::<Vec<_>>()
+    };
+    assert!(tick("2026-03-28T12:30:00Z").is_empty(), "it begins when somebody looks");
+    let [first] = &tick("2026-03-28T13:00:10Z")[..] else { panic!("one time") };
+    assert_eq!(first.outcome, CronOutcome::Ok);
+    let id = RunId::parse(first.workflow_run_id.as_deref().expect("a run")).expect("an id");
+    let run = store.runs().get(&id).expect("there");
+    assert_eq!((run.summary.workflow_name.as_str(), run.summary.trigger_type), ("review", TriggerType::Cron));
+    assert_eq!((run.summary.trigger_id.as_str(), run.context.as_deref()), ("hourly", Some("{\"repo\":\"a/b\"}")));
+    let [second] = &tick("2026-03-28T14:00:10Z")[..] else { panic!("one time") };
+    assert_eq!((second.outcome, &second.workflow_run_id), (CronOutcome::Skipped, &Some(id.to_string())));
+    store.runs().open(&id).finish(&End::Succeeded, None).expect("ended");
+    let [third] = &tick("2026-03-28T15:00:10Z")[..] else { panic!("one time") };
+    assert!(third.outcome == CronOutcome::Ok && third.workflow_run_id != Some(id.to_string()), "{third:?}");
+
+    // What the configuration switches off is off until somebody says otherwise, and the other way round.
+    let workflows = store.workflows();
+    let start = |workflow: &str| store.runs().start(&NewRun::new(workflow, TriggerType::Cli, "t"));
+    assert!(matches!(start("off"), Err(Error::WorkflowDisabled { .. })));
+    assert!(!workflows.is_enabled("off").expect("known") && workflows.is_enabled("any").expect("known"));
+    assert!(workflows.enable("off", Some("ada")).expect("said"));
+    start("off").expect("started");
+    assert!(workflows.clear("off").expect("taken back") && !workflows.is_enabled("off").expect("known"));
+    let listed = workflows.list(None, 9).expect("listed");
+    let listed: Vec<_> = listed.iter().map(|one| (one.name.as_str(), one.enabled, one.has_runs)).collect();
+    assert_eq!(listed, [("off", false, true), ("review", true, true)]);
+    workflows.disable("review", None).expect("said");
+    store
+        .runs()
+        .open(&RunId::parse(third.workflow_run_id.as_deref().expect("a run")).expect("an id"))
+        .cancel(&Act::default())
+        .expect("ended");
+    let [fourth] = &tick("2026-03-28T16:00:10Z")[..] else { panic!("one time") };
+    assert!(fourth.outcome == CronOutcome::Skipped && fourth.workflow_run_id.is_none(), "{fourth:?}");
 }

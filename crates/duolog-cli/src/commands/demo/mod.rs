@@ -2,13 +2,16 @@
 //!
 //! Nothing is acted: the agent is a process that writes with the library, the kill is SIGKILL, and what is said to be
 //! there was compared byte for byte. `agent.rs` is that process, `script.rs` what it writes, `process.rs` how it is
-//! started and killed, `compare.rs` the comparison, and `view.rs` what is shown of it all.
+//! started and killed, `compare.rs` the comparison, `workflow.rs` a run whose `runner.rs` is killed, and `view.rs` what
+//! is shown of it all.
 
 mod agent;
 mod compare;
 mod process;
+mod runner;
 mod script;
 mod view;
+mod workflow;
 
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
@@ -26,11 +29,13 @@ use signal_hook::consts::SIGINT;
 use tempfile::TempDir;
 
 pub use agent::DemoAgent;
+pub use runner::DemoRunner;
 
 use self::agent::Stage;
 use self::compare::Compared;
 use self::process::{Agent, Gone, Job, Said};
 use self::view::{View, When};
+use self::workflow::Workflow;
 use super::Context;
 use crate::args;
 use crate::failure::{Ended, Failure, Outcome};
@@ -47,7 +52,10 @@ JSON:
   {\"holds\": true|false, \"home\": path, \"kept\": true|false, \"session\": id, \"log\": path, \"kills\": 1,
    \"torn_by\": \"kill\"|\"half_line\", \"line_bytes\": 2097500, \"torn_bytes\": 1048576, \"repairs\": 1,
    \"after_kill\": {\"acknowledged\", \"found\", \"missing\", \"repeated\", \"in_order\", \"unacknowledged\"},
-   \"at_end\": {… as after_kill …}, \"events\": 16, \"bytes\": 2099999, \"seals\": 3, \"damaged\": 0}";
+   \"at_end\": {… as after_kill …}, \"events\": 16, \"bytes\": 2099999, \"seals\": 3, \"damaged\": 0,
+   \"workflow\": {\"holds\", \"run\": id, \"status\", \"restarts\": 1, \"not_repeated\": [\"plan\", …],
+                \"executions\": 4, \"approval\": id}}
+  workflow is null where --home names a home that has no place for another run";
 
 /// How often the agent is killed in the hope of a torn line, before one is made by hand.
 const KILLS_MAX: u32 = 6;
@@ -59,7 +67,9 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Watch an agent being killed in the middle of a write, and see that nothing is lost
 ///
-/// Runs in a home of its own that is removed at the end, or in the one that --home names. Takes about ten seconds.
+/// Then a workflow whose runner is killed in the second of three phases: another goes on where it was, and waits for
+/// an answer. Runs in a home of its own that is removed at the end, or in the one that --home names. Takes about
+/// twenty seconds.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Demo {
@@ -92,6 +102,7 @@ struct Answer<'a> {
     bytes: u64,
     seals: u64,
     damaged: u64,
+    workflow: Option<&'a Workflow>,
 }
 
 /// Where the demo takes place.
@@ -194,10 +205,16 @@ impl Play<'_> {
         let at_end = Compared::of(&self.acknowledged, &lines(&store, &session)?);
         let verified = store.log(&session.id).verify(|_, _| {})?;
         self.view.verified(&at_end, &verified)?;
+        let workflow = self.workflow(&store)?;
         // So that the database has its size, and not its write-ahead log.
         store.state().checkpoint()?;
 
-        let holds = after_kill.holds() && at_end.holds() && killed.torn_bytes > 0 && repairs > 0 && is_sound(&verified);
+        let holds = after_kill.holds()
+            && at_end.holds()
+            && killed.torn_bytes > 0
+            && repairs > 0
+            && is_sound(&verified)
+            && workflow.as_ref().is_none_or(|workflow| workflow.holds);
         self.view.conclude(holds, self.place, &session)?;
         let answer = Answer {
             holds,
@@ -216,6 +233,7 @@ impl Play<'_> {
             bytes: verified.end.0,
             seals: verified.seals,
             damaged: verified.damaged,
+            workflow: workflow.as_ref(),
         };
         self.view.out.answer(&answer, |_| {})?;
         Ok(if holds { Ended::Done } else { Ended::Damaged })

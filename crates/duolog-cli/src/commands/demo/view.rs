@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use duolog::sessions::Session;
-use duolog::{Home, Verified};
+use duolog::{Home, RunId, Verified};
 
 use super::compare::Compared;
 use super::{Killed, Place, script};
@@ -167,9 +167,49 @@ impl<'a> View<'a> {
         self.rest()
     }
 
+    pub fn works_through(&mut self) -> Result<(), Failure> {
+        self.heading(6, "A workflow of three phases; its runner is killed in the second")
+    }
+
+    /// The home has runs of its own, and they come first.
+    pub fn no_place(&mut self) -> Result<(), Failure> {
+        self.out.part(|text| text.line("   This home has no place for another run now: the workflow is left out."))
+    }
+
+    pub fn run(&mut self, run: &RunId) -> Result<(), Failure> {
+        self.out.part(|text| {
+            text.line("   A run is a row of the state, and what was run of it stands in a ledger.");
+            text.line(format_args!("   {} {run}", text.tone(Tone::Faint, &format!("{:<10}", "run"))));
+        })
+    }
+
+    pub fn kills_runner(&mut self, runner: u32, phase: &str) -> Result<(), Failure> {
+        self.rest()?;
+        self.out.part(|text| {
+            let kill = text.tone(Tone::Bad, &format!("kill -9 {runner}"));
+            text.line(format_args!("   In the middle of {phase}: {kill}"));
+        })
+    }
+
+    pub fn another_terminal(&mut self) -> Result<(), Failure> {
+        self.rest()?;
+        self.out.part(|text| text.line("   No process waits now, only a row. From another terminal:"))
+    }
+
+    /// A command as a person gives it, and what it says.
+    pub fn command(&mut self, command: &str, said: &str) -> Result<(), Failure> {
+        self.check()?;
+        self.out.part(|text| {
+            text.line(format_args!("   {}", text.tone(Tone::Strong, &format!("$ {command}"))));
+            for line in said.lines() {
+                text.line(format!("     {line}").trim_end());
+            }
+        })
+    }
+
     pub fn conclude(&mut self, holds: bool, place: &Place, session: &Session) -> Result<(), Failure> {
         let home = Home::beneath(place.path());
-        self.heading(6, "Plain files, to look at with what you have")?;
+        self.heading(7, "Plain files, to look at with what you have")?;
         let size =
             |path: &str| home.state.join(path).metadata().map_or_else(|_| "-".to_owned(), |at| figures::size(at.len()));
         let (log, torn) = (session.log_path.clone(), format!("{}.torn", session.log_path));
@@ -200,12 +240,14 @@ impl<'a> View<'a> {
             text.line("     sqlite3 state.db 'SELECT action, position, bytes FROM repairs'");
             text.line("     duolog --home .. log replay demo");
             text.line("     duolog --home .. log search port");
+            text.line("     duolog --home .. runs list");
             text.line("     duolog --home .. doctor");
             text.line("   Next:");
             text.line("     duolog init                              a home for this directory");
             text.line("     my-agent | duolog log append --session NAME --each");
             text.line("     duolog log stream                        every session, as it happens");
             text.line("     duolog usage daily                       tokens, and what they cost");
+            text.line("     duolog runs start WORKFLOW --trigger ID  a run that survives its runners");
             text.line("");
             let kept = if place.is_kept() { "the files stay" } else { "the files are removed now" };
             text.line(if holds {
@@ -232,7 +274,7 @@ impl<'a> View<'a> {
     }
 
     /// Gives a person time to read.
-    fn rest(&mut self) -> Result<(), Failure> {
+    pub fn rest(&mut self) -> Result<(), Failure> {
         let until = Instant::now() + self.pace;
         while Instant::now() < until {
             self.check()?;

@@ -182,12 +182,12 @@ pub(super) fn warn_behind(out: &Out, behind: &CaughtUp) {
 }
 
 /// An item on one line. A line break in JSON is a space: within a string it cannot stand as itself.
-fn one_line(item: &str) -> String {
+pub(super) fn one_line(item: &str) -> String {
     item.replace(['\n', '\r'], " ")
 }
 
 /// Metadata as its maker wrote it; what is not JSON is a string.
-fn as_json(text: &str) -> Box<RawValue> {
+pub(super) fn as_json(text: &str) -> Box<RawValue> {
     let raw = RawValue::from_string(text.to_owned()).or_else(|_| serde_json::value::to_raw_value(text));
     raw.unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

@@ -17,7 +17,7 @@ Examples:
 JSON:
   {\"database\": {\"engine\", \"path\", \"bytes\", \"wal_bytes\", \"unsafe\": {\"fsync\": \"off\", …}},
    \"tables\": {\"sessions\": 3, …},
-   \"statuses\": {\"sessions\": {\"running\": 1, \"unset\": 2, …}},
+   \"statuses\": {\"sessions\": {\"running\": 1, \"unset\": 2, …}, \"workflow_runs\": {\"paused\": 1, …}},
    \"logs\": {\"files\", \"bytes\", \"events\"},
    \"behind\": {\"sessions\", \"bytes\"},
    \"pragmas\": {\"journal_mode\": \"wal\", …}}
@@ -55,6 +55,7 @@ struct Database<'a> {
 #[derive(Serialize)]
 struct Statuses<'a> {
     sessions: Pairs<'a, u64>,
+    workflow_runs: Pairs<'a, u64>,
 }
 
 #[derive(Serialize)]
@@ -90,6 +91,8 @@ impl Stats {
             .iter()
             .map(|(status, number)| (status.map_or("unset", duolog::SessionStatus::as_str).to_owned(), *number));
         let statuses: Vec<(String, u64)> = named.collect();
+        let runs = stats.state.run_statuses.iter().map(|(status, number)| (status.as_str().to_owned(), *number));
+        let run_statuses: Vec<(String, u64)> = runs.collect();
         let figures = &stats.state.figures;
         let answer = Answer {
             database: Database {
@@ -100,7 +103,7 @@ impl Stats {
                 r#unsafe: Pairs(&figures.unsafe_settings),
             },
             tables: Pairs(&stats.state.rows),
-            statuses: Statuses { sessions: Pairs(&statuses) },
+            statuses: Statuses { sessions: Pairs(&statuses), workflow_runs: Pairs(&run_statuses) },
             logs: Logs { files: stats.logs.files, bytes: stats.logs.bytes, events: stats.logs.events },
             behind: Behind { sessions: stats.behind.sessions_behind, bytes: stats.behind.bytes_behind },
             pragmas: Pairs(&figures.settings),
@@ -125,9 +128,11 @@ fn show(text: &mut Text, answer: &Answer<'_>) {
         let sessions = figures::things(behind.sessions, "session");
         text.field("behind", format_args!("{sessions} by {}", figures::size(behind.bytes)));
     }
-    if !statuses.sessions.0.is_empty() {
-        let named = statuses.sessions.0.iter().map(|(name, number)| format!("{} {name}", figures::count(*number)));
-        text.field("sessions", named.collect::<Vec<_>>().join(", "));
+    for (what, numbers) in [("sessions", &statuses.sessions), ("runs", &statuses.workflow_runs)] {
+        if !numbers.0.is_empty() {
+            let named = numbers.0.iter().map(|(name, number)| format!("{} {name}", figures::count(*number)));
+            text.field(what, named.collect::<Vec<_>>().join(", "));
+        }
     }
     for (at, line) in filled(pragmas.0.iter().map(|(name, value)| format!("{name}={value}"))).iter().enumerate() {
         text.field(if at == 0 { "settings" } else { "" }, text.tone(Tone::Faint, line));

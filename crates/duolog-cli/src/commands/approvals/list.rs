@@ -1,0 +1,115 @@
+//! `duolog approvals list`.
+
+use clap::Args;
+use duolog::approvals::{Approval, ApprovalFilter, ApprovalList};
+use duolog::runs::{RunPage, RunToken};
+use duolog::{ApprovalStatus, Clock as _, Moment, SystemClock, limits};
+use serde::Serialize;
+
+use super::{Context, Shape, tone};
+use crate::args;
+use crate::commands::sessions::one_line;
+use crate::failure::{Ended, Outcome};
+use crate::figures;
+use crate::out::{Column, Table};
+
+const AFTER: &str = "\
+Examples:
+  duolog approvals list
+  duolog approvals list --all --run 019364
+  duolog approvals list --json | jq -r '.approvals[].id'
+
+JSON:
+  {\"approvals\": [{\"id\", \"workflow_run_id\", \"gate\", \"kind\", \"status\", \"summary\", \"requested_by\",
+     \"responded_by\", \"response\", \"content_hash\", \"loop_key\", \"iteration\", \"output_execution_id\",
+     \"created_at\", \"expires_at\", \"responded_at\", \"consumed_at\"}], \"next\": token|null}";
+
+/// List gates that wait for an answer, the newest first; those of one run in their order
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct List {
+    /// How many at the most
+    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
+    limit: u32,
+    /// Go on after a page: the token that it ended with
+    #[arg(long, value_name = "TOKEN")]
+    after: Option<RunToken>,
+    /// Only those that stand so; pending where nothing is said
+    #[arg(long, conflicts_with = "all", value_parser = args::word(ApprovalStatus::ALL, ApprovalStatus::as_str))]
+    status: Option<ApprovalStatus>,
+    /// However they stand
+    #[arg(long)]
+    all: bool,
+    /// Only those of this run: its id, or the beginning of one
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    approvals: Vec<Shape<'a>>,
+    next: Option<String>,
+}
+
+impl List {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let status = if self.all { None } else { Some(self.status.unwrap_or(ApprovalStatus::Pending)) };
+        let list = match (context.open_if_there()?, &self.run) {
+            (Some(store), run) => {
+                let run = run.as_deref().map(|run| store.runs().resolve(run)).transpose()?;
+                store.approvals().list(&ApprovalFilter { status, run }, &RunPage::new(self.limit, self.after))?
+            }
+            (None, _) => ApprovalList { approvals: Vec::new(), next: None },
+        };
+        let next = list.next.as_ref().map(ToString::to_string);
+        let shape = Answer { approvals: list.approvals.iter().map(Shape::from).collect(), next: next.clone() };
+        context.out.answer(&shape, |text| {
+            if !list.approvals.is_empty() {
+                text.table(&table(&list.approvals, SystemClock.now()));
+            }
+        })?;
+        if list.approvals.is_empty() && next.is_none() {
+            let nothing = self.status.is_none() && !self.all;
+            context.out.note(if nothing { "no gate waits for an answer" } else { "no gate is like that" });
+        }
+        if let Some(next) = next {
+            context.out.note(format_args!("there may be more: --after {next}"));
+        }
+        Ok(Ended::Done)
+    }
+}
+
+fn table(approvals: &[Approval], now: Moment) -> Table {
+    let mut table = Table::new(&[
+        (Column::Id, "ID"),
+        (Column::Id, "RUN"),
+        (Column::Text, "GATE"),
+        (Column::Word, "KIND"),
+        (Column::Word, "STATUS"),
+        (Column::Text, "SUMMARY"),
+        (Column::Text, "BY"),
+        (Column::Word, "ASKED"),
+    ]);
+    for approval in approvals {
+        table.row(vec![
+            approval.id.to_string(),
+            approval.workflow_run_id.to_string(),
+            approval.gate.clone(),
+            approval.kind.to_string(),
+            approval.status.to_string(),
+            first_line(&approval.summary),
+            approval.responded_by.clone().unwrap_or_default(),
+            figures::age(approval.created_at, now),
+        ]);
+        table.tone(4, tone(approval.status));
+    }
+    table.without_empty("BY")
+}
+
+/// What a summary begins with: a table has one line for it.
+fn first_line(summary: &str) -> String {
+    let line = summary.lines().next().unwrap_or_default();
+    let shown: String = one_line(line).chars().take(60).collect();
+    if shown.len() < summary.trim_end().len() { shown + "…" } else { shown }
+}

@@ -1,0 +1,171 @@
+//! `duolog approvals`, and what its commands share: the shape of a gate, and how one is answered.
+
+mod approve;
+mod list;
+mod reject;
+mod reply;
+mod show;
+
+use clap::{Args, Subcommand};
+use duolog::approvals::{Answer, Answered, Approval};
+use duolog::{ApprovalId, ApprovalKind, ApprovalStatus, Error, ExecutionId, RunId, Store};
+use serde::Serialize;
+
+use super::sessions::actor;
+use super::{Context, runs};
+use crate::failure::{Ended, Failure, Outcome};
+use crate::out::{Tone, plain};
+
+/// What to do with gates.
+#[derive(Subcommand)]
+pub enum Approvals {
+    List(list::List),
+    Show(show::Show),
+    Approve(approve::Approve),
+    Reject(reject::Reject),
+    Reply(reply::Reply),
+}
+
+impl Approvals {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        match self {
+            Self::List(command) => command.run(context),
+            Self::Show(command) => command.run(context),
+            Self::Approve(command) => command.run(context),
+            Self::Reject(command) => command.run(context),
+            Self::Reply(command) => command.run(context),
+        }
+    }
+}
+
+/// The gate that is answered, and by whom.
+#[derive(Args)]
+struct Asked {
+    /// The gate, by its whole id
+    #[arg(value_name = "APPROVAL", required_unless_present = "gate")]
+    approval: Option<String>,
+    /// The run that is meant, by its whole id; a gate of another is refused
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+    /// The gate by its name, the last that the run came to; instead of its id
+    #[arg(long, value_name = "GATE", requires = "run", conflicts_with = "approval")]
+    gate: Option<String>,
+    /// Who answers; the user where it is not given
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    /// The hash of what was looked at; where the gate asks about something else, the answer is refused
+    #[arg(long, value_name = "HASH")]
+    hash: Option<String>,
+}
+
+impl Asked {
+    /// The gate, and the answer with what was said.
+    fn answer(self, store: &Store, response: Option<String>) -> Result<(ApprovalId, Answer), Failure> {
+        let run = self.run.map(|run| runs::whole_id(store, &run)).transpose()?;
+        let id = match (&self.approval, &self.gate, &run) {
+            (None, Some(gate), Some(run)) => {
+                let missing = || Error::NoApproval(gate.clone());
+                store.runs().open(run).gate(gate)?.ok_or_else(missing)?.id
+            }
+            (approval, _, _) => whole_id(store, approval.as_deref().unwrap_or_default())?,
+        };
+        Ok((id, Answer { by: actor(self.by), response, content_hash: self.hash, run }))
+    }
+}
+
+/// The gate with this id. An answer never takes the beginning of one.
+fn whole_id(store: &Store, text: &str) -> Result<ApprovalId, Failure> {
+    let id = store.approvals().resolve(text)?;
+    if id.as_str() == text {
+        return Ok(id);
+    }
+    Err(Failure::Given {
+        message: format!("{text:?} is only the beginning of an id, and what answers a gate names it whole"),
+        hint: Some(format!("give the whole id: {id}")),
+    })
+}
+
+/// A gate, as programs get it.
+#[derive(Serialize)]
+pub(super) struct Shape<'a> {
+    id: &'a str,
+    workflow_run_id: &'a str,
+    gate: &'a str,
+    kind: &'static str,
+    status: &'static str,
+    summary: &'a str,
+    requested_by: Option<&'a str>,
+    responded_by: Option<&'a str>,
+    response: Option<&'a str>,
+    content_hash: Option<&'a str>,
+    loop_key: Option<&'a str>,
+    iteration: Option<u64>,
+    output_execution_id: Option<&'a str>,
+    created_at: String,
+    expires_at: Option<String>,
+    responded_at: Option<String>,
+    consumed_at: Option<String>,
+}
+
+impl<'a> From<&'a Approval> for Shape<'a> {
+    fn from(approval: &'a Approval) -> Self {
+        Self {
+            id: approval.id.as_str(),
+            workflow_run_id: approval.workflow_run_id.as_str(),
+            gate: &approval.gate,
+            kind: approval.kind.as_str(),
+            status: approval.status.as_str(),
+            summary: &approval.summary,
+            requested_by: approval.requested_by.as_deref(),
+            responded_by: approval.responded_by.as_deref(),
+            response: approval.response.as_deref(),
+            content_hash: approval.content_hash.as_deref(),
+            loop_key: approval.loop_key.as_deref(),
+            iteration: approval.iteration,
+            output_execution_id: approval.output_execution_id.as_ref().map(ExecutionId::as_str),
+            created_at: approval.created_at.to_string(),
+            expires_at: approval.expires_at.map(|at| at.to_string()),
+            responded_at: approval.responded_at.map(|at| at.to_string()),
+            consumed_at: approval.consumed_at.map(|at| at.to_string()),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct AnsweredShape<'a> {
+    approval: Shape<'a>,
+    run: runs::Shape<'a>,
+}
+
+/// Says what became of a gate and of its run.
+fn answered(context: &mut Context<'_>, answered: &Answered) -> Outcome {
+    let Answered { approval, run } = answered;
+    context.out.confirm(&AnsweredShape { approval: approval.into(), run: run.into() }, |text| {
+        let status = text.tone(tone(approval.status), approval.status.as_str());
+        let by = approval.responded_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+        text.line(format_args!("gate {} is {status}{}", plain(&approval.gate), plain(&by)));
+        text.line(format_args!("run {} is {}", run.id, text.tone(runs::tone(run.status), run.status.as_str())));
+    })?;
+    if !run.status.is_terminal() {
+        let run: &RunId = &run.id;
+        context.out.note(format_args!("it goes on once it is claimed: duolog runs claim {run} --owner NAME"));
+    }
+    Ok(Ended::Done)
+}
+
+/// What one says to answer a gate.
+pub(super) fn to_answer(approval: &Approval) -> String {
+    match approval.kind {
+        ApprovalKind::Approve => format!("duolog approvals approve {}", approval.id),
+        ApprovalKind::Reply => format!("duolog approvals reply {} TEXT", approval.id),
+    }
+}
+
+pub(super) fn tone(status: ApprovalStatus) -> Tone {
+    match status {
+        ApprovalStatus::Pending => Tone::Worth,
+        ApprovalStatus::Approved | ApprovalStatus::Answered => Tone::Good,
+        ApprovalStatus::Rejected => Tone::Bad,
+        ApprovalStatus::Expired => Tone::Faint,
+    }
+}

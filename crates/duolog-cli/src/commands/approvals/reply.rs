@@ -1,0 +1,45 @@
+//! `duolog approvals reply`.
+
+use clap::Args;
+
+use super::{Asked, Context, answered};
+use crate::commands::runs::text_or_stdin;
+use crate::failure::Outcome;
+
+const AFTER: &str = "\
+Examples:
+  duolog approvals reply \"$gate\" \"blue, and no gradients\" --by ada
+  duolog approvals reply --run \"$run\" --gate design --response - < answer.txt
+
+Exit code: 1 where it was answered before, or can no longer be
+
+JSON:
+  {… as approvals approve …}";
+
+/// Answer a gate in words: its run goes on, for whoever claims it
+///
+/// The answer and the run change together, or not at all. Of two answers only the first counts.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Reply {
+    #[command(flatten)]
+    asked: Asked,
+    /// The answer; - reads it from stdin
+    #[arg(value_name = "TEXT", required_unless_present = "response", conflicts_with = "response")]
+    text: Option<String>,
+    /// The same, as a flag
+    #[arg(long, value_name = "TEXT")]
+    response: Option<String>,
+}
+
+impl Reply {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let response = text_or_stdin(context, self.text.or(self.response).unwrap_or_default())?;
+        let store = context.open_to_write()?;
+        let (id, answer) = self.asked.answer(&store, Some(response))?;
+        let done = store.approvals().reply(&id, &answer)?;
+        let ended = answered(context, &done)?;
+        context.close(store);
+        Ok(ended)
+    }
+}

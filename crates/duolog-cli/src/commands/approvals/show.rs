@@ -1,0 +1,90 @@
+//! `duolog approvals show`.
+
+use clap::Args;
+use duolog::approvals::Approval;
+use duolog::{ApprovalKind, ApprovalStatus, Clock as _, Moment, SystemClock};
+use serde::Serialize;
+
+use super::{Context, Shape, to_answer, tone};
+use crate::failure::{Ended, Outcome};
+use crate::figures;
+use crate::out::{Text, Tone, plain};
+
+const AFTER: &str = "\
+Examples:
+  duolog approvals show 019364
+  duolog approvals show \"$gate\" --json | jq -r .approval.response
+
+JSON:
+  {\"approval\": {… as approvals list …}, \"question\": text|null}
+  question is the output of the execution that asks, where the gate points at one";
+
+/// Show a gate: what is asked, by whom, and what was answered
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Show {
+    /// The gate: its id, or the beginning of one
+    #[arg(value_name = "APPROVAL")]
+    approval: String,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    approval: Shape<'a>,
+    question: Option<&'a str>,
+}
+
+impl Show {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_read()?;
+        let approval = store.approvals().get(&store.approvals().resolve(&self.approval)?)?;
+        let question = match &approval.output_execution_id {
+            Some(execution) => store.runs().executions().output(execution)?,
+            None => None,
+        };
+        let question = question.as_ref().map(|output| output.text.as_str());
+        context.out.answer(&Answer { approval: (&approval).into(), question }, |text| {
+            show(text, &approval, SystemClock.now());
+            if let Some(question) = question {
+                text.line("");
+                text.line(plain(question.trim_end()));
+            }
+        })?;
+        Ok(Ended::Done)
+    }
+}
+
+fn show(text: &mut Text, approval: &Approval, now: Moment) {
+    let when = |at: Moment| format!("{at}  ({})", figures::age(at, now));
+    let point = |key: &String| format!("{}, turn {}", plain(key), approval.iteration.unwrap_or_default());
+    let fields = [
+        ("id", Some(text.tone(Tone::Strong, approval.id.as_str()))),
+        ("run", Some(approval.workflow_run_id.to_string())),
+        ("gate", Some(plain(&approval.gate))),
+        ("kind", Some(approval.kind.to_string())),
+        ("status", Some(text.tone(tone(approval.status), approval.status.as_str()))),
+        ("asked by", approval.requested_by.as_deref().map(plain)),
+        ("asked", Some(when(approval.created_at))),
+        ("hash", approval.content_hash.as_deref().map(plain)),
+        ("loop", approval.loop_key.as_ref().map(point)),
+        ("asked in", approval.output_execution_id.as_ref().map(ToString::to_string)),
+        ("expires", approval.expires_at.map(|at| format!("{at}  ({})", figures::ahead(at, now)))),
+        ("answered by", approval.responded_by.as_deref().map(plain)),
+        ("answered", approval.responded_at.map(when)),
+        ("consumed", approval.consumed_at.map(when)),
+    ];
+    for (label, value) in fields {
+        if let Some(value) = value {
+            text.field(label, value);
+        }
+    }
+    for (label, words) in [("summary", Some(&approval.summary)), ("response", approval.response.as_ref())] {
+        if let Some(words) = words {
+            text.field(label, plain(words.trim_end()).replace('\n', &format!("\n{:13}", "")));
+        }
+    }
+    if approval.status == ApprovalStatus::Pending {
+        let or = if approval.kind == ApprovalKind::Approve { "  (or reject)" } else { "" };
+        text.field("next", format_args!("{}{or}", to_answer(approval)));
+    }
+}

@@ -1,0 +1,218 @@
+//! The demo's workflow: three phases and a gate, a runner that is killed in the second, another that goes on.
+//!
+//! Nothing is acted here either: the runners are processes, and the answer comes from this same program, run as a
+//! person would run it.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+
+use duolog::approvals::ApprovalFilter;
+use duolog::runs::{Act, NewRun, Outcome as How, RunPage};
+use duolog::{ApprovalStatus, Error, RunId, RunStatus, Store, TriggerType};
+use serde::Serialize;
+
+use super::runner::GATE;
+use super::{LOOK, Play, process};
+use crate::failure::Failure;
+
+/// What the workflow is called.
+const WORKFLOW: &str = "demo";
+/// The phase that the first runner does not survive.
+const KILLED_IN: &str = "build";
+/// Who answers.
+const BY: &str = "ada";
+/// The columns of what a command says, within those of the demo.
+const COLUMNS: &str = "75";
+
+/// What came of the workflow.
+#[derive(Serialize)]
+pub struct Workflow {
+    /// Whether everything was as it should be.
+    pub holds: bool,
+    run: String,
+    status: &'static str,
+    restarts: u32,
+    not_repeated: Vec<String>,
+    executions: usize,
+    approval: String,
+}
+
+/// A runner: a process, and what it says.
+struct Runner {
+    child: Child,
+    said: Receiver<String>,
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What the runners said that counts in the end.
+#[derive(Default)]
+struct Heard {
+    asked: Option<String>,
+    not_repeated: Vec<String>,
+}
+
+impl Play<'_> {
+    /// Runs the workflow; nothing where the home has no place for another run.
+    pub(super) fn workflow(&mut self, store: &Store) -> Result<Option<Workflow>, Failure> {
+        self.view.works_through()?;
+        let Some(run) = start_run(store)? else {
+            self.view.no_place()?;
+            return Ok(None);
+        };
+        self.view.run(&run)?;
+        let mut heard = Heard::default();
+
+        let mut first = self.start_runner(&run, "runner 1", Some(KILLED_IN))?;
+        self.listen(&mut first, "runner 1", &mut heard)?;
+        self.view.kills_runner(first.child.id(), KILLED_IN)?;
+        drop(first);
+
+        for name in ["runner 2", "runner 3"] {
+            let mut runner = self.start_runner(&run, name, None)?;
+            self.listen(&mut runner, name, &mut heard)?;
+            if let (Some(gate), "runner 2") = (heard.asked.clone(), name) {
+                self.view.another_terminal()?;
+                self.command(&["approvals", "approve", &gate, "--by", BY])?;
+            }
+        }
+        self.view.rest()?;
+        self.command(&["runs", "show", run.as_str()])?;
+        self.view.rest()?;
+        look(store, &run, heard).map(Some)
+    }
+
+    /// Starts this same program as a runner.
+    fn start_runner(&mut self, run: &RunId, owner: &str, hold: Option<&str>) -> Result<Runner, Failure> {
+        let mut command = self.program()?;
+        let pace = self.after_batch.as_millis().to_string();
+        command.args(["--quiet", "demo-runner", "--run", run.as_str(), "--owner", owner, "--pace-ms", &pace]);
+        command.args(hold.into_iter().flat_map(|phase| ["--hold", phase]));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed("start"))?;
+        let (sender, said) = mpsc::channel();
+        if let Some(stdout) = child.stdout.take() {
+            let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+            thread::spawn(move || lines.for_each(|line| drop(sender.send(line))));
+        }
+        Ok(Runner { child, said })
+    }
+
+    /// Shows what a runner does, to its end or up to the phase that it is killed in.
+    fn listen(&mut self, runner: &mut Runner, name: &str, heard: &mut Heard) -> Result<(), Failure> {
+        let id = runner.child.id();
+        loop {
+            let line = match runner.said.recv_timeout(LOOK) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.view.check()?;
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            let (word, about) = line.split_once(' ').unwrap_or((&line, ""));
+            let told = match word {
+                "claimed" if name == "runner 2" => {
+                    format!("(process {id}) waits until the lease ends, then takes over")
+                }
+                "claimed" => format!("(process {id}) claims the run"),
+                "begins" => format!("{about} begins"),
+                "ended" => format!("{about} is done"),
+                "passes" => {
+                    if !heard.not_repeated.iter().any(|phase| phase == about) {
+                        heard.not_repeated.push(about.to_owned());
+                    }
+                    format!("{about} is done in the ledger: it is not run again")
+                }
+                "asks" => {
+                    heard.asked = Some(about.to_owned());
+                    format!("pauses the run at gate {GATE}, and ends")
+                }
+                "noted" => format!("takes note of the answer of {about}"),
+                _ => "finishes the run".to_owned(),
+            };
+            self.view.event(name, &told)?;
+            if name == "runner 1" && word == "begins" && about == KILLED_IN {
+                return Ok(());
+            }
+        }
+        let well = runner.child.wait().map_err(failed("wait for"))?.success();
+        if well && name != "runner 1" { Ok(()) } else { Err(self.ended_early()) }
+    }
+
+    /// Runs a command as a person would, and shows what it says.
+    fn command(&mut self, args: &[&str]) -> Result<(), Failure> {
+        let mut command = self.program()?;
+        command.args(["--color", "never"]).args(args).env("COLUMNS", COLUMNS).stdin(Stdio::null());
+        let output = command.output().map_err(failed("run"))?;
+        self.view.command(&format!("duolog {}", args.join(" ")), &String::from_utf8_lossy(&output.stdout))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        Err(failed("run")(std::io::Error::other(said.trim().to_owned())))
+    }
+
+    /// This same program, in the home of the demo.
+    fn program(&self) -> Result<Command, Failure> {
+        let mut command = Command::new(std::env::current_exe().map_err(failed("find"))?);
+        command.arg("--home").arg(self.place.path()).args(["--store", process::STORE]);
+        Ok(command)
+    }
+}
+
+/// Starts a run that nobody holds.
+fn start_run(store: &Store) -> Result<Option<RunId>, Failure> {
+    let trigger = format!("demo-{}", uuid::Uuid::now_v7());
+    let started = match store.runs().start(&NewRun::new(WORKFLOW, TriggerType::Cli, &trigger)) {
+        Err(Error::WorkflowDisabled { .. }) => return Ok(None),
+        other => other?.run,
+    };
+    if started.status == RunStatus::Running {
+        return Ok(Some(started.id));
+    }
+    // Others run in this home, and one of the demo is not to wait for them.
+    let act = Act { actor: None, reason: Some("the demo does not wait for a place".to_owned()) };
+    store.runs().open(&started.id).cancel(&act)?;
+    Ok(None)
+}
+
+/// Looks at what is on record of the run.
+fn look(store: &Store, run: &RunId, heard: Heard) -> Result<Workflow, Failure> {
+    let summary = store.runs().summary(run)?;
+    let executions = store.runs().open(run).executions(20, None)?.executions;
+    let outcomes: Vec<(&str, How)> =
+        executions.iter().map(|execution| (execution.skill.as_str(), execution.outcome())).collect();
+    let is_once = |phase: &str| outcomes.iter().filter(|one| **one == (phase, How::Succeeded)).count() == 1;
+    let filter = ApprovalFilter { run: Some(run.clone()), status: Some(ApprovalStatus::Approved) };
+    let gates = store.approvals().list(&filter, &RunPage::default())?.approvals;
+    let is_noted = gates.len() == 1
+        && gates.iter().all(|gate| gate.consumed_at.is_some() && gate.responded_by.as_deref() == Some(BY));
+    let holds = summary.status == RunStatus::Succeeded
+        && summary.restart_count == 1
+        && ["demo:plan", "demo:build", "demo:ship"].into_iter().all(is_once)
+        // One more: what was in flight when its runner was killed is on record as failed.
+        && outcomes.len() == 4
+        && outcomes.contains(&("demo:build", How::Failed))
+        && is_noted;
+    Ok(Workflow {
+        holds,
+        run: run.to_string(),
+        status: summary.status.as_str(),
+        restarts: summary.restart_count,
+        not_repeated: heard.not_repeated,
+        executions: executions.len(),
+        approval: heard.asked.unwrap_or_default(),
+    })
+}
+
+fn failed(call: &'static str) -> impl FnOnce(std::io::Error) -> Failure {
+    Failure::file(call, Path::new("the runner of the demo"))
+}

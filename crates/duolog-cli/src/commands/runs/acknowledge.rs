@@ -1,0 +1,54 @@
+//! `duolog runs acknowledge`.
+
+use clap::Args;
+use duolog::ApprovalId;
+use serde::Serialize;
+
+use super::{Context, Owned};
+use crate::commands::approvals;
+use crate::failure::{Ended, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  duolog runs acknowledge \"$run\" \"$gate\" --fence \"$fence\"
+  response=$(duolog runs acknowledge \"$run\" \"$gate\" --fence \"$fence\")
+
+Exit code: 1 where that was done already
+
+JSON:
+  {\"approval\": {… as approvals list …}, \"changed\": true|false}";
+
+/// Take note of an answer, as the owner of the run that goes on, and print what was answered
+///
+/// Until then every claim is told of it anew, so that no answer is lost between its giver and the run.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Acknowledge {
+    #[command(flatten)]
+    run: Owned,
+    /// The gate, by its whole id
+    #[arg(value_name = "APPROVAL")]
+    approval: ApprovalId,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    approval: approvals::Shape<'a>,
+    changed: bool,
+}
+
+impl Acknowledge {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_write()?;
+        let changed = self.run.open(&store)?.acknowledge(&self.approval)?;
+        let approval = store.approvals().get(&self.approval)?;
+        context.out.answer(&Answer { approval: (&approval).into(), changed }, |text| {
+            text.line(approval.response.as_deref().unwrap_or(approval.status.as_str()));
+        })?;
+        if !changed {
+            context.out.note("it was taken note of already");
+        }
+        context.close(store);
+        Ok(if changed { Ended::Done } else { Ended::No })
+    }
+}

@@ -1,0 +1,73 @@
+//! `duolog runs admit`.
+
+use clap::Args;
+use duolog::limits;
+use serde::Serialize;
+
+use super::{Context, Shape};
+use crate::failure::{Ended, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  duolog runs admit
+  duolog runs admit --owner \"$HOSTNAME\" --limit 1 --json
+
+JSON:
+  {\"admitted\": [{\"run\": {… as runs list …}, \"fence\": 1|null}], \"expired\": [{… as runs list …}]}";
+
+/// Let runs begin that wait for a place, the first first, and print their ids; and the fences, where they are claimed
+///
+/// Those that waited too long are cancelled. Those of workflows that are switched off stay where they are.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Admit {
+    /// Claim what begins, in the same step
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
+    /// How many at the most
+    #[arg(long, value_name = "N", default_value_t = limits::PAGE_MAX)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
+    limit: u32,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    admitted: Vec<Begins<'a>>,
+    expired: Vec<Shape<'a>>,
+}
+
+#[derive(Serialize)]
+struct Begins<'a> {
+    run: Shape<'a>,
+    fence: Option<u64>,
+}
+
+impl Admit {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_write()?;
+        let done = store.runs().admit(self.owner.as_deref(), self.limit)?;
+        let begins = done.admitted.iter();
+        let shape = Answer {
+            admitted: begins
+                .map(|(run, fence)| Begins { run: run.into(), fence: fence.map(|fence| fence.0) })
+                .collect(),
+            expired: done.expired.iter().map(Shape::from).collect(),
+        };
+        context.out.answer(&shape, |text| {
+            for (run, fence) in &done.admitted {
+                match fence {
+                    Some(fence) => text.line(format_args!("{} {fence}", run.id)),
+                    None => text.line(&run.id),
+                }
+            }
+        })?;
+        for run in &done.expired {
+            context.out.note(format_args!("run {} waited too long, and is cancelled", run.id));
+        }
+        if done.admitted.is_empty() {
+            context.out.note("no run begins: none waits that may, or no place is free");
+        }
+        context.close(store);
+        Ok(Ended::Done)
+    }
+}

@@ -1,0 +1,93 @@
+//! `duolog runs errors`.
+
+use clap::Args;
+use duolog::runs::{Execution, ExecutionList, RunToken};
+use duolog::{Clock as _, Moment, SystemClock, limits};
+use serde::Serialize;
+
+use super::{Context, ExecutionShape, repository};
+use crate::commands::sessions::one_line;
+use crate::failure::{Ended, Outcome};
+use crate::figures;
+use crate::out::{Column, Table};
+
+const AFTER: &str = "\
+Examples:
+  duolog runs errors timeout
+  duolog runs errors acme/web --limit 50
+  duolog runs errors '' --json | jq -r '.executions[].error'
+
+JSON:
+  {\"executions\": [{… as runs phase end …}], \"next\": token|null}";
+
+/// Find executions by what their errors say, the newest first
+///
+/// The text may stand in the error, in workflow:phase or in the repository, whatever the case of its letters. One call
+/// looks at a bounded number of executions, so a page may be short and still have a next.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Errors {
+    /// What to look for; an empty text finds all
+    #[arg(value_name = "TEXT")]
+    text: String,
+    /// How many at the most
+    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
+    limit: u32,
+    /// Go on after a page: the token that it ended with
+    #[arg(long, value_name = "TOKEN")]
+    after: Option<RunToken>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    executions: Vec<ExecutionShape<'a>>,
+    next: Option<String>,
+}
+
+impl Errors {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let list = match context.open_if_there()? {
+            Some(store) => store.runs().executions().search_errors(&self.text, self.limit, self.after.as_ref())?,
+            None => ExecutionList { executions: Vec::new(), next: None },
+        };
+        let next = list.next.as_ref().map(ToString::to_string);
+        let shape =
+            Answer { executions: list.executions.iter().map(ExecutionShape::from).collect(), next: next.clone() };
+        context.out.answer(&shape, |text| {
+            if !list.executions.is_empty() {
+                text.table(&table(&list.executions, SystemClock.now()));
+            }
+        })?;
+        if list.executions.is_empty() && next.is_none() {
+            context.out.note("no error is like that");
+        }
+        if let Some(next) = next {
+            context.out.note(format_args!("there may be more: --after {next}"));
+        }
+        Ok(Ended::Done)
+    }
+}
+
+fn table(executions: &[Execution], now: Moment) -> Table {
+    let mut table = Table::new(&[
+        (Column::Id, "RUN"),
+        (Column::Text, "SKILL"),
+        (Column::Text, "REPOSITORY"),
+        (Column::Word, "STOP"),
+        (Column::Text, "ERROR"),
+        (Column::Word, "STARTED"),
+    ]);
+    for execution in executions {
+        let stop = execution.end.as_ref().and_then(|end| end.finish.stop_reason.clone());
+        table.row(vec![
+            execution.run_id.as_ref().map(ToString::to_string).unwrap_or_default(),
+            execution.skill.clone(),
+            repository(execution.owner.as_deref(), execution.repo.as_deref(), execution.issue_number),
+            stop.unwrap_or_default(),
+            one_line(execution.error().unwrap_or_default()),
+            figures::age(execution.started_at, now),
+        ]);
+    }
+    table.without_empty("RUN").without_empty("REPOSITORY").without_empty("STOP")
+}

@@ -1,0 +1,50 @@
+//! `duolog runs expire`.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::{Context, Shape};
+use crate::failure::{Ended, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  duolog runs expire
+
+JSON:
+  {\"queued\": [{… as runs list …}], \"gates\": [{… as runs list …}]}";
+
+/// End what was waited for too long: runs in the queue are cancelled, those at a gate fail
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Expire {}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    queued: Vec<Shape<'a>>,
+    gates: Vec<Shape<'a>>,
+}
+
+impl Expire {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let Self {} = self;
+        let store = context.open_to_write()?;
+        let done = store.runs().expire()?;
+        let shape = Answer {
+            queued: done.queued.iter().map(Shape::from).collect(),
+            gates: done.gates.iter().map(Shape::from).collect(),
+        };
+        context.out.answer(&shape, |text| {
+            for run in &done.queued {
+                text.line(format_args!("{} cancelled: it waited too long for a place", run.id));
+            }
+            for run in &done.gates {
+                text.line(format_args!("{} failed: its gate was not answered in time", run.id));
+            }
+        })?;
+        if done.queued.is_empty() && done.gates.is_empty() {
+            context.out.note("nothing was waited for too long");
+        }
+        context.close(store);
+        Ok(Ended::Done)
+    }
+}

@@ -1,0 +1,96 @@
+//! `duolog runs gate`.
+
+use clap::Args;
+use duolog::runs::{LoopPoint, NewGate};
+use duolog::{ApprovalId, ApprovalKind, ExecutionId, Moment};
+use serde::Serialize;
+
+use super::{Context, Owned, actor, in_argument, text_or_stdin};
+use crate::args;
+use crate::commands::approvals;
+use crate::failure::{Ended, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  gate=$(duolog runs gate \"$run\" ship --fence \"$fence\" --summary \"Ship 1.2 to everybody?\")
+  duolog runs gate \"$run\" design --kind reply --expires 2d --fence \"$fence\" --summary - < ask.txt
+  duolog runs gate \"$run\" design_iter_2 --kind reply --summary \"And the colors?\" --fence \"$fence\" \\
+    --loop-key design --iteration 2 --output \"$execution\"
+
+JSON:
+  {\"approval\": {… as approvals list …}}";
+
+/// Pause a run at a gate until somebody answers, and print the gate's id
+///
+/// The marker in the history, the scratch, the gate and the status change together, or not at all. The claim ends with
+/// it: once it is answered, the run goes on for whoever claims it, and the answer waits to be acknowledged.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Gate {
+    #[command(flatten)]
+    run: Owned,
+    /// What the workflow calls the gate
+    #[arg(value_name = "GATE")]
+    name: String,
+    /// What is asked, for people; - reads it from stdin
+    #[arg(long, value_name = "TEXT")]
+    summary: String,
+    /// What resolves it: a yes or a no, or any answer in words
+    #[arg(long, default_value = "approve", value_parser = args::word(ApprovalKind::ALL, ApprovalKind::as_str))]
+    kind: ApprovalKind,
+    /// Who asks; the user where it is not given
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    /// A hash of what is asked about: an answer that names another is refused
+    #[arg(long, value_name = "HASH")]
+    hash: Option<String>,
+    /// Until when it may be answered: an instant, or a time from now like 2d; after that the run fails
+    #[arg(long, value_name = "WHEN", value_parser = args::until)]
+    expires: Option<Moment>,
+    /// A JSON object that is merged into the scratch in the same step
+    #[arg(long, value_name = "JSON")]
+    scratch: Option<String>,
+    /// The key of the scratch that keeps the loop which asks
+    #[arg(long, value_name = "KEY", requires_all = ["iteration", "output"])]
+    loop_key: Option<String>,
+    /// Which turn of the loop asks
+    #[arg(long, value_name = "N", requires = "loop_key")]
+    iteration: Option<u64>,
+    /// The execution whose output is the question
+    #[arg(long, value_name = "EXECUTION", requires = "loop_key")]
+    output: Option<ExecutionId>,
+    /// The gate's id; one is made where none is given
+    #[arg(long, value_name = "ID")]
+    id: Option<ApprovalId>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    approval: approvals::Shape<'a>,
+}
+
+impl Gate {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let at = match (self.loop_key, self.iteration, self.output) {
+            (Some(key), Some(iteration), Some(output)) => Some(LoopPoint { key, iteration, output }),
+            _ => None,
+        };
+        let gate = NewGate {
+            id: self.id,
+            gate: self.name,
+            kind: self.kind,
+            summary: text_or_stdin(context, self.summary)?,
+            requested_by: actor(self.by),
+            content_hash: self.hash,
+            expires_at: self.expires,
+            scratch: self.scratch,
+            at,
+        };
+        let store = context.open_to_write()?;
+        let approval = self.run.open(&store)?.pause_at(&gate).map_err(in_argument("--scratch"))?;
+        context.out.answer(&Answer { approval: (&approval).into() }, |text| text.line(&approval.id))?;
+        context.out.note(format_args!("the run waits: {}", approvals::to_answer(&approval)));
+        context.close(store);
+        Ok(Ended::Done)
+    }
+}

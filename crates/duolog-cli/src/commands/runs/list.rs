@@ -1,0 +1,158 @@
+//! `duolog runs list`.
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use duolog::runs::{RunFilter, RunList, RunPage, RunSummary, RunToken};
+use duolog::{Clock as _, Moment, RunStatus, SystemClock, limits};
+use serde::Serialize;
+
+use super::{Context, Shape, repository, tone};
+use crate::args;
+use crate::failure::{Ended, Outcome};
+use crate::figures;
+use crate::out::{Column, Table};
+
+const AFTER: &str = "\
+Examples:
+  duolog runs list
+  duolog runs list --status active --repo acme/web
+  duolog runs list --status failed --since 7d --total
+  duolog runs list --json | jq -r '.runs[].id'
+
+JSON:
+  {\"runs\": [{\"id\", \"workflow_name\", \"trigger_type\", \"trigger_id\", \"owner\", \"repo\", \"issue_number\",
+             \"current_phase\", \"status\", \"session_id\", \"lease_owner\", \"restart_count\",
+             \"retry_count\", \"triggered_by\", \"started_at\", \"updated_at\", \"finished_at\",
+             \"cost_usd\", \"tokens\"}],
+   \"next\": token|null, \"total\": 12|null}
+  total is null without --total; cost_usd and tokens are null where no execution said any";
+
+/// The word for all that have not come to their end.
+const ACTIVE: &str = "active";
+
+/// List runs: those that run, wait or are paused first, then the newest
+///
+/// With --workflow, --repo or --trigger all come newest first.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct List {
+    /// How many at the most
+    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
+    limit: u32,
+    /// Go on after a page: the token that it ended with
+    #[arg(long, value_name = "TOKEN")]
+    after: Option<RunToken>,
+    /// Only those that stand so; may be given more than once
+    #[arg(long, value_parser = PossibleValuesParser::new(words()).map(|word| statuses_of(&word)))]
+    status: Vec<Wanted>,
+    /// Only those of this workflow
+    #[arg(long, value_name = "NAME")]
+    workflow: Option<String>,
+    /// Only those that work on this repository
+    #[arg(long, value_name = "OWNER/REPO")]
+    repo: Option<String>,
+    /// Only those that this set off
+    #[arg(long, value_name = "ID")]
+    trigger: Option<String>,
+    /// Only those that were started then or later: a day, an instant, or an age like 7d
+    #[arg(long, value_name = "WHEN", value_parser = args::since)]
+    since: Option<Moment>,
+    /// Count all of them, too; that takes its time where they are many
+    #[arg(long)]
+    total: bool,
+}
+
+/// What a word asks for.
+#[derive(Clone, Debug)]
+struct Wanted(Vec<RunStatus>);
+
+fn words() -> impl Iterator<Item = &'static str> {
+    RunStatus::ALL.iter().map(|status| status.as_str()).chain([ACTIVE])
+}
+
+fn statuses_of(word: &str) -> Wanted {
+    let is_meant = |status: &RunStatus| if word == ACTIVE { !status.is_terminal() } else { status.as_str() == word };
+    Wanted(RunStatus::ALL.iter().copied().filter(is_meant).collect())
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    runs: Vec<Shape<'a>>,
+    next: Option<String>,
+    total: Option<u64>,
+}
+
+impl List {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let filter = RunFilter {
+            statuses: self.status.into_iter().flat_map(|wanted| wanted.0).collect(),
+            workflow_name: self.workflow,
+            owner: None,
+            repo: self.repo,
+            trigger_id: self.trigger,
+            since: self.since,
+        };
+        let is_filtered = filter != RunFilter::default() || self.after.is_some();
+        let (list, total) = match context.open_if_there()? {
+            Some(store) => {
+                let list = store.runs().list(&filter, &RunPage::new(self.limit, self.after))?;
+                (list, self.total.then(|| store.runs().count(&filter)).transpose()?)
+            }
+            // Where nothing was ever written there is nothing to list; that is an answer.
+            None => (RunList { runs: Vec::new(), next: None }, self.total.then_some(0)),
+        };
+        let next = list.next.as_ref().map(ToString::to_string);
+        let answer = Answer { runs: list.runs.iter().map(Shape::from).collect(), next: next.clone(), total };
+        context.out.answer(&answer, |text| {
+            if !list.runs.is_empty() {
+                text.table(&table(&list.runs, SystemClock.now()));
+            }
+        })?;
+        if list.runs.is_empty() && next.is_none() {
+            context.out.note(if is_filtered {
+                "no run is like that"
+            } else {
+                "there are no runs yet; start one with: duolog runs start WORKFLOW --trigger ID"
+            });
+        }
+        if let Some(total) = total {
+            context.out.note(format_args!("{} in all", figures::things(total, "run")));
+        }
+        if let Some(next) = next {
+            context.out.note(format_args!("there are more: duolog runs list --after {next}"));
+        }
+        Ok(Ended::Done)
+    }
+}
+
+fn table(runs: &[RunSummary], now: Moment) -> Table {
+    let mut table = Table::new(&[
+        (Column::Id, "ID"),
+        (Column::Text, "WORKFLOW"),
+        (Column::Word, "STATUS"),
+        (Column::Text, "PHASE"),
+        (Column::Text, "TRIGGER"),
+        (Column::Text, "REPOSITORY"),
+        (Column::Text, "OWNER"),
+        (Column::Figure, "TOKENS"),
+        (Column::Figure, "COST"),
+        (Column::Word, "UPDATED"),
+    ]);
+    for run in runs {
+        table.row(vec![
+            run.id.to_string(),
+            run.workflow_name.clone(),
+            run.status.to_string(),
+            run.current_phase.clone(),
+            run.trigger_id.clone(),
+            repository(run.owner.as_deref(), run.repo.as_deref(), run.issue_number),
+            run.lease_owner.clone().unwrap_or_default(),
+            run.tokens.map(figures::count).unwrap_or_default(),
+            run.cost.map(figures::dollars).unwrap_or_default(),
+            figures::age(run.updated_at, now),
+        ]);
+        table.tone(2, tone(run.status));
+    }
+    ["PHASE", "REPOSITORY", "OWNER", "TOKENS", "COST"].into_iter().fold(table, Table::without_empty)
+}

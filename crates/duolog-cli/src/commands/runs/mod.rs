@@ -1,0 +1,375 @@
+//! `duolog runs`, and what its commands share: which run, under which claim, and the shapes of runs and executions.
+
+mod acknowledge;
+mod admit;
+mod cancel;
+mod claim;
+mod errors;
+mod expire;
+mod fail;
+mod finish;
+mod gate;
+mod list;
+mod next;
+mod nodes;
+mod output;
+mod pause;
+mod phase;
+mod phases;
+mod recover;
+mod release;
+mod renew;
+mod requeue;
+mod resume;
+mod retry;
+mod scratch;
+mod show;
+mod start;
+mod stats;
+mod wait;
+
+use std::io::{Read as _, stdin};
+use std::path::Path;
+
+use clap::{Args, Subcommand};
+use duolog::runs::{Act, Execution, Fence, OpenRun, RunSummary, Turned};
+use duolog::{Error, Money, RunId, RunStatus, Store};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::Context;
+use super::sessions::{actor, as_json, one_line};
+use crate::failure::{Ended, Failure, Outcome};
+use crate::figures;
+use crate::out::Tone;
+
+/// What to do with runs.
+#[derive(Subcommand)]
+pub enum Runs {
+    List(list::List),
+    Show(show::Show),
+    Start(start::Start),
+    Claim(claim::Claim),
+    Renew(renew::Renew),
+    Release(release::Release),
+    /// The phases of a run: begun, ended, left out, as the ledger of executions has them
+    #[command(subcommand)]
+    Phase(phase::Phase),
+    Scratch(scratch::Scratch),
+    Nodes(nodes::Nodes),
+    Output(output::Output),
+    Gate(gate::Gate),
+    Acknowledge(acknowledge::Acknowledge),
+    Pause(pause::Pause),
+    Resume(resume::Resume),
+    Finish(finish::Finish),
+    Fail(fail::Fail),
+    Cancel(cancel::Cancel),
+    Retry(retry::Retry),
+    Requeue(requeue::Requeue),
+    Admit(admit::Admit),
+    Recover(recover::Recover),
+    Expire(expire::Expire),
+    Wait(wait::Wait),
+    Stats(stats::Stats),
+    Errors(errors::Errors),
+}
+
+impl Runs {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        match self {
+            Self::List(command) => command.run(context),
+            Self::Show(command) => command.run(context),
+            Self::Start(command) => command.run(context),
+            Self::Claim(command) => command.run(context),
+            Self::Renew(command) => command.run(context),
+            Self::Release(command) => command.run(context),
+            Self::Phase(command) => command.run(context),
+            Self::Scratch(command) => command.run(context),
+            Self::Nodes(command) => command.run(context),
+            Self::Output(command) => command.run(context),
+            Self::Gate(command) => command.run(context),
+            Self::Acknowledge(command) => command.run(context),
+            Self::Pause(command) => command.run(context),
+            Self::Resume(command) => command.run(context),
+            Self::Finish(command) => command.run(context),
+            Self::Fail(command) => command.run(context),
+            Self::Cancel(command) => command.run(context),
+            Self::Retry(command) => command.run(context),
+            Self::Requeue(command) => command.run(context),
+            Self::Admit(command) => command.run(context),
+            Self::Recover(command) => command.run(context),
+            Self::Expire(command) => command.run(context),
+            Self::Wait(command) => command.run(context),
+            Self::Stats(command) => command.run(context),
+            Self::Errors(command) => command.run(context),
+        }
+    }
+}
+
+/// The run that a command changes.
+#[derive(Args)]
+struct Changed {
+    /// The run, by its whole id
+    #[arg(value_name = "RUN")]
+    run: String,
+}
+
+impl Changed {
+    fn open<'s>(&self, store: &'s Store) -> Result<OpenRun<'s>, Failure> {
+        Ok(store.runs().open(&whole_id(store, &self.run)?))
+    }
+}
+
+/// The run that its owner writes, and the claim that it does so under.
+#[derive(Args)]
+struct Owned {
+    #[command(flatten)]
+    which: Changed,
+    /// The claim to write under, as runs claim gave it; not needed while nobody has claimed the run
+    #[arg(long, value_name = "N", value_parser = fence)]
+    fence: Option<Fence>,
+}
+
+impl Owned {
+    fn open<'s>(&self, store: &'s Store) -> Result<OpenRun<'s>, Failure> {
+        let run = self.which.open(store)?;
+        Ok(match self.fence {
+            Some(fence) => run.under(fence),
+            None => run,
+        })
+    }
+}
+
+/// Who does something to a run, and why.
+#[derive(Args)]
+struct Doing {
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Who does so; the user where it is not given
+    #[arg(long, value_name = "NAME")]
+    actor: Option<String>,
+}
+
+impl Doing {
+    fn act(self) -> Act {
+        Act { actor: actor(self.actor), reason: self.reason }
+    }
+}
+
+/// Reads a fence.
+fn fence(text: &str) -> Result<Fence, String> {
+    text.parse().map_err(|_| "a fence is a number, as runs claim gives it".to_owned())
+}
+
+/// The run with this id. What changes a run never takes the beginning of one.
+pub(super) fn whole_id(store: &Store, text: &str) -> Result<RunId, Failure> {
+    let id = store.runs().resolve(text)?;
+    if id.as_str() == text {
+        return Ok(id);
+    }
+    Err(Failure::Given {
+        message: format!("{text:?} is only the beginning of an id, and what changes a run names it whole"),
+        hint: Some(format!("give the whole id: {id}")),
+    })
+}
+
+/// What a text was given as: itself, or `-` for all of stdin.
+pub(super) fn text_or_stdin(context: &Context<'_>, text: String) -> Result<String, Failure> {
+    if text != "-" {
+        return Ok(text);
+    }
+    let bytes_max = context.config()?.limits().batch_bytes_max;
+    context.out.invite("reading a text; Ctrl-D ends it");
+    let mut input = String::new();
+    let read = stdin().lock().take(bytes_max as u64 + 1).read_to_string(&mut input);
+    read.map_err(Failure::file("read", Path::new("stdin")))?;
+    if input.len() > bytes_max {
+        let message = format!("the input is over the limit of a batch, {}", figures::size(bytes_max as u64));
+        return Err(Failure::Given { message, hint: None });
+    }
+    Ok(input)
+}
+
+/// Says of an error in JSON where it was given.
+fn in_argument(argument: &'static str) -> impl FnOnce(Error) -> Failure {
+    move |error| match error {
+        Error::BadItem { .. } => Failure::Given {
+            message: format!("{argument}: {error}"),
+            hint: Some("give JSON, in quotes; NaN and Infinity are none".to_owned()),
+        },
+        other => other.into(),
+    }
+}
+
+/// A run in a list, as programs get it.
+#[derive(Serialize)]
+pub(super) struct Shape<'a> {
+    id: &'a str,
+    workflow_name: &'a str,
+    trigger_type: &'static str,
+    trigger_id: &'a str,
+    owner: Option<&'a str>,
+    repo: Option<&'a str>,
+    issue_number: Option<u64>,
+    current_phase: &'a str,
+    status: &'static str,
+    session_id: Option<&'a str>,
+    lease_owner: Option<&'a str>,
+    restart_count: u32,
+    retry_count: u32,
+    triggered_by: Option<&'a str>,
+    started_at: String,
+    updated_at: String,
+    finished_at: Option<String>,
+    cost_usd: Option<Box<RawValue>>,
+    tokens: Option<u64>,
+}
+
+impl<'a> From<&'a RunSummary> for Shape<'a> {
+    fn from(run: &'a RunSummary) -> Self {
+        Self {
+            id: run.id.as_str(),
+            workflow_name: &run.workflow_name,
+            trigger_type: run.trigger_type.as_str(),
+            trigger_id: &run.trigger_id,
+            owner: run.owner.as_deref(),
+            repo: run.repo.as_deref(),
+            issue_number: run.issue_number,
+            current_phase: &run.current_phase,
+            status: run.status.as_str(),
+            session_id: run.session_id.as_ref().map(duolog::SessionId::as_str),
+            lease_owner: run.lease_owner.as_deref(),
+            restart_count: run.restart_count,
+            retry_count: run.retry_count,
+            triggered_by: run.triggered_by.as_deref(),
+            started_at: run.started_at.to_string(),
+            updated_at: run.updated_at.to_string(),
+            finished_at: run.finished_at.map(|at| at.to_string()),
+            cost_usd: usd(run.cost),
+            tokens: run.tokens,
+        }
+    }
+}
+
+/// An execution, as programs get it.
+#[derive(Serialize)]
+struct ExecutionShape<'a> {
+    id: &'a str,
+    workflow_run_id: Option<&'a str>,
+    skill: &'a str,
+    outcome: &'static str,
+    trigger_type: &'static str,
+    trigger_id: &'a str,
+    owner: Option<&'a str>,
+    repo: Option<&'a str>,
+    issue_number: Option<u64>,
+    session_id: Option<&'a str>,
+    triggered_by: Option<&'a str>,
+    started_at: String,
+    finished_at: Option<String>,
+    success: Option<bool>,
+    error: Option<&'a str>,
+    turns: Option<u64>,
+    duration_ms: Option<u64>,
+    cost_usd: Option<Box<RawValue>>,
+    input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    api_duration_ms: Option<u64>,
+    stop_reason: Option<&'a str>,
+}
+
+impl<'a> From<&'a Execution> for ExecutionShape<'a> {
+    fn from(execution: &'a Execution) -> Self {
+        let end = execution.end.as_ref().map(|end| &end.finish);
+        Self {
+            id: execution.id.as_str(),
+            workflow_run_id: execution.run_id.as_ref().map(RunId::as_str),
+            skill: &execution.skill,
+            outcome: execution.outcome().as_str(),
+            trigger_type: execution.trigger_type.as_str(),
+            trigger_id: &execution.trigger_id,
+            owner: execution.owner.as_deref(),
+            repo: execution.repo.as_deref(),
+            issue_number: execution.issue_number,
+            session_id: execution.session_id.as_ref().map(duolog::SessionId::as_str),
+            triggered_by: execution.triggered_by.as_deref(),
+            started_at: execution.started_at.to_string(),
+            finished_at: execution.end.as_ref().map(|end| end.at.to_string()),
+            success: end.map(|end| end.success),
+            error: execution.error(),
+            turns: end.and_then(|end| end.turns),
+            duration_ms: end.and_then(|end| end.duration_ms),
+            cost_usd: usd(end.and_then(|end| end.cost)),
+            input_tokens: end.and_then(|end| end.input_tokens),
+            cache_creation_input_tokens: end.and_then(|end| end.cache_creation_input_tokens),
+            cache_read_input_tokens: end.and_then(|end| end.cache_read_input_tokens),
+            output_tokens: end.and_then(|end| end.output_tokens),
+            api_duration_ms: end.and_then(|end| end.api_duration_ms),
+            stop_reason: end.and_then(|end| end.stop_reason.as_deref()),
+        }
+    }
+}
+
+/// Names and JSON values, as one JSON object.
+struct Members<'a>(&'a [(String, String)]);
+
+impl Serialize for Members<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, as_json(&one_line(value)))))
+    }
+}
+
+#[derive(Serialize)]
+struct TurnedShape<'a> {
+    run: Shape<'a>,
+    previous_status: &'static str,
+    changed: bool,
+}
+
+/// Says how a run stands after a change of status, and whether that is one.
+fn answer_turned(context: &mut Context<'_>, turned: &Turned) -> Outcome {
+    let Turned { previous, changed, run } = turned;
+    let shape = TurnedShape { run: run.into(), previous_status: previous.as_str(), changed: *changed };
+    context.out.confirm(&shape, |text| {
+        let (id, status) = (&run.id, text.tone(tone(run.status), run.status.as_str()));
+        let was = if *changed { format!(" (was {previous})") } else { " already".to_owned() };
+        text.line(format_args!("run {id} is {status}{was}"));
+    })?;
+    Ok(if *changed { Ended::Done } else { Ended::No })
+}
+
+#[derive(Serialize)]
+struct RunShape<'a> {
+    run: Shape<'a>,
+}
+
+/// Confirms a write that leaves the status of a run as it is.
+fn answer_run(context: &mut Context<'_>, run: &RunSummary, said: &str) -> Outcome {
+    context.out.confirm(&RunShape { run: run.into() }, |text| text.line(format_args!("run {}: {said}", run.id)))?;
+    Ok(Ended::Done)
+}
+
+/// Dollars, exact, as no binary fraction is.
+fn usd(money: Option<Money>) -> Option<Box<RawValue>> {
+    money.and_then(|money| RawValue::from_string(money.to_string()).ok())
+}
+
+/// What a run works on, as people write it: `owner/repo#12`.
+fn repository(owner: Option<&str>, repo: Option<&str>, issue: Option<u64>) -> String {
+    let owner = owner.map(|owner| format!("{owner}/")).unwrap_or_default();
+    let issue = issue.map(|issue| format!("#{issue}")).unwrap_or_default();
+    repo.map_or_else(|| issue.clone(), |repo| format!("{owner}{repo}{issue}"))
+}
+
+pub(super) fn tone(status: RunStatus) -> Tone {
+    match status {
+        RunStatus::Running => Tone::Good,
+        RunStatus::Paused | RunStatus::Queued | RunStatus::Cancelled => Tone::Worth,
+        RunStatus::Succeeded => Tone::Faint,
+        RunStatus::Failed => Tone::Bad,
+    }
+}

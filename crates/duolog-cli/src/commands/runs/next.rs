@@ -1,0 +1,330 @@
+//! What would happen next to a run, in a sentence and with the command that does it.
+
+use std::time::Duration;
+
+use duolog::approvals::Approval;
+use duolog::runs::Run;
+use duolog::{ApprovalKind, Moment, RunStatus};
+use serde::Serialize;
+
+use crate::commands::approvals;
+use crate::figures;
+
+/// A run, and what else bears on what comes next.
+pub(super) struct Standing<'a> {
+    /// The run.
+    pub run: &'a Run,
+    /// The gates that bear on it: the one it waits at, and those whose answers nobody has noted.
+    pub gates: &'a [Approval],
+    /// Whether an execution of it is in flight.
+    pub is_in_flight: bool,
+    /// How many wait before it for a place.
+    pub before: Option<u32>,
+    /// Whether its workflow may be started.
+    pub is_enabled: bool,
+    /// How long a run may wait for a place.
+    pub queue_wait: Duration,
+    /// The present.
+    pub now: Moment,
+}
+
+/// One thing that comes next.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Next {
+    /// What, for people.
+    pub text: String,
+    /// The command that does it, where there is one to give.
+    pub command: Option<String>,
+}
+
+fn next(text: impl Into<String>, command: impl Into<Option<String>>) -> Next {
+    Next { text: text.into(), command: command.into() }
+}
+
+/// What would happen next.
+pub(super) fn of(standing: &Standing<'_>) -> Vec<Next> {
+    let id = &standing.run.summary.id;
+    match standing.run.summary.status {
+        RunStatus::Queued => vec![queued(standing)],
+        RunStatus::Running => {
+            let mut all = vec![running(standing)];
+            all.extend(unconsumed(standing));
+            all
+        }
+        RunStatus::Paused => vec![paused(standing)],
+        RunStatus::Succeeded => vec![next("nothing: it reached its end", None)],
+        RunStatus::Failed | RunStatus::Cancelled if !standing.is_enabled => {
+            let workflow = &standing.run.summary.workflow_name;
+            vec![next(
+                format!("only a retry leaves this end, and workflow {workflow} is switched off"),
+                enable(workflow),
+            )]
+        }
+        RunStatus::Failed | RunStatus::Cancelled => {
+            vec![next("only a retry leaves this end; what is done stays done", format!("duolog runs retry {id}"))]
+        }
+    }
+}
+
+fn queued(standing: &Standing<'_>) -> Next {
+    let workflow = &standing.run.summary.workflow_name;
+    if !standing.is_enabled {
+        let text = format!("queued, and workflow {workflow} is switched off: it stays until that is taken back");
+        return next(text, enable(workflow));
+    }
+    let waited = standing.run.queued_at.map_or(0, |at| standing.now.as_micros().saturating_sub(at.as_micros()));
+    if u128::try_from(waited).is_ok_and(|waited| waited >= standing.queue_wait.as_micros()) {
+        return next("queued for longer than it may: the next look at the queue cancels it", command("admit"));
+    }
+    let before = match standing.before {
+        Some(0) => "queued, and the next to begin once a place is free".to_owned(),
+        Some(before) => format!("queued, {before} before it; it begins once a place is free"),
+        None => "queued; it begins once a place is free".to_owned(),
+    };
+    next(before, command("admit --owner NAME"))
+}
+
+fn running(standing: &Standing<'_>) -> Next {
+    let Run { summary, lease_expires_at, restart_cap, .. } = standing.run;
+    let (id, now) = (&summary.id, standing.now);
+    let is_over = lease_expires_at.is_none_or(|until| until <= now);
+    let (restart, cap) = (summary.restart_count + 1, *restart_cap);
+    // What was claimed or has something in flight is taken over from somebody, and that is counted.
+    let is_counted = summary.lease_owner.is_some() || standing.is_in_flight;
+    let what = match (restart > cap, is_counted) {
+        (true, true) => format!("would fail it: it was taken over {cap} of {cap} times"),
+        (false, true) => format!("would resume it, restart {restart} of {cap}"),
+        (_, false) => "would take it up".to_owned(),
+    };
+    match (&summary.lease_owner, lease_expires_at) {
+        (Some(owner), Some(until)) if !is_over => next(
+            format!("{owner} runs it; the lease ends {} unless it is renewed", figures::ahead(*until, now)),
+            format!("duolog runs wait {id}"),
+        ),
+        (Some(_), Some(until)) => next(
+            format!("its owner's lease ended {}: duolog runs recover {what}", figures::age(*until, now)),
+            command("recover --owner NAME"),
+        ),
+        (_, Some(until)) if is_over => next(
+            format!("nobody took it up, and the time for that ended {}: recovering {what}", figures::age(*until, now)),
+            command("recover --owner NAME"),
+        ),
+        _ => next("it runs, for whoever claims it", format!("duolog runs claim {id} --owner NAME")),
+    }
+}
+
+fn unconsumed<'a>(standing: &'a Standing<'_>) -> impl Iterator<Item = Next> + 'a {
+    let (id, fence) = (&standing.run.summary.id, standing.run.fence);
+    let is_claimed = standing.run.summary.lease_owner.is_some();
+    let waiting = standing.gates.iter().filter(|gate| standing.run.unconsumed.contains(&gate.id));
+    waiting.map(move |gate| {
+        let fence = if is_claimed { fence.to_string() } else { "N".to_owned() };
+        next(
+            format!("the answer to gate {} is not consumed yet: its owner is to take note of it", gate.gate),
+            format!("duolog runs acknowledge {id} {} --fence {fence}", gate.id),
+        )
+    })
+}
+
+fn paused(standing: &Standing<'_>) -> Next {
+    let run = standing.run;
+    let gate = standing.gates.iter().find(|gate| Some(&gate.id) == run.pending.as_ref());
+    let Some(gate) = gate else {
+        let by = run.actor.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+        return next(
+            format!("paused{by}, until somebody resumes it"),
+            format!("duolog runs resume {}", run.summary.id),
+        );
+    };
+    if let Some(at) = gate.expires_at.filter(|at| *at <= standing.now) {
+        let text = format!("gate {} could be answered until {at}: the run fails once that is looked at", gate.gate);
+        return next(text, command("expire"));
+    }
+    let waits = match gate.kind {
+        ApprovalKind::Approve => format!("waits for approval {} (approve or reject)", gate.gate),
+        ApprovalKind::Reply => format!("waits for a reply at {}", gate.gate),
+    };
+    let until = gate.expires_at.map(|at| format!("; it expires {}", figures::ahead(at, standing.now)));
+    let text = waits + until.as_deref().unwrap_or_default();
+    next(text, approvals::to_answer(gate))
+}
+
+/// A workflow may be called anything: a shell gets its name as one word.
+fn enable(workflow: &str) -> String {
+    let is_plain = workflow.chars().all(|letter| letter.is_alphanumeric() || "._-/".contains(letter));
+    let name = if is_plain { workflow.to_owned() } else { format!("'{}'", workflow.replace('\'', "'\\''")) };
+    format!("duolog workflows enable {name}")
+}
+
+fn command(rest: &str) -> String {
+    format!("duolog runs {rest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use duolog::runs::{Fence, RunSummary};
+    use duolog::{ApprovalId, ApprovalStatus, RunId, TriggerType};
+
+    use super::*;
+
+    const NOW: i64 = 1_794_000_000_000_000;
+
+    fn at(seconds: i64) -> Moment {
+        Moment::from_micros(NOW + seconds * 1_000_000)
+    }
+
+    fn run(status: RunStatus) -> Run {
+        Run {
+            summary: RunSummary {
+                id: RunId::parse("r").expect("an id"),
+                workflow_name: "build".to_owned(),
+                trigger_type: TriggerType::Cli,
+                trigger_id: "t".to_owned(),
+                owner: None,
+                repo: None,
+                issue_number: None,
+                current_phase: String::new(),
+                status,
+                session_id: None,
+                lease_owner: None,
+                restart_count: 0,
+                retry_count: 0,
+                triggered_by: None,
+                cost: None,
+                tokens: None,
+                started_at: at(-100),
+                updated_at: at(-100),
+                finished_at: None,
+            },
+            error: None,
+            fence: Fence(7),
+            lease_expires_at: None,
+            restart_cap: 3,
+            actor: None,
+            queued_at: None,
+            context: None,
+            scratch: Vec::new(),
+            phase_history: Vec::new(),
+            node_statuses: Vec::new(),
+            pending: None,
+            unconsumed: Vec::new(),
+        }
+    }
+
+    fn gate(kind: ApprovalKind) -> Approval {
+        Approval {
+            id: ApprovalId::parse("g").expect("an id"),
+            workflow_run_id: RunId::parse("r").expect("an id"),
+            gate: "ship".to_owned(),
+            summary: String::new(),
+            status: ApprovalStatus::Pending,
+            kind,
+            requested_by: None,
+            responded_by: None,
+            response: None,
+            responded_at: None,
+            created_at: at(-5),
+            content_hash: None,
+            expires_at: None,
+            consumed_at: None,
+            loop_key: None,
+            iteration: None,
+            output_execution_id: None,
+        }
+    }
+
+    fn standing<'a>(run: &'a Run, gates: &'a [Approval]) -> Standing<'a> {
+        Standing {
+            run,
+            gates,
+            is_in_flight: false,
+            before: None,
+            is_enabled: true,
+            queue_wait: Duration::from_hours(1),
+            now: at(0),
+        }
+    }
+
+    fn told(standing: &Standing<'_>) -> Vec<(String, String)> {
+        of(standing).into_iter().map(|next| (next.text, next.command.unwrap_or_default())).collect()
+    }
+
+    fn is(told: &[(String, String)], text: &str, command: &str) {
+        assert!(told.iter().any(|one| one.0.contains(text) && one.1 == command), "{text:?}, {command:?}: {told:?}");
+    }
+
+    #[test]
+    fn one_that_waits_says_what_it_waits_for() {
+        let mut queued = run(RunStatus::Queued);
+        queued.queued_at = Some(at(-60));
+        let mut before = standing(&queued, &[]);
+        before.before = Some(2);
+        is(&told(&before), "queued, 2 before it", "duolog runs admit --owner NAME");
+        before.before = Some(0);
+        is(&told(&before), "the next to begin", "duolog runs admit --owner NAME");
+        before.is_enabled = false;
+        is(&told(&before), "switched off", "duolog workflows enable build");
+        let mut long = run(RunStatus::Queued);
+        long.queued_at = Some(at(-3_600));
+        is(&told(&standing(&long, &[])), "longer than it may", "duolog runs admit");
+
+        let mut paused = run(RunStatus::Paused);
+        paused.actor = Some("ada".to_owned());
+        is(&told(&standing(&paused, &[])), "paused by ada", "duolog runs resume r");
+        let mut gates = [gate(ApprovalKind::Approve)];
+        paused.pending = Some(gates[0].id.clone());
+        is(&told(&standing(&paused, &gates)), "waits for approval ship", "duolog approvals approve g");
+        gates[0].expires_at = Some(at(90));
+        is(&told(&standing(&paused, &gates)), "it expires in 1m", "duolog approvals approve g");
+        gates[0].expires_at = Some(at(0));
+        is(&told(&standing(&paused, &gates)), "could be answered until", "duolog runs expire");
+        let gates = [gate(ApprovalKind::Reply)];
+        is(&told(&standing(&paused, &gates)), "a reply at ship", "duolog approvals reply g TEXT");
+    }
+
+    #[test]
+    fn one_that_runs_says_who_holds_it_and_what_a_recovery_would_do() {
+        let mut running = run(RunStatus::Running);
+        running.lease_expires_at = Some(at(42));
+        is(&told(&standing(&running, &[])), "for whoever claims it", "duolog runs claim r --owner NAME");
+        running.lease_expires_at = Some(at(-180));
+        is(
+            &told(&standing(&running, &[])),
+            "ended 3m ago: recovering would take it up",
+            "duolog runs recover --owner NAME",
+        );
+        let mut left = standing(&running, &[]);
+        left.is_in_flight = true;
+        is(&told(&left), "would resume it, restart 1 of 3", "duolog runs recover --owner NAME");
+
+        running.summary.lease_owner = Some("w".to_owned());
+        let text = "its owner's lease ended 3m ago: duolog runs recover would resume it, restart 1 of 3";
+        is(&told(&standing(&running, &[])), text, "duolog runs recover --owner NAME");
+        running.summary.restart_count = 3;
+        is(
+            &told(&standing(&running, &[])),
+            "would fail it: it was taken over 3 of 3",
+            "duolog runs recover --owner NAME",
+        );
+        running.lease_expires_at = Some(at(42));
+        is(&told(&standing(&running, &[])), "w runs it; the lease ends in 42s", "duolog runs wait r");
+
+        let gates = [gate(ApprovalKind::Approve)];
+        running.unconsumed = vec![gates[0].id.clone()];
+        let text = "the answer to gate ship is not consumed yet";
+        is(&told(&standing(&running, &gates)), text, "duolog runs acknowledge r g --fence 7");
+    }
+
+    #[test]
+    fn only_a_retry_leaves_an_end_and_never_a_good_one() {
+        is(&told(&standing(&run(RunStatus::Succeeded), &[])), "nothing", "");
+        for status in [RunStatus::Failed, RunStatus::Cancelled] {
+            let ended = run(status);
+            is(&told(&standing(&ended, &[])), "only a retry", "duolog runs retry r");
+            let mut off = standing(&ended, &[]);
+            off.is_enabled = false;
+            is(&told(&off), "switched off", "duolog workflows enable build");
+        }
+        assert_eq!(enable("it's mine"), "duolog workflows enable 'it'\\''s mine'");
+    }
+}

@@ -1,0 +1,37 @@
+//! `duolog runs nodes`.
+
+use clap::Args;
+
+use super::{Context, Owned, answer_run, in_argument, text_or_stdin};
+use crate::failure::Outcome;
+
+const AFTER: &str = "\
+Examples:
+  duolog runs nodes \"$run\" '{\"build\":\"succeeded\",\"test\":\"running\"}' --fence \"$fence\"
+
+JSON:
+  {\"run\": {… as runs list …}}";
+
+/// Say how the nodes of a run stand, where its phases are a graph
+///
+/// Nodes that are not named stay as they are. runs show shows them all.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Nodes {
+    #[command(flatten)]
+    run: Owned,
+    /// A JSON object of names and statuses; - reads it from stdin
+    #[arg(value_name = "JSON")]
+    nodes: String,
+}
+
+impl Nodes {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let nodes = text_or_stdin(context, self.nodes)?;
+        let store = context.open_to_write()?;
+        let run = self.run.open(&store)?.set_nodes(&nodes).map_err(in_argument("JSON"))?;
+        let ended = answer_run(context, &run, "its nodes are noted")?;
+        context.close(store);
+        Ok(ended)
+    }
+}

@@ -1,0 +1,70 @@
+//! `duolog runs output`.
+
+use clap::Args;
+use duolog::ExecutionId;
+use serde::Serialize;
+
+use super::Context;
+use crate::failure::{Ended, Outcome};
+use crate::figures;
+
+const AFTER: &str = "\
+Examples:
+  duolog runs output \"$execution\"
+  duolog runs output \"$execution\" --full > whole.txt
+
+Exit code: 1 where nothing was kept
+
+JSON:
+  {\"execution\": id, \"text\": text|null, \"bytes\": 1234|null, \"blob\": \"blob:…\"|null}
+  bytes counts the whole; blob names it where the text is only its end";
+
+/// Print what an execution said last
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Output {
+    /// The execution, by its whole id
+    #[arg(value_name = "EXECUTION")]
+    execution: ExecutionId,
+    /// All of it, where only the end is in its row
+    #[arg(long)]
+    full: bool,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    execution: &'a str,
+    text: Option<&'a str>,
+    bytes: Option<u64>,
+    blob: Option<&'a str>,
+}
+
+impl Output {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_read()?;
+        let executions = store.runs().executions();
+        let execution = executions.get(&self.execution)?;
+        let kept = executions.output(&execution.id)?;
+        let whole = if self.full { executions.whole_output(&execution.id)? } else { None };
+        let text = whole.as_deref().or(kept.as_ref().map(|kept| kept.text.as_str()));
+        let shape = Answer {
+            execution: execution.id.as_str(),
+            text,
+            bytes: kept.as_ref().map(|kept| kept.bytes),
+            blob: kept.as_ref().and_then(|kept| kept.blob.as_deref()),
+        };
+        context.out.answer(&shape, |out| {
+            if let Some(text) = text {
+                out.line(text.strip_suffix('\n').unwrap_or(text));
+            }
+        })?;
+        let Some(kept) = kept else {
+            context.out.note("nothing that it said was kept");
+            return Ok(Ended::No);
+        };
+        if kept.blob.is_some() && !self.full {
+            context.out.note(format_args!("this is the end of {}; --full prints all of it", figures::size(kept.bytes)));
+        }
+        Ok(Ended::Done)
+    }
+}

@@ -1,0 +1,37 @@
+//! `duolog runs pause`.
+
+use clap::Args;
+
+use super::{Changed, Context, Doing, answer_turned};
+use crate::failure::Outcome;
+
+const AFTER: &str = "\
+Examples:
+  duolog runs pause \"$run\" --reason \"the release is frozen\"
+
+Exit code: 1 where it was so already
+
+JSON:
+  {\"run\": {… as runs list …}, \"previous_status\", \"changed\": true|false}";
+
+/// Stop a run until somebody resumes it
+///
+/// Its claim ends with it: whoever runs it finds its writes refused. What is in flight stays in the ledger.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Pause {
+    #[command(flatten)]
+    run: Changed,
+    #[command(flatten)]
+    doing: Doing,
+}
+
+impl Pause {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_write()?;
+        let turned = self.run.open(&store)?.pause(&self.doing.act())?;
+        let ended = answer_turned(context, &turned)?;
+        context.close(store);
+        Ok(ended)
+    }
+}

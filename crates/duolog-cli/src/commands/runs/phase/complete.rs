@@ -1,0 +1,47 @@
+//! `duolog runs phase complete`.
+
+use clap::Args;
+
+use super::super::{Owned, answer_run, text_or_stdin};
+use super::Context;
+use crate::failure::Outcome;
+
+const AFTER: &str = "\
+Examples:
+  duolog runs phase complete \"$run\" plan --fence \"$fence\" --summary \"three steps\"
+  duolog runs phase complete \"$run\" review --fence \"$fence\" --failed
+
+JSON:
+  {\"run\": {… as runs list …}}";
+
+/// Note in the history of a run that a phase ended
+///
+/// The history is for people: whether a phase is run again is decided by the ledger (runs phase begin and end). A phase
+/// may come again; its last entry counts.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Complete {
+    #[command(flatten)]
+    run: Owned,
+    /// The phase
+    #[arg(value_name = "PHASE")]
+    phase: String,
+    /// It did not succeed
+    #[arg(long)]
+    failed: bool,
+    /// What came of it; - reads it from stdin
+    #[arg(long, value_name = "TEXT")]
+    summary: Option<String>,
+}
+
+impl Complete {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let summary = self.summary.map(|text| text_or_stdin(context, text)).transpose()?;
+        let store = context.open_to_write()?;
+        let run = self.run.open(&store)?.complete_phase(&self.phase, !self.failed, summary.as_deref())?;
+        let how = if self.failed { "failed" } else { "completed" };
+        let ended = answer_run(context, &run, &format!("phase {} {how}", self.phase))?;
+        context.close(store);
+        Ok(ended)
+    }
+}

@@ -1,0 +1,35 @@
+//! `duolog runs phase enter`.
+
+use clap::Args;
+
+use super::super::{Owned, answer_run};
+use super::Context;
+use crate::failure::Outcome;
+
+const AFTER: &str = "\
+Examples:
+  duolog runs phase enter \"$run\" waiting-for-ci --fence \"$fence\"
+
+JSON:
+  {\"run\": {… as runs list …}}";
+
+/// Say which phase a run is in, without an execution
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Enter {
+    #[command(flatten)]
+    run: Owned,
+    /// The phase
+    #[arg(value_name = "PHASE")]
+    phase: String,
+}
+
+impl Enter {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_write()?;
+        let run = self.run.open(&store)?.enter_phase(&self.phase)?;
+        let ended = answer_run(context, &run, &format!("it is in phase {}", self.phase))?;
+        context.close(store);
+        Ok(ended)
+    }
+}

@@ -1,0 +1,58 @@
+//! `duolog runs phase`: what the ledger of executions says of a run's phases, and what its history keeps.
+
+mod begin;
+mod check;
+mod complete;
+mod end;
+mod enter;
+mod skip;
+
+use clap::Subcommand;
+use serde::Serialize;
+
+use super::super::Context;
+use crate::failure::{Ended, Outcome};
+
+/// What to do with the phases of a run.
+#[derive(Subcommand)]
+pub enum Phase {
+    Begin(begin::Begin),
+    End(end::End),
+    Skip(skip::Skip),
+    Check(check::Check),
+    Enter(enter::Enter),
+    Complete(complete::Complete),
+}
+
+impl Phase {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        match self {
+            Self::Begin(command) => command.run(context),
+            Self::End(command) => command.run(context),
+            Self::Skip(command) => command.run(context),
+            Self::Check(command) => command.run(context),
+            Self::Enter(command) => command.run(context),
+            Self::Complete(command) => command.run(context),
+        }
+    }
+}
+
+/// How a phase stands, as programs get it.
+#[derive(Serialize)]
+struct Stands<'a> {
+    run: &'a str,
+    phase: &'a str,
+    standing: &'static str,
+    execution: Option<&'a str>,
+}
+
+/// How a command ends for a phase that is not to be run, and says so.
+fn not_to_be_run(context: &Context<'_>, stands: &Stands<'_>) -> Ended {
+    let execution = stands.execution.unwrap_or_default();
+    if stands.standing == "done" {
+        context.out.note(format_args!("phase {} is done: execution {execution} succeeded", stands.phase));
+        return Ended::No;
+    }
+    context.out.note(format_args!("phase {} is being run: execution {execution} is in flight", stands.phase));
+    Ended::Busy
+}

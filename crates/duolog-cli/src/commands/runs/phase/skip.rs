@@ -1,0 +1,48 @@
+//! `duolog runs phase skip`.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::super::{ExecutionShape, Owned};
+use super::Context;
+use crate::failure::{Ended, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  duolog runs phase skip \"$run\" lint --fence \"$fence\" --reason \"nothing changed there\"
+
+JSON:
+  {\"execution\": {… as runs phase end …}}";
+
+/// Note that a phase is left out, and why
+///
+/// It is neither done nor failed: a run that is resumed asks for it again.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Skip {
+    #[command(flatten)]
+    run: Owned,
+    /// The phase
+    #[arg(value_name = "PHASE")]
+    phase: String,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    execution: ExecutionShape<'a>,
+}
+
+impl Skip {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_write()?;
+        let skipped = self.run.open(&store)?.skip(&self.phase, self.reason.as_deref())?;
+        context.out.confirm(&Answer { execution: (&skipped).into() }, |text| {
+            text.line(format_args!("{} skipped: execution {}", skipped.skill, skipped.id));
+        })?;
+        context.close(store);
+        Ok(Ended::Done)
+    }
+}

@@ -1,0 +1,109 @@
+//! The phases of a run, as they are drawn.
+
+use duolog::RunStatus;
+use duolog::runs::{Execution, Outcome as How, Run};
+
+use super::one_line;
+use super::show::shortened;
+use crate::out::{Text, Tone};
+
+/// How a phase stands, as it is drawn. The word says it; sign and tone only help the eye.
+#[derive(Clone, Copy)]
+pub(super) struct Stands {
+    sign: &'static str,
+    word: &'static str,
+    pub(super) tone: Tone,
+}
+
+/// The pseudo-phase of a run that waits at a gate.
+const WAITING: &str = "waiting_approval";
+
+const DONE: Stands = Stands { sign: "✓", word: "done", tone: Tone::Good };
+const RUNNING: Stands = Stands { sign: "▶", word: "running", tone: Tone::Worth };
+const FAILED: Stands = Stands { sign: "✗", word: "failed", tone: Tone::Bad };
+const SKIPPED: Stands = Stands { sign: "–", word: "skipped", tone: Tone::Faint };
+const DEFERRED: Stands = Stands { sign: "…", word: "deferred", tone: Tone::Worth };
+const ENTERED: Stands = Stands { sign: "·", word: "entered", tone: Tone::Faint };
+
+/// A phase as it is drawn.
+struct Phase {
+    name: String,
+    stands: Stands,
+    executions: usize,
+    /// What the last execution that failed said.
+    error: Option<String>,
+}
+
+/// Draws the phases of a run.
+pub(super) fn draw(text: &mut Text, run: &Run, executions: &[Execution]) {
+    let phases = phases_of(run, executions);
+    if phases.is_empty() {
+        return;
+    }
+    text.line("");
+    let width = phases.iter().map(|phase| phase.name.chars().count()).max().unwrap_or_default();
+    for Phase { name, stands: Stands { sign, word, tone }, executions, error } in phases {
+        let word = text.tone(tone, &format!("{sign} {word:<8}"));
+        let times = if executions > 1 { format!("executed {executions} times") } else { String::new() };
+        text.line(format!("{word} {name:<width$}  {times}").trim_end());
+        if let Some(error) = error {
+            text.line(format_args!("{:11}{}", "", text.tone(Tone::Faint, &error)));
+        }
+    }
+}
+
+/// The phases in the order that they were first come to. The ledger says how each stands; of those that have no
+/// execution, the history does.
+fn phases_of(run: &Run, executions: &[Execution]) -> Vec<Phase> {
+    let mut phases: Vec<Phase> = Vec::new();
+    let find = |phases: &mut Vec<Phase>, name: &str| {
+        phases.iter().position(|known| known.name == name).unwrap_or_else(|| {
+            phases.push(Phase { name: name.to_owned(), stands: ENTERED, executions: 0, error: None });
+            phases.len() - 1
+        })
+    };
+    for execution in executions {
+        let at = find(&mut phases, phase_of(execution));
+        let known = &mut phases[at];
+        known.executions += 1;
+        // One that succeeded is done, whatever came after.
+        if known.stands.word != DONE.word {
+            known.stands = stands(execution.outcome());
+        }
+        known.error = execution.error().map(|error| shortened(&one_line(error))).or_else(|| known.error.take());
+    }
+    for entry in &run.phase_history {
+        let Ok(entry) = serde_json::from_str::<serde_json::Value>(entry) else { continue };
+        let phase = entry["phase"].as_str().unwrap_or_default();
+        // What a gate leaves there is told with the gates.
+        if phase == WAITING {
+            continue;
+        }
+        let at = find(&mut phases, phase);
+        if phases[at].executions == 0 {
+            phases[at].stands = if entry["success"].as_bool() == Some(true) { DONE } else { FAILED };
+        }
+    }
+    let current = &run.summary.current_phase;
+    if !current.is_empty() && current != WAITING && !phases.iter().any(|known| known.name == *current) {
+        let at = find(&mut phases, current);
+        phases[at].stands = if run.summary.status == RunStatus::Running { RUNNING } else { ENTERED };
+    }
+    phases
+}
+
+/// How an execution stands, as a phase is drawn.
+pub(super) fn stands(how: How) -> Stands {
+    match how {
+        How::Succeeded => DONE,
+        How::Failed => FAILED,
+        How::Skipped => SKIPPED,
+        How::Deferred => DEFERRED,
+        How::InFlight => RUNNING,
+    }
+}
+
+/// The phase that an execution is of.
+pub(super) fn phase_of(execution: &Execution) -> &str {
+    execution.skill.rsplit_once(':').map_or(execution.skill.as_str(), |(_, phase)| phase)
+}

@@ -1,0 +1,53 @@
+//! `duolog runs renew`.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::{Context, Owned};
+use crate::args;
+use crate::failure::{Ended, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  duolog runs renew \"$run\" --fence \"$fence\"
+  while sleep 20; do duolog runs renew \"$run\" --fence \"$fence\" --quiet || break; done &
+
+Exit code: 1 where another claim has overtaken this one: stop working on the run
+
+JSON:
+  {\"run\": id, \"fence\": 2, \"lease_expires_at\": instant}";
+
+/// Renew the lease of a claim
+///
+/// An owner that does not is taken to be dead once the lease has ended. A third of the lease is a good time to do so.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Renew {
+    #[command(flatten)]
+    run: Owned,
+    /// How long from now it is held; 60s where it is not given
+    #[arg(long, value_name = "TIME", value_parser = args::duration)]
+    lease: Option<Duration>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    run: &'a str,
+    fence: Option<u64>,
+    lease_expires_at: String,
+}
+
+impl Renew {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_write()?;
+        let run = self.run.open(&store)?;
+        let until = run.renew(self.lease)?;
+        let fence = self.run.fence.map(|fence| fence.0);
+        let shape = Answer { run: run.id().as_str(), fence, lease_expires_at: until.to_string() };
+        context.out.confirm(&shape, |text| text.line(format_args!("run {} is held until {until}", run.id())))?;
+        context.close(store);
+        Ok(Ended::Done)
+    }
+}

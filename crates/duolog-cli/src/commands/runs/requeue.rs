@@ -1,0 +1,37 @@
+//! `duolog runs requeue`.
+
+use clap::Args;
+
+use super::{Context, Doing, Owned, answer_turned};
+use crate::failure::Outcome;
+
+const AFTER: &str = "\
+Examples:
+  duolog runs requeue \"$run\" --fence \"$fence\" --reason \"quota\"
+
+Exit code: 1 where it was so already
+
+JSON:
+  {… as runs pause …}";
+
+/// Give a run's place up, as its owner: it waits at the end of the queue
+///
+/// For a quota that is used up, or a machine that is too full. Phases that succeeded stay done.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Requeue {
+    #[command(flatten)]
+    run: Owned,
+    #[command(flatten)]
+    doing: Doing,
+}
+
+impl Requeue {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_write()?;
+        let turned = self.run.open(&store)?.requeue(&self.doing.act())?;
+        let ended = answer_turned(context, &turned)?;
+        context.close(store);
+        Ok(ended)
+    }
+}

@@ -1,0 +1,37 @@
+//! `duolog runs resume`.
+
+use clap::Args;
+
+use super::{Changed, Context, Doing, answer_turned};
+use crate::failure::Outcome;
+
+const AFTER: &str = "\
+Examples:
+  duolog runs resume \"$run\"
+
+Exit code: 1 where it was so already
+
+JSON:
+  {… as runs pause …}";
+
+/// Have a paused run go on, for whoever claims it
+///
+/// One that waits at a gate is answered there instead: duolog approvals approve, reject or reply.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Resume {
+    #[command(flatten)]
+    run: Changed,
+    #[command(flatten)]
+    doing: Doing,
+}
+
+impl Resume {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_write()?;
+        let turned = self.run.open(&store)?.resume(&self.doing.act())?;
+        let ended = answer_turned(context, &turned)?;
+        context.close(store);
+        Ok(ended)
+    }
+}

@@ -1,0 +1,43 @@
+//! `duolog runs retry`.
+
+use clap::Args;
+use duolog::runs::Admission;
+
+use super::{Changed, Context, Doing, answer_turned};
+use crate::failure::Outcome;
+
+const AFTER: &str = "\
+Examples:
+  duolog runs retry \"$run\"
+  duolog runs retry \"$run\" --queue --reason \"the network is back\"
+
+Exit code: 1 where it was so already
+
+JSON:
+  {… as runs pause …}";
+
+/// Have a run that failed or was cancelled run again
+///
+/// What it did stays done: phases that succeeded are not run again. It may be taken over as often as a new run.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Retry {
+    #[command(flatten)]
+    run: Changed,
+    /// Have it wait until somebody admits it
+    #[arg(long)]
+    queue: bool,
+    #[command(flatten)]
+    doing: Doing,
+}
+
+impl Retry {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_write()?;
+        let admission = if self.queue { Admission::Queue } else { Admission::IfFree };
+        let turned = self.run.open(&store)?.retry(admission, &self.doing.act())?;
+        let ended = answer_turned(context, &turned)?;
+        context.close(store);
+        Ok(ended)
+    }
+}

@@ -1,0 +1,64 @@
+//! `duolog runs scratch`.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::{Context, Members, Owned, in_argument, text_or_stdin};
+use crate::commands::sessions::one_line;
+use crate::failure::{Ended, Outcome};
+use crate::out::plain;
+
+const AFTER: &str = "\
+Examples:
+  duolog runs scratch \"$run\"
+  duolog runs scratch \"$run\" --merge '{\"branch\":\"fix-42\"}' --fence \"$fence\"
+  duolog runs scratch \"$run\" --json | jq .scratch.branch
+
+JSON:
+  {\"run\": id, \"scratch\": {\"key\": value, …}}";
+
+/// Show what the phases of a run leave to each other, or merge more into it
+///
+/// Each key of the object that is merged replaces the one that was there, and no other. A value is at most 64 KiB: text
+/// that can grow belongs into the output of an execution.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Scratch {
+    #[command(flatten)]
+    run: Owned,
+    /// A JSON object to merge; - reads it from stdin
+    #[arg(long, value_name = "JSON")]
+    merge: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    run: &'a str,
+    scratch: Members<'a>,
+}
+
+impl Scratch {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = match self.merge {
+            Some(patch) => {
+                let patch = text_or_stdin(context, patch)?;
+                let store = context.open_to_write()?;
+                self.run.open(&store)?.merge_scratch(&patch).map_err(in_argument("--merge"))?;
+                store
+            }
+            None => context.open_to_read()?,
+        };
+        let run = store.runs().get(&store.runs().resolve(&self.run.which.run)?)?;
+        let shape = Answer { run: run.summary.id.as_str(), scratch: Members(&run.scratch) };
+        context.out.answer(&shape, |text| {
+            for (key, value) in &run.scratch {
+                text.line(plain(&format!("{key} {}", one_line(value))));
+            }
+        })?;
+        if run.scratch.is_empty() {
+            context.out.note("there is nothing in it");
+        }
+        context.close(store);
+        Ok(Ended::Done)
+    }
+}

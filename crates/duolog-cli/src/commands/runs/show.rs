@@ -1,0 +1,313 @@
+//! `duolog runs show`.
+
+use clap::Args;
+use duolog::approvals::{Approval, ApprovalFilter};
+use duolog::runs::{Execution, Run, RunPage, RunToken};
+use duolog::{ApprovalStatus, Clock as _, Moment, Store, SystemClock, limits};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::next::{self, Next, Standing};
+use super::phases::{self, phase_of, stands};
+use super::{Context, ExecutionShape, Members, Shape, as_json, one_line, repository, tone};
+use crate::commands::approvals;
+use crate::failure::{Ended, Failure, Outcome};
+use crate::figures;
+use crate::out::{Column, Table, Text, Tone, plain};
+
+const AFTER: &str = "\
+Examples:
+  duolog runs show 019364
+  duolog runs show \"$run\" --json | jq -r '.next[].command'
+
+JSON:
+  {\"run\": {… as runs list …, \"error\", \"fence\", \"lease_expires_at\", \"restart_cap\", \"actor\",
+     \"queued_at\", \"pending\": approval id|null, \"unconsumed\": [approval id, …], \"context\",
+     \"scratch\": {…}, \"phase_history\": [{\"phase\", \"timestamp\", \"success\", …}],
+     \"node_statuses\": {…}},
+   \"executions\": [{… as runs phase end …}], \"executions_after\": token|null,
+   \"approvals\": [{… as approvals list …}], \"next\": [{\"text\", \"command\": command|null}]}
+  executions_after: there are more; give it back as --after. next: what would happen";
+
+/// Show a run, whole: phases, executions, gates, who holds it, and what would happen next
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Show {
+    /// The run: its id, or the beginning of one
+    #[arg(value_name = "RUN")]
+    run: String,
+    /// How many executions at the most
+    #[arg(long, value_name = "N", default_value_t = limits::PAGE_MAX)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
+    limit: u32,
+    /// Go on with the executions after a page: the token that it ended with
+    #[arg(long, value_name = "TOKEN")]
+    after: Option<RunToken>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    run: Whole<'a>,
+    executions: Vec<ExecutionShape<'a>>,
+    executions_after: Option<String>,
+    approvals: Vec<approvals::Shape<'a>>,
+    next: &'a [Next],
+}
+
+#[derive(Serialize)]
+struct Whole<'a> {
+    #[serde(flatten)]
+    summary: Shape<'a>,
+    error: Option<&'a str>,
+    fence: u64,
+    lease_expires_at: Option<String>,
+    restart_cap: u32,
+    actor: Option<&'a str>,
+    queued_at: Option<String>,
+    pending: Option<&'a str>,
+    unconsumed: Vec<&'a str>,
+    context: Option<Box<RawValue>>,
+    scratch: Members<'a>,
+    phase_history: Vec<Box<RawValue>>,
+    node_statuses: Members<'a>,
+}
+
+impl<'a> From<&'a Run> for Whole<'a> {
+    fn from(run: &'a Run) -> Self {
+        Self {
+            summary: (&run.summary).into(),
+            error: run.error.as_deref(),
+            fence: run.fence.0,
+            lease_expires_at: run.lease_expires_at.map(|at| at.to_string()),
+            restart_cap: run.restart_cap,
+            actor: run.actor.as_deref(),
+            queued_at: run.queued_at.map(|at| at.to_string()),
+            pending: run.pending.as_ref().map(duolog::ApprovalId::as_str),
+            unconsumed: run.unconsumed.iter().map(duolog::ApprovalId::as_str).collect(),
+            context: run.context.as_deref().map(|context| as_json(&one_line(context))),
+            scratch: Members(&run.scratch),
+            phase_history: run.phase_history.iter().map(|entry| as_json(&one_line(entry))).collect(),
+            node_statuses: Members(&run.node_statuses),
+        }
+    }
+}
+
+impl Show {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_read()?;
+        let id = store.runs().resolve(&self.run)?;
+        let run = store.runs().get(&id)?;
+        let list = store.runs().open(&id).executions(self.limit, self.after.as_ref())?;
+        let mut executions = list.executions;
+        // The ledger gives them by phase.
+        executions.sort_by(|a, b| (a.started_at, &a.id).cmp(&(b.started_at, &b.id)));
+        let filter = ApprovalFilter { run: Some(id), status: None };
+        let gates = store.approvals().list(&filter, &RunPage::new(limits::PAGE_MAX, None))?.approvals;
+        let now = SystemClock.now();
+        let queue_wait = context.config()?.limits().runs.queue_wait;
+        let after = next::of(&Standing {
+            run: &run,
+            gates: &with_those_that_count(&store, &run, &gates)?,
+            is_in_flight: executions.iter().any(|execution| execution.end.is_none()),
+            before: store.runs().waiting_before(&run.summary.id)?,
+            is_enabled: store.workflows().is_enabled(&run.summary.workflow_name)?,
+            queue_wait,
+            now,
+        });
+        let more = list.next.as_ref().map(ToString::to_string);
+        let shape = Answer {
+            run: (&run).into(),
+            executions: executions.iter().map(ExecutionShape::from).collect(),
+            executions_after: more.clone(),
+            approvals: gates.iter().map(approvals::Shape::from).collect(),
+            next: &after,
+        };
+        context.out.answer(&shape, |text| {
+            describe(text, &run, now);
+            phases::draw(text, &run, &executions);
+            draw_executions(text, &executions, now);
+            draw_gates(text, &gates, now);
+            draw_next(text, &after);
+        })?;
+        if let Some(more) = more {
+            context.out.note(format_args!("there are more executions: --after {more}"));
+        }
+        Ok(Ended::Done)
+    }
+}
+
+/// The gates of a run, and those that bear on what comes next where they are not among the first of very many.
+fn with_those_that_count(store: &Store, run: &Run, gates: &[Approval]) -> Result<Vec<Approval>, Failure> {
+    let mut all = gates.to_vec();
+    for id in run.pending.iter().chain(&run.unconsumed) {
+        if !all.iter().any(|gate| gate.id == *id) {
+            all.push(store.approvals().get(id)?);
+        }
+    }
+    Ok(all)
+}
+
+fn describe(text: &mut Text, run: &Run, now: Moment) {
+    let summary = &run.summary;
+    let when = |at: Moment| format!("{at}  ({})", figures::age(at, now));
+    let by = summary.triggered_by.as_ref().map(|by| format!(", by {by}")).unwrap_or_default();
+    let trigger = plain(&format!("{} ({}{by})", summary.trigger_id, summary.trigger_type));
+    let repository = repository(summary.owner.as_deref(), summary.repo.as_deref(), summary.issue_number);
+    let of = |count: u32, cap: u32| (count > 0).then(|| format!("{count} of {cap}"));
+    let error = run.error.as_deref().map(|error| text.tone(Tone::Bad, &below(error)));
+    let fields = [
+        ("id", Some(text.tone(Tone::Strong, summary.id.as_str()))),
+        ("workflow", Some(plain(&summary.workflow_name))),
+        ("status", Some(text.tone(tone(summary.status), summary.status.as_str()))),
+        ("error", error),
+        ("phase", Some(summary.current_phase.clone()).filter(|phase| !phase.is_empty())),
+        ("trigger", Some(trigger)),
+        ("repository", Some(plain(&repository)).filter(|repository| !repository.is_empty())),
+        ("session", summary.session_id.as_ref().map(ToString::to_string)),
+        ("owner", owner(run, now)),
+        ("restarts", of(summary.restart_count, run.restart_cap)),
+        ("retries", (summary.retry_count > 0).then(|| summary.retry_count.to_string())),
+        ("changed by", run.actor.as_deref().map(plain)),
+        ("started", Some(when(summary.started_at))),
+        ("queued", run.queued_at.map(when)),
+        ("updated", Some(when(summary.updated_at))),
+        ("ended", summary.finished_at.map(when)),
+        ("used", used(run)),
+        ("context", run.context.as_deref().map(|context| shortened(&one_line(context)))),
+    ];
+    for (label, value) in fields {
+        if let Some(value) = value {
+            text.field(label, value);
+        }
+    }
+    for (at, (key, value)) in run.scratch.iter().enumerate() {
+        text.field(
+            if at == 0 { "scratch" } else { "" },
+            format_args!("{}: {}", plain(key), shortened(&one_line(value))),
+        );
+    }
+    for (at, (node, status)) in run.node_statuses.iter().enumerate() {
+        text.field(
+            if at == 0 { "nodes" } else { "" },
+            format_args!("{}: {}", plain(node), shortened(&one_line(status))),
+        );
+    }
+}
+
+fn owner(run: &Run, now: Moment) -> Option<String> {
+    let (owner, until) = (run.summary.lease_owner.as_ref()?, run.lease_expires_at?);
+    let lease = if until > now {
+        format!("lease ends {}", figures::ahead(until, now))
+    } else {
+        format!("lease ended {}", figures::age(until, now))
+    };
+    Some(format!("{}, claim {}, {lease}", plain(owner), run.fence))
+}
+
+fn used(run: &Run) -> Option<String> {
+    let tokens = run.summary.tokens.map(|tokens| figures::things(tokens, "token"));
+    let cost = run.summary.cost.map(figures::dollars);
+    let said: Vec<String> = [tokens, cost].into_iter().flatten().collect();
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
+fn draw_executions(text: &mut Text, executions: &[Execution], now: Moment) {
+    if executions.is_empty() {
+        return;
+    }
+    let mut table = Table::new(&[
+        (Column::Id, "EXECUTION"),
+        (Column::Text, "PHASE"),
+        (Column::Word, "OUTCOME"),
+        (Column::Figure, "TIME"),
+        (Column::Figure, "TURNS"),
+        (Column::Figure, "TOKENS"),
+        (Column::Figure, "COST"),
+        (Column::Word, "STOP"),
+    ]);
+    for execution in executions {
+        let end = execution.end.as_ref().map(|end| &end.finish);
+        let tokens: Vec<u64> = end.map_or_else(Vec::new, |end| {
+            [end.input_tokens, end.cache_creation_input_tokens, end.cache_read_input_tokens, end.output_tokens]
+                .into_iter()
+                .flatten()
+                .collect()
+        });
+        let until = execution.end.as_ref().map_or(now, |end| end.at).as_micros();
+        let ms = until.saturating_sub(execution.started_at.as_micros()).max(0) / 1_000;
+        let ms = end.and_then(|end| end.duration_ms).unwrap_or_else(|| ms.unsigned_abs());
+        table.row(vec![
+            execution.id.to_string(),
+            phase_of(execution).to_owned(),
+            execution.outcome().to_string(),
+            figures::took(ms),
+            end.and_then(|end| end.turns).map(figures::count).unwrap_or_default(),
+            if tokens.is_empty() { String::new() } else { figures::count(tokens.iter().sum()) },
+            end.and_then(|end| end.cost).map(figures::dollars).unwrap_or_default(),
+            end.and_then(|end| end.stop_reason.clone()).unwrap_or_default(),
+        ]);
+        table.tone(2, stands(execution.outcome()).tone);
+    }
+    text.line("");
+    text.table(&["TURNS", "TOKENS", "COST", "STOP"].into_iter().fold(table, Table::without_empty));
+}
+
+fn draw_gates(text: &mut Text, gates: &[Approval], now: Moment) {
+    if gates.is_empty() {
+        return;
+    }
+    let mut table = Table::new(&[
+        (Column::Id, "APPROVAL"),
+        (Column::Text, "GATE"),
+        (Column::Word, "KIND"),
+        (Column::Word, "STATUS"),
+        (Column::Text, "BY"),
+        (Column::Text, "RESPONSE"),
+        (Column::Word, "NOTED"),
+        (Column::Word, "ASKED"),
+    ]);
+    for gate in gates {
+        let is_answered = matches!(gate.status, ApprovalStatus::Approved | ApprovalStatus::Answered);
+        let noted = match (is_answered, gate.consumed_at) {
+            (true, Some(_)) => "yes",
+            (true, None) => "not yet",
+            (false, _) => "",
+        };
+        table.row(vec![
+            gate.id.to_string(),
+            gate.gate.clone(),
+            gate.kind.to_string(),
+            gate.status.to_string(),
+            gate.responded_by.clone().unwrap_or_default(),
+            gate.response.as_deref().map(|response| shortened(&one_line(response))).unwrap_or_default(),
+            noted.to_owned(),
+            figures::age(gate.created_at, now),
+        ]);
+        table.tone(3, approvals::tone(gate.status));
+    }
+    text.line("");
+    text.table(&["BY", "RESPONSE", "NOTED"].into_iter().fold(table, Table::without_empty));
+}
+
+fn draw_next(text: &mut Text, after: &[Next]) {
+    text.line("");
+    for (at, Next { text: said, command }) in after.iter().enumerate() {
+        text.field(if at == 0 { "next" } else { "" }, plain(said));
+        if let Some(command) = command {
+            text.field("", text.tone(Tone::Strong, &plain(command)));
+        }
+    }
+}
+
+/// The beginning of a long text: JSON has all of it.
+pub(super) fn shortened(said: &str) -> String {
+    const CHARS: usize = 100;
+    let shown: String = said.chars().take(CHARS).collect();
+    let more = if shown.len() < said.len() { "…" } else { "" };
+    plain(&shown) + more
+}
+
+/// A text of several lines, in one column.
+fn below(said: &str) -> String {
+    plain(said.trim_end()).replace('\n', &format!("\n{:13}", ""))
+}

@@ -1,0 +1,116 @@
+//! `duolog runs start`.
+
+use clap::Args;
+use duolog::runs::{Admission, NewRun};
+use duolog::{RunId, RunStatus, SessionId, TriggerType};
+use serde::Serialize;
+
+use super::{Context, Shape, actor, in_argument, text_or_stdin};
+use crate::args;
+use crate::failure::{Ended, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  run=$(duolog runs start build --trigger acme/web#42 --repo acme/web --issue 42)
+  read run fence <<< \"$(duolog runs start build --trigger nightly --claim \"$HOSTNAME\")\"
+  duolog runs start build --trigger nightly --queue --context '{\"branch\":\"main\"}'
+
+JSON:
+  {\"run\": {… as runs list …}, \"existed\": true|false, \"fence\": 1|null}
+  existed: an active run of the same workflow and trigger was there, and is given back";
+
+/// Start a run of a workflow, and print its id; and the fence, where it was claimed
+///
+/// While a run of the same workflow and trigger is active, that one is found instead of starting another. A run begins
+/// at once if fewer run than may, and waits otherwise. Its log tells what becomes of it.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Start {
+    /// What it is a run of
+    #[arg(value_name = "WORKFLOW")]
+    workflow: String,
+    /// What sets it off
+    #[arg(long, value_name = "ID")]
+    trigger: String,
+    /// What kind of thing that is
+    #[arg(long, value_name = "KIND", default_value = "cli")]
+    #[arg(value_parser = args::word(TriggerType::ALL, TriggerType::as_str))]
+    trigger_type: TriggerType,
+    /// Who sets it off; the user where it is not given
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    /// The repository that it works on
+    #[arg(long, value_name = "OWNER/REPO")]
+    repo: Option<String>,
+    /// The issue that it works on
+    #[arg(long, value_name = "N")]
+    issue: Option<u64>,
+    /// What set it off, for its phases to read; - reads it from stdin. It never changes
+    #[arg(long, value_name = "JSON")]
+    context: Option<String>,
+    /// The session whose log is to tell of it; one of its own where it is not given
+    #[arg(long, value_name = "SESSION")]
+    session: Option<SessionId>,
+    /// The phase that it begins with
+    #[arg(long, value_name = "PHASE")]
+    phase: Option<String>,
+    /// Have it wait until somebody admits it
+    #[arg(long)]
+    queue: bool,
+    /// Claim it in the same step, if it begins at once
+    #[arg(long, value_name = "OWNER")]
+    claim: Option<String>,
+    /// How often it may be taken over from an owner that died
+    #[arg(long, value_name = "N")]
+    restart_cap: Option<u32>,
+    /// Its id; one is made where none is given
+    #[arg(long, value_name = "ID")]
+    id: Option<RunId>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    run: Shape<'a>,
+    existed: bool,
+    fence: Option<u64>,
+}
+
+impl Start {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let new = NewRun {
+            id: self.id,
+            workflow_name: self.workflow,
+            trigger_type: self.trigger_type,
+            trigger_id: self.trigger,
+            owner: None,
+            repo: self.repo,
+            issue_number: self.issue,
+            triggered_by: actor(self.by),
+            context: self.context.map(|text| text_or_stdin(context, text)).transpose()?,
+            session_id: self.session,
+            phase: self.phase,
+            admission: if self.queue { Admission::Queue } else { Admission::IfFree },
+            claimed_by: self.claim,
+            restart_cap: self.restart_cap,
+        };
+        let store = context.open_to_write()?;
+        let started = store.runs().start(&new).map_err(in_argument("--context"))?;
+        let run = &started.run;
+        let shape = Answer { run: run.into(), existed: started.existed, fence: started.fence.map(|fence| fence.0) };
+        context.out.answer(&shape, |text| match started.fence {
+            Some(fence) => text.line(format_args!("{} {fence}", run.id)),
+            None => text.line(&run.id),
+        })?;
+        if started.existed {
+            context
+                .out
+                .note(format_args!("it was there: an active run of the same workflow and trigger, {}", run.status));
+        } else if run.status == RunStatus::Queued {
+            context.out.note("it waits for a place: duolog runs admit lets runs begin");
+        } else if started.fence.is_none() {
+            context.out.note(format_args!("it runs, for whoever claims it: duolog runs claim {} --owner NAME", run.id));
+        }
+        context.close(store);
+        Ok(Ended::Done)
+    }
+}

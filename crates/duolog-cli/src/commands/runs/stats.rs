@@ -1,0 +1,174 @@
+//! `duolog runs stats`.
+
+use clap::Args;
+use duolog::runs::{Every, Rollup, RollupQuery};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::{Context, usd};
+use crate::failure::{Ended, Failure, Outcome};
+use crate::figures;
+use crate::out::{Column, Table};
+
+const AFTER: &str = "\
+Examples:
+  duolog runs stats
+  duolog runs stats --hourly --last 48 --zone Europe/Berlin
+  duolog runs stats --workflow build --json | jq '.rollups[] | [.at, .failed]'
+
+JSON:
+  {\"every\": \"day\"|\"hour\", \"zone\": \"UTC\", \"workflow\": name|null,
+   \"rollups\": [{\"at\": \"2026-01-31\", \"started\", \"succeeded\", \"failed\", \"skipped\", \"deferred\",
+     \"in_flight\", \"turns\", \"duration_ms\", \"cost_usd\", \"input_tokens\",
+     \"cache_creation_input_tokens\", \"cache_read_input_tokens\", \"output_tokens\"}],
+   \"total\": {… the same, at: null …}}
+  an hour is 2026-01-31T09:00 in the zone; none is left out, and what nobody said counts nothing";
+
+/// Show what was run by day or by hour: executions, how they ended, and what they used
+///
+/// Executions count where they began. Days and hours with nothing in them are shown, too.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Stats {
+    /// By day; so it is unless --hourly is given
+    #[arg(long, conflicts_with = "hourly")]
+    daily: bool,
+    /// By hour
+    #[arg(long)]
+    hourly: bool,
+    /// How many, up to the present one: 7 days, or 24 hours, where it is not given; at most 366, or 744
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    last: Option<u32>,
+    /// The zone whose days and hours they are; UTC where it is not given
+    #[arg(long, value_name = "ZONE")]
+    zone: Option<String>,
+    /// Only this workflow's
+    #[arg(long, value_name = "NAME")]
+    workflow: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    every: &'static str,
+    zone: &'a str,
+    workflow: Option<&'a str>,
+    rollups: Vec<Shape<'a>>,
+    total: Shape<'a>,
+}
+
+#[derive(Serialize)]
+struct Shape<'a> {
+    at: Option<&'a str>,
+    started: u64,
+    succeeded: u64,
+    failed: u64,
+    skipped: u64,
+    deferred: u64,
+    in_flight: u64,
+    turns: u64,
+    duration_ms: u64,
+    cost_usd: Option<Box<RawValue>>,
+    input_tokens: u64,
+    cache_creation_input_tokens: u64,
+    cache_read_input_tokens: u64,
+    output_tokens: u64,
+}
+
+impl<'a> From<&'a Rollup> for Shape<'a> {
+    fn from(rollup: &'a Rollup) -> Self {
+        Self {
+            at: Some(rollup.label.as_str()).filter(|label| !label.is_empty()),
+            started: rollup.started,
+            succeeded: rollup.succeeded,
+            failed: rollup.failed,
+            skipped: rollup.skipped,
+            deferred: rollup.deferred,
+            in_flight: rollup.in_flight,
+            turns: rollup.turns,
+            duration_ms: rollup.duration_ms,
+            cost_usd: usd(Some(rollup.cost)),
+            input_tokens: rollup.input_tokens,
+            cache_creation_input_tokens: rollup.cache_creation_input_tokens,
+            cache_read_input_tokens: rollup.cache_read_input_tokens,
+            output_tokens: rollup.output_tokens,
+        }
+    }
+}
+
+impl Stats {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let (every, word, usual, most) =
+            if self.hourly { (Every::Hour, "hour", 24, 744) } else { (Every::Day, "day", 7, 366) };
+        let last = self.last.unwrap_or(usual);
+        if last > most {
+            let message = format!("--last {last}: at most {} are shown", figures::things(most.into(), word));
+            return Err(Failure::Given { message, hint: None });
+        }
+        let query = RollupQuery { every, last, zone: self.zone, workflow: self.workflow };
+        let store = context.open_to_read()?;
+        let rollups = store.runs().rollups(&query)?;
+        let total = rollups.iter().fold(Rollup::default(), |total, one| sum(&total, one));
+        let shape = Answer {
+            every: word,
+            zone: query.zone.as_deref().unwrap_or("UTC"),
+            workflow: query.workflow.as_deref(),
+            rollups: rollups.iter().map(Shape::from).collect(),
+            total: (&total).into(),
+        };
+        context.out.answer(&shape, |text| text.table(&table(word, &rollups, &total)))?;
+        Ok(Ended::Done)
+    }
+}
+
+fn sum(a: &Rollup, b: &Rollup) -> Rollup {
+    Rollup {
+        label: String::new(),
+        started: a.started + b.started,
+        succeeded: a.succeeded + b.succeeded,
+        failed: a.failed + b.failed,
+        skipped: a.skipped + b.skipped,
+        deferred: a.deferred + b.deferred,
+        in_flight: a.in_flight + b.in_flight,
+        turns: a.turns + b.turns,
+        duration_ms: a.duration_ms + b.duration_ms,
+        cost: a.cost + b.cost,
+        input_tokens: a.input_tokens + b.input_tokens,
+        cache_creation_input_tokens: a.cache_creation_input_tokens + b.cache_creation_input_tokens,
+        cache_read_input_tokens: a.cache_read_input_tokens + b.cache_read_input_tokens,
+        output_tokens: a.output_tokens + b.output_tokens,
+    }
+}
+
+fn table(every: &str, rollups: &[Rollup], total: &Rollup) -> Table {
+    let mut table = Table::new(&[
+        (Column::Word, if every == "hour" { "HOUR" } else { "DAY" }),
+        (Column::Figure, "STARTED"),
+        (Column::Figure, "SUCCEEDED"),
+        (Column::Figure, "FAILED"),
+        (Column::Figure, "SKIPPED"),
+        (Column::Figure, "DEFERRED"),
+        (Column::Figure, "IN FLIGHT"),
+        (Column::Figure, "TURNS"),
+        (Column::Figure, "TIME"),
+        (Column::Figure, "TOKENS"),
+        (Column::Figure, "COST"),
+    ]);
+    for rollup in rollups {
+        table.row(cells(&rollup.label, rollup));
+    }
+    table.row(cells("total", total));
+    table
+}
+
+fn cells(label: &str, rollup: &Rollup) -> Vec<String> {
+    let tokens =
+        [rollup.input_tokens, rollup.cache_creation_input_tokens, rollup.cache_read_input_tokens, rollup.output_tokens];
+    let counts = [rollup.started, rollup.succeeded, rollup.failed, rollup.skipped, rollup.deferred, rollup.in_flight];
+    let mut cells = vec![label.to_owned()];
+    cells.extend(counts.map(figures::count));
+    cells.push(figures::count(rollup.turns));
+    cells.push(figures::took(rollup.duration_ms));
+    cells.push(figures::count(tokens.iter().sum()));
+    cells.push(figures::dollars(rollup.cost));
+    cells
+}

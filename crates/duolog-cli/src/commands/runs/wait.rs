@@ -1,0 +1,82 @@
+//! `duolog runs wait`.
+
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use duolog::RunStatus;
+use duolog::runs::Until;
+use serde::Serialize;
+
+use super::{Context, Shape, tone};
+use crate::args;
+use crate::failure::{Ended, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  duolog runs wait \"$run\"
+  duolog runs wait \"$run\" --until succeeded --timeout 30m && deploy
+  duolog runs wait \"$run\" --until settled --timeout 30s || echo \"still going on\"
+
+Exit code: 1 where it came to another end, 3 where the time is over before
+
+JSON:
+  {\"run\": {… as runs list …}, \"met\": true|false}";
+
+/// Wait until a run stands as asked
+///
+/// It is woken by the line that the run's log gets, whichever process wrote it.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Wait {
+    /// The run: its id, or the beginning of one
+    #[arg(value_name = "RUN")]
+    run: String,
+    /// A status; ended: any end; settled: any end, or paused
+    #[arg(long, default_value = "ended", value_parser = PossibleValuesParser::new(words()).map(|word| until(&word)))]
+    until: Until,
+    /// How long to wait; without it, however long it takes
+    #[arg(long, value_name = "TIME", value_parser = args::duration)]
+    timeout: Option<Duration>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    run: Shape<'a>,
+    met: bool,
+}
+
+fn words() -> impl Iterator<Item = &'static str> {
+    ["ended", "settled"].into_iter().chain(RunStatus::ALL.iter().map(|status| status.as_str()))
+}
+
+fn until(word: &str) -> Until {
+    match word {
+        "ended" => Until::Ended,
+        "settled" => Until::Settled,
+        word => Until::Status(RunStatus::ALL.iter().copied().filter(|status| status.as_str() == word).collect()),
+    }
+}
+
+impl Wait {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_read()?;
+        let run = store.runs().open(&store.runs().resolve(&self.run)?);
+        // Another end is an answer, too: nothing but a retry leaves it.
+        let is_over = |status: &RunStatus| status.is_terminal() || self.until.is_met(*status);
+        let enough = Until::Status(RunStatus::ALL.iter().copied().filter(is_over).collect());
+        let run = run.wait(&enough, self.timeout.unwrap_or(Duration::MAX))?;
+        let met = self.until.is_met(run.status);
+        context.out.confirm(&Answer { run: (&run).into(), met }, |text| {
+            text.line(format_args!("run {} is {}", run.id, text.tone(tone(run.status), run.status.as_str())));
+        })?;
+        Ok(match met {
+            true => Ended::Done,
+            false if run.status.is_terminal() => Ended::No,
+            false => {
+                context.out.note("the time is over; it goes on");
+                Ended::Busy
+            }
+        })
+    }
+}

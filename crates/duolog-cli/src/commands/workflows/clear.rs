@@ -1,0 +1,34 @@
+//! `duolog workflows clear`.
+
+use clap::Args;
+
+use super::{Context, switched};
+use crate::failure::Outcome;
+
+const AFTER: &str = "\
+Examples:
+  duolog workflows clear build
+
+Exit code: 1 where nothing changed
+
+JSON:
+  {… as workflows enable …}";
+
+/// Take back what was said of a workflow: it is as if nobody had
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Clear {
+    /// The workflow
+    #[arg(value_name = "WORKFLOW")]
+    workflow: String,
+}
+
+impl Clear {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_write()?;
+        let changed = store.workflows().clear(&self.workflow)?;
+        let ended = switched(context, &self.workflow, true, changed)?;
+        context.close(store);
+        Ok(ended)
+    }
+}

@@ -1,0 +1,38 @@
+//! `duolog workflows enable`.
+
+use clap::Args;
+
+use super::{Context, switched};
+use crate::commands::sessions::actor;
+use crate::failure::Outcome;
+
+const AFTER: &str = "\
+Examples:
+  duolog workflows enable build
+
+Exit code: 1 where nothing changed
+
+JSON:
+  {\"workflow\": name, \"enabled\": true, \"changed\": true|false}";
+
+/// Have a workflow be started again
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Enable {
+    /// The workflow
+    #[arg(value_name = "WORKFLOW")]
+    workflow: String,
+    /// Who says so; the user where it is not given
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+}
+
+impl Enable {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_write()?;
+        let changed = store.workflows().enable(&self.workflow, actor(self.by).as_deref())?;
+        let ended = switched(context, &self.workflow, true, changed)?;
+        context.close(store);
+        Ok(ended)
+    }
+}

@@ -1,0 +1,104 @@
+//! `duolog workflows list`.
+
+use clap::Args;
+use duolog::workflows::Workflow;
+use duolog::{Clock as _, Moment, SystemClock, limits};
+use serde::Serialize;
+
+use super::Context;
+use crate::failure::{Ended, Outcome};
+use crate::figures;
+use crate::out::{Column, Table, Tone};
+
+const AFTER: &str = "\
+Examples:
+  duolog workflows list
+  duolog workflows list --json | jq -r '.workflows[] | select(.enabled | not) | .name'
+
+JSON:
+  {\"workflows\": [{\"name\", \"enabled\", \"has_runs\", \"updated_at\", \"updated_by\"}], \"next\": name|null}
+  updated_at and updated_by are null where nobody has said anything, which is enabled";
+
+/// List workflows that have runs, or of which something was said, by name
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct List {
+    /// How many at the most
+    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
+    limit: u32,
+    /// Go on after a page: the name that it ended with
+    #[arg(long, value_name = "NAME")]
+    after: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    workflows: Vec<Shape<'a>>,
+    next: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Shape<'a> {
+    name: &'a str,
+    enabled: bool,
+    has_runs: bool,
+    updated_at: Option<String>,
+    updated_by: Option<&'a str>,
+}
+
+impl<'a> From<&'a Workflow> for Shape<'a> {
+    fn from(workflow: &'a Workflow) -> Self {
+        Self {
+            name: &workflow.name,
+            enabled: workflow.enabled,
+            has_runs: workflow.has_runs,
+            updated_at: workflow.said.as_ref().map(|(at, _)| at.to_string()),
+            updated_by: workflow.said.as_ref().and_then(|(_, by)| by.as_deref()),
+        }
+    }
+}
+
+impl List {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let found = match context.open_if_there()? {
+            Some(store) => store.workflows().list(self.after.as_deref(), self.limit)?,
+            None => Vec::new(),
+        };
+        let next = found.last().filter(|_| found.len() == self.limit as usize).map(|last| last.name.as_str());
+        context.out.answer(&Answer { workflows: found.iter().map(Shape::from).collect(), next }, |text| {
+            if !found.is_empty() {
+                text.table(&table(&found, SystemClock.now()));
+            }
+        })?;
+        if found.is_empty() {
+            context.out.note("no workflow has runs yet, and of none was anything said");
+        }
+        if let Some(next) = next {
+            context.out.note(format_args!("there may be more: --after {next}"));
+        }
+        Ok(Ended::Done)
+    }
+}
+
+fn table(workflows: &[Workflow], now: Moment) -> Table {
+    let mut table = Table::new(&[
+        (Column::Text, "WORKFLOW"),
+        (Column::Word, "STARTS"),
+        (Column::Word, "RUNS"),
+        (Column::Text, "SAID BY"),
+        (Column::Word, "SAID"),
+    ]);
+    for workflow in workflows {
+        let said = workflow.said.as_ref();
+        table.row(vec![
+            workflow.name.clone(),
+            if workflow.enabled { "enabled" } else { "disabled" }.to_owned(),
+            if workflow.has_runs { "yes" } else { "none" }.to_owned(),
+            said.and_then(|(_, by)| by.clone()).unwrap_or_default(),
+            said.map(|(at, _)| figures::age(*at, now)).unwrap_or_default(),
+        ]);
+        table.tone(1, if workflow.enabled { Tone::Good } else { Tone::Worth });
+    }
+    table.without_empty("SAID BY").without_empty("SAID")
+}
