@@ -20,19 +20,22 @@ const PAGE: u32 = 20;
 const CHUNK: usize = 10_000;
 /// The newest runs that have a body, and so every one that is listed.
 const WITH_BODY: usize = 10_000;
-/// One in so many was cancelled.
-const RARE: usize = 10_000;
+/// What hangs on those.
+const BODY_BYTES: usize = 64 << 10;
+/// So many were cancelled, however many there are.
+const RARE: usize = 20;
 
 /// Pages of many against pages of few, a writer with and without lookers-on, and a transition against its statements.
 pub fn run(bench: &Bench) -> Vec<Figure> {
-    let (many, few) = (bench.size(1_000_000, 5_000), bench.size(1_000, 200));
+    let (many, few) = (bench.size(1_000_000, 400), bench.size(1_000, 200));
     let (large, small) = (Runs::of(bench, many), Runs::of(bench, few));
     let mut figures = Vec::new();
-    let writing = AtomicBool::new(true);
+    let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _until = Until(&over);
         for runs in [&large, &small] {
             scope.spawn(|| {
-                while writing.load(Ordering::Relaxed) {
+                while !over.load(Ordering::Relaxed) {
                     runs.turn(1);
                     std::thread::sleep(Duration::from_millis(2));
                 }
@@ -49,12 +52,20 @@ pub fn run(bench: &Bench) -> Vec<Figure> {
             let what = format!("the {which} 20 of {many} runs / of {few}, while a writer runs");
             figures.push(pairs.cost(name, &what, Target::AtMost(2.0)));
         }
-        writing.store(false, Ordering::Relaxed);
     });
     figures.push(large.while_ten_look(bench));
     drop((large, small));
     figures.push(transition(bench));
     figures
+}
+
+/// Ends what runs beside a measurement, however that ends.
+struct Until<'o>(&'o AtomicBool);
+
+impl Drop for Until<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 struct Runs {
@@ -92,6 +103,7 @@ impl Runs {
         let each = bench.size(100, 2);
         let mut pairs = None;
         std::thread::scope(|scope| {
+            let _until = Until(&over);
             for _ in 0..10 {
                 scope.spawn(|| {
                     while !over.load(Ordering::Relaxed) {
@@ -107,7 +119,6 @@ impl Runs {
                 self.turn(each);
             };
             pairs = Some(in_turns(bench.size(61, 1), (each * 2, each * 2), || turns(true), || turns(false)));
-            over.store(true, Ordering::Relaxed);
         });
         let what = "transitions while ten clients list ten times a second / without them";
         pairs.expect("measured").speed("runs/looked-at", what, Target::AtLeast(0.9))
@@ -133,12 +144,12 @@ fn at(number: usize) -> Moment {
 
 /// Adds ended runs, most of which went well; the newest have bodies of 64 KiB.
 fn fill(state: &State, home_id: HomeId, count: usize) {
-    let body = format!("{{\"text\":\"{}\"}}", "x".repeat(64 << 10));
+    let body = format!("{{\"text\":\"{}\"}}", "x".repeat(BODY_BYTES));
     for from in (0..count).step_by(CHUNK) {
         let (to, body) = (count.min(from + CHUNK), body.clone());
         let insert = move |tx: &mut duolog_state::Tx<'_>| {
             for number in from..to {
-                let row = row(home_id, number);
+                let row = row(home_id, number, count / RARE);
                 workflow_runs::insert(tx, &row)?;
                 let has_body = number + WITH_BODY >= count || row.status == RunStatus::Cancelled;
                 workflow_run_bodies::insert(tx, &row.id, has_body.then_some(body.as_str()))?;
@@ -151,8 +162,8 @@ fn fill(state: &State, home_id: HomeId, count: usize) {
     assert!(matches!(moved, Checkpoint::Done(_)), "{moved:?}");
 }
 
-fn row(home_id: HomeId, number: usize) -> RunRow {
-    let status = if number % RARE == RARE / 2 {
+fn row(home_id: HomeId, number: usize, rare: usize) -> RunRow {
+    let status = if number % rare == 3 {
         RunStatus::Cancelled
     } else if number % 20 == 7 {
         RunStatus::Failed

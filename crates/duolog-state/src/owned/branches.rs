@@ -171,12 +171,12 @@ pub fn forks(
     let roots = concat!(
         "SELECT ",
         columns!(),
-        " FROM branches WHERE session_id = ?1 AND parent_branch_id IS NULL AND id > ?2 ORDER BY id LIMIT ?3"
+        " FROM branches b WHERE b.session_id = ?1 AND b.parent_branch_id IS NULL AND b.id > ?2 ORDER BY b.id LIMIT ?3"
     );
     let forks = concat!(
         "SELECT ",
         columns!(),
-        " FROM branches WHERE session_id = ?1 AND parent_branch_id = ?4 AND id > ?2 ORDER BY id LIMIT ?3"
+        " FROM branches b WHERE b.session_id = ?1 AND b.parent_branch_id = ?4 AND b.id > ?2 ORDER BY b.id LIMIT ?3"
     );
     let after = after.map_or("", BranchId::as_str);
     match parent {

@@ -103,10 +103,11 @@ pub fn of_session(
     limit: u32,
 ) -> Result<Vec<ProgressionRow>> {
     // A parent holds the item before, so its own begin earlier.
-    let sql = "SELECT p.id, p.created_at, p.session_id, p.parent_id, p.base_ord, COALESCE((SELECT i.ord + 1 \
-               FROM progression_items i WHERE i.progression_id = p.id ORDER BY i.ord DESC LIMIT 1), p.base_ord) \
-               FROM progressions p WHERE p.session_id = ?1 AND (p.base_ord, p.id) > (?2, ?3) \
-               ORDER BY p.base_ord, p.id LIMIT ?4";
+    let sql = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM progressions p WHERE p.session_id = ?1 AND (p.base_ord, p.id) > (?2, ?3) ORDER BY p.base_ord, p.id LIMIT ?4"
+    );
     let (base_ord, id) = after.map_or((0, ""), |(base_ord, id)| (base_ord, id.as_str()));
     tx.all(sql, params![session, base_ord, id, limit], |row| ProgressionRow::read(row, 0))
 }
