@@ -32,4 +32,5 @@ must_be_caught! {
     with_pointers_before_the_sync_rows_name_bytes_that_are_gone: PointerBeforeSync,
     without_the_outbox_a_transition_is_not_told: NoOutbox,
     with_the_torn_tail_kept_the_next_line_fuses_with_it: TornTailKept,
+    without_notes_what_is_appended_with_a_pass_stays_behind: NoPassNote,
 }
