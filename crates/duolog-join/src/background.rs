@@ -13,6 +13,9 @@ use crate::store::Join;
 
 /// How long after a look the next one comes: one sync then serves many appends.
 const INTERVAL: Duration = Duration::from_millis(250);
+/// How long the thread lets transitions come before it copies their lines: it writes the state too, and for each of many
+/// alone it would be in their way.
+const COALESCING: Duration = Duration::from_millis(20);
 /// The sessions that may be owed lines at a time; whoever adds more copies its own.
 const OWED_MAX: usize = 1024;
 
@@ -76,6 +79,10 @@ impl Owed {
         while inner.sessions.is_empty() && !inner.stop {
             let Some(left) = until.checked_duration_since(Instant::now()) else { break };
             inner = self.asked.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if !inner.sessions.is_empty() && !inner.stop {
+            let wait = self.asked.wait_timeout_while(inner, COALESCING, |inner| !inner.stop);
+            inner = wait.unwrap_or_else(PoisonError::into_inner).0;
         }
         inner.is_served = !inner.stop;
         (inner.sessions.iter().map(|(session, added)| (session.clone(), *added)).collect(), inner.stop)
