@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use duolog_types::SessionId;
 
+use crate::outbox::DRAIN_ROWS;
 use crate::store::Join;
 
 /// How long after a look the next one comes: one sync then serves many appends.
@@ -53,9 +54,14 @@ impl Owed {
         }
         inner.added += 1;
         let added = inner.added;
+        // With some it does not wait for more: it lets them come.
+        let was_idle = inner.sessions.is_empty();
         inner.sessions.extend(sessions.iter().map(|session| (session.clone(), added)));
         self.many.store(inner.sessions.len(), Ordering::SeqCst);
-        self.asked.notify_one();
+        drop(inner);
+        if was_idle {
+            self.asked.notify_one();
+        }
         true
     }
 
@@ -116,11 +122,7 @@ fn work(join: &Join) {
     let mut next = Instant::now() + INTERVAL;
     loop {
         let (owed, stop) = join.owed.wait(next);
-        for (session, added) in owed {
-            // What fails here stays in the outbox or marked, and is told of by whoever reads or appends.
-            let _ = join.drain(&session);
-            join.owed.settle(&session, added);
-        }
+        copy(join, &owed);
         if stop {
             return;
         }
@@ -128,6 +130,25 @@ fn work(join: &Join) {
             let _ = join.fold_own(join.limits().fold_before_read_bytes);
             next = Instant::now() + INTERVAL;
         }
+    }
+}
+
+/// Copies what logs are owed, and forgets it all at once: each commit is in the way of the next transition.
+fn copy(join: &Join, owed: &[(SessionId, u64)]) {
+    // What fails here stays in the outbox or marked, and is told of by whoever reads or appends.
+    let mut copied = Vec::new();
+    for (session, added) in owed {
+        let lines = join.copy_waiting(session).unwrap_or_default();
+        // There may be more than are copied at a time.
+        if lines.len() < DRAIN_ROWS as usize {
+            copied.extend(lines);
+        } else if join.forget(lines).is_ok() {
+            let _ = join.drain(session);
+        }
+        join.owed.settle(session, *added);
+    }
+    if !copied.is_empty() {
+        let _ = join.forget(copied);
     }
 }
 

@@ -46,7 +46,7 @@ pub use follow::{Follow, Seen};
 pub use home::{HomeError, Prepared, may_write, prepare, prepare_copy, prepare_read_only};
 pub use identity::{Identity, Liveness};
 pub use inspect::LogStanding;
-pub use outbox::{Told, tell};
+pub use outbox::{Told, tell, tell_if_there};
 pub use pass::{Called, Passing, Revoked};
 pub use process::ProcessState;
 pub use rebuild::Rebuilt;

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use duolog_log::Append;
 use duolog_state::Tx;
-use duolog_state::derived::catalog;
-use duolog_state::owned::outbox::{self, NewOutbox, OutboxRow};
-use duolog_state::owned::sessions;
+use duolog_state::owned::outbox::{self, NewOutbox, OutboxKey, OutboxRow};
 use duolog_types::limits::OUTBOX_LINE_BYTES_MAX;
 use duolog_types::{Batch, Bounded, Durability, Moment, OutboxId, Position, SessionId, mutant, mutant::Mutant};
 use serde_json::{Map, Value};
@@ -16,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::store::Join;
 
 /// The rows one drain takes.
-const DRAIN_ROWS: u32 = 256;
+pub(crate) const DRAIN_ROWS: u32 = 256;
 
 /// A line that waits in the outbox for the commit of its row.
 #[derive(Clone, Debug)]
@@ -29,7 +27,17 @@ pub struct Told {
 ///
 /// The line gets an id of its own, by which it is known in the log, and the position behind which to look for it.
 pub fn tell(tx: &mut Tx<'_>, session: &SessionId, what: &str, at: Moment, fields: Map<String, Value>) -> Result<Told> {
-    let row = sessions::find(tx, session)?.ok_or_else(|| Error::NoSession(session.clone()))?;
+    tell_if_there(tx, session, what, at, fields)?.ok_or_else(|| Error::NoSession(session.clone()))
+}
+
+/// The same, unless there is no such session, or no longer.
+pub fn tell_if_there(
+    tx: &mut Tx<'_>,
+    session: &SessionId,
+    what: &str,
+    at: Moment,
+    fields: Map<String, Value>,
+) -> Result<Option<Told>> {
     let uuid = OutboxId::new();
     let mut members = Map::new();
     members.insert("type".to_owned(), "system".into());
@@ -40,23 +48,9 @@ pub fn tell(tx: &mut Tx<'_>, session: &SessionId, what: &str, at: Moment, fields
     members.extend(fields);
     let line = Value::Object(members).to_string();
     Bounded::<OUTBOX_LINE_BYTES_MAX>::new("a line about a row", &line)?;
-    // A checkpoint is synced, so the line cannot stand before it: it does not exist yet.
-    let floor = catalog::get(tx, session)?
-        .filter(|catalog| catalog.epoch == row.log_epoch)
-        .map_or(Position::ZERO, |catalog| catalog.position);
-    if !mutant::is(Mutant::NoOutbox) {
-        let new = NewOutbox {
-            uuid,
-            session_id: session.clone(),
-            home_id: row.home_id,
-            epoch: row.log_epoch,
-            floor,
-            line: line.clone(),
-            created_at: at,
-        };
-        outbox::insert(tx, &new)?;
-    }
-    Ok(Told { session: session.clone(), line })
+    let new = NewOutbox { uuid, session_id: session, line: &line, created_at: at };
+    let is_there = mutant::is(Mutant::NoOutbox) || outbox::insert(tx, &new)?;
+    Ok(is_there.then(|| Told { session: session.clone(), line }))
 }
 
 impl Join {
@@ -114,19 +108,32 @@ impl Join {
     pub fn drain(&self, session: &SessionId) -> Result<usize> {
         let mut drained = 0;
         loop {
-            let (id, home) = (session.clone(), self.home);
-            let rows = self.state.read(|tx| outbox::pending(tx, &id, &home, DRAIN_ROWS))?;
-            let Some(last) = rows.last().map(|row| row.id) else { return Ok(drained) };
-            let copied = self.copy(session, &rows).and_then(|(open, end)| Ok(open.writer.sync_to(end)?));
-            if let Err(error) = copied {
-                let text: String = error.to_string().chars().take(1024).collect();
-                let first = rows.first().map_or(last, |row| row.id);
-                let _ = self.write(Durability::Process, move |tx| Ok(outbox::note_failure(tx, first, &text)?));
-                return Err(error);
+            let copied = self.copy_waiting(session)?;
+            if copied.is_empty() {
+                return Ok(drained);
             }
-            let ids: Vec<i64> = rows.iter().map(|row| row.id).collect();
-            drained += self.write(Durability::Process, move |tx| Ok(outbox::delete(tx, &ids)?))?;
+            drained += self.forget(copied)?;
         }
+    }
+
+    /// Copies the first of a session's waiting lines to its log and syncs them; says which may be forgotten.
+    pub(crate) fn copy_waiting(&self, session: &SessionId) -> Result<Vec<OutboxKey>> {
+        let home = self.home;
+        let rows = self.state.read(|tx| outbox::pending(tx, session, &home, DRAIN_ROWS))?;
+        let Some(first) = rows.first() else { return Ok(Vec::new()) };
+        let copied = self.copy(session, &rows).and_then(|(open, end)| Ok(open.writer.sync_to(end)?));
+        if let Err(error) = copied {
+            let text: String = error.to_string().chars().take(1024).collect();
+            let first = first.clone().into();
+            let _ = self.write(Durability::Process, move |tx| Ok(outbox::note_failure(tx, &first, &text)?));
+            return Err(error);
+        }
+        Ok(rows.into_iter().map(OutboxKey::from).collect())
+    }
+
+    /// Takes lines out of the outbox that are in their logs and synced; says how many there were.
+    pub(crate) fn forget(&self, copied: Vec<OutboxKey>) -> Result<usize> {
+        self.write(Durability::Process, move |tx| Ok(outbox::delete(tx, &copied)?))
     }
 
     /// Appends the lines that are not in the log yet; once they are synced up to there, their rows may go.

@@ -52,7 +52,7 @@ CREATE INDEX sessions_deleted ON sessions (home_id, id, deleted_at) WHERE delete
 -- The logs of a home, page by page.
 CREATE INDEX sessions_by_home ON sessions (home_id, id);
 
--- Lines that a committed transition owes to a log (R2). Ids never come again: they are the order of the drain.
+-- Where lines waited before `outbox_lines`. No longer written or read; on a server its numbers are still drawn.
 CREATE TABLE outbox (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     uuid       TEXT NOT NULL UNIQUE CHECK (length(uuid) = 36),
@@ -69,6 +69,21 @@ CREATE TABLE outbox (
 CREATE INDEX outbox_waiting ON outbox (home_id, session_id, id);
 -- Deleting a session looks for its lines.
 CREATE INDEX outbox_by_session ON outbox (session_id, id);
+
+-- Lines that a committed transition owes to a log (R2), in one tree. Deleting a session looks through them: they are few.
+CREATE TABLE outbox_lines (
+    home_id    TEXT NOT NULL CHECK (length(home_id) = 36),
+    session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+    seq        INTEGER NOT NULL CHECK (seq >= 0),
+    uuid       TEXT NOT NULL CHECK (length(uuid) = 36),
+    epoch      INTEGER NOT NULL CHECK (epoch >= 0),
+    floor      INTEGER NOT NULL CHECK (floor >= 0),
+    created_at TEXT NOT NULL CHECK (length(created_at) = 27),
+    attempts   INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    last_error TEXT CHECK (length(CAST(last_error AS BLOB)) <= 16384),
+    line       TEXT NOT NULL CHECK (length(CAST(line AS BLOB)) <= 65536),
+    PRIMARY KEY (home_id, session_id, seq)
+) STRICT, WITHOUT ROWID;
 
 -- Sessions whose derived rows may be behind their logs, by the process that appends (R6).
 CREATE TABLE behind (
@@ -416,7 +431,6 @@ CREATE TABLE workflow_runs (
 -- One active run per workflow and trigger, whoever starts it.
 CREATE UNIQUE INDEX workflow_runs_active ON workflow_runs (workflow_name, trigger_id) WHERE active_rank < 3;
 -- The lists: filter and order in one index each.
-CREATE INDEX workflow_runs_active_first ON workflow_runs (active_rank, started_at DESC, id DESC);
 CREATE INDEX workflow_runs_by_status ON workflow_runs (status, started_at DESC, id DESC);
 CREATE INDEX workflow_runs_by_name ON workflow_runs (workflow_name, started_at DESC, id DESC);
 CREATE INDEX workflow_runs_by_repo ON workflow_runs (COALESCE(owner, ''), repo, started_at DESC, id DESC);

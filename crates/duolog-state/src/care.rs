@@ -40,6 +40,7 @@ pub(crate) const TABLES: &[&str] = &[
     "messaging_sessions",
     "messaging_messages",
     "outbox",
+    "outbox_lines",
     "behind",
     "repairs",
     "seals",

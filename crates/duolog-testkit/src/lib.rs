@@ -15,5 +15,15 @@ pub mod postgres;
 mod random;
 pub mod transcripts;
 
+use std::path::Path;
+
 pub use clock::FixedClock;
 pub use disk::{Call, CallKind, Crash, Fault, Loss, SimDisk, is_stopped};
+
+/// How many bytes of pages a write-ahead log holds that were written since it was last begun anew: those with its salt.
+pub fn written_ahead(log: &Path) -> usize {
+    const FRAME: usize = 24 + 4096;
+    let bytes = std::fs::read(log).expect("a write-ahead log");
+    let salt = bytes.get(16..24).expect("a header");
+    bytes[32..].chunks(FRAME).take_while(|frame| frame.get(8..16) == Some(salt)).map(<[u8]>::len).sum()
+}

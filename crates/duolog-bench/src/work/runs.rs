@@ -1,6 +1,7 @@
 //! Runs: what a page costs may not depend on how many there are, nor on what hangs on them; those who look must not hold up
 //! who writes; and a transition is held against its statements by the bare driver.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -226,14 +227,16 @@ struct Bare {
     connection: Connection,
     run: String,
     home: String,
+    /// How many lines it has told.
+    told: Cell<i64>,
 }
 
 const UPDATE: &str = "UPDATE workflow_runs SET current_phase = ?4, error = ?5, lease_owner = ?6, lease_expires_at = ?7, \
     fence = ?8, restart_count = ?9, retry_count = ?10, actor = ?11, phases = ?12, phases_bytes = ?13, \
     scratch_bytes = ?14, nodes_bytes = ?15, cost_picos = ?16, tokens = ?17, updated_at = ?18, finished_at = ?19, \
     status = ?20, active_rank = ?21 WHERE id = ?1 AND status = ?2 AND fence = ?3";
-const INSERT: &str = "INSERT INTO outbox (uuid, session_id, home_id, epoch, floor, line, created_at) \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+const INSERT: &str = "INSERT INTO outbox_lines (home_id, session_id, seq, uuid, epoch, floor, created_at, line) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 
 impl Bare {
     fn in_store(room: &TempDir) -> Self {
@@ -243,7 +246,7 @@ impl Bare {
         let connection = Connection::open(room.path().join("home/state/state.db")).expect("opens");
         let pragmas = "PRAGMA foreign_keys=ON; PRAGMA wal_autocheckpoint=1000; PRAGMA synchronous=NORMAL";
         connection.execute_batch(pragmas).expect("set");
-        Self { connection, run, home }
+        Self { connection, run, home, told: Cell::new(1000) }
     }
 
     fn turn(&self) {
@@ -269,7 +272,8 @@ impl Bare {
             self.run
         );
         let uuid = duolog_types::OutboxId::new().to_string();
-        let values = params![uuid, self.run, self.home, 0, 0, line, now];
+        let seq = self.told.replace(self.told.get() + 1);
+        let values = params![self.home, self.run, seq, uuid, 0, 0, now, line];
         tx.prepare_cached(INSERT).expect("prepared").execute(values).expect("inserted");
         tx.commit().expect("committed");
     }

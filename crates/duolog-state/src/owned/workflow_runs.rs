@@ -333,7 +333,7 @@ pub fn put(tx: &mut Tx<'_>, before: &RunRow, after: &RunRow) -> Result<bool> {
 
 /// How many run.
 pub fn count_running(tx: &mut Tx<'_>) -> Result<u64> {
-    let sql = "SELECT COUNT(*) FROM workflow_runs WHERE active_rank = 0";
+    let sql = "SELECT COUNT(*) FROM workflow_runs WHERE status = 'running'";
     Ok(tx.find(sql, &[], |row| row.get(0))?.unwrap_or_default())
 }
 
@@ -349,7 +349,7 @@ pub fn queued(tx: &mut Tx<'_>, from: u64, limit: u32) -> Result<Vec<RunRow>> {
 
 /// Those that run and whose lease ended by then, the last started first. All that run are looked at: they are few.
 pub fn expired(tx: &mut Tx<'_>, now: Moment, limit: u32) -> Result<Vec<RunId>> {
-    let sql = "SELECT id FROM workflow_runs WHERE active_rank = 0 AND lease_expires_at <= ?1 \
+    let sql = "SELECT id FROM workflow_runs WHERE status = 'running' AND lease_expires_at <= ?1 \
                ORDER BY started_at DESC, id DESC LIMIT ?2";
     tx.all(sql, params![now, limit], |row| row.get(0))
 }
@@ -379,8 +379,6 @@ pub fn count_by_status(tx: &mut Tx<'_>) -> Result<Vec<(RunStatus, u64)>> {
 pub enum RunsOf {
     /// All there are.
     All,
-    /// Those of one rank among the active.
-    Rank(u32),
     /// Those that stand so.
     Status(RunStatus),
     /// Those of a workflow.
@@ -449,7 +447,6 @@ fn list_statement<'a>(
     let mut list = Building { sql, values: Vec::new() };
     match of {
         RunsOf::All => {}
-        RunsOf::Rank(rank) => list.and(" AND active_rank = ?#", *rank),
         RunsOf::Status(status) => list.and(" AND status = ?#", *status),
         RunsOf::Workflow(name) => list.and(" AND workflow_name = ?#", name),
         RunsOf::Repo(owner, repo) => list.repo(owner.as_ref(), repo),

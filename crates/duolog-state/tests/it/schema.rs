@@ -68,6 +68,8 @@ fn every_bound_in_the_schema_is_one_of_the_limits() {
         ("sessions.node_metadata".to_owned(), METADATA_BYTES_MAX),
         ("outbox.line".to_owned(), OUTBOX_LINE_BYTES_MAX),
         ("outbox.last_error".to_owned(), REASON_BYTES_MAX),
+        ("outbox_lines.line".to_owned(), OUTBOX_LINE_BYTES_MAX),
+        ("outbox_lines.last_error".to_owned(), REASON_BYTES_MAX),
         ("repairs.session_id".to_owned(), SESSION_ID_BYTES_MAX),
         ("repairs.detail".to_owned(), REASON_BYTES_MAX),
         ("operations.operation_id".to_owned(), OPERATION_ID_BYTES_MAX),
@@ -292,11 +294,11 @@ fn runs_are_read_by_their_indexes() {
             "SELECT 1 FROM workflow_runs WHERE workflow_name = 'w' AND trigger_id = 't' AND active_rank < 3",
             "runs_active ",
         ),
-        ("SELECT COUNT(*) FROM workflow_runs WHERE active_rank = 0", "runs_active_first"),
+        ("SELECT COUNT(*) FROM workflow_runs WHERE status = 'running'", "runs_by_status"),
         (
-            "SELECT id FROM workflow_runs WHERE active_rank = 0 AND lease_expires_at <= 'n' \
+            "SELECT id FROM workflow_runs WHERE status = 'running' AND lease_expires_at <= 'n' \
              ORDER BY started_at DESC, id DESC LIMIT 9",
-            "runs_active_first",
+            "runs_by_status",
         ),
         (
             "SELECT id FROM workflow_runs WHERE queue_ord IS NOT NULL AND queue_ord >= 5 ORDER BY queue_ord LIMIT 9",

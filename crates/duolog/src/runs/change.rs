@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use duolog_join::{Result as JoinResult, Told, tell};
+use duolog_join::{Result as JoinResult, Told, tell_if_there};
 use duolog_state::Tx;
 use duolog_state::owned::execution_rollups::{self, RollupRow};
 use duolog_state::owned::executions::{self, EndRow, ExecutionRow};
 use duolog_state::owned::workflow_runs::{self as table, RunRow};
-use duolog_state::owned::{sessions, workflow_approvals, workflow_run_phases, workflow_run_scratch};
+use duolog_state::owned::{workflow_approvals, workflow_run_phases, workflow_run_scratch};
 use duolog_types::limits::{
     PHASE_ENTRY_BYTES_MAX, PHASES_BYTES_MAX, REASON_BYTES_MAX, ROLLUP_MINUTES, SCRATCH_BYTES_MAX,
 };
@@ -193,9 +193,7 @@ impl<'t, 'c> Changing<'t, 'c> {
     /// Has the run's log tell of something. A run whose session is gone goes on untold.
     pub(super) fn tell(&mut self, what: &str, fields: Map<String, Value>) -> JoinResult<()> {
         let Some(session) = self.row.session_id.clone() else { return Ok(()) };
-        if sessions::find(self.tx, &session)?.is_some_and(|session| session.deleted_at.is_none()) {
-            self.told.push(tell(self.tx, &session, what, self.now, fields)?);
-        }
+        self.told.extend(tell_if_there(self.tx, &session, what, self.now, fields)?);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //!
 //! | asked for | order | what is walked |
 //! |---|---|---|
-//! | nothing, or statuses, or since | active first, then newest | the index of ranks, or of each status: the page and no more |
+//! | nothing, or statuses, or since | active first, then newest | the index of statuses, at each of them: the page and no more |
 //! | one of workflow, repository, trigger | newest first | the index of it: the page and no more |
 //! | one of those, and others or statuses | newest first | the index of the narrowest, at most [`RUNS_WALKED_MAX`] runs a page |
 
@@ -83,21 +83,17 @@ fn way(filter: &RunFilter) -> Result<Way> {
 }
 
 fn active_first(statuses: &[RunStatus]) -> Vec<Stretch> {
-    let wanted = |status: RunStatus| statuses.is_empty() || statuses.contains(&status);
-    let mut stretches = Vec::new();
-    for status in [RunStatus::Running, RunStatus::Paused, RunStatus::Queued] {
-        if wanted(status) {
-            let rank = status.active_rank();
-            stretches.push(Stretch { rank, of: vec![RunsOf::Rank(rank)] });
-        }
-    }
-    let ended = [RunStatus::Succeeded, RunStatus::Failed, RunStatus::Cancelled];
-    let of: Vec<RunsOf> = match ended.map(wanted) {
-        [true, true, true] => vec![RunsOf::Rank(RunStatus::Failed.active_rank())],
-        _ => ended.into_iter().filter(|status| wanted(*status)).map(RunsOf::Status).collect(),
-    };
-    if !of.is_empty() {
-        stretches.push(Stretch { rank: RunStatus::Failed.active_rank(), of });
+    let wanted = |status: &RunStatus| statuses.is_empty() || statuses.contains(status);
+    let (active, ended): (Vec<_>, Vec<_>) =
+        RunStatus::ALL.iter().copied().filter(wanted).partition(|status| !status.is_terminal());
+    let mut stretches: Vec<Stretch> = active
+        .into_iter()
+        .map(|status| Stretch { rank: status.active_rank(), of: vec![RunsOf::Status(status)] })
+        .collect();
+    stretches.sort_by_key(|stretch| stretch.rank);
+    if let Some(status) = ended.first() {
+        let rank = status.active_rank();
+        stretches.push(Stretch { rank, of: ended.into_iter().map(RunsOf::Status).collect() });
     }
     stretches
 }

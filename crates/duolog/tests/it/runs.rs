@@ -545,3 +545,38 @@ fn a_run_goes_on_when_its_session_is_gone(place: &Place) {
     let listed = store.runs().list(&RunFilter { since: Some(since), ..RunFilter::default() }, &RunPage::default());
     assert_eq!(listed.expect("listed").runs.len(), 1);
 }
+
+/// Whatever hangs on a run, a change of its status writes its row, an index or two and the line about it.
+#[test]
+fn a_change_of_status_writes_little() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let home = duolog::Home::beneath(directory.path());
+    let mut options = duolog::StoreOptions::at(home.clone());
+    options.limits.runs.at_once_max = 100;
+    let store = Store::open(options).expect("opens");
+    let runs = store.runs().durable(Durability::Process);
+    let context = serde_json::json!({"text": "x".repeat(60 << 10)}).to_string();
+    let started: Vec<RunId> = (0..40)
+        .map(|number| {
+            let new = NewRun { context: Some(context.clone()), ..new("build", &format!("t-{number}")) };
+            runs.start(&new).expect("starts").run.id
+        })
+        .collect();
+    let log = home.state.join("state.db-wal");
+    for what in ["pause", "resume", "finish"] {
+        let written = started.iter().map(|id| {
+            store.state().checkpoint().expect("moved");
+            let run = runs.open(id);
+            let turned = match what {
+                "pause" => run.pause(&by("ada")),
+                "resume" => run.resume(&by("ada")),
+                _ => run.finish(&End::Succeeded, None),
+            };
+            assert!(turned.expect("turned").changed);
+            duolog_testkit::written_ahead(&log)
+        });
+        // What the thread that copies lines writes in between can only add to some.
+        let bytes = written.min().expect("some");
+        assert!((3 * 4120..=20_000).contains(&bytes), "{what}: {bytes} bytes of write-ahead log");
+    }
+}

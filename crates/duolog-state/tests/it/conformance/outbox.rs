@@ -1,48 +1,81 @@
 use duolog_state::ConstraintKind;
-use duolog_state::owned::outbox::{self, NewOutbox};
+use duolog_state::derived::catalog::{self, CatalogRow};
+use duolog_state::owned::outbox::{self, NewOutbox, OutboxKey, OutboxRow};
 use duolog_state::owned::sessions;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::limits::{OUTBOX_LINE_BYTES_MAX, REASON_BYTES_MAX};
-use duolog_types::{Epoch, HomeId, OutboxId, Position};
+use duolog_types::{Epoch, HomeId, OutboxId, Position, SessionId};
 
 use super::{is_constraint, with_session};
 use crate::{at, home, id};
 
-on_both_engines!(the_outbox_gives_lines_back_in_order_until_deleted);
+on_both_engines!(
+    the_outbox_gives_lines_back_in_order_until_deleted,
+    a_line_is_looked_for_behind_what_was_folded,
+    a_line_that_took_the_place_of_another_is_not_deleted_with_it,
+);
+
+fn line<'l>(session: &'l SessionId, text: &'l str) -> NewOutbox<'l> {
+    NewOutbox { uuid: OutboxId::new(), session_id: session, line: text, created_at: at(1) }
+}
+
+fn keys(rows: &[OutboxRow]) -> Vec<OutboxKey> {
+    rows.iter().cloned().map(OutboxKey::from).collect()
+}
 
 fn the_outbox_gives_lines_back_in_order_until_deleted(place: &Place) {
     with_session(place, |tx| {
-        let line = |text: &str| NewOutbox {
-            uuid: OutboxId::new(),
-            session_id: id("s"),
-            home_id: home(),
-            epoch: Epoch(1),
-            floor: Position(7),
-            line: text.to_owned(),
-            created_at: at(1),
-        };
-        let longest = "x".repeat(OUTBOX_LINE_BYTES_MAX);
-        let ids =
-            [outbox::insert(tx, &line("a"))?, outbox::insert(tx, &line("b"))?, outbox::insert(tx, &line(&longest))?];
-        assert!(is_constraint(
-            &tx.savepoint(|tx| outbox::insert(tx, &line(&format!("{longest}x")))),
-            ConstraintKind::Check
-        ));
-        let orphan = NewOutbox { session_id: id("none"), ..line("a") };
-        assert!(is_constraint(&tx.savepoint(|tx| outbox::insert(tx, &orphan)), ConstraintKind::ForeignKey));
-        outbox::note_failure(tx, ids[0], &"é".repeat(REASON_BYTES_MAX))?;
-        let rows = outbox::pending(tx, &id("s"), &home(), 2)?;
+        let (s, longest) = (id("s"), "x".repeat(OUTBOX_LINE_BYTES_MAX));
+        for text in ["a", "b", &longest] {
+            assert!(outbox::insert(tx, &line(&s, text))?);
+        }
+        let longer = format!("{longest}x");
+        assert!(is_constraint(&tx.savepoint(|tx| outbox::insert(tx, &line(&s, &longer))), ConstraintKind::Check));
+        assert!(!outbox::insert(tx, &line(&id("none"), "a"))?, "there is no such session");
+        let rows = outbox::pending(tx, &s, &home(), 3)?;
+        outbox::note_failure(tx, &keys(&rows)[0], &"é".repeat(REASON_BYTES_MAX))?;
+        let rows = outbox::pending(tx, &s, &home(), 2)?;
         assert_eq!(rows.iter().map(|row| row.line.as_str()).collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!((rows[0].attempts, rows[0].floor, rows[0].epoch), (1, Position(7), Epoch(1)));
+        assert_eq!((rows[0].attempts, rows[0].floor, rows[0].epoch), (1, Position(0), Epoch(0)));
         assert_eq!(rows[0].last_error.as_ref().map(String::len), Some(REASON_BYTES_MAX));
-        assert_eq!(outbox::pending(tx, &id("s"), &HomeId::new(), 2)?, [], "another home's lines wait");
-        assert_eq!(outbox::waiting(tx, &home(), 9)?, [(id("s"), 3)]);
-        assert_eq!(outbox::delete(tx, &ids)?, 3);
-        assert_eq!(outbox::delete(tx, &ids)?, 0);
-        assert!(outbox::insert(tx, &line("c"))? > ids[2], "a number never comes again");
-        sessions::remove(tx, &id("s"))?;
+        assert_eq!(outbox::pending(tx, &s, &HomeId::new(), 2)?, [], "another home's lines wait");
+        assert_eq!(outbox::waiting(tx, &home(), 9)?, [(s.clone(), 3)]);
+        assert_eq!(outbox::delete(tx, &keys(&rows))?, 2);
+        assert_eq!(outbox::delete(tx, &keys(&rows))?, 0);
+        assert_eq!(outbox::pending(tx, &s, &home(), 9)?.len(), 1);
+        sessions::remove(tx, &s)?;
         assert_eq!(outbox::count(tx)?, 0);
+        Ok(())
+    });
+}
+
+fn a_line_is_looked_for_behind_what_was_folded(place: &Place) {
+    with_session(place, |tx| {
+        let s = id("s");
+        for (epoch, floor) in [(Epoch(1), Position(0)), (Epoch(0), Position(7))] {
+            catalog::clear(tx)?;
+            assert!(catalog::advance(tx, None, &CatalogRow::new(s.clone(), home(), epoch, Position(7)))?);
+            assert!(outbox::insert(tx, &line(&s, "a"))?);
+            let last = outbox::pending(tx, &s, &home(), 9)?.pop().expect("waits");
+            assert_eq!((last.epoch, last.floor), (Epoch(0), floor), "folded in epoch {epoch:?}");
+        }
+        Ok(())
+    });
+}
+
+fn a_line_that_took_the_place_of_another_is_not_deleted_with_it(place: &Place) {
+    with_session(place, |tx| {
+        let s = id("s");
+        outbox::insert(tx, &line(&s, "a"))?;
+        let seen = keys(&outbox::pending(tx, &s, &home(), 9)?);
+        // Someone else copied it, and another line came.
+        assert_eq!(outbox::delete(tx, &seen)?, 1);
+        outbox::insert(tx, &line(&s, "b"))?;
+        outbox::note_failure(tx, &seen[0], "no")?;
+        assert_eq!(outbox::delete(tx, &seen)?, 0);
+        let left = outbox::pending(tx, &s, &home(), 9)?;
+        assert_eq!(left.iter().map(|row| (row.line.as_str(), row.attempts)).collect::<Vec<_>>(), [("b", 0)]);
         Ok(())
     });
 }

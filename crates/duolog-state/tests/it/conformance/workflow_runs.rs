@@ -147,7 +147,6 @@ fn runs_are_listed_by_each_index(place: &Place) {
         fill(tx)?;
         assert_eq!(walk(tx, &RunsOf::All, None)?, "r11 r10 r09 r08 r07 r06 r05 r04 r03 r02 r01 r00");
         assert_eq!(walk(tx, &RunsOf::All, Some(at(4)))?, "r11 r10 r09 r08");
-        assert_eq!(walk(tx, &RunsOf::Rank(3), None)?, "r11 r10 r09 r05 r04 r03");
         assert_eq!(walk(tx, &RunsOf::Status(RunStatus::Paused), None)?, "r08 r02");
         assert_eq!(walk(tx, &RunsOf::Workflow("odd".to_owned()), None)?, "r11 r09 r07 r05 r03 r01");
         assert_eq!(walk(tx, &RunsOf::Repo(Some("o".to_owned()), "p".to_owned()), None)?, "r08 r04 r00");
@@ -176,7 +175,6 @@ fn every_list_is_read_from_its_index_in_order(place: &Place) {
     let state = place.open();
     for (of, index) in [
         (RunsOf::All, "workflow_runs_started_at"),
-        (RunsOf::Rank(0), "workflow_runs_active_first"),
         (RunsOf::Status(RunStatus::Failed), "workflow_runs_by_status"),
         (RunsOf::Workflow("w".to_owned()), "workflow_runs_by_name"),
         (RunsOf::Repo(Some("o".to_owned()), "p".to_owned()), "workflow_runs_by_repo"),
