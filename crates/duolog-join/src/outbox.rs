@@ -1,5 +1,6 @@
 //! Lines that tell of a row: written in the row's transaction, copied to the log after it, exactly once (R2).
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use duolog_log::Append;
@@ -39,18 +40,25 @@ pub fn tell_if_there(
     fields: Map<String, Value>,
 ) -> Result<Option<Told>> {
     let uuid = OutboxId::new();
-    let mut members = Map::new();
-    members.insert("type".to_owned(), "system".into());
-    members.insert("subtype".to_owned(), format!("duolog.{what}").into());
-    members.insert("uuid".to_owned(), uuid.to_string().into());
-    members.insert("timestamp".to_owned(), at.to_string().into());
-    members.insert("sessionId".to_owned(), session.as_str().into());
-    members.extend(fields);
-    let line = Value::Object(members).to_string();
+    let line = line(session, what, uuid, at, &fields);
     Bounded::<OUTBOX_LINE_BYTES_MAX>::new("a line about a row", &line)?;
     let new = NewOutbox { uuid, session_id: session, line: &line, created_at: at };
     let is_there = mutant::is(Mutant::NoOutbox) || outbox::insert(tx, &new)?;
     Ok(is_there.then(|| Told { session: session.clone(), line }))
+}
+
+/// The line as it will stand in the log.
+fn line(session: &SessionId, what: &str, uuid: OutboxId, at: Moment, fields: &Map<String, Value>) -> String {
+    let (what, session) = (Value::from(format!("duolog.{what}")), Value::from(session.as_str()));
+    let mut line = format!(
+        "{{\"type\":\"system\",\"subtype\":{what},\"uuid\":\"{uuid}\",\"timestamp\":\"{at}\",\"sessionId\":{session}"
+    );
+    for (name, value) in fields {
+        // Writing to a string cannot fail.
+        let _ = write!(line, ",{}:{value}", Value::from(name.as_str()));
+    }
+    line.push('}');
+    line
 }
 
 impl Join {

@@ -97,7 +97,8 @@ macro_rules! insert {
 pub fn insert(tx: &mut Tx<'_>, row: &NewOutbox<'_>) -> Result<bool> {
     // One writer at a time: the last place is known. On a server it would be fought for, and a number is drawn.
     let counted = insert!(
-        "COALESCE((SELECT MAX(o.seq) + 1 FROM outbox_lines o WHERE o.home_id = s.home_id AND o.session_id = s.id), 0)"
+        "COALESCE((SELECT o.seq + 1 FROM outbox_lines o WHERE o.home_id = s.home_id AND o.session_id = s.id \
+         ORDER BY o.seq DESC LIMIT 1), 0)"
     );
     let sql = Sql::each(counted, insert!("nextval(pg_get_serial_sequence('outbox', 'id'))"));
     Ok(tx.execute(sql, params![row.session_id, row.uuid, row.created_at, row.line])? == 1)
