@@ -27,7 +27,7 @@ pub struct Told {
 /// Has the session's log tell of what this transaction does, as `{"type":"system","subtype":"duolog.<what>",…}`.
 ///
 /// The line gets an id of its own, by which it is known in the log, and the position behind which to look for it.
-pub fn tell(tx: &mut Tx<'_>, session: &SessionId, what: &str, at: Moment, fields: Map<String, Value>) -> Result<Told> {
+pub fn tell(tx: &mut Tx<'_>, session: &SessionId, what: &str, at: Moment, fields: &Map<String, Value>) -> Result<Told> {
     tell_if_there(tx, session, what, at, fields)?.ok_or_else(|| Error::NoSession(session.clone()))
 }
 
@@ -37,10 +37,10 @@ pub fn tell_if_there(
     session: &SessionId,
     what: &str,
     at: Moment,
-    fields: Map<String, Value>,
+    fields: &Map<String, Value>,
 ) -> Result<Option<Told>> {
     let uuid = OutboxId::new();
-    let line = line(session, what, uuid, at, &fields);
+    let line = line(session, what, uuid, at, fields);
     Bounded::<OUTBOX_LINE_BYTES_MAX>::new("a line about a row", &line)?;
     let new = NewOutbox { uuid, session_id: session, line: &line, created_at: at };
     let is_there = mutant::is(Mutant::NoOutbox) || outbox::insert(tx, &new)?;

@@ -167,6 +167,21 @@ macro_rules! message_id {
 message_id!(
     /// Names a message, wherever it stands.
     MessageId, "message id");
+
+impl MessageId {
+    /// Makes new ones, each the next of the one before: the system is asked for random numbers once.
+    pub fn batch(many: usize) -> impl Iterator<Item = Self> {
+        // What follows the variant is a random number, and counts on from there.
+        const RANDOM: u128 = (1 << 62) - 1;
+        let first = Uuid::now_v7().as_u128();
+        (0..many as u128).map(move |next| {
+            let id = (first & !RANDOM) | (first.wrapping_add(next) & RANDOM);
+            let mut text = Uuid::encode_buffer();
+            Self((&*Uuid::from_u128(id).hyphenated().encode_lower(&mut text)).into())
+        })
+    }
+}
+
 message_id!(
     /// Names a branch of a session.
     BranchId, "branch id");
@@ -208,5 +223,17 @@ mod tests {
         assert!(SessionId::parse(SessionId::new().as_str()).is_ok());
         assert!(MessageId::parse(MessageId::new().as_str()).is_ok());
         assert!(BranchId::parse("a b").is_err() && ProgressionId::parse(&"x".repeat(129)).is_err());
+    }
+
+    #[test]
+    fn ids_of_a_batch_follow_each_other() {
+        let ids: Vec<MessageId> = MessageId::batch(300).collect();
+        assert!(ids.windows(2).all(|pair| pair[0] != pair[1]));
+        for id in &ids {
+            let uuid: Uuid = id.as_str().parse().expect("a uuid");
+            assert_eq!((uuid.get_version_num(), uuid.get_variant()), (7, uuid::Variant::RFC4122));
+        }
+        assert_ne!(MessageId::batch(1).next(), MessageId::batch(1).next());
+        assert_eq!(MessageId::batch(0).count(), 0);
     }
 }

@@ -93,7 +93,7 @@ pub fn rename(join: &Join, session: &SessionId, name: &str) -> Result<()> {
         }
         let mut fields = serde_json::Map::new();
         fields.insert("name".to_owned(), name.clone().into());
-        let told = tell(tx, &session, "renamed", at, fields)?;
+        let told = tell(tx, &session, "renamed", at, &fields)?;
         Ok(((), vec![told]))
     })
 }
@@ -130,7 +130,7 @@ pub fn raise(join: &Join, operation: &str, session: &str) -> Result<u64> {
         tx.execute("UPDATE sessions SET agent_name = ?2 WHERE id = ?1", params![&id, u64::to_string(&raised)])?;
         let mut fields = serde_json::Map::new();
         fields.insert("raised".to_owned(), raised.into());
-        let told = tell(tx, &id, "raised", at, fields)?;
+        let told = tell(tx, &id, "raised", at, &fields)?;
         Ok((raised, vec![told]))
     })
 }

@@ -75,7 +75,7 @@ fn race() {
             }
             let mut fields = serde_json::Map::new();
             fields.insert("step".to_owned(), step.into());
-            Ok((true, vec![tell(tx, &id, "moved", at, fields)?]))
+            Ok((true, vec![tell(tx, &id, "moved", at, &fields)?]))
         });
         if won.unwrap() {
             println!("\nwon {step}");

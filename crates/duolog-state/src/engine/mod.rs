@@ -13,6 +13,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str;
 use std::sync::atomic::AtomicU64;
 
+use duolog_types::find;
+
 pub use sql::Sql;
 pub use sqlite::Foreign;
 pub use value::{Column, FromColumn, Value};
@@ -229,7 +231,7 @@ fn said(panic: &(dyn Any + Send)) -> String {
 
 /// Text that both engines can hold: PostgreSQL has no place for a NUL byte, and SQLite's functions stop at it.
 fn without_nul(text: &str) -> Result<&str> {
-    if text.as_bytes().contains(&0) { Err(Error::Nul) } else { Ok(text) }
+    if find::first(0, text.as_bytes()).is_some() { Err(Error::Nul) } else { Ok(text) }
 }
 
 /// One row of an answer.
@@ -269,6 +271,16 @@ impl<'r> Row<'r> {
             other => Err(other.is_not("bytes")),
         });
         bytes.map_err(|detail| self.damaged(index, detail))
+    }
+
+    /// The text in a column, where it is; nothing where there is none.
+    pub fn text(&self, index: usize) -> Result<Option<&str>> {
+        let text = self.column(index)?.and_then(|column| match column {
+            Column::Null => Ok(None),
+            Column::Text(text) => Ok(Some(text)),
+            other => Err(other.is_not("text")),
+        });
+        text.map_err(|detail| self.damaged(index, detail))
     }
 
     fn column(&self, index: usize) -> Result<Result<Column<'_>, String>> {

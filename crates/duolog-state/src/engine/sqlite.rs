@@ -22,7 +22,7 @@ pub(super) use connection::{column, execute, query};
 
 pub use foreign::Foreign;
 
-use connection::{Place, Readable, error, open_reader, open_writer};
+use connection::{Keeps, Place, Readable, error, open_reader, open_writer};
 use lock::{StateLock, holder_of};
 use pool::Pool;
 use writer::Writer;
@@ -85,7 +85,7 @@ impl Sqlite {
             }
         };
         let readers = place.clone();
-        let pool = Pool::new(options.connections_max, first, move || open_reader(&readers, readable));
+        let pool = Pool::new(options.connections_max, first, move |keeps| open_reader(&readers, readable, keeps));
         let (access, reading) = (options.access, options.reading);
         Ok(Self { place, lock_path, access, version, writer, pool, reading, tally })
     }
@@ -154,7 +154,7 @@ fn open_to_read(place: &Place) -> Result<(Connection, Readable, u32)> {
         return Err(Error::Missing { place: place.path.display().to_string() });
     }
     let try_as = |readable| {
-        let connection = open_reader(place, readable)?;
+        let connection = open_reader(place, readable, Keeps::Much)?;
         let version = schema::identify(&connection, &place.path)?;
         Ok((connection, readable, version))
     };

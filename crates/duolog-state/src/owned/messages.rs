@@ -33,16 +33,52 @@ pub enum Content {
     },
 }
 
-impl Content {
-    pub(super) fn read(row: &Row<'_>, first: usize) -> Result<Self> {
-        let (text, blob, home) = (row.get(first)?, row.get::<Option<_>>(first + 1)?, row.get::<Option<_>>(first + 2)?);
-        match (text, blob, home) {
+/// The same, where the driver has it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ContentRef<'r> {
+    /// In the row.
+    Text(&'r str),
+    /// Too large for a row.
+    Blob {
+        /// The blob's name.
+        blob: &'r str,
+        /// The home that keeps it.
+        home: HomeId,
+    },
+}
+
+impl<'r> ContentRef<'r> {
+    pub(super) fn read(row: &'r Row<'_>, first: usize) -> Result<Self> {
+        match (row.text(first)?, row.text(first + 1)?, row.get(first + 2)?) {
             (Some(text), None, None) => Ok(Self::Text(text)),
             (None, Some(blob), Some(home)) => Ok(Self::Blob { blob, home }),
             _ => {
                 let detail = "it has neither text nor a blob of a home, or both".to_owned();
                 Err(Error::Damaged { what: "a message's content".to_owned(), detail })
             }
+        }
+    }
+}
+
+impl From<ContentRef<'_>> for Content {
+    fn from(content: ContentRef<'_>) -> Self {
+        match content {
+            ContentRef::Text(text) => Self::Text(text.to_owned()),
+            ContentRef::Blob { blob, home } => Self::Blob { blob: blob.to_owned(), home },
+        }
+    }
+}
+
+impl Content {
+    pub(super) fn read(row: &Row<'_>, first: usize) -> Result<Self> {
+        ContentRef::read(row, first).map(Self::from)
+    }
+
+    /// The same, lent.
+    pub fn lent(&self) -> ContentRef<'_> {
+        match self {
+            Self::Text(text) => ContentRef::Text(text),
+            Self::Blob { blob, home } => ContentRef::Blob { blob, home: *home },
         }
     }
 
@@ -134,28 +170,46 @@ pub fn put(tx: &mut Tx<'_>, row: &MessageRow) -> Result<()> {
 /// The rows of one statement that adds many: fewer statements, and on a server fewer answers to wait for.
 const ROWS: usize = 16;
 
-static ADD_ONE: LazyLock<String> = LazyLock::new(|| add_sql(1));
-static ADD_MANY: LazyLock<String> = LazyLock::new(|| add_sql(ROWS));
+static ADD_ONE: LazyLock<String> = LazyLock::new(|| add_sql(columns!(), COLUMNS, 1));
+static ADD_MANY: LazyLock<String> = LazyLock::new(|| add_sql(columns!(), COLUMNS, ROWS));
+/// For messages of which nothing is known but what they say, as most are: a third of the values.
+static ADD_PLAIN: LazyLock<String> = LazyLock::new(|| add_sql(PLAIN, PLAIN_COLUMNS, ROWS));
+const PLAIN: &str = "id, created_at, content, role, compactable";
+const PLAIN_COLUMNS: usize = 5;
 
-fn add_sql(rows: usize) -> String {
+fn add_sql(columns: &str, width: usize, rows: usize) -> String {
     let row = |at: usize| {
-        let places: Vec<String> = (1..=COLUMNS).map(|place| format!("?{}", at * COLUMNS + place)).collect();
+        let places: Vec<String> = (1..=width).map(|place| format!("?{}", at * width + place)).collect();
         format!("({})", places.join(", "))
     };
     let rows: Vec<String> = (0..rows).map(row).collect();
-    format!(concat!("INSERT INTO messages (", columns!(), ") VALUES {}"), rows.join(", "))
+    format!("INSERT INTO messages ({columns}) VALUES {}", rows.join(", "))
 }
 
 /// Adds messages. An id that is taken is a unique-constraint error.
 pub fn add(tx: &mut Tx<'_>, rows: &[MessageRow]) -> Result<()> {
     let (many, rest) = rows.as_chunks::<ROWS>();
     for some in many {
-        let values: Vec<Value<'_>> = some.iter().flat_map(values_of).collect();
-        tx.execute(&*ADD_MANY, &values)?;
+        let plain: Option<Vec<_>> = some.iter().map(plain_values_of).collect();
+        if let Some(plain) = plain {
+            tx.execute(&*ADD_PLAIN, plain.as_flattened())?;
+        } else {
+            let values: Vec<Value<'_>> = some.iter().flat_map(values_of).collect();
+            tx.execute(&*ADD_MANY, &values)?;
+        }
     }
     rest.iter().try_for_each(|row| tx.execute(&*ADD_ONE, &values_of(row)).map(drop))?;
     let mut embedded = rows.iter().filter(|row| row.embedding.is_some());
     embedded.try_for_each(|row| message_embeddings::put(tx, &row.id, row.embedding.as_deref()))
+}
+
+/// The values of one of which nothing is known but what it says; nothing for any other.
+fn plain_values_of(row: &MessageRow) -> Option<[Value<'_>; PLAIN_COLUMNS]> {
+    let Content::Text(text) = &row.content else { return None };
+    let about = [&row.node_metadata, &row.sender, &row.recipient, &row.channel];
+    let is_plain = about.iter().all(|about| about.is_none()) && row.lion_class == super::message_types::UNKNOWN;
+    let values = || [(&row.id).into(), row.created_at.into(), text.into(), (&row.role).into(), row.compactable.into()];
+    is_plain.then(values)
 }
 
 fn values_of(row: &MessageRow) -> [Value<'_>; COLUMNS] {

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use duolog_types::{MessageId, ProgressionId};
 
-use super::messages::Content;
+use super::messages::{Content, ContentRef};
 use crate::engine::{Row, Sql, Tx, Value};
 use crate::error::Result;
 use crate::params;
@@ -25,6 +25,17 @@ impl ItemRow {
         let content = Content::read(row, 2).map_err(|error| error.to_string());
         Ok(Self { ord: row.get(0)?, message_id: row.get(1)?, content })
     }
+}
+
+/// The same, where the driver has it: for what is looked at one by one.
+#[derive(Debug)]
+pub struct ItemRef<'r> {
+    /// Its place.
+    pub ord: u64,
+    /// The message.
+    pub message_id: &'r str,
+    /// What it says, or what is wrong with it.
+    pub content: Result<ContentRef<'r>, String>,
 }
 
 /// Puts a message at a place. A place that is taken, or a message that is there already, is a unique-constraint error.
@@ -87,7 +98,20 @@ pub fn newest(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, to: u64, 
     tx.all(NEWEST, params![progression, from, to, limit], ItemRow::read)
 }
 
-/// The same, the first first.
+/// The same, handed out one by one.
+pub fn each_newest(
+    tx: &mut Tx<'_>,
+    progression: &ProgressionId,
+    (from, to): (u64, u64),
+    each: &mut dyn FnMut(ItemRef<'_>) -> Result<()>,
+) -> Result<()> {
+    tx.query_each(NEWEST, params![progression, from, to, u32::MAX], &mut |row| {
+        let content = ContentRef::read(row, 2).map_err(|error| error.to_string());
+        each(ItemRef { ord: row.get(0)?, message_id: row.text(1)?.unwrap_or_default(), content })
+    })
+}
+
+/// Those from one place to before another, the first first, with what they say.
 pub fn oldest(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, to: u64, limit: u32) -> Result<Vec<ItemRow>> {
     let sql = "SELECT i.ord, i.message_id, m.content, m.content_blob, m.home_id FROM progression_items i \
                LEFT JOIN messages m ON m.id = i.message_id \

@@ -351,7 +351,7 @@ pub(crate) fn rename(by: &Join, session: &SessionId, name: &str, at: duolog_type
         }
         let mut fields = Map::new();
         fields.insert("name".to_owned(), name.clone().into());
-        let told = tell(tx, &session, "renamed", at, fields)?;
+        let told = tell(tx, &session, "renamed", at, &fields)?;
         Ok(((), vec![told]))
     })
 }

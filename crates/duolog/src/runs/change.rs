@@ -105,7 +105,7 @@ impl<'t, 'c> Changing<'t, 'c> {
         fields.insert("actor".to_owned(), act.actor.clone().into());
         let reason = act.reason.as_deref().map(|reason| rules::clip(reason, TOLD_BYTES_MAX));
         fields.insert("reason".to_owned(), reason.into());
-        self.tell("run", fields)?;
+        self.tell("run", &fields)?;
         Ok(true)
     }
 
@@ -191,7 +191,7 @@ impl<'t, 'c> Changing<'t, 'c> {
     }
 
     /// Has the run's log tell of something. A run whose session is gone goes on untold.
-    pub(super) fn tell(&mut self, what: &str, fields: Map<String, Value>) -> JoinResult<()> {
+    pub(super) fn tell(&mut self, what: &str, fields: &Map<String, Value>) -> JoinResult<()> {
         let Some(session) = self.row.session_id.clone() else { return Ok(()) };
         self.told.extend(tell_if_there(self.tx, &session, what, self.now, fields)?);
         Ok(())

@@ -76,7 +76,7 @@ impl OpenRun<'_> {
             fields.insert("state".to_owned(), "skipped".into());
             let told = reason.as_deref().map(|reason| rules::clip(reason, 4096));
             fields.insert("reason".to_owned(), told.into());
-            run.tell("execution", fields)?;
+            run.tell("execution", &fields)?;
             let (_, told) = run.done()?;
             Ok((row, told))
         })?;
@@ -326,7 +326,7 @@ impl Changing<'_, '_> {
         fields.insert("session".to_owned(), row.session_id.as_ref().map(SessionId::as_str).into());
         let why = row.end.as_ref().and_then(|end| end.stop_reason.clone());
         fields.insert("stopReason".to_owned(), why.into());
-        self.tell("execution", fields)
+        self.tell("execution", &fields)
     }
 }
 

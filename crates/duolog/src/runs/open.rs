@@ -102,7 +102,7 @@ impl OpenRun<'_> {
             let mut fields = run.fields();
             fields.insert("phase".to_owned(), phase.as_str().into());
             fields.insert("state".to_owned(), "entered".into());
-            run.tell("phase", fields)
+            run.tell("phase", &fields)
         })
     }
 
@@ -123,7 +123,7 @@ impl OpenRun<'_> {
             fields.insert("phase".to_owned(), phase.as_str().into());
             fields.insert("state".to_owned(), "completed".into());
             fields.insert("success".to_owned(), success.into());
-            run.tell("phase", fields)
+            run.tell("phase", &fields)
         })
     }
 
@@ -230,7 +230,7 @@ impl OpenRun<'_> {
             fields.insert("gate".to_owned(), gate.gate.as_str().into());
             fields.insert("kind".to_owned(), gate.kind.as_str().into());
             fields.insert("status".to_owned(), ApprovalStatus::Pending.as_str().into());
-            run.tell("gate", fields)?;
+            run.tell("gate", &fields)?;
             let (_, told) = run.done()?;
             Ok((row, told))
         })?;
@@ -265,7 +265,7 @@ impl OpenRun<'_> {
                 fields.insert("approval".to_owned(), gate.as_str().into());
                 fields.insert("gate".to_owned(), row.gate.as_str().into());
                 fields.insert("status".to_owned(), "consumed".into());
-                run.tell("gate", fields)?;
+                run.tell("gate", &fields)?;
             }
             let (_, told) = run.done()?;
             Ok((noted, told))

@@ -214,7 +214,7 @@ impl Changing<'_, '_> {
         fields.insert("kind".to_owned(), gate.kind.as_str().into());
         fields.insert("status".to_owned(), status.as_str().into());
         fields.insert("respondedBy".to_owned(), by.into());
-        self.tell("gate", fields)
+        self.tell("gate", &fields)
     }
 }
 
@@ -317,7 +317,7 @@ fn told_start(tx: &mut Tx<'_>, row: RunRow, now: Moment, limits: &RunLimits) -> 
     fields.insert("owner".to_owned(), run.row.owner.clone().into());
     fields.insert("repo".to_owned(), run.row.repo.clone().into());
     fields.insert("issue".to_owned(), run.row.issue_number.into());
-    run.tell("run", fields)?;
+    run.tell("run", &fields)?;
     Ok(run.told)
 }
 

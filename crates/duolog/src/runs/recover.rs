@@ -170,7 +170,7 @@ fn take(tx: &mut Tx<'_>, run: &RunId, wish: &Wish) -> JoinResult<(Taken, Vec<Tol
     fields.insert("previousLeaseOwner".to_owned(), dead.into());
     fields.insert("fence".to_owned(), fence.0.into());
     fields.insert("restarts".to_owned(), run.row.restart_count.into());
-    run.tell("run", fields)?;
+    run.tell("run", &fields)?;
     let unconsumed = workflow_approvals::unconsumed_of(run.tx, &run.row.id, PAGE_MAX)?;
     let (row, told) = run.done()?;
     let claim = Claim {

@@ -115,7 +115,7 @@ impl Branches<'_> {
             fields.insert("branch".to_owned(), id.as_str().into());
             fields.insert("parentBranch".to_owned(), place.branch.id.as_str().into());
             fields.insert("forkedAtOrd".to_owned(), at.into());
-            let told = tell(tx, &made, "forked", now, fields)?;
+            let told = tell(tx, &made, "forked", now, &fields)?;
             Ok((Branch::of(row, at), vec![told]))
         });
         Ok(branch?)

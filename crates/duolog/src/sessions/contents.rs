@@ -1,12 +1,13 @@
 //! What messages say: in their rows, or in blobs where that is too large.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::io::Read as _;
 use std::time::Duration;
 
 use duolog_join::Join;
 use duolog_log::{BlobId, Blobs, Hold};
-use duolog_state::owned::messages::{Content, MessageRow};
+use duolog_state::owned::messages::{Content, ContentRef, MessageRow};
 use duolog_types::json::check_value;
 use duolog_types::limits::CONTENT_BYTES_MAX;
 use duolog_types::{Durability, HomeId, MessageId, Moment};
@@ -65,32 +66,39 @@ impl Contents {
         for (number, item) in (1..).zip(items) {
             check_value(item).map_err(|fault| Error::BadItem { number, fault })?;
         }
-        items.iter().map(|item| self.message_checked(item, now)).collect()
+        items.iter().zip(MessageId::batch(items.len())).map(|(item, id)| self.message_checked(id, item, now)).collect()
     }
 
     /// One item as a message with a new id.
     pub(super) fn message(&self, item: &str, now: Moment) -> Result<MessageRow> {
         check_value(item).map_err(|fault| Error::BadItem { number: 0, fault })?;
-        self.message_checked(item, now)
+        self.message_checked(MessageId::new(), item, now)
     }
 
-    fn message_checked(&self, item: &str, now: Moment) -> Result<MessageRow> {
+    fn message_checked(&self, id: MessageId, item: &str, now: Moment) -> Result<MessageRow> {
         let content = self.keep_checked(item)?;
         let (role, compactable) = rules::seen_in(item);
-        Ok(MessageRow { compactable, ..MessageRow::new(MessageId::new(), &role, content, now) })
+        Ok(MessageRow { compactable, ..MessageRow::new(id, &role, content, now) })
     }
 
     /// The text of a content, or what is wrong with it.
     pub(super) fn text(&self, content: Result<Content, String>) -> Result<String, String> {
-        let text = match content? {
+        let content = content?;
+        let text = match content {
             Content::Text(text) => text,
-            Content::Blob { home, .. } if home != self.home => {
-                return Err(format!("it is kept as a blob in home {home}"));
-            }
-            Content::Blob { blob, .. } => self.read(&blob)?,
+            Content::Blob { .. } => self.found(content.lent())?.into_owned(),
         };
         check_value(&text).map_err(|_| "it is not JSON".to_owned())?;
         Ok(text)
+    }
+
+    /// The same of one that is lent, and unchecked: it was JSON when it was kept.
+    pub(super) fn found<'c>(&self, content: ContentRef<'c>) -> Result<Cow<'c, str>, String> {
+        match content {
+            ContentRef::Text(text) => Ok(text.into()),
+            ContentRef::Blob { home, .. } if home != self.home => Err(format!("it is kept as a blob in home {home}")),
+            ContentRef::Blob { blob, .. } => self.read(blob).map(Cow::Owned),
+        }
     }
 
     fn read(&self, blob: &str) -> Result<String, String> {

@@ -4,22 +4,19 @@ use std::ops::Range;
 
 use duolog_join::Once;
 use duolog_state::Tx;
-use duolog_state::owned::messages::{self, MessageRow};
+use duolog_state::owned::messages::{self, Content, MessageRow};
 use duolog_state::owned::progressions::{self, Fresh};
 use duolog_state::owned::{branches, progression_items};
 use duolog_types::{BranchId, Durability, MessageId, OperationId, SessionId};
 use serde::{Deserialize, Serialize};
 
-use super::active::Active;
 use super::contents::Contents;
 use super::conversation::{self, BranchRef, Place};
 use super::messages::packed;
+use super::reading::{Checked, RawItems, Reading, Sink};
 use super::{active, rules};
 use crate::error::{Error, Result, refuse};
 use crate::store::Store;
-
-/// The items that are read at a time where more than that are wanted.
-const CHUNK: u32 = 256;
 
 /// The items of one branch of a session.
 #[derive(Clone)]
@@ -180,25 +177,33 @@ impl Items<'_> {
     /// The last items, in their order: `limit` of those that can be read. The one that comes before all others is not
     /// counted, and stands first.
     pub fn latest(&self, limit: usize, view: View) -> Result<ItemList> {
+        let (sink, broken, end) = self.read_latest(limit, view, Checked::default())?;
+        Ok(ItemList { items: sink.into_items(), broken, end })
+    }
+
+    /// The same as they are kept, in one piece of memory: for who parses them anyway, and sees then whether they are
+    /// JSON. Only what is not there is told as broken.
+    pub fn latest_raw(&self, limit: usize, view: View) -> Result<RawItems> {
+        let (mut items, broken, end) = self.read_latest(limit, view, RawItems::default())?;
+        (items.broken, items.end) = (broken, end);
+        Ok(items)
+    }
+
+    /// Hands the last items to a sink, the last first.
+    fn read_latest<S: Sink>(&self, limit: usize, view: View, sink: S) -> Result<(S, Vec<BrokenItem>, u64)> {
         let contents = Contents::of(&self.store.join);
-        let list = self.store.join.state().read(|tx| {
+        let read = self.store.join.state().read(|tx| {
             let Some(place) = conversation::find(tx, &self.session, &self.branch)? else {
-                return Ok(ItemList::default());
+                return Ok((sink, Vec::new(), 0));
             };
-            let mut reading = Reading::of(&place, &contents);
-            let spans = match view {
-                View::Full => vec![Span { range: 0..place.head.end, summary: None }],
-                View::Context => spans(place.head.end, active::shown(tx, &place.branch)?),
+            let shown = match view {
+                View::Full => Vec::new(),
+                View::Context => active::shown(tx, &place.branch)?,
             };
-            for span in spans.iter().rev() {
-                if reading.list.items.len() >= limit {
-                    break;
-                }
-                reading.span(tx, span, limit)?;
-            }
-            reading.finish(tx)
+            let (sink, broken) = Reading::of(&place, &contents, sink).latest(tx, shown, limit)?;
+            Ok::<_, duolog_join::Error>((sink, broken, place.head.end))
         });
-        Ok(list?)
+        Ok(read?)
     }
 
     /// A page of the whole history, from a place on, without the one that comes before all others.
@@ -208,14 +213,15 @@ impl Items<'_> {
             let Some(place) = conversation::find(tx, &self.session, &self.branch)? else {
                 return Ok(ItemList::default());
             };
-            let mut reading = Reading::of(&place, &contents);
+            let mut reading = Reading::of(&place, &contents, Checked::default());
             let to = from.saturating_add(limit.into());
             for segment in progressions::segments(tx, &place.head, from, to)? {
                 for row in progression_items::oldest(tx, &segment.progression, segment.from, segment.to, limit)? {
-                    reading.take(row.message_id, Some(row.ord), row.content, None);
+                    reading.take(row.message_id.as_str(), row.ord, row.content.as_ref().map(Content::lent))?;
                 }
             }
-            Ok::<_, duolog_join::Error>(reading.list)
+            let (sink, broken) = reading.over();
+            Ok::<_, duolog_join::Error>(ItemList { items: sink.items, broken, end: place.head.end })
         });
         Ok(list?)
     }
@@ -320,100 +326,6 @@ fn ids_from(tx: &mut Tx<'_>, place: &Place, from: u64) -> duolog_join::Result<Ve
         ids.extend(progression_items::ids(tx, &segment.progression, segment.from, segment.to)?);
     }
     Ok(ids)
-}
-
-/// A stretch of a history as it is shown.
-struct Span {
-    range: Range<u64>,
-    summary: Option<MessageId>,
-}
-
-/// A history of this length with summaries in the place of what they stand for.
-fn spans(end: u64, mut shown: Vec<Active>) -> Vec<Span> {
-    shown.sort_by_key(|one| one.from);
-    let (mut spans, mut at) = (Vec::new(), 0);
-    for one in shown {
-        spans.push(Span { range: at..one.from, summary: None });
-        spans.push(Span { range: one.from..one.to, summary: Some(one.message) });
-        at = one.to;
-    }
-    spans.push(Span { range: at..end, summary: None });
-    spans
-}
-
-/// Items on their way out.
-struct Reading<'r> {
-    place: &'r Place,
-    contents: &'r Contents,
-    list: ItemList,
-}
-
-impl<'r> Reading<'r> {
-    fn of(place: &'r Place, contents: &'r Contents) -> Self {
-        Self { place, contents, list: ItemList { end: place.head.end, ..ItemList::default() } }
-    }
-
-    /// Takes the items of a span, the last first, until there are enough that can be read.
-    fn span(&mut self, tx: &mut Tx<'_>, span: &Span, limit: usize) -> duolog_join::Result<()> {
-        if let Some(summary) = &span.summary {
-            return self.message(tx, summary, Some(span.range.clone()));
-        }
-        let mut at = span.range.end;
-        while at > span.range.start && self.list.items.len() < limit {
-            let wanted = (limit - self.list.items.len()) as u64;
-            let from = at.saturating_sub(wanted.clamp(1, CHUNK.into())).max(span.range.start);
-            for segment in progressions::segments(tx, &self.place.head, from, at)?.iter().rev() {
-                let rows = progression_items::newest(tx, &segment.progression, segment.from, segment.to, CHUNK)?;
-                for row in rows {
-                    self.take(row.message_id, Some(row.ord), row.content, None);
-                }
-            }
-            at = from;
-        }
-        Ok(())
-    }
-
-    fn message(&mut self, tx: &mut Tx<'_>, id: &MessageId, stands_for: Option<Range<u64>>) -> duolog_join::Result<()> {
-        let content = messages::find(tx, id)?.map(|row| row.content).ok_or_else(|| "it is not there".to_owned());
-        self.push(id.clone(), None, content, stands_for);
-        Ok(())
-    }
-
-    /// Takes one, unless it is the one that comes before all others.
-    fn take(
-        &mut self,
-        id: MessageId,
-        ord: Option<u64>,
-        content: Result<messages::Content, String>,
-        stands_for: Option<Range<u64>>,
-    ) {
-        if self.place.branch.system_msg_id.as_ref() != Some(&id) {
-            self.push(id, ord, content, stands_for);
-        }
-    }
-
-    fn push(
-        &mut self,
-        id: MessageId,
-        ord: Option<u64>,
-        content: Result<messages::Content, String>,
-        stands_for: Option<Range<u64>>,
-    ) {
-        match self.contents.text(content) {
-            Ok(content) => self.list.items.push(Item { id, ord, content, stands_for }),
-            Err(detail) => self.list.broken.push(BrokenItem { id, ord, detail }),
-        }
-    }
-
-    /// Puts what was taken from the end into order, behind the one that comes before all others.
-    fn finish(mut self, tx: &mut Tx<'_>) -> duolog_join::Result<ItemList> {
-        if let Some(system) = &self.place.branch.system_msg_id {
-            self.message(tx, system, None)?;
-        }
-        self.list.items.reverse();
-        self.list.broken.reverse();
-        Ok(self.list)
-    }
 }
 
 /// A branch's id as it stands in an answer.

@@ -10,6 +10,7 @@ mod items;
 mod messages;
 mod model;
 mod portable;
+mod reading;
 mod status;
 
 pub(crate) mod rules;
@@ -37,6 +38,7 @@ pub use messages::{Message, Messages, Metric, NewMessage, Similar};
 pub use model::{NewSession, Session, SessionFigures, SessionFilter, SessionList, SessionRef, SessionSummary};
 pub(crate) use portable::write_mapped;
 pub use portable::{Exported, Imported};
+pub use reading::{RawItem, RawItems};
 pub(crate) use rules::{bounded, seen_in};
 pub use status::{Change, Changed, Liveness, Owner, Status, StatusTransition};
 
@@ -216,7 +218,7 @@ impl<'s> Sessions<'s> {
             let mut fields = Map::new();
             fields.insert("name".to_owned(), new_name.clone().into());
             fields.insert("previousName".to_owned(), old.and_then(|old| old.name).into());
-            let told: Told = tell(tx, &id, "renamed", at, fields)?;
+            let told: Told = tell(tx, &id, "renamed", at, &fields)?;
             Ok((id.to_string(), vec![told]))
         });
         match renamed {
@@ -258,7 +260,7 @@ impl<'s> Sessions<'s> {
             fields.insert("branches".to_owned(), went.branches.into());
             fields.insert("messages".to_owned(), went.messages.into());
             fields.insert("actor".to_owned(), actor.clone().into());
-            let told: Told = tell(tx, &id, "context_deleted", at, fields)?;
+            let told: Told = tell(tx, &id, "context_deleted", at, &fields)?;
             Ok((went, vec![told]))
         });
         Ok(deleted?)

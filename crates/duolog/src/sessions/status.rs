@@ -169,7 +169,7 @@ impl Status<'_> {
                 created_at: now,
             };
             status_transitions::insert(tx, &row)?;
-            let told = tell(tx, &session, "status", now, fields)?;
+            let told = tell(tx, &session, "status", now, &fields)?;
             Ok((Changed { previous, status, changed: true }, vec![told]))
         });
         Ok(changed?)

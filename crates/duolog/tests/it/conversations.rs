@@ -33,7 +33,8 @@ on_both_engines!(
     a_log_goes_and_the_session_stays,
     a_users_session_has_a_name,
     how_a_session_stands_from_the_beginning_is_on_record,
-    a_fork_adds_as_many_bytes_however_long_the_history_is
+    a_fork_adds_as_many_bytes_however_long_the_history_is,
+    raw_items_are_those_that_are_shown
 );
 
 const PROCESS: AddOptions =
@@ -559,4 +560,33 @@ fn a_fork_adds_as_many_bytes_however_long_the_history_is(place: &Place) {
     let fork = NewFork { at: Some(LONG), ..NewFork::default() };
     let fork = store.sessions().branches(&session).fork(fork, Durability::Process).expect("forked");
     assert_eq!(fork.items, LONG);
+}
+
+/// Raw items are the same as the others, in one piece of memory.
+fn raw_items_are_those_that_are_shown(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = session(&store);
+    let items = store.sessions().items(&session);
+    assert!(items.latest_raw(9, View::Full).expect("reads").is_empty());
+    let given: Vec<String> = (0..2100).map(|number| format!("{{\"n\":{number}}}")).collect();
+    let texts: Vec<&str> = given.iter().map(String::as_str).collect();
+    let options = AddOptions { system: Some("\"system\"".to_owned()), ..AddOptions::default() };
+    items.add(&texts, &options).expect("added");
+    let large = serde_json::to_string(&"x".repeat(300 << 10)).expect("JSON");
+    items.add(&[&large], &AddOptions::default()).expect("added");
+    let compaction = store.sessions().compaction(&session, BranchRef::Default);
+    compaction.compact(Some(0..2000), "\"summary\"", Durability::Process).expect("compacted");
+    for view in [View::Full, View::Context] {
+        for limit in [0, 1, 50, 1024, 1025, 5000] {
+            let (shown, raw) =
+                (items.latest(limit, view).expect("reads"), items.latest_raw(limit, view).expect("reads"));
+            assert_eq!((raw.len(), raw.end, &raw.broken), (shown.items.len(), shown.end, &shown.broken));
+            for (one, other) in shown.items.iter().zip(raw.iter()) {
+                let (ord, stands_for) = (other.ord, other.stands_for);
+                assert_eq!((one.id.as_str(), &*one.content), (other.id, other.content));
+                assert_eq!((one.ord, &one.stands_for), (ord, &stands_for));
+            }
+        }
+    }
 }

@@ -96,8 +96,17 @@ pub(super) fn open_writer(place: &Place, may_migrate: bool) -> Result<(Connectio
     Ok((connection, version))
 }
 
+/// How much of the database a reading connection keeps in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keeps {
+    /// What SQLite keeps by itself: 2 MB.
+    Little,
+    /// 32 MiB: a conversation of some ten thousand items, so that who reads it again reads no file.
+    Much,
+}
+
 /// Opens a connection that only reads.
-pub(super) fn open_reader(place: &Place, readable: Readable) -> Result<Connection> {
+pub(super) fn open_reader(place: &Place, readable: Readable, keeps: Keeps) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let connection = match readable {
         Readable::Shared => connect(&place.path, flags, place.busy_timeout)?,
@@ -108,6 +117,9 @@ pub(super) fn open_reader(place: &Place, readable: Readable) -> Result<Connectio
     };
     guard(&connection)?;
     set(&connection, "query_only", "ON")?;
+    if keeps == Keeps::Much {
+        set(&connection, "cache_size", "-32768")?;
+    }
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(error)?;
     Ok(connection)
 }

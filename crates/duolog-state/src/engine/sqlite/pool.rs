@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use rusqlite::Connection;
 
-use super::connection;
+use super::connection::{self, Keeps};
 use crate::engine::{Tx, lock};
 use crate::error::{Error, Result};
 
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 pub(super) struct Pool {
     idle: Mutex<Idle>,
     returned: Condvar,
-    open: Box<dyn Fn() -> Result<Connection> + Send + Sync>,
+    open: Box<dyn Fn(Keeps) -> Result<Connection> + Send + Sync>,
     max: usize,
 }
 
@@ -28,7 +28,7 @@ impl Pool {
     pub(super) fn new(
         max: usize,
         first: Option<Connection>,
-        open: impl Fn() -> Result<Connection> + Send + Sync + 'static,
+        open: impl Fn(Keeps) -> Result<Connection> + Send + Sync + 'static,
     ) -> Self {
         let connections: Vec<_> = first.into_iter().collect();
         let made = connections.len();
@@ -49,10 +49,12 @@ impl Pool {
             }
             if idle.made < self.max {
                 idle.made += 1;
+                // The one that came back last is lent first: where one is enough, it is this one.
+                let keeps = if idle.made == 1 { Keeps::Much } else { Keeps::Little };
                 drop(idle);
                 // From here the lent place is given back even when opening fails.
                 let mut reader = Reader { pool: self, connection: None };
-                reader.connection = Some((self.open)()?);
+                reader.connection = Some((self.open)(keeps)?);
                 return Ok(reader);
             }
             let left = deadline.saturating_duration_since(Instant::now());

@@ -1,0 +1,245 @@
+//! Items on their way out: where a history shows which, and what is made of them.
+
+use std::ops::Range;
+
+use duolog_join::Result as JoinResult;
+use duolog_state::Tx;
+use duolog_state::owned::messages::{self, ContentRef};
+use duolog_state::owned::{progression_items, progressions};
+use duolog_types::MessageId;
+use duolog_types::json::check_value;
+
+use super::active::Active;
+use super::contents::Contents;
+use super::conversation::Place;
+use super::items::{BrokenItem, Item};
+
+/// The items that are read at a time where more than that are wanted.
+const CHUNK: u64 = 1024;
+
+/// Items as they are kept, in their order: bytes that were JSON when they were added, one behind the other.
+#[derive(Clone, Debug, Default)]
+pub struct RawItems {
+    /// What was taken, ids and contents, the last first.
+    text: String,
+    taken: Vec<Taken>,
+    /// Those among them that cannot be read.
+    pub broken: Vec<BrokenItem>,
+    /// Where the history ends: how many items it has.
+    pub end: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Taken {
+    id: Range<usize>,
+    content: Range<usize>,
+    ord: Option<u64>,
+    stands_for: Option<Range<u64>>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawItem<'r> {
+    /// Its message.
+    pub id: &'r str,
+    /// Its place; nothing for the one that comes before all others.
+    pub ord: Option<u64>,
+    /// What it says: byte for byte as it was given.
+    pub content: &'r str,
+    /// The places that it stands for, where it is a summary.
+    pub stands_for: Option<Range<u64>>,
+}
+
+impl RawItems {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.taken.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.taken.is_empty()
+    }
+
+    /// Each in its turn.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = RawItem<'_>> + ExactSizeIterator {
+        self.taken.iter().rev().map(|taken| RawItem {
+            id: &self.text[taken.id.clone()],
+            ord: taken.ord,
+            content: &self.text[taken.content.clone()],
+            stands_for: taken.stands_for.clone(),
+        })
+    }
+
+    fn put(&mut self, text: &str) -> Range<usize> {
+        let from = self.text.len();
+        self.text.push_str(text);
+        from..self.text.len()
+    }
+}
+
+/// What is made of items, the last first.
+pub(super) trait Sink {
+    /// Takes one, or says what is wrong with it.
+    fn take(&mut self, item: RawItem<'_>) -> Result<(), String>;
+
+    /// How many it took.
+    fn taken(&self) -> usize;
+}
+
+impl Sink for RawItems {
+    fn take(&mut self, item: RawItem<'_>) -> Result<(), String> {
+        let (id, content) = (self.put(item.id), self.put(item.content));
+        self.taken.push(Taken { id, content, ord: item.ord, stands_for: item.stands_for });
+        Ok(())
+    }
+
+    fn taken(&self) -> usize {
+        self.taken.len()
+    }
+}
+
+/// Items by themselves, each looked at whether it is JSON.
+#[derive(Default)]
+pub(super) struct Checked {
+    pub(super) items: Vec<Item>,
+}
+
+impl Checked {
+    /// In their order, where the last was taken first.
+    pub(super) fn into_items(mut self) -> Vec<Item> {
+        self.items.reverse();
+        self.items
+    }
+}
+
+impl Sink for Checked {
+    fn take(&mut self, item: RawItem<'_>) -> Result<(), String> {
+        check_value(item.content).map_err(|_| "it is not JSON".to_owned())?;
+        let id = MessageId::parse(item.id).map_err(|error| error.to_string())?;
+        self.items.push(Item { id, ord: item.ord, content: item.content.to_owned(), stands_for: item.stands_for });
+        Ok(())
+    }
+
+    fn taken(&self) -> usize {
+        self.items.len()
+    }
+}
+
+/// A stretch of a history as it is shown.
+struct Span {
+    range: Range<u64>,
+    summary: Option<MessageId>,
+}
+
+/// A history of this length with summaries in the place of what they stand for.
+fn spans(end: u64, mut shown: Vec<Active>) -> Vec<Span> {
+    shown.sort_by_key(|one| one.from);
+    let (mut spans, mut at) = (Vec::new(), 0);
+    for one in shown {
+        spans.push(Span { range: at..one.from, summary: None });
+        spans.push(Span { range: one.from..one.to, summary: Some(one.message) });
+        at = one.to;
+    }
+    spans.push(Span { range: at..end, summary: None });
+    spans
+}
+
+/// Items of one branch on their way to a sink.
+pub(super) struct Reading<'r, S> {
+    place: &'r Place,
+    contents: &'r Contents,
+    sink: S,
+    broken: Vec<BrokenItem>,
+}
+
+impl<'r, S: Sink> Reading<'r, S> {
+    pub(super) fn of(place: &'r Place, contents: &'r Contents, sink: S) -> Self {
+        Self { place, contents, sink, broken: Vec::new() }
+    }
+
+    /// Takes the last items, the last first, until there are enough that can be read; and then the one that comes before
+    /// all others. What cannot be read is given in its order.
+    pub(super) fn latest(
+        mut self,
+        tx: &mut Tx<'_>,
+        shown: Vec<Active>,
+        limit: usize,
+    ) -> JoinResult<(S, Vec<BrokenItem>)> {
+        for span in spans(self.place.head.end, shown).iter().rev() {
+            if self.sink.taken() >= limit {
+                break;
+            }
+            self.span(tx, span, limit)?;
+        }
+        if let Some(system) = &self.place.branch.system_msg_id {
+            self.message(tx, system, None)?;
+        }
+        self.broken.reverse();
+        Ok((self.sink, self.broken))
+    }
+
+    /// What was taken, and what could not be read.
+    pub(super) fn over(self) -> (S, Vec<BrokenItem>) {
+        (self.sink, self.broken)
+    }
+
+    /// Takes the items of a span, the last first, until there are enough that can be read.
+    fn span(&mut self, tx: &mut Tx<'_>, span: &Span, limit: usize) -> JoinResult<()> {
+        if let Some(summary) = &span.summary {
+            return self.message(tx, summary, Some(span.range.clone()));
+        }
+        let mut at = span.range.end;
+        while at > span.range.start && self.sink.taken() < limit {
+            let wanted = (limit - self.sink.taken()) as u64;
+            let from = at.saturating_sub(wanted.clamp(1, CHUNK)).max(span.range.start);
+            for segment in progressions::segments(tx, &self.place.head, from, at)?.iter().rev() {
+                let range = (segment.from, segment.to);
+                progression_items::each_newest(tx, &segment.progression, range, &mut |item| {
+                    self.take(item.message_id, item.ord, item.content.as_ref().copied())
+                })?;
+            }
+            at = from;
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, tx: &mut Tx<'_>, id: &MessageId, stands_for: Option<Range<u64>>) -> JoinResult<()> {
+        let found = messages::find(tx, id)?.map(|row| row.content);
+        let missing = "it is not there".to_owned();
+        let content = found.as_ref().map(messages::Content::lent).ok_or(&missing);
+        Ok(self.push(id.as_str(), None, content, stands_for)?)
+    }
+
+    /// Takes one, unless it is the one that comes before all others.
+    pub(super) fn take(
+        &mut self,
+        id: &str,
+        ord: u64,
+        content: Result<ContentRef<'_>, &String>,
+    ) -> duolog_state::Result<()> {
+        if self.place.branch.system_msg_id.as_ref().is_some_and(|system| system.as_str() == id) {
+            return Ok(());
+        }
+        self.push(id, Some(ord), content, None)
+    }
+
+    fn push(
+        &mut self,
+        id: &str,
+        ord: Option<u64>,
+        content: Result<ContentRef<'_>, &String>,
+        stands_for: Option<Range<u64>>,
+    ) -> duolog_state::Result<()> {
+        let found = content.map_err(Clone::clone).and_then(|content| self.contents.found(content));
+        let taken = found.and_then(|content| self.sink.take(RawItem { id, ord, content: &content, stands_for }));
+        if let Err(detail) = taken {
+            let id = MessageId::parse(id).map_err(|error| duolog_state::Error::Damaged {
+                what: "the id of a message".to_owned(),
+                detail: error.to_string(),
+            })?;
+            self.broken.push(BrokenItem { id, ord, detail });
+        }
+        Ok(())
+    }
+}
