@@ -23,7 +23,7 @@ from lionagi.state.db import StateDB
 BENCH, ROOM, COUNT, ROUNDS = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 SIZES = [200, 350, 600, 1100, 240, 420, 8192, 900, 280, 1600, 500, 3200, 320, 750, 2200, 5000]
 FULL, NORMAL = 2, 1
-SESSIONS, BATCH, MANY, LOADS, FORKS = 16, 100, 10_000, 5, 5
+SESSIONS, BATCH, BATCHED, MANY, LOADS, FORKS = 16, 100, 2_000, 10_000, 5, 5
 
 
 def items_of(count):
@@ -173,6 +173,7 @@ async def filled(side, items):
 
 async def load(side, items):
     await filled(side, items)
+    await side.load("bench")
     with Clock(LOADS) as clock:
         for _ in range(LOADS):
             assert await side.load("bench") == len(items)
@@ -199,7 +200,7 @@ async def clone(side, items):
 CASES = [
     ("one", COUNT, one, [Sessions, State], FULL, 1),
     ("sixteen", COUNT, sixteen, [Sessions, State], FULL, 8),
-    ("batches", COUNT, batches, [Sessions, State], FULL, 1.5),
+    ("batches", BATCHED, batches, [Sessions, State], FULL, 1.5),
     ("load", MANY, load, [Sessions, State], FULL, 2),
     ("load raw", MANY, load, [Sessions, State], FULL, 5),
     ("fork", MANY, fork, [State], FULL, 15),

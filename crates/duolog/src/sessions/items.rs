@@ -184,9 +184,18 @@ impl Items<'_> {
     /// The same as they are kept, in one piece of memory: for who parses them anyway, and sees then whether they are
     /// JSON. Only what is not there is told as broken.
     pub fn latest_raw(&self, limit: usize, view: View) -> Result<RawItems> {
-        let (mut items, broken, end) = self.read_latest(limit, view, RawItems::default())?;
-        (items.broken, items.end) = (broken, end);
+        let mut items = RawItems::default();
+        self.latest_raw_into(limit, view, &mut items)?;
         Ok(items)
+    }
+
+    /// The same, in the memory of what was read before: for who reads a conversation at every turn.
+    pub fn latest_raw_into(&self, limit: usize, view: View, items: &mut RawItems) -> Result<()> {
+        items.clear();
+        let (taken, broken, end) = self.read_latest(limit, view, std::mem::take(items))?;
+        *items = taken;
+        (items.broken, items.end) = (broken, end);
+        Ok(())
     }
 
     /// Hands the last items to a sink, the last first.

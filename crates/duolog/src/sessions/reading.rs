@@ -71,6 +71,12 @@ impl RawItems {
         })
     }
 
+    /// Forgets them, and keeps their memory.
+    pub(super) fn clear(&mut self) {
+        self.text.clear();
+        self.taken.clear();
+    }
+
     fn put(&mut self, text: &str) -> Range<usize> {
         let from = self.text.len();
         self.text.push_str(text);

@@ -1,7 +1,7 @@
 use std::process::{Command, Stdio};
 
 use duolog::doctor::Status;
-use duolog::sessions::{AddOptions, BranchRef, Metric, NewFork, NewMessage, NewSession, View};
+use duolog::sessions::{AddOptions, BranchRef, Metric, NewFork, NewMessage, NewSession, RawItems, View};
 use duolog::{
     BranchId, Durability, Error, Home, Kind, MessageId, OperationId, Said, Seen, SessionId, SessionStatus, Store,
     StoreOptions,
@@ -577,10 +577,11 @@ fn raw_items_are_those_that_are_shown(place: &Place) {
     items.add(&[&large], &AddOptions::default()).expect("added");
     let compaction = store.sessions().compaction(&session, BranchRef::Default);
     compaction.compact(Some(0..2000), "\"summary\"", Durability::Process).expect("compacted");
+    let mut raw = RawItems::default();
     for view in [View::Full, View::Context] {
         for limit in [0, 1, 50, 1024, 1025, 5000] {
-            let (shown, raw) =
-                (items.latest(limit, view).expect("reads"), items.latest_raw(limit, view).expect("reads"));
+            let shown = items.latest(limit, view).expect("reads");
+            items.latest_raw_into(limit, view, &mut raw).expect("reads");
             assert_eq!((raw.len(), raw.end, &raw.broken), (shown.items.len(), shown.end, &shown.broken));
             for (one, other) in shown.items.iter().zip(raw.iter()) {
                 let (ord, stands_for) = (other.ord, other.stands_for);
