@@ -5,6 +5,7 @@ mod connection;
 mod foreign;
 mod group;
 mod lock;
+mod mover;
 mod pool;
 mod schema;
 mod writer;
@@ -76,7 +77,8 @@ impl Sqlite {
                 let held = lock.acquire(Instant::now() + options.busy_timeout)?;
                 let (connection, version) = open_writer(&place, options.migrate == Migrate::Yes)?;
                 drop(held);
-                let writer = Writer::new(connection, lock, version, Arc::clone(&tally))?;
+                let aside = (options.reading == Reading::Beside).then(|| place.clone());
+                let writer = Writer::new(connection, lock, version, Arc::clone(&tally), aside)?;
                 (Some(writer), None, Readable::Shared, version)
             }
             Access::ReadOnly => {

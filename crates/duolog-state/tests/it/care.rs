@@ -84,6 +84,23 @@ fn a_log_that_grew_is_moved_into_the_database() {
     assert!(state.integrity().expect("checks").is_empty());
 }
 
+/// Pages are moved beside the writer, and so the log never begins anew by itself; in the end the writer sees to it.
+#[test]
+fn a_log_stays_bounded_while_one_writes_without_a_pause() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let state = open(dir.path());
+    let mut longest = 0;
+    for number in 0..800 {
+        let mut row = session(&format!("s{number}"));
+        row.node_metadata = Some("x".repeat(65_000));
+        state.write(Durability::Process, move |tx| sessions::insert(tx, &row)).expect("writes");
+        longest = longest.max(dir.path().join("state.db-wal").metadata().expect("is there").len());
+    }
+    assert!(longest < 6000 * 4120, "{longest} bytes of log for {} in all", 800 * 65_000);
+    assert_eq!((state.counters().checkpoint_failures, count(&state)), (0, 800));
+    assert!(state.integrity().expect("checks").is_empty());
+}
+
 #[test]
 fn a_checkpoint_empties_the_log_and_says_what_it_moved() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -124,6 +124,16 @@ pub(super) fn open_reader(place: &Place, readable: Readable, keeps: Keeps) -> Re
     Ok(connection)
 }
 
+/// Opens a connection that moves pages and does nothing else.
+pub(super) fn open_mover(place: &Place) -> Result<Connection> {
+    let connection = connect(&place.path, OpenFlags::SQLITE_OPEN_READ_WRITE, place.busy_timeout)?;
+    guard(&connection)?;
+    // The database is synced before the log may begin anew.
+    set(&connection, "synchronous", "FULL")?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(error)?;
+    Ok(connection)
+}
+
 /// Begins a read transaction: everything read through it is one snapshot.
 pub(super) fn begin_read(connection: &Connection) -> Result<Tx<'_>> {
     connection.prepare_cached("BEGIN DEFERRED").and_then(|mut begin| begin.execute([])).map_err(error)?;

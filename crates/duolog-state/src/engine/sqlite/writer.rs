@@ -1,7 +1,7 @@
 //! The writing connection: group commit, its durability, and its checkpoints (R4).
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use duolog_types::Durability;
@@ -10,10 +10,10 @@ use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ErrorCode};
 
-use super::connection::{self, error};
+use super::connection::{self, Place, error};
 use super::group::{Batch, Job, Lead, Members, Outcome, Queue, Turn};
-use super::lock::Held;
-use super::lock::StateLock;
+use super::lock::{Held, StateLock};
+use super::mover::{Mover, move_pages};
 use crate::engine::{Tally, Tx, Undo, lock};
 use crate::error::{Error, Result};
 
@@ -24,6 +24,8 @@ const PATIENCE_PART: u32 = 4;
 const PATIENCE_MAX: Duration = Duration::from_millis(1);
 /// The pages by which the write-ahead log grows before its pages are moved into the database.
 pub(super) const CHECKPOINT_PAGES: u64 = 1000;
+/// The pages from which on whoever writes moves them: while others go on writing, the log never begins anew.
+const LOG_PAGES_MAX: u64 = 4 * CHECKPOINT_PAGES;
 
 /// The pages from which on closing empties the log.
 pub(super) const CLOSE_PAGES: u64 = 100;
@@ -38,6 +40,11 @@ pub(super) struct Writer {
     /// The pages in the write-ahead log after the last commit.
     log_pages: Arc<AtomicU64>,
     tally: Arc<Tally>,
+    /// Where a thread may move pages, in a process that lives long enough for one.
+    aside: Option<Place>,
+    mover: OnceLock<Option<Mover>>,
+    /// Held by who moves pages: of two at once SQLite turns one away.
+    moving: Arc<Mutex<()>>,
 }
 
 struct Tuned {
@@ -54,6 +61,7 @@ struct Tuned {
 pub(super) struct Alone<'w> {
     connection: MutexGuard<'w, Tuned>,
     _held: Held<'w>,
+    _moving: MutexGuard<'w, ()>,
     // Last: the next caller may lead only once the connection and the lock are free.
     _lead: Lead<'w>,
 }
@@ -95,7 +103,15 @@ impl Writer {
     }
 
     /// Takes an opened connection, which syncs at every commit (`synchronous=FULL`).
-    pub(super) fn new(mut connection: Connection, lock: StateLock, version: u32, tally: Arc<Tally>) -> Result<Self> {
+    ///
+    /// Pages are moved by a thread where `aside` says where, and otherwise by whoever writes.
+    pub(super) fn new(
+        mut connection: Connection,
+        lock: StateLock,
+        version: u32,
+        tally: Arc<Tally>,
+        aside: Option<Place>,
+    ) -> Result<Self> {
         let log_pages = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&log_pages);
         // The hook takes the place of SQLite's own checkpoint inside COMMIT. It only notes: an error from here would
@@ -111,7 +127,8 @@ impl Writer {
             moved_pages: 0,
             commit_took: Duration::ZERO,
         });
-        Ok(Self { queue: Queue::default(), connection, lock, version, log_pages, tally })
+        let (mover, moving) = (OnceLock::new(), Arc::default());
+        Ok(Self { queue: Queue::default(), connection, lock, version, log_pages, tally, aside, mover, moving })
     }
 
     /// Runs one request in a transaction, alone or with others, and returns once it is as durable as asked.
@@ -163,8 +180,9 @@ impl Writer {
             },
         };
         let connection = lock(&self.connection);
+        let moving = lock(&self.moving);
         let held = self.lock.acquire(deadline)?;
-        Ok(Alone { connection, _held: held, _lead: lead })
+        Ok(Alone { connection, _held: held, _moving: moving, _lead: lead })
     }
 
     /// Asks the writing connection something that changes nothing; not for use inside a write.
@@ -286,10 +304,7 @@ impl Writer {
         Ok(Outcome::Committed)
     }
 
-    /// Moves pages from the log to the database once it has grown, after everyone has been answered.
-    ///
-    /// Readers and writers of other processes are not held up. A failure takes nothing back and is counted; the pages
-    /// stay in the log and the next growth tries again.
+    /// Has pages moved from the log to the database once it has grown, after everyone has been answered.
     fn checkpoint_if_grown(&self) {
         let pages = self.log_pages.load(Ordering::Relaxed);
         let mut tuned = lock(&self.connection);
@@ -301,12 +316,16 @@ impl Writer {
             return;
         }
         tuned.moved_pages = pages;
-        match tuned.connection.wal_checkpoint_v2(Some("main"), CheckpointMode::PASSIVE) {
-            Ok((log, moved)) if log >= 0 && moved >= 0 => self.tally.checkpoints.fetch_add(1, Ordering::Relaxed),
-            // Another process is moving them.
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => 0,
-            Ok(_) | Err(_) => self.tally.checkpoint_failures.fetch_add(1, Ordering::Relaxed),
-        };
+        if pages >= LOG_PAGES_MAX || !self.mover().is_some_and(Mover::ask) {
+            let _turn = lock(&self.moving);
+            move_pages(&tuned.connection, &self.tally);
+        }
+    }
+
+    /// The thread that moves pages, from the first time on that there are enough.
+    fn mover(&self) -> Option<&Mover> {
+        let start = || Mover::start(self.aside.clone()?, Arc::clone(&self.moving), Arc::clone(&self.tally)).ok();
+        self.mover.get_or_init(start).as_ref()
     }
 }
 
@@ -316,6 +335,7 @@ impl Writer {
 /// Emptied and not only moved: that its pages were moved is known to open connections alone, and the last one is going.
 impl Drop for Writer {
     fn drop(&mut self) {
+        drop(self.mover.take());
         if self.log_pages.load(Ordering::Relaxed) < CLOSE_PAGES {
             return;
         }

@@ -1,0 +1,73 @@
+//! Moves pages from the write-ahead log into the database beside those who write, in a thread of its own.
+//!
+//! A writer that did it itself would wait for two syncs and thousands of small reads and writes, once in a while.
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use rusqlite::wal::CheckpointMode;
+use rusqlite::{Connection, ErrorCode};
+
+use super::connection::{Place, open_mover};
+use crate::engine::{Tally, lock};
+
+/// The thread; it ends when this goes.
+pub(super) struct Mover {
+    asked: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Mover {
+    /// Starts it. Whoever moves pages holds `moving`.
+    pub(super) fn start(place: Place, moving: Arc<Mutex<()>>, tally: Arc<Tally>) -> std::io::Result<Self> {
+        let (asked, asks) = sync_channel(1);
+        let name = "duolog-checkpoint".to_owned();
+        let thread = std::thread::Builder::new().name(name).spawn(move || work(&place, &asks, &moving, &tally))?;
+        Ok(Self { asked: Some(asked), thread: Some(thread) })
+    }
+
+    /// Has pages moved soon; false where nobody is there to do it.
+    pub(super) fn ask(&self) -> bool {
+        // One that was asked already will see these pages too.
+        self.asked.as_ref().is_some_and(|asked| matches!(asked.try_send(()), Ok(()) | Err(TrySendError::Full(()))))
+    }
+}
+
+impl Drop for Mover {
+    fn drop(&mut self) {
+        self.asked = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A connection of its own: that of the writer is in use, and the log lets both work at once.
+fn work(place: &Place, asks: &Receiver<()>, moving: &Mutex<()>, tally: &Tally) {
+    let mut connection = None;
+    while asks.recv().is_ok() {
+        if connection.is_none() {
+            connection = open_mover(place).ok();
+        }
+        match &connection {
+            Some(connection) => {
+                let _turn = lock(moving);
+                move_pages(connection, tally);
+            }
+            None => drop(tally.checkpoint_failures.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+}
+
+/// Moves what readers let it move. Readers and writers are not held up. A failure takes nothing back and is counted; the
+/// pages stay in the log and the next growth tries again.
+pub(super) fn move_pages(connection: &Connection, tally: &Tally) {
+    match connection.wal_checkpoint_v2(Some("main"), CheckpointMode::PASSIVE) {
+        Ok((log, moved)) if log >= 0 && moved >= 0 => tally.checkpoints.fetch_add(1, Ordering::Relaxed),
+        // Another process is moving them.
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => 0,
+        Ok(_) | Err(_) => tally.checkpoint_failures.fetch_add(1, Ordering::Relaxed),
+    };
+}
