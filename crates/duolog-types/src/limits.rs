@@ -104,6 +104,8 @@ pub const ROLLUP_MINUTES: i64 = 15;
 pub const RUNS_WALKED_MAX: u32 = 10_000;
 /// The failed executions that one search for an error looks at.
 pub const ERRORS_WALKED_MAX: u32 = 10_000;
+/// What an import tells of what it could not take as it stands; the rest is counted.
+pub const IMPORT_TOLD_MAX: usize = 1000;
 /// The picodollars that a run, or a row of the roll-ups, can count: a little more than nine million dollars.
 pub const COST_PICOS_MAX: u64 = i64::MAX.cast_unsigned();
 /// The items of a page when nobody asks for another number.

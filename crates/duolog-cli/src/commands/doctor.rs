@@ -22,8 +22,8 @@ JSON:
 
 /// Look whether all is well, and say what to do where it is not
 ///
-/// Reads every line of every log, checks the seals and the database, and tells of what was mended or lost. Changes
-/// nothing but what opening the store mends anyway.
+/// Reads every line of every log, checks the seals and the database, and tells of what was mended or lost, and
+/// of schedules that fail again and again. Changes nothing but what opening the store mends anyway.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Doctor {}

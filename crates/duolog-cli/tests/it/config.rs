@@ -142,3 +142,27 @@ fn an_append_is_as_durable_as_the_configuration_says() {
     assert_eq!(configured, asked);
     assert!(flag < configured, "the flag goes before the file: {flag} and {configured} syncs");
 }
+
+#[test]
+fn limits_of_runs_are_those_of_the_file() {
+    let (kit, file) = configured("[runs]\nat_once_max = 1\nlease = \"5s\"\nrestart_cap = 0\n");
+    let start = |trigger: &str| kit.run(&["runs", "start", "build", "--trigger", trigger, "--json"]).is(0);
+    let (first, second) = (start("one"), start("two"));
+    assert_eq!((first.field("/run/status"), second.field("/run/status")), ("running".into(), "queued".into()));
+    let shown = |ran: &Ran| {
+        let id = ran.field("/run/id").as_str().expect("an id").to_owned();
+        kit.run(&["runs", "show", &id, "--json"]).is(0)
+    };
+    assert_eq!(shown(&second).field("/run/restart_cap"), 0);
+    // What the environment says goes before the file: with two places the one that waits begins.
+    let admitted = with(&kit, &["runs", "admit", "--json"], "DUOLOG_RUNS_AT_ONCE_MAX", "2").is(0);
+    assert_eq!(admitted.field("/admitted").as_array().map(Vec::len), Some(1));
+    assert_eq!(shown(&second).field("/run/status"), "running");
+    fs::write(&file, "[runs]\nat_once = 1\nqueue_wait = 5\n").expect("written");
+    let refused = kit.run(&["runs", "start", "build", "--trigger", "three"]).is(2);
+    let refused = refused.says("unknown key at_once in [runs]; did you mean at_once_max?");
+    refused.says("queue_wait is 5; expected a time from \"1s\" to \"365d\", like \"30m\"");
+    fs::write(&file, "[runs]\nlease = \"5s\"\n").expect("written");
+    let wrong = with(&kit, &["runs", "list"], "DUOLOG_RUNS_LEASE", "1s").is(2);
+    wrong.says("DUOLOG_RUNS_LEASE is \"1s\"; expected a time from \"3s\" to \"1d\"");
+}

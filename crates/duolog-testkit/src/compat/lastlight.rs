@@ -169,7 +169,7 @@ fn shortened(mut message: Value) -> Value {
     message
 }
 
-fn milliseconds(at: Moment) -> String {
+pub(super) fn milliseconds(at: Moment) -> String {
     let text = at.to_string();
     format!("{}Z", &text[..text.len() - 4])
 }

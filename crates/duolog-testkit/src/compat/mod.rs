@@ -6,6 +6,7 @@
 mod agentrylab;
 mod conversations;
 mod lastlight;
+mod runs;
 mod skillet;
 pub mod usage;
 
@@ -113,12 +114,14 @@ fn read(disk: &Arc<dyn Disk>, path: &Path) -> io::Result<Log> {
 pub fn run(fixtures: &Path) -> io::Result<Vec<Verdict>> {
     let before = fingerprint(fixtures)?;
     let mut verdicts = Vec::new();
-    let suites: [(&str, Suite); 5] = [
+    let suites: [(&str, Suite); 7] = [
         ("skillet", skillet::check),
         ("skillet", conversations::check_skillet),
         ("lionagi/v4_0.36.0", conversations::check_lionagi),
         ("agentrylab", agentrylab::check),
         ("lastlight/doc-era", lastlight::check),
+        ("lastlight/doc-era", runs::check),
+        ("lastlight/crash-copy", runs::check_crash_copy),
     ];
     for (folder, check) in suites {
         let source = fixtures.join(folder);

@@ -326,7 +326,7 @@ impl Config {
             open_logs_max,
             fold_batch_bytes,
             fold_before_read_bytes,
-            runs: _,
+            runs,
         } = self.limits;
         match key {
             Key::LineBytesMax => Value::Size(line_bytes_max as u64),
@@ -337,6 +337,10 @@ impl Config {
             Key::FoldBeforeReadBytes => Value::Size(fold_before_read_bytes),
             Key::DurabilityLog => Value::Durability(self.durability),
             Key::StoreAddress => Value::Address(self.store.clone()),
+            Key::RunsAtOnceMax => Value::Number(runs.at_once_max.into()),
+            Key::RunsQueueWait => Value::Time(runs.queue_wait),
+            Key::RunsLease => Value::Time(runs.lease),
+            Key::RunsRestartCap => Value::Number(runs.restart_cap.into()),
             Key::ChatsIdle => Value::Time(self.chat_idle),
             Key::UserEmail => Value::Name(self.user.clone()),
         }
@@ -354,6 +358,7 @@ impl Config {
     fn set(&mut self, key: Key, value: Value, source: Source) {
         let number = value.number().unwrap_or_default();
         let size = usize::try_from(number).unwrap_or(usize::MAX);
+        let few = u32::try_from(number).unwrap_or(u32::MAX);
         match (key, value) {
             (Key::LineBytesMax, _) => self.limits.line_bytes_max = size,
             (Key::BatchBytesMax, _) => self.limits.batch_bytes_max = size,
@@ -363,9 +368,21 @@ impl Config {
             (Key::FoldBeforeReadBytes, _) => self.limits.fold_before_read_bytes = number,
             (Key::DurabilityLog, Value::Durability(durability)) => self.durability = durability,
             (Key::StoreAddress, Value::Address(said)) => self.store = said,
+            (Key::RunsAtOnceMax, _) => self.limits.runs.at_once_max = few,
+            (Key::RunsQueueWait, Value::Time(wait)) => self.limits.runs.queue_wait = wait,
+            (Key::RunsLease, Value::Time(lease)) => self.limits.runs.lease = lease,
+            (Key::RunsRestartCap, _) => self.limits.runs.restart_cap = few,
             (Key::ChatsIdle, Value::Time(idle)) => self.chat_idle = idle,
             (Key::UserEmail, Value::Name(name)) => self.user = name,
-            (Key::DurabilityLog | Key::StoreAddress | Key::ChatsIdle | Key::UserEmail, _) => return,
+            (
+                Key::DurabilityLog
+                | Key::StoreAddress
+                | Key::RunsQueueWait
+                | Key::RunsLease
+                | Key::ChatsIdle
+                | Key::UserEmail,
+                _,
+            ) => return,
         }
         self.said.push((key, source));
     }

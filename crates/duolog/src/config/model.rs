@@ -38,6 +38,14 @@ pub enum Key {
     DurabilityLog,
     /// `store.address`
     StoreAddress,
+    /// `runs.at_once_max`
+    RunsAtOnceMax,
+    /// `runs.queue_wait`
+    RunsQueueWait,
+    /// `runs.lease`
+    RunsLease,
+    /// `runs.restart_cap`
+    RunsRestartCap,
     /// `chats.idle`
     ChatsIdle,
     /// `user.email`
@@ -89,6 +97,10 @@ impl Key {
         Self::FoldBeforeReadBytes,
         Self::DurabilityLog,
         Self::StoreAddress,
+        Self::RunsAtOnceMax,
+        Self::RunsQueueWait,
+        Self::RunsLease,
+        Self::RunsRestartCap,
         Self::ChatsIdle,
         Self::UserEmail,
     ];
@@ -99,6 +111,7 @@ impl Key {
             Self::DurabilityLog => "durability",
             Self::UserEmail => "user",
             Self::StoreAddress => "store",
+            Self::RunsAtOnceMax | Self::RunsQueueWait | Self::RunsLease | Self::RunsRestartCap => "runs",
             Self::ChatsIdle => "chats",
             _ => "limits",
         }
@@ -115,6 +128,10 @@ impl Key {
             Self::FoldBeforeReadBytes => "fold_before_read_bytes",
             Self::DurabilityLog => "log",
             Self::StoreAddress => "address",
+            Self::RunsAtOnceMax => "at_once_max",
+            Self::RunsQueueWait => "queue_wait",
+            Self::RunsLease => "lease",
+            Self::RunsRestartCap => "restart_cap",
             Self::ChatsIdle => "idle",
             Self::UserEmail => "email",
         }
@@ -131,6 +148,10 @@ impl Key {
             Self::FoldBeforeReadBytes => "DUOLOG_FOLD_BEFORE_READ_BYTES",
             Self::DurabilityLog => "DUOLOG_DURABILITY",
             Self::StoreAddress => "DUOLOG_STORE",
+            Self::RunsAtOnceMax => "DUOLOG_RUNS_AT_ONCE_MAX",
+            Self::RunsQueueWait => "DUOLOG_RUNS_QUEUE_WAIT",
+            Self::RunsLease => "DUOLOG_RUNS_LEASE",
+            Self::RunsRestartCap => "DUOLOG_RUNS_RESTART_CAP",
             Self::ChatsIdle => "DUOLOG_CHATS_IDLE",
             Self::UserEmail => "DUOLOG_USER_EMAIL",
         }
@@ -148,7 +169,13 @@ impl Key {
             Self::FoldBeforeReadBytes => Shape::Size { min: 0, max: 1024 * GIB },
             Self::DurabilityLog => Shape::Durability,
             Self::StoreAddress => Shape::Address,
-            Self::ChatsIdle => Shape::Time { min: Duration::from_secs(1), max: Duration::from_hours(365 * 24) },
+            Self::RunsAtOnceMax => Shape::Number { min: 1, max: 100_000, unit: "runs" },
+            // An owner renews at a third of it, and a clock may be off by a little.
+            Self::RunsLease => Shape::Time { min: Duration::from_secs(3), max: Duration::from_hours(24) },
+            Self::RunsRestartCap => Shape::Number { min: 0, max: 1_000, unit: "takeovers" },
+            Self::RunsQueueWait | Self::ChatsIdle => {
+                Shape::Time { min: Duration::from_secs(1), max: Duration::from_hours(365 * 24) }
+            }
             Self::UserEmail => Shape::Name,
         }
     }

@@ -1,4 +1,5 @@
 use super::*;
+use duolog_types::limits::RunLimits;
 
 fn told(text: &str) -> Vec<String> {
     let error = Config::parse(text).expect_err(text);
@@ -24,6 +25,7 @@ fn every_key_is_taken_in_every_spelling() {
     let text = "[limits]\nline_bytes_max = 2048\nbatch_bytes_max = \"1GiB\"\nopen_logs_max = 16\n\
                 fold_batch_bytes = \"64 kib\"\nfold_before_read_bytes = \"0\"\nbusy_timeout_ms = 0\n\
                 [durability]\nlog = \"power\"\n[store]\naddress = \"/srv/state\"\n[chats]\nidle = \"90m\"\n\
+                [runs]\nat_once_max = 1\nqueue_wait = \"2h\"\nlease = \"90s\"\nrestart_cap = 0\n\
                 [user]\nemail = \"ada@example.com\"\n";
     let config = Config::parse(text).expect("good");
     let limits = Limits {
@@ -33,11 +35,16 @@ fn every_key_is_taken_in_every_spelling() {
         open_logs_max: 16,
         fold_batch_bytes: 64 << 10,
         fold_before_read_bytes: 0,
-        ..Limits::default()
+        runs: RunLimits {
+            at_once_max: 1,
+            queue_wait: Duration::from_hours(2),
+            lease: Duration::from_secs(90),
+            restart_cap: 0,
+        },
     };
     assert_eq!((config.limits(), config.durability()), (limits, Durability::Power));
     let lines: Vec<Source> = config.settings().map(|setting| setting.source).collect();
-    assert_eq!(lines, [2, 3, 7, 4, 5, 6, 9, 11, 13, 15].map(|line| Source::File { line }));
+    assert_eq!(lines, [2, 3, 7, 4, 5, 6, 9, 11, 15, 16, 17, 18, 13, 20].map(|line| Source::File { line }));
     assert_eq!(*config.store(), Said::At(Address::Directory("/srv/state".into())));
     assert_eq!(config.chat_idle(), Duration::from_mins(90));
     assert_eq!(config.user(), "ada@example.com");
@@ -91,7 +98,7 @@ fn the_right_key_is_named_where_it_can_be_guessed() {
         ("[durability]\nsomething = 1", "known here: log"),
         (
             "[retention]",
-            "known here: [limits], [durability], [store], [chats], [user], [prices], [schedules], [workflows]",
+            "known here: [limits], [durability], [store], [runs], [chats], [user], [prices], [schedules], [workflows]",
         ),
     ];
     for (text, hint) in cases {
@@ -109,6 +116,13 @@ fn what_is_of_another_kind_is_told_with_what_is_expected() {
         ("[limits]\nline_bytes_max = \"99999999999 TiB\"", "expected a size"),
         ("[limits]\nline_bytes_max = \"\"", "is \"\"; expected a size"),
         ("[limits]\nbusy_timeout_ms = \"5 s\"", "is \"5 s\"; expected a number of milliseconds"),
+        ("[runs]\nat_once_max = 0", "at_once_max is 0; expected a number of runs from 1 to 100000"),
+        ("[runs]\nat_once_max = \"many\"", "is \"many\"; expected a number of runs from 1"),
+        ("[runs]\nlease = 60", "lease is 60; expected a time from \"3s\" to \"1d\", like \"30m\""),
+        ("[runs]\nlease = \"1s\"", "lease is \"1s\"; expected a time from \"3s\""),
+        ("[runs]\nqueue_wait = \"soon\"", "queue_wait is \"soon\"; expected a time from \"1s\" to \"365d\""),
+        ("[runs]\nrestart_cap = 1001", "restart_cap is 1001; expected a number of takeovers from 0 to 1000"),
+        ("[runs]\nlaese = \"60s\"", "unknown key laese in [runs]; did you mean lease?"),
         ("[durability]\nlog = true", "log is a boolean; expected \"process\" or \"power\""),
         ("[durability]\nlog = \"Power\"", "log is \"Power\"; expected \"process\" or \"power\""),
         ("[durability]\nlog = 1", "log is 1; expected"),
@@ -126,8 +140,15 @@ fn the_caller_goes_before_the_environment_and_that_before_the_file() {
     let config = in_environment(&[]).expect("good");
     assert_eq!((config.limits().busy_timeout.as_millis(), config.durability()), (7, Durability::Power));
     assert_eq!(source(&config, Key::BusyTimeoutMs), Source::File { line: 1 });
-    let said = [("DUOLOG_BUSY_TIMEOUT_MS", "8"), ("DUOLOG_DURABILITY", "process"), ("DUOLOG_LINE_BYTES_MAX", "2 MiB")];
+    let said = [
+        ("DUOLOG_BUSY_TIMEOUT_MS", "8"),
+        ("DUOLOG_DURABILITY", "process"),
+        ("DUOLOG_LINE_BYTES_MAX", "2 MiB"),
+        ("DUOLOG_RUNS_AT_ONCE_MAX", "9"),
+        ("DUOLOG_RUNS_LEASE", "5m"),
+    ];
     let config = in_environment(&said).expect("good");
+    assert_eq!((config.limits().runs.at_once_max, config.limits().runs.lease), (9, Duration::from_mins(5)));
     assert_eq!((config.limits().busy_timeout.as_millis(), config.durability()), (8, Durability::Process));
     assert_eq!(config.limits().line_bytes_max, 2 << 20);
     assert_eq!(source(&config, Key::DurabilityLog), Source::Environment);

@@ -11,6 +11,7 @@ use duolog_types::SessionId;
 
 use super::model::{Check, Status};
 use crate::error::{Error, Result};
+use crate::schedules::Schedule;
 use crate::search::IndexStanding;
 use crate::state::risk_of;
 use crate::store::Store;
@@ -20,6 +21,10 @@ type CheckFn = fn(&Store) -> Result<Check>;
 /// The sessions, marks or rows that a check names before it only counts.
 const NAMED: usize = 3;
 const LOOKED_AT: u32 = 10_000;
+/// The failures one after another of a schedule that are told of.
+const FAILURES_TOLD: u32 = 3;
+/// The bytes of why that are told with it.
+const WHY_BYTES: usize = 200;
 
 pub(super) const ALL: &[(&str, CheckFn)] = &[
     ("file system", file_system),
@@ -35,6 +40,7 @@ pub(super) const ALL: &[(&str, CheckFn)] = &[
     ("marks", marks),
     ("locks", locks),
     ("index", index),
+    ("schedules", schedules),
 ];
 
 fn ok(name: &'static str, detail: impl Into<String>) -> Check {
@@ -314,6 +320,29 @@ fn index(store: &Store) -> Result<Check> {
         }
         IndexStanding::Unusable(why) => warning("index", why, "duolog log search --rebuild makes it anew"),
     })
+}
+
+/// Whether a schedule that is to fire fails each time.
+fn schedules(store: &Store) -> Result<Check> {
+    let list = store.schedules().list(store.join.clock().now())?.schedules;
+    let failing: Vec<_> = list.iter().filter(|one| one.enabled.value && one.failures >= FAILURES_TOLD).collect();
+    let Some(first) = failing.first() else {
+        let count = things(list.len() as u64, "schedule");
+        let none = if list.is_empty() { "there are none".to_owned() } else { format!("{count}, none fails each time") };
+        return Ok(ok("schedules", none));
+    };
+    let told = |one: &&Schedule| {
+        let since = one.failing_since.map(|since| format!(", since {since}")).unwrap_or_default();
+        let why = one.latest.as_ref().and_then(|latest| latest.error.as_deref());
+        let why = why.map(|why| format!(": {}", &why[..why.floor_char_boundary(WHY_BYTES)])).unwrap_or_default();
+        format!("{} failed {} times one after another{since}{why}", one.base.name, one.failures)
+    };
+    let detail = naming(&failing.iter().map(told).collect::<Vec<_>>());
+    Ok(warning(
+        "schedules",
+        detail,
+        &format!("duolog schedules runs {:?} shows what came of each time", first.base.name),
+    ))
 }
 
 fn has_checksums(store: &Store) -> Result<bool> {

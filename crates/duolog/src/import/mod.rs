@@ -1,8 +1,10 @@
-//! What other programs keep of conversations, as rows of ours: pure functions from their rows, and readers that go through
-//! their files without changing anything.
+//! What other programs keep of conversations and runs, as rows of ours: pure functions from their rows, and readers
+//! that go through their files without changing anything.
 //!
-//! A session that was mapped is put into a home as a document ([`Mapped::document`]), and so all of it or nothing.
+//! A session that was mapped is put into a home as a document ([`Mapped::document`]), and so all of it or nothing; so
+//! is a run with all that it has, and a chat ([`lastlight::import`]).
 
+pub mod lastlight;
 pub mod lionagi;
 pub mod skillet;
 

@@ -218,13 +218,13 @@ pub(super) fn bucket(at: Moment) -> Moment {
 }
 
 /// Counts an execution that begins.
-pub(super) fn count_start(tx: &mut Tx<'_>, row: &ExecutionRow) -> JoinResult<()> {
+pub(crate) fn count_start(tx: &mut Tx<'_>, row: &ExecutionRow) -> JoinResult<()> {
     let more = RollupRow { started: 1, ..RollupRow::default() };
     Ok(execution_rollups::add(tx, bucket(row.started_at), rules::workflow_of(&row.skill), &more)?)
 }
 
 /// Counts an execution that ends, where it began.
-pub(super) fn count_end(tx: &mut Tx<'_>, row: &ExecutionRow, end: &EndRow) -> JoinResult<()> {
+pub(crate) fn count_end(tx: &mut Tx<'_>, row: &ExecutionRow, end: &EndRow) -> JoinResult<()> {
     let outcome = rules::outcome(Some(end));
     let one = |of| u64::from(outcome == of);
     let more = RollupRow {

@@ -34,7 +34,7 @@ pub use model::{
 pub use open::{LoopPoint, NewGate, OpenRun};
 pub use rules::{Event, PhaseLabel, PhaseTurn, dollars, may_become, next};
 
-pub(crate) use change::Changing;
+pub(crate) use change::{Changing, count_end, count_start};
 
 use crate::error::{Error, Result};
 use crate::store::Store;

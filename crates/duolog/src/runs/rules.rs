@@ -221,7 +221,7 @@ pub(super) fn skill(workflow: &str, phase: &str) -> String {
 }
 
 /// The workflow of a skill; `chat` is its own.
-pub(super) fn workflow_of(skill: &str) -> &str {
+pub(crate) fn workflow_of(skill: &str) -> &str {
     skill.rsplit_once(':').map_or(skill, |(workflow, _)| workflow)
 }
 
@@ -260,7 +260,7 @@ pub(crate) fn bounded<const MAX: usize>(what: &'static str, text: &str) -> Resul
 }
 
 /// A repository that may be given with its owner, split. An owner that is said goes before the one in front of a slash.
-pub(super) fn split_repo(owner: Option<&str>, repo: Option<&str>) -> (Option<String>, Option<String>) {
+pub(crate) fn split_repo(owner: Option<&str>, repo: Option<&str>) -> (Option<String>, Option<String>) {
     let (inside, bare) = match repo.and_then(|repo| repo.split_once('/')) {
         Some((inside, bare)) if !inside.is_empty() && !bare.is_empty() => (Some(inside), Some(bare)),
         _ => (None, repo),
@@ -345,12 +345,12 @@ pub(super) fn check_finish(finish: &Finish) -> Result<()> {
 }
 
 /// Picodollars that fit a row.
-pub(super) fn picos(money: Money) -> u64 {
+pub(crate) fn picos(money: Money) -> u64 {
     u64::try_from(money.picos()).unwrap_or(COST_PICOS_MAX).min(COST_PICOS_MAX)
 }
 
 /// One more of what may not be known, within what a row holds.
-pub(super) fn sum(known: Option<u64>, more: Option<u64>) -> Option<u64> {
+pub(crate) fn sum(known: Option<u64>, more: Option<u64>) -> Option<u64> {
     match (known, more) {
         (None, None) => None,
         (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0)).min(COST_PICOS_MAX)),
@@ -358,19 +358,19 @@ pub(super) fn sum(known: Option<u64>, more: Option<u64>) -> Option<u64> {
 }
 
 /// The tokens of all kinds that an execution said it used; nothing where it said nothing.
-pub(super) fn tokens(end: &EndRow) -> Option<u64> {
+pub(crate) fn tokens(end: &EndRow) -> Option<u64> {
     [end.input_tokens, end.cache_creation_input_tokens, end.cache_read_input_tokens, end.output_tokens]
         .into_iter()
         .fold(None, sum)
 }
 
 /// The start of a text, cut between characters.
-pub(super) fn clip(text: &str, max: usize) -> &str {
+pub(crate) fn clip(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
 /// The end of a text, cut between characters.
-pub(super) fn tail(text: &str, max: usize) -> &str {
+pub(crate) fn tail(text: &str, max: usize) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(max))..]
 }
 

@@ -310,9 +310,9 @@ fn in_force(tx: &mut Tx<'_>, base: &BaseSchedule, now: Moment) -> Result<Schedul
     let said = cron_overrides::find(tx, &base.name)?;
     let latest = cron_runs::newest_of(tx, &base.name, None, 1)?.pop().map(|row| CronRun::of(row, now));
     let standings = cron_runs::standings(tx, &base.name, STREAK_MAX)?;
-    let standings = standings.into_iter().map(|(started_at, outcome)| Standing::of(started_at, outcome, now));
-    let failures = rules::failures(standings);
-    Ok(Schedule { latest, failures, ..told(base, said, now) })
+    let firings = standings.into_iter().map(|(at, outcome)| (at, Standing::of(at, outcome, now)));
+    let (failures, failing_since) = rules::failures(firings);
+    Ok(Schedule { latest, failures, failing_since, ..told(base, said, now) })
 }
 
 /// A schedule with what is said over it, and nothing of what came of it.
@@ -334,6 +334,7 @@ fn told(base: &BaseSchedule, said: Option<CronOverrideRow>, now: Moment) -> Sche
         problem,
         latest: None,
         failures: 0,
+        failing_since: None,
     }
 }
 

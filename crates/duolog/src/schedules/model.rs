@@ -113,6 +113,8 @@ pub struct Schedule {
     pub latest: Option<CronRun>,
     /// How many firings failed one after another until now.
     pub failures: u32,
+    /// When the first of those was fired.
+    pub failing_since: Option<Moment>,
 }
 
 /// What is to be said over a schedule. What is left out stays as it was said.

@@ -77,17 +77,18 @@ pub(super) fn due(timetable: &Timetable, since: Moment, now: Moment, catch_up: C
     }
 }
 
-/// How many firings failed one after another, the last first. What was left out, or goes on, says nothing.
-pub(super) fn failures(standings: impl Iterator<Item = Standing>) -> u32 {
-    let mut failures = 0;
-    for standing in standings {
+/// How many firings failed one after another, the last first, and since when. What was left out, or goes on, says
+/// nothing.
+pub(super) fn failures(firings: impl Iterator<Item = (Moment, Standing)>) -> (u32, Option<Moment>) {
+    let (mut failures, mut since) = (0, None);
+    for (at, standing) in firings {
         match standing {
             Standing::Ended(CronOutcome::Ok | CronOutcome::Nothing) => break,
-            Standing::Ended(CronOutcome::Failed) | Standing::Lost => failures += 1,
+            Standing::Ended(CronOutcome::Failed) | Standing::Lost => (failures, since) = (failures + 1, Some(at)),
             Standing::Ended(CronOutcome::Skipped) | Standing::Running => {}
         }
     }
-    failures
+    (failures, since)
 }
 
 /// What is kept on record of a firing: what it said itself, and what was left out before it.

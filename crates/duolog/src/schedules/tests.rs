@@ -247,12 +247,22 @@ fn what_was_missed_is_made_up_for_as_was_said() {
 #[test]
 fn failures_are_counted_up_to_the_last_that_went_well() {
     use CronOutcome::{Failed, Nothing, Ok, Skipped};
-    let count = |standings: &[Standing]| rules::failures(standings.iter().copied());
+    let at = |seconds: i64| Moment::from_micros(seconds * 1_000_000);
+    // Each was fired a second before the one that is named before it.
+    let count = |standings: &[Standing]| {
+        let firings =
+            standings.iter().enumerate().map(|(back, one)| (at(100 - i64::try_from(back).expect("few")), *one));
+        let (failures, since) = rules::failures(firings);
+        (failures, since.map(|since| since.as_micros() / 1_000_000))
+    };
     let ended = Standing::Ended;
-    assert_eq!(count(&[]), 0);
-    assert_eq!(count(&[ended(Failed), ended(Failed), ended(Ok), ended(Failed)]), 2);
-    assert_eq!(count(&[Standing::Running, ended(Failed), ended(Skipped), Standing::Lost, ended(Nothing)]), 2);
-    assert_eq!(count(&[ended(Ok), ended(Failed)]), 0);
+    assert_eq!(count(&[]), (0, None));
+    assert_eq!(count(&[ended(Failed), ended(Failed), ended(Ok), ended(Failed)]), (2, Some(99)));
+    assert_eq!(
+        count(&[Standing::Running, ended(Failed), ended(Skipped), Standing::Lost, ended(Nothing)]),
+        (2, Some(97))
+    );
+    assert_eq!(count(&[ended(Ok), ended(Failed)]), (0, None));
 }
 
 #[test]

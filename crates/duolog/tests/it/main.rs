@@ -18,6 +18,8 @@ mod exchange;
 mod foreign;
 /// Gates: what runs wait for, and who may say it when.
 mod gates;
+/// What Last Light keeps, taken into a home.
+mod lastlight;
 /// Executions, what is summed up of them, and lists of runs.
 mod ledger;
 /// Making, renaming and deleting under an operation id.

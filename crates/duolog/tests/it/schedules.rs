@@ -1,5 +1,6 @@
 use std::sync::{Arc, Barrier};
 
+use duolog::doctor::Status;
 use duolog::runs::{Act, End, NewRun};
 use duolog::schedules::{BaseSchedule, CatchUp, Due, Fired, Origin, Outcome, ScheduleChange, Standing, fire};
 use duolog::{Config, CronOutcome, Durability, Error, Kind, Moment, RunId, Store, TriggerType};
@@ -253,8 +254,24 @@ fn failures_one_after_another_are_counted(place: &Place) {
     assert_eq!(counted, [1, 0, 1, 1, 2]);
     let latest = store.schedules().get("hourly", at("2026-01-01T09:00:00Z")).expect("there").latest.expect("fired");
     assert_eq!(latest.error.as_deref(), Some("third"));
-    assert_eq!(tick(&store, "2026-01-01T06:00:00Z").len(), 1);
-    assert_eq!(failures(&store), 0);
+    // Doctor speaks of what fails again and again.
+    let examined = || {
+        let report = store.doctor().examine(|_| {}).expect("examined");
+        report.checks.into_iter().find(|check| check.name == "schedules").expect("a check")
+    };
+    assert_eq!(examined().status, Status::Ok, "two are no pattern");
+    store.schedules().tick(at("2026-01-01T06:00:01Z"), |_| Outcome::failed("fourth")).expect("ticks");
+    let check = examined();
+    assert_eq!(check.status, Status::Warning);
+    let told = "hourly failed 3 times one after another, since 2026-01-01T09:00:00.000000Z: fourth";
+    assert_eq!((check.detail.as_str(), failures(&store)), (told, 3));
+    assert!(check.hint.is_some_and(|hint| hint.contains("duolog schedules runs \"hourly\"")));
+    let off = ScheduleChange { enabled: Some(Some(false)), ..ScheduleChange::default() };
+    store.schedules().set("hourly", &off, Durability::Process).expect("set");
+    assert_eq!(examined().status, Status::Ok, "it is not to fire");
+    store.schedules().clear("hourly", Durability::Process).expect("cleared");
+    assert_eq!(tick(&store, "2026-01-01T10:00:00Z").len(), 1);
+    assert_eq!((failures(&store), examined().status), (0, Status::Ok));
 }
 
 fn a_clock_that_was_ahead_does_not_silence_a_schedule(place: &Place) {

@@ -42,6 +42,12 @@ Keys of config/duolog.toml in the home, all of them optional, with their default
   cache_write_5m = 3.125
   cache_write_1h = 5
 
+  [runs]
+  at_once_max = 4                    runs that run at once, 1 to 100000; what is started beyond waits
+  queue_wait = \"1h\"                  how long one waits for a place before it is cancelled, 1s to 365d
+  lease = \"1m\"                       how long an owner that does not renew is taken to be alive, 3s to 1d
+  restart_cap = 3                    how often a run is taken over from a dead owner before it fails, 0 to 1000
+
   [chats]
   idle = \"30m\"                       how long a chat may be silent and still be the same one, 1s to 365d
 
@@ -71,6 +77,7 @@ Environment, which goes before the file, as flags go before it:
   DUOLOG_DURABILITY      DUOLOG_FOLD_BATCH_BYTES  DUOLOG_FOLD_BEFORE_READ_BYTES  DUOLOG_STORE
   DUOLOG_CHATS_IDLE
   DUOLOG_USER_EMAIL
+  DUOLOG_RUNS_AT_ONCE_MAX  DUOLOG_RUNS_QUEUE_WAIT  DUOLOG_RUNS_LEASE  DUOLOG_RUNS_RESTART_CAP
 
 A password is never shown. PGPASSWORD is taken where the address has none; a file with a password
 should be for its owner alone (chmod 600).

@@ -1,0 +1,366 @@
+//! Rows that were mapped, inside a transaction: what stands here already is compared, and what does not is added.
+//!
+//! What can be much is read from the other database as it is written, here and again where the transaction runs again.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use duolog_join::{Error as JoinError, Result as JoinResult};
+use duolog_state::Tx;
+use duolog_state::owned::cron_overrides::{self, CronOverrideRow};
+use duolog_state::owned::executions::ExecutionRow;
+use duolog_state::owned::messaging_messages::{self, ChatMessageRow, NewChatMessageRow};
+use duolog_state::owned::messaging_sessions::{self, ChatRow};
+use duolog_state::owned::workflow_overrides::{self, OverrideRow};
+use duolog_state::owned::workflow_runs::{self, RunRow};
+use duolog_state::owned::{
+    execution_bodies, executions, workflow_approvals, workflow_queue, workflow_run_bodies, workflow_run_nodes,
+    workflow_run_phases, workflow_run_scratch,
+};
+use duolog_types::limits::PAGE_MAX;
+use duolog_types::{HomeId, Moment, RunStatus};
+
+use super::chats;
+use super::model::{Counts, Told};
+use super::runs::{self, Belongs, MappedExecution, MappedRun, RunFacts};
+use super::source::{Database, Order};
+use crate::error::{Error, refuse};
+use crate::runs::{count_end, count_start};
+
+/// The other database, lent to whoever writes.
+pub(super) type Lent = Arc<Mutex<Database>>;
+
+pub(super) fn lock(lent: &Lent) -> MutexGuard<'_, Database> {
+    lent.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What becomes of something that is to be here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// It is new.
+    New,
+    /// It was here, just so.
+    Same,
+}
+
+/// A run that is to be here, with what is read of it again.
+#[derive(Clone)]
+pub(super) struct RunUnit {
+    pub(super) run: MappedRun,
+    pub(super) facts: RunFacts,
+    pub(super) home: HomeId,
+    pub(super) lent: Lent,
+}
+
+/// Something that cannot be taken, and why: it undoes what was done of its run or chat.
+pub(super) fn cannot(unit: impl Into<String>, why: impl Into<String>) -> JoinError {
+    refuse(Error::BadDocument { at: unit.into(), why: why.into() })
+}
+
+fn is_another(kind: &str, id: &str) -> JoinError {
+    cannot(
+        format!("{kind} {id}"),
+        "is here already, and is not the same: it was changed here or there, or is another one",
+    )
+}
+
+impl RunUnit {
+    fn unit(&self) -> String {
+        format!("run {}", self.run.row.id)
+    }
+
+    /// The executions of the run, mapped; those that cannot be were told of.
+    pub(super) fn each_execution(
+        &self,
+        told: &mut Told,
+        each: &mut dyn FnMut(MappedExecution) -> JoinResult<()>,
+    ) -> JoinResult<()> {
+        let row = &self.run.row;
+        let ended = row.finished_at.map(|at| (at, row.status));
+        lock(&self.lent).executions(row.id.as_str(), &mut |source, overtaken| {
+            let of = Belongs::To { run: &row.id, ended, overtaken };
+            runs::execution(&source, of, self.home, told).map_or(Ok(()), &mut *each)
+        })
+    }
+
+    /// The gates of the run, mapped.
+    pub(super) fn each_approval(
+        &self,
+        told: &mut Told,
+        each: &mut dyn FnMut(workflow_approvals::ApprovalRow) -> JoinResult<()>,
+    ) -> JoinResult<()> {
+        lock(&self.lent).approvals(self.run.row.id.as_str(), &mut |source| {
+            runs::approval(&source, &self.run, &self.facts, told).map_or(Ok(()), &mut *each)
+        })
+    }
+
+    /// Whether the run stands here, with all that it has. Another of its id is an error.
+    pub(super) fn stands(&self, tx: &mut Tx<'_>) -> JoinResult<bool> {
+        let MappedRun { row, context, scratch, phases, nodes } = &self.run;
+        let Some(found) = workflow_runs::find(tx, &row.id)? else { return Ok(false) };
+        let is_same = is_same_run(&found, row)
+            && workflow_run_bodies::context(tx, &row.id)? == *context
+            && workflow_run_scratch::all(tx, &row.id)?.into_iter().eq(scratch.clone())
+            && workflow_run_phases::all(tx, &row.id)? == *phases
+            && workflow_run_nodes::all(tx, &row.id)?.into_iter().eq(nodes.clone());
+        if !is_same {
+            return Err(is_another("run", row.id.as_str()));
+        }
+        self.each_execution(&mut Told::again(), &mut |execution| {
+            if execution_stands(tx, &execution)? { Ok(()) } else { Err(is_another("run", row.id.as_str())) }
+        })?;
+        self.each_approval(&mut Told::again(), &mut |gate| match workflow_approvals::find(tx, &gate.id)? {
+            Some(found) if found == gate => Ok(()),
+            _ => Err(is_another("run", row.id.as_str())),
+        })?;
+        Ok(true)
+    }
+
+    /// Adds the run with all that it has, unless it stands here.
+    pub(super) fn keep(&self, tx: &mut Tx<'_>, now: Moment, restart_cap: u32) -> JoinResult<Kept> {
+        if self.stands(tx)? {
+            return Ok(Kept::Same);
+        }
+        let mut row = self.run.row.clone();
+        row.restart_cap = row.restart_count.max(restart_cap);
+        if !row.status.is_terminal() {
+            if let Some(active) = workflow_runs::find_active(tx, &row.workflow_name, &row.trigger_id)? {
+                let why = format!("run {}, of the same workflow and trigger, is active here", active.id);
+                return Err(cannot(self.unit(), why));
+            }
+            // Whoever counts the running sees it, or comes before it.
+            let ord = workflow_queue::enter(tx)?;
+            // It waits from now on: what is behind it was not waited for here.
+            row.queued = (row.status == RunStatus::Queued).then_some((ord, now));
+        }
+        workflow_runs::insert(tx, &row)?;
+        workflow_run_bodies::insert(tx, &row.id, self.run.context.as_deref())?;
+        for (key, value) in &self.run.scratch {
+            workflow_run_scratch::put(tx, &row.id, key, value)?;
+        }
+        for (ord, entry) in self.run.phases.iter().enumerate() {
+            workflow_run_phases::insert(tx, &row.id, ord as u64, entry)?;
+        }
+        for (node, status) in &self.run.nodes {
+            workflow_run_nodes::put(tx, &row.id, node, status)?;
+        }
+        self.each_execution(&mut Told::again(), &mut |execution| {
+            if executions::find(tx, &execution.row.id)?.is_some() {
+                return Err(is_another("execution", execution.row.id.as_str()));
+            }
+            add_execution(tx, &execution)
+        })?;
+        self.each_approval(&mut Told::again(), &mut |gate| {
+            if workflow_approvals::find(tx, &gate.id)?.is_some() {
+                return Err(is_another("gate", gate.id.as_str()));
+            }
+            Ok(workflow_approvals::insert(tx, &gate)?)
+        })?;
+        Ok(Kept::New)
+    }
+}
+
+/// Whether two rows are of one run that nobody has changed. Where it waits in the queue, since when, how often it may
+/// be taken over, and which home brought it, is not the run's own.
+fn is_same_run(found: &RunRow, row: &RunRow) -> bool {
+    let mut row = row.clone();
+    row.home_id = found.home_id;
+    row.restart_cap = found.restart_cap;
+    row.queued = row.queued.and(found.queued);
+    row == *found
+}
+
+/// Whether an execution stands here. Another of its id is an error.
+fn execution_stands(tx: &mut Tx<'_>, execution: &MappedExecution) -> JoinResult<bool> {
+    let Some(found) = executions::find(tx, &execution.row.id)? else { return Ok(false) };
+    let row = ExecutionRow { home_id: found.home_id, ..execution.row.clone() };
+    let said = execution_bodies::find(tx, &execution.row.id)?;
+    let home = said.as_ref().and_then(|said| said.blob.as_ref()).map_or(execution.row.home_id, |(_, home)| *home);
+    if found == row && said == execution.output.as_deref().map(|text| runs::output(text, home)) {
+        return Ok(true);
+    }
+    Err(is_another("execution", execution.row.id.as_str()))
+}
+
+fn add_execution(tx: &mut Tx<'_>, execution: &MappedExecution) -> JoinResult<()> {
+    let row = &execution.row;
+    executions::insert(tx, row)?;
+    count_start(tx, row)?;
+    if let Some(end) = &row.end {
+        count_end(tx, row, end)?;
+    }
+    if let Some(text) = &execution.output {
+        execution_bodies::put(tx, &row.id, &runs::output(text, row.home_id))?;
+    }
+    Ok(())
+}
+
+/// Adds executions that belong to no run. What another one here is called so is told, and the others are kept.
+pub(super) fn keep_executions(tx: &mut Tx<'_>, executions: &[MappedExecution]) -> JoinResult<(Counts, Counts, Told)> {
+    let (mut new, mut same, mut errors) = (Counts::default(), Counts::default(), Told::default());
+    for execution in executions {
+        match execution_stands(tx, execution) {
+            Ok(true) => same.executions += 1,
+            Ok(false) => {
+                add_execution(tx, execution)?;
+                new.executions += 1;
+            }
+            Err(error) => match Error::from(error) {
+                Error::BadDocument { at, why } => errors.say(&at, why),
+                other => return Err(refuse(other)),
+            },
+        }
+    }
+    Ok((new, same, errors))
+}
+
+/// Says something over a schedule, unless it is said already. What says otherwise here is an error.
+pub(super) fn keep_schedule(tx: &mut Tx<'_>, row: &CronOverrideRow) -> JoinResult<Kept> {
+    match cron_overrides::find(tx, &row.name)? {
+        Some(found) if found == *row => Ok(Kept::Same),
+        Some(_) => Err(is_another("schedule", &row.name)),
+        None => cron_overrides::put(tx, row).map(|()| Kept::New).map_err(JoinError::from),
+    }
+}
+
+/// The same of a workflow.
+pub(super) fn keep_workflow(tx: &mut Tx<'_>, row: &OverrideRow) -> JoinResult<Kept> {
+    match workflow_overrides::find(tx, &row.name)? {
+        Some(found) if found == *row => Ok(Kept::Same),
+        Some(_) => Err(is_another("workflow", &row.name)),
+        None => workflow_overrides::put(tx, row).map(|()| Kept::New).map_err(JoinError::from),
+    }
+}
+
+/// A chat that is to be here, with the messages that are read of it again.
+#[derive(Clone)]
+pub(super) struct ChatUnit {
+    pub(super) row: ChatRow,
+    pub(super) lent: Lent,
+}
+
+/// What became of a chat: how many messages it has, what was left out of it, and what could not be taken.
+pub(super) struct KeptChat {
+    pub(super) kept: Kept,
+    pub(super) messages: u64,
+    pub(super) left_out: Told,
+    pub(super) errors: Told,
+}
+
+impl ChatUnit {
+    /// Adds the chat and what was said in it, unless it stands here. Another of its id is an error.
+    pub(super) fn keep(&self, tx: &mut Tx<'_>) -> JoinResult<KeptChat> {
+        let mut done = KeptChat { kept: Kept::Same, messages: 0, left_out: Told::default(), errors: Told::default() };
+        let Some(found) = messaging_sessions::find(tx, &self.row.id)? else {
+            done.kept = Kept::New;
+            self.add(tx, &mut done)?;
+            return Ok(done);
+        };
+        // That it goes on no longer is not another chat, and how much was said is seen from what was said.
+        let (active, message_count) = (found.active, found.message_count);
+        if found != (ChatRow { active, message_count, ..self.row.clone() }) {
+            return Err(is_another("chat", self.row.id.as_str()));
+        }
+        self.compare(tx, &mut done)?;
+        Ok(done)
+    }
+
+    fn add(&self, tx: &mut Tx<'_>, done: &mut KeptChat) -> JoinResult<()> {
+        let mut row = self.row.clone();
+        if row.active
+            && let Some(active) = messaging_sessions::find_active(tx, &row.place)?
+        {
+            let why = format!("is active, and so is chat {} at its place here: taken as ended", active.id);
+            done.left_out.say(&format!("chat {}", row.id), why);
+            row.active = false;
+        }
+        messaging_sessions::insert(tx, &row)?;
+        let KeptChat { messages, left_out, errors, .. } = done;
+        self.each_message(Order::FirstFirst, left_out, errors, &mut |message, left_out| {
+            if let Some(delivered) = &message.platform_message_id
+                && messaging_messages::find_delivered(tx, &row.id, delivered)?.is_some()
+            {
+                left_out.say(&format!("chat {}", row.id), format!("message {delivered} was delivered again"));
+                return Ok(());
+            }
+            messaging_sessions::count_message(tx, &row.id, row.last_activity_at)?;
+            messaging_messages::insert(tx, &message)?;
+            *messages += 1;
+            Ok(())
+        })
+    }
+
+    /// Compares what was said there with what was said here, from the end on.
+    fn compare(&self, tx: &mut Tx<'_>, done: &mut KeptChat) -> JoinResult<()> {
+        let mut ours = Newest { unit: self, before: None, rows: Vec::new().into_iter(), is_over: false };
+        let mut next = ours.next(tx)?;
+        let KeptChat { messages, left_out, errors, .. } = done;
+        self.each_message(Order::LastFirst, left_out, errors, &mut |message, left_out| {
+            if next.as_ref().is_some_and(|ours| is_same_message(ours, &message)) {
+                *messages += 1;
+                next = ours.next(tx)?;
+                return Ok(());
+            }
+            // What was delivered again stands here once, where it came first.
+            let delivered = match &message.platform_message_id {
+                Some(delivered) => messaging_messages::find_delivered(tx, &self.row.id, delivered)?,
+                None => None,
+            };
+            if delivered.is_none_or(|id| next.as_ref().is_some_and(|next| id > next.id)) {
+                return Err(is_another("chat", self.row.id.as_str()));
+            }
+            let name = message.platform_message_id.as_deref().unwrap_or_default();
+            left_out.say(&format!("chat {}", self.row.id), format!("message {name} was delivered again"));
+            Ok(())
+        })?;
+        if next.is_some() { Err(is_another("chat", self.row.id.as_str())) } else { Ok(()) }
+    }
+
+    fn each_message(
+        &self,
+        order: Order,
+        left_out: &mut Told,
+        errors: &mut Told,
+        each: &mut dyn FnMut(NewChatMessageRow, &mut Told) -> JoinResult<()>,
+    ) -> JoinResult<()> {
+        lock(&self.lent).messages(self.row.id.as_str(), order, &mut |source| match chats::message(
+            &source, &self.row, left_out,
+        ) {
+            Ok(message) => each(message, left_out),
+            Err(why) => {
+                errors.say(&format!("a message of chat {}", self.row.id), why);
+                Ok(())
+            }
+        })
+    }
+}
+
+/// The messages of a chat here, the last first, a page at a time.
+struct Newest<'u> {
+    unit: &'u ChatUnit,
+    before: Option<i64>,
+    rows: std::vec::IntoIter<ChatMessageRow>,
+    is_over: bool,
+}
+
+impl Newest<'_> {
+    fn next(&mut self, tx: &mut Tx<'_>) -> JoinResult<Option<ChatMessageRow>> {
+        if let Some(row) = self.rows.next() {
+            return Ok(Some(row));
+        }
+        if self.is_over {
+            return Ok(None);
+        }
+        let rows = messaging_messages::newest(tx, &self.unit.row.id, self.before, PAGE_MAX)?;
+        self.is_over = rows.len() < PAGE_MAX as usize;
+        self.before = rows.last().map(|row| row.id);
+        self.rows = rows.into_iter();
+        Ok(self.rows.next())
+    }
+}
+
+fn is_same_message(ours: &ChatMessageRow, theirs: &NewChatMessageRow) -> bool {
+    ours.role == theirs.role
+        && ours.content == theirs.content
+        && ours.timestamp == theirs.timestamp
+        && ours.platform_message_id == theirs.platform_message_id
+}

@@ -1,0 +1,359 @@
+//! Last Light: runs with their executions and gates, what is said over schedules and workflows, and chats.
+//!
+//! A run comes with all that it has in one transaction, and so does a chat; where something cannot be taken the others
+//! are, and it is told. Asked again, what stands here just so is left alone. The other database is not changed, and no
+//! table of it is ever in memory.
+
+mod chats;
+mod keep;
+mod model;
+mod runs;
+mod source;
+mod switches;
+mod taking;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use duolog_join::{Error as JoinError, Result as JoinResult};
+use duolog_log::Blobs;
+use duolog_state::{Error as StateError, Tx};
+use duolog_types::Durability;
+use duolog_types::limits::OUTPUT_BYTES_MAX;
+
+pub use chats::{chat, message};
+pub use model::{Counts, Imported, Note, Progress, Told};
+pub use runs::{Belongs, MappedExecution, MappedRun, RunFacts, approval, execution, needs_blob, output, run};
+pub use source::{
+    ApprovalSource, ChatSource, ExecutionSource, MessageSource, Raw, RunSource, ScheduleSource, WorkflowSource,
+};
+pub use switches::{schedule, workflow};
+
+use super::bad;
+use crate::error::{Error, Result};
+use crate::store::Store;
+use keep::{ChatUnit, Kept, Lent, RunUnit, lock};
+use source::Database;
+
+/// The executions that belong to no run and are added at once.
+const EXECUTIONS_AT_ONCE: usize = 200;
+/// The bytes of what they said after which no more are.
+const OUTPUT_AT_ONCE_BYTES: usize = 4 * OUTPUT_BYTES_MAX;
+
+/// Takes all that a Last Light database holds and that has a place here.
+///
+/// `progress` is told after each step. What fails for a reason that has nothing to do with what is taken, such as a
+/// full disk, ends it; asked again it goes on.
+pub fn import(
+    store: &Store,
+    path: &Path,
+    durability: Durability,
+    mut progress: impl FnMut(&Progress),
+) -> Result<Imported> {
+    let mut report = Imported::default();
+    let database = Database::open(path, &store.home().cache, &mut report.left_out)?;
+    let Some(database) = database else { return Err(bad(path, "it has no table of Last Light")) };
+    let progress_so_far = Progress { all: database.counts()?, ..Progress::default() };
+    let lent = Arc::new(Mutex::new(database));
+    let mut importing = Importing { store, lent, durability, report, so_far: progress_so_far, progress: &mut progress };
+    importing.overrides()?;
+    importing.runs()?;
+    importing.lone_executions()?;
+    importing.chats()?;
+    importing.tell_lone()?;
+    Ok(importing.report)
+}
+
+/// An import that is going on.
+struct Importing<'i> {
+    store: &'i Store,
+    lent: Lent,
+    durability: Durability,
+    report: Imported,
+    so_far: Progress,
+    progress: &'i mut dyn FnMut(&Progress),
+}
+
+impl Importing<'_> {
+    fn step(&mut self, done: Counts) {
+        self.so_far.done += done;
+        (self.progress)(&self.so_far);
+    }
+
+    fn write<T: Send + 'static>(&self, f: impl FnMut(&mut Tx<'_>) -> JoinResult<T> + Send + 'static) -> Result<T> {
+        Ok(self.store.join.write(self.durability, f)?)
+    }
+
+    /// What became of one thing: where it cannot be taken, that is told and the next comes.
+    fn settled<T>(&mut self, unit: &str, answer: Result<T>) -> Result<Option<T>> {
+        match answer {
+            Ok(done) => Ok(Some(done)),
+            Err(Error::BadDocument { at, why }) => {
+                self.report.errors.say(&at, why);
+                Ok(None)
+            }
+            Err(error) if is_about_a_row(&error) => {
+                self.report.errors.say(unit, error.to_string());
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn count(&mut self, kept: Kept, counts: Counts) {
+        match kept {
+            Kept::New => self.report.imported += counts,
+            Kept::Same => self.report.unchanged += counts,
+        }
+    }
+
+    fn overrides(&mut self) -> Result<()> {
+        let lent = Arc::clone(&self.lent);
+        lock(&lent).schedules(&mut |source| {
+            let unit = format!("schedule {}", source.name.text().unwrap_or_default());
+            let kept = match switches::schedule(&source, &mut self.report.left_out) {
+                Ok(row) => self.write(move |tx| keep::keep_schedule(tx, &row)),
+                Err(why) => Err(Error::BadDocument { at: unit.clone(), why }),
+            };
+            self.switched(&unit, kept, Counts { schedules: 1, ..Counts::default() })
+        })?;
+        lock(&lent).workflows(&mut |source| {
+            let unit = format!("workflow {}", source.name.text().unwrap_or_default());
+            let kept = match switches::workflow(&source, &mut self.report.left_out) {
+                Ok(row) => self.write(move |tx| keep::keep_workflow(tx, &row)),
+                Err(why) => Err(Error::BadDocument { at: unit.clone(), why }),
+            };
+            self.switched(&unit, kept, Counts { workflows: 1, ..Counts::default() })
+        })
+    }
+
+    fn switched(&mut self, unit: &str, kept: Result<Kept>, counts: Counts) -> Result<()> {
+        if let Some(kept) = self.settled(unit, kept)? {
+            self.count(kept, counts);
+        }
+        self.step(counts);
+        Ok(())
+    }
+
+    /// Those that wait come last and the first first: so they wait here in their order.
+    fn runs(&mut self) -> Result<()> {
+        let mut after = i64::MIN;
+        loop {
+            let numbers = lock(&self.lent).unqueued(after)?;
+            let Some(last) = numbers.last() else { break };
+            after = *last;
+            for number in numbers {
+                self.run(number)?;
+            }
+        }
+        let mut after = (String::new(), i64::MIN);
+        loop {
+            let numbers = lock(&self.lent).queued(&after)?;
+            let Some(last) = numbers.last() else { return Ok(()) };
+            let source = lock(&self.lent).run(*last)?;
+            after = (source.and_then(|source| source.started_at.text().map(str::to_owned)).unwrap_or_default(), *last);
+            for number in numbers {
+                self.run(number)?;
+            }
+        }
+    }
+
+    fn run(&mut self, number: i64) -> Result<()> {
+        let Some(source) = lock(&self.lent).run(number)? else { return Ok(()) };
+        let unit = format!("run {}", source.id.text().unwrap_or("without an id"));
+        let home = self.store.join.home();
+        let looked_at = lock(&self.lent).of_run(&source.id)?;
+        let mut counts = Counts { runs: 1, ..Counts::default() };
+        let run = match runs::run(&source, home, &mut self.report.left_out) {
+            Ok(run) => run,
+            Err(why) => {
+                self.report.errors.say(&unit, format!("{why}; nothing of it is taken"));
+                self.step(looked_at);
+                return Ok(());
+            }
+        };
+        let mut unit = RunUnit { run, facts: RunFacts::default(), home, lent: Arc::clone(&self.lent) };
+        let long = self.look(&mut unit, &mut counts)?;
+        let stands = self.store.join.state().read(|tx| unit.stands(tx)).map_err(Error::from);
+        let name = format!("run {}", unit.run.row.id);
+        if let Some(stands) = self.settled(&name, stands)? {
+            let kept = if stands { Ok(Kept::Same) } else { self.keep_run(unit, long) };
+            if let Some(kept) = self.settled(&name, kept)? {
+                self.count(kept, counts);
+            }
+        }
+        self.step(looked_at);
+        Ok(())
+    }
+
+    /// Looks at all that a run has, and tells what cannot be taken of it. Says whether an execution said what
+    /// needs a blob.
+    fn look(&mut self, unit: &mut RunUnit, counts: &mut Counts) -> Result<bool> {
+        let (mut facts, mut long) = (RunFacts::default(), false);
+        let Imported { left_out, errors, .. } = &mut self.report;
+        let (id, ended) = (unit.run.row.id.clone(), unit.run.row.finished_at.map(|at| (at, unit.run.row.status)));
+        let database = lock(&self.lent);
+        database.executions(id.as_str(), &mut |source, overtaken| {
+            match runs::execution(&source, Belongs::To { run: &id, ended, overtaken }, unit.home, left_out) {
+                Ok(execution) => {
+                    facts.see_execution(&execution.row);
+                    long |= execution.output.is_some_and(|text| runs::needs_blob(&text));
+                    counts.executions += 1;
+                }
+                Err(why) => errors.say(&format!("execution {}", source.id.text().unwrap_or("without an id")), why),
+            }
+            Ok::<_, StateError>(())
+        })?;
+        unit.run.settle(&facts);
+        database.approvals(id.as_str(), &mut |source| {
+            facts.see_approval(&source);
+            Ok::<_, StateError>(())
+        })?;
+        database.approvals(id.as_str(), &mut |source| {
+            match runs::approval(&source, &unit.run, &facts, left_out) {
+                Ok(_) => counts.approvals += 1,
+                Err(why) => errors.say(&format!("gate {}", source.id.text().unwrap_or("without an id")), why),
+            }
+            Ok::<_, StateError>(())
+        })?;
+        unit.facts = facts;
+        Ok(long)
+    }
+
+    fn keep_run(&self, unit: RunUnit, long: bool) -> Result<Kept> {
+        let join = &self.store.join;
+        let blobs = Blobs::on(join.disk());
+        // Held until the rows stand that name them: as long nobody removes them.
+        let _hold = if long { Some(blobs.hold(join.limits().busy_timeout)?) } else { None };
+        if long {
+            unit.each_execution(&mut Told::again(), &mut |execution| {
+                put_long(&blobs, &execution)?;
+                Ok(())
+            })?;
+        }
+        let (now, restart_cap) = (join.clock().now(), join.limits().runs.restart_cap);
+        self.write(move |tx| unit.keep(tx, now, restart_cap))
+    }
+
+    fn lone_executions(&mut self) -> Result<()> {
+        let (home, lent) = (self.store.join.home(), Arc::clone(&self.lent));
+        let (mut batch, mut bytes, mut rows) = (Vec::new(), 0, 0);
+        lock(&lent).lone_executions(&mut |source| {
+            rows += 1;
+            match runs::execution(&source, Belongs::ToNone, home, &mut self.report.left_out) {
+                Ok(execution) => {
+                    bytes += execution.output.as_ref().map_or(0, String::len);
+                    batch.push(execution);
+                }
+                Err(why) => {
+                    let unit = format!("execution {}", source.id.text().unwrap_or("without an id"));
+                    self.report.errors.say(&unit, why);
+                }
+            }
+            if batch.len() >= EXECUTIONS_AT_ONCE || bytes >= OUTPUT_AT_ONCE_BYTES {
+                bytes = 0;
+                self.keep_lone(std::mem::take(&mut batch), std::mem::take(&mut rows))?;
+            }
+            Ok::<_, Error>(())
+        })?;
+        self.keep_lone(batch, rows)
+    }
+
+    /// Keeps executions that were made of so many rows.
+    fn keep_lone(&mut self, batch: Vec<MappedExecution>, rows: u64) -> Result<()> {
+        let mut parts = vec![batch];
+        while let Some(part) = parts.pop() {
+            match self.keep_part(part.clone()) {
+                // One of them breaks a rule: which, is seen when each is alone.
+                Err(error) if is_about_a_row(&error) && part.len() > 1 => {
+                    parts.extend(part.into_iter().map(|one| vec![one]));
+                }
+                answer => {
+                    let unit = part.first().map_or_else(String::new, |one| format!("execution {}", one.row.id));
+                    let Some((new, same, errors)) = self.settled(&unit, answer)? else { continue };
+                    self.report.imported += new;
+                    self.report.unchanged += same;
+                    self.report.errors.add(errors);
+                }
+            }
+        }
+        self.step(Counts { executions: rows, ..Counts::default() });
+        Ok(())
+    }
+
+    fn keep_part(&self, part: Vec<MappedExecution>) -> Result<(Counts, Counts, Told)> {
+        let join = &self.store.join;
+        let is_long = |one: &MappedExecution| one.output.as_ref().is_some_and(|text| runs::needs_blob(text));
+        let blobs = Blobs::on(join.disk());
+        let long = part.iter().any(is_long);
+        let _hold = if long { Some(blobs.hold(join.limits().busy_timeout)?) } else { None };
+        for execution in part.iter().filter(|one| is_long(one)) {
+            put_long(&blobs, execution)?;
+        }
+        self.write(move |tx| keep::keep_executions(tx, &part))
+    }
+
+    fn chats(&mut self) -> Result<()> {
+        let mut after = i64::MIN;
+        loop {
+            let numbers = lock(&self.lent).chats(after)?;
+            let Some(last) = numbers.last() else { return Ok(()) };
+            after = *last;
+            for number in numbers {
+                self.chat(number)?;
+            }
+        }
+    }
+
+    fn chat(&mut self, number: i64) -> Result<()> {
+        let Some((source, overtaken)) = lock(&self.lent).chat(number)? else { return Ok(()) };
+        let unit = format!("chat {}", source.id.text().unwrap_or("without an id"));
+        let looked_at = lock(&self.lent).of_chat(&source.id)?;
+        let kept = match chats::chat(&source, overtaken, &mut self.report.left_out) {
+            Ok(row) => {
+                let chat = ChatUnit { row, lent: Arc::clone(&self.lent) };
+                self.write(move |tx| chat.keep(tx))
+            }
+            Err(why) => Err(Error::BadDocument { at: unit.clone(), why: format!("{why}; nothing of it is taken") }),
+        };
+        if let Some(kept) = self.settled(&unit, kept)? {
+            self.count(kept.kept, Counts { chats: 1, messages: kept.messages, ..Counts::default() });
+            self.report.left_out.add(kept.left_out);
+            self.report.errors.add(kept.errors);
+        }
+        self.step(looked_at);
+        Ok(())
+    }
+
+    /// Tells of what belongs to nothing.
+    fn tell_lone(&mut self) -> Result<()> {
+        let approvals = lock(&self.lent).lone_approvals()?;
+        let messages = lock(&self.lent).lone_messages()?;
+        if approvals > 0 {
+            self.report
+                .errors
+                .say("table workflow_approvals", format!("{approvals} gates name a run that is not there"));
+        }
+        if messages > 0 {
+            self.report
+                .errors
+                .say("table messaging_messages", format!("{messages} messages name a chat that is not there"));
+        }
+        self.step(Counts { approvals, messages, ..Counts::default() });
+        Ok(())
+    }
+}
+
+/// Keeps the whole of what an execution said, where its row does not have it; as durable as the row that is to name it.
+fn put_long(blobs: &Blobs, execution: &MappedExecution) -> JoinResult<()> {
+    if let Some(text) = execution.output.as_ref().filter(|text| runs::needs_blob(text)) {
+        blobs.put(&mut text.as_bytes(), Durability::Power)?;
+    }
+    Ok(())
+}
+
+/// Whether an error is about what was to be written, and not about where.
+fn is_about_a_row(error: &Error) -> bool {
+    use StateError::{Constraint, Nul, OutOfRange};
+    matches!(error, Error::Join(JoinError::State(Constraint { .. } | Nul | OutOfRange { .. })))
+}

@@ -1,0 +1,441 @@
+//! Runs, executions and gates, from their rows to ours: pure decisions. What cannot be taken as it stands is told; what
+//! names nothing, or nothing that is known, is refused with why.
+
+use std::collections::BTreeMap;
+
+use duolog_log::BlobId;
+use duolog_state::owned::execution_bodies::OutputRow;
+use duolog_state::owned::executions::{EndRow, ExecutionRow};
+use duolog_state::owned::workflow_approvals::ApprovalRow;
+use duolog_state::owned::workflow_runs::RunRow;
+use duolog_types::limits::{
+    CONTEXT_BYTES_MAX, METADATA_BYTES_MAX, NAME_BYTES_MAX, NODES_BYTES_MAX, OUTPUT_BYTES_MAX, REASON_BYTES_MAX,
+    SCRATCH_BYTES_MAX, SCRATCH_VALUE_BYTES_MAX, SKILL_BYTES_MAX, USAGE_TOKENS_MAX, WORD_BYTES_MAX, WORKFLOW_BYTES_MAX,
+};
+use duolog_types::{
+    ApprovalId, ApprovalKind, ApprovalStatus, ExecutionId, HomeId, Moment, RunId, RunStatus, TriggerType,
+};
+use serde_json::Value;
+
+use super::model::Told;
+use super::source::{ApprovalSource, ExecutionSource, Raw, RunSource};
+use super::taking::{Taking, instant};
+use crate::runs::{PhaseLabel, PhaseTurn, rules};
+
+/// A run with all that it has beside executions and gates.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MappedRun {
+    /// The run. What its executions cost, and its place in the queue, are whoever's that keeps it.
+    pub row: RunRow,
+    /// What set it off, byte for byte.
+    pub context: Option<String>,
+    /// What its phases leave to each other, as JSON by key.
+    pub scratch: BTreeMap<String, String>,
+    /// The phases that ended, as JSON, in order.
+    pub phases: Vec<String>,
+    /// How its nodes stand, as JSON by name.
+    pub nodes: BTreeMap<String, String>,
+}
+
+impl MappedRun {
+    /// Fills in what only its executions say: what they cost, and what kind of thing set the run off.
+    ///
+    /// Their runs do not say the latter: it is what the first of its executions says; else what follows from who set it
+    /// off, where that is said; else what the id of the trigger looks like.
+    pub fn settle(&mut self, facts: &RunFacts) {
+        self.row.trigger_type = facts.first.map_or(self.row.trigger_type, |(_, kind)| kind);
+        self.row.cost_picos = facts.cost_picos;
+        self.row.tokens = facts.tokens;
+    }
+}
+
+/// An execution, and what it said last.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MappedExecution {
+    /// The execution.
+    pub row: ExecutionRow,
+    /// What it said, whole.
+    pub output: Option<String>,
+}
+
+/// What the executions and gates of a run say of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunFacts {
+    /// What set the first of its executions off.
+    pub first: Option<(Moment, TriggerType)>,
+    /// When the last of them began.
+    pub last_begun: Option<Moment>,
+    /// When the last of its gates was asked.
+    pub last_asked: Option<Moment>,
+    /// The last of its gates that nobody has answered.
+    pub pending: Option<String>,
+    /// What its executions cost, in picodollars.
+    pub cost_picos: Option<u64>,
+    /// Their tokens of all kinds.
+    pub tokens: Option<u64>,
+}
+
+impl RunFacts {
+    /// Takes note of an execution of the run.
+    pub fn see_execution(&mut self, row: &ExecutionRow) {
+        if self.first.is_none_or(|(at, _)| row.started_at < at) {
+            self.first = Some((row.started_at, row.trigger_type));
+        }
+        self.last_begun = self.last_begun.max(Some(row.started_at));
+        if let Some(end) = &row.end {
+            self.cost_picos = rules::sum(self.cost_picos, end.cost_picos);
+            self.tokens = rules::sum(self.tokens, rules::tokens(end));
+        }
+    }
+
+    /// Takes note of a gate of the run, in order.
+    pub fn see_approval(&mut self, source: &ApprovalSource) {
+        self.last_asked = self.last_asked.max(source.created_at.text().and_then(instant));
+        if source.status.text() == Some("pending") {
+            self.pending = source.id.text().map(str::to_owned);
+        }
+    }
+}
+
+/// The owner of a repository, where what set a run off is `owner/repo#number` or `owner/repo::workflow`.
+fn owner_in<'t>(trigger: &'t str, repo: &str) -> Option<&'t str> {
+    let (owner, rest) = trigger.split_once('/')?;
+    let rest = rest.strip_prefix(repo)?;
+    let is_plain = !owner.is_empty() && !owner.contains([':', '#', ' ']);
+    (is_plain && (rest.starts_with('#') || rest.starts_with("::"))).then_some(owner)
+}
+
+/// What kind of thing an id of a trigger is of.
+fn by_shape(trigger: &str) -> TriggerType {
+    if trigger.starts_with("slack:") {
+        TriggerType::Chat
+    } else if trigger.contains("::") {
+        TriggerType::Cron
+    } else if trigger.split_once('#').is_some_and(|(repo, number)| repo.contains('/') && number.parse::<u64>().is_ok())
+    {
+        TriggerType::Webhook
+    } else {
+        TriggerType::Api
+    }
+}
+
+/// The same, by who set it off.
+fn by_actor(kind: &Raw) -> Option<TriggerType> {
+    match kind.text()? {
+        "github" => Some(TriggerType::Webhook),
+        "slack" => Some(TriggerType::Chat),
+        "cli" => Some(TriggerType::Cli),
+        "cron" => Some(TriggerType::Cron),
+        "admin" | "system" => Some(TriggerType::Api),
+        _ => None,
+    }
+}
+
+/// Maps a run.
+///
+/// What only its executions say is filled in by [`MappedRun::settle`]. A run that runs has a lease that ended with its
+/// last change, so that the next
+/// `recover` takes it up.
+pub fn run(source: &RunSource, home: HomeId, told: &mut Told) -> Result<MappedRun, String> {
+    let mut taking = Taking::of("run", &source.id, told);
+    let id = Taking::id("id", &source.id, RunId::parse)?;
+    let workflow_name = Taking::name("workflow_name", &source.workflow_name, WORKFLOW_BYTES_MAX)?;
+    rules::check_workflow(&workflow_name).map_err(|error| error.to_string())?;
+    let trigger_id = Taking::name("trigger_id", &source.trigger_id, NAME_BYTES_MAX)?;
+    let status: RunStatus = Taking::word("status", &source.status)?;
+    let started_at = Taking::beginning("started_at", &source.started_at)?;
+    let updated_at = taking.moment("updated_at", &source.updated_at).unwrap_or(started_at).max(started_at);
+    let finished_at = taking.moment("finished_at", &source.finished_at);
+    if status.is_terminal() && finished_at.is_none() {
+        taking.say("does not say when it ended: taken as when it last changed");
+    } else if !status.is_terminal() && finished_at.is_some() {
+        taking.say(format!("is {status} and says when it ended, which is left out"));
+    }
+    let (owner, repo) = taking.repo(&source.owner, &source.repo, &trigger_id);
+    let context = taking.json("context", &source.context, CONTEXT_BYTES_MAX).map(str::to_owned);
+    let error = context.as_deref().filter(|_| status.is_terminal()).and_then(error_in).map(Raw::Text);
+    let error = error.and_then(|error| taking.text("context.error", &error, REASON_BYTES_MAX));
+    let scratch = taking.members("scratch", &source.scratch, SCRATCH_VALUE_BYTES_MAX, SCRATCH_BYTES_MAX);
+    let nodes = taking.members("node_statuses", &source.node_statuses, METADATA_BYTES_MAX, NODES_BYTES_MAX);
+    let phases = taking.phases(&source.phase_history);
+    let restart_count = taking.number("restart_count", &source.restart_count, u64::from(u32::MAX)).unwrap_or_default();
+    let restart_count = u32::try_from(restart_count).unwrap_or(u32::MAX);
+    let bytes = |members: &BTreeMap<String, String>| -> u64 {
+        members.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum()
+    };
+    let row = RunRow {
+        id,
+        home_id: home,
+        workflow_name,
+        trigger_type: by_actor(&source.trigger_actor_type).unwrap_or_else(|| by_shape(&trigger_id)),
+        trigger_id,
+        owner,
+        repo,
+        issue_number: taking.number("issue_number", &source.issue_number, i64::MAX.unsigned_abs()),
+        current_phase: taking.text("current_phase", &source.current_phase, WORD_BYTES_MAX).unwrap_or_default(),
+        status,
+        queued: (status == RunStatus::Queued).then_some((0, started_at)),
+        session_id: None,
+        error,
+        lease_owner: None,
+        lease_expires_at: (status == RunStatus::Running).then_some(updated_at),
+        fence: 0,
+        restart_count,
+        restart_cap: restart_count,
+        retry_count: 0,
+        triggered_by: taking.text("triggered_by", &source.triggered_by, NAME_BYTES_MAX),
+        actor: None,
+        phases: phases.len() as u64,
+        phases_bytes: phases.iter().map(|entry| entry.len() as u64).sum(),
+        scratch_bytes: bytes(&scratch),
+        nodes_bytes: bytes(&nodes),
+        cost_picos: None,
+        tokens: None,
+        started_at,
+        updated_at,
+        finished_at: status.is_terminal().then(|| finished_at.unwrap_or(updated_at)),
+    };
+    Ok(MappedRun { row, context, scratch, phases, nodes })
+}
+
+/// Why a run ended badly: they write it into its context.
+fn error_in(context: &str) -> Option<String> {
+    let context: Value = serde_json::from_str(context).ok()?;
+    context.get("error")?.as_str().map(str::to_owned)
+}
+
+/// What an execution belongs to.
+#[derive(Clone, Copy, Debug)]
+pub enum Belongs<'r> {
+    /// To a run.
+    To {
+        /// Its id.
+        run: &'r RunId,
+        /// When it ended, if it did, and how.
+        ended: Option<(Moment, RunStatus)>,
+        /// Whether another execution of the same phase is in flight and began later.
+        overtaken: bool,
+    },
+    /// To no run that is there.
+    ToNone,
+}
+
+/// Maps an execution.
+///
+/// Of several in flight of one phase only the last is; what is in flight of a run that ended has ended with it.
+pub fn execution(
+    source: &ExecutionSource,
+    of: Belongs<'_>,
+    home: HomeId,
+    told: &mut Told,
+) -> Result<MappedExecution, String> {
+    let mut taking = Taking::of("execution", &source.id, told);
+    let id = Taking::id("id", &source.id, ExecutionId::parse)?;
+    let trigger_id = Taking::name("trigger_id", &source.trigger_id, NAME_BYTES_MAX)?;
+    let skill = Taking::name("skill", &source.skill, SKILL_BYTES_MAX)?;
+    if !(1..=WORKFLOW_BYTES_MAX).contains(&rules::workflow_of(&skill).len()) {
+        return Err(format!("its skill {:?} names no workflow", rules::clip(&skill, 64)));
+    }
+    let started_at = Taking::beginning("started_at", &source.started_at)?;
+    let trigger_type = match Taking::word("trigger_type", &source.trigger_type) {
+        Ok(kind) => kind,
+        Err(why) => {
+            let kind = if skill == "chat" { TriggerType::Chat } else { by_shape(&trigger_id) };
+            taking.say(format!("{why}: taken as {kind}"));
+            kind
+        }
+    };
+    let workflow_run_id = match (of, source.workflow_run_id.text()) {
+        (Belongs::To { run, .. }, _) => Some(run.clone()),
+        (Belongs::ToNone, Some(run)) => {
+            let run = rules::clip(run, WORD_BYTES_MAX).to_owned();
+            taking.say(format!("names run {run}, which is not there: it is kept without it"));
+            None
+        }
+        (Belongs::ToNone, None) => None,
+    };
+    let (owner, repo) = taking.repo(&source.owner, &source.repo, &trigger_id);
+    let row = ExecutionRow {
+        id,
+        home_id: home,
+        trigger_type,
+        trigger_id,
+        skill,
+        owner,
+        repo,
+        issue_number: taking.number("issue_number", &source.issue_number, i64::MAX.unsigned_abs()),
+        started_at,
+        workflow_run_id,
+        triggered_by: taking.text("triggered_by", &source.triggered_by, NAME_BYTES_MAX),
+        session_id: taking.session("session_id", &source.session_id),
+        end: taking.end(source, of, started_at),
+    };
+    let output = match &source.output_text {
+        Raw::Text(text) => Some(text.clone()).filter(|text| !text.is_empty()),
+        Raw::Null => None,
+        other => {
+            taking.say(format!("output_text is {}, and is left out", other.kind()));
+            None
+        }
+    };
+    Ok(MappedExecution { row, output })
+}
+
+impl Taking<'_> {
+    /// Whose repository, and which. Some rows name both in one, and some of those that do not were set off by what
+    /// does.
+    fn repo(&mut self, owner: &Raw, repo: &Raw, trigger: &str) -> (Option<String>, Option<String>) {
+        let (owner, repo) = (self.text("owner", owner, NAME_BYTES_MAX), self.text("repo", repo, NAME_BYTES_MAX));
+        let (owner, repo) = rules::split_repo(owner.as_deref(), repo.as_deref());
+        let named = repo.as_deref().and_then(|repo| owner_in(trigger, repo));
+        (owner.or_else(|| named.map(str::to_owned)), repo)
+    }
+
+    /// How an execution ended; nothing while it is in flight.
+    fn end(&mut self, source: &ExecutionSource, of: Belongs<'_>, started_at: Moment) -> Option<EndRow> {
+        let finished_at = self.moment("finished_at", &source.finished_at);
+        let success = self.yes("success", &source.success);
+        let mut error = self.text("error", &source.error, REASON_BYTES_MAX);
+        let mut stop_reason = self.text("stop_reason", &source.stop_reason, WORD_BYTES_MAX);
+        let (finished_at, success) = match (finished_at, success, of) {
+            (Some(at), Some(success), _) => (at, success),
+            (Some(at), None, _) => {
+                self.say("has ended and does not say how: taken as failed");
+                (at, false)
+            }
+            (None, Some(success), _) => {
+                self.say("does not say when it ended: taken as when it began");
+                (started_at, success)
+            }
+            (None, None, Belongs::To { overtaken: true, .. }) => {
+                self.say("is in flight, and another of its phase began later: taken as stale");
+                error = Some("stale: another execution of its phase began later".to_owned());
+                stop_reason = Some("stale".to_owned());
+                (started_at, false)
+            }
+            (None, None, Belongs::To { ended: Some((at, status)), .. }) => {
+                self.say(format!("is in flight, and its run was {status}: taken as ended with it"));
+                error = Some(format!("its run was {status} while it was in flight"));
+                stop_reason = Some("run_ended".to_owned());
+                (at, false)
+            }
+            (None, None, _) => return None,
+        };
+        Some(EndRow {
+            finished_at,
+            success,
+            error,
+            turns: self.number("turns", &source.turns, USAGE_TOKENS_MAX),
+            duration_ms: self.number("duration_ms", &source.duration_ms, USAGE_TOKENS_MAX),
+            cost_picos: self.cost(&source.cost_usd),
+            input_tokens: self.number("input_tokens", &source.input_tokens, USAGE_TOKENS_MAX),
+            cache_creation_input_tokens: self.number(
+                "cache_creation_input_tokens",
+                &source.cache_creation_input_tokens,
+                USAGE_TOKENS_MAX,
+            ),
+            cache_read_input_tokens: self.number(
+                "cache_read_input_tokens",
+                &source.cache_read_input_tokens,
+                USAGE_TOKENS_MAX,
+            ),
+            output_tokens: self.number("output_tokens", &source.output_tokens, USAGE_TOKENS_MAX),
+            api_duration_ms: self.number("api_duration_ms", &source.api_duration_ms, USAGE_TOKENS_MAX),
+            stop_reason,
+        })
+    }
+}
+
+/// Whether what an execution said does not fit its row: it is too long, or has NUL bytes in it. Then a blob holds the
+/// whole.
+pub fn needs_blob(text: &str) -> bool {
+    text.len() > OUTPUT_BYTES_MAX || text.contains('\0')
+}
+
+/// What an execution said, as its row has it: the end of it where it is long, without NUL bytes.
+pub fn output(text: &str, home: HomeId) -> OutputRow {
+    OutputRow {
+        text: rules::tail(&text.replace('\0', ""), OUTPUT_BYTES_MAX).to_owned(),
+        bytes: text.len() as u64,
+        blob: needs_blob(text).then(|| (BlobId::of_bytes(text.as_bytes()).to_string(), home)),
+    }
+}
+
+/// Maps a gate of a run.
+///
+/// An answer counts as taken note of where its run ended, or did something after it. A gate that nobody can answer any
+/// more, because its run ended or asked again, is expired.
+pub fn approval(
+    source: &ApprovalSource,
+    run: &MappedRun,
+    facts: &RunFacts,
+    told: &mut Told,
+) -> Result<ApprovalRow, String> {
+    let mut taking = Taking::of("gate", &source.id, told);
+    let id = Taking::id("id", &source.id, ApprovalId::parse)?;
+    let gate = Taking::name("gate", &source.gate, WORD_BYTES_MAX)?;
+    let kind = if source.kind == Raw::Null { ApprovalKind::Approve } else { Taking::word("kind", &source.kind)? };
+    let created_at = Taking::beginning("created_at", &source.created_at)?;
+    let theirs: ApprovalStatus = Taking::word("status", &source.status)?;
+    let ended = run.row.finished_at;
+    let status = match (kind, theirs) {
+        (ApprovalKind::Reply, ApprovalStatus::Approved) => ApprovalStatus::Answered,
+        (ApprovalKind::Reply, ApprovalStatus::Rejected) | (ApprovalKind::Approve, ApprovalStatus::Answered) => {
+            taking.say(format!("is {theirs}, which a gate of its kind cannot be: taken as expired"));
+            ApprovalStatus::Expired
+        }
+        (_, ApprovalStatus::Pending) if ended.is_some() => {
+            taking.say("is pending, and its run has ended: taken as expired");
+            ApprovalStatus::Expired
+        }
+        (_, ApprovalStatus::Pending) if facts.pending.as_deref() != Some(id.as_str()) => {
+            taking.say("is pending, and its run waits at a later gate: taken as expired");
+            ApprovalStatus::Expired
+        }
+        (_, status) => status,
+    };
+    let said_at = taking.moment("responded_at", &source.responded_at);
+    let is_open = status == ApprovalStatus::Pending;
+    let responded_at = (!is_open).then(|| said_at.or(ended).unwrap_or(created_at));
+    let went_on = |at: Moment| {
+        ended.is_some()
+            || facts.last_begun.is_some_and(|begun| begun >= at)
+            || facts.last_asked.is_some_and(|a| a >= at)
+    };
+    let is_answer = matches!(status, ApprovalStatus::Approved | ApprovalStatus::Answered);
+    let at = loop_of(&gate, kind, &run.scratch);
+    Ok(ApprovalRow {
+        id,
+        workflow_run_id: run.row.id.clone(),
+        gate,
+        summary: taking.text("summary", &source.summary, REASON_BYTES_MAX).unwrap_or_default(),
+        status,
+        kind,
+        requested_by: taking.text("requested_by", &source.requested_by, NAME_BYTES_MAX),
+        responded_by: taking.text("responded_by", &source.responded_by, NAME_BYTES_MAX).filter(|_| !is_open),
+        response: taking.text("response", &source.response, METADATA_BYTES_MAX).filter(|_| !is_open),
+        responded_at,
+        created_at,
+        content_hash: None,
+        expires_at: None,
+        consumed_at: responded_at.filter(|at| is_answer && went_on(*at)),
+        loop_key: at.as_ref().map(|at| at.0.clone()),
+        iteration: at.as_ref().map(|at| at.1),
+        output_execution_id: at.and_then(|at| at.2),
+    })
+}
+
+/// Which turn of which loop asks at a gate called `NAME_iter_N`, as the run's scratch has it under `NAME`.
+fn loop_of(
+    gate: &str,
+    kind: ApprovalKind,
+    scratch: &BTreeMap<String, String>,
+) -> Option<(String, u64, Option<ExecutionId>)> {
+    let PhaseLabel { name, turn: Some(PhaseTurn::Iteration(turn)) } = PhaseLabel::parse(gate).ok()? else {
+        return None;
+    };
+    let kept: Value = serde_json::from_str(scratch.get(&name).filter(|_| kind == ApprovalKind::Reply)?).ok()?;
+    let is_this = kept.get("iteration").and_then(Value::as_u64) == Some(u64::from(turn));
+    let output = kept.get("lastOutputExecutionId").and_then(Value::as_str).filter(|_| is_this);
+    Some((name, turn.into(), output.and_then(|id| ExecutionId::parse(id).ok())))
+}

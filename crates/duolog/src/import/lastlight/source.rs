@@ -1,0 +1,511 @@
+//! The rows of a Last Light database, whatever version made it and whatever stands in them.
+//!
+//! A column that a version does not have is nothing; a value of the wrong kind is a value of the wrong kind, and what
+//! that means is decided by whoever maps it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use duolog_state::{Column, Error as StateError, Foreign, FromColumn, Row};
+
+use super::model::{Counts, Told};
+
+/// The rows that are asked for at once where only their numbers are kept.
+const PIECE: u32 = 256;
+
+/// A value as it stands in a row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Raw {
+    /// Nothing.
+    #[default]
+    Null,
+    /// A whole number.
+    Int(i64),
+    /// Any other number.
+    Real(f64),
+    /// Text.
+    Text(String),
+    /// What is none of these, in words.
+    Other(String),
+}
+
+impl Raw {
+    /// The text, where it is one.
+    pub fn text(&self) -> Option<&str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
+    /// What it is, for a sentence.
+    pub(super) fn kind(&self) -> &str {
+        match self {
+            Self::Null => "nothing",
+            Self::Int(_) => "a whole number",
+            Self::Real(_) => "a number",
+            Self::Text(_) => "text",
+            Self::Other(why) => why,
+        }
+    }
+
+    fn at(row: &Row<'_>, index: usize) -> Self {
+        row.get(index).unwrap_or_else(|_| Self::Other("text that is not UTF-8".to_owned()))
+    }
+}
+
+impl From<&str> for Raw {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl FromColumn for Raw {
+    fn from_column(column: Column<'_>) -> Result<Self, String> {
+        Ok(match column {
+            Column::Null => Self::Null,
+            Column::Int(number) => Self::Int(number),
+            Column::Real(number) => Self::Real(number),
+            Column::Text(text) => Self::Text(text.to_owned()),
+            Column::Blob(_) => Self::Other("bytes".to_owned()),
+        })
+    }
+}
+
+/// Rows of one table.
+pub(super) trait Source: Sized {
+    const TABLE: &'static str;
+    const COLUMNS: &'static [&'static str];
+    /// Without these nothing can be made of a row.
+    const NEEDED: &'static [&'static str];
+
+    fn read(row: &Row<'_>) -> Self;
+}
+
+macro_rules! source {
+    ($(#[$doc:meta])* $name:ident, $table:literal, needs [$($needed:literal),+], { $($column:ident),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq)]
+        #[allow(missing_docs)]
+        pub struct $name { $(pub $column: Raw),+ }
+
+        impl Source for $name {
+            const TABLE: &'static str = $table;
+            const COLUMNS: &'static [&'static str] = &[$(stringify!($column)),+];
+            const NEEDED: &'static [&'static str] = &[$($needed),+];
+
+            fn read(row: &Row<'_>) -> Self {
+                let mut at = 0..;
+                let mut next = || at.next().map_or(Raw::Null, |at| Raw::at(row, at));
+                Self { $($column: next()),+ }
+            }
+        }
+    };
+}
+
+source!(
+    /// A row of `workflow_runs`.
+    RunSource, "workflow_runs", needs ["id", "workflow_name", "trigger_id", "status", "started_at"], {
+        id, workflow_name, trigger_id, owner, repo, issue_number, current_phase, phase_history, status, context,
+        started_at, updated_at, finished_at, triggered_by, trigger_actor_type, node_statuses, scratch, restart_count,
+    }
+);
+source!(
+    /// A row of `executions`.
+    ExecutionSource, "executions", needs ["id", "trigger_id", "skill", "started_at"], {
+        id, trigger_type, trigger_id, skill, owner, repo, issue_number, started_at, finished_at, success, error, turns,
+        duration_ms, triggered_by, session_id, cost_usd, input_tokens, cache_creation_input_tokens,
+        cache_read_input_tokens, output_tokens, api_duration_ms, stop_reason, workflow_run_id, output_text,
+    }
+);
+source!(
+    /// A row of `workflow_approvals`.
+    ApprovalSource, "workflow_approvals", needs ["id", "workflow_run_id", "gate", "status", "created_at"], {
+        id, workflow_run_id, gate, summary, status, requested_by, responded_by, response, responded_at, created_at,
+        kind,
+    }
+);
+source!(
+    /// A row of `cron_overrides`.
+    ScheduleSource, "cron_overrides", needs ["name"], { name, enabled, schedule, updated_at, updated_by }
+);
+source!(
+    /// A row of `workflow_overrides`.
+    WorkflowSource, "workflow_overrides", needs ["name", "enabled"], { name, enabled, updated_at, updated_by }
+);
+source!(
+    /// A row of `messaging_sessions`.
+    ChatSource, "messaging_sessions", needs ["id", "platform", "channel_id", "user_id", "created_at"], {
+        id, platform, channel_id, thread_id, user_id, agent_session_id, created_at, last_activity_at, message_count,
+        active,
+    }
+);
+source!(
+    /// A row of `messaging_messages`.
+    MessageSource, "messaging_messages", needs ["session_id", "role", "content"], {
+        id, session_id, role, content, timestamp, platform_message_id,
+    }
+);
+
+/// Tables that are not told of: they hold nothing of a user's.
+const BOOKKEEPING: [&str; 1] = ["__drizzle_migrations"];
+
+/// A Last Light database.
+pub(super) struct Database {
+    foreign: Foreign,
+    /// The columns of the tables that we know and that have what is needed.
+    tables: BTreeMap<&'static str, BTreeSet<String>>,
+}
+
+impl Database {
+    /// Opens a database, and tells what of it is not looked at. One without a single table that we know is none.
+    pub(super) fn open(path: &Path, aside: &Path, told: &mut Told) -> Result<Option<Self>, StateError> {
+        let mut database = Self { foreign: Foreign::open_whole(path, aside)?, tables: BTreeMap::new() };
+        database.know::<RunSource>(told)?;
+        database.know::<ExecutionSource>(told)?;
+        database.know::<ApprovalSource>(told)?;
+        database.know::<ScheduleSource>(told)?;
+        database.know::<WorkflowSource>(told)?;
+        database.know::<ChatSource>(told)?;
+        database.know::<MessageSource>(told)?;
+        if database.tables.is_empty() {
+            return Ok(None);
+        }
+        database.tell_others(told)?;
+        Ok(Some(database))
+    }
+
+    fn know<T: Source>(&mut self, told: &mut Told) -> Result<(), StateError> {
+        let columns = self.names("SELECT name FROM pragma_table_info(?1)", &[T::TABLE])?;
+        let unit = format!("table {}", T::TABLE);
+        if columns.is_empty() {
+            told.say(&unit, "is not there: its version had none, or never used it");
+            return Ok(());
+        }
+        let missing: Vec<&str> = T::NEEDED.iter().copied().filter(|name| !columns.contains(*name)).collect();
+        if !missing.is_empty() {
+            told.say(&unit, format!("is not looked at: it has no column {}", missing.join(", ")));
+            return Ok(());
+        }
+        for name in columns.iter().filter(|name| !T::COLUMNS.contains(&name.as_str())) {
+            let rows = self.number(&format!("SELECT COUNT({}) FROM {}", quoted(name), T::TABLE), &[])?;
+            if rows > 0 {
+                told.say(&unit, format!("column {name} has no place here, and {rows} rows have a value there"));
+            }
+        }
+        self.tables.insert(T::TABLE, columns);
+        Ok(())
+    }
+
+    /// Tells of tables with rows that are not looked at.
+    fn tell_others(&self, told: &mut Told) -> Result<(), StateError> {
+        let sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' \
+                   AND sql NOT LIKE 'CREATE VIRTUAL%'";
+        let known = [
+            RunSource::TABLE,
+            ExecutionSource::TABLE,
+            ApprovalSource::TABLE,
+            ScheduleSource::TABLE,
+            WorkflowSource::TABLE,
+            ChatSource::TABLE,
+            MessageSource::TABLE,
+        ];
+        for name in self.names(sql, &[])? {
+            if known.contains(&name.as_str()) || BOOKKEEPING.contains(&name.as_str()) {
+                continue;
+            }
+            let rows = self.number(&format!("SELECT COUNT(*) FROM {}", quoted(&name)), &[])?;
+            if rows > 0 {
+                told.say(&format!("table {name}"), format!("has no place here: {rows} rows"));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many rows there are.
+    pub(super) fn counts(&self) -> Result<Counts, StateError> {
+        Ok(Counts {
+            runs: self.count::<RunSource>()?,
+            executions: self.count::<ExecutionSource>()?,
+            approvals: self.count::<ApprovalSource>()?,
+            schedules: self.count::<ScheduleSource>()?,
+            workflows: self.count::<WorkflowSource>()?,
+            chats: self.count::<ChatSource>()?,
+            messages: self.count::<MessageSource>()?,
+        })
+    }
+
+    fn count<T: Source>(&self) -> Result<u64, StateError> {
+        if !self.has::<T>() {
+            return Ok(0);
+        }
+        self.number(&format!("SELECT COUNT(*) FROM {}", T::TABLE), &[])
+    }
+
+    /// How many rows belong to a run, and itself.
+    pub(super) fn of_run(&self, run: &Raw) -> Result<Counts, StateError> {
+        Ok(Counts {
+            runs: 1,
+            executions: self.count_of::<ExecutionSource>("workflow_run_id", run)?,
+            approvals: self.count_of::<ApprovalSource>("workflow_run_id", run)?,
+            ..Counts::default()
+        })
+    }
+
+    /// How many rows belong to a chat, and itself.
+    pub(super) fn of_chat(&self, chat: &Raw) -> Result<Counts, StateError> {
+        let messages = self.count_of::<MessageSource>("session_id", chat)?;
+        Ok(Counts { chats: 1, messages, ..Counts::default() })
+    }
+
+    fn count_of<T: Source>(&self, column: &str, id: &Raw) -> Result<u64, StateError> {
+        let Some(id) = id.text().filter(|_| self.has::<T>()) else { return Ok(0) };
+        let column = self.column::<T>('t', column);
+        self.number(&format!("SELECT COUNT(*) FROM {} t WHERE {column} = ?1", T::TABLE), &[id])
+    }
+
+    fn has<T: Source>(&self) -> bool {
+        self.tables.contains_key(T::TABLE)
+    }
+
+    /// A column of a table under an alias: nothing where this version does not have it.
+    fn column<T: Source>(&self, alias: char, name: &str) -> String {
+        let is_there = self.tables.get(T::TABLE).is_some_and(|columns| columns.contains(name));
+        if is_there { format!("{alias}.{}", quoted(name)) } else { "NULL".to_owned() }
+    }
+
+    /// Gives out rows of a table, which is `t`, one by one; none where there is no such table.
+    fn rows<T: Source, E: From<StateError>>(
+        &self,
+        asked: &Asked<'_>,
+        each: &mut dyn FnMut(T, &Row<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if !self.has::<T>() {
+            return Ok(());
+        }
+        let columns: Vec<String> = T::COLUMNS.iter().map(|name| self.column::<T>('t', name)).collect();
+        let sql = format!("SELECT {}{} FROM {} t {}", columns.join(", "), asked.beside, T::TABLE, asked.rest);
+        self.foreign.try_each(&sql, asked.values, &mut |row| each(T::read(row), row))
+    }
+
+    fn numbers<T: Source>(&self, rest: &str, values: &[&str]) -> Result<Vec<i64>, StateError> {
+        let mut numbers = Vec::new();
+        if self.has::<T>() {
+            let sql = format!("SELECT t.rowid FROM {} t {rest} LIMIT {PIECE}", T::TABLE);
+            self.foreign.each(&sql, values, &mut |row| {
+                numbers.push(row.get(0)?);
+                Ok(())
+            })?;
+        }
+        Ok(numbers)
+    }
+
+    /// The numbers of runs that do not wait in the queue, in the order they were added, from behind one on.
+    pub(super) fn unqueued(&self, after: i64) -> Result<Vec<i64>, StateError> {
+        let rest = format!("WHERE t.rowid > CAST(?1 AS INTEGER) AND ({}) IS NOT TRUE ORDER BY t.rowid", self.waits());
+        self.numbers::<RunSource>(&rest, &[&after.to_string()])
+    }
+
+    /// The numbers of runs that wait, the first first, from behind one on.
+    pub(super) fn queued(&self, after: &(String, i64)) -> Result<Vec<i64>, StateError> {
+        let started = self.column::<RunSource>('t', "started_at");
+        let rest = format!(
+            "WHERE {} AND ({started}, t.rowid) > (?1, CAST(?2 AS INTEGER)) ORDER BY {started}, t.rowid",
+            self.waits()
+        );
+        self.numbers::<RunSource>(&rest, &[&after.0, &after.1.to_string()])
+    }
+
+    fn waits(&self) -> String {
+        let (status, started) = (self.column::<RunSource>('t', "status"), self.column::<RunSource>('t', "started_at"));
+        format!("{status} = 'queued' AND typeof({started}) = 'text'")
+    }
+
+    /// The run with this number.
+    pub(super) fn run(&self, number: i64) -> Result<Option<RunSource>, StateError> {
+        let mut found = None;
+        let values = [number.to_string()];
+        let asked = Asked { rest: "WHERE t.rowid = CAST(?1 AS INTEGER)", values: &[&values[0]], ..Asked::default() };
+        self.rows::<RunSource, StateError>(&asked, &mut |row, _| {
+            found = Some(row);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// The executions of a run, by what they do and in the order they began; and whether another of the same phase,
+    /// which is in flight too, began later.
+    pub(super) fn executions<E: From<StateError>>(
+        &self,
+        run: &str,
+        each: &mut dyn FnMut(ExecutionSource, bool) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let of = |alias, name| self.column::<ExecutionSource>(alias, name);
+        let open = |alias| format!("{} IS NULL AND {} IS NULL", of(alias, "finished_at"), of(alias, "success"));
+        let key = |alias: char| format!("({}, {alias}.rowid)", of(alias, "started_at"));
+        let beside = format!(
+            ", {} AND EXISTS (SELECT 1 FROM executions n WHERE {} = {} AND {} = {} AND {} AND {} > {})",
+            open('t'),
+            of('n', "workflow_run_id"),
+            of('t', "workflow_run_id"),
+            of('n', "skill"),
+            of('t', "skill"),
+            open('n'),
+            key('n'),
+            key('t'),
+        );
+        let rest = format!(
+            "WHERE {} = ?1 ORDER BY {}, {}, t.rowid",
+            of('t', "workflow_run_id"),
+            of('t', "skill"),
+            of('t', "started_at")
+        );
+        let asked = Asked { beside: &beside, rest: &rest, values: &[run] };
+        self.rows(&asked, &mut |row, raw| {
+            let is_overtaken: i64 = raw.get(ExecutionSource::COLUMNS.len())?;
+            each(row, is_overtaken == 1)
+        })
+    }
+
+    /// The executions that belong to no run that is there, in the order they were added.
+    pub(super) fn lone_executions<E: From<StateError>>(
+        &self,
+        each: &mut dyn FnMut(ExecutionSource) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let absent = self.absent::<RunSource>(&self.column::<ExecutionSource>('t', "workflow_run_id"));
+        let rest = format!("WHERE {absent} ORDER BY t.rowid");
+        self.rows(&Asked { rest: &rest, ..Asked::default() }, &mut |row, _| each(row))
+    }
+
+    /// The gates of a run, in order.
+    pub(super) fn approvals<E: From<StateError>>(
+        &self,
+        run: &str,
+        each: &mut dyn FnMut(ApprovalSource) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let of = |name| self.column::<ApprovalSource>('t', name);
+        let rest = format!("WHERE {} = ?1 ORDER BY {}, t.rowid", of("workflow_run_id"), of("created_at"));
+        self.rows(&Asked { rest: &rest, values: &[run], ..Asked::default() }, &mut |row, _| each(row))
+    }
+
+    /// How many gates belong to no run that is there.
+    pub(super) fn lone_approvals(&self) -> Result<u64, StateError> {
+        if !self.has::<ApprovalSource>() {
+            return Ok(0);
+        }
+        let absent = self.absent::<RunSource>(&self.column::<ApprovalSource>('t', "workflow_run_id"));
+        self.number(&format!("SELECT COUNT(*) FROM workflow_approvals t WHERE {absent}"), &[])
+    }
+
+    /// What is said over schedules.
+    pub(super) fn schedules<E: From<StateError>>(
+        &self,
+        each: &mut dyn FnMut(ScheduleSource) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.rows(&Asked { rest: "ORDER BY t.name", ..Asked::default() }, &mut |row, _| each(row))
+    }
+
+    /// What is said of workflows.
+    pub(super) fn workflows<E: From<StateError>>(
+        &self,
+        each: &mut dyn FnMut(WorkflowSource) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.rows(&Asked { rest: "ORDER BY t.name", ..Asked::default() }, &mut |row, _| each(row))
+    }
+
+    /// The numbers of all chats, in the order they were added, from behind one on.
+    pub(super) fn chats(&self, after: i64) -> Result<Vec<i64>, StateError> {
+        self.numbers::<ChatSource>("WHERE t.rowid > CAST(?1 AS INTEGER) ORDER BY t.rowid", &[&after.to_string()])
+    }
+
+    /// The chat with this number; and whether a later one goes on at its place.
+    pub(super) fn chat(&self, number: i64) -> Result<Option<(ChatSource, bool)>, StateError> {
+        let of = |alias, name| self.column::<ChatSource>(alias, name);
+        let place = ["platform", "channel_id", "thread_id", "user_id"];
+        let same: Vec<String> = place.iter().map(|name| format!("{} IS {}", of('n', name), of('t', name))).collect();
+        let key = |alias: char| format!("({}, {alias}.rowid)", of(alias, "last_activity_at"));
+        let beside = format!(
+            ", EXISTS (SELECT 1 FROM messaging_sessions n WHERE {} AND {} = 1 AND {} > {})",
+            same.join(" AND "),
+            of('n', "active"),
+            key('n'),
+            key('t'),
+        );
+        let values = [number.to_string()];
+        let asked = Asked { beside: &beside, rest: "WHERE t.rowid = CAST(?1 AS INTEGER)", values: &[&values[0]] };
+        let mut found = None;
+        self.rows::<ChatSource, StateError>(&asked, &mut |row, raw| {
+            let is_overtaken: i64 = raw.get(ChatSource::COLUMNS.len())?;
+            found = Some((row, is_overtaken == 1));
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// The messages of a chat, in the order in which their readers show them, or from its end on.
+    pub(super) fn messages<E: From<StateError>>(
+        &self,
+        chat: &str,
+        order: Order,
+        each: &mut dyn FnMut(MessageSource) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let of = |name| self.column::<MessageSource>('t', name);
+        let way = if order == Order::FirstFirst { "ASC" } else { "DESC" };
+        let rest = format!("WHERE {} = ?1 ORDER BY {} {way}, t.rowid {way}", of("session_id"), of("timestamp"));
+        self.rows(&Asked { rest: &rest, values: &[chat], ..Asked::default() }, &mut |row, _| each(row))
+    }
+
+    /// How many messages belong to no chat that is there.
+    pub(super) fn lone_messages(&self) -> Result<u64, StateError> {
+        if !self.has::<MessageSource>() {
+            return Ok(0);
+        }
+        let absent = self.absent::<ChatSource>(&self.column::<MessageSource>('t', "session_id"));
+        self.number(&format!("SELECT COUNT(*) FROM messaging_messages t WHERE {absent}"), &[])
+    }
+
+    /// That what a column names is not among the ids of a table.
+    fn absent<T: Source>(&self, column: &str) -> String {
+        if !self.has::<T>() {
+            return "1 = 1".to_owned();
+        }
+        let id = self.column::<T>('r', "id");
+        format!("({column} IS NULL OR NOT EXISTS (SELECT 1 FROM {} r WHERE {id} = {column}))", T::TABLE)
+    }
+
+    fn names(&self, sql: &str, values: &[&str]) -> Result<BTreeSet<String>, StateError> {
+        let mut names = BTreeSet::new();
+        self.foreign.each(sql, values, &mut |row| {
+            names.extend(row.get::<Option<String>>(0)?);
+            Ok(())
+        })?;
+        Ok(names)
+    }
+
+    fn number(&self, sql: &str, values: &[&str]) -> Result<u64, StateError> {
+        let mut number = 0;
+        self.foreign.each(sql, values, &mut |row| {
+            number = row.get(0)?;
+            Ok(())
+        })?;
+        Ok(number)
+    }
+}
+
+/// Which end of a chat is given out first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    FirstFirst,
+    LastFirst,
+}
+
+/// What is asked of a table beside its columns.
+#[derive(Default)]
+struct Asked<'a> {
+    /// Values that are computed, each after a comma.
+    beside: &'a str,
+    /// Which rows, in which order.
+    rest: &'a str,
+    values: &'a [&'a str],
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

@@ -1,0 +1,48 @@
+//! What is said over schedules and of workflows.
+
+use duolog_state::owned::cron_overrides::CronOverrideRow;
+use duolog_state::owned::workflow_overrides::OverrideRow;
+use duolog_types::limits::{NAME_BYTES_MAX, WORKFLOW_BYTES_MAX};
+
+use super::model::Told;
+use super::source::{ScheduleSource, WorkflowSource};
+use super::taking::Taking;
+use crate::runs::rules as runs;
+use crate::schedules::Timetable;
+
+/// Maps what is said over a schedule. An expression that is none here is left out; whether it fires is not.
+pub fn schedule(source: &ScheduleSource, told: &mut Told) -> Result<CronOverrideRow, String> {
+    let mut taking = Taking::of("schedule", &source.name, told);
+    let name = Taking::name("name", &source.name, NAME_BYTES_MAX)?;
+    let mut schedule = taking.text("schedule", &source.schedule, NAME_BYTES_MAX);
+    if let Some(Err(bad)) = schedule.as_deref().map(|cron| Timetable::check(cron, "UTC")) {
+        taking.say(format!("its schedule {} and is left out", bad.why));
+        schedule = None;
+    }
+    let enabled = taking.yes("enabled", &source.enabled);
+    if enabled.is_none() && schedule.is_none() {
+        return Err("says nothing that can be taken".to_owned());
+    }
+    Ok(CronOverrideRow {
+        name,
+        enabled,
+        schedule,
+        zone: None,
+        updated_at: Taking::beginning("updated_at", &source.updated_at)?,
+        updated_by: taking.text("updated_by", &source.updated_by, NAME_BYTES_MAX),
+    })
+}
+
+/// Maps what is said of a workflow.
+pub fn workflow(source: &WorkflowSource, told: &mut Told) -> Result<OverrideRow, String> {
+    let mut taking = Taking::of("workflow", &source.name, told);
+    let name = Taking::name("name", &source.name, WORKFLOW_BYTES_MAX)?;
+    runs::check_workflow(&name).map_err(|error| error.to_string())?;
+    let enabled = taking.yes("enabled", &source.enabled);
+    Ok(OverrideRow {
+        name,
+        enabled: enabled.ok_or("does not say whether it is enabled")?,
+        updated_at: Taking::beginning("updated_at", &source.updated_at)?,
+        updated_by: taking.text("updated_by", &source.updated_by, NAME_BYTES_MAX),
+    })
+}
