@@ -42,7 +42,7 @@ impl Index {
         match Self::open(state, home) {
             Err(error) if error.is_to_be_made_anew() => {
                 let path = Self::path_in(state);
-                let _lock = file::Lock::take(state)?;
+                let _lock = file::lock(state)?;
                 // Whoever held the lock before may have made it.
                 match Self::open(state, home) {
                     Err(error) if error.is_to_be_made_anew() => file::make(&path, home)?,
@@ -63,7 +63,7 @@ impl Index {
 
     /// Throws the index away, unless another program made it. Whoever has it open keeps what it has.
     pub fn throw_away(state: &Path) -> Result<()> {
-        let _lock = file::Lock::take(state)?;
+        let _lock = file::lock(state)?;
         file::throw_away(&Self::path_in(state))
     }
 
@@ -75,7 +75,7 @@ impl Index {
     /// Becomes the one who adds to the index; nothing where another process is.
     pub fn indexing(&mut self) -> Result<Option<Indexing<'_>>> {
         let state = self.path.parent().unwrap_or(Path::new("/"));
-        match file::Lock::take(state) {
+        match file::lock(state) {
             Ok(lock) => Ok(Some(Indexing::new(self, lock))),
             Err(Error::Busy(_)) => Ok(None),
             Err(error) => Err(error),

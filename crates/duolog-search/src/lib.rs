@@ -4,13 +4,18 @@
 //! in front of the predicate that lets every match through ([`words`] says why) and most other texts not, so a search
 //! with an index and one without give the same answer, and an index can be thrown away at any time.
 //!
+//! [`vectors`] keeps embeddings in a file of the same kind: it never decides what is there, and can be thrown away.
+//!
 //! Not here: what a line means, which text it holds, and what belongs to a session. Nothing here opens a log.
 
 mod error;
 mod index;
+mod lock;
 mod query;
 mod snippet;
 mod words;
+
+pub mod vectors;
 
 pub use error::{Error, Result};
 pub use index::{

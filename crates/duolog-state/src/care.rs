@@ -16,6 +16,7 @@ pub(crate) const TABLES: &[&str] = &[
     "messages",
     "message_types",
     "message_embeddings",
+    "embedding_packs",
     "progressions",
     "progression_items",
     "compactions",

@@ -34,6 +34,7 @@ const STEPS: &[Step] = &[
     step!("0008_embeddings"),
     step!("0009_runs"),
     step!("0010_outbox_lines"),
+    step!("0011_packs"),
 ];
 
 /// The version this program works with.

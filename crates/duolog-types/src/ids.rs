@@ -55,6 +55,13 @@ macro_rules! minted_id {
 minted_id!(
     /// Names a home: the one place whose process may append to the logs in it.
     HomeId, "home id");
+impl HomeId {
+    /// Its bytes, as a file holds them.
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+}
+
 minted_id!(
     /// Names one opening of a store by one process, for as long as it holds its lock.
     ProcessId, "process id");
@@ -70,6 +77,15 @@ minted_id!(
 minted_id!(
     /// Names one firing of a schedule.
     CronRunId, "cron run id");
+minted_id!(
+    /// Names one file of packed embeddings.
+    PackId, "pack id");
+impl PackId {
+    /// Its bytes, as a file holds them.
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+}
 
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $ok:expr) => {

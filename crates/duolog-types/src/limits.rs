@@ -68,6 +68,16 @@ pub const BLOBS_COUNTED_MAX: usize = 1_000_000;
 pub const INDEX_BEFORE_SEARCH_BYTES: u64 = 256 << 20;
 /// The bytes of logs that one transaction of the index covers.
 pub const INDEX_BATCH_BYTES: u64 = 32 << 20;
+/// The bytes of embeddings below which they are read from their table and packed into no file.
+pub const PACK_FROM_BYTES: u64 = 4 << 20;
+/// The bytes of embeddings that a search packs before it answers; what is left it reads from their table.
+pub const PACK_BEFORE_SEARCH_BYTES: u64 = 256 << 20;
+/// The bytes of embeddings that are packed from one snapshot of the state.
+pub const PACK_BATCH_BYTES: u64 = 32 << 20;
+/// The bytes of embeddings in one block of a pack: as much as is read at a time.
+pub const PACK_BLOCK_BYTES: usize = 256 << 10;
+/// The embeddings of one block at most.
+pub const PACK_BLOCK_RECORDS_MAX: usize = 1024;
 /// The bytes of what one message of a chat says.
 pub const CHAT_CONTENT_BYTES_MAX: usize = 1024 * 1024;
 /// How long a chat may be silent and still be the same one, when nobody says another time.

@@ -2,7 +2,7 @@
 //!
 //! What ours adds is the line of writers, the check of the schema, the pool, and turning columns into words of ours.
 
-mod postgres;
+pub mod postgres;
 mod sqlite;
 
 use duolog::{HomeId, Moment, Position};

@@ -36,6 +36,8 @@ mod replay;
 mod schedules;
 /// Searching: answers, filters, kills, several at once, homes that cannot be written.
 mod search;
+/// Messages that are near: filters, packed embeddings, homes that cannot be written, full disks.
+mod similar;
 
 /// Runs: driven from a shell, killed, taken over, answered, refused.
 mod runs;

@@ -6,8 +6,9 @@ use duolog_types::{Epoch, Position, SessionId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::Index;
-use super::file::{self, Lock};
+use super::file;
 use crate::error::{Error, Result};
+use crate::lock::Lock;
 use crate::words;
 
 /// The bytes of a role or a tool's name that are kept.

@@ -1,6 +1,6 @@
 //! The file of an index: whose it is, how it is opened, made, thrown away and examined.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{Error, Result};
+use crate::lock::Lock;
 
 /// The file, beside the state.
 pub(super) const NAME: &str = "search.db";
@@ -68,29 +69,12 @@ const SCHEMA: &str = "
 /// What is collected in memory before it becomes a part of the full-text table: the larger, the less there is to merge.
 const HASH_BYTES: u32 = 16 << 20;
 
-/// The lock of the one process that makes an index or adds to it. It goes with this, and with the process.
-pub(super) struct Lock(File);
-
-impl Lock {
-    /// Takes it, or says at once that another has it.
-    pub(super) fn take(state: &Path) -> Result<Self> {
-        let path = state.join(LOCK);
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(&path).map_err(Error::io("open", &path))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Self(file)),
-            Err(TryLockError::WouldBlock) => Err(Error::Busy(state.join(NAME))),
-            Err(TryLockError::Error(error)) => Err(Error::io("lock", &path)(error)),
-        }
-    }
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // Closing the file would unlock it as well.
-        let _ = self.0.unlock();
-    }
+/// Takes the lock of the one process that makes an index or adds to it, or says at once that another has it.
+pub(super) fn lock(state: &Path) -> Result<Lock> {
+    Lock::take(&state.join(LOCK)).map_err(|error| match error {
+        Error::Busy(_) => Error::Busy(state.join(NAME)),
+        other => other,
+    })
 }
 
 /// Which file it is: its device and its number there.

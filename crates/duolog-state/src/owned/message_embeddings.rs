@@ -1,29 +1,62 @@
 //! `message_embeddings`: what messages mean to a model, packed so that all of it is looked at and nothing else.
 //!
-//! An embedding is little-endian 32-bit floats. It goes with its message.
+//! An embedding is little-endian 32-bit floats. It goes with its message. What stands under a number never changes, and a
+//! number never comes again: another embedding of the message has another.
 
-use duolog_types::MessageId;
+use std::fmt::Write as _;
+use std::sync::LazyLock;
 
-use crate::engine::Tx;
+use duolog_types::{MessageId, Moment, ProgressionId};
+
+use super::progressions::Segment;
+use crate::engine::{Sql, Tx, Value};
 use crate::error::Result;
 use crate::params;
 
 /// Gives a message its embedding, or another; one that has none is without from here on.
+///
+/// The message is written before it in the same transaction: [`Horizon`] counts on that.
 pub fn put(tx: &mut Tx<'_>, message: &MessageId, embedding: Option<&[u8]>) -> Result<()> {
     let Some(embedding) = embedding else {
         return tx.execute("DELETE FROM message_embeddings WHERE message_id = ?1", params![message]).map(drop);
     };
-    let sql = "INSERT INTO message_embeddings (message_id, embedding) VALUES (?1, ?2) \
-               ON CONFLICT (message_id) DO UPDATE SET embedding = excluded.embedding";
+    let other = "DELETE FROM message_embeddings WHERE message_id = ?1 AND embedding <> ?2";
+    tx.execute(other, params![message, embedding])?;
+    let sql =
+        "INSERT INTO message_embeddings (message_id, embedding) VALUES (?1, ?2) ON CONFLICT (message_id) DO NOTHING";
     tx.execute(sql, params![message, embedding]).map(drop)
 }
 
-/// Hands out embeddings in the order they stand in, by number, after this one; says which was the last where there may
-/// be more.
-pub fn each(tx: &mut Tx<'_>, after: i64, limit: u32, each: &mut dyn FnMut(i64, &[u8])) -> Result<Option<i64>> {
-    let sql = "SELECT seq, embedding FROM message_embeddings WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+/// The rows of one statement that adds many: fewer statements, and on a server fewer answers to wait for.
+const ROWS: usize = 16;
+
+static ADD_MANY: LazyLock<String> = LazyLock::new(|| {
+    let rows: Vec<String> = (0..ROWS).map(|row| format!("(?{}, ?{})", 2 * row + 1, 2 * row + 2)).collect();
+    format!("INSERT INTO message_embeddings (message_id, embedding) VALUES {}", rows.join(", "))
+});
+
+/// Gives messages that were just added their embeddings.
+pub fn add(tx: &mut Tx<'_>, embeddings: &[(&MessageId, &[u8])]) -> Result<()> {
+    let (many, rest) = embeddings.as_chunks::<ROWS>();
+    for some in many {
+        let values: Vec<Value<'_>> = some.iter().flat_map(|(id, bytes)| [(*id).into(), (*bytes).into()]).collect();
+        tx.execute(&*ADD_MANY, &values)?;
+    }
+    let sql = "INSERT INTO message_embeddings (message_id, embedding) VALUES (?1, ?2)";
+    rest.iter().try_for_each(|(id, bytes)| tx.execute(sql, params![*id, *bytes]).map(drop))
+}
+
+/// Hands out embeddings in the order they stand in, by number, after one and up to another; says which was the last
+/// where there may be more.
+pub fn each(
+    tx: &mut Tx<'_>,
+    (after, to): (i64, i64),
+    limit: u32,
+    each: &mut dyn FnMut(i64, &[u8]),
+) -> Result<Option<i64>> {
+    let sql = "SELECT seq, embedding FROM message_embeddings WHERE seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
     let (mut last, mut seen) = (after, 0);
-    tx.query_each(sql, params![after, limit], &mut |row| {
+    tx.query_each(sql, params![after, to, limit], &mut |row| {
         last = row.get(0)?;
         each(last, row.bytes(1)?);
         seen += 1;
@@ -32,7 +65,144 @@ pub fn each(tx: &mut Tx<'_>, after: i64, limit: u32, each: &mut dyn FnMut(i64, &
     Ok((seen == limit).then_some(last))
 }
 
-/// The message whose embedding has this number.
-pub fn message_of(tx: &mut Tx<'_>, seq: i64) -> Result<Option<MessageId>> {
-    tx.find("SELECT message_id FROM message_embeddings WHERE seq = ?1", params![seq], |row| row.get(0))
+/// Which messages are meant: those of which all holds that is said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Among {
+    /// They stand in this progression itself.
+    pub progression: Option<ProgressionId>,
+    /// Who speaks.
+    pub role: Option<String>,
+    /// Who sent them.
+    pub sender: Option<String>,
+    /// Whom they are for.
+    pub recipient: Option<String>,
+    /// On which channel.
+    pub channel: Option<String>,
+    /// What they were in the program that made them, by its number.
+    pub lion_class: Option<i64>,
+    /// Made then or later.
+    pub since: Option<Moment>,
+    /// Made before then.
+    pub until: Option<Moment>,
+}
+
+impl Among {
+    /// The conditions on an embedding `e`, whose parameters come behind so many, and what they are.
+    fn conditions(&self, behind: usize) -> (String, Vec<Value<'_>>) {
+        let (mut sql, mut values) = (String::new(), Vec::new());
+        let of_message: [(&str, Option<Value<'_>>); 7] = [
+            ("m.role =", self.role.as_ref().map(Value::from)),
+            ("m.sender =", self.sender.as_ref().map(Value::from)),
+            ("m.recipient =", self.recipient.as_ref().map(Value::from)),
+            ("m.channel =", self.channel.as_ref().map(Value::from)),
+            ("m.lion_class =", self.lion_class.map(Value::from)),
+            ("m.created_at >=", self.since.map(Value::from)),
+            ("m.created_at <", self.until.map(Value::from)),
+        ];
+        for (condition, value) in of_message {
+            let Some(value) = value else { continue };
+            if values.is_empty() {
+                sql.push_str(" AND EXISTS (SELECT 1 FROM messages m WHERE m.id = e.message_id");
+            }
+            values.push(value);
+            let _ = write!(sql, " AND {condition} ?{}", behind + values.len());
+        }
+        if !values.is_empty() {
+            sql.push(')');
+        }
+        if let Some(progression) = &self.progression {
+            values.push(progression.into());
+            let listed = "SELECT 1 FROM progression_items i WHERE i.message_id = e.message_id AND i.progression_id =";
+            let _ = write!(sql, " AND EXISTS ({listed} ?{})", behind + values.len());
+        }
+        (sql, values)
+    }
+}
+
+/// The numbers of one statement, so that a server is not asked for each by itself.
+const TOGETHER: usize = 64;
+
+/// Those of these numbers that still stand and are among the messages that are meant, with whose they are.
+pub fn standing(tx: &mut Tx<'_>, seqs: &[i64], among: &Among) -> Result<Vec<(i64, MessageId)>> {
+    let places: Vec<String> = (1..=TOGETHER).map(|place| format!("?{place}")).collect();
+    let (conditions, meant) = among.conditions(TOGETHER);
+    let sql = format!(
+        "SELECT e.seq, e.message_id FROM message_embeddings e WHERE e.seq IN ({}){conditions}",
+        places.join(", ")
+    );
+    let mut found = Vec::with_capacity(seqs.len());
+    for some in seqs.chunks(TOGETHER) {
+        let Some(last) = some.last() else { break };
+        // One statement for any number: what is missing to it is said twice.
+        let named = (0..TOGETHER).map(|at| Value::from(*some.get(at).unwrap_or(last)));
+        let values: Vec<Value<'_>> = named.chain(meant.iter().cloned()).collect();
+        tx.query_each(&sql, &values, &mut |row| {
+            found.push((row.get(0)?, row.get(1)?));
+            Ok(())
+        })?;
+    }
+    Ok(found)
+}
+
+/// Hands out the embeddings of a stretch of a history that are among those meant, from a place on: number, whose it is,
+/// and itself. Says where to go on where there may be more.
+pub fn each_of(
+    tx: &mut Tx<'_>,
+    segment: &Segment,
+    among: &Among,
+    limit: u32,
+    each: &mut dyn FnMut(i64, MessageId, &[u8]),
+) -> Result<Option<u64>> {
+    let (conditions, meant) = among.conditions(4);
+    let sql = format!(
+        "SELECT o.ord, e.seq, e.message_id, e.embedding FROM progression_items o \
+         JOIN message_embeddings e ON e.message_id = o.message_id \
+         WHERE o.progression_id = ?1 AND o.ord >= ?2 AND o.ord < ?3{conditions} ORDER BY o.ord LIMIT ?4"
+    );
+    let mut values: Vec<Value<'_>> =
+        vec![(&segment.progression).into(), segment.from.into(), segment.to.into(), limit.into()];
+    values.extend(meant);
+    let (mut next, mut seen) = (segment.from, 0);
+    tx.query_each(&sql, &values, &mut |row| {
+        next = row.get::<u64>(0)? + 1;
+        each(row.get(1)?, row.get(2)?, row.bytes(3)?);
+        seen += 1;
+        Ok(())
+    })?;
+    Ok((seen == limit).then_some(next))
+}
+
+/// Up to where numbers can be settled, and when they are: once every transaction before `xid` has ended.
+///
+/// On a server numbers are taken in one order and committed in another. Whoever took one had written its message before,
+/// and so had its place among the transactions; `xid` is taken after the last number was seen. In a file one writes at a
+/// time, and what is seen is settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Horizon {
+    /// The highest number that is seen.
+    pub seq: i64,
+    /// A transaction that began after that.
+    pub xid: i64,
+}
+
+/// The horizon now. What it says holds for transactions that begin when this one has ended.
+pub fn horizon(tx: &mut Tx<'_>) -> Result<Horizon> {
+    let sql = Sql::each(
+        "SELECT COALESCE(MAX(seq), 0), 0 FROM message_embeddings",
+        "SELECT COALESCE(MAX(seq), 0), txid_current() FROM message_embeddings",
+    );
+    let found = tx.find(sql, params![], |row| Ok(Horizon { seq: row.get(0)?, xid: row.get(1)? }))?;
+    Ok(found.unwrap_or(Horizon { seq: 0, xid: 0 }))
+}
+
+/// Before which transaction all have ended, as this one sees it.
+pub fn ended_before(tx: &mut Tx<'_>) -> Result<i64> {
+    let sql = Sql::each("SELECT 0", "SELECT txid_snapshot_xmin(txid_current_snapshot())");
+    Ok(tx.find(sql, params![], |row| row.get(0))?.unwrap_or_default())
+}
+
+/// The highest number that is seen; 0 where there is none.
+pub fn last(tx: &mut Tx<'_>) -> Result<i64> {
+    let sql = "SELECT COALESCE(MAX(seq), 0) FROM message_embeddings";
+    Ok(tx.find(sql, params![], |row| row.get(0))?.unwrap_or_default())
 }

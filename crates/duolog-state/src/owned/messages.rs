@@ -199,8 +199,9 @@ pub fn add(tx: &mut Tx<'_>, rows: &[MessageRow]) -> Result<()> {
         }
     }
     rest.iter().try_for_each(|row| tx.execute(&*ADD_ONE, &values_of(row)).map(drop))?;
-    let mut embedded = rows.iter().filter(|row| row.embedding.is_some());
-    embedded.try_for_each(|row| message_embeddings::put(tx, &row.id, row.embedding.as_deref()))
+    let embedded: Vec<(&MessageId, &[u8])> =
+        rows.iter().filter_map(|row| Some((&row.id, row.embedding.as_deref()?))).collect();
+    message_embeddings::add(tx, &embedded)
 }
 
 /// The values of one of which nothing is known but what it says; nothing for any other.

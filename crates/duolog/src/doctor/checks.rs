@@ -13,6 +13,7 @@ use super::model::{Check, Status};
 use crate::error::{Error, Result};
 use crate::schedules::Schedule;
 use crate::search::IndexStanding;
+use crate::sessions::PackStanding;
 use crate::state::risk_of;
 use crate::store::Store;
 
@@ -41,6 +42,7 @@ pub(super) const ALL: &[(&str, CheckFn)] = &[
     ("locks", locks),
     ("index", index),
     ("schedules", schedules),
+    ("vectors", vectors),
 ];
 
 fn ok(name: &'static str, detail: impl Into<String>) -> Check {
@@ -343,6 +345,15 @@ fn schedules(store: &Store) -> Result<Check> {
         detail,
         &format!("duolog schedules runs {:?} shows what came of each time", first.base.name),
     ))
+}
+
+/// Whether the packed embeddings are whole. They are derived, so that nothing is lost with them.
+fn vectors(store: &Store) -> Result<Check> {
+    Ok(match store.sessions().messages().packed_embeddings()? {
+        PackStanding::Absent => ok("vectors", "none are packed; duolog sessions similar does so where there are many"),
+        PackStanding::Whole { records, .. } => ok("vectors", format!("whole, {} packed", things(records, "embedding"))),
+        PackStanding::Unusable(why) => warning("vectors", why, "the next duolog sessions similar makes it anew"),
+    })
 }
 
 fn has_checksums(store: &Store) -> Result<bool> {

@@ -11,6 +11,7 @@ mod messages;
 mod model;
 mod portable;
 mod reading;
+mod similar;
 mod status;
 
 pub(crate) mod rules;
@@ -34,12 +35,13 @@ pub use conversation::BranchRef;
 pub use duolog_join::{Conversations, Deleted as DeletedSession, RemovedLog};
 pub use exchange::{Exchange, Inbox, Outgoing, Received, Sent};
 pub use items::{AddOptions, Added, BrokenItem, Item, ItemList, Items, View};
-pub use messages::{Message, Messages, Metric, NewMessage, Similar};
+pub use messages::{Message, Messages, NewMessage};
 pub use model::{NewSession, Session, SessionFigures, SessionFilter, SessionList, SessionRef, SessionSummary};
 pub(crate) use portable::write_mapped;
 pub use portable::{Exported, Imported};
 pub use reading::{RawItem, RawItems};
 pub(crate) use rules::{bounded, seen_in};
+pub use similar::{Metric, PackStanding, Similar, SimilarFilter};
 pub use status::{Change, Changed, Liveness, Owner, Status, StatusTransition};
 
 use crate::error::{Error, Result};

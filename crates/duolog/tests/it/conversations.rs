@@ -1,7 +1,7 @@
 use std::process::{Command, Stdio};
 
 use duolog::doctor::Status;
-use duolog::sessions::{AddOptions, BranchRef, Metric, NewFork, NewMessage, NewSession, RawItems, View};
+use duolog::sessions::{AddOptions, BranchRef, Metric, NewFork, NewMessage, NewSession, RawItems, SimilarFilter, View};
 use duolog::{
     BranchId, Durability, Error, Home, Kind, MessageId, OperationId, Said, Seen, SessionId, SessionStatus, Store,
     StoreOptions,
@@ -272,7 +272,7 @@ fn the_nearest_embeddings_are_found(place: &Place) {
     }
     let query = [3.0_f32, 4.0];
     let find = |metric| {
-        let found = messages.similar(&query, 7, metric).expect("found");
+        let found = messages.similar(&query, 7, metric, &SimilarFilter::default()).expect("found");
         found.into_iter().map(|one| one.id.to_string()).collect::<Vec<_>>()
     };
     let nearest = |far: &dyn Fn([f32; 2]) -> f32| {
@@ -283,10 +283,10 @@ fn the_nearest_embeddings_are_found(place: &Place) {
     };
     assert_eq!(find(Metric::L2), nearest(&|[x, y]| (x - 3.0).hypot(y - 4.0)));
     assert_eq!(find(Metric::Cosine), nearest(&|[x, y]| -(x * 3.0 + y * 4.0) / x.hypot(y)));
-    assert_eq!(messages.similar(&query, 0, Metric::L2).expect("none"), []);
-    let refused = messages.similar(&[1.0; 3], 1, Metric::L2).expect_err("another length");
+    assert_eq!(messages.similar(&query, 0, Metric::L2, &SimilarFilter::default()).expect("none"), []);
+    let refused = messages.similar(&[1.0; 3], 1, Metric::L2, &SimilarFilter::default()).expect_err("another length");
     assert!(refused.kind() == Kind::Invalid && refused.to_string().contains("3 numbers"), "{refused}");
-    assert!(messages.similar(&[f32::NAN, 1.0], 1, Metric::L2).is_err());
+    assert!(messages.similar(&[f32::NAN, 1.0], 1, Metric::L2, &SimilarFilter::default()).is_err());
 }
 
 /// What a child is told by its environment.
@@ -416,7 +416,7 @@ fn items_are_added_with_their_meaning(place: &Place) {
     items.add(&["\"east\"", "\"north\""], &options).expect("added");
     items.add(&["\"east\"", "\"north\""], &options).expect("once");
     let messages = store.sessions().messages();
-    let near = messages.similar(&[0.1, 0.9], 1, Metric::Cosine).expect("looks");
+    let near = messages.similar(&[0.1, 0.9], 1, Metric::Cosine, &SimilarFilter::default()).expect("looks");
     assert_eq!(messages.get(&near[0].id).expect("there").content, "\"north\"");
     for embeddings in [vec![vec![1.0]], vec![vec![1.0], vec![f32::NAN]]] {
         let refused = items.add(&["1", "2"], &AddOptions { embeddings, ..PROCESS }).expect_err("refused");

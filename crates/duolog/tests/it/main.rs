@@ -44,6 +44,8 @@ mod schedules;
 mod search;
 /// Several homes on one state.
 mod shared;
+/// Messages that are near: with and without packed embeddings, whatever becomes of them, against a model.
+mod similar;
 /// What was used, and what it costs.
 mod usage;
 

@@ -3,7 +3,7 @@ use std::io::{Cursor, Write as _};
 
 use duolog::log::{Full, RecordOptions};
 use duolog::sessions::{
-    AddOptions, BranchRef, Change, Exported, Metric, NewFork, NewMessage, NewSession, Outgoing, View,
+    AddOptions, BranchRef, Change, Exported, Metric, NewFork, NewMessage, NewSession, Outgoing, SimilarFilter, View,
 };
 use duolog::{Durability, Error, InvocationKind, Kind, MessageId, SessionId, SessionStatus, Store};
 use duolog_testkit::engines::Place;
@@ -199,7 +199,8 @@ fn everything_of_a_session_is_carried(place: &Place) {
     let bits = |numbers: &[f32]| numbers.iter().map(|number| number.to_bits()).collect::<Vec<_>>();
     assert_eq!(bits(&message.embedding.expect("one")), bits(&embedding));
     assert_eq!((message.lion_class.as_deref(), message.channel.as_deref()), (Some("mine.Note"), Some("c")));
-    let near = other.sessions().messages().similar(&embedding, 1, Metric::L2).expect("looks");
+    let near =
+        other.sessions().messages().similar(&embedding, 1, Metric::L2, &SimilarFilter::default()).expect("looks");
     assert_eq!(near[0].id.as_str(), "m-1");
     // What a line names is there too.
     let named = String::from_utf8_lossy(&document).split("blob:").nth(1).expect("a blob")[..64].to_owned();

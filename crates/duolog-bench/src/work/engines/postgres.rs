@@ -26,32 +26,39 @@ struct Driver {
 }
 
 /// Makes a database of so many sessions, and opens it both ways; nothing where no server is named.
-pub fn with(
+pub(super) fn with(
     home: HomeId,
     count: usize,
     run: &mut dyn FnMut(&State, &mut dyn Bare) -> Vec<Figure>,
 ) -> Option<Vec<Figure>> {
-    let admin: Config = std::env::var(SERVER).ok()?.parse().expect("the address of a server");
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    in_database(|url| {
+        let address = url.parse::<Said>().expect("an address").or_in(Path::new("."));
+        let state = State::open(OpenState::address(address)).expect("a state");
+        let runtime = runtime();
+        let client = connect(&runtime, &url.parse().expect("an address"));
+        runtime.block_on(client.batch_execute(&fill(home, count))).expect("filled");
+        let statements =
+            STATEMENTS.map(|text| runtime.block_on(client.prepare(&text.replace('?', "$"))).expect("prepares"));
+        let (home, process) = (home.to_string(), ProcessId::new().to_string());
+        let mut driver = Driver { runtime, client, statements: statements.into(), home, process };
+        run(&state, &mut driver)
+    })
+}
+
+/// Makes a database, lends its address, and drops it; nothing where no server is named.
+pub fn in_database<T>(run: impl FnOnce(&str) -> T) -> Option<T> {
+    let server = std::env::var(SERVER).ok()?;
+    let runtime = runtime();
     let name = format!("duolog_bench_{}", ProcessId::new().to_string().replace('-', ""));
-    let keeper = connect(&runtime, &admin);
+    let keeper = connect(&runtime, &server.parse().expect("the address of a server"));
     runtime.block_on(keeper.batch_execute(&format!("CREATE DATABASE {name}"))).expect("a database");
-    let url = with_database(&std::env::var(SERVER).expect("named"), &name);
-    let address = url.parse::<Said>().expect("an address").or_in(Path::new("."));
-    let state = State::open(OpenState::address(address)).expect("a state");
-    let client = connect(&runtime, admin.clone().dbname(&name));
-    runtime.block_on(client.batch_execute(&fill(home, count))).expect("filled");
-    let statements =
-        STATEMENTS.map(|text| runtime.block_on(client.prepare(&text.replace('?', "$"))).expect("prepares"));
-    let (home, process) = (home.to_string(), ProcessId::new().to_string());
-    let mut driver = Driver { runtime, client, statements: statements.into(), home, process };
-    let figures = run(&state, &mut driver);
-    drop(state);
-    let Driver { runtime, client, .. } = driver;
-    drop(client);
+    let done = run(&with_database(&server, &name));
     runtime.block_on(keeper.batch_execute(&format!("DROP DATABASE {name} WITH (FORCE)"))).expect("dropped");
-    Some(figures)
+    Some(done)
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
 }
 
 /// The same server, another database.

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueEnum};
-use duolog::limits;
-use duolog::sessions;
+use duolog::sessions::{self, BranchRef, SessionRef, SimilarFilter};
+use duolog::{Moment, Store, limits};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{Context, as_json, one_line, vector};
-use crate::failure::{Ended, Outcome};
+use crate::args::{self, OfUser};
+use crate::failure::{Ended, Failure, Outcome};
 use crate::out::{Column, Table};
 
 const AFTER: &str = "\
@@ -17,6 +18,7 @@ Examples:
   duolog sessions similar --vector '[0.1,0.2,0.3]' --k 5
   my-model --embed question.txt | duolog sessions similar --vector-file - --json | jq '.messages[0]'
   duolog sessions similar --vector-file question.f32 --raw --metric l2
+  duolog sessions similar --vector '[0.1,0.2,0.3]' --session demo --role assistant --since 7d
 
 JSON:
   {\"messages\": [{\"message\": id, \"score\", \"role\", \"content\": … as given …|null}]}
@@ -24,7 +26,9 @@ JSON:
 
 /// Find the messages whose embeddings are nearest to a vector, the nearest first
 ///
-/// Exact: every embedding of the state is looked at. One of another length is an error, as another model made it.
+/// Exact: every embedding of the messages that are meant is looked at. One of another length is an error, as another
+/// model made it. Where there are many, they are packed into a file of the home, vectors.pack, which can be deleted at any
+/// time; what it does not hold is read from the state.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 #[command(group = ArgGroup::new("given").required(true).args(["vector", "vector_file"]))]
@@ -45,6 +49,63 @@ pub struct Similar {
     /// How nearness is measured
     #[arg(long, default_value = "cosine")]
     metric: Metric,
+    #[command(flatten)]
+    among: Among,
+}
+
+/// Which messages are meant.
+#[derive(Args)]
+struct Among {
+    /// Only of this session: an id, the beginning of one, or a thread name
+    #[arg(long, value_name = "SESSION", conflicts_with = "session_name")]
+    session: Option<String>,
+    #[command(flatten)]
+    of_user: OfUser,
+    /// Only on this branch of the session: its id, or its name
+    #[arg(long, value_name = "BRANCH")]
+    branch: Option<String>,
+    /// Only where this one speaks: user, assistant, …
+    #[arg(long, value_name = "ROLE")]
+    role: Option<String>,
+    /// Only from this sender
+    #[arg(long, value_name = "WHO")]
+    sender: Option<String>,
+    /// Only for this recipient
+    #[arg(long, value_name = "WHO")]
+    recipient: Option<String>,
+    /// Only on this channel
+    #[arg(long, value_name = "NAME")]
+    channel: Option<String>,
+    /// Only what was this in the program that made it
+    #[arg(long, value_name = "CLASS")]
+    lion_class: Option<String>,
+    /// Only made since then: 2026-01-31, 2026-01-31T09:30:00Z, or how long ago: 90m, 12h, 7d, 2w
+    #[arg(long, value_name = "WHEN", value_parser = args::since)]
+    since: Option<Moment>,
+    /// Only made before then, likewise
+    #[arg(long, value_name = "WHEN", value_parser = args::since)]
+    until: Option<Moment>,
+}
+
+impl Among {
+    fn filter(self, context: &Context<'_>, store: &Store) -> Result<SimilarFilter, Failure> {
+        let reference = self.session.map(SessionRef::Text).or(self.of_user.reference(context.config()?));
+        let session = match reference {
+            Some(reference) => Some(store.sessions().resolve(&reference)?.id),
+            None => None,
+        };
+        Ok(SimilarFilter {
+            session,
+            branch: self.branch.map(BranchRef::Text),
+            role: self.role,
+            sender: self.sender,
+            recipient: self.recipient,
+            channel: self.channel,
+            lion_class: self.lion_class,
+            since: self.since,
+            until: self.until,
+        })
+    }
 }
 
 /// How nearness is measured.
@@ -86,7 +147,8 @@ impl Similar {
         };
         let store = context.open_to_read()?;
         let messages = store.sessions().messages();
-        let found = messages.similar(&vector, self.k as usize, self.metric.into())?;
+        let filter = self.among.filter(context, &store)?;
+        let found = messages.similar(&vector, self.k as usize, self.metric.into(), &filter)?;
         let mut shapes = Vec::new();
         for one in &found {
             // What cannot be read is near all the same.
@@ -104,8 +166,10 @@ impl Similar {
                 text.table(&table(&answer.messages));
             }
         })?;
-        if found.is_empty() {
+        if found.is_empty() && filter == SimilarFilter::default() {
             context.out.note("no message has an embedding; sessions add --embedding gives one");
+        } else if found.is_empty() {
+            context.out.note("none of the messages that are meant has an embedding");
         }
         Ok(Ended::Done)
     }

@@ -1,15 +1,24 @@
-use duolog_state::owned::messages::{self, MessageRow};
+use std::sync::{Mutex, mpsc};
+
+use duolog_state::owned::message_embeddings::{Among, Horizon};
+use duolog_state::owned::messages::{self, Content, MessageRow};
+use duolog_state::owned::progressions::Segment;
 use duolog_state::owned::{message_embeddings, progressions};
-use duolog_state::{ConstraintKind, Error, Tx};
+use duolog_state::{ConstraintKind, Error, Tx, params};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::limits::EMBEDDING_BYTES_MAX;
+use duolog_types::{Durability, MessageId};
 
 use super::{branch_of, is_constraint, message, say, with_session};
 use crate::at;
 
 on_both_engines!(
     embeddings_come_in_pages_in_the_order_they_were_put,
+    many_are_added_and_looked_up_at_once,
+    another_embedding_has_another_number,
+    embeddings_are_those_of_messages_that_are_meant,
+    numbers_are_settled_when_no_lower_one_can_come,
     a_message_has_one_embedding_or_none,
     an_embedding_is_numbers_of_a_message
 );
@@ -18,12 +27,16 @@ on_both_engines!(
 fn seen(tx: &mut Tx<'_>) -> Result<(Vec<(String, u8)>, usize), Error> {
     let (mut numbers, mut after, mut pages) = (Vec::new(), Some(0), 0);
     while let Some(last) = after {
-        after = message_embeddings::each(tx, last, 2, &mut |seq, bytes| numbers.push((seq, bytes[0])))?;
+        let each = &mut |seq, bytes: &[u8]| numbers.push((seq, bytes[0]));
+        after = message_embeddings::each(tx, (last, i64::MAX), 2, each)?;
         pages += 1;
     }
     let mut found = Vec::new();
     for (seq, first) in numbers {
-        found.push((message_embeddings::message_of(tx, seq)?.expect("a message").to_string(), first));
+        let standing = message_embeddings::standing(tx, &[seq], &Among::default())?;
+        let [(number, message)] = &standing[..] else { panic!("{seq}: {standing:?}") };
+        assert_eq!(*number, seq);
+        found.push((message.to_string(), first));
     }
     Ok((found, pages))
 }
@@ -40,9 +53,186 @@ fn embeddings_come_in_pages_in_the_order_they_were_put(place: &Place) {
             expected.push((name.to_owned(), first));
         }
         assert_eq!(seen(tx)?, (expected, 3));
-        assert_eq!(message_embeddings::message_of(tx, 99)?, None);
+        let (last, meant) = (message_embeddings::last(tx)?, Among::default());
+        assert_eq!(message_embeddings::standing(tx, &[last + 1, 0, -1], &meant)?, []);
+        let mut up_to = Vec::new();
+        let each = &mut |seq, _: &[u8]| up_to.push(seq);
+        assert_eq!(message_embeddings::each(tx, (last - 3, last - 1), 9, each)?, None);
+        assert_eq!(up_to, [last - 2, last - 1]);
         Ok(())
     });
+}
+
+fn many_are_added_and_looked_up_at_once(place: &Place) {
+    with_session(place, |tx| {
+        let rows: Vec<MessageRow> = (0_u8..70)
+            .map(|number| MessageRow {
+                embedding: (number % 7 != 0).then(|| vec![number, 0, 0, 0]),
+                ..MessageRow::new(message(&format!("m-{number:02}")), "user", Content::Text("1".to_owned()), at(1))
+            })
+            .collect();
+        messages::add(tx, &rows)?;
+        let embedded: Vec<u8> = (0..70).filter(|number| number % 7 != 0).collect();
+        let (seen, _) = seen(tx)?;
+        assert_eq!(seen.iter().map(|one| one.1).collect::<Vec<_>>(), embedded);
+        let last = message_embeddings::last(tx)?;
+        let all: Vec<i64> = (last - 199..=last).rev().collect();
+        let mut standing = message_embeddings::standing(tx, &all, &Among::default())?;
+        standing.sort_unstable();
+        assert_eq!(standing.iter().map(|one| one.1.to_string()).collect::<Vec<_>>(), names(&seen));
+        let ids = [message("m-00"), message("m-07")];
+        message_embeddings::add(tx, &[(&ids[0], &[9; 4]), (&ids[1], &[8; 4])])?;
+        let taken = tx.savepoint(|tx| message_embeddings::add(tx, &[(&ids[0], &[7; 4])]));
+        assert!(is_constraint(&taken, ConstraintKind::Unique), "{taken:?}");
+        Ok(())
+    });
+}
+
+fn names(seen: &[(String, u8)]) -> Vec<String> {
+    seen.iter().map(|one| one.0.clone()).collect()
+}
+
+/// What a number stood for is not what it stands for later: another embedding has another, and none comes again.
+fn another_embedding_has_another_number(place: &Place) {
+    with_session(place, |tx| {
+        let id = say(tx, "m")?;
+        message_embeddings::put(tx, &id, Some(&[1; 4]))?;
+        let first = message_embeddings::last(tx)?;
+        message_embeddings::put(tx, &id, Some(&[1; 4]))?;
+        assert_eq!(message_embeddings::last(tx)?, first, "the same one stays");
+        message_embeddings::put(tx, &id, Some(&[2; 4]))?;
+        let second = message_embeddings::last(tx)?;
+        assert!(second > first, "{second}");
+        assert_eq!(message_embeddings::standing(tx, &[first, second], &Among::default())?, [(second, id.clone())]);
+        message_embeddings::put(tx, &id, None)?;
+        message_embeddings::put(tx, &id, Some(&[1; 4]))?;
+        assert!(message_embeddings::last(tx)? > second);
+        Ok(())
+    });
+}
+
+fn embeddings_are_those_of_messages_that_are_meant(place: &Place) {
+    with_session(place, |tx| {
+        let branch = branch_of(tx, "branch", &["a", "b", "c"])?;
+        for (number, name) in (0_i64..).zip(["a", "b", "c", "elsewhere"]) {
+            let row = MessageRow {
+                sender: (number < 2).then(|| "ada".to_owned()),
+                recipient: (number > 0).then(|| "bob".to_owned()),
+                channel: (number != 1).then(|| "plan".to_owned()),
+                lion_class: i64::from(number == 2),
+                embedding: Some(vec![1; 4]),
+                ..MessageRow::new(
+                    message(name),
+                    if number == 0 { "user" } else { "assistant" },
+                    Content::Text("1".to_owned()),
+                    at(number),
+                )
+            };
+            if name == "elsewhere" {
+                messages::add(tx, &[row])?;
+            } else {
+                tx.execute("UPDATE messages SET created_at = ?2 WHERE id = ?1", params![&row.id, row.created_at])?;
+                messages::put(tx, &row)?;
+            }
+        }
+        let last = message_embeddings::last(tx)?;
+        let all: Vec<i64> = (last - 9..=last).collect();
+        let text = |text: &str| Some(text.to_owned());
+        let none = Among::default;
+        let questions = [
+            (none(), "a b c elsewhere"),
+            (Among { role: text("user"), ..none() }, "a"),
+            (Among { sender: text("ada"), ..none() }, "a b"),
+            (Among { recipient: text("bob"), ..none() }, "b c elsewhere"),
+            (Among { channel: text("plan"), ..none() }, "a c elsewhere"),
+            (Among { lion_class: Some(1), ..none() }, "c"),
+            (Among { since: Some(at(1)), ..none() }, "b c elsewhere"),
+            (Among { until: Some(at(2)), ..none() }, "a b"),
+            (Among { progression: Some(branch.progression_id.clone()), ..none() }, "a b c"),
+            (
+                Among { sender: text("ada"), recipient: text("bob"), since: Some(at(1)), until: Some(at(2)), ..none() },
+                "b",
+            ),
+            (Among { progression: Some(branch.progression_id.clone()), channel: text("plan"), ..none() }, "a c"),
+            (Among { role: text("nobody"), ..none() }, ""),
+        ];
+        let head = progressions::get(tx, &branch.progression_id)?;
+        let segments = progressions::segments(tx, &head, 0, u64::MAX)?;
+        for (among, expected) in questions {
+            let mut found: Vec<String> =
+                message_embeddings::standing(tx, &all, &among)?.into_iter().map(|one| one.1.to_string()).collect();
+            found.sort_unstable();
+            assert_eq!(found.join(" "), expected, "{among:?}");
+            // In pages of one, from the items of the branch.
+            let (mut of_items, mut from) = (Vec::new(), Some(0));
+            while let Some(next) = from {
+                let rest = Segment { from: next, ..segments[0].clone() };
+                let each = &mut |_, id: MessageId, bytes: &[u8]| of_items.push((id.to_string(), bytes.len()));
+                from = message_embeddings::each_of(tx, &rest, &among, 1, each)?;
+            }
+            let on_branch: Vec<(String, usize)> =
+                found.iter().filter(|name| *name != "elsewhere").map(|name| (name.clone(), 4)).collect();
+            assert_eq!(of_items, on_branch, "{among:?}");
+        }
+        Ok(())
+    });
+}
+
+/// On a server a lower number can be committed after a higher one; until then its horizon does not settle.
+fn numbers_are_settled_when_no_lower_one_can_come(place: &Place) {
+    let state = place.open();
+    let (began, begins) = mpsc::channel();
+    let (end, ends) = mpsc::channel::<()>();
+    let ends = Mutex::new(ends);
+    let put = |name: &'static str| {
+        move |tx: &mut Tx<'_>| {
+            let text = Content::Text("1".to_owned());
+            let row = MessageRow { embedding: Some(vec![1; 4]), ..MessageRow::new(message(name), "user", text, at(1)) };
+            messages::put(tx, &row)
+        }
+    };
+    let slow = {
+        let other = place.open();
+        std::thread::spawn(move || {
+            other.write(Durability::Process, move |tx| {
+                put("slow")(tx)?;
+                let _ = began.send(());
+                let _ = ends.lock().expect("alone").recv();
+                Ok::<_, Error>(())
+            })
+        })
+    };
+    begins.recv().expect("begun");
+    let now = || state.read(|tx| message_embeddings::horizon(tx).inspect(|now| assert!(now.seq >= 0))).expect("reads");
+    let is_settled = |horizon: Horizon| {
+        let ended = state.read(|tx| Ok::<_, Error>(message_embeddings::ended_before(tx)? >= horizon.xid));
+        ended.expect("reads")
+    };
+    // Whoever writes to another database of the server is waited for too, and the tests share one.
+    let settles = |horizon: Horizon| {
+        let is = (0..100_000).any(|_| is_settled(horizon));
+        assert!(is, "{horizon:?}");
+    };
+    if place.database().is_some() {
+        state.write(Durability::Process, put("fast")).expect("written");
+        let horizon = now();
+        assert!(horizon.seq > 1 && !is_settled(horizon), "{horizon:?}");
+        end.send(()).expect("heard");
+        slow.join().expect("ends").expect("written");
+        settles(horizon);
+    } else {
+        // One writes at a time: what is not committed has no number that anyone could come before.
+        let horizon = now();
+        assert!(horizon.seq == 0 && is_settled(horizon), "{horizon:?}");
+        end.send(()).expect("heard");
+        slow.join().expect("ends").expect("written");
+    }
+    let horizon = now();
+    settles(horizon);
+    let all: Vec<i64> = (0..=horizon.seq).collect();
+    let expected = if place.database().is_some() { 2 } else { 1 };
+    let standing = state.read(|tx| message_embeddings::standing(tx, &all, &Among::default())).expect("reads");
+    assert_eq!(standing.len(), expected, "{standing:?}");
 }
 
 fn a_message_has_one_embedding_or_none(place: &Place) {
@@ -51,7 +241,7 @@ fn a_message_has_one_embedding_or_none(place: &Place) {
         message_embeddings::put(tx, &message("a"), Some(&[1; 4]))?;
         message_embeddings::put(tx, &message("b"), Some(&[2; 4]))?;
         message_embeddings::put(tx, &message("a"), Some(&[3; 8]))?;
-        assert_eq!(seen(tx)?.0, [("a".to_owned(), 3), ("b".to_owned(), 2)], "another takes its place");
+        assert_eq!(seen(tx)?.0, [("b".to_owned(), 2), ("a".to_owned(), 3)], "another comes behind all");
         assert_eq!(messages::find(tx, &message("a"))?.expect("there").embedding, Some(vec![3; 8]));
         // A message that is put anew without one has none; one that goes takes its own along.
         let row = messages::find(tx, &message("a"))?.expect("there");

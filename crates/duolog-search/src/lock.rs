@@ -1,0 +1,31 @@
+//! The lock of the one process that makes a derived file or adds to it.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// It is held while this is, and no longer than the process lives.
+pub(crate) struct Lock(File);
+
+impl Lock {
+    /// Takes it, or says at once that another has it.
+    pub(crate) fn take(path: &Path) -> Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(path).map_err(Error::io("open", path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => Err(Error::Busy(path.to_owned())),
+            Err(TryLockError::Error(error)) => Err(Error::io("lock", path)(error)),
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file would unlock it as well.
+        let _ = self.0.unlock();
+    }
+}

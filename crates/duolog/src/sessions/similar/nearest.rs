@@ -1,0 +1,222 @@
+//! The nearest of those that were looked at.
+//!
+//! What is near enough waits, and is looked up in the state some at a time, the nearest first: only what stands and is
+//! meant is kept, and what is farther than all that are kept is never looked up. So removed ones and a filter that most
+//! pass cost next to nothing.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::ControlFlow;
+
+use duolog_search::vectors::{Block, Wanted};
+use duolog_state::Tx;
+use duolog_state::owned::message_embeddings::{self as table, Among};
+use duolog_types::MessageId;
+
+use super::Similar;
+use crate::error::{Error, Result};
+
+/// How many wait before they are looked up.
+const WAITING: usize = 256;
+/// How many are looked up at a time.
+const TOGETHER: usize = 64;
+/// How many of a pack are looked up to tell how many of it were removed.
+const SAMPLE: u64 = 64;
+
+/// One that was looked up.
+struct Kept {
+    nearness: f32,
+    seq: i64,
+    id: MessageId,
+}
+
+impl Ord for Kept {
+    /// The farther is the greater. Of those that are as near, the later is.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.nearness.total_cmp(&self.nearness).then(self.seq.cmp(&other.seq))
+    }
+}
+
+impl PartialOrd for Kept {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Kept {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Kept {}
+
+/// The nearest of those that were looked at, by the numbers of their embeddings.
+pub(super) struct Nearest<'q> {
+    wanted: &'q Wanted,
+    k: usize,
+    among: &'q Among,
+    /// The nearest that stand and are meant, at most `k`; the farthest on top.
+    kept: BinaryHeap<Kept>,
+    /// What is not nearer than this, or as near and earlier, is not among the nearest.
+    least: (f32, i64),
+    /// What was not looked up yet: nearness and number.
+    waiting: Vec<(f32, i64)>,
+    /// Those that cannot be compared, not looked up yet: number and how many numbers they have.
+    others: Vec<(i64, usize)>,
+    /// The first that is meant and cannot be compared, and how many numbers it has.
+    refused: Option<(MessageId, usize)>,
+    /// Some of a pack, from its beginning to its end.
+    sample: Vec<i64>,
+    packed: u64,
+    every: u64,
+}
+
+impl<'q> Nearest<'q> {
+    pub(super) fn to(wanted: &'q Wanted, k: usize, among: &'q Among) -> Self {
+        Self {
+            wanted,
+            k,
+            among,
+            kept: BinaryHeap::new(),
+            least: (if k == 0 { f32::INFINITY } else { f32::NEG_INFINITY }, i64::MAX),
+            waiting: Vec::new(),
+            others: Vec::new(),
+            refused: None,
+            sample: Vec::new(),
+            packed: 0,
+            every: 1,
+        }
+    }
+
+    /// Takes a sample of a pack of so many.
+    pub(super) fn sampling(mut self, records: u64) -> Self {
+        self.every = (records / SAMPLE).max(1);
+        self
+    }
+
+    pub(super) fn among(&self) -> &'q Among {
+        self.among
+    }
+
+    /// Whether one that is meant cannot be compared: then nothing else matters.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused.is_some()
+    }
+
+    /// Looks at a block of a pack.
+    pub(super) fn look_at(&mut self, tx: &mut Tx<'_>, block: &Block<'_>) -> Result<ControlFlow<()>> {
+        for (seq, at) in block.seqs().zip(self.packed..) {
+            if at.is_multiple_of(self.every) {
+                self.sample.push(seq);
+            }
+        }
+        self.packed += block.len() as u64;
+        if block.dimension == self.wanted.dimension() {
+            for (seq, length, packed) in block.embeddings() {
+                let nearness = self.wanted.nearness(packed, length);
+                if self.may_be_kept(nearness, seq) {
+                    self.waiting.push((nearness, seq));
+                }
+            }
+        } else {
+            self.others.extend(block.seqs().map(|seq| (seq, block.dimension)));
+        }
+        if self.waiting.len() >= WAITING || !self.others.is_empty() {
+            self.settle(tx)?;
+        }
+        Ok(if self.is_refused() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+
+    /// Looks at an embedding by its number.
+    pub(super) fn look(&mut self, seq: i64, bytes: &[u8]) {
+        let packed = bytes.as_chunks().0;
+        if packed.len() != self.wanted.dimension() {
+            self.others.push((seq, packed.len()));
+            return;
+        }
+        let nearness = self.wanted.nearness_of(packed);
+        if self.may_be_kept(nearness, seq) {
+            self.waiting.push((nearness, seq));
+        }
+    }
+
+    /// Takes the embedding of a message that is known to be meant.
+    pub(super) fn take(&mut self, seq: i64, id: MessageId, bytes: &[u8]) {
+        let packed = bytes.as_chunks().0;
+        if packed.len() == self.wanted.dimension() {
+            self.keep(Kept { nearness: self.wanted.nearness_of(packed), seq, id });
+        } else {
+            self.refused.get_or_insert((id, packed.len()));
+        }
+    }
+
+    /// Looks up what waits, as far as that is needed.
+    pub(super) fn settle(&mut self, tx: &mut Tx<'_>) -> Result<()> {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        for some in waiting.chunks(TOGETHER) {
+            if some.first().is_none_or(|nearest| !self.may_be_kept(nearest.0, nearest.1)) {
+                break;
+            }
+            let seqs: Vec<i64> = some.iter().map(|one| one.1).collect();
+            let mut standing: BTreeMap<i64, MessageId> = table::standing(tx, &seqs, self.among)?.into_iter().collect();
+            for (nearness, seq) in some {
+                if let Some(id) = standing.remove(seq) {
+                    self.keep(Kept { nearness: *nearness, seq: *seq, id });
+                }
+            }
+        }
+        waiting.clear();
+        // Its room is used again.
+        self.waiting = waiting;
+        for some in std::mem::take(&mut self.others).chunks(TOGETHER) {
+            let seqs: Vec<i64> = some.iter().map(|one| one.0).collect();
+            let first = table::standing(tx, &seqs, self.among)?.into_iter().min();
+            if let Some((seq, id)) = first.filter(|_| self.refused.is_none()) {
+                let numbers = some.iter().find(|one| one.0 == seq).map_or(0, |one| one.1);
+                self.refused = Some((id, numbers));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether so many of the pack that was looked at were removed that it should be made anew: more than a quarter, by
+    /// its sample.
+    pub(super) fn is_worn(&self, tx: &mut Tx<'_>) -> Result<bool> {
+        let left = table::standing(tx, &self.sample, &Among::default())?.len();
+        Ok((self.sample.len() - left.min(self.sample.len())) * 4 > self.sample.len())
+    }
+
+    /// Those that were found, the nearest first.
+    pub(super) fn found(mut self, tx: &mut Tx<'_>) -> Result<Vec<Similar>> {
+        self.settle(tx)?;
+        if let Some((id, numbers)) = self.refused {
+            let dimension = self.wanted.dimension();
+            let why = format!("has {dimension} numbers, and the embedding of message {id} has {numbers}");
+            return Err(Error::BadValue { what: "vector", why });
+        }
+        let found = self.kept.into_sorted_vec().into_iter();
+        Ok(found.map(|one| Similar { id: one.id, score: self.wanted.score(one.nearness) }).collect())
+    }
+
+    fn keep(&mut self, one: Kept) {
+        if self.kept.len() < self.k {
+            self.kept.push(one);
+        } else if let Some(mut farthest) = self.kept.peek_mut()
+            && one < *farthest
+        {
+            *farthest = one;
+        }
+        if self.kept.len() >= self.k
+            && let Some(farthest) = self.kept.peek()
+        {
+            self.least = (farthest.nearness, farthest.seq);
+        }
+    }
+
+    /// Whether it is nearer than the farthest that is kept. Most are not.
+    fn may_be_kept(&self, nearness: f32, seq: i64) -> bool {
+        nearness >= self.least.0 && (nearness > self.least.0 || seq < self.least.1)
+    }
+}

@@ -1,0 +1,72 @@
+//! Which embeddings have to be looked at for a filter, and where they come from.
+
+use duolog_join::Error as JoinError;
+use duolog_state::Tx;
+use duolog_state::owned::message_embeddings::{self as table, Among};
+use duolog_state::owned::progressions::{self, Segment};
+use duolog_state::owned::{message_types, sessions};
+use duolog_types::ProgressionId;
+
+use super::SimilarFilter;
+use crate::error::Result;
+use crate::sessions::conversation;
+
+/// Where the embeddings come from.
+pub(super) enum Scope {
+    /// None is meant.
+    Nothing,
+    /// From the items of these stretches.
+    Items(Vec<Segment>, Among),
+    /// From all that there are.
+    All(Among),
+}
+
+/// How many embeddings that stand one behind the other are looked at in the time of one that is looked up.
+const LOOKED_UP: u64 = 8;
+
+impl Scope {
+    /// The scope of a filter. A session or branch that is named must be there.
+    pub(super) fn of(tx: &mut Tx<'_>, filter: &SimilarFilter) -> Result<Self> {
+        let segments = match (&filter.session, &filter.branch) {
+            (Some(session), Some(branch)) => {
+                let Some(place) = conversation::find(tx, session, branch)? else { return Ok(Self::Nothing) };
+                Some(progressions::segments(tx, &place.head, 0, u64::MAX)?)
+            }
+            (Some(session), None) => {
+                let found = sessions::pool(tx, session)?.filter(|row| !row.deleted);
+                let row = found.ok_or_else(|| JoinError::NoSession(session.clone()))?;
+                let Some(pool) = row.progression_id else { return Ok(Self::Nothing) };
+                let to = progressions::get(tx, &pool)?.end;
+                if to.saturating_mul(LOOKED_UP) > table::last(tx)?.unsigned_abs() {
+                    return Self::all(tx, filter, Some(pool));
+                }
+                Some(vec![Segment { progression: pool, from: 0, to }])
+            }
+            (None, _) => None,
+        };
+        match (segments, Self::all(tx, filter, None)?) {
+            (Some(segments), Self::All(among)) => Ok(Self::Items(segments, among)),
+            (_, scope) => Ok(scope),
+        }
+    }
+
+    fn all(tx: &mut Tx<'_>, filter: &SimilarFilter, progression: Option<ProgressionId>) -> Result<Self> {
+        let lion_class = match &filter.lion_class {
+            Some(class) => match message_types::find(tx, class)? {
+                Some(number) => Some(number),
+                None => return Ok(Self::Nothing),
+            },
+            None => None,
+        };
+        Ok(Self::All(Among {
+            progression,
+            role: filter.role.clone(),
+            sender: filter.sender.clone(),
+            recipient: filter.recipient.clone(),
+            channel: filter.channel.clone(),
+            lion_class,
+            since: filter.since,
+            until: filter.until,
+        }))
+    }
+}
