@@ -98,26 +98,28 @@ pub fn newest(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, to: u64, 
     tx.all(NEWEST, params![progression, from, to, limit], ItemRow::read)
 }
 
-/// The same, handed out one by one.
-pub fn each_newest(
+/// The items from one place to before another, the first first, handed out one by one. Messages that came one behind the
+/// other are found with half the steps in this order.
+pub fn each(
     tx: &mut Tx<'_>,
     progression: &ProgressionId,
     (from, to): (u64, u64),
     each: &mut dyn FnMut(ItemRef<'_>) -> Result<()>,
 ) -> Result<()> {
-    tx.query_each(NEWEST, params![progression, from, to, u32::MAX], &mut |row| {
+    tx.query_each(OLDEST, params![progression, from, to, u32::MAX], &mut |row| {
         let content = ContentRef::read(row, 2).map_err(|error| error.to_string());
         each(ItemRef { ord: row.get(0)?, message_id: row.text(1)?.unwrap_or_default(), content })
     })
 }
 
-/// Those from one place to before another, the first first, with what they say.
+/// The items from one place to before another, the first first, with what they say.
 pub fn oldest(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, to: u64, limit: u32) -> Result<Vec<ItemRow>> {
-    let sql = "SELECT i.ord, i.message_id, m.content, m.content_blob, m.home_id FROM progression_items i \
-               LEFT JOIN messages m ON m.id = i.message_id \
-               WHERE i.progression_id = ?1 AND i.ord >= ?2 AND i.ord < ?3 ORDER BY i.ord LIMIT ?4";
-    tx.all(sql, params![progression, from, to, limit], ItemRow::read)
+    tx.all(OLDEST, params![progression, from, to, limit], ItemRow::read)
 }
+
+const OLDEST: &str = "SELECT i.ord, i.message_id, m.content, m.content_blob, m.home_id FROM progression_items i \
+                      LEFT JOIN messages m ON m.id = i.message_id \
+                      WHERE i.progression_id = ?1 AND i.ord >= ?2 AND i.ord < ?3 ORDER BY i.ord LIMIT ?4";
 
 const NEWEST: &str = "SELECT i.ord, i.message_id, m.content, m.content_blob, m.home_id FROM progression_items i \
                       LEFT JOIN messages m ON m.id = i.message_id \

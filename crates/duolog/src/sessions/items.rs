@@ -230,7 +230,7 @@ impl Items<'_> {
                 }
             }
             let (sink, broken) = reading.over();
-            Ok::<_, duolog_join::Error>(ItemList { items: sink.items, broken, end: place.head.end })
+            Ok::<_, duolog_join::Error>(ItemList { items: sink.into_items(), broken, end: place.head.end })
         });
         Ok(list?)
     }

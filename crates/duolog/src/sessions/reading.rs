@@ -1,5 +1,6 @@
 //! Items on their way out: where a history shows which, and what is made of them.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use duolog_join::Result as JoinResult;
@@ -20,7 +21,7 @@ const CHUNK: u64 = 1024;
 /// Items as they are kept, in their order: bytes that were JSON when they were added, one behind the other.
 #[derive(Clone, Debug, Default)]
 pub struct RawItems {
-    /// What was taken, ids and contents, the last first.
+    /// What was taken, ids and contents, in any order.
     text: String,
     taken: Vec<Taken>,
     /// Those among them that cannot be read.
@@ -31,6 +32,7 @@ pub struct RawItems {
 
 #[derive(Clone, Debug)]
 struct Taken {
+    piece: u32,
     id: Range<usize>,
     content: Range<usize>,
     ord: Option<u64>,
@@ -63,7 +65,7 @@ impl RawItems {
 
     /// Each in its turn.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = RawItem<'_>> + ExactSizeIterator {
-        self.taken.iter().rev().map(|taken| RawItem {
+        self.taken.iter().map(|taken| RawItem {
             id: &self.text[taken.id.clone()],
             ord: taken.ord,
             content: &self.text[taken.content.clone()],
@@ -84,51 +86,61 @@ impl RawItems {
     }
 }
 
-/// What is made of items, the last first.
+/// What is made of items. They come in pieces, the last piece first; in a piece the first item comes first.
 pub(super) trait Sink {
-    /// Takes one, or says what is wrong with it.
-    fn take(&mut self, item: RawItem<'_>) -> Result<(), String>;
+    /// Takes one of a piece, or says what is wrong with it.
+    fn take(&mut self, piece: u32, item: RawItem<'_>) -> Result<(), String>;
 
     /// How many it took.
     fn taken(&self) -> usize;
+
+    /// Puts the pieces in order.
+    fn finish(&mut self);
 }
 
 impl Sink for RawItems {
-    fn take(&mut self, item: RawItem<'_>) -> Result<(), String> {
+    fn take(&mut self, piece: u32, item: RawItem<'_>) -> Result<(), String> {
         let (id, content) = (self.put(item.id), self.put(item.content));
-        self.taken.push(Taken { id, content, ord: item.ord, stands_for: item.stands_for });
+        self.taken.push(Taken { piece, id, content, ord: item.ord, stands_for: item.stands_for });
         Ok(())
     }
 
     fn taken(&self) -> usize {
         self.taken.len()
     }
+
+    fn finish(&mut self) {
+        self.taken.sort_by_key(|one| Reverse(one.piece));
+    }
 }
 
 /// Items by themselves, each looked at whether it is JSON.
 #[derive(Default)]
 pub(super) struct Checked {
-    pub(super) items: Vec<Item>,
+    items: Vec<(u32, Item)>,
 }
 
 impl Checked {
-    /// In their order, where the last was taken first.
-    pub(super) fn into_items(mut self) -> Vec<Item> {
-        self.items.reverse();
-        self.items
+    pub(super) fn into_items(self) -> Vec<Item> {
+        self.items.into_iter().map(|(_, item)| item).collect()
     }
 }
 
 impl Sink for Checked {
-    fn take(&mut self, item: RawItem<'_>) -> Result<(), String> {
+    fn take(&mut self, piece: u32, item: RawItem<'_>) -> Result<(), String> {
         check_value(item.content).map_err(|_| "it is not JSON".to_owned())?;
         let id = MessageId::parse(item.id).map_err(|error| error.to_string())?;
-        self.items.push(Item { id, ord: item.ord, content: item.content.to_owned(), stands_for: item.stands_for });
+        let item = Item { id, ord: item.ord, content: item.content.to_owned(), stands_for: item.stands_for };
+        self.items.push((piece, item));
         Ok(())
     }
 
     fn taken(&self) -> usize {
         self.items.len()
+    }
+
+    fn finish(&mut self) {
+        self.items.sort_by_key(|(piece, _)| Reverse(*piece));
     }
 }
 
@@ -156,16 +168,17 @@ pub(super) struct Reading<'r, S> {
     place: &'r Place,
     contents: &'r Contents,
     sink: S,
-    broken: Vec<BrokenItem>,
+    broken: Vec<(u32, BrokenItem)>,
+    /// The piece that is being read.
+    piece: u32,
 }
 
 impl<'r, S: Sink> Reading<'r, S> {
     pub(super) fn of(place: &'r Place, contents: &'r Contents, sink: S) -> Self {
-        Self { place, contents, sink, broken: Vec::new() }
+        Self { place, contents, sink, broken: Vec::new(), piece: 0 }
     }
 
-    /// Takes the last items, the last first, until there are enough that can be read; and then the one that comes before
-    /// all others. What cannot be read is given in its order.
+    /// Takes the last items, until there are enough that can be read, and the one that comes before all others.
     pub(super) fn latest(
         mut self,
         tx: &mut Tx<'_>,
@@ -181,16 +194,17 @@ impl<'r, S: Sink> Reading<'r, S> {
         if let Some(system) = &self.place.branch.system_msg_id {
             self.message(tx, system, None)?;
         }
-        self.broken.reverse();
-        Ok((self.sink, self.broken))
+        Ok(self.over())
     }
 
-    /// What was taken, and what could not be read.
-    pub(super) fn over(self) -> (S, Vec<BrokenItem>) {
-        (self.sink, self.broken)
+    /// What was taken, and what could not be read, in order.
+    pub(super) fn over(mut self) -> (S, Vec<BrokenItem>) {
+        self.sink.finish();
+        self.broken.sort_by_key(|(piece, _)| Reverse(*piece));
+        (self.sink, self.broken.into_iter().map(|(_, item)| item).collect())
     }
 
-    /// Takes the items of a span, the last first, until there are enough that can be read.
+    /// Takes the items of a span from its end on, until there are enough that can be read.
     fn span(&mut self, tx: &mut Tx<'_>, span: &Span, limit: usize) -> JoinResult<()> {
         if let Some(summary) = &span.summary {
             return self.message(tx, summary, Some(span.range.clone()));
@@ -199,9 +213,10 @@ impl<'r, S: Sink> Reading<'r, S> {
         while at > span.range.start && self.sink.taken() < limit {
             let wanted = (limit - self.sink.taken()) as u64;
             let from = at.saturating_sub(wanted.clamp(1, CHUNK)).max(span.range.start);
-            for segment in progressions::segments(tx, &self.place.head, from, at)?.iter().rev() {
+            self.piece += 1;
+            for segment in progressions::segments(tx, &self.place.head, from, at)? {
                 let range = (segment.from, segment.to);
-                progression_items::each_newest(tx, &segment.progression, range, &mut |item| {
+                progression_items::each(tx, &segment.progression, range, &mut |item| {
                     self.take(item.message_id, item.ord, item.content.as_ref().copied())
                 })?;
             }
@@ -213,6 +228,7 @@ impl<'r, S: Sink> Reading<'r, S> {
     fn message(&mut self, tx: &mut Tx<'_>, id: &MessageId, stands_for: Option<Range<u64>>) -> JoinResult<()> {
         let found = messages::find(tx, id)?.map(|row| row.content);
         let missing = "it is not there".to_owned();
+        self.piece += 1;
         let content = found.as_ref().map(messages::Content::lent).ok_or(&missing);
         Ok(self.push(id.as_str(), None, content, stands_for)?)
     }
@@ -238,13 +254,14 @@ impl<'r, S: Sink> Reading<'r, S> {
         stands_for: Option<Range<u64>>,
     ) -> duolog_state::Result<()> {
         let found = content.map_err(Clone::clone).and_then(|content| self.contents.found(content));
-        let taken = found.and_then(|content| self.sink.take(RawItem { id, ord, content: &content, stands_for }));
+        let taken =
+            found.and_then(|content| self.sink.take(self.piece, RawItem { id, ord, content: &content, stands_for }));
         if let Err(detail) = taken {
             let id = MessageId::parse(id).map_err(|error| duolog_state::Error::Damaged {
                 what: "the id of a message".to_owned(),
                 detail: error.to_string(),
             })?;
-            self.broken.push(BrokenItem { id, ord, detail });
+            self.broken.push((self.piece, BrokenItem { id, ord, detail }));
         }
         Ok(())
     }

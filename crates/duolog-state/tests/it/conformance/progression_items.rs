@@ -43,11 +43,11 @@ fn items_stand_where_they_were_put(place: &Place) {
         assert_eq!(ords(progression_items::newest(tx, at_b, 1, 2, 9)?), [1]);
         assert_eq!(ords(progression_items::oldest(tx, at_b, 1, 3, 9)?), [1, 2]);
         let mut lent = Vec::new();
-        progression_items::each_newest(tx, at_b, (1, 3), &mut |item| {
+        progression_items::each(tx, at_b, (1, 3), &mut |item| {
             lent.push((item.ord, item.message_id.to_owned(), item.content.is_ok()));
             Ok(())
         })?;
-        assert_eq!(lent, [(2, "z".to_owned(), true), (1, "y".to_owned(), true)]);
+        assert_eq!(lent, [(1, "y".to_owned(), true), (2, "z".to_owned(), true)]);
         let plain = MessageRow::new(message("y"), "user", Content::Text("1".to_owned()), at(1));
         messages::put(tx, &MessageRow { compactable: false, ..plain })?;
         assert_eq!(progression_items::count_compactable(tx, at_b, 0, 3)?, 2);
