@@ -81,6 +81,9 @@ impl Join {
             }
             return Ok(answer);
         }
+        if told.is_empty() {
+            return Ok(answer);
+        }
         let mut sessions: Vec<SessionId> = told.into_iter().map(|told| told.session).collect();
         sessions.sort();
         sessions.dedup();
