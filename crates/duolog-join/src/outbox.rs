@@ -1,6 +1,5 @@
 //! Lines that tell of a row: written in the row's transaction, copied to the log after it, exactly once (R2).
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use duolog_log::Append;
@@ -52,13 +51,17 @@ fn line(session: &SessionId, what: &str, uuid: OutboxId, at: Moment, fields: &Ma
     let (what, session) = (Value::from(format!("duolog.{what}")), Value::from(session.as_str()));
     let mut line = format!(
         "{{\"type\":\"system\",\"subtype\":{what},\"uuid\":\"{uuid}\",\"timestamp\":\"{at}\",\"sessionId\":{session}"
-    );
+    )
+    .into_bytes();
     for (name, value) in fields {
-        // Writing to a string cannot fail.
-        let _ = write!(line, ",{}:{value}", Value::from(name.as_str()));
+        line.push(b',');
+        // Writing JSON to memory cannot fail, and it is UTF-8.
+        let _ = serde_json::to_writer(&mut line, name);
+        line.push(b':');
+        let _ = serde_json::to_writer(&mut line, value);
     }
-    line.push('}');
-    line
+    line.push(b'}');
+    String::from_utf8(line).unwrap_or_default()
 }
 
 impl Join {
