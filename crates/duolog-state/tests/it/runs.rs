@@ -1,9 +1,9 @@
-use duolog_state::owned::workflow_runs::{self, RunRow};
+use duolog_state::owned::workflow_runs::{self, RunRow, RunsOf};
 use duolog_state::owned::{workflow_run_bodies, workflow_run_scratch};
+use duolog_state::{OpenState, State};
+use duolog_testkit::written_ahead;
 use duolog_types::Durability::Process;
 use duolog_types::{RunId, RunStatus, TriggerType};
-
-use duolog_testkit::written_ahead;
 
 use super::{at, checkpoint, home, open};
 
@@ -129,5 +129,38 @@ fn a_page_of_many_runs_costs_what_one_of_few_does() {
             (rows, steps)
         });
         assert!(many.0 == 20 && many.1 <= 2 * few.1.max(100), "{condition}: {few:?} against {many:?}");
+    }
+}
+
+/// The bytes that this process has read from files.
+fn bytes_read() -> u64 {
+    let counts = std::fs::read_to_string("/proc/self/io").expect("the system counts");
+    let read = counts.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("what was read");
+    read.parse().expect("a number")
+}
+
+/// A listed run costs one page at the most, however many there are; its body, which takes seventeen, costs none.
+#[test]
+fn a_page_of_runs_reads_no_body_and_little_else() {
+    for count in [1_000, 100_000] {
+        let (dir, connection) = filled(count);
+        for status in RunStatus::ALL {
+            let sql = "INSERT INTO workflow_run_bodies (run_id, context) SELECT id, printf('%065536d', 0) \
+                       FROM workflow_runs WHERE status = ?1 ORDER BY started_at DESC, id DESC LIMIT 21";
+            connection.execute(sql, [status.as_str()]).expect("adds bodies");
+        }
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("moves pages");
+        drop(connection);
+        let state = State::open(OpenState::at(dir.path()).read_only()).expect("opens");
+        let (mut rows, mut read) = (0, 0);
+        for status in RunStatus::ALL {
+            let before = bytes_read();
+            let of = RunsOf::Status(*status);
+            let listed = state.read(|tx| workflow_runs::list(tx, &of, None, None, 21)).expect("lists").len();
+            let pages = (bytes_read() - before) / 4096;
+            assert!(pages <= listed as u64 + 10, "{status}: {pages} pages for {listed} of {count} runs");
+            (rows, read) = (rows + listed, read + pages);
+        }
+        assert!(rows >= 30 && read >= 10, "{rows} of {count}, {read} pages: is anything counted?");
     }
 }
