@@ -20,10 +20,13 @@ use std::path::Path;
 pub use clock::FixedClock;
 pub use disk::{Call, CallKind, Crash, Fault, Loss, SimDisk, is_stopped};
 
-/// How many bytes of pages a write-ahead log holds that were written since it was last begun anew: those with its salt.
+/// How many bytes of a write-ahead log the first transaction took since it was last begun anew.
 pub fn written_ahead(log: &Path) -> usize {
     const FRAME: usize = 24 + 4096;
     let bytes = std::fs::read(log).expect("a write-ahead log");
     let salt = bytes.get(16..24).expect("a header");
-    bytes[32..].chunks(FRAME).take_while(|frame| frame.get(8..16) == Some(salt)).map(<[u8]>::len).sum()
+    let frames = || bytes[32..].chunks(FRAME).take_while(|frame| frame.get(8..16) == Some(salt));
+    // The last frame of a transaction says how large the database is then; the others say 0.
+    let last = frames().position(|frame| frame.get(4..8) != Some(&[0; 4])).expect("a transaction");
+    frames().take(last + 1).map(<[u8]>::len).sum()
 }

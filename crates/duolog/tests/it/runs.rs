@@ -563,8 +563,17 @@ fn a_change_of_status_writes_little() {
         })
         .collect();
     let log = home.state.join("state.db-wal");
+    let beside = rusqlite::Connection::open(home.state.join("state.db")).expect("opens");
     for what in ["pause", "resume", "finish"] {
         let written = started.iter().map(|id| {
+            // Lines of the change before are copied first: what is written next is this one.
+            let waiting = "SELECT EXISTS (SELECT 1 FROM outbox_lines)";
+            let waits = || beside.query_row(waiting, [], |row| row.get::<_, bool>(0)).expect("reads");
+            let began = std::time::Instant::now();
+            while waits() {
+                assert!(began.elapsed().as_secs() < 60, "lines wait for a minute");
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
             store.state().checkpoint().expect("moved");
             let run = runs.open(id);
             let turned = match what {
@@ -575,7 +584,6 @@ fn a_change_of_status_writes_little() {
             assert!(turned.expect("turned").changed);
             duolog_testkit::written_ahead(&log)
         });
-        // What the thread that copies lines writes in between can only add to some.
         let bytes = written.min().expect("some");
         assert!((3 * 4120..=20_000).contains(&bytes), "{what}: {bytes} bytes of write-ahead log");
     }
