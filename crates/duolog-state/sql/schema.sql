@@ -46,8 +46,10 @@ CREATE UNIQUE INDEX sessions_addressed ON sessions (COALESCE(user_id, ''), name)
     WHERE addressed = 1 AND deleted_at IS NULL;
 -- The lists, newest first: filter and order in one index each.
 CREATE INDEX sessions_newest ON sessions (updated_at DESC, id DESC) WHERE deleted_at IS NULL;
-CREATE INDEX sessions_by_status ON sessions (status, updated_at DESC, id DESC) WHERE deleted_at IS NULL;
-CREATE INDEX sessions_by_user ON sessions (user_id, updated_at DESC, id DESC) WHERE deleted_at IS NULL;
+CREATE INDEX sessions_by_status ON sessions (status, updated_at DESC, id DESC)
+    WHERE status IS NOT NULL AND deleted_at IS NULL;
+CREATE INDEX sessions_by_user ON sessions (user_id, updated_at DESC, id DESC)
+    WHERE user_id IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX sessions_deleted ON sessions (home_id, id, deleted_at) WHERE deleted_at IS NOT NULL;
 -- The logs of a home, page by page.
 CREATE INDEX sessions_by_home ON sessions (home_id, id);

@@ -35,6 +35,7 @@ const STEPS: &[Step] = &[
     step!("0009_runs"),
     step!("0010_outbox_lines"),
     step!("0011_packs"),
+    step!("0012_lists"),
 ];
 
 /// The version this program works with.
