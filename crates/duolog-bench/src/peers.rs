@@ -35,7 +35,7 @@ pub fn child(case: &str, room: &Path, items: &Path) {
         "one" => timed(items.len(), || items.iter().for_each(|item| talk.add(&[item], Durability::Power))),
         "batches" => timed(items.len(), || items.chunks(BATCH).for_each(|some| talk.add(some, Durability::Power))),
         "sixteen" => talk.sixteen(&items),
-        "load" => talk.load(&items, |content| drop(serde_json::from_str::<Value>(content).expect("JSON"))),
+        "load" => talk.load(&items, |content| drop(serde_json::from_slice::<Value>(content).expect("JSON"))),
         "load raw" => talk.load(&items, |_| ()),
         "fork" => talk.forks(&items, Durability::Power),
         "fork unsynced" => talk.forks(&items, Durability::Process),
@@ -76,7 +76,7 @@ impl Talk<'_> {
     }
 
     /// Loads them all, as they are or parsed.
-    fn load(&self, items: &[&str], each: impl Fn(&str)) -> Value {
+    fn load(&self, items: &[&str], each: impl Fn(&[u8])) -> Value {
         self.fill(items);
         let mut list = RawItems::default();
         let mut load = || {

@@ -283,6 +283,17 @@ impl<'r> Row<'r> {
         text.map_err(|detail| self.damaged(index, detail))
     }
 
+    /// The same as bytes, whatever they are: for what is looked at by who gets it.
+    pub fn text_bytes(&self, index: usize) -> Result<Option<&[u8]>> {
+        match self.0 {
+            Inner::Sqlite(row) => match sqlite::text_bytes(row, index)? {
+                Some(bytes) => Ok(Some(bytes)),
+                None => Ok(self.text(index)?.map(str::as_bytes)),
+            },
+            Inner::Postgres(_) => Ok(self.text(index)?.map(str::as_bytes)),
+        }
+    }
+
     fn column(&self, index: usize) -> Result<Result<Column<'_>, String>> {
         match self.0 {
             Inner::Sqlite(row) => sqlite::column(row, index),

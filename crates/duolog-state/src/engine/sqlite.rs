@@ -19,7 +19,7 @@ use std::time::Instant;
 use duolog_types::Durability;
 use rusqlite::Connection;
 
-pub(super) use connection::{column, execute, query};
+pub(super) use connection::{column, execute, query, text_bytes};
 
 pub use foreign::Foreign;
 

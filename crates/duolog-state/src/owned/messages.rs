@@ -36,8 +36,8 @@ pub enum Content {
 /// The same, where the driver has it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ContentRef<'r> {
-    /// In the row.
-    Text(&'r str),
+    /// In the row: bytes that were JSON when they were put there.
+    Text(&'r [u8]),
     /// Too large for a row.
     Blob {
         /// The blob's name.
@@ -50,7 +50,7 @@ pub enum ContentRef<'r> {
 impl<'r> ContentRef<'r> {
     pub(super) fn read(row: &'r Row<'_>, first: usize) -> Result<Self> {
         // By its constraints a row has one of the two; most have text, and are not asked for more.
-        if let Some(text) = row.text(first)? {
+        if let Some(text) = row.text_bytes(first)? {
             return Ok(Self::Text(text));
         }
         if let (Some(blob), Some(home)) = (row.text(first + 1)?, row.get(first + 2)?) {
@@ -61,24 +61,18 @@ impl<'r> ContentRef<'r> {
     }
 }
 
-impl From<ContentRef<'_>> for Content {
-    fn from(content: ContentRef<'_>) -> Self {
-        match content {
-            ContentRef::Text(text) => Self::Text(text.to_owned()),
-            ContentRef::Blob { blob, home } => Self::Blob { blob: blob.to_owned(), home },
-        }
-    }
-}
-
 impl Content {
     pub(super) fn read(row: &Row<'_>, first: usize) -> Result<Self> {
-        ContentRef::read(row, first).map(Self::from)
+        Ok(match ContentRef::read(row, first)? {
+            ContentRef::Text(_) => Self::Text(row.get(first)?),
+            ContentRef::Blob { blob, home } => Self::Blob { blob: blob.to_owned(), home },
+        })
     }
 
     /// The same, lent.
     pub fn lent(&self) -> ContentRef<'_> {
         match self {
-            Self::Text(text) => ContentRef::Text(text),
+            Self::Text(text) => ContentRef::Text(text.as_bytes()),
             Self::Blob { blob, home } => ContentRef::Blob { blob, home: *home },
         }
     }

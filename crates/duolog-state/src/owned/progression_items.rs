@@ -106,8 +106,10 @@ pub fn each(
     (from, to): (u64, u64),
     each: &mut dyn FnMut(ItemRef<'_>) -> Result<()>,
 ) -> Result<()> {
-    tx.query_each(OLDEST, params![progression, from, to, u32::MAX], &mut |row| {
-        let content = ContentRef::read(row, 2).map_err(|error| error.to_string());
+    tx.query_each(Sql::each(NEIGHBOURS, EACH), params![progression, from, to], &mut |row| {
+        let near = row.text_bytes(2).map(|text| text.map(ContentRef::Text));
+        let content = near.and_then(|near| near.map_or_else(|| ContentRef::read(row, 3), Ok));
+        let content = content.map_err(|error| error.to_string());
         each(ItemRef { ord: row.get(0)?, message_id: row.text(1)?.unwrap_or_default(), content })
     })
 }
@@ -120,6 +122,19 @@ pub fn oldest(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, to: u64, 
 const OLDEST: &str = "SELECT i.ord, i.message_id, m.content, m.content_blob, m.home_id FROM progression_items i \
                       LEFT JOIN messages m ON m.id = i.message_id \
                       WHERE i.progression_id = ?1 AND i.ord >= ?2 AND i.ord < ?3 ORDER BY i.ord LIMIT ?4";
+
+const EACH: &str = "SELECT i.ord, i.message_id, NULL, m.content, m.content_blob, m.home_id FROM progression_items i \
+                    LEFT JOIN messages m ON m.id = i.message_id \
+                    WHERE i.progression_id = ?1 AND i.ord >= ?2 AND i.ord < ?3 ORDER BY i.ord";
+
+/// The same. Messages that were added one behind the other are so in the table too: each is looked for where it would be
+/// then, a step from the one before, and by its id only where another is there.
+const NEIGHBOURS: &str = "SELECT i.ord, i.message_id, near.content, m.content, m.content_blob, m.home_id FROM progression_items i \
+     LEFT JOIN messages near ON near.rowid = i.ord + (\
+       SELECT f.rowid - ?2 FROM progression_items p JOIN messages f ON f.id = p.message_id \
+       WHERE p.progression_id = ?1 AND p.ord = ?2) AND near.id = i.message_id AND near.content_blob IS NULL \
+     LEFT JOIN messages m ON m.id = CASE WHEN near.id IS NULL THEN i.message_id END \
+     WHERE i.progression_id = ?1 AND i.ord >= ?2 AND i.ord < ?3 ORDER BY i.ord";
 
 const NEWEST: &str = "SELECT i.ord, i.message_id, m.content, m.content_blob, m.home_id FROM progression_items i \
                       LEFT JOIN messages m ON m.id = i.message_id \

@@ -15,6 +15,9 @@ use duolog_types::{Durability, HomeId, MessageId, Moment};
 use super::rules;
 use crate::error::{Error, Result};
 
+/// What is wrong with bytes that are no text.
+pub(super) const NOT_TEXT: &str = "it is not UTF-8 text";
+
 /// Where contents are kept that are too large for a row. It lives until the rows that name them are committed: as long
 /// nobody removes what was put.
 pub(super) struct Contents {
@@ -86,26 +89,28 @@ impl Contents {
         let content = content?;
         let text = match content {
             Content::Text(text) => text,
-            Content::Blob { .. } => self.found(content.lent())?.into_owned(),
+            Content::Blob { blob, home } => String::from_utf8(self.read(&blob, home)?).map_err(|_| NOT_TEXT)?,
         };
         check_value(&text).map_err(|_| "it is not JSON".to_owned())?;
         Ok(text)
     }
 
-    /// The same of one that is lent, and unchecked: it was JSON when it was kept.
-    pub(super) fn found<'c>(&self, content: ContentRef<'c>) -> Result<Cow<'c, str>, String> {
+    /// The bytes of one that is lent, unchecked: they were JSON when they were kept.
+    pub(super) fn found<'c>(&self, content: ContentRef<'c>) -> Result<Cow<'c, [u8]>, String> {
         match content {
             ContentRef::Text(text) => Ok(text.into()),
-            ContentRef::Blob { home, .. } if home != self.home => Err(format!("it is kept as a blob in home {home}")),
-            ContentRef::Blob { blob, .. } => self.read(blob).map(Cow::Owned),
+            ContentRef::Blob { blob, home } => self.read(blob, home).map(Cow::Owned),
         }
     }
 
-    fn read(&self, blob: &str) -> Result<String, String> {
+    fn read(&self, blob: &str, home: HomeId) -> Result<Vec<u8>, String> {
+        if home != self.home {
+            return Err(format!("it is kept as a blob in home {home}"));
+        }
         let id: BlobId = blob.parse().map_err(|_| format!("{blob} names no blob"))?;
-        let mut text = String::new();
+        let mut bytes = Vec::new();
         let mut reader = self.blobs.open(&id).map_err(|error| error.to_string())?;
-        reader.read_to_string(&mut text).map_err(|error| format!("its blob cannot be read: {error}"))?;
-        Ok(text)
+        reader.read_to_end(&mut bytes).map_err(|error| format!("its blob cannot be read: {error}"))?;
+        Ok(bytes)
     }
 }

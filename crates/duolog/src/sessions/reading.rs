@@ -11,18 +11,19 @@ use duolog_types::MessageId;
 use duolog_types::json::check_value;
 
 use super::active::Active;
-use super::contents::Contents;
+use super::contents::{Contents, NOT_TEXT};
 use super::conversation::Place;
 use super::items::{BrokenItem, Item};
 
-/// The items that are read at a time where more than that are wanted.
-const CHUNK: u64 = 1024;
+/// The items that one statement reads at the most, so that none takes long.
+const CHUNK: u64 = 16 << 10;
 
 /// Items as they are kept, in their order: bytes that were JSON when they were added, one behind the other.
 #[derive(Clone, Debug, Default)]
 pub struct RawItems {
-    /// What was taken, ids and contents, in any order.
-    text: String,
+    /// The ids and the contents of those that were taken, in any order.
+    ids: String,
+    contents: Vec<u8>,
     taken: Vec<Taken>,
     /// Those among them that cannot be read.
     pub broken: Vec<BrokenItem>,
@@ -47,7 +48,7 @@ pub struct RawItem<'r> {
     /// Its place; nothing for the one that comes before all others.
     pub ord: Option<u64>,
     /// What it says: byte for byte as it was given.
-    pub content: &'r str,
+    pub content: &'r [u8],
     /// The places that it stands for, where it is a summary.
     pub stands_for: Option<Range<u64>>,
 }
@@ -66,23 +67,18 @@ impl RawItems {
     /// Each in its turn.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = RawItem<'_>> + ExactSizeIterator {
         self.taken.iter().map(|taken| RawItem {
-            id: &self.text[taken.id.clone()],
+            id: &self.ids[taken.id.clone()],
             ord: taken.ord,
-            content: &self.text[taken.content.clone()],
+            content: &self.contents[taken.content.clone()],
             stands_for: taken.stands_for.clone(),
         })
     }
 
     /// Forgets them, and keeps their memory.
     pub(super) fn clear(&mut self) {
-        self.text.clear();
+        self.ids.clear();
+        self.contents.clear();
         self.taken.clear();
-    }
-
-    fn put(&mut self, text: &str) -> Range<usize> {
-        let from = self.text.len();
-        self.text.push_str(text);
-        from..self.text.len()
     }
 }
 
@@ -100,7 +96,10 @@ pub(super) trait Sink {
 
 impl Sink for RawItems {
     fn take(&mut self, piece: u32, item: RawItem<'_>) -> Result<(), String> {
-        let (id, content) = (self.put(item.id), self.put(item.content));
+        let (id, content) = (self.ids.len(), self.contents.len());
+        self.ids.push_str(item.id);
+        self.contents.extend_from_slice(item.content);
+        let (id, content) = (id..self.ids.len(), content..self.contents.len());
         self.taken.push(Taken { piece, id, content, ord: item.ord, stands_for: item.stands_for });
         Ok(())
     }
@@ -128,9 +127,10 @@ impl Checked {
 
 impl Sink for Checked {
     fn take(&mut self, piece: u32, item: RawItem<'_>) -> Result<(), String> {
-        check_value(item.content).map_err(|_| "it is not JSON".to_owned())?;
+        let content = str::from_utf8(item.content).map_err(|_| NOT_TEXT)?;
+        check_value(content).map_err(|_| "it is not JSON")?;
         let id = MessageId::parse(item.id).map_err(|error| error.to_string())?;
-        let item = Item { id, ord: item.ord, content: item.content.to_owned(), stands_for: item.stands_for };
+        let item = Item { id, ord: item.ord, content: content.to_owned(), stands_for: item.stands_for };
         self.items.push((piece, item));
         Ok(())
     }

@@ -34,6 +34,7 @@ on_both_engines!(
     a_users_session_has_a_name,
     how_a_session_stands_from_the_beginning_is_on_record,
     a_fork_adds_as_many_bytes_however_long_the_history_is,
+    items_are_found_wherever_their_messages_are,
     raw_items_are_those_that_are_shown
 );
 
@@ -562,6 +563,42 @@ fn a_fork_adds_as_many_bytes_however_long_the_history_is(place: &Place) {
     assert_eq!(fork.items, LONG);
 }
 
+/// Messages of a history are found wherever they are in the table: one behind the other, in turns with those of others,
+/// in another order, and among such as are kept in blobs.
+fn items_are_found_wherever_their_messages_are(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let (session, other) = (session(&store), session(&store));
+    let (items, others) = (store.sessions().items(&session), store.sessions().items(&other));
+    let large = serde_json::to_string(&"x".repeat(300 << 10)).expect("JSON");
+    let mut given: Vec<String> = Vec::new();
+    for number in 0..60 {
+        let batch: Vec<String> = match number % 4 {
+            0 => (0..5).map(|part| format!("{{\"n\":{number},\"part\":{part}}}")).collect(),
+            1 => vec![large.clone()],
+            _ => vec![format!("[{number}]")],
+        };
+        items.add(&batch.iter().map(String::as_str).collect::<Vec<_>>(), &AddOptions::default()).expect("added");
+        given.extend(batch);
+        if number % 3 == 0 {
+            others.add(&["\"between\""], &AddOptions::default()).expect("added");
+        }
+    }
+    // Those of the other session, the last first: further and further before the place where the next would be.
+    let theirs = others.latest(99, View::Full).expect("reads").items;
+    let ids: Vec<MessageId> = theirs.iter().rev().map(|item| item.id.clone()).collect();
+    items.append(&ids, Durability::Process).expect("appended");
+    given.extend(theirs.iter().map(|item| item.content.clone()));
+    let read = items.latest_raw(999, View::Full).expect("reads");
+    let read: Vec<&[u8]> = read.iter().map(|item| item.content).collect();
+    assert_eq!(read, given.iter().map(String::as_bytes).collect::<Vec<_>>());
+    for limit in [1, 7, 30] {
+        let read = items.latest(limit, View::Full).expect("reads").items;
+        let read: Vec<&str> = read.iter().map(|item| item.content.as_str()).collect();
+        assert_eq!(read, given[given.len() - limit..]);
+    }
+}
+
 /// Raw items are the same as the others, in one piece of memory.
 fn raw_items_are_those_that_are_shown(place: &Place) {
     let apart = Apart::of(place);
@@ -569,7 +606,7 @@ fn raw_items_are_those_that_are_shown(place: &Place) {
     let session = session(&store);
     let items = store.sessions().items(&session);
     assert!(items.latest_raw(9, View::Full).expect("reads").is_empty());
-    let given: Vec<String> = (0..2100).map(|number| format!("{{\"n\":{number}}}")).collect();
+    let given: Vec<String> = (0..16_500).map(|number| format!("{{\"n\":{number}}}")).collect();
     let texts: Vec<&str> = given.iter().map(String::as_str).collect();
     let options = AddOptions { system: Some("\"system\"".to_owned()), ..AddOptions::default() };
     items.add(&texts, &options).expect("added");
@@ -579,13 +616,13 @@ fn raw_items_are_those_that_are_shown(place: &Place) {
     compaction.compact(Some(0..2000), "\"summary\"", Durability::Process).expect("compacted");
     let mut raw = RawItems::default();
     for view in [View::Full, View::Context] {
-        for limit in [0, 1, 50, 1024, 1025, 5000] {
+        for limit in [0, 1, 50, 16_384, 16_385, 20_000] {
             let shown = items.latest(limit, view).expect("reads");
             items.latest_raw_into(limit, view, &mut raw).expect("reads");
             assert_eq!((raw.len(), raw.end, &raw.broken), (shown.items.len(), shown.end, &shown.broken));
             for (one, other) in shown.items.iter().zip(raw.iter()) {
                 let (ord, stands_for) = (other.ord, other.stands_for);
-                assert_eq!((one.id.as_str(), &*one.content), (other.id, other.content));
+                assert_eq!((one.id.as_str(), one.content.as_bytes()), (other.id, other.content));
                 assert_eq!((one.ord, &one.stands_for), (ord, &stands_for));
             }
         }

@@ -232,6 +232,12 @@ pub(in crate::engine) fn column<'r>(row: &'r rusqlite::Row<'_>, index: usize) ->
     })
 }
 
+/// The bytes of a text; nothing for any other value.
+pub(in crate::engine) fn text_bytes<'r>(row: &'r rusqlite::Row<'_>, index: usize) -> Result<Option<&'r [u8]>> {
+    let value = row.get_ref(index).map_err(error)?;
+    Ok(if let ValueRef::Text(bytes) = value { Some(bytes) } else { None })
+}
+
 /// Copies a whole database into a file that exists and is empty, as one snapshot.
 ///
 /// The copy is one file: it leaves the write-ahead mode, and is checked before it is called a copy. Syncing is the
