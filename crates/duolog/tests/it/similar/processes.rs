@@ -140,9 +140,10 @@ fn whoever_is_killed_while_packing_leaves_nothing_that_is_believed(place: &Place
     let mut random = Random(5);
     for kill in 0..KILLS {
         let mut child = start(&apart, place, "pack");
-        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        // It is listened to until it ends, as it would fail otherwise.
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let wanted = format!("done {}", random.below(4));
-        lines.map_while(Result::ok).find(|line| line.ends_with(&wanted)).expect("it told so");
+        lines.by_ref().map_while(Result::ok).find(|line| line.ends_with(&wanted)).expect("it told so");
         let until = Instant::now() + Duration::from_micros(random.below(40_000));
         while Instant::now() < until {
             std::hint::spin_loop();
