@@ -6,7 +6,7 @@ use duolog_log::{Error as LogError, Reader};
 use duolog_state::owned::repairs::{self, RepairAction};
 use duolog_state::owned::sessions::{self, SessionRow};
 use duolog_state::owned::status_transitions::{self, StatusTransitionRow};
-use duolog_state::owned::{branches, progression_items};
+use duolog_state::owned::{branches, pool_segments};
 use duolog_state::{Result as StateResult, Tx};
 use duolog_types::names::with_suffix;
 use duolog_types::{Durability, Epoch, SessionId};
@@ -251,9 +251,7 @@ fn first_status(row: &SessionRow, status: duolog_types::SessionStatus) -> Status
 }
 
 fn conversations(tx: &mut Tx<'_>, session: &SessionId) -> StateResult<Conversations> {
-    let pool = sessions::pool(tx, session)?.and_then(|row| row.progression_id);
-    let messages = pool.map_or(Ok(0), |pool| progression_items::count(tx, &pool))?;
-    Ok(Conversations { branches: branches::count(tx, session)?, messages })
+    Ok(Conversations { branches: branches::count(tx, session)?, messages: pool_segments::count(tx, session)? })
 }
 
 /// What the record of a deletion says went besides the log: the name, and the conversations where there were any.

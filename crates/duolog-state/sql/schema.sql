@@ -238,6 +238,20 @@ CREATE TABLE progression_items (
 
 CREATE UNIQUE INDEX progression_items_by_message ON progression_items (message_id, progression_id);
 
+-- In which order messages came into a session: stretches of its progressions, one behind the other. The last one may have no
+-- end, and then goes on as its progression does: who adds to the same branch again and again writes nothing here. What is
+-- on no branch, such as a summary, stands in a progression of the session's own.
+CREATE TABLE pool_segments (
+    session_id     TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+    ord            INTEGER NOT NULL CHECK (ord >= 0),
+    progression_id TEXT NOT NULL REFERENCES progressions (id) ON DELETE CASCADE,
+    from_ord       INTEGER NOT NULL CHECK (from_ord >= 0),
+    to_ord         INTEGER CHECK (to_ord > from_ord),
+    PRIMARY KEY (session_id, ord)
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX pool_segments_by_progression ON pool_segments (progression_id, from_ord);
+
 -- A way that a session's conversation took. The pair forked_at tells how much of its parent's history and of its
 -- parent's compactions it began with.
 CREATE TABLE branches (

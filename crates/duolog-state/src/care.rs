@@ -18,6 +18,7 @@ pub(crate) const TABLES: &[&str] = &[
     "message_embeddings",
     "embedding_packs",
     "progressions",
+    "pool_segments",
     "progression_items",
     "compactions",
     "status_transitions",

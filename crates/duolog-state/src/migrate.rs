@@ -36,6 +36,7 @@ const STEPS: &[Step] = &[
     step!("0010_outbox_lines"),
     step!("0011_packs"),
     step!("0012_lists"),
+    step!("0013_pool_segments"),
 ];
 
 /// The version this program works with.

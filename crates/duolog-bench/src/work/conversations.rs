@@ -183,7 +183,6 @@ struct Rows {
     connection: Connection,
     session: String,
     progression: String,
-    pool: String,
     _talk: Talk,
 }
 
@@ -197,8 +196,7 @@ impl Rows {
         let read = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0)).expect("reads");
         let session = talk.session.to_string();
         let progression = read("SELECT progression_id FROM branches");
-        let pool = read("SELECT progression_id FROM sessions");
-        Self { connection, session, progression, pool, _talk: talk }
+        Self { connection, session, progression, _talk: talk }
     }
 
     fn run(&self, sql: &str, values: impl rusqlite::Params) {
@@ -222,7 +220,6 @@ impl Rows {
                            VALUES (?1, ?2, ?3, 'assistant', 0, 1)";
             self.run(message, params![id, now, ITEM]);
             self.run(item, params![self.progression, ord, id]);
-            self.run(item, params![self.pool, ord, id]);
             last = id;
         }
         let session = "UPDATE sessions SET last_msg_id = ?2, updated_at = ?3 WHERE id = ?1";

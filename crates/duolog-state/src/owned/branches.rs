@@ -2,6 +2,7 @@
 
 use duolog_types::{BranchId, MessageId, Moment, ProgressionId, SessionId};
 
+use super::pool_segments::{self, PoolSegmentRow};
 use super::progressions::{self, ProgressionRow};
 use super::sessions::PoolRow;
 use crate::engine::{Row, Tx};
@@ -111,37 +112,41 @@ pub fn find(tx: &mut Tx<'_>, id: &BranchId) -> Result<Option<BranchRow>> {
 pub struct DefaultRow {
     /// What its conversations need to know of the session.
     pub pool: PoolRow,
-    /// Where its pool ends.
-    pub pool_end: u64,
+    /// The last stretch of its pool.
+    pub last: Option<PoolSegmentRow>,
     /// The branch that is meant and the progression that its history ends in, once anything was said.
     pub branch: Option<(BranchRow, ProgressionRow)>,
 }
 
 impl DefaultRow {
     fn read(row: &Row<'_>) -> Result<Self> {
-        const FIRST: usize = 3;
-        let (pool, pool_end) = (PoolRow::read(row)?, row.get(2)?);
+        const FIRST: usize = 6;
+        let pool = PoolRow::read(row)?;
+        let last = row.get::<Option<u64>>(2)?.map(|_| PoolSegmentRow::read(row, 2)).transpose()?;
         if row.get::<Option<BranchId>>(FIRST)?.is_none() {
-            return Ok(Self { pool, pool_end, branch: None });
+            return Ok(Self { pool, last, branch: None });
         }
         let branch = BranchRow::read(row, FIRST)?;
         if row.get::<Option<ProgressionId>>(FIRST + COLUMNS)?.is_none() {
             return Err(progressions::missing(&branch.progression_id));
         }
         let head = ProgressionRow::read(row, FIRST + COLUMNS)?;
-        Ok(Self { pool, pool_end, branch: Some((branch, head)) })
+        Ok(Self { pool, last, branch: Some((branch, head)) })
     }
 }
 
 /// What is known of a session's conversation where only the session is named; nothing where there is no such session.
 pub fn find_default(tx: &mut Tx<'_>, session: &SessionId) -> Result<Option<DefaultRow>> {
     let sql = concat!(
-        "SELECT s.deleted_at, s.progression_id, COALESCE((SELECT o.ord + 1 FROM progression_items o \
-         WHERE o.progression_id = s.progression_id ORDER BY o.ord DESC LIMIT 1), 0), ",
+        "SELECT s.deleted_at, s.progression_id, ",
+        pool_segments::columns!("l"),
+        ", ",
         columns!(),
         ", ",
         progressions::columns!(),
-        " FROM sessions s LEFT JOIN branches b ON b.session_id = s.id AND b.is_default = 1 \
+        " FROM sessions s LEFT JOIN pool_segments l ON l.session_id = s.id \
+         AND l.ord = (SELECT MAX(o.ord) FROM pool_segments o WHERE o.session_id = s.id) \
+         LEFT JOIN branches b ON b.session_id = s.id AND b.is_default = 1 \
          LEFT JOIN progressions p ON p.id = b.progression_id WHERE s.id = ?1"
     );
     tx.find(sql, params![session], DefaultRow::read)

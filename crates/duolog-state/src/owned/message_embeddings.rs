@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-use duolog_types::{MessageId, Moment, ProgressionId};
+use duolog_types::{MessageId, Moment, SessionId};
 
 use super::progressions::Segment;
 use crate::engine::{Sql, Tx, Value};
@@ -68,8 +68,8 @@ pub fn each(
 /// Which messages are meant: those of which all holds that is said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Among {
-    /// They stand in this progression itself.
-    pub progression: Option<ProgressionId>,
+    /// They are this session's.
+    pub session: Option<SessionId>,
     /// Who speaks.
     pub role: Option<String>,
     /// Who sent them.
@@ -110,10 +110,11 @@ impl Among {
         if !values.is_empty() {
             sql.push(')');
         }
-        if let Some(progression) = &self.progression {
-            values.push(progression.into());
-            let listed = "SELECT 1 FROM progression_items i WHERE i.message_id = e.message_id AND i.progression_id =";
-            let _ = write!(sql, " AND EXISTS ({listed} ?{})", behind + values.len());
+        if let Some(session) = &self.session {
+            values.push(session.into());
+            let held = "SELECT 1 FROM progression_items i JOIN progressions p ON p.id = i.progression_id \
+                        WHERE i.message_id = e.message_id AND p.session_id =";
+            let _ = write!(sql, " AND EXISTS ({held} ?{})", behind + values.len());
         }
         (sql, values)
     }

@@ -1,5 +1,6 @@
 //! `messages`: what was said, by itself. Progressions say in which order, branches and inboxes to whom it belongs.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use duolog_types::{HomeId, MessageId, Moment, ProgressionId};
@@ -241,7 +242,7 @@ const TOGETHER: usize = 64;
 
 /// Removes those of these messages that nothing names any more; says how many.
 ///
-/// A session's pool names each of its messages: where it alone does, the message leaves it too.
+/// A session's own progression, `pool`, keeps no message by itself: where it alone names one, that leaves it too.
 pub fn remove_unnamed(tx: &mut Tx<'_>, ids: &[MessageId], pool: Option<&ProgressionId>) -> Result<usize> {
     let places: Vec<String> = (2..TOGETHER + 2).map(|place| format!("?{place}")).collect();
     let places = places.join(", ");
@@ -267,6 +268,19 @@ pub fn remove_unnamed(tx: &mut Tx<'_>, ids: &[MessageId], pool: Option<&Progress
         removed += tx.execute(&messages, &values)?;
     }
     Ok(removed)
+}
+
+/// Those of these messages that are there.
+pub fn existing(tx: &mut Tx<'_>, ids: &[MessageId]) -> Result<BTreeSet<MessageId>> {
+    let places: Vec<String> = (1..=TOGETHER).map(|place| format!("?{place}")).collect();
+    let sql = format!("SELECT id FROM messages WHERE id IN ({})", places.join(", "));
+    let mut found = BTreeSet::new();
+    for some in ids.chunks(TOGETHER) {
+        let Some(last) = some.last() else { break };
+        let named: Vec<Value<'_>> = (0..TOGETHER).map(|at| Value::from(some.get(at).unwrap_or(last))).collect();
+        found.extend(tx.all(&sql, &named, |row| row.get(0))?);
+    }
+    Ok(found)
 }
 
 /// How many messages of this home have their content in this blob.

@@ -19,6 +19,7 @@ pub mod messaging_messages;
 pub mod messaging_sessions;
 pub mod operations;
 pub mod outbox;
+pub mod pool_segments;
 pub mod progression_items;
 pub mod progressions;
 pub mod repairs;

@@ -67,14 +67,9 @@ pub fn insert_all(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, messa
 
 /// Puts a message at the end of a progression without a parent; one that is there already stays where it is.
 pub fn push(tx: &mut Tx<'_>, progression: &ProgressionId, message: &MessageId) -> Result<u64> {
-    match ord_of(tx, progression, message)? {
-        Some(ord) => Ok(ord),
-        None => push_new(tx, progression, message),
+    if let Some(ord) = ord_of(tx, progression, message)? {
+        return Ok(ord);
     }
-}
-
-/// The same, for a message that is not there.
-pub fn push_new(tx: &mut Tx<'_>, progression: &ProgressionId, message: &MessageId) -> Result<u64> {
     let sql = "INSERT INTO progression_items (progression_id, ord, message_id) \
                SELECT ?1, COALESCE(MAX(ord) + 1, 0), ?2 FROM progression_items WHERE progression_id = ?1 RETURNING ord";
     Ok(tx.find(sql, params![progression, message], |row| row.get(0))?.unwrap_or_default())
@@ -153,12 +148,6 @@ pub fn tail(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, limit: u32)
     tx.all(sql, params![progression, from, limit], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// The first message of a progression itself.
-pub fn first(tx: &mut Tx<'_>, progression: &ProgressionId) -> Result<Option<MessageId>> {
-    let sql = "SELECT message_id FROM progression_items WHERE progression_id = ?1 ORDER BY ord LIMIT 1";
-    tx.find(sql, params![progression], |row| row.get(0))
-}
-
 /// Takes the items from a place on off the end; says how many.
 pub fn delete_from(tx: &mut Tx<'_>, progression: &ProgressionId, ord: u64) -> Result<usize> {
     tx.execute("DELETE FROM progression_items WHERE progression_id = ?1 AND ord >= ?2", params![progression, ord])
@@ -169,12 +158,6 @@ pub fn count_compactable(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64
     let sql = "SELECT COUNT(*) FROM progression_items i JOIN messages m ON m.id = i.message_id \
                WHERE i.progression_id = ?1 AND i.ord >= ?2 AND i.ord < ?3 AND m.compactable = 1";
     Ok(tx.find(sql, params![progression, from, to], |row| row.get(0))?.unwrap_or_default())
-}
-
-/// How many items a progression has itself.
-pub fn count(tx: &mut Tx<'_>, progression: &ProgressionId) -> Result<u64> {
-    let sql = "SELECT COUNT(*) FROM progression_items WHERE progression_id = ?1";
-    Ok(tx.find(sql, params![progression], |row| row.get(0))?.unwrap_or_default())
 }
 
 /// The places of a progression itself and what stands there, the first first, from a place on.

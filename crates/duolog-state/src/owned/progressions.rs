@@ -7,7 +7,7 @@
 
 use duolog_types::{MessageId, Moment, ProgressionId, SessionId};
 
-use super::{branches, messages, progression_items};
+use super::{branches, messages, pool_segments, progression_items};
 use crate::engine::{Row, Tx};
 use crate::error::{Error, Result};
 use crate::params;
@@ -187,7 +187,8 @@ pub fn fork(tx: &mut Tx<'_>, head: &ProgressionRow, at: u64, now: Moment) -> Res
 
 /// Cuts a branch's history to its first `to` items, and says which progression the branch has then.
 ///
-/// Nobody else's history changes. What nobody sees any more is removed, messages included; `pool` is the session's.
+/// Nobody else's history changes. What nobody sees any more is removed, messages included; `pool` is the progression of
+/// what is on no branch of the session.
 pub fn cut(
     tx: &mut Tx<'_>,
     head: &ProgressionRow,
@@ -217,16 +218,20 @@ pub fn cut(
 }
 
 /// Removes the conversations of a session: branches, progressions, and the messages that nothing else names.
-pub fn remove_of(tx: &mut Tx<'_>, session: &SessionId, pool: Option<&ProgressionId>) -> Result<()> {
+pub fn remove_of(tx: &mut Tx<'_>, session: &SessionId) -> Result<()> {
     let of_branches = "DELETE FROM compactions WHERE branch_id IN (SELECT id FROM branches WHERE session_id = ?1)";
     tx.execute(of_branches, params![session])?;
     tx.execute("DELETE FROM branches WHERE session_id = ?1", params![session])?;
-    // The pool names every message of the session, so it goes last.
-    let items = "DELETE FROM progression_items WHERE progression_id IN \
-                 (SELECT id FROM progressions WHERE session_id = ?1 AND id <> ?2)";
-    tx.execute(items, params![session, pool.map_or("", ProgressionId::as_str)])?;
-    if let Some(pool) = pool {
-        drop_items(tx, pool, 0, None)?;
+    pool_segments::remove_of(tx, session)?;
+    // Where several hold a message, the last of them takes it along.
+    let mut after = String::new();
+    loop {
+        let sql = "SELECT p.id FROM progressions p WHERE p.session_id = ?1 AND p.id > ?2 AND EXISTS \
+                   (SELECT 1 FROM progression_items i WHERE i.progression_id = p.id) ORDER BY p.id LIMIT ?3";
+        let ids: Vec<ProgressionId> = tx.all(sql, params![session, &after, TAKEN], |row| row.get(0))?;
+        let Some(last) = ids.last() else { break };
+        after = last.to_string();
+        ids.iter().try_for_each(|id| drop_items(tx, id, 0, None))?;
     }
     tx.execute("DELETE FROM progressions WHERE session_id = ?1", params![session]).map(drop)
 }
@@ -270,10 +275,21 @@ fn collect(tx: &mut Tx<'_>, id: &ProgressionId, pool: Option<&ProgressionId>) ->
 /// Takes the items from a place on off a progression, with the messages that nothing names then.
 fn drop_items(tx: &mut Tx<'_>, id: &ProgressionId, from: u64, pool: Option<&ProgressionId>) -> Result<()> {
     loop {
-        let taken = progression_items::tail(tx, id, from, TAKEN)?;
-        let Some((lowest, _)) = taken.last() else { return Ok(()) };
-        progression_items::delete_from(tx, id, *lowest)?;
-        let taken: Vec<MessageId> = taken.into_iter().map(|(_, message)| message).collect();
-        messages::remove_unnamed(tx, &taken, pool)?;
+        let mut taken = progression_items::tail(tx, id, from, TAKEN)?;
+        taken.reverse();
+        let Some((lowest, _)) = taken.first() else { return Ok(()) };
+        let lowest = *lowest;
+        let before = pool.map_or(Ok(None), |_| pool_segments::beyond(tx, id, lowest))?;
+        progression_items::delete_from(tx, id, lowest)?;
+        let ids: Vec<MessageId> = taken.iter().map(|(_, message)| message.clone()).collect();
+        if messages::remove_unnamed(tx, &ids, pool)? == ids.len() {
+            taken.clear();
+        } else {
+            let left = messages::existing(tx, &ids)?;
+            taken.retain(|(_, message)| left.contains(message));
+        }
+        if let Some((pool, before)) = pool.zip(before) {
+            pool_segments::follow(tx, &before, lowest, (pool, &taken))?;
+        }
     }
 }

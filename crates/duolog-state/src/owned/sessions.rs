@@ -382,7 +382,7 @@ pub fn tombstoned(tx: &mut Tx<'_>, home: &HomeId, limit: u32) -> Result<Vec<Sess
 pub struct PoolRow {
     /// Whether it was deleted and only the row is left.
     pub deleted: bool,
-    /// The progression that lists every message of its branches once.
+    /// The progression of what is on none of its branches.
     pub progression_id: Option<ProgressionId>,
 }
 
@@ -414,7 +414,7 @@ pub fn enter_with(tx: &mut Tx<'_>, id: &SessionId, at: Moment, first: &MessageId
     Ok(tx.execute(sql, params![id, at, first, last])? == 1)
 }
 
-/// Gives it the progression that lists every message of its branches.
+/// Gives it the progression of what is on none of its branches.
 pub fn set_pool(tx: &mut Tx<'_>, id: &SessionId, pool: &ProgressionId) -> Result<()> {
     tx.execute("UPDATE sessions SET progression_id = ?2 WHERE id = ?1", params![id, pool]).map(drop)
 }
@@ -438,8 +438,7 @@ pub fn set_bookmarks(
 
 /// Takes its conversations away, with the messages that nothing else names; the row, how it stands and its log stay.
 pub fn forget_conversations(tx: &mut Tx<'_>, id: &SessionId) -> Result<()> {
-    let Some(pool) = pool(tx, id)? else { return Ok(()) };
-    progressions::remove_of(tx, id, pool.progression_id.as_ref())?;
+    progressions::remove_of(tx, id)?;
     let sql = "UPDATE sessions SET progression_id = NULL, first_msg_id = NULL, last_msg_id = NULL WHERE id = ?1";
     tx.execute(sql, params![id]).map(drop)
 }
@@ -462,9 +461,7 @@ pub fn set_status(
 
 /// Removes the row and all that hangs on it; false when there is none. Repairs stay, and messages that others name.
 pub fn remove(tx: &mut Tx<'_>, id: &SessionId) -> Result<bool> {
-    if let Some(pool) = pool(tx, id)? {
-        progressions::remove_of(tx, id, pool.progression_id.as_ref())?;
-    }
+    progressions::remove_of(tx, id)?;
     Ok(tx.execute("DELETE FROM sessions WHERE id = ?1", params![id])? == 1)
 }
 

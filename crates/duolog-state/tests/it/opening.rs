@@ -1,7 +1,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use duolog_state::owned::messages;
+use duolog_state::owned::{messages, pool_segments};
 use duolog_state::{Error, Migrate, OpenState, State, known_version};
 use duolog_types::MessageId;
 
@@ -72,14 +72,65 @@ fn an_older_schema_is_migrated_only_where_that_is_allowed() {
     assert_eq!(open(dir.path()).schema_version(), known_version());
 }
 
+/// What makes the tables of an older version, for an engine.
+macro_rules! older {
+    ($engine:literal: $($name:literal),+) => {
+        [$(include_str!(concat!("../../sql/migrations/", $name, "/", $engine, ".sql"))),+].concat()
+    };
+    ($engine:literal, 12) => {
+        $crate::opening::older!(
+            $engine: "0001_foundation", "0002_transitions", "0003_usage", "0004_seal_blocks", "0005_conversations",
+            "0006_switches", "0007_session_items", "0008_embeddings", "0009_runs", "0010_outbox_lines", "0011_packs",
+            "0012_lists"
+        )
+    };
+}
+pub(crate) use older;
+
+/// Version 12 listed each message of a session in a progression of its own: here without the one at 2, which was removed.
+pub(crate) fn listed_messages() -> String {
+    let home = crate::home();
+    let at = "'2026-01-01T00:00:00.000000Z'";
+    let messages = ["a", "b", "d", "e"].map(|id| format!("('{id}', {at}, '1', 'user', 1)")).join(", ");
+    let items = [("p", 0, "a"), ("p", 1, "b"), ("p", 3, "d"), ("p", 4, "e"), ("h", 0, "a"), ("h", 1, "b")]
+        .map(|(progression, ord, message)| format!("('{progression}', {ord}, '{message}')"))
+        .join(", ");
+    format!(
+        "INSERT INTO sessions (id, home_id, created_at, addressed, scope, log_path, log_key, updated_at, progression_id)
+             VALUES ('s', '{home}', {at}, 0, 'x', 'x/s.jsonl', 'x/s.jsonl', {at}, 'p');
+         INSERT INTO progressions (id, created_at, session_id, base_ord) VALUES ('p', {at}, 's', 0), ('h', {at}, 's', 0);
+         INSERT INTO messages (id, created_at, content, role, compactable) VALUES {messages};
+         INSERT INTO progression_items (progression_id, ord, message_id) VALUES {items};
+         INSERT INTO schema_meta (key, value) VALUES ('lineage', 'duolog'), ('version', '12');"
+    )
+}
+
+/// Holds a state that was [`listed_messages`] to what came of them.
+pub(crate) fn check_listed_messages(state: &State) {
+    let session = crate::id("s");
+    let (rows, count) = state
+        .read(|tx| Ok::<_, Error>((pool_segments::list(tx, &session, None, 9)?, pool_segments::count(tx, &session)?)))
+        .expect("reads");
+    let rows: Vec<_> =
+        rows.iter().map(|row| (row.ord, row.progression_id.as_str(), row.from_ord, row.to_ord)).collect();
+    assert_eq!((rows.as_slice(), count), (&[(0, "p", 0, Some(2)), (3, "p", 3, Some(5))][..], 4));
+}
+
+#[test]
+fn messages_of_an_older_schema_keep_their_order() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let marks = "PRAGMA application_id = 0x44756f4c; PRAGMA user_version = 12";
+    sql(dir.path(), &format!("{}; {} {marks}", older!("sqlite", 12), listed_messages()));
+    check_listed_messages(&open(dir.path()));
+}
+
 /// Version 5 kept them in the rows of their messages.
 #[test]
 fn embeddings_of_an_older_schema_are_found_after_the_migration() {
-    macro_rules! steps {
-        ($($name:literal),+) => { [$(include_str!(concat!("../../sql/migrations/", $name, "/sqlite.sql"))),+].concat() };
-    }
     let dir = tempfile::tempdir().expect("a directory");
-    let steps = steps!("0001_foundation", "0002_transitions", "0003_usage", "0004_seal_blocks", "0005_conversations");
+    let steps = older!(
+        "sqlite": "0001_foundation", "0002_transitions", "0003_usage", "0004_seal_blocks", "0005_conversations"
+    );
     let rows = "INSERT INTO messages (id, created_at, content, embedding, role, compactable) VALUES
                     ('with', '2026-01-01T00:00:00.000000Z', '1', x'0000803f', 'user', 1),
                     ('without', '2026-01-01T00:00:00.000000Z', '2', NULL, 'user', 1)";

@@ -14,6 +14,7 @@ use duolog_testkit::engines::Place;
 use duolog_testkit::postgres::{Database, NewRole, Options, Plan, Proxy, Server, Shared, SmallDisk};
 use duolog_types::Durability::{Power, Process};
 
+use super::opening::{check_listed_messages, listed_messages, older};
 use super::{add, count, id, session};
 
 fn database() -> Database {
@@ -315,6 +316,13 @@ fn an_older_schema_is_migrated_only_where_that_is_allowed() {
     let answer = State::open(OpenState { migrate: Migrate::No, ..options(&database.url()) }).map(drop);
     assert!(matches!(answer, Err(Error::NeedsMigration { found: 0, .. })), "{answer:?}");
     assert_eq!(tables(&database), "");
+}
+
+#[test]
+fn messages_of_an_older_schema_keep_their_order() {
+    let database = database();
+    database.run_sql(&format!("{}; {}", older!("postgres", 12), listed_messages())).expect("made");
+    check_listed_messages(&open(&database.url()));
 }
 
 #[test]

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use duolog_state::owned::compactions::Said;
 use duolog_state::owned::messages::{self, MessageRow};
-use duolog_state::owned::progressions::Fresh;
 use duolog_state::owned::{progression_items, progressions};
 use duolog_types::limits::COMPACTION_THRESHOLD;
 use duolog_types::{BranchId, Durability, MessageId, SessionId};
@@ -87,7 +86,7 @@ impl Compaction<'_> {
                 return Err(refuse(Error::RangeCrosses { from, to, other_from: one.from, other_to: one.to }));
             }
             messages::put(tx, &message)?;
-            place.pool(tx, &message.id, Fresh::Yes)?;
+            place.pool(tx, &message.id)?;
             place.note(tx)?;
             let covers_all = shown.iter().all(around);
             place.say(tx, from, to, Said::Summary { message: message.id.clone(), covers_all }, now)?;

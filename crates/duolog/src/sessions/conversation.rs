@@ -5,6 +5,7 @@ use duolog_state::Tx;
 use duolog_state::owned::branches::{self, BranchRow};
 use duolog_state::owned::compactions::{self, CompactionRow, Said};
 use duolog_state::owned::messages::{self, MessageRow};
+use duolog_state::owned::pool_segments::{self, PoolSegmentRow};
 use duolog_state::owned::progression_items;
 use duolog_state::owned::progressions::{self, Fresh, ProgressionRow};
 use duolog_state::owned::sessions::{self, PoolRow};
@@ -45,12 +46,13 @@ impl From<&BranchId> for BranchRef {
 
 /// A branch, where its history ends, and the pool of its session.
 pub(super) struct Place {
+    /// The progression of what is on no branch.
     pub(super) pool: ProgressionId,
     pub(super) branch: BranchRow,
     pub(super) head: ProgressionRow,
-    /// Where the pool ends, where that is known.
-    pool_end: Option<u64>,
-    /// The first and the last message that the pool lists since it was opened.
+    /// The last stretch of the pool.
+    last: Option<PoolSegmentRow>,
+    /// The first and the last message that the pool has since this was opened.
     pooled: Option<(MessageId, MessageId)>,
 }
 
@@ -84,7 +86,7 @@ pub(super) fn open_for(
 }
 
 fn find_or_make(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Moment) -> JoinResult<Place> {
-    let Seen { pool, place } = look(tx, session, which)?;
+    let Seen { pool, last, place } = look(tx, session, which)?;
     if let Some(place) = place {
         return Ok(place);
     }
@@ -111,14 +113,22 @@ fn find_or_make(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Mo
         is_default: true,
     };
     branches::insert(tx, &branch)?;
-    Ok(Place { pool, branch, head, pool_end: None, pooled: None })
+    Ok(Place { pool, branch, head, last, pooled: None })
 }
 
 impl Place {
     /// Puts a message at the end, and into the pool if it is new there. [`Place::note`] ends a row of these.
     pub(super) fn append(&mut self, tx: &mut Tx<'_>, message: &MessageId, fresh: Fresh) -> JoinResult<u64> {
+        let is_new = self.is_new(tx, message, fresh)?;
+        let end = self.head.end;
         let ord = progressions::append(tx, &mut self.head, message, fresh)?;
-        self.pool(tx, message, fresh)?;
+        if is_new {
+            self.arrive(tx, ord)?;
+            self.pooled(message, message);
+        } else if self.head.end > end && self.goes_on() {
+            // The pool has it elsewhere.
+            self.pause(tx, ord)?;
+        }
         Ok(ord)
     }
 
@@ -126,31 +136,73 @@ impl Place {
     pub(super) fn add(&mut self, tx: &mut Tx<'_>, new: &[MessageRow]) -> JoinResult<()> {
         messages::add(tx, new)?;
         let ids: Vec<MessageId> = new.iter().map(|message| message.id.clone()).collect();
-        let Some((first, others)) = ids.split_first() else { return Ok(()) };
+        let Some((first, last)) = ids.first().zip(ids.last()) else { return Ok(()) };
+        let from = self.head.end;
         progressions::append_new(tx, &mut self.head, &ids)?;
-        // The first finds out where the pool ends.
-        self.pool(tx, first, Fresh::Yes)?;
-        if let (Some(last), Some(end)) = (others.last(), self.pool_end) {
-            progression_items::insert_all(tx, &self.pool, end, others)?;
-            self.pool_end = Some(end + others.len() as u64);
-            self.pooled = self.pooled.take().map(|(first, _)| (first, last.clone()));
+        self.arrive(tx, from)?;
+        self.pooled(first, last);
+        Ok(())
+    }
+
+    /// Has the session's pool list a message that was just made and is on no branch.
+    pub(super) fn pool(&mut self, tx: &mut Tx<'_>, message: &MessageId) -> JoinResult<()> {
+        let ord = self.end_pool(tx)?;
+        let from_ord = pool_segments::end_in(tx, &self.pool)?;
+        progression_items::insert(tx, &self.pool, from_ord, message)?;
+        let (progression_id, to_ord) = (self.pool.clone(), Some(from_ord + 1));
+        self.extend(tx, PoolSegmentRow { ord, progression_id, from_ord, to_ord })?;
+        self.pooled(message, message);
+        Ok(())
+    }
+
+    /// Whether the session has not got a message yet.
+    fn is_new(&self, tx: &mut Tx<'_>, message: &MessageId, fresh: Fresh) -> JoinResult<bool> {
+        Ok(fresh == Fresh::Yes || !pool_segments::has(tx, &self.branch.session_id, message)?)
+    }
+
+    /// Has the pool go on with what stands on the branch from a place on.
+    fn arrive(&mut self, tx: &mut Tx<'_>, from_ord: u64) -> JoinResult<()> {
+        if self.goes_on() {
+            return Ok(());
+        }
+        let ord = self.end_pool(tx)?;
+        let row = PoolSegmentRow { ord, progression_id: self.head.id.clone(), from_ord, to_ord: None };
+        self.extend(tx, row)
+    }
+
+    /// Whether the pool goes on as the branch does.
+    fn goes_on(&self) -> bool {
+        self.last.as_ref().is_some_and(|last| last.goes_on_with(&self.head.id))
+    }
+
+    /// Has the pool's last stretch end, and says where the next one begins.
+    fn end_pool(&mut self, tx: &mut Tx<'_>) -> JoinResult<u64> {
+        let Some(last) = self.last.clone() else { return Ok(0) };
+        let to = last.to_ord.map_or_else(|| progressions::get(tx, &last.progression_id).map(|row| row.end), Ok)?;
+        if last.to_ord.is_none() {
+            self.pause(tx, to)?;
+        }
+        Ok(last.ord + to.saturating_sub(last.from_ord))
+    }
+
+    /// Has the pool's last stretch end before a place.
+    fn pause(&mut self, tx: &mut Tx<'_>, to: u64) -> JoinResult<()> {
+        if let Some(last) = &mut self.last {
+            pool_segments::end(tx, &self.branch.session_id, last.ord, to)?;
+            last.to_ord = Some(to);
         }
         Ok(())
     }
 
-    /// Has the session's pool list a message.
-    pub(super) fn pool(&mut self, tx: &mut Tx<'_>, message: &MessageId, fresh: Fresh) -> JoinResult<()> {
-        if fresh == Fresh::No && progression_items::ord_of(tx, &self.pool, message)?.is_some() {
-            return Ok(());
-        }
-        let ord = match self.pool_end {
-            Some(end) => progression_items::insert(tx, &self.pool, end, message).map(|()| end)?,
-            None => progression_items::push_new(tx, &self.pool, message)?,
-        };
-        self.pool_end = Some(ord + 1);
-        let first = self.pooled.take().map_or_else(|| message.clone(), |(first, _)| first);
-        self.pooled = Some((first, message.clone()));
+    fn extend(&mut self, tx: &mut Tx<'_>, row: PoolSegmentRow) -> JoinResult<()> {
+        pool_segments::insert(tx, &self.branch.session_id, &row)?;
+        self.last = Some(row);
         Ok(())
+    }
+
+    fn pooled(&mut self, first: &MessageId, last: &MessageId) {
+        let first = self.pooled.take().map_or_else(|| first.clone(), |(first, _)| first);
+        self.pooled = Some((first, last.clone()));
     }
 
     /// Notes in the session's row what its pool lists since it was opened.
@@ -174,9 +226,8 @@ impl Place {
         let progression = progressions::cut(tx, &self.head, to, Some(&self.pool), now)?;
         self.branch.progression_id = progression;
         self.head = progressions::get(tx, &self.branch.progression_id)?;
-        self.pool_end = None;
-        let first = progression_items::first(tx, &self.pool)?;
-        let last = progression_items::tail(tx, &self.pool, 0, 1)?.pop().map(|(_, message)| message);
+        self.last = pool_segments::last(tx, &self.branch.session_id)?;
+        let (first, last) = pool_segments::bookmarks(tx, &self.branch.session_id)?;
         sessions::set_bookmarks(tx, &self.branch.session_id, first.as_ref(), last.as_ref())?;
         Ok(())
     }
@@ -198,25 +249,26 @@ impl Place {
 /// What there is of a session's conversations.
 struct Seen {
     pool: Option<ProgressionId>,
+    last: Option<PoolSegmentRow>,
     place: Option<Place>,
 }
 
 /// Looks a branch up in a session that is there.
 fn look(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef) -> JoinResult<Seen> {
-    let (pool, pool_end, found) = match which {
+    let (pool, last, found) = match which {
         BranchRef::Default => {
             let row = branches::find_default(tx, session)?.ok_or_else(|| JoinError::NoSession(session.clone()))?;
-            (live(session, row.pool)?, Some(row.pool_end), row.branch)
+            (live(session, row.pool)?, row.last, row.branch)
         }
         BranchRef::Text(text) => {
             let row = sessions::pool(tx, session)?.ok_or_else(|| JoinError::NoSession(session.clone()))?;
             let (pool, branch) = (live(session, row)?, named(tx, session, text)?);
             let head = progressions::get(tx, &branch.progression_id)?;
-            (pool, None, Some((branch, head)))
+            (pool, pool_segments::last(tx, session)?, Some((branch, head)))
         }
     };
-    let place = |(pool, (branch, head))| Place { pool, branch, head, pool_end, pooled: None };
-    Ok(Seen { place: pool.clone().zip(found).map(place), pool })
+    let place = |(pool, (branch, head))| Place { pool, branch, head, last: last.clone(), pooled: None };
+    Ok(Seen { place: pool.clone().zip(found).map(place), pool, last })
 }
 
 /// The pool of a session that was not deleted.

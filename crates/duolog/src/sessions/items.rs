@@ -325,7 +325,7 @@ fn set_system(tx: &mut Tx<'_>, place: &mut Place, system: &MessageRow) -> duolog
     messages::put(tx, system)?;
     branches::set_system(tx, &place.branch.id, &system.id)?;
     place.branch.system_msg_id = Some(system.id.clone());
-    place.pool(tx, &system.id, Fresh::Yes)
+    place.pool(tx, &system.id)
 }
 
 /// The messages from a place of a history on.

@@ -22,7 +22,7 @@ mod tests;
 use duolog_join::{Deleted, Once, Told, tell};
 use duolog_state::Page;
 use duolog_state::owned::sessions as table;
-use duolog_state::owned::{branches as branch_table, progression_items};
+use duolog_state::owned::{branches as branch_table, pool_segments};
 use duolog_types::names::check_name;
 use duolog_types::{Durability, OperationId, SessionId};
 use serde::Serialize;
@@ -253,9 +253,10 @@ impl<'s> Sessions<'s> {
         let (actor, at) = (actor.map(str::to_owned), join.clock().now());
         let deleted = join.transact(Durability::Power, move |tx| {
             table::enter(tx, &id, at)?;
-            let pool = table::pool(tx, &id)?.filter(|row| !row.deleted);
-            let Some(pool) = pool else { return Err(duolog_join::Error::NoSession(id.clone())) };
-            let messages = pool.progression_id.map_or(Ok(0), |pool| progression_items::count(tx, &pool))?;
+            if table::pool(tx, &id)?.is_none_or(|row| row.deleted) {
+                return Err(duolog_join::Error::NoSession(id.clone()));
+            }
+            let messages = pool_segments::count(tx, &id)?;
             let went = Conversations { branches: branch_table::count(tx, &id)?, messages };
             table::forget_conversations(tx, &id)?;
             let mut fields = Map::new();

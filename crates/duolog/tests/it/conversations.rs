@@ -383,7 +383,7 @@ fn many_branches_come_in_pages(place: &Place) {
     assert_eq!((seen.len(), seen.iter().filter(|items| **items == 0).count()), (10_000, 3_334));
     let rows = store.state().stats().expect("figures").state.rows;
     let items = rows.into_iter().find(|(name, _)| name == "progression_items").expect("a table").1;
-    assert_eq!(items, 4, "the branch's and the pool's: a fork copies nothing");
+    assert_eq!(items, 2, "the branch's: a fork copies nothing");
     store.sessions().items(&session).clear(Durability::Process).expect("cleared");
     let last = (&after.expect("a last one")).into();
     assert!(store.sessions().items(&session).on(last).latest(9, View::Full).expect("reads").end <= 2);

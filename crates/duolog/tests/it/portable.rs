@@ -237,7 +237,7 @@ fn a_document_that_cannot_be_right_changes_nothing(place: &Place) {
     let (from, to) = (Apart::of(&Place::sqlite()), Apart::of(place));
     let (store, other) = (from.open(), to.open());
     let good = small(&store);
-    let spoilt: [(&str, Spoil); 28] = [
+    let spoilt: [(&str, Spoil); 30] = [
         ("version 2 is newer", |it| it["duolog_export"] = json!(2)),
         ("there is no version 0", |it| it["duolog_export"] = json!(0)),
         ("duolog_export", |it| it["duolog_export"] = json!("one")),
@@ -268,6 +268,8 @@ fn a_document_that_cannot_be_right_changes_nothing(place: &Place) {
         ("there is no message", |it| it["items"][0]["message_id"] = json!("none")),
         ("places have no gaps", |it| it["items"][1]["ord"] = json!(5)),
         ("does not stand before it", |it| it["branches"][1]["forked"]["parent_branch_id"] = json!("none")),
+        ("no history of a branch", |it| it["branches"][0]["progression_id"] = it["session"]["progression_id"].clone()),
+        ("18446744073709551615", |it| it["messages"][5]["ord"] = json!(u64::MAX)),
         ("another default branch", |it| it["branches"][1]["default"] = json!(true)),
         ("there is no message", |it| it["branches"][0]["system_msg_id"] = json!("none")),
         ("it undoes 7", |it| it["compactions"][1]["undoes"]["seq"] = json!(7)),

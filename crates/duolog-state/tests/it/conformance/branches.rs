@@ -1,5 +1,6 @@
 use duolog_state::ConstraintKind;
 use duolog_state::owned::branches::{self, BranchRow, DefaultRow, Forked};
+use duolog_state::owned::pool_segments::{self, PoolSegmentRow};
 use duolog_state::owned::progressions::{self, ProgressionRow};
 use duolog_state::owned::sessions::{self, PoolRow};
 use duolog_testkit::engines::Place;
@@ -78,7 +79,7 @@ fn a_session_has_one_default_branch(place: &Place) {
     with_session(place, |tx| {
         assert_eq!(branches::find_default(tx, &id("none"))?, None);
         let pool = PoolRow { deleted: false, progression_id: None };
-        let nothing = DefaultRow { pool: pool.clone(), pool_end: 0, branch: None };
+        let nothing = DefaultRow { pool: pool.clone(), last: None, branch: None };
         assert_eq!(branches::find_default(tx, &id("s"))?, Some(nothing));
         let mut rows = Vec::new();
         for _ in 0..2 {
@@ -93,13 +94,19 @@ fn a_session_has_one_default_branch(place: &Place) {
         branches::insert(tx, &rows[0])?;
         let head = progressions::get(tx, &rows[0].progression_id)?;
         let branch = Some((rows[0].clone(), head));
-        let found = DefaultRow { pool, pool_end: 0, branch: branch.clone() };
+        let found = DefaultRow { pool, last: None, branch: branch.clone() };
         assert_eq!(branches::find_default(tx, &id("s"))?, Some(found));
         let pool = branch_of(tx, "pool", &["a", "b"])?.progression_id;
         sessions::set_pool(tx, &id("s"), &pool)?;
+        for (ord, to_ord) in [(0, Some(1)), (1, None)] {
+            let row = PoolSegmentRow { ord, progression_id: pool.clone(), from_ord: ord, to_ord };
+            pool_segments::insert(tx, &id("s"), &row)?;
+        }
+        let last = pool_segments::last(tx, &id("s"))?;
+        assert!(last.is_some());
         sessions::tombstone(tx, &id("s"), at(2))?;
         let pool = PoolRow { deleted: true, progression_id: Some(pool) };
-        assert_eq!(branches::find_default(tx, &id("s"))?, Some(DefaultRow { pool, pool_end: 2, branch }));
+        assert_eq!(branches::find_default(tx, &id("s"))?, Some(DefaultRow { pool, last, branch }));
         let second = tx.savepoint(|tx| branches::insert(tx, &rows[1]));
         assert!(is_constraint(&second, ConstraintKind::Unique));
         Ok(())

@@ -11,7 +11,7 @@ use duolog_types::limits::EMBEDDING_BYTES_MAX;
 use duolog_types::{Durability, MessageId};
 
 use super::{branch_of, is_constraint, message, say, with_session};
-use crate::at;
+use crate::{at, id};
 
 on_both_engines!(
     embeddings_come_in_pages_in_the_order_they_were_put,
@@ -148,12 +148,12 @@ fn embeddings_are_those_of_messages_that_are_meant(place: &Place) {
             (Among { lion_class: Some(1), ..none() }, "c"),
             (Among { since: Some(at(1)), ..none() }, "b c elsewhere"),
             (Among { until: Some(at(2)), ..none() }, "a b"),
-            (Among { progression: Some(branch.progression_id.clone()), ..none() }, "a b c"),
+            (Among { session: Some(id("s")), ..none() }, "a b c"),
             (
                 Among { sender: text("ada"), recipient: text("bob"), since: Some(at(1)), until: Some(at(2)), ..none() },
                 "b",
             ),
-            (Among { progression: Some(branch.progression_id.clone()), channel: text("plan"), ..none() }, "a c"),
+            (Among { session: Some(id("s")), channel: text("plan"), ..none() }, "a c"),
             (Among { role: text("nobody"), ..none() }, ""),
         ];
         let head = progressions::get(tx, &branch.progression_id)?;

@@ -130,6 +130,9 @@ fn a_message_goes_when_nothing_names_it(place: &Place) {
         for id in &many {
             say(tx, id.as_str())?;
         }
+        let asked: Vec<MessageId> = many.iter().chain(&[message("none")]).cloned().collect();
+        assert_eq!(messages::existing(tx, &asked)?, many.iter().cloned().collect());
+        assert!(messages::existing(tx, &[])?.is_empty());
         assert_eq!(messages::remove_unnamed(tx, &many, None)?, 150, "more than one statement takes");
         tx.execute("DELETE FROM compactions WHERE branch_id = ?1", params![&branch.id])?;
         assert!(goes(tx, "c", &pool)?);

@@ -21,6 +21,7 @@ mod messaging_messages;
 mod messaging_sessions;
 mod operations;
 mod outbox;
+mod pool_segments;
 mod progression_items;
 mod progressions;
 mod repairs;

@@ -205,7 +205,7 @@ fn a_session_goes_with_its_messages(place: &Place) {
         let other = ProgressionRow::new(Some(&id("t")), at(1));
         progressions::insert(tx, &other)?;
         progression_items::push(tx, &other.id, &message("b"))?;
-        progressions::remove_of(tx, &id("none"), None)?;
+        progressions::remove_of(tx, &id("none"))?;
         assert!(sessions::remove(tx, &id("s"))?);
         let left: Vec<MessageId> = tx.all("SELECT id FROM messages", params![], |row| row.get(0))?;
         assert_eq!(left, [message("b")]);

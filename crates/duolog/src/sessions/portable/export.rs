@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write};
+use std::ops::Range;
 
 use duolog_log::Blobs;
 use duolog_state::Tx;
 use duolog_state::owned::branches;
 use duolog_state::owned::messages::{self, Content, MessageRow};
+use duolog_state::owned::pool_segments::{self, PoolSegmentRow};
 use duolog_state::owned::sessions::{self as table, SessionRow};
 use duolog_state::owned::{compactions, message_types, progression_items, progressions, status_transitions};
 use duolog_types::{BranchId, MessageId, ProgressionId, SessionId};
@@ -171,10 +173,10 @@ impl Document<'_> {
         self.session(row)?;
         self.statuses(tx, &id)?;
         let progressions = self.progressions(tx, &id)?;
-        self.messages(tx, pool.as_ref(), contents)?;
+        self.messages(tx, &id, contents)?;
         let mut entries = self.list(ITEMS)?;
         for progression in progressions.iter().filter(|progression| pool.as_ref() != Some(progression)) {
-            each_place(tx, progression, |_, ord, message| {
+            each_place(tx, progression, None, |_, ord, message| {
                 let (progression_id, message_id) = (progression.to_string(), message.to_string());
                 entries.push(&ItemPart { progression_id, ord, message_id })
             })?;
@@ -216,16 +218,22 @@ impl Document<'_> {
     }
 
     /// Every message of the session, once, in the order of its pool.
-    fn messages(&mut self, tx: &mut Tx<'_>, pool: Option<&ProgressionId>, contents: &Contents) -> Result<()> {
-        let mut entries = self.list(MESSAGES)?;
-        if let Some(pool) = pool {
-            each_place(tx, pool, |tx, ord, id| {
-                let broken = |detail| Error::BrokenItem { message: id.clone(), detail };
-                let row = messages::find(tx, &id)?.ok_or_else(|| broken("it is not there".to_owned()))?;
-                let class = class_of(tx, &row)?;
-                let text = contents.text(Ok(row.content.clone())).map_err(broken)?;
-                entries.push(&MessagePart::of(row, ord, text, class))
-            })?;
+    fn messages(&mut self, tx: &mut Tx<'_>, session: &SessionId, contents: &Contents) -> Result<()> {
+        let (mut entries, mut after) = (self.list(MESSAGES)?, None);
+        loop {
+            let segments = pool_segments::list(tx, session, after, ROWS)?;
+            let Some(last) = segments.last() else { break };
+            after = Some(last.ord);
+            for PoolSegmentRow { ord: first, progression_id, from_ord, to_ord } in segments {
+                let places = from_ord..to_ord.unwrap_or(u64::MAX);
+                each_place(tx, &progression_id, Some(places), |tx, ord, id| {
+                    let broken = |detail| Error::BrokenItem { message: id.clone(), detail };
+                    let row = messages::find(tx, &id)?.ok_or_else(|| broken("it is not there".to_owned()))?;
+                    let class = class_of(tx, &row)?;
+                    let text = contents.text(Ok(row.content.clone())).map_err(broken)?;
+                    entries.push(&MessagePart::of(row, first + (ord - from_ord), text, class))
+                })?;
+            }
         }
         self.exported.messages = entries.end()?;
         Ok(())
@@ -261,18 +269,22 @@ impl Document<'_> {
     }
 }
 
-/// Gives out the places of a progression itself, in order.
+/// Gives out those of a progression's own places that are meant, all where nothing is said, in order.
 fn each_place(
     tx: &mut Tx<'_>,
     progression: &ProgressionId,
+    meant: Option<Range<u64>>,
     mut each: impl FnMut(&mut Tx<'_>, u64, MessageId) -> Result<()>,
 ) -> Result<()> {
-    let mut from = 0;
+    let Range { start: mut from, end } = meant.unwrap_or(0..u64::MAX);
     loop {
         let places = progression_items::from(tx, progression, from, ROWS)?;
         let Some((last, _)) = places.last() else { return Ok(()) };
         from = last + 1;
         for (ord, message) in places {
+            if ord >= end {
+                return Ok(());
+            }
             each(tx, ord, message)?;
         }
     }

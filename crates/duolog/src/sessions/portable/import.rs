@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::str::FromStr;
 
 use duolog_join::{NewLog, Result as JoinResult};
@@ -10,6 +11,7 @@ use duolog_log::Draft;
 use duolog_state::owned::branches::{self, BranchRow, Forked};
 use duolog_state::owned::compactions::{self, CompactionRow, Said};
 use duolog_state::owned::messages::{self, MessageRow};
+use duolog_state::owned::pool_segments::{self, PoolSegmentRow};
 use duolog_state::owned::progressions::{self, ProgressionRow};
 use duolog_state::owned::sessions::{self as table, SessionRow};
 use duolog_state::owned::status_transitions::{self, StatusTransitionRow};
@@ -81,8 +83,9 @@ impl Sessions<'_> {
         let adopted = join.adopt(NewLog { row: session, stem }, draft, move |tx, row| {
             document.seek(SeekFrom::Start(0)).map_err(|error| wrong(format!("it cannot be read again: {error}")))?;
             let pool = row.progression_id.as_deref().and_then(|pool| ProgressionId::parse(pool).ok());
-            let mut writing = Writing { tx, home: row.home_id, session: row.id.clone(), pool };
-            read(&mut document, entry_bytes_max, &mut writing)
+            let mut writing = Writing { tx, home: row.home_id, session: row.id.clone(), pool, stretch: None };
+            read(&mut document, entry_bytes_max, &mut writing)?;
+            writing.end_stretch()
         });
         match adopted {
             Err(error) if error.is_taken() => Err(Error::NameTaken(called)),
@@ -188,6 +191,13 @@ impl Take for Checking<'_> {
     fn branch(&mut self, part: BranchPart) -> JoinResult<()> {
         let row = branch_of(part, &SessionId::new())?;
         self.known(&row.progression_id)?;
+        let own = self.session.as_ref().and_then(|row| row.progression_id.as_deref());
+        if own == Some(row.progression_id.as_str()) {
+            return Err(wrong(format!(
+                "{} lists the session's messages, and is no history of a branch",
+                row.progression_id
+            )));
+        }
         if let Some(forked) = &row.forked
             && !self.branches.contains_key(&forked.parent)
         {
@@ -252,6 +262,8 @@ struct Writing<'t, 'x> {
     home: HomeId,
     session: SessionId,
     pool: Option<ProgressionId>,
+    /// The places of the pool that are taken one behind the other, up to the last.
+    stretch: Option<Range<u64>>,
 }
 
 impl Writing<'_, '_> {
@@ -262,6 +274,13 @@ impl Writing<'_, '_> {
             None => None,
         };
         place.map(drop).ok_or_else(|| wrong(format!("there is no message {id}")))
+    }
+
+    /// Has the pool end where it does so far.
+    fn end_stretch(&mut self) -> JoinResult<()> {
+        let Some((Range { start, end }, pool)) = self.stretch.take().zip(self.pool.clone()) else { return Ok(()) };
+        let row = PoolSegmentRow { ord: start, progression_id: pool, from_ord: start, to_ord: Some(end) };
+        Ok(pool_segments::insert(self.tx, &self.session, &row)?)
     }
 }
 
@@ -291,6 +310,10 @@ impl Take for Writing<'_, '_> {
             Some(there) if there == row => {}
             Some(_) => return Err(refuse(Error::MessageTaken(row.id))),
         }
+        if self.stretch.as_ref().is_some_and(|stretch| stretch.end != ord) {
+            self.end_stretch()?;
+        }
+        self.stretch = Some(self.stretch.take().map_or(ord, |stretch| stretch.start)..ord.saturating_add(1));
         let placed = progression_items::insert(self.tx, &pool, ord, &row.id);
         placed.map_err(|error| match error {
             StateError::Constraint { kind: ConstraintKind::ForeignKey, .. } => {

@@ -4,8 +4,8 @@ use duolog_join::Error as JoinError;
 use duolog_state::Tx;
 use duolog_state::owned::message_embeddings::{self as table, Among};
 use duolog_state::owned::progressions::{self, Segment};
-use duolog_state::owned::{message_types, sessions};
-use duolog_types::ProgressionId;
+use duolog_state::owned::{message_types, pool_segments, sessions};
+use duolog_types::SessionId;
 
 use super::SimilarFilter;
 use crate::error::Result;
@@ -35,12 +35,15 @@ impl Scope {
             (Some(session), None) => {
                 let found = sessions::pool(tx, session)?.filter(|row| !row.deleted);
                 let row = found.ok_or_else(|| JoinError::NoSession(session.clone()))?;
-                let Some(pool) = row.progression_id else { return Ok(Self::Nothing) };
-                let to = progressions::get(tx, &pool)?.end;
-                if to.saturating_mul(LOOKED_UP) > table::last(tx)?.unsigned_abs() {
-                    return Self::all(tx, filter, Some(pool));
+                if row.progression_id.is_none() {
+                    return Ok(Self::Nothing);
                 }
-                Some(vec![Segment { progression: pool, from: 0, to }])
+                let segments = pool_segments::segments(tx, session)?;
+                let messages: u64 = segments.iter().map(|segment| segment.to.saturating_sub(segment.from)).sum();
+                if messages.saturating_mul(LOOKED_UP) > table::last(tx)?.unsigned_abs() {
+                    return Self::all(tx, filter, Some(session.clone()));
+                }
+                Some(segments)
             }
             (None, _) => None,
         };
@@ -50,7 +53,7 @@ impl Scope {
         }
     }
 
-    fn all(tx: &mut Tx<'_>, filter: &SimilarFilter, progression: Option<ProgressionId>) -> Result<Self> {
+    fn all(tx: &mut Tx<'_>, filter: &SimilarFilter, session: Option<SessionId>) -> Result<Self> {
         let lion_class = match &filter.lion_class {
             Some(class) => match message_types::find(tx, class)? {
                 Some(number) => Some(number),
@@ -59,7 +62,7 @@ impl Scope {
             None => None,
         };
         Ok(Self::All(Among {
-            progression,
+            session,
             role: filter.role.clone(),
             sender: filter.sender.clone(),
             recipient: filter.recipient.clone(),

@@ -1,11 +1,13 @@
 //! What can be done to the branches of a session, and what they should be then: kept in memory, whole, by the simplest
 //! rules there are.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use duolog::sessions::{AddOptions, BranchRef, ItemList, NewFork, View};
 use duolog::{Durability, Error, SessionId, Store};
 use proptest::prelude::*;
+use serde_json::Value;
 
 const DURABILITY: Durability = Durability::Process;
 /// More than any history here has.
@@ -17,8 +19,16 @@ pub(super) enum Step {
     Add(usize),
     Pop,
     Clear,
-    Replace { taken: usize, put: usize },
+    Replace {
+        taken: usize,
+        put: usize,
+    },
     ReplaceOther,
+    /// Puts an item of another branch at the end.
+    Share {
+        from: usize,
+        nth: usize,
+    },
     Fork(usize),
     Compact(usize, usize),
     Undo,
@@ -32,6 +42,7 @@ pub(super) fn step() -> impl Strategy<Value = (usize, Step)> {
         1 => Just(Step::Clear),
         2 => (0..5_usize, 0..4_usize).prop_map(|(taken, put)| Step::Replace { taken, put }),
         1 => Just(Step::ReplaceOther),
+        3 => (0..8_usize, 0..30_usize).prop_map(|(from, nth)| Step::Share { from, nth }),
         3 => (0..30_usize).prop_map(Step::Fork),
         4 => (0..30_usize, 1..30_usize).prop_map(|(from, len)| Step::Compact(from, len)),
         2 => Just(Step::Undo),
@@ -48,6 +59,8 @@ pub(super) enum Outcome {
     Cleared(u64),
     Replaced,
     OtherSuffix,
+    /// Where it stands.
+    Shared(Option<u64>),
     /// How many items the fork sees.
     Forked(u64),
     Compacted,
@@ -122,8 +135,10 @@ impl Branch {
 pub(super) struct Model {
     branches: Vec<Branch>,
     said: usize,
+    /// What was said in the session, in this order, kept or not.
+    came: Vec<String>,
     /// The summaries that were made, undone or not.
-    made: u64,
+    made: BTreeSet<String>,
 }
 
 /// What a branch shows: every item, and what the model is to see.
@@ -131,7 +146,7 @@ pub(super) type Shown = (Vec<String>, Vec<String>);
 
 impl Default for Model {
     fn default() -> Self {
-        Self { branches: vec![Branch::default()], said: 0, made: 0 }
+        Self { branches: vec![Branch::default()], said: 0, came: Vec::new(), made: BTreeSet::new() }
     }
 }
 
@@ -163,12 +178,19 @@ impl Model {
         self.branches.len() - 1
     }
 
-    /// The messages that are kept: what a branch sees, and summaries, as what was said of a range.
-    pub(super) fn messages(&self) -> u64 {
-        let mut seen: Vec<&String> = self.branches.iter().flat_map(|branch| &branch.items).collect();
-        seen.sort();
-        seen.dedup();
-        seen.len() as u64 + self.made
+    /// The messages that are kept, in the order in which they came: what a branch sees, and summaries, as what was said of
+    /// a range.
+    pub(super) fn messages(&self) -> Vec<String> {
+        let mut kept: BTreeSet<&String> = self.branches.iter().flat_map(|branch| &branch.items).collect();
+        kept.extend(&self.made);
+        self.came.iter().filter(|text| kept.contains(text)).cloned().collect()
+    }
+
+    /// The item of another branch that is to be shared.
+    fn shared(&self, from: usize, nth: usize) -> Option<(usize, usize)> {
+        let from = from % self.branches.len();
+        let len = self.branches[from].items.len();
+        (len > 0).then(|| (from, nth % len))
     }
 
     /// Has the store do a step, as things stand before it.
@@ -197,6 +219,11 @@ impl Model {
                 Err(Error::OtherSuffix { .. }) => Outcome::OtherSuffix,
                 other => panic!("{other:?}"),
             },
+            Step::Share { from, nth } => Outcome::Shared(self.shared(*from, *nth).map(|(from, nth)| {
+                let others = store.sessions().items(session).on(which(from));
+                let item = others.history(nth as u64, 1).expect("reads").items.pop().expect("an item");
+                items.append(&[item.id], DURABILITY).expect("appended")[0]
+            })),
             Step::Fork(to) => {
                 let name = Some(format!("b-{}", self.branches.len()));
                 let new = NewFork { from: which(at), at: Some((*to).min(len) as u64), name, ..NewFork::default() };
@@ -227,6 +254,7 @@ impl Model {
             Step::Add(count) => {
                 let new = self.next(*count);
                 self.said += count;
+                self.came.extend(new.clone());
                 self.branches[at].items.extend(new);
                 Outcome::Added(len as u64, (len + count) as u64)
             }
@@ -242,11 +270,21 @@ impl Model {
             Step::Replace { taken, put } => {
                 let new = self.next(*put);
                 self.said += put;
+                self.came.extend(new.clone());
                 self.branches[at].cut(len.saturating_sub(*taken));
                 self.branches[at].items.extend(new);
                 Outcome::Replaced
             }
             Step::ReplaceOther => Outcome::OtherSuffix,
+            Step::Share { from, nth } => Outcome::Shared(self.shared(*from, *nth).map(|(from, nth)| {
+                let text = self.branches[from].items[nth].clone();
+                let items = &mut self.branches[at].items;
+                let place = items.iter().position(|item| *item == text).unwrap_or_else(|| {
+                    items.push(text);
+                    len
+                });
+                place as u64
+            })),
             Step::Fork(to) => {
                 let to = (*to).min(len);
                 let mut fork = self.branches[at].clone();
@@ -264,8 +302,9 @@ impl Model {
                 if self.branches[at].crosses(&range) {
                     return Outcome::RangeCrosses;
                 }
+                self.came.push(text.clone());
+                self.made.insert(text.clone());
                 self.branches[at].summaries.push(Summary { range, text, holds: true });
-                self.made += 1;
                 Outcome::Compacted
             }
             Step::Undo => {
@@ -293,6 +332,22 @@ impl Model {
             assert_eq!(texts(&items.history(1, 2).expect("reads")), page);
         }
     }
+}
+
+/// The messages of a session in the order in which they came, by its document, which names the first and the last of them.
+pub(super) fn messages(store: &Store, session: &SessionId) -> Vec<String> {
+    let mut document = Vec::new();
+    store.sessions().export(session, &mut document).expect("exported");
+    let document: Value = serde_json::from_slice(&document).expect("JSON");
+    let messages = document["messages"].as_array().expect("messages");
+    let named = |message: Option<&Value>| message.map_or(Value::Null, |message| message["id"].clone());
+    let (first, last) = (&document["session"]["first_msg_id"], &document["session"]["last_msg_id"]);
+    assert_eq!((first, last), (&named(messages.first()), &named(messages.last())));
+    let ords: Vec<u64> = messages.iter().map(|message| message["ord"].as_u64().expect("a place")).collect();
+    assert!(ords.is_sorted_by(|one, next| one < next), "{ords:?}");
+    // As they were said, but for the spaces.
+    let text = |message: &Value| message["content"].to_string().replace(':', ": ");
+    messages.iter().map(text).collect()
 }
 
 /// What every branch of a session shows.
