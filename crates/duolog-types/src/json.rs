@@ -3,6 +3,9 @@
 //! serde_json would do, but for two things: it recurses or forgets the depth, and where it decodes strings it refuses
 //! lone surrogates (`\ud83d`), which real systems write and we keep byte for byte. One pass, no recursion, no
 //! allocation. What it accepts is what `serde_json::from_slice::<IgnoredAny>` accepts; a property test holds it to that.
+//! Whoever needs a few members of an object gets them from the same pass.
+
+use std::ops::Range;
 
 use crate::limits::JSON_DEPTH_MAX;
 
@@ -25,10 +28,10 @@ pub fn check_object(text: &str) -> Result<(), JsonFault> {
     let mut scan = Scan { bytes, at: 0 };
     scan.skip_space();
     match bytes.get(scan.at) {
-        Some(b'{') => scan.document(),
+        Some(b'{') => scan.document(|_, _| ()),
         // A scalar or an array gets the kinder message only if it is JSON at all.
         Some(b'[' | b'"' | b't' | b'f' | b'n' | b'-' | b'0'..=b'9') => {
-            scan.document()?;
+            scan.document(|_, _| ())?;
             Err(JsonFault::NotAnObject)
         }
         _ => Err(JsonFault::Syntax(scan.at)),
@@ -37,7 +40,16 @@ pub fn check_object(text: &str) -> Result<(), JsonFault> {
 
 /// Checks that `text` is exactly one JSON value of any kind, white space around it allowed.
 pub fn check_value(text: &str) -> Result<(), JsonFault> {
-    Scan { bytes: text.as_bytes(), at: 0 }.document()
+    Scan { bytes: text.as_bytes(), at: 0 }.document(|_, _| ())
+}
+
+/// The same, and tells `each` the members of an outermost object as they come: the name, and the value where it is a
+/// string. Both are as they stand in the text, quotes and escapes included.
+///
+/// What was told is worth nothing if the check fails.
+pub fn check_members<'t>(text: &'t str, mut each: impl FnMut(&'t str, Option<&'t str>)) -> Result<(), JsonFault> {
+    let told = |name: Range<usize>, value: Option<Range<usize>>| each(&text[name], value.map(|value| &text[value]));
+    Scan { bytes: text.as_bytes(), at: 0 }.document(told)
 }
 
 struct Scan<'a> {
@@ -45,18 +57,26 @@ struct Scan<'a> {
     at: usize,
 }
 
-/// What may come next.
-#[derive(Clone, Copy)]
-enum Expect {
-    Value,
-    /// After `[`: a value or `]`.
-    ValueOrEnd,
-    /// After `{`: a key or `}`.
-    KeyOrEnd,
-    /// After `,` in an object.
-    Key,
-    /// After a value: `,` or the closing bracket, or the end.
-    Next,
+/// The brackets that are open.
+#[derive(Default)]
+struct Open {
+    /// One bit a level: set for an object. The depth limit is what lets a single integer be the stack.
+    objects: u128,
+    depth: u32,
+}
+
+impl Open {
+    fn push(&mut self, object: bool) {
+        (self.objects, self.depth) = ((self.objects << 1) | u128::from(object), self.depth + 1);
+    }
+
+    fn pop(&mut self) {
+        (self.objects, self.depth) = (self.objects >> 1, self.depth - 1);
+    }
+
+    fn in_object(&self) -> bool {
+        self.objects & 1 == 1
+    }
 }
 
 impl Scan<'_> {
@@ -66,65 +86,106 @@ impl Scan<'_> {
         }
     }
 
+    /// The byte that comes next, white space aside.
+    fn peek(&mut self) -> Option<u8> {
+        self.skip_space();
+        self.bytes.get(self.at).copied()
+    }
+
     fn fault<T>(&self) -> Result<T, JsonFault> {
         Err(JsonFault::Syntax(self.at))
     }
 
-    fn document(&mut self) -> Result<(), JsonFault> {
-        // One bit a level: set for an object. The depth limit is what lets a single integer be the stack.
-        let mut objects: u128 = 0;
-        let mut depth: u32 = 0;
-        let mut expect = Expect::Value;
+    /// Goes over the whole text, one value in each turn, and tells where the members of an outermost object are. Who
+    /// does not listen does not pay for it: the compiler leaves that out.
+    fn document(&mut self, mut told: impl FnMut(Range<usize>, Option<Range<usize>>)) -> Result<(), JsonFault> {
+        let mut open = Open::default();
+        let mut name: Option<Range<usize>> = None;
         loop {
-            self.skip_space();
-            let byte = self.bytes.get(self.at).copied();
-            match (expect, byte) {
-                (Expect::Next, None) if depth == 0 => return Ok(()),
-                (Expect::Value | Expect::ValueOrEnd, Some(open @ (b'{' | b'['))) => {
-                    if depth == JSON_DEPTH_MAX {
-                        return Err(JsonFault::TooDeep(self.at));
+            let (first, from) = (self.peek(), self.at);
+            if first == Some(b'"') {
+                self.string()?;
+                if let Some(name) = name.take() {
+                    told(name, Some(from..self.at));
+                }
+            } else {
+                if let Some(name) = name.take() {
+                    told(name, None);
+                }
+                match first {
+                    Some(bracket @ (b'{' | b'[')) => {
+                        if self.open(bracket, &mut open)? {
+                            name = self.name_in(&open)?;
+                            continue;
+                        }
                     }
-                    depth += 1;
-                    objects = (objects << 1) | u128::from(open == b'{');
-                    self.at += 1;
-                    expect = if open == b'{' { Expect::KeyOrEnd } else { Expect::ValueOrEnd };
+                    Some(first) => self.scalar(first)?,
+                    None => return self.fault(),
                 }
-                (Expect::KeyOrEnd, Some(b'}')) | (Expect::ValueOrEnd, Some(b']')) => {
-                    (objects, depth) = (objects >> 1, depth - 1);
-                    self.at += 1;
-                    expect = Expect::Next;
-                }
-                (Expect::KeyOrEnd | Expect::Key, Some(b'"')) => {
-                    self.string()?;
-                    self.skip_space();
-                    if self.bytes.get(self.at) != Some(&b':') {
-                        return self.fault();
-                    }
-                    self.at += 1;
-                    expect = Expect::Value;
-                }
-                (Expect::Value | Expect::ValueOrEnd, Some(first)) => {
-                    self.scalar(first)?;
-                    expect = Expect::Next;
-                }
-                (Expect::Next, Some(close)) if depth > 0 => {
-                    let in_object = objects & 1 == 1;
-                    match close {
-                        b',' => expect = if in_object { Expect::Key } else { Expect::Value },
-                        b'}' if in_object => (objects, depth) = (objects >> 1, depth - 1),
-                        b']' if !in_object => (objects, depth) = (objects >> 1, depth - 1),
-                        _ => return self.fault(),
-                    }
-                    self.at += 1;
-                }
-                _ => return self.fault(),
             }
+            if self.close(&mut open)? {
+                return Ok(());
+            }
+            name = self.name_in(&open)?;
         }
     }
 
+    /// Opens an array or an object, and says whether there is something in it.
+    fn open(&mut self, bracket: u8, open: &mut Open) -> Result<bool, JsonFault> {
+        if open.depth == JSON_DEPTH_MAX {
+            return Err(JsonFault::TooDeep(self.at));
+        }
+        self.at += 1;
+        let object = bracket == b'{';
+        if self.peek() == Some(if object { b'}' } else { b']' }) {
+            self.at += 1;
+            return Ok(false);
+        }
+        open.push(object);
+        Ok(true)
+    }
+
+    /// Closes what ends after a value, up to the comma before the next one. Says whether that was the end of the text.
+    fn close(&mut self, open: &mut Open) -> Result<bool, JsonFault> {
+        loop {
+            let next = self.peek();
+            if open.depth == 0 {
+                return if next.is_none() { Ok(true) } else { self.fault() };
+            }
+            match next {
+                Some(b',') => {
+                    self.at += 1;
+                    return Ok(false);
+                }
+                Some(b'}') if open.in_object() => open.pop(),
+                Some(b']') if !open.in_object() => open.pop(),
+                _ => return self.fault(),
+            }
+            self.at += 1;
+        }
+    }
+
+    /// Skips the name and the colon that a value has in an object. Says where the name is if the object is outermost.
+    fn name_in(&mut self, open: &Open) -> Result<Option<Range<usize>>, JsonFault> {
+        if !open.in_object() {
+            return Ok(None);
+        }
+        if self.peek() != Some(b'"') {
+            return self.fault();
+        }
+        let from = self.at;
+        self.string()?;
+        let name = from..self.at;
+        if self.peek() != Some(b':') {
+            return self.fault();
+        }
+        self.at += 1;
+        Ok((open.depth == 1).then_some(name))
+    }
+
+    /// Skips a word or a number.
     fn scalar(&mut self, first: u8) -> Result<(), JsonFault> {
         match first {
-            b'"' => self.string(),
             b't' => self.word(b"true"),
             b'f' => self.word(b"false"),
             b'n' => self.word(b"null"),
@@ -203,31 +264,55 @@ impl Scan<'_> {
     }
 }
 
-/// How many bytes from the start are neither a quote, a backslash nor a control character: eight at a time.
+/// How many bytes from the start are neither a quote, a backslash nor a control character.
 fn plain_prefix(bytes: &[u8]) -> usize {
-    const LOW: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    let zero_bytes = |word: u64| word.wrapping_sub(LOW) & !word & HIGH;
     let mut at = 0;
-    while let Some(chunk) = bytes.get(at..at + 8).and_then(|chunk| <[u8; 8]>::try_from(chunk).ok()) {
-        let word = u64::from_le_bytes(chunk);
-        let controls = word.wrapping_sub(LOW * 0x20) & !word & HIGH;
-        let special =
-            zero_bytes(word ^ (LOW * u64::from(b'"'))) | zero_bytes(word ^ (LOW * u64::from(b'\\'))) | controls;
-        if special != 0 {
-            // The lowest set bit is exact; higher ones may be borrows of it.
-            return at + (special.trailing_zeros() / 8) as usize;
+    while let Some(block) = bytes[at..].first_chunk::<16>() {
+        // Without a branch in it, this becomes a few instructions for the whole block.
+        if block.iter().fold(false, |any, byte| any | is_special(*byte)) {
+            let (words, _) = block.as_chunks();
+            let (low, high) = (specials(words[0]), specials(words[1]));
+            return at + if low == 0 { 8 + first_of(high) } else { first_of(low) };
+        }
+        at += 16;
+    }
+    if let Some(word) = bytes[at..].first_chunk::<8>() {
+        let specials = specials(*word);
+        if specials != 0 {
+            return at + first_of(specials);
         }
         at += 8;
     }
-    at + bytes[at..].iter().take_while(|b| !matches!(b, b'"' | b'\\' | 0..=0x1f)).count()
+    at + bytes[at..].iter().take_while(|byte| !is_special(**byte)).count()
+}
+
+/// Whether a byte ends a plain run. With this one bit turned over, the quote comes right after the control characters.
+const fn is_special(byte: u8) -> bool {
+    (byte ^ 0x02) < 0x21 || byte == b'\\'
+}
+
+/// The same for eight bytes at once: the lowest bit that is set is the high bit of the first such byte. Higher ones
+/// may be borrows of it.
+const fn specials(word: [u8; 8]) -> u64 {
+    const LOW: u64 = u64::from_le_bytes([0x01; 8]);
+    const HIGH: u64 = u64::from_le_bytes([0x80; 8]);
+    let word = u64::from_le_bytes(word);
+    let quotes_and_controls = (word ^ (LOW * 0x02)).wrapping_sub(LOW * 0x21);
+    let backslashes = (word ^ (LOW * b'\\' as u64)).wrapping_sub(LOW);
+    (quotes_and_controls | backslashes) & !word & HIGH
+}
+
+/// The number of the byte that has the lowest bit that is set.
+const fn first_of(specials: u64) -> usize {
+    (specials.trailing_zeros() / 8) as usize
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use serde::de::IgnoredAny;
+    use serde::de::{IgnoredAny, MapAccess, Visitor};
+    use serde::{Deserialize, Deserializer};
 
     fn by_serde(text: &str) -> bool {
         serde_json::from_str::<IgnoredAny>(text).is_ok()
@@ -294,6 +379,104 @@ mod tests {
         assert!(matches!(check_object(&nested(1_000_000)), Err(JsonFault::TooDeep(_))));
     }
 
+    #[test]
+    fn a_fault_is_told_where_it_is() {
+        let long = "x".repeat(40);
+        for (text, at) in [
+            ("", 0),
+            (" \n", 2),
+            ("[1,]", 3),
+            ("[1 2]", 3),
+            ("{\"a\" 1}", 5),
+            ("{\"a\": }", 6),
+            ("{\"a\":1,}", 7),
+            ("{\"a\":[1}", 7),
+            ("{\"a\":1]", 6),
+            ("[{}}", 3),
+            ("{} x", 3),
+            ("{\"a\":tru}", 5),
+            ("{\"a\":-}", 6),
+            ("{\"a\":1.e}", 7),
+            ("[\"a\\x\"]", 3),
+            ("[\"a\\u12g4\"]", 3),
+            ("[\"a\u{1}\"]", 3),
+            ("[\"a", 3),
+            (&format!("[\"{long}\n\"]"), 42),
+            (&format!("[\"{long}\\q\"]"), 42),
+            (&format!("[\"{long}"), 42),
+        ] {
+            assert_eq!(check_value(text), Err(JsonFault::Syntax(at)), "{text}");
+        }
+        assert_eq!(check_value(&"[ ".repeat(200)), Err(JsonFault::TooDeep(256)));
+    }
+
+    #[test]
+    fn a_plain_run_ends_at_the_first_byte_that_is_not_plain() {
+        let naive = |bytes: &[u8]| bytes.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f));
+        for byte in 0..=u8::MAX {
+            for len in 0..48 {
+                // What follows may make no difference, and neither may the neighbours of what is looked for.
+                for around in [b'a', b'!', b'#', b'[', b']', b' ', 0x80, 0xff] {
+                    let mut bytes = vec![around; len];
+                    bytes.push(byte);
+                    bytes.extend([b'"', 0, around, b'\\']);
+                    bytes.extend([around; 16]);
+                    assert_eq!(Some(plain_prefix(&bytes)), naive(&bytes), "{byte:#x} after {len} of {around:#x}");
+                    let end = naive(&bytes[..=len]).unwrap_or(len + 1);
+                    assert_eq!(plain_prefix(&bytes[..=len]), end, "{byte:#x} last after {len} of {around:#x}");
+                }
+            }
+        }
+    }
+
+    fn members_of(text: &str) -> Result<Vec<(&str, Option<&str>)>, JsonFault> {
+        let mut members = Vec::new();
+        check_members(text, |name, value| members.push((name, value))).map(|()| members)
+    }
+
+    #[test]
+    fn only_the_members_of_an_outermost_object_are_told() {
+        let text = r#" { "a" : "x\"y" , "ro\u006ce":{"b":"no"},"a":1,"l":["no",{"c":"no"}],"":"","d":null,"e":"z"} "#;
+        let expected = [
+            (r#""a""#, Some(r#""x\"y""#)),
+            (r#""ro\u006ce""#, None),
+            (r#""a""#, None),
+            (r#""l""#, None),
+            (r#""""#, Some(r#""""#)),
+            (r#""d""#, None),
+            (r#""e""#, Some(r#""z""#)),
+        ];
+        assert_eq!(members_of(text), Ok(expected.to_vec()));
+        for text in ["{}", "[]", r#"[{"a":"x"}]"#, r#""a""#, "1"] {
+            assert_eq!(members_of(text), Ok(Vec::new()), "{text}");
+        }
+        assert_eq!(members_of(r#"{"a":"x"} 1"#), Err(JsonFault::Syntax(10)));
+    }
+
+    /// The members of an outermost object by serde_json, for texts whose names can be decoded.
+    struct BySerde(Vec<(String, Option<String>)>);
+
+    impl<'de> Deserialize<'de> for BySerde {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_map(BySerde(Vec::new()))
+        }
+    }
+
+    impl<'de> Visitor<'de> for BySerde {
+        type Value = Self;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
+            while let Some((name, value)) = map.next_entry::<String, serde_json::Value>()? {
+                self.0.push((name, value.as_str().map(str::to_owned)));
+            }
+            Ok(self)
+        }
+    }
+
     fn json() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
             Just("null".to_owned()),
@@ -334,8 +517,27 @@ mod tests {
         }
 
         #[test]
+        fn members_are_those_that_serde_json_finds(text in json()) {
+            let expected = serde_json::from_str::<BySerde>(&text).map_or_else(|_| Vec::new(), |by_serde| by_serde.0);
+            let decoded = |raw: &str| serde_json::from_str::<String>(raw).expect("a string");
+            let members = members_of(&text).expect("JSON");
+            let members: Vec<_> = members.into_iter().map(|(name, value)| (decoded(name), value.map(decoded))).collect();
+            prop_assert_eq!(members, expected);
+        }
+
+        #[test]
+        fn telling_members_changes_no_answer(text in json(), cut in any::<prop::sample::Index>(), put in any::<char>()) {
+            let mut chars: Vec<char> = text.chars().collect();
+            let at = cut.index(chars.len());
+            chars[at] = put;
+            let broken: String = chars.into_iter().collect();
+            prop_assert_eq!(members_of(&broken).map(drop), check_value(&broken));
+            prop_assert_eq!(check_value(&broken).is_ok(), by_serde(&broken), "{}", broken);
+        }
+
+        #[test]
         fn no_text_panics(text in ".*") {
-            let _ = check_object(&text);
+            let _ = (check_object(&text), members_of(&text));
         }
     }
 }

@@ -287,8 +287,8 @@ fn session_of(source: SessionSource, pool: &ProgressionId) -> Result<SessionRow,
 
 fn message_of(id: &MessageId, source: MessageSource) -> Result<MappedMessage, String> {
     let content = source.content.ok_or_else(|| "it says nothing".to_owned())?;
-    duolog_types::json::check_value(&content).map_err(|fault| format!("{fault:?}"))?;
-    let compactable = seen_in(&content).1 && source.role != "user";
+    let seen = seen_in(&content).map_err(|fault| format!("{fault:?}"))?;
+    let compactable = seen.compactable && source.role != "user";
     let row = MessageRow {
         node_metadata: said(source.node_metadata),
         embedding: source.embedding,

@@ -50,12 +50,14 @@ pub fn map(user: &str, name: &str, items: Vec<ItemSource>) -> Result<Mapped, Str
     let (pool, head) = (progression("pool")?, progression("items")?);
     let (mut messages, mut places, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     for item in items {
-        if let Err(fault) = duolog_types::json::check_value(&item.item_json) {
-            left_out.push(format!("item {}: {fault:?}", item.id));
-            continue;
-        }
+        let (role, compactable) = match seen_in(&item.item_json) {
+            Ok(seen) => (seen.role.into_owned(), seen.compactable),
+            Err(fault) => {
+                left_out.push(format!("item {}: {fault:?}", item.id));
+                continue;
+            }
+        };
         let message = MessageId::parse(&format!("{stem}-{}", item.id)).map_err(text)?;
-        let (role, compactable) = seen_in(&item.item_json);
         let content = Content::Text(item.item_json);
         let row = MessageRow { compactable, ..MessageRow::new(message.clone(), &role, content, at(item.created_at)) };
         let ord = messages.len() as u64;

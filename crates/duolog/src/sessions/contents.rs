@@ -12,7 +12,7 @@ use duolog_types::json::check_value;
 use duolog_types::limits::CONTENT_BYTES_MAX;
 use duolog_types::{Durability, HomeId, MessageId, Moment};
 
-use super::rules;
+use super::rules::{self, Seen};
 use crate::error::{Error, Result};
 
 /// What is wrong with bytes that are no text.
@@ -66,22 +66,26 @@ impl Contents {
 
     /// Items as messages with new ids. All are checked before any is kept.
     pub(super) fn messages(&self, items: &[&str], now: Moment) -> Result<Vec<MessageRow>> {
-        for (number, item) in (1..).zip(items) {
-            check_value(item).map_err(|fault| Error::BadItem { number, fault })?;
-        }
-        items.iter().zip(MessageId::batch(items.len())).map(|(item, id)| self.message_checked(id, item, now)).collect()
+        let seen = (1..).zip(items).map(|(number, item)| seen_in(item, number)).collect::<Result<Vec<_>>>()?;
+        let ids = MessageId::batch(items.len());
+        items.iter().zip(seen).zip(ids).map(|((item, seen), id)| self.message_seen(id, item, &seen, now)).collect()
     }
 
     /// One item as a message with a new id.
     pub(super) fn message(&self, item: &str, now: Moment) -> Result<MessageRow> {
-        check_value(item).map_err(|fault| Error::BadItem { number: 0, fault })?;
-        self.message_checked(MessageId::new(), item, now)
+        let seen = seen_in(item, 0)?;
+        self.message_seen(MessageId::new(), item, &seen, now)
     }
 
-    fn message_checked(&self, id: MessageId, item: &str, now: Moment) -> Result<MessageRow> {
+    fn message_seen(&self, id: MessageId, item: &str, seen: &Seen<'_>, now: Moment) -> Result<MessageRow> {
         let content = self.keep_checked(item)?;
-        let (role, compactable) = rules::seen_in(item);
-        Ok(MessageRow { compactable, ..MessageRow::new(id, &role, content, now) })
+        Ok(MessageRow { compactable: seen.compactable, ..MessageRow::new(id, &seen.role, content, now) })
+    }
+
+    /// Keeps an item of its own, and says whether a summary may stand for it.
+    pub(super) fn keep_item(&self, item: &str) -> Result<(Content, bool)> {
+        let seen = seen_in(item, 0)?;
+        Ok((self.keep_checked(item)?, seen.compactable))
     }
 
     /// The text of a content, or what is wrong with it.
@@ -113,4 +117,9 @@ impl Contents {
         reader.read_to_end(&mut bytes).map_err(|error| format!("its blob cannot be read: {error}"))?;
         Ok(bytes)
     }
+}
+
+/// What an item says about itself, once it is checked.
+fn seen_in(item: &str, number: usize) -> Result<Seen<'_>> {
+    rules::seen_in(item).map_err(|fault| Error::BadItem { number, fault })
 }

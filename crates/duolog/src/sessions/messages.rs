@@ -6,7 +6,7 @@ use duolog_types::limits::{EMBEDDING_BYTES_MAX, METADATA_BYTES_MAX, NAME_BYTES_M
 use duolog_types::{Durability, MessageId, Moment};
 
 use super::contents::Contents;
-use super::rules::{self, bounded};
+use super::rules::bounded;
 use crate::error::{Error, Result};
 use crate::store::Store;
 
@@ -127,8 +127,7 @@ pub(super) fn row_of(new: &NewMessage, contents: &Contents, now: Moment) -> Resu
         bounded::<NAME_BYTES_MAX>("lion_class", class)?;
     }
     let embedding = new.embedding.as_deref().map(packed).transpose()?;
-    let content = contents.keep(&new.content)?;
-    let (_, compactable) = rules::seen_in(&new.content);
+    let (content, compactable) = contents.keep_item(&new.content)?;
     Ok(MessageRow {
         node_metadata: new.node_metadata.clone(),
         embedding,

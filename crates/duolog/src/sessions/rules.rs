@@ -2,18 +2,16 @@
 //! decisions.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::path::Path;
 
 use duolog_join::{NewLog, Stem};
 use duolog_state::owned::sessions::SessionRow;
+use duolog_types::json::{JsonFault, check_members};
 use duolog_types::limits::{METADATA_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, WORD_BYTES_MAX};
 use duolog_types::names::{THREADS, check_name, project_slug, sanitize};
 use duolog_types::{Bounded, HomeId, InvocationKind, Moment, SessionId, SessionStatus};
 
-use serde::de::{IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::value::RawValue;
+use serde::Serialize;
 
 use super::model::{NewSession, Session, SessionRef};
 use crate::error::{Error, Result};
@@ -143,56 +141,37 @@ pub(super) struct Added<'r> {
 /// The role of an item that does not say who speaks.
 const NO_ROLE: &str = "item";
 
-/// Who speaks in an item, and whether a summary may stand for it: not for what the user said, nor for another summary.
-pub(crate) fn seen_in(item: &str) -> (String, bool) {
-    // What is not an object has no members, and neither has one whose names cannot be read.
-    let Seen { role, kind } = serde_json::from_str(item).unwrap_or_default();
-    let (role, kind) = (role.and_then(text_of), kind.and_then(text_of));
+/// What an item says about itself.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Seen<'i> {
+    /// Who speaks in it.
+    pub(crate) role: Cow<'i, str>,
+    /// Whether a summary may stand for it: not for what the user said, nor for another summary.
+    pub(crate) compactable: bool,
+}
+
+/// Checks that an item is JSON and sees who speaks in it, in one pass.
+pub(crate) fn seen_in(item: &str) -> Result<Seen<'_>, JsonFault> {
+    let (mut role, mut kind, mut readable) = (None, None, true);
+    // Of two members with one name the last counts. What is not an object has none.
+    check_members(item, |name, value| match text_of(name).as_deref() {
+        Some("role") => role = value,
+        Some("type") => kind = value,
+        Some(_) => {}
+        None => readable = false,
+    })?;
+    // Neither has an object any of whose names cannot be read.
+    let (role, kind) = if readable { (role.and_then(text_of), kind.and_then(text_of)) } else { (None, None) };
     let by_user = role.as_deref() == Some("user") && kind.as_deref().is_none_or(|kind| kind == "message");
     let compactable = !by_user && kind.as_deref() != Some("compaction");
     let role = role.filter(|role| !role.trim().is_empty() && role.len() <= WORD_BYTES_MAX);
-    (role.map_or_else(|| NO_ROLE.to_owned(), Cow::into_owned), compactable)
+    Ok(Seen { role: role.unwrap_or(NO_ROLE.into()), compactable })
 }
 
-/// The text of a member that is one.
-fn text_of(raw: &RawValue) -> Option<Cow<'_, str>> {
-    let plain = raw.get().strip_prefix('"')?.strip_suffix('"')?;
-    if plain.contains('\\') { serde_json::from_str(raw.get()).ok().map(Cow::Owned) } else { Some(plain.into()) }
-}
-
-/// The two members of an item that are looked at, undecoded. Of two with one name the last counts.
-#[derive(Default)]
-struct Seen<'a> {
-    role: Option<&'a RawValue>,
-    kind: Option<&'a RawValue>,
-}
-
-impl<'de> Deserialize<'de> for Seen<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(SeenVisitor)
-    }
-}
-
-struct SeenVisitor;
-
-impl<'de> Visitor<'de> for SeenVisitor {
-    type Value = Seen<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Seen<'de>, A::Error> {
-        let mut seen = Seen::default();
-        while let Some(name) = map.next_key::<Cow<'_, str>>()? {
-            match &*name {
-                "role" => seen.role = Some(map.next_value()?),
-                "type" => seen.kind = Some(map.next_value()?),
-                _ => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(seen)
-    }
+/// What a JSON string says, if that can be read: half of a surrogate pair cannot.
+fn text_of(string: &str) -> Option<Cow<'_, str>> {
+    let plain = string.strip_prefix('"')?.strip_suffix('"')?;
+    if plain.contains('\\') { serde_json::from_str(string).ok().map(Cow::Owned) } else { Some(plain.into()) }
 }
 
 /// Whether two texts are the same JSON.

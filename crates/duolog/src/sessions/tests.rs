@@ -1,4 +1,9 @@
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+
+use duolog_types::json::check_value;
+use duolog_types::limits::WORD_BYTES_MAX;
+use proptest::prelude::*;
+use serde_json::value::RawValue;
 
 use super::*;
 use crate::{Home, StoreOptions};
@@ -104,4 +109,92 @@ fn a_deleted_session_is_gone_with_its_log() {
     assert!(!file.exists());
     assert!(matches!(store.sessions().get(&session.id), Err(Error::NoSession(_))));
     assert!(store.log(&session.id).append(&batch, Durability::Process).is_err());
+}
+
+/// The role of an item and whether it is compactable, by serde_json over the whole of it.
+fn seen_by_serde(item: &str) -> (String, bool) {
+    let members: HashMap<String, &RawValue> = serde_json::from_str(item).unwrap_or_default();
+    let text = |name| members.get(name).and_then(|value: &&RawValue| serde_json::from_str::<String>(value.get()).ok());
+    let (role, kind): (Option<String>, Option<String>) = (text("role"), text("type"));
+    let by_user = role.as_deref() == Some("user") && matches!(kind.as_deref(), None | Some("message"));
+    let compactable = !by_user && kind.as_deref() != Some("compaction");
+    let role = role.filter(|role| !role.trim().is_empty() && role.len() <= WORD_BYTES_MAX);
+    (role.unwrap_or_else(|| "item".to_owned()), compactable)
+}
+
+fn assert_seen(item: &str) {
+    match rules::seen_in(item) {
+        Ok(seen) => {
+            assert_eq!(check_value(item), Ok(()), "{item}");
+            assert_eq!((seen.role.into_owned(), seen.compactable), seen_by_serde(item), "{item}");
+        }
+        Err(fault) => assert_eq!(check_value(item), Err(fault), "{item}"),
+    }
+}
+
+#[test]
+fn who_speaks_is_seen_in_odd_items_too() {
+    for (item, role, compactable) in [
+        (r#"{"role":"user"}"#, "user", false),
+        (r#"{"role":"user","type":"message"}"#, "user", false),
+        (r#"{"role":"user","type":"output"}"#, "user", true),
+        (r#"{"role":"user","type":7}"#, "user", false),
+        (r#"{"type":"compaction","role":"assistant"}"#, "assistant", false),
+        (r#"{"ro\u006ce":"us\u0065r"}"#, "user", false),
+        (r#"{"role":"assistant","role":"user"}"#, "user", false),
+        (r#"{"role":"user","role":null}"#, "item", true),
+        (r#"{"role":"\ud83d"}"#, "item", true),
+        (r#"{"role":"user","\ud83d":1}"#, "item", true),
+        (r#"{"role":"user","nested":{"\ud83d":1,"role":"tool"}}"#, "user", false),
+        (r#"{"role":" ","type":"message"}"#, "item", true),
+        (r#"[{"role":"user"}]"#, "item", true),
+        (r#""user""#, "item", true),
+    ] {
+        let seen = rules::seen_in(item).expect(item);
+        assert_eq!((&*seen.role, seen.compactable), (role, compactable), "{item}");
+        assert_seen(item);
+    }
+}
+
+/// Items of members that matter and of such as look like them.
+fn items() -> impl Strategy<Value = String> {
+    let names =
+        [r"role", r"type", r"ro\u006ce", r"\u0074ype", r"Role", r"role ", r"", r"\ud83d", r"content", r"\\role"];
+    let texts =
+        [r"user", r"us\u0065r", r"message", r"compaction", r"assistant", r"", r" \t", r"\udc00", r"\ud83d\ude00", "é"];
+    let string = prop_oneof![
+        8 => prop::sample::select(texts.to_vec()).prop_map(str::to_owned),
+        1 => (WORD_BYTES_MAX - 1..WORD_BYTES_MAX + 2).prop_map(|len| "x".repeat(len)),
+    ];
+    let other =
+        [r"null", r"-1.5e3", r"[]", r"{}", r#"{"role":"user","type":["compaction"]}"#, r#"["role",{"type":"x"}]"#];
+    let value = prop_oneof![
+        3 => string.prop_map(|text| format!("\"{text}\"")),
+        1 => prop::sample::select(other.to_vec()).prop_map(str::to_owned),
+    ];
+    let member = (prop::sample::select(names.to_vec()), value, prop::sample::select(vec!["", " ", "\r\n\t"]))
+        .prop_map(|(name, value, space)| format!("{space}\"{name}\"{space}:{space}{value}{space}"));
+    let object = prop::collection::vec(member, 0..6).prop_map(|members| format!("{{{}}}", members.join(",")));
+    (object, 0..8).prop_map(|(object, around)| match around {
+        0 => format!("[{object}]"),
+        1 => format!(" {object}\n"),
+        2 => format!("{object},"),
+        _ => object,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2048))]
+
+    #[test]
+    fn one_pass_sees_what_serde_json_sees(item in items(), at in any::<prop::sample::Index>(), put in any::<char>()) {
+        assert_seen(&item);
+        // And in the same item with one character replaced, whatever that makes of it.
+        let mut chars: Vec<char> = item.chars().collect();
+        let (one, other) = (at.index(chars.len()), at.index("\"\\{}[]:,u0 ".len()));
+        chars[one] = put;
+        assert_seen(&chars.iter().collect::<String>());
+        chars[one] = char::from(b"\"\\{}[]:,u0 "[other]);
+        assert_seen(&chars.iter().collect::<String>());
+    }
 }
