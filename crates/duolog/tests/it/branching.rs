@@ -1,5 +1,7 @@
+use std::io::Cursor;
+
 use duolog::sessions::{AddOptions, BranchRef, NewFork, NewSession, View};
-use duolog::{Durability, Error, Store};
+use duolog::{Durability, Error, SessionId, Store};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use proptest::prelude::*;
@@ -33,10 +35,17 @@ fn any_interleaving_equals_a_model_in_memory(place: &Place) {
     let store = apart.open();
     let cases = if place.database().is_some() { 16 } else { 400 };
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
-    let ran = runner.run(&prop::collection::vec(model::step(), 1..40), |steps| {
+    // Now and then it goes on with a copy from a document.
+    let step = prop_oneof![24 => model::step().prop_map(Some), 1 => Just(None)];
+    let ran = runner.run(&prop::collection::vec(step, 1..40), |steps| {
         let session = store.sessions().create(&NewSession::default()).expect("made").id;
         let mut model = model::Model::default();
-        for (at, step) in &steps {
+        for step in &steps {
+            let Some((at, step)) = step else {
+                move_by_document(&store, &session);
+                assert_eq!(model::messages(&store, &session), model.messages());
+                continue;
+            };
             let outcome = model.ask(&store, &session, *at, step);
             assert_eq!(outcome, model.apply(*at, step));
             // Every branch, whoever was changed.
@@ -51,6 +60,17 @@ fn any_interleaving_equals_a_model_in_memory(place: &Place) {
         Ok(())
     });
     ran.unwrap_or_else(|error| panic!("{error}"));
+}
+
+fn move_by_document(store: &Store, session: &SessionId) {
+    let mut document = Vec::new();
+    store.sessions().export(session, &mut document).expect("exported");
+    store.sessions().delete(session).expect("deleted");
+    check_nothing_is_left(store);
+    store.sessions().import(Cursor::new(document.clone())).expect("imported");
+    let mut again = Vec::new();
+    store.sessions().export(session, &mut again).expect("exported");
+    assert_eq!(again, document);
 }
 
 /// Forks while others add, cut and summarise: whoever comes second sees what the first did.
