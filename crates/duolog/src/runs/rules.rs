@@ -316,7 +316,8 @@ pub fn dollars(number: f64) -> Result<Money> {
     if !number.is_finite() || number < 0.0 {
         return Err(bad());
     }
-    Money::parse(&format!("{number}")).ok_or_else(bad)
+    let over = || Error::BadValue { what: "cost_usd", why: format!("is {number}, which is more than can be counted") };
+    Money::parse(&format!("{number}")).ok_or_else(over)
 }
 
 /// Checks how an execution ended.
