@@ -199,7 +199,9 @@ fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
 
 fn fingerprint(root: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     let mut prints = Vec::new();
-    for path in logs(root)? {
+    let mut files = files(root)?;
+    files.sort();
+    for path in files {
         let hash = blake3::hash(&std::fs::read(root.join(&path))?).to_hex().to_string();
         prints.push((path, hash));
     }
