@@ -18,14 +18,14 @@ fn other(error: impl std::fmt::Display) -> io::Error {
 /// What the facts call a hash that stands for a text.
 const HASH: &str = "__sha256_of_text__";
 
-/// A home of its own with all that a source gives.
+/// A home of its own with all that a source gives, which gets a place for copies.
 fn imported(
-    read: impl FnOnce(&mut dyn FnMut(Mapped) -> duolog::Result<()>) -> duolog::Result<()>,
+    read: impl FnOnce(&Path, &mut dyn FnMut(Mapped) -> duolog::Result<()>) -> duolog::Result<()>,
 ) -> io::Result<(tempfile::TempDir, Store, Vec<String>)> {
     let directory = tempfile::tempdir()?;
     let store = Store::open(StoreOptions::at(Home::beneath(directory.path())).one_shot()).map_err(other)?;
     let mut left_out = Vec::new();
-    read(&mut |mapped| {
+    read(&directory.path().join("aside"), &mut |mapped| {
         left_out.extend(mapped.left_out.clone());
         store.sessions().import(Cursor::new(mapped.document()?)).map(drop)
     })
@@ -41,7 +41,7 @@ fn rows(store: &Store, table: &str) -> io::Result<u64> {
 
 pub(super) fn check_lionagi(root: &Path) -> io::Result<Vec<Verdict>> {
     let facts = expected(root, "expected/facts.json")?;
-    let (_directory, store, left_out) = imported(|each| lionagi::read(&root.join("state.db"), each))?;
+    let (_directory, store, left_out) = imported(|aside, each| lionagi::read(&root.join("state.db"), aside, each))?;
     let mut verdict = Verdict::of("lionagi conversations");
     let right = facts["sessions_newest_first"].as_array().cloned().unwrap_or_default();
     let page = Page::new(limits::PAGE_MAX, None);
@@ -148,8 +148,8 @@ pub(super) fn check_skillet(root: &Path) -> io::Result<Vec<Verdict>> {
     let facts = expected(root, "expected/reader_facts.json")?;
     let database = root.join("home/state/.agent_sessions.sqlite");
     let mut given: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
-    let (_directory, store, left_out) = imported(|each| {
-        skillet::read(&database, |mapped| {
+    let (_directory, store, left_out) = imported(|aside, each| {
+        skillet::read(&database, aside, |mapped| {
             let texts = mapped.messages.iter().map(|message| match &message.row.content {
                 duolog_state::owned::messages::Content::Text(text) => text.clone(),
                 duolog_state::owned::messages::Content::Blob { blob, .. } => blob.clone(),

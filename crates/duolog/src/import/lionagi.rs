@@ -314,9 +314,10 @@ fn status_of(source: StatusSource, session: &SessionId) -> Result<StatusTransiti
     })
 }
 
-/// Gives out every session of a lionagi store, in the order in which they were made. The file is not changed.
-pub fn read(path: &Path, mut each: impl FnMut(Mapped) -> Result<()>) -> Result<()> {
-    let source = Foreign::open(path)?;
+/// Gives out every session of a lionagi store, in the order in which they were made. The file is not changed: what a crash
+/// left beside it is taken in in a copy, in a folder below `aside` that is gone afterwards.
+pub fn read(path: &Path, aside: &Path, mut each: impl FnMut(Mapped) -> Result<()>) -> Result<()> {
+    let source = Foreign::open(path, aside)?;
     for session in sessions(&source, path)? {
         let branches = branches(&source, path, &session.id)?;
         let mut ids: BTreeSet<&str> = session.collection.iter().map(String::as_str).collect();

@@ -90,9 +90,10 @@ pub fn map(user: &str, name: &str, items: Vec<ItemSource>) -> Result<Mapped, Str
     })
 }
 
-/// Gives out every conversation of a Skillet store, by user and name. The file is not changed.
-pub fn read(path: &Path, mut each: impl FnMut(Mapped) -> Result<()>) -> Result<()> {
-    let source = Foreign::open(path)?;
+/// Gives out every conversation of a Skillet store, by user and name. The file is not changed: what a crash
+/// left beside it is taken in in a copy, in a folder below `aside` that is gone afterwards.
+pub fn read(path: &Path, aside: &Path, mut each: impl FnMut(Mapped) -> Result<()>) -> Result<()> {
+    let source = Foreign::open(path, aside)?;
     let mut names: Vec<(String, String)> = Vec::new();
     let sql = "SELECT DISTINCT user_id, session_name FROM session_items ORDER BY user_id, session_name";
     source.each(sql, &[], &mut |row| {

@@ -98,6 +98,7 @@ fn skillet_items_come_in_their_order(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let path = apart.directory.path().join("their store?.sqlite");
+    let aside = apart.directory.path().join("aside");
     let database = rusqlite::Connection::open(&path).expect("opens");
     let table = "CREATE TABLE session_items (id INTEGER PRIMARY KEY AUTOINCREMENT, user_id TEXT NOT NULL, \
                  session_name TEXT NOT NULL, created_at INTEGER NOT NULL, item_json TEXT NOT NULL)";
@@ -117,7 +118,7 @@ fn skillet_items_come_in_their_order(place: &Place) {
     let before = std::fs::read(&path).expect("reads");
     let mut left_out = Vec::new();
     let read = |store: &Store, left_out: &mut Vec<String>| {
-        skillet::read(&path, |mapped| {
+        skillet::read(&path, &aside, |mapped| {
             left_out.extend(mapped.left_out.clone());
             store.sessions().import(Cursor::new(mapped.document()?)).map(drop)
         })
@@ -135,6 +136,19 @@ fn skillet_items_come_in_their_order(place: &Place) {
     assert!(std::fs::read(&path).expect("reads") == before);
     let beside = std::fs::read_dir(apart.directory.path()).expect("lists").flatten();
     assert!(beside.map(|entry| entry.file_name()).all(|name| !name.to_string_lossy().contains("sqlite-")));
-    std::fs::write(apart.directory.path().join("their store?.sqlite-wal"), b"rows").expect("written");
-    assert!(read(&store, &mut left_out).is_err(), "what is not in the file yet would be missed");
+    // What is in a write-ahead log and not in the file yet is found all the same.
+    let database = rusqlite::Connection::open(&path).expect("opens");
+    database.execute_batch("PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0").expect("set");
+    database.execute(insert, ("eve", "late", 3000, "3")).expect("added");
+    let log = apart.directory.path().join("their store?.sqlite-wal");
+    let before = [&path, &log].map(|path| std::fs::read(path).expect("reads"));
+    let mut users = Vec::new();
+    let taken = skillet::read(&path, &aside, |mapped| {
+        users.extend(mapped.session.user_id);
+        Ok(())
+    });
+    taken.expect("read");
+    assert_eq!(users, ["ada", "bob", "eve"]);
+    assert!([&path, &log].map(|path| std::fs::read(path).expect("reads")) == before);
+    assert!(std::fs::read_dir(&aside).is_ok_and(|left| left.count() == 0), "nothing is left of the copy");
 }

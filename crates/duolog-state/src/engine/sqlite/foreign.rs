@@ -19,19 +19,10 @@ const BESIDE: [&str; 2] = ["-wal", "-journal"];
 pub struct Foreign(Connection);
 
 impl Foreign {
-    /// Opens a file that nobody writes. One with a write-ahead log that was not moved into it is refused: to read that,
-    /// files beside it would have to be made.
-    pub fn open(path: &Path) -> Result<Self> {
-        if beside(path, BESIDE[0]).metadata().is_ok_and(|log| log.len() > 0) {
-            return Err(Error::Foreign { place: format!("{} (its write-ahead log holds rows)", path.display()) });
-        }
-        Self::immutable(path)
-    }
-
     /// Opens a file that nobody writes, with what a crash left beside it: a write-ahead log, or a transaction that is
     /// to be undone. Then it is a copy that is read, made and mended in a folder below `aside`, and gone with the
     /// process whatever becomes of it. A file that changes while it is copied is refused.
-    pub fn open_whole(path: &Path, aside: &Path) -> Result<Self> {
+    pub fn open(path: &Path, aside: &Path) -> Result<Self> {
         let left: Vec<&str> =
             BESIDE.into_iter().filter(|end| beside(path, end).metadata().is_ok_and(|file| holds(&file))).collect();
         if left.is_empty() {

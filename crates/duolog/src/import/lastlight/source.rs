@@ -157,7 +157,7 @@ pub(super) struct Database {
 impl Database {
     /// Opens a database, and tells what of it is not looked at. One without a single table that we know is none.
     pub(super) fn open(path: &Path, aside: &Path, told: &mut Told) -> Result<Option<Self>, StateError> {
-        let mut database = Self { foreign: Foreign::open_whole(path, aside)?, tables: BTreeMap::new() };
+        let mut database = Self { foreign: Foreign::open(path, aside)?, tables: BTreeMap::new() };
         database.know::<RunSource>(told)?;
         database.know::<ExecutionSource>(told)?;
         database.know::<ApprovalSource>(told)?;
