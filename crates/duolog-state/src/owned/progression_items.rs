@@ -93,21 +93,64 @@ pub fn newest(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, to: u64, 
     tx.all(NEWEST, params![progression, from, to, limit], ItemRow::read)
 }
 
-/// The items from one place to before another, the first first, handed out one by one. Messages that came one behind the
-/// other are found with half the steps in this order.
+/// The items from one place to before another, the first first, handed out one by one.
 pub fn each(
     tx: &mut Tx<'_>,
     progression: &ProgressionId,
     (from, to): (u64, u64),
     each: &mut dyn FnMut(ItemRef<'_>) -> Result<()>,
 ) -> Result<()> {
-    tx.query_each(Sql::each(NEIGHBOURS, EACH), params![progression, from, to], &mut |row| {
-        let near = row.text_bytes(2).map(|text| text.map(ContentRef::Text));
-        let content = near.and_then(|near| near.map_or_else(|| ContentRef::read(row, 3), Ok));
-        let content = content.map_err(|error| error.to_string());
-        each(ItemRef { ord: row.get(0)?, message_id: row.text(1)?.unwrap_or_default(), content })
-    })
+    let (mut at, mut by_place) = (from, true);
+    while at < to {
+        let (mut seen, mut found) = (0, 0);
+        let sqlite = if by_place { SOME_BY_PLACE } else { SOME };
+        tx.query_each(Sql::each(sqlite, ALL), params![progression, at, to], &mut |row| {
+            let near = row.text_bytes(2).map(|text| text.map(ContentRef::Text));
+            found += u32::from(matches!(near, Ok(Some(_))));
+            let content = near.and_then(|near| near.map_or_else(|| ContentRef::read(row, 3), Ok));
+            let content = content.map_err(|error| error.to_string());
+            let ord = row.get(0)?;
+            (seen, at) = (seen + 1, ord + 1);
+            each(ItemRef { ord, message_id: row.text(1)?.unwrap_or_default(), content })
+        })?;
+        if seen == 0 {
+            break;
+        }
+        // Where most are elsewhere, the next ones are looked for by their ids at once.
+        by_place = !by_place || found * 2 >= seen;
+    }
+    Ok(())
 }
+
+macro_rules! each {
+    ($near:literal, $joins:literal) => {
+        concat!(
+            "SELECT i.ord, i.message_id, ",
+            $near,
+            ", m.content, m.content_blob, m.home_id FROM progression_items i ",
+            $joins,
+            " WHERE i.progression_id = ?1 AND i.ord >= ?2 AND i.ord < ?3 ORDER BY i.ord"
+        )
+    };
+}
+
+/// What [`each`] gives out: all at once by a server, so that it is not asked again and again.
+const ALL: &str = each!("NULL", "LEFT JOIN messages m ON m.id = i.message_id");
+
+const SOME: &str = concat!(each!("NULL", "LEFT JOIN messages m ON m.id = i.message_id"), " LIMIT 256");
+
+/// Messages that were added one behind the other are so in the table too: each is looked for where it would be then, a
+/// step from the one before, and by its id only where another is there.
+const SOME_BY_PLACE: &str = concat!(
+    each!(
+        "near.content",
+        "LEFT JOIN messages near ON near.rowid = i.ord + (\
+           SELECT f.rowid - ?2 FROM progression_items p JOIN messages f ON f.id = p.message_id \
+           WHERE p.progression_id = ?1 AND p.ord = ?2) AND near.id = i.message_id AND near.content_blob IS NULL \
+         LEFT JOIN messages m ON m.id = CASE WHEN near.id IS NULL THEN i.message_id END"
+    ),
+    " LIMIT 256"
+);
 
 /// The items from one place to before another, the first first, with what they say.
 pub fn oldest(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, to: u64, limit: u32) -> Result<Vec<ItemRow>> {
@@ -117,19 +160,6 @@ pub fn oldest(tx: &mut Tx<'_>, progression: &ProgressionId, from: u64, to: u64, 
 const OLDEST: &str = "SELECT i.ord, i.message_id, m.content, m.content_blob, m.home_id FROM progression_items i \
                       LEFT JOIN messages m ON m.id = i.message_id \
                       WHERE i.progression_id = ?1 AND i.ord >= ?2 AND i.ord < ?3 ORDER BY i.ord LIMIT ?4";
-
-const EACH: &str = "SELECT i.ord, i.message_id, NULL, m.content, m.content_blob, m.home_id FROM progression_items i \
-                    LEFT JOIN messages m ON m.id = i.message_id \
-                    WHERE i.progression_id = ?1 AND i.ord >= ?2 AND i.ord < ?3 ORDER BY i.ord";
-
-/// The same. Messages that were added one behind the other are so in the table too: each is looked for where it would be
-/// then, a step from the one before, and by its id only where another is there.
-const NEIGHBOURS: &str = "SELECT i.ord, i.message_id, near.content, m.content, m.content_blob, m.home_id FROM progression_items i \
-     LEFT JOIN messages near ON near.rowid = i.ord + (\
-       SELECT f.rowid - ?2 FROM progression_items p JOIN messages f ON f.id = p.message_id \
-       WHERE p.progression_id = ?1 AND p.ord = ?2) AND near.id = i.message_id AND near.content_blob IS NULL \
-     LEFT JOIN messages m ON m.id = CASE WHEN near.id IS NULL THEN i.message_id END \
-     WHERE i.progression_id = ?1 AND i.ord >= ?2 AND i.ord < ?3 ORDER BY i.ord";
 
 const NEWEST: &str = "SELECT i.ord, i.message_id, m.content, m.content_blob, m.home_id FROM progression_items i \
                       LEFT JOIN messages m ON m.id = i.message_id \

@@ -589,10 +589,20 @@ fn items_are_found_wherever_their_messages_are(place: &Place) {
     let ids: Vec<MessageId> = theirs.iter().rev().map(|item| item.id.clone()).collect();
     items.append(&ids, Durability::Process).expect("appended");
     given.extend(theirs.iter().map(|item| item.content.clone()));
-    let read = items.latest_raw(999, View::Full).expect("reads");
+    // In turns for so long that they are no longer looked for one behind the other, and then so again.
+    let quick = AddOptions { durability: Durability::Process, ..AddOptions::default() };
+    let turns: Vec<String> = (0..400).map(|number| format!("\"turn {number}\"")).collect();
+    for turn in &turns {
+        items.add(&[turn], &quick).expect("added");
+        others.add(&["\"theirs\""], &quick).expect("added");
+    }
+    let rest: Vec<String> = (0..700).map(|number| format!("\"rest {number}\"")).collect();
+    items.add(&rest.iter().map(String::as_str).collect::<Vec<_>>(), &quick).expect("added");
+    given.extend(turns.into_iter().chain(rest));
+    let read = items.latest_raw(9_999, View::Full).expect("reads");
     let read: Vec<&[u8]> = read.iter().map(|item| item.content).collect();
     assert_eq!(read, given.iter().map(String::as_bytes).collect::<Vec<_>>());
-    for limit in [1, 7, 30] {
+    for limit in [1, 7, 30, 800, 1200] {
         let read = items.latest(limit, View::Full).expect("reads").items;
         let read: Vec<&str> = read.iter().map(|item| item.content.as_str()).collect();
         assert_eq!(read, given[given.len() - limit..]);
