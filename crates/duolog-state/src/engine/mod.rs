@@ -285,13 +285,12 @@ impl<'r> Row<'r> {
 
     /// The same as bytes, whatever they are: for what is looked at by who gets it.
     pub fn text_bytes(&self, index: usize) -> Result<Option<&[u8]>> {
-        match self.0 {
-            Inner::Sqlite(row) => match sqlite::text_bytes(row, index)? {
-                Some(bytes) => Ok(Some(bytes)),
-                None => Ok(self.text(index)?.map(str::as_bytes)),
-            },
-            Inner::Postgres(_) => Ok(self.text(index)?.map(str::as_bytes)),
+        if let Inner::Sqlite(row) = self.0
+            && let Some(bytes) = sqlite::text_bytes(row, index)?
+        {
+            return Ok(Some(bytes));
         }
+        Ok(self.text(index)?.map(str::as_bytes))
     }
 
     fn column(&self, index: usize) -> Result<Result<Column<'_>, String>> {

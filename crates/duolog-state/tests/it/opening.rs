@@ -36,7 +36,7 @@ fn a_new_state_is_private_and_current() {
         ("synchronous", "FULL for power, NORMAL for process"),
         ("foreign_keys", "1"),
         ("busy_timeout", "5000"),
-        ("wal_autocheckpoint", "1000"),
+        ("wal_autocheckpoint", "2000"),
         ("journal_size_limit", "67108864"),
         ("mmap_size", "0"),
         ("trusted_schema", "0"),

@@ -15,7 +15,7 @@ use super::contents::{Contents, NOT_TEXT};
 use super::conversation::Place;
 use super::items::{BrokenItem, Item};
 
-/// The items that one statement reads at the most, so that none takes long.
+/// The items that are asked for at once at the most, so that no statement takes long.
 const CHUNK: u64 = 16 << 10;
 
 /// Items as they are kept, in their order: bytes that were JSON when they were added, one behind the other.

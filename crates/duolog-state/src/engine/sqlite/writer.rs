@@ -22,10 +22,11 @@ const GROUP_MAX: usize = 256;
 /// A leader waits for company for at most this part of what a commit takes, and never longer than that.
 const PATIENCE_PART: u32 = 4;
 const PATIENCE_MAX: Duration = Duration::from_millis(1);
-/// The pages by which the write-ahead log grows before its pages are moved into the database.
-pub(super) const CHECKPOINT_PAGES: u64 = 1000;
+/// The pages by which the write-ahead log grows before its pages are moved into the database. One that is written again
+/// and again is moved once for all of that, so the more the cheaper; who opens it after a crash reads all of them.
+pub(super) const CHECKPOINT_PAGES: u64 = 2000;
 /// The pages from which on whoever writes moves them: while others go on writing, the log never begins anew.
-const LOG_PAGES_MAX: u64 = 4 * CHECKPOINT_PAGES;
+const LOG_PAGES_MAX: u64 = 2 * CHECKPOINT_PAGES;
 
 /// The pages from which on closing empties the log.
 pub(super) const CLOSE_PAGES: u64 = 100;
