@@ -9,7 +9,7 @@ use duolog_state::owned::behind::{self, BehindRow};
 use duolog_state::owned::sessions::SessionRow;
 use duolog_types::{Durability, ProcessId, SessionId};
 
-use crate::create::{NewLog, insert_at_free};
+use crate::life::{NewLog, insert_at_free};
 use crate::error::{Error, Result};
 use crate::store::Join;
 
@@ -35,7 +35,6 @@ impl Join {
     ) -> Result<SessionRow> {
         draft.sync()?;
         let NewLog { mut row, stem } = new;
-        let _revoked = self.revoke_pass_to(&row.id)?;
         let free = self.free_paths(&stem, &row.id)?;
         row.home_id = self.home;
         row.scope = stem.scope;
@@ -61,9 +60,7 @@ impl Join {
             Ok(row.clone())
         });
         // Where it is not known whether the row stands, the log must.
-        let may_stand =
-            !matches!(&adopted, Err(error) if !matches!(error, Error::State(duolog_state::Error::Unknown { .. })));
-        if may_stand {
+        if adopted.as_ref().map_or_else(Error::is_unknown, |_| true) {
             draft.lock().unwrap_or_else(PoisonError::into_inner).keep();
         }
         adopted

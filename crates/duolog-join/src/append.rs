@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use duolog_log::{Append, Error as LogError, Standing};
+use duolog_log::{Append, Error as LogError};
 use duolog_types::{Batch, Cursor, Epoch, Position, SessionId};
 
 use crate::behind::OpenLog;
 use crate::error::{Error, Result};
+use crate::life::Raised;
 use crate::store::Join;
 
 /// A batch that is in the log.
@@ -35,7 +36,7 @@ impl Join {
     /// Returns once the log is as durable as asked. Derived rows are not on this path: the session was marked behind
     /// before its first append of the burst, and whoever reads derived rows folds the marked sessions first (I3).
     pub fn append(&self, session: &SessionId, batch: &Batch, how: &Append) -> Result<Committed> {
-        self.put_owed(session);
+        self.wait_for_lines(session)?;
         match self.try_append(session, batch, how) {
             // The file is another now. Had that lost lines, opening it anew would have said so.
             Err(Error::Log(error)) if error.lost_its_file() => self.try_append(session, batch, how),
@@ -65,8 +66,8 @@ impl Join {
         self.open.let_go(session, open);
         let looked = open.writer.compare_with_path(open.recorded_to).map_err(Error::from);
         match looked.and_then(|standing| Ok((standing, self.note_change(session, open.epoch, standing)?))) {
-            Ok((Standing::Same, _)) => error.into(),
-            Ok((standing, epoch)) => Error::LogChanged { session: session.clone(), standing, epoch },
+            Ok((_, Raised::OnPurpose)) => error.into(),
+            Ok((standing, Raised::To(epoch))) => Error::LogChanged { session: session.clone(), standing, epoch },
             Err(error) => error,
         }
     }

@@ -1,19 +1,27 @@
-//! A copy of a home that opens as one, taken while writers run.
+//! A copy of a home that opens as one, taken while writers run. It is a state that existed.
 //!
-//! Blobs come last: each was there before the line that names it, and nothing that is named is removed.
+//! The lengths of the logs are noted first, then the state is copied as one snapshot, then each log up to what was noted or
+//! what the snapshot names. A line below that was written before the snapshot, and so its operation is in it: asked again in
+//! the copy, it does nothing. No log goes while a copy is made. Blobs come last: each was there before the line that names
+//! it, and nothing that is named is removed.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use duolog_log::{BlobId, Blobs, Disk, Error as LogError, Open, Place, Reader, torn_path};
+use duolog_log::{BlobId, Blobs, Disk, DiskFile, Error as LogError, Lock, Open, Place, Reader, chain, hash_range, torn_path};
+use duolog_state::derived::catalog;
 use duolog_state::owned::sessions::{self, LogRow};
+use duolog_state::owned::{operations, seals};
 use duolog_state::{Access, OpenState, State};
-use duolog_types::{Durability, HomeId, Position, SessionId};
+use duolog_types::{Durability, HomeId, Position, SessionId, mutant, mutant::Mutant};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::Join;
 
 const PAGE: u32 = 256;
+/// Held alone by who makes a copy, and shared by who takes a log away.
+const LOCK: &str = "backup.lock";
 
 /// What was copied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,15 +32,25 @@ pub struct BackedUp {
     pub bytes: u64,
     /// How many blobs.
     pub blobs: u64,
-    /// Logs that could not be copied, and why. The others were.
+    /// Logs that could not be copied whole, and why. The others were.
     pub failed: Vec<(SessionId, String)>,
 }
 
+/// How far the snapshot names a log.
+struct Named {
+    /// Rows tell of bytes up to here, which were synced.
+    recorded_to: Position,
+    /// Operations claim places up to here; the last of them may not be written yet.
+    claimed_to: Position,
+}
+
 impl Join {
-    /// Copies the state first and then the logs up to their lengths, so that no row names bytes the copy lacks.
+    /// Copies the home while others use it, and checks the copy.
     ///
     /// `to` is an empty directory and `disk` the disk rooted there; `each` is told of each log done.
     pub fn backup(&self, to: &Path, disk: &Arc<dyn Disk>, mut each: impl FnMut(&BackedUp)) -> Result<BackedUp> {
+        let _alone = self.lock_backups(Lock::Exclusive)?;
+        let ends = self.ends_of_logs()?;
         self.state.backup_to(&to.join("state.db"))?;
         let copied = State::open(OpenState { access: Access::ReadOnly, ..OpenState::at(to) })?;
         let mut done = BackedUp::default();
@@ -41,15 +59,15 @@ impl Join {
             let (home, from): (HomeId, _) = (self.home, after.take());
             let logs: Vec<LogRow> = copied.read(|tx| sessions::logs(tx, &home, from.as_ref(), PAGE))?;
             for log in logs.iter().filter(|log| !log.deleted) {
-                let place = Place { path: log.path.clone().into(), base: log.base, sealed: Vec::new() };
-                match self.copy_log(&place, disk) {
+                let end = ends.get(&log.session_id).copied().unwrap_or(log.base);
+                match self.copy_log(&copied, log, end, disk) {
                     Ok(Some(bytes)) => {
                         done.bytes += bytes;
                         done.logs += 1;
                     }
                     Ok(None) => {}
                     // A copy that cannot be written is no copy; a log that cannot be read is one log.
-                    Err(error @ LogError::Full(_)) => return Err(error.into()),
+                    Err(error @ (Error::Log(LogError::Full(_)) | Error::State(_))) => return Err(error),
                     Err(error) => done.failed.push((log.session_id.clone(), error.to_string())),
                 }
                 each(&done);
@@ -72,19 +90,98 @@ impl Join {
         }
         Ok(done)
     }
-}
 
-impl Join {
-    /// Copies one log and the torn bytes beside it; nothing where there is no file.
-    fn copy_log(&self, place: &Place, disk: &Arc<dyn Disk>) -> duolog_log::Result<Option<u64>> {
+    /// Keeps backups from beginning, while a log is taken away.
+    pub(crate) fn keep_backups_out(&self) -> Result<Arc<dyn DiskFile>> {
+        self.lock_backups(Lock::Shared)
+    }
+
+    /// Takes the lock between backups and deletions; it ends with the file.
+    fn lock_backups(&self, lock: Lock) -> Result<Arc<dyn DiskFile>> {
+        let path = Path::new(LOCK);
+        let file = match self.disk.open(path, Open::Create) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => self.disk.open(path, Open::Append),
+            other => other,
+        };
+        let file = file.map_err(LogError::io("open", path))?;
+        match duolog_log::keep_lock(&*self.disk, &*file, path, lock, self.limits.busy_timeout) {
+            Err(LogError::Busy { holder, .. }) => Err(Error::BackupRunning { holder }),
+            other => Ok(other.map(|()| file)?),
+        }
+    }
+
+    /// Where each log ends: nothing below is taken back.
+    fn ends_of_logs(&self) -> Result<HashMap<SessionId, Position>> {
+        let mut ends = HashMap::new();
+        if mutant::is(Mutant::BackupUncut) {
+            return Ok(ends);
+        }
+        self.each_log(|session| {
+            let end = match self.known(session) {
+                Ok(known) => match Reader::open(&self.disk, &known.place()) {
+                    Ok(Some(reader)) => reader.stable_end(self.limits.busy_timeout)?,
+                    // What cannot be read is told of when it is copied.
+                    Ok(None) | Err(_) => known.row.log_base,
+                },
+                Err(Error::NoSession(_) | Error::Deleted(_)) => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            ends.insert(session.clone(), end);
+            Ok(())
+        })?;
+        Ok(ends)
+    }
+
+    /// Copies one log and the torn bytes beside it, and checks the copy; nothing where there is no file.
+    fn copy_log(&self, copied: &State, log: &LogRow, end: Position, disk: &Arc<dyn Disk>) -> Result<Option<u64>> {
+        let place = Place { path: log.path.clone().into(), base: log.base, sealed: Vec::new() };
         let torn = Place::file(torn_path(&place.path));
         if let Some(reader) = Reader::open(&self.disk, &torn)? {
             let (end, rest) = reader.stable_end_and_rest(self.limits.busy_timeout)?;
             copy(&reader, Position::ZERO, Position(end.0 + rest), disk, &torn.path)?;
         }
-        let Some(reader) = Reader::open(&self.disk, place)? else { return Ok(None) };
-        let end = reader.stable_end(self.limits.busy_timeout)?;
-        Ok(Some(copy(&reader, place.base, end, disk, &place.path)?))
+        let named = copied.read(|tx| {
+            let folded = catalog::get(tx, &log.session_id)?.filter(|row| row.epoch == log.epoch);
+            let sealed = seals::last(tx, &log.session_id, log.epoch)?.map(|seal| seal.to_position);
+            let recorded_to = folded.map(|row| row.position).max(sealed).unwrap_or(log.base);
+            let claimed_to = operations::claimed_to(tx, &log.session_id, log.epoch)?;
+            Ok::<_, Error>(Named { recorded_to, claimed_to })
+        })?;
+        let must = end.max(named.recorded_to);
+        let Some(reader) = Reader::open(&self.disk, &place)? else {
+            return if must > log.base { Err(missing(&place, must, log.base)) } else { Ok(None) };
+        };
+        let there = reader.stable_end(self.limits.busy_timeout)?;
+        let cut = if mutant::is(Mutant::BackupUncut) { there } else { must.max(named.claimed_to).min(there) };
+        let bytes = copy(&reader, place.base, cut, disk, &place.path)?;
+        if there < must {
+            return Err(missing(&place, must, there));
+        }
+        check_copy(copied, log, &place, disk)?;
+        Ok(Some(bytes))
+    }
+}
+
+fn missing(place: &Place, expected: Position, found: Position) -> Error {
+    LogError::Shrunk { path: place.path.clone(), expected, found }.into()
+}
+
+/// Compares the copy of a log with the seals in the copy of the state.
+fn check_copy(copied: &State, log: &LogRow, place: &Place, disk: &Arc<dyn Disk>) -> Result<()> {
+    let Some(reader) = Reader::open(disk, place)? else { return Err(missing(place, log.base, log.base)) };
+    let (mut ord, mut before) = (0, None);
+    loop {
+        let page = copied.read(|tx| seals::page(tx, &log.session_id, log.epoch, ord, PAGE))?;
+        for seal in &page {
+            let (_, hash) = hash_range(&reader, seal.from_position, seal.to_position, &[])?;
+            if chain(before.as_ref(), &hash) != seal.hash {
+                return Err(LogError::Overwritten(place.path.clone()).into());
+            }
+            (ord, before) = (seal.ord + 1, Some(seal.hash));
+        }
+        if page.len() < PAGE as usize {
+            return Ok(());
+        }
     }
 }
 

@@ -9,14 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use duolog_log::{Mend, MendKind, Recovery, Standing, Writer};
 use duolog_state::Tx;
 use duolog_state::owned::behind::{self, BehindRow};
+use duolog_state::owned::outbox::OutboxKey;
 use duolog_state::owned::repairs::{self, NewRepair, RepairAction};
-use duolog_state::owned::sessions;
+use duolog_state::owned::{operations, sessions};
 use duolog_types::{Durability, Epoch, Moment, Position, ProcessId, SessionId, mutant, mutant::Mutant};
 
 use crate::error::{Error, Result};
-use crate::fold::leave_responses;
-use crate::recover::tolerate;
-use crate::store::{Join, known};
+use crate::life::Raised;
+use crate::operation::SessionRecord;
+use crate::store::{Join, Known, known};
 
 /// A log that this process appends to.
 pub(crate) struct OpenLog {
@@ -26,6 +27,9 @@ pub(crate) struct OpenLog {
     /// What the state knew when the log was opened; bytes above it are known to this writer alone.
     pub(crate) recorded_to: Position,
     mark: Mutex<Mark>,
+    /// The lines about rows that this process wrote here and that wait for a sync to be forgotten, each with the end of
+    /// the log after it.
+    copied: Mutex<Vec<(Position, OutboxKey)>>,
 }
 
 struct Mark {
@@ -55,6 +59,16 @@ impl OpenLog {
         self.mark.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The lines about rows that were written here and are not forgotten yet.
+    pub(crate) fn copied(&self) -> MutexGuard<'_, Vec<(Position, OutboxKey)>> {
+        self.copied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes those out that a sync up to `synced` covers.
+    pub(crate) fn take_copied(&self, synced: Position) -> Vec<(Position, OutboxKey)> {
+        self.copied().extract_if(.., |(end, _)| *end <= synced).collect()
+    }
+
     /// Takes back that a mark was lifted: its row was certainly not deleted.
     pub(crate) fn put_mark_back(&self, lifted: MarkId) {
         let mut mark = self.mark();
@@ -74,30 +88,72 @@ impl Join {
         if !self.is_writable() {
             return Err(Error::ReadOnly);
         }
-        tolerate(self.take_in())?;
         self.process.announce()?;
-        let mark = self.new_mark(session);
-        let (generation, home) = (mark.generation, self.home);
-        let id = session.clone();
-        let known = self.state.write(Durability::Process, move |tx| {
-            let known = known(tx, &id)?;
-            // A log of another home is refused below; a mark of ours would only mislead that home.
-            if known.row.home_id == home {
-                set_mark(tx, &mark)?;
+        loop {
+            // What is let go of here keeps no mark that only this process may delete.
+            let left = self.marks_of(&self.open.make_room());
+            let mark = self.new_mark(session);
+            let (generation, home) = (mark.generation, self.home);
+            let id = session.clone();
+            let known = self.state.write(Durability::Process, move |tx| {
+                let mut known = known(tx, &id)?;
+                // A log of another home is refused below; a mark of ours would only mislead that home.
+                if known.row.home_id == home {
+                    set_mark(tx, &mark)?;
+                    known.watermark.claimed_to = operations::claimed_to(tx, &id, known.row.log_epoch)?;
+                }
+                for row in &left {
+                    behind::hand_over(tx, row)?;
+                }
+                Ok::<_, Error>(known)
+            })?;
+            self.own(&known.row)?;
+            let opened = self.open_writer(&known).and_then(|(writer, recovery)| {
+                self.note_recovery(session, known.row.log_epoch, &recovery, None).map(|same| (writer, same))
+            });
+            match opened {
+                Ok((writer, true)) => {
+                    let open = OpenLog {
+                        session: session.clone(),
+                        epoch: known.row.log_epoch,
+                        writer,
+                        recorded_to: known.watermark.recorded_to,
+                        mark: Mutex::new(Mark { set: true, generation, in_flight: 0 }),
+                        copied: Mutex::default(),
+                    };
+                    return Ok(self.open.keep(session.clone(), open));
+                }
+                // Another process changed what this session's log is, on purpose: look again.
+                Ok((_, false)) | Err(Error::Log(duolog_log::Error::Replaced(_))) => {}
+                Err(error) => return Err(error),
             }
-            Ok::<_, Error>(known)
-        })?;
-        self.own(&known.row)?;
-        let (writer, recovery) = Writer::open(&self.disk, &known.place(), &known.watermark, &self.limits)?;
-        self.note_recovery(session, known.row.log_epoch, &recovery, None)?;
-        let open = OpenLog {
-            session: session.clone(),
+        }
+    }
+
+    /// Opens the writer of a log as the state knows it.
+    pub(crate) fn open_writer(&self, known: &Known) -> Result<(Writer, Recovery)> {
+        let record = Arc::new(self.record_of(known));
+        Ok(Writer::open_recorded(&self.disk, &known.place(), &known.watermark, &self.limits, record)?)
+    }
+
+    /// What the state says of a log, for those who hold its lock.
+    pub(crate) fn record_of(&self, known: &Known) -> SessionRecord {
+        SessionRecord {
+            state: self.state.clone(),
+            session: known.row.id.clone(),
+            path: known.row.log_path.clone(),
             epoch: known.row.log_epoch,
-            writer,
-            recorded_to: known.watermark.recorded_to,
-            mark: Mutex::new(Mark { set: true, generation, in_flight: 0 }),
+            line_bytes_max: self.limits.line_bytes_max,
+        }
+    }
+
+    /// The marks of logs that are let go of, to be left to nobody.
+    fn marks_of(&self, logs: &[Arc<OpenLog>]) -> Vec<BehindRow> {
+        let set = |open: &Arc<OpenLog>| {
+            let mark = open.mark();
+            mark.set.then(|| BehindRow { generation: mark.generation, ..self.new_mark(&open.session) })
         };
-        Ok(self.open.keep(session.clone(), open))
+        logs.iter().filter_map(set).collect()
     }
 
     /// Announces an append: the session is marked, and stays so until the append is done.
@@ -110,7 +166,12 @@ impl Join {
         if !set {
             let row = self.new_mark(&open.session);
             let generation = row.generation;
-            self.write(Durability::Process, move |tx| Ok(set_mark(tx, &row)?))?;
+            let session = open.session.clone();
+            self.write(Durability::Process, move |tx| {
+                // It may be deleted by now, and has no log to be marked.
+                known(tx, &session)?;
+                Ok(set_mark(tx, &row)?)
+            })?;
             let mut mark = open.mark();
             mark.set = true;
             mark.generation = mark.generation.max(generation);
@@ -177,58 +238,49 @@ impl Join {
     }
 
     /// Records what opening a log found. Where bytes that someone may have seen are gone, that is an error, once.
+    ///
+    /// Returns false if the log is another one because somebody asked for that: then it is to be opened anew.
     pub(crate) fn note_recovery(
         &self,
         session: &SessionId,
         epoch: Epoch,
         recovery: &Recovery,
         found: Option<String>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         if let Some(mend) = recovery.mend {
             self.note_mend(session, epoch, mend)?;
         }
         if recovery.standing == Standing::Same || mutant::is(Mutant::NoEpoch) {
-            return Ok(());
+            return Ok(true);
         }
-        let now = self.note_change_as(session, epoch, recovery.standing, found)?;
-        Err(Error::LogChanged { session: session.clone(), standing: recovery.standing, epoch: now })
+        match self.note_change_as(session, epoch, recovery.standing, found)? {
+            Raised::OnPurpose => Ok(false),
+            Raised::To(epoch) => {
+                Err(Error::LogChanged { session: session.clone(), standing: recovery.standing, epoch })
+            }
+        }
     }
 
-    /// Records that a log is not what it was, and raises its epoch; says which epoch holds now.
-    pub(crate) fn note_change(&self, session: &SessionId, epoch: Epoch, standing: Standing) -> Result<Epoch> {
+    /// Records that a log is not what it was, and raises its epoch.
+    pub(crate) fn note_change(&self, session: &SessionId, epoch: Epoch, standing: Standing) -> Result<Raised> {
         self.note_change_as(session, epoch, standing, None)
     }
 
-    /// The same, with what was found of it.
     fn note_change_as(
         &self,
         session: &SessionId,
         epoch: Epoch,
         standing: Standing,
         detail: Option<String>,
-    ) -> Result<Epoch> {
+    ) -> Result<Raised> {
         let (action, position) = match standing {
-            Standing::Same => return Ok(epoch),
+            Standing::Same => return Ok(Raised::OnPurpose),
             Standing::Missing => (RepairAction::Missing, Position::ZERO),
             Standing::Shorter(end) => (RepairAction::Shorter, end),
             Standing::Replaced => (RepairAction::Replaced, Position::ZERO),
         };
         let repair = NewRepair { detail, ..self.repair_row(session, epoch, action, position) };
         self.raise_epoch(session, epoch, repair)
-    }
-
-    /// Raises the epoch from the one the caller saw; if another did so first, its repair stands.
-    pub(crate) fn raise_epoch(&self, session: &SessionId, epoch: Epoch, repair: NewRepair) -> Result<Epoch> {
-        let id = session.clone();
-        let row = self.write(Durability::Power, move |tx| {
-            if sessions::raise_epoch(tx, &id, epoch)? {
-                repairs::note(tx, &repair)?;
-                leave_responses(tx, &id)?;
-            }
-            sessions::find(tx, &id)?.ok_or_else(|| Error::NoSession(id.clone()))
-        })?;
-        self.drop_pass(&row);
-        Ok(row.log_epoch)
     }
 
     /// Records what was done to a torn tail.

@@ -43,9 +43,12 @@ pub enum Error {
         /// The id.
         operation: OperationId,
     },
-    /// A rule of the caller's, who undid the transaction by it.
-    #[error(transparent)]
-    Refused(Box<dyn std::error::Error + Send + Sync>),
+    /// A copy of the home is being made, and no log may go meanwhile.
+    #[error("a backup is running{}", holder.map_or_else(String::new, |pid| format!(" in process {pid}")))]
+    BackupRunning {
+        /// The process that makes it, if that is known.
+        holder: Option<u32>,
+    },
     /// The home was opened to be read.
     #[error("this home is open for reading only")]
     ReadOnly,
@@ -67,6 +70,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether nobody can tell if the change was made.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::State(duolog_state::Error::Unknown { .. }))
+    }
+
+    /// Whether the log is another home's, or gone with its session: there is nothing to be done here.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        matches!(self, Self::OtherHome { .. } | Self::NoSession(_) | Self::Deleted(_))
+    }
+
     /// Whether a row with this key is there already.
     pub fn is_taken(&self) -> bool {
         matches!(self, Self::State(duolog_state::Error::Constraint { kind: ConstraintKind::Unique, .. }))

@@ -6,6 +6,7 @@ use duolog_log::{Reader, Standing, Synced};
 use duolog_state::Tx;
 use duolog_state::derived::catalog::{self, CatalogRow, Checkpoint};
 use duolog_state::derived::{digests, responses, usage_by_day};
+use duolog_state::owned::outbox::{self, OutboxKey};
 use duolog_state::owned::{behind, sessions};
 use duolog_types::{Durability, Position, ProcessId, SessionId, mutant, mutant::Mutant};
 
@@ -63,6 +64,8 @@ struct Step {
     seals: Option<SealPlan>,
     /// This process's mark, where nothing is left to fold.
     mark: Option<MarkId>,
+    /// The lines about rows that this process wrote to the log, and that are synced by now.
+    told: Vec<OutboxKey>,
 }
 
 impl Step {
@@ -72,6 +75,7 @@ impl Step {
         if write_rows(tx, self.expected, &self.rows)? != Wrote::All {
             return Ok(None);
         }
+        outbox::delete(tx, &self.told)?;
         if let Some(mark) = &self.mark {
             behind::clear(tx, &self.rows.catalog.session_id, &mark.process, mark.generation)?;
         }
@@ -83,12 +87,6 @@ impl Join {
     /// Folds a session's log into its derived rows, at most about `budget` bytes of it.
     pub fn fold(&self, session: &SessionId, budget: u64) -> Result<Folded> {
         Ok(self.fold_along(self.known(session)?, budget, Along::Nothing)?.0)
-    }
-
-    /// Makes the derived rows of a log whose lines were taken away those of an empty one.
-    pub(crate) fn begin_anew(&self, session: &SessionId) -> Result<()> {
-        let rows = Derived::new(empty_row(&self.known(session)?)).rows();
-        self.write(Durability::Process, move |tx| write_rows(tx, None, &rows)).map(drop)
     }
 
     /// Folds and, once it has caught up, seals what was folded and deletes this process's mark on a log that it has
@@ -166,13 +164,19 @@ impl Join {
         };
         let sealed_to = seals.as_ref().map(SealPlan::to);
         let mark = open.and_then(|open| self.lift_mark(open, to));
-        let step = Step { expected, rows, seals, mark };
+        let copied = open.map(|open| open.take_copied(to)).unwrap_or_default();
+        let told = copied.iter().map(|(_, key)| key.clone()).collect();
+        let step = Step { expected, rows, seals, mark, told };
         let kept = self.write(Durability::Process, move |tx| step.commit(tx));
         let undone = match &kept {
             Ok(kept) => kept.is_none(),
-            // Who takes a mark for set that may be gone appends without one.
-            Err(error) => !matches!(error, Error::State(duolog_state::Error::Unknown { .. })),
+            // Do not assume that the mark is still there: it may be gone, and the next append would go unmarked.
+            Err(error) => !error.is_unknown(),
         };
+        if let Some(open) = open.filter(|_| undone || kept.is_err()) {
+            // Deleting a row that is gone does nothing.
+            open.copied().extend(copied);
+        }
         if let (Some(open), Some(mark), true) = (open, mark, undone) {
             open.put_mark_back(mark);
         }
@@ -237,11 +241,6 @@ impl Join {
             return self.measure_behind();
         }
         let mut caught_up = CaughtUp::default();
-        match self.take_in() {
-            // Someone appends with a pass all the time: what it is cannot be said.
-            Err(Error::Log(duolog_log::Error::Busy { .. })) => caught_up.add(1),
-            other => other?,
-        }
         let mut left = budget;
         let mut after = None;
         loop {
@@ -311,14 +310,19 @@ impl Join {
             if !Self::is_marked(&open) {
                 continue;
             }
-            let (known, before) = self.known_behind(&open.session)?;
-            if before > left {
-                continue;
-            }
-            match self.fold_and_seal(known, before, Some(&open)) {
-                Ok(folded) => left = left.saturating_sub(before.saturating_sub(folded.behind)),
+            let folded = self.known_behind(&open.session).and_then(|(known, before)| {
+                if before > left {
+                    return Ok(0);
+                }
+                let folded = self.fold_and_seal(known, before, Some(&open))?;
+                Ok(before.saturating_sub(folded.behind))
+            });
+            match folded {
+                Ok(bytes) => left = left.saturating_sub(bytes),
+                // It was deleted: there is nothing to fold, and its mark went with its row.
+                Err(Error::NoSession(_) | Error::Deleted(_)) => self.open.let_go(&open.session, &open),
                 // Whoever opens next finds the mark and tells of the trouble.
-                Err(Error::Log(_) | Error::NoSession(_) | Error::Deleted(_) | Error::LogChanged { .. }) => {}
+                Err(Error::Log(_) | Error::LogChanged { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -340,7 +344,13 @@ impl Join {
             let folded = mended.and_then(|known| self.fold_and_seal(known, left.min(before), None));
             let behind = match folded {
                 Ok(folded) => folded.behind,
-                Err(Error::Log(_) | Error::LogChanged { .. }) => before,
+                Err(Error::NoSession(_) | Error::Deleted(_)) => return Ok(()),
+                Err(Error::Log(_) | Error::LogChanged { .. }) => {
+                    // This sweep is the only one of this boot: what it could not fold is marked for the next reader.
+                    let (id, home, at) = (session.clone(), self.home, self.clock.now());
+                    self.write(Durability::Process, move |tx| Ok(behind::mark_for_nobody(tx, &id, &home, at)?))?;
+                    before
+                }
                 Err(error) => return Err(error),
             };
             left = left.saturating_sub(before.saturating_sub(behind));
@@ -349,7 +359,6 @@ impl Join {
             Ok(())
         })?;
         self.process.clear_dead()?;
-        // A log that cannot be folded at all stays behind; looking at all the others again would not help it.
         if !cut_short {
             self.remember_boot()?;
         }
@@ -375,8 +384,7 @@ impl Join {
     fn measure_behind(&self) -> Result<CaughtUp> {
         let home = self.home;
         let marks = self.state.read(|tx| behind::of_home(tx, &home, None, PAGE))?;
-        let mut sessions: BTreeSet<SessionId> = marks.into_iter().map(|mark| mark.session_id).collect();
-        sessions.extend(self.noted()?);
+        let sessions: BTreeSet<SessionId> = marks.into_iter().map(|mark| mark.session_id).collect();
         let mut caught_up = CaughtUp::default();
         for session in sessions {
             caught_up.add(self.bytes_behind(&session).unwrap_or(0));

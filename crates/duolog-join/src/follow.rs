@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use duolog_log::{Bell, Follower, Item, Pace, Polled};
-use duolog_state::owned::repairs::RepairAction;
-use duolog_types::{Cursor, Epoch, Position, SessionId};
+use duolog_types::{Cursor, Epoch, Position, SessionId, mutant, mutant::Mutant};
 
 use crate::error::{Error, Result};
 use crate::feed::Subscription;
+use crate::life::kept_to;
 use crate::store::Join;
 
 /// What one look at a followed session gave.
@@ -45,8 +45,9 @@ impl Join {
             None => (known.row.log_base, None),
             Some(cursor) if cursor.epoch == epoch => (cursor.position, None),
             Some(cursor) => {
-                let position = self.last_good(session, cursor)?;
-                (position, Some(Cursor { epoch, position }))
+                let position = self.last_good(session, cursor, epoch)?.max(known.row.log_base);
+                // A repair that kept all that was seen is no reset.
+                (position, (position != cursor.position).then_some(Cursor { epoch, position }))
             }
         };
         if let Some(reader) = self.reader(session)? {
@@ -64,15 +65,21 @@ impl Join {
         Ok(Follow { join: self, session: session.clone(), epoch, follower, _subscription: subscription, stale })
     }
 
-    /// The last position that a cursor of an older epoch saw and that still holds.
-    fn last_good(&self, session: &SessionId, cursor: Cursor) -> Result<Position> {
-        let since =
-            self.repairs_of(session)?.into_iter().map(|row| row.repair).filter(|repair| repair.epoch >= cursor.epoch);
-        Ok(since.fold(cursor.position, |good, repair| match repair.action {
-            RepairAction::Missing | RepairAction::Replaced => Position::ZERO,
-            RepairAction::Shorter | RepairAction::Rewritten => good.min(repair.position),
-            _ => good,
-        }))
+    /// The last position that a cursor of another epoch saw and that still holds.
+    fn last_good(&self, session: &SessionId, cursor: Cursor, epoch: Epoch) -> Result<Position> {
+        // Every epoch in between ended with a record that says what outlived it; without one nothing is certain. Of an
+        // epoch that is still to come nothing is known here.
+        let repairs = self.repairs_of(session)?;
+        let mut good = if cursor.epoch < epoch { cursor.position } else { Position::ZERO };
+        for ended in cursor.epoch.0..epoch.0 {
+            let of_epoch = repairs.iter().map(|row| &row.repair).filter(|repair| repair.epoch == Epoch(ended));
+            let kept = of_epoch.filter_map(|repair| kept_to(repair.action, repair.position)).min();
+            good = good.min(kept.unwrap_or(Position::ZERO));
+            if good == Position::ZERO {
+                break;
+            }
+        }
+        Ok(good)
     }
 }
 
@@ -99,11 +106,16 @@ impl Follow<'_> {
         if let Some(cursor) = self.stale.take() {
             return Ok(Seen::Reset(cursor));
         }
+        let before = self.follower.file();
         let polled = match self.follower.poll(each) {
             // A writer that sleeps inside its lock: nothing is stable above what we have.
             Err(duolog_log::Error::Busy { .. }) => return Ok(Seen::Idle),
             other => other?,
         };
+        // The epoch is raised before another file takes the place: once that is seen, the state tells which it is.
+        if self.follower.file() != before && !mutant::is(Mutant::FollowerKeepsEpoch) {
+            self.epoch = self.join.known(&self.session)?.row.log_epoch;
+        }
         Ok(match polled {
             Polled::Idle => Seen::Idle,
             Polled::Delivered => Seen::Delivered,

@@ -83,11 +83,9 @@ impl Join {
     ///
     /// What was acknowledged before this call is in the folded part, or its log is marked.
     pub fn log_standings(&self) -> Result<Vec<LogStanding>> {
-        self.take_in()?;
-        let noted = if self.is_writable() { Vec::new() } else { self.noted()? };
         self.state.read(|tx| {
             let home = self.home;
-            let (mut marked, mut last): (HashSet<_>, _) = (noted.iter().cloned().collect(), None);
+            let (mut marked, mut last) = (HashSet::new(), None);
             loop {
                 let from = last.as_ref().map(|(session, process)| (session, process));
                 let marks = behind::of_home(tx, &home, from, PAGE)?;

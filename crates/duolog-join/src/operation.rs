@@ -1,16 +1,76 @@
-//! Appends that can be asked again: the same operation id does the same thing once.
+//! Appends that can be asked again: the same operation id appends its lines once.
 //!
-//! Lines are written as given, so nothing in the log says which operation wrote them. Instead the state says, before
-//! the append, at exactly which position the lines will stand, and the append goes through only there. A retry looks at
-//! that position: the lines are there, or they are not; or a prefix of them is, and the rest is appended.
+//! Lines are written as given, so nothing in the log says which operation wrote them. The state does: under the log's
+//! lock, before the first byte is written, the operation claims the place that its lines are about to take. No other
+//! operation can claim it, and nobody can write there first. An operation with a claim is done, unless its writer died
+//! between the claim and the write; the mode of the file tells that, and the length of the log decides it.
 
-use duolog_log::{Append, Error as LogError, Item, Reader};
-use duolog_state::owned::operations::{self, OperationRow};
-use duolog_types::{Batch, OperationId, Position, SessionId};
+use std::cell::RefCell;
+
+use duolog_log::{Append, Claim, Error as LogError, Item, LogRecord, Reader, Result as LogResult};
+use duolog_state::State;
+use duolog_state::owned::operations::{self, ClaimedPlace, OperationRow};
+use duolog_state::owned::sessions;
+use duolog_types::{Batch, Durability, Epoch, OperationId, Position, SessionId, mutant, mutant::Mutant};
 
 use crate::append::Committed;
 use crate::error::{Error, Result};
 use crate::store::Join;
+
+/// What the state says of one log, for its writer.
+pub(crate) struct SessionRecord {
+    pub(crate) state: State,
+    pub(crate) session: SessionId,
+    pub(crate) path: String,
+    pub(crate) epoch: Epoch,
+    pub(crate) line_bytes_max: usize,
+}
+
+fn record_error(error: duolog_state::Error) -> LogError {
+    LogError::Record(Box::new(error))
+}
+
+impl LogRecord for SessionRecord {
+    fn is_current(&self) -> LogResult<bool> {
+        let named = self.state.read(|tx| sessions::names_log(tx, &self.session, &self.path, self.epoch));
+        named.map_err(record_error)
+    }
+
+    fn settle_claims(&self, log: Option<&Reader>, end: Position) -> LogResult<()> {
+        let beyond = self.state.read(|tx| operations::beyond(tx, &self.session, self.epoch, end));
+        let mut settled = Vec::new();
+        for row in beyond.map_err(record_error)? {
+            let Some(place) = row.place else { continue };
+            let mut standing = 0;
+            if let Some(log) = log.filter(|_| place.from < end) {
+                let mut lines = log.lines(place.from, end, self.line_bytes_max)?;
+                while let Some(Item::Line(_) | Item::TooLong { .. }) = lines.next()? {
+                    standing += 1;
+                }
+            }
+            settled.push((row, standing));
+        }
+        if settled.is_empty() {
+            return Ok(());
+        }
+        let written = self.state.write(Durability::Power, move |tx| {
+            settled.iter().try_for_each(|(row, standing)| {
+                operations::unclaim(tx, row, row.lines_done + standing).map(drop)
+            })
+        });
+        written.map_err(record_error)
+    }
+}
+
+/// Why a claim was not made.
+enum Refusal {
+    /// Another caller with this operation id was faster.
+    Taken,
+    /// The log is another one by now.
+    Replaced,
+    /// The state refused, or nobody can tell.
+    Failed(Error),
+}
 
 impl Join {
     /// Appends `batch` once, however often it is asked with this id.
@@ -21,115 +81,166 @@ impl Join {
         batch: &Batch,
         how: &Append,
     ) -> Result<Committed> {
-        let content_hash: [u8; 32] = blake3::hash(batch.as_bytes()).into();
+        if batch.is_empty() {
+            return self.append(session, batch, how);
+        }
+        let scope = format!("log/{session}");
+        let request_hash: [u8; 32] = blake3::hash(batch.as_bytes()).into();
         loop {
-            let found = self.state.read(|tx| operations::find(tx, session, operation))?;
-            if found.as_ref().is_some_and(|row| row.content_hash != content_hash) {
+            self.wait_for_lines(session)?;
+            let found = self.state.read(|tx| operations::find(tx, &scope, operation))?;
+            if found.as_ref().is_some_and(|row| row.request_hash != request_hash) {
                 return Err(Error::OperationReused { operation: operation.clone() });
             }
-            // An empty append tells the end, with what a dead writer left mended. It comes before the look: what stands
-            // below that end stays, so lines that are not there by then will never be.
-            let at = self.append(session, &Batch::default(), &Append::default())?;
-            let (done, end) = match &found {
-                Some(row) => self.lines_standing_at(session, row, batch)?,
-                None => (0, at.end),
-            };
-            if done == batch.len() {
-                return self.answer_again(session, batch, end, how);
-            }
-            let if_position = how.if_position.filter(|_| done == 0);
-            if if_position.is_some_and(|position| position != at.end) {
-                // The log refuses it, and says why.
-                self.append(session, &Batch::default(), &Append { if_position, ..Append::default() })?;
-                continue;
-            }
-            let row = OperationRow {
-                session_id: session.clone(),
-                operation_id: operation.clone(),
-                home_id: self.home,
-                content_hash,
-                lines: batch.len() as u64,
-                done_lines: done as u64,
-                epoch: at.epoch,
-                position: at.end,
-                created_at: self.clock.now(),
-                updated_at: self.clock.now(),
-            };
-            if !self.place_operation(found, row, how)? {
-                continue;
-            }
-            match self.append(session, &batch.tail(done), &Append { if_position: Some(at.end), ..*how }) {
-                Ok(committed) => return Ok(Committed { lines: batch.len(), ..committed }),
-                // Someone appended in between, perhaps the same: look again.
-                Err(Error::Log(LogError::Moved { .. })) => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Says where an operation's lines will stand; false where another caller with the same id said so meanwhile.
-    fn place_operation(&self, found: Option<OperationRow>, row: OperationRow, how: &Append) -> Result<bool> {
-        let placed = self.write(how.durability, move |tx| match &found {
-            None => operations::insert(tx, &row).map(|()| true).map_err(Error::from),
-            Some(before) => Ok(operations::place(tx, before, &row)?),
-        });
-        match placed {
-            Err(error) if error.is_taken() => Ok(false),
-            other => other,
-        }
-    }
-
-    /// How many lines of the batch are in the log: those placed before, and those that stand where the row says.
-    fn lines_standing_at(&self, session: &SessionId, row: &OperationRow, batch: &Batch) -> Result<(usize, Position)> {
-        let mut done = usize::try_from(row.done_lines).unwrap_or(usize::MAX).min(batch.len());
-        let mut end = row.position;
-        let known = self.known(session)?;
-        let Some(reader) = self.reader(session)? else { return Ok((0, end)) };
-        let stable = reader.stable_end(self.limits.busy_timeout)?;
-        if known.row.log_epoch != row.epoch {
-            // The log lost bytes since, and the row does not say which: look for the lines wherever they may be.
-            return self.lines_standing_anywhere(&reader, stable, batch);
-        }
-        let mut lines = match reader.lines(row.position, stable, self.limits.line_bytes_max) {
-            Ok(lines) => lines,
-            // The log was cut or replaced since; the lines are not there.
-            Err(LogError::NotABoundary(_) | LogError::BeyondEnd { .. }) => return Ok((done, end)),
-            Err(error) => return Err(error.into()),
-        };
-        for range in batch.lines().skip(done) {
-            match lines.next()? {
-                Some(Item::Line(line)) if line.bytes == &batch.as_bytes()[range.start..range.end - 1] => {
-                    done += 1;
-                    end = line.end;
-                }
-                _ => break,
-            }
-        }
-        Ok((done, end))
-    }
-
-    /// How many lines of the batch, from its first on, stand in the log in this order, and where the last of them ends.
-    fn lines_standing_anywhere(&self, reader: &Reader, stable: Position, batch: &Batch) -> Result<(usize, Position)> {
-        let (mut done, mut end) = (0, Position::ZERO);
-        let mut wanted = batch.lines();
-        let mut next = wanted.next();
-        let mut lines = reader.lines(reader.first(), stable, self.limits.line_bytes_max)?;
-        while let (Some(range), Some(item)) = (next.clone(), lines.next()?) {
-            if let Item::Line(line) = item
-                && line.bytes == &batch.as_bytes()[range.start..range.end - 1]
+            if mutant::is(Mutant::OperationByContent)
+                && let Some(committed) = self.equal_lines_at_end(session, batch)?
             {
-                (done, end, next) = (done + 1, line.end, wanted.next());
+                return Ok(committed);
+            }
+            if found.as_ref().is_some_and(|row| row.place.is_some()) {
+                if let Some(committed) = self.answer_again(session, &scope, operation, batch, how)? {
+                    return Ok(committed);
+                }
+                continue;
+            }
+            let row = found.clone().unwrap_or_else(|| OperationRow {
+                scope: scope.clone(),
+                operation_id: operation.clone(),
+                request_hash,
+                answer: None,
+                created_at: self.clock.now(),
+                session_id: Some(session.clone()),
+                lines_done: 0,
+                place: None,
+            });
+            match self.append_claimed(session, row, found.is_some(), batch, how) {
+                Ok(committed) => return Ok(committed),
+                Err(Refusal::Failed(error)) => return Err(error),
+                Err(Refusal::Taken | Refusal::Replaced) => {}
             }
         }
-        Ok((done, end))
     }
 
-    fn answer_again(&self, session: &SessionId, batch: &Batch, end: Position, how: &Append) -> Result<Committed> {
-        let open = self.open_log(session)?;
-        if how.durability == duolog_types::Durability::Power {
-            open.writer.sync_to(open.writer.written().max(end))?;
+    fn append_claimed(
+        &self,
+        session: &SessionId,
+        row: OperationRow,
+        is_there: bool,
+        batch: &Batch,
+        how: &Append,
+    ) -> std::result::Result<Committed, Refusal> {
+        let done = usize::try_from(row.lines_done).unwrap_or(usize::MAX).min(batch.len());
+        let how = Append { if_position: how.if_position.filter(|_| done == 0), ..*how };
+        let open = self.open_log(session).map_err(Refusal::Failed)?;
+        let _flight = self.enter(&open).map_err(Refusal::Failed)?;
+        let path = open.writer.place().path.to_string_lossy().into_owned();
+        let claimed: RefCell<Option<OperationRow>> = RefCell::default();
+        let mut refusal = None;
+        let mut claim = |from, to| {
+            let row = OperationRow { place: Some(ClaimedPlace { epoch: open.epoch, from, to }), ..row.clone() };
+            match self.claim(session, &path, row.clone(), is_there, how.durability) {
+                Ok(()) => {
+                    *claimed.borrow_mut() = Some(row);
+                    Claim::Made
+                }
+                Err(why) => {
+                    let is_unknown = matches!(&why, Refusal::Failed(error) if error.is_unknown());
+                    refusal = Some(why);
+                    if is_unknown { Claim::Unknown } else { Claim::Refused }
+                }
+            }
+        };
+        let mut unclaim = || {
+            let row = claimed.borrow().clone();
+            row.is_some_and(|row| {
+                self.write(how.durability, move |tx| Ok(operations::unclaim(tx, &row, row.lines_done)?)).is_ok()
+            })
+        };
+        let appended = open.writer.append_claimed(&batch.tail(done), &how, &mut claim, &mut unclaim);
+        let appended = match appended {
+            Ok(appended) => appended,
+            Err(error) => {
+                if let Some(refusal) = refusal {
+                    return Err(refusal);
+                }
+                let lost_its_file = error.lost_its_file();
+                return Err(match self.look_again(session, &open, error) {
+                    Error::Log(_) if lost_its_file => Refusal::Replaced,
+                    error => Refusal::Failed(error),
+                });
+            }
+        };
+        self.note_or_keep(&open, appended.mend);
+        self.feed.wake(session);
+        Ok(Committed { lines: batch.len(), start: appended.start, end: appended.end, epoch: open.epoch })
+    }
+
+    /// Claims a place for an operation; the caller holds the lock of its log.
+    fn claim(
+        &self,
+        session: &SessionId,
+        path: &str,
+        row: OperationRow,
+        is_there: bool,
+        durability: Durability,
+    ) -> std::result::Result<(), Refusal> {
+        let (session, path) = (session.clone(), path.to_owned());
+        let claimed = self.write(durability, move |tx| {
+            let Some(place) = row.place else { return Ok(Some(false)) };
+            if !sessions::names_log(tx, &session, &path, place.epoch)? {
+                return Ok(None);
+            }
+            if is_there {
+                return Ok(Some(operations::claim(tx, &row.scope, &row.operation_id, place)?));
+            }
+            operations::insert(tx, &row)?;
+            Ok(Some(true))
+        });
+        match claimed {
+            Ok(Some(true)) => Ok(()),
+            Ok(Some(false)) => Err(Refusal::Taken),
+            Ok(None) => Err(Refusal::Replaced),
+            Err(error) if error.is_taken() => Err(Refusal::Taken),
+            Err(error) => Err(Refusal::Failed(error)),
         }
-        let start = Position(end.0.saturating_sub(batch.as_bytes().len() as u64));
-        Ok(Committed { lines: batch.len(), start, end, epoch: open.epoch })
+    }
+
+    /// The answer of an operation that has a place; `None` if its lines are not there, and the claim is taken back.
+    fn answer_again(
+        &self,
+        session: &SessionId,
+        scope: &str,
+        operation: &OperationId,
+        batch: &Batch,
+        how: &Append,
+    ) -> Result<Option<Committed>> {
+        // Whoever claimed the place may be writing there, or have died before that: an append of nothing waits for the
+        // first and settles the second.
+        self.append(session, &Batch::default(), &Append::default())?;
+        let Some(row) = self.state.read(|tx| operations::find(tx, scope, operation))? else { return Ok(None) };
+        let Some(ClaimedPlace { epoch, from, to }) = row.place else { return Ok(None) };
+        if how.durability == Durability::Power {
+            let open = self.open_log(session)?;
+            if open.epoch == epoch {
+                open.writer.sync_to(open.writer.written().max(to))?;
+            } else {
+                open.writer.sync_to(open.writer.written())?;
+            }
+        }
+        Ok(Some(Committed { lines: batch.len(), start: from, end: to, epoch }))
+    }
+
+    /// The rule that this module replaces, for the harness: lines are an operation's own if they are equal to its lines.
+    fn equal_lines_at_end(&self, session: &SessionId, batch: &Batch) -> Result<Option<Committed>> {
+        let Some(reader) = self.reader(session)? else { return Ok(None) };
+        let end = reader.stable_end(self.limits.busy_timeout)?;
+        let Some(start) = end.0.checked_sub(batch.as_bytes().len() as u64).map(Position) else { return Ok(None) };
+        let mut bytes = Vec::new();
+        reader.each_chunk(start, end, |chunk| {
+            bytes.extend_from_slice(chunk);
+            Ok(())
+        })?;
+        let epoch = self.known(session)?.row.log_epoch;
+        Ok((bytes == batch.as_bytes()).then_some(Committed { lines: batch.len(), start, end, epoch }))
     }
 }

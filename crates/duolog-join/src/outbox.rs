@@ -1,26 +1,34 @@
 //! Lines that tell of a row: written in the row's transaction, copied to the log after it, exactly once (R2).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use duolog_log::Append;
+use duolog_log::{Append, Error as LogError};
 use duolog_state::Tx;
 use duolog_state::owned::outbox::{self, NewOutbox, OutboxKey, OutboxRow};
 use duolog_types::limits::OUTBOX_LINE_BYTES_MAX;
-use duolog_types::{Batch, Bounded, Durability, Moment, OutboxId, Position, SessionId, mutant, mutant::Mutant};
+use duolog_types::{Batch, Bounded, Durability, Epoch, Moment, OutboxId, Position, SessionId, mutant, mutant::Mutant};
 use serde_json::{Map, Value};
 
 use crate::behind::OpenLog;
 use crate::error::{Error, Result};
 use crate::store::Join;
+use crate::telling::First;
 
 /// The rows one drain takes.
-pub(crate) const DRAIN_ROWS: u32 = 256;
+const DRAIN_ROWS: u32 = 256;
+
+/// The lines of one log that may be copied and not yet forgotten; with more they are synced at once.
+const COPIED_MAX: usize = 32;
 
 /// A line that waits in the outbox for the commit of its row.
 #[derive(Clone, Debug)]
 pub struct Told {
-    session: SessionId,
+    pub(crate) session: SessionId,
+    uuid: OutboxId,
     line: String,
+    /// Where its log ended before the commit, if this process has it open.
+    pub(crate) not_before: Option<(Epoch, Position)>,
 }
 
 /// Has the session's log tell of what this transaction does, as `{"type":"system","subtype":"duolog.<what>",…}`.
@@ -43,7 +51,7 @@ pub fn tell_if_there(
     Bounded::<OUTBOX_LINE_BYTES_MAX>::new("a line about a row", &line)?;
     let new = NewOutbox { uuid, session_id: session, line: &line, created_at: at };
     let is_there = mutant::is(Mutant::NoOutbox) || outbox::insert(tx, &new)?;
-    Ok(is_there.then(|| Told { session: session.clone(), line }))
+    Ok(is_there.then(|| Told { session: session.clone(), uuid, line, not_before: None }))
 }
 
 /// The line as it will stand in the log.
@@ -65,114 +73,152 @@ fn line(session: &SessionId, what: &str, uuid: OutboxId, at: Moment, fields: &Ma
 }
 
 impl Join {
-    /// Runs a transition of owned rows and has the logs tell of it.
-    ///
-    /// It is acknowledged by its commit; where a thread folds in the background, it copies the lines too, a moment later.
-    /// Whoever appends to those logs or reads them in this process finds the lines there. A line that cannot be copied now (disk full, a log that is locked or closed)
-    /// waits in the outbox, undoes nothing, and holds up that session's lines only.
-    pub fn transact<T: Send + 'static>(
-        &self,
-        durability: Durability,
-        f: impl FnMut(&mut Tx<'_>) -> Result<(T, Vec<Told>)> + Send + 'static,
-    ) -> Result<T> {
-        let (answer, told) = self.write(durability, f)?;
+    /// Writes the lines of a committed change to their logs. What cannot be written now waits, and the next append or
+    /// change of this process that concerns that log tries again first.
+    pub(crate) fn put_told(&self, told: &[Told]) {
         if mutant::is(Mutant::NoOutbox) {
             for told in told {
                 let mut batch = Batch::new(&self.limits);
-                batch.push(told.line.as_bytes())?;
-                self.append(&told.session, &batch, &Append { durability, if_position: None })?;
+                if batch.push(told.line.as_bytes()).is_ok() {
+                    let _ = self.append(&told.session, &batch, &Append::default());
+                }
             }
-            return Ok(answer);
-        }
-        if told.is_empty() {
-            return Ok(answer);
-        }
-        let mut sessions: Vec<SessionId> = told.into_iter().map(|told| told.session).collect();
-        sessions.sort();
-        sessions.dedup();
-        if self.owed.add(&sessions) {
-            return Ok(answer);
-        }
-        for session in sessions {
-            // A failure is kept beside the line for doctor to show; opening and folding try again.
-            let _ = self.drain(&session);
-        }
-        Ok(answer)
-    }
-
-    /// Puts the lines into a session's log that the thread in the background has not copied yet, so that what comes now
-    /// comes after them. Syncing them is left to it.
-    pub(crate) fn put_owed(&self, session: &SessionId) {
-        if !self.owed.has(session) {
             return;
         }
-        let home = self.home;
-        // What cannot be put waits, as it would without a thread.
-        let _ =
-            self.state.read(|tx| Ok::<_, Error>(outbox::pending(tx, session, &home, DRAIN_ROWS)?)).and_then(|rows| {
-                if rows.len() < DRAIN_ROWS as usize {
-                    self.copy(session, &rows).map(drop)
-                } else {
-                    self.drain(session).map(drop)
-                }
-            });
+        if mutant::is(Mutant::LinesLeftWaiting) {
+            return;
+        }
+        let mut sessions: Vec<&SessionId> = told.iter().map(|told| &told.session).collect();
+        sessions.sort_unstable();
+        sessions.dedup();
+        for session in sessions {
+            let floors: HashMap<OutboxId, (Epoch, Position)> =
+                told.iter().filter_map(|told| Some((told.uuid, told.not_before?))).collect();
+            // A failure undoes nothing: it is kept beside the line for doctor to show.
+            let put = self.put_lines(session, &floors);
+            self.telling.set_owes(session, matches!(&put, Err(error) if !error.is_elsewhere()));
+        }
     }
 
-    /// Copies a session's waiting lines to its log; says how many left the outbox.
+    /// Waits until no change of this process is telling of a session, and writes the lines that wait for it: what comes
+    /// now comes after them.
+    pub(crate) fn wait_for_lines(&self, session: &SessionId) -> Result<()> {
+        match self.telling.wait(session, self.limits.busy_timeout) {
+            First::Nothing => Ok(()),
+            First::Write => {
+                self.put_lines(session, &HashMap::new())?;
+                self.telling.set_owes(session, false);
+                Ok(())
+            }
+            First::Late => {
+                let path = self.known(session)?.place().path;
+                Err(LogError::Busy { path, holder: Some(std::process::id()) }.into())
+            }
+        }
+    }
+
+    /// Writes the lines that wait for a session to its log, unsynced, in their order. They are forgotten once they are
+    /// synced: by the fold, or here where many have come together.
+    fn put_lines(&self, session: &SessionId, floors: &HashMap<OutboxId, (Epoch, Position)>) -> Result<()> {
+        loop {
+            let home = self.home;
+            let rows = self.state.read(|tx| outbox::pending(tx, session, &home, DRAIN_ROWS))?;
+            let Some(first) = rows.first().map(OutboxKey::from) else { return Ok(()) };
+            let put = self.copy(session, &rows, floors).and_then(|(open, written)| {
+                if written && open.copied().len() < COPIED_MAX { Ok(true) } else { self.forget_copied(&open).map(|()| false) }
+            });
+            match put {
+                Ok(_) if rows.len() < DRAIN_ROWS as usize => return Ok(()),
+                Ok(_) => {}
+                Err(error) => {
+                    let text: String = error.to_string().chars().take(1024).collect();
+                    let _ = self.write(Durability::Process, move |tx| Ok(outbox::note_failure(tx, &first, &text)?));
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Writes a session's waiting lines to its log, syncs them and forgets them; says how many there were.
     pub fn drain(&self, session: &SessionId) -> Result<usize> {
         let mut drained = 0;
         loop {
-            let copied = self.copy_waiting(session)?;
-            if copied.is_empty() {
+            let home = self.home;
+            let rows = self.state.read(|tx| outbox::pending(tx, session, &home, DRAIN_ROWS))?;
+            if rows.is_empty() {
                 return Ok(drained);
             }
-            drained += self.forget(copied)?;
+            let (open, _) = self.copy(session, &rows, &HashMap::new())?;
+            self.forget_copied(&open)?;
+            drained += rows.len();
         }
     }
 
-    /// Copies the first of a session's waiting lines to its log and syncs them; says which may be forgotten.
-    pub(crate) fn copy_waiting(&self, session: &SessionId) -> Result<Vec<OutboxKey>> {
-        let home = self.home;
-        let rows = self.state.read(|tx| outbox::pending(tx, session, &home, DRAIN_ROWS))?;
-        let Some(first) = rows.first() else { return Ok(Vec::new()) };
-        let copied = self.copy(session, &rows).and_then(|(open, end)| Ok(open.writer.sync_to(end)?));
-        if let Err(error) = copied {
-            let text: String = error.to_string().chars().take(1024).collect();
-            let first = first.clone().into();
-            let _ = self.write(Durability::Process, move |tx| Ok(outbox::note_failure(tx, &first, &text)?));
-            return Err(error);
+    /// Syncs the lines that were copied to a log and forgets them.
+    fn forget_copied(&self, open: &OpenLog) -> Result<()> {
+        let Some(end) = open.copied().iter().map(|(end, _)| *end).max() else { return Ok(()) };
+        let synced = open.writer.sync_to(end)?;
+        let keys = open.take_copied(synced.position());
+        let again = keys.clone();
+        let forgotten = self.write(Durability::Process, move |tx| {
+            let keys: Vec<OutboxKey> = keys.iter().map(|(_, key)| key.clone()).collect();
+            Ok(outbox::delete(tx, &keys)?)
+        });
+        if forgotten.is_err() {
+            open.copied().extend(again);
         }
-        Ok(rows.into_iter().map(OutboxKey::from).collect())
+        forgotten.map(drop)
     }
 
-    /// Takes lines out of the outbox that are in their logs and synced; says how many there were.
-    pub(crate) fn forget(&self, copied: Vec<OutboxKey>) -> Result<usize> {
-        self.write(Durability::Process, move |tx| Ok(outbox::delete(tx, &copied)?))
-    }
-
-    /// Appends the lines that are not in the log yet; once they are synced up to there, their rows may go.
-    fn copy(&self, session: &SessionId, rows: &[OutboxRow]) -> Result<(Arc<OpenLog>, Position)> {
-        match self.try_copy(session, rows) {
-            Err(Error::Log(error)) if error.lost_its_file() => self.try_copy(session, rows),
+    /// Appends the lines that are not in the log yet. Returns the log, and whether every row was new to this process.
+    fn copy(
+        &self,
+        session: &SessionId,
+        rows: &[OutboxRow],
+        floors: &HashMap<OutboxId, (Epoch, Position)>,
+    ) -> Result<(Arc<OpenLog>, bool)> {
+        match self.try_copy(session, rows, floors) {
+            Err(Error::Log(error)) if error.lost_its_file() => self.try_copy(session, rows, floors),
             other => other,
         }
     }
 
-    fn try_copy(&self, session: &SessionId, rows: &[OutboxRow]) -> Result<(Arc<OpenLog>, Position)> {
+    fn try_copy(
+        &self,
+        session: &SessionId,
+        rows: &[OutboxRow],
+        floors: &HashMap<OutboxId, (Epoch, Position)>,
+    ) -> Result<(Arc<OpenLog>, bool)> {
         let open = self.open_log(session)?;
         let flight = self.enter(&open)?;
+        // Two threads that copy at once would each look before the other has noted what it wrote.
+        let mut copied = open.copied();
+        let is_new = |row: &&OutboxRow| !copied.iter().any(|(_, key)| key.uuid == row.uuid);
+        let new: Vec<&OutboxRow> = rows.iter().filter(is_new).collect();
+        if new.is_empty() {
+            drop((copied, flight));
+            return Ok((open, false));
+        }
         let mut batch = Batch::new(&self.limits);
-        for row in rows {
+        for row in &new {
             batch.push(row.line.as_bytes())?;
         }
         // A floor of another epoch speaks of a log that is no longer there.
-        let floor = |row: &OutboxRow| if row.epoch == open.epoch { row.floor } else { Position::ZERO };
-        let lowest = rows.iter().map(floor).min().unwrap_or(Position::ZERO);
-        let appended =
-            open.writer.append_absent(&batch, lowest).map_err(|error| self.look_again(session, &open, error))?;
+        let floor = |row: &OutboxRow| {
+            let not_before = floors.get(&row.uuid).copied().unwrap_or((row.epoch, row.floor));
+            if not_before.0 == open.epoch { not_before.1 } else { Position::ZERO }
+        };
+        let lowest = new.iter().map(|row| floor(row)).min().unwrap_or(Position::ZERO);
+        let appended = open.writer.append_absent(&batch, lowest);
+        match &appended {
+            Ok(appended) => copied.extend(new.iter().map(|row| (appended.end, OutboxKey::from(*row)))),
+            Err(_) => {}
+        }
+        drop(copied);
+        let appended = appended.map_err(|error| self.look_again(session, &open, error))?;
         self.note_or_keep(&open, appended.mend);
         drop(flight);
         self.feed.wake(session);
-        Ok((open, appended.end))
+        Ok((open, true))
     }
 }

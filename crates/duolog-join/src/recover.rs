@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::PoisonError;
 
-use duolog_log::{Error as LogError, Mend, MendKind, Open, Writer, torn_records};
-use duolog_state::owned::{self, behind, outbox, sessions};
-use duolog_types::{Position, ProcessId, SessionId};
+use duolog_log::{Error as LogError, Mend, MendKind, Open, torn_records};
+use duolog_state::owned::{self, behind, operations, outbox, sessions};
+use duolog_types::limits::OPERATION_KEPT;
+use duolog_types::{Durability, Moment, Position, ProcessId, SessionId};
 
 use crate::error::{Error, Result};
 use crate::process::ProcessState;
@@ -13,6 +14,8 @@ use crate::store::{Join, Known};
 
 /// How many sessions opening looks after; the rest are mended at their first append, or when they are folded.
 const AT_OPEN: u32 = 256;
+/// How many operations opening forgets.
+const EXPIRED_AT_OPEN: u32 = 1024;
 /// The boot of the machine during which every log was last compared with its checkpoint.
 const BOOT: &str = "processes/boot";
 
@@ -21,7 +24,6 @@ impl Join {
     ///
     /// Idempotent, and bounded: it does not fold.
     pub(crate) fn recover(&self) -> Result<()> {
-        tolerate(self.take_in())?;
         let home = self.home;
         let (marks, waiting, deleted) = self.state.read(|tx| {
             // Mostly nothing is: one question instead of three.
@@ -45,7 +47,21 @@ impl Join {
         for (session, _) in waiting {
             tolerate(self.drain(&session).map(drop))?;
         }
-        Ok(())
+        self.expire_operations()
+    }
+
+    /// Forgets operations that were first tried so long ago that nobody asks again.
+    fn expire_operations(&self) -> Result<()> {
+        let kept = i64::try_from(OPERATION_KEPT.as_micros()).unwrap_or(i64::MAX);
+        let before = Moment::from_micros(self.clock.now().as_micros().saturating_sub(kept));
+        if !self.state.read(|tx| operations::any_before(tx, before))? {
+            return Ok(());
+        }
+        match self.write(Durability::Process, move |tx| Ok(operations::expire(tx, before, EXPIRED_AT_OPEN)?)) {
+            // They stay until there is room to forget them.
+            Ok(_) | Err(Error::State(duolog_state::Error::Full { .. } | duolog_state::Error::Busy { .. })) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Mends the tail of a log and records what was found, without appending.
@@ -57,12 +73,15 @@ impl Join {
     pub(crate) fn mend_telling(&self, session: &SessionId, found: Option<String>) -> Result<()> {
         let known = self.known(session)?;
         self.own(&known.row)?;
-        let (_, recovery) = Writer::open(&self.disk, &known.place(), &known.watermark, &self.limits)?;
+        let mut known = known;
+        let epoch = known.row.log_epoch;
+        known.watermark.claimed_to = self.state.read(|tx| operations::claimed_to(tx, session, epoch))?;
+        let (_, recovery) = self.open_writer(&known)?;
         self.note_quarantined(session, &known)?;
-        match self.note_recovery(session, known.row.log_epoch, &recovery, found) {
+        match self.note_recovery(session, epoch, &recovery, found) {
             // It is recorded; nobody is appending who would have to be told.
             Err(Error::LogChanged { .. }) => Ok(()),
-            other => other,
+            other => other.map(drop),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Mending one log on request.
 
-use duolog_log::{Error as LogError, Reader, rewrite};
+use duolog_log::{Error as LogError, LogRecord as _, Reader, rewrite};
 use duolog_state::owned::repairs::{self, RepairAction, RepairRow};
 use duolog_types::{Epoch, Position, SessionId};
 
@@ -54,21 +54,23 @@ impl Join {
         Ok(Repaired { epoch: known.row.log_epoch, end, done, found, left })
     }
 
-    /// Copies a log that the disk failed into a new file. The epoch is raised first: should we die in between, readers
-    /// look again for nothing; the other way round they would trust positions that may not hold.
+    /// Copies a log that the disk failed into a new file, which takes the old one's place in a new epoch.
     fn open_poisoned(&self, session: &SessionId) -> Result<()> {
         let known = self.known(session)?;
         self.own(&known.row)?;
-        let place = known.place();
-        let end = match Reader::open(&self.disk, &place)? {
-            Some(reader) => reader.stable_end(self.limits.busy_timeout)?,
-            None => known.row.log_base,
+        let (place, epoch) = (known.place(), known.row.log_epoch);
+        let record = self.record_of(&known);
+        let raise = |end: Position| {
+            // What was claimed and is not in the new file was never written, or is lost.
+            let log = Reader::open(&self.disk, &place)?;
+            record.settle_claims(log.as_ref(), end)?;
+            let repair = self.repair_row(session, epoch, RepairAction::Rewritten, end);
+            let raised = self.raise_epoch(session, epoch, repair);
+            raised.map(drop).map_err(|error| LogError::Record(Box::new(error)))
         };
-        let repair = self.repair_row(session, known.row.log_epoch, RepairAction::Rewritten, end);
-        let epoch = self.raise_epoch(session, known.row.log_epoch, repair)?;
-        let rewritten = rewrite(&self.disk, &place, known.watermark.sealed_to, &self.limits)?;
+        let rewritten = rewrite(&self.disk, &place, known.watermark.sealed_to, &self.limits, raise)?;
         if let Some(mend) = rewritten.mend {
-            self.note_mend(session, epoch, mend)?;
+            self.note_mend(session, epoch.next(), mend)?;
         }
         Ok(())
     }

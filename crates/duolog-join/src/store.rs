@@ -1,6 +1,6 @@
 //! The two stores, held together: opening, looking up, closing.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use duolog_log::{Disk, Hints, Place, Reader, Recent, Watermark};
@@ -11,11 +11,11 @@ use duolog_state::{Access, OpenState, State, Tx};
 use duolog_types::limits::Limits;
 use duolog_types::{Clock, Durability, HomeId, Position, ProcessId, SessionId};
 
-use crate::background::Owed;
 use crate::behind::OpenLog;
 use crate::error::{Error, Result};
 use crate::feed::Feed;
 use crate::process::Process;
+use crate::telling::Telling;
 
 /// How to open the two stores of a home.
 pub struct OpenJoin {
@@ -31,8 +31,6 @@ pub struct OpenJoin {
     pub clock: Arc<dyn Clock>,
     /// Which boot of the machine this is: after another one, marks may be missing.
     pub boot: String,
-    /// Whether the state is this home's alone, so that commands may append without it.
-    pub passes: bool,
 }
 
 /// The two stores of a home and what holds them together.
@@ -43,16 +41,13 @@ pub struct Join {
     pub(crate) limits: Limits,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) process: Process,
-    pub(crate) open: Recent<SessionId, OpenLog>,
+    pub(crate) open: Arc<Recent<SessionId, OpenLog>>,
     pub(crate) feed: Arc<Feed>,
     /// Asked of the system only once somebody waits.
     pub(crate) hints: Hints,
     pub(crate) marks: AtomicU64,
     pub(crate) boot: String,
-    pub(crate) owed: Owed,
-    pub(crate) passes: bool,
-    /// Whether the notes are known to begin as ours do.
-    pub(crate) notes_begun: AtomicBool,
+    pub(crate) telling: Arc<Telling>,
     /// Whether every log was compared with its checkpoint since the machine booted; not known until asked.
     pub(crate) swept: Mutex<Option<bool>>,
 }
@@ -88,7 +83,7 @@ pub(crate) fn known(tx: &mut Tx<'_>, session: &SessionId) -> Result<Known> {
     let sealed_to = seal.as_ref().map_or(Position::ZERO, |seal| seal.to_position);
     let folded = catalog.as_ref().and_then(|catalog| Some((catalog.position, catalog.line_hash?)));
     let folded_to = catalog.as_ref().map_or(Position::ZERO, |catalog| catalog.position);
-    let watermark = Watermark { sealed_to, recorded_to: sealed_to.max(folded_to), folded };
+    let watermark = Watermark { sealed_to, recorded_to: sealed_to.max(folded_to), claimed_to: Position::ZERO, folded };
     Ok(Known { row, catalog, seal, watermark })
 }
 
@@ -103,16 +98,14 @@ impl Join {
             process: Process::new(&options.disk),
             disk: options.disk,
             home: options.home,
-            open: Recent::new(options.limits.open_logs_max),
+            open: Arc::new(Recent::new(options.limits.open_logs_max)),
             limits: options.limits,
             clock: options.clock,
             feed: Arc::default(),
             hints: Hints::new(),
             marks: AtomicU64::new(0),
             boot: options.boot,
-            owed: Owed::default(),
-            passes: options.passes,
-            notes_begun: AtomicBool::new(false),
+            telling: Arc::default(),
             swept: Mutex::new(None),
         });
         if join.is_writable() {
@@ -168,7 +161,6 @@ impl Join {
 
     /// Opens a session's log for reading; nothing where it has no file yet.
     pub fn reader(&self, session: &SessionId) -> Result<Option<Reader>> {
-        self.put_owed(session);
         let known = self.known(session)?;
         self.own(&known.row)?;
         Ok(Reader::open(&self.disk, &known.place())?)
@@ -193,8 +185,8 @@ impl Join {
         left
     }
 
-    /// Writes to the state without a word to any log.
-    pub fn write<T: Send + 'static>(
+    /// Writes rows that are the join's own.
+    pub(crate) fn write<T: Send + 'static>(
         &self,
         durability: Durability,
         f: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,

@@ -45,6 +45,21 @@ pub enum Error {
     /// The file at the path is not the one this writer has open: it was deleted, moved away or replaced.
     #[error("{} was deleted, moved or replaced while it was open", .0.display())]
     Replaced(PathBuf),
+    /// A writer died between claiming the place at the end of the log and writing there. Opening the log anew settles
+    /// that.
+    #[error("{} has a claim that was not settled", .0.display())]
+    Claimed(PathBuf),
+    /// The caller's claim of a place was refused; nothing was written.
+    #[error("the place at the end of {} could not be claimed", .0.display())]
+    NotClaimed(PathBuf),
+    /// The log was opened by another process, and this one came from it by a fork: the lock would exclude neither.
+    #[error("this log was opened by process {opened}, and process {now} is a fork of it: open it again here")]
+    Forked {
+        /// The process that opened it.
+        opened: u32,
+        /// This process.
+        now: u32,
+    },
     /// Other bytes stand where this writer's stood: the file was edited in place.
     #[error("{} was overwritten while it was open", .0.display())]
     Overwritten(PathBuf),
@@ -94,6 +109,9 @@ pub enum Error {
     /// The bytes of a blob are not those that were put.
     #[error("blob {0} is damaged: its bytes are not the ones it is named after; put the original again to replace it")]
     BadBlob(BlobId),
+    /// The state could not say what this log is, or take note of it.
+    #[error("the state did not answer about the log")]
+    Record(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// What was to be kept could not be read from where it comes from.
     #[error("cannot read what is to be kept")]
     Source(#[source] io::Error),
@@ -113,7 +131,7 @@ pub enum Error {
 impl Error {
     /// Whether the file that a writer had open is no longer the log it knew, and must be opened anew.
     pub fn lost_its_file(&self) -> bool {
-        matches!(self, Self::Replaced(_) | Self::Shrunk { .. } | Self::Overwritten(_))
+        matches!(self, Self::Replaced(_) | Self::Shrunk { .. } | Self::Overwritten(_) | Self::Claimed(_))
     }
 
     /// Wraps the failure of one disk call.

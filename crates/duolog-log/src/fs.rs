@@ -110,9 +110,17 @@ impl Stat {
     pub const fn is_poisoned(&self) -> bool {
         self.mode & 0o200 == 0
     }
+
+    /// Whether a writer claimed the place at the end of this log and has not said that its lines stand there. Seen
+    /// while the lock is free, it died in between.
+    pub const fn is_claimed(&self) -> bool {
+        self.mode & 0o100 != 0
+    }
 }
 
 /// The permission bits of a log.
 pub(crate) const MODE_LOG: u32 = 0o600;
+/// The permission bits of a log while a writer claims the place at its end for an operation.
+pub(crate) const MODE_CLAIMED: u32 = 0o700;
 /// The permission bits of a log that nobody may append to.
 pub(crate) const MODE_POISONED: u32 = 0o400;

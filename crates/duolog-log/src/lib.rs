@@ -44,4 +44,4 @@ pub use seal::{Blocks, Hashed, LineHash, SealHash, chain, hash_blocks, hash_line
 pub use sync::Synced;
 pub use tail::{Follower, Pace, Polled, Why};
 pub use torn::{TornRecord, torn_path, torn_records};
-pub use writer::{Append, Appended, Untouched, Writer};
+pub use writer::{Append, Appended, Claim, LogRecord, Writer};

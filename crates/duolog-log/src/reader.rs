@@ -12,7 +12,7 @@ use duolog_types::{Position, find, mutant, mutant::Mutant};
 use crate::error::{Error, Result};
 use crate::fs::{Disk, DiskFile, Ident, Kind, Lock, Open, Stat};
 use crate::lock;
-use crate::sync::Synced;
+use crate::sync::{SyncError, Synced};
 
 const CHUNK: usize = 256 * 1024;
 /// What is read first where lines are read backward: mostly one is wanted, and it is short.
@@ -202,27 +202,33 @@ impl Reader {
 
     /// Syncs what is there, its name included, and says how far that is. A failure closes the log to appends (R8).
     pub fn sync_with_name(&self, timeout: Duration) -> Result<Synced> {
-        self.sync_by(timeout, || self.hot.sync().and_then(|()| sync_names(&*self.disk, &self.place.path)))
+        self.sync_by(timeout, || {
+            self.hot.sync().map_err(|_| SyncError::Failed)?;
+            sync_names(&*self.disk, &self.place.path).map_err(SyncError::of_directory)
+        })
     }
 
     /// Syncs what is there, where the name is known to be durable already.
     pub fn sync(&self, timeout: Duration) -> Result<Synced> {
-        self.sync_by(timeout, || self.hot.sync())
+        self.sync_by(timeout, || self.hot.sync().map_err(|_| SyncError::Failed))
     }
 
-    fn sync_by(&self, timeout: Duration, sync: impl FnOnce() -> std::io::Result<()>) -> Result<Synced> {
+    fn sync_by(&self, timeout: Duration, sync: impl FnOnce() -> std::result::Result<(), SyncError>) -> Result<Synced> {
         let end = self.stable_end(timeout)?;
         if mutant::is(Mutant::NoLogSync) || mutant::is(Mutant::PointerBeforeSync) {
             return Ok(Synced::at(end));
         }
         let path = &self.place.path;
-        if sync().is_err() {
-            // Closed even if someone is inside: a later sync would succeed without the bytes that this one lost.
-            let _held = lock::take(&*self.disk, &*self.hot, path, Lock::Exclusive, timeout);
-            self.hot.set_mode(crate::fs::MODE_POISONED).map_err(Error::io("close", path))?;
-            return Err(Error::Poisoned(path.clone()));
+        match sync() {
+            Ok(()) => Ok(Synced::at(end)),
+            Err(SyncError::NotTried(error)) => Err(Error::io("sync the directory of", path)(error)),
+            Err(SyncError::Failed) => {
+                // Closed even if someone is inside: a later sync would succeed without the bytes that this one lost.
+                let _held = lock::take(&*self.disk, &*self.hot, path, Lock::Exclusive, timeout);
+                self.hot.set_mode(crate::fs::MODE_POISONED).map_err(Error::io("close", path))?;
+                Err(Error::Poisoned(path.clone()))
+            }
         }
-        Ok(Synced::at(end))
     }
 
     /// The position after the last newline before `end`.

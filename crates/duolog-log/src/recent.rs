@@ -35,6 +35,24 @@ impl<K: Eq + Hash + Clone, V> Recent<K, V> {
         Some(value.clone())
     }
 
+    /// Makes room for one more: gives back what was let go of, the longest unused first. What is in use stays, and goes
+    /// with a later call.
+    pub fn make_room(&self) -> Vec<Arc<V>> {
+        let mut open = self.lock();
+        let excess = (open.by_key.len() + 1).saturating_sub(self.max);
+        if excess == 0 {
+            return Vec::new();
+        }
+        let mut idle: Vec<(u64, K)> = open
+            .by_key
+            .iter()
+            .filter(|(_, (value, _))| Arc::strong_count(value) == 1)
+            .map(|(key, (_, last_use))| (*last_use, key.clone()))
+            .collect();
+        idle.sort_unstable_by_key(|(last_use, _)| *last_use);
+        idle.iter().take(excess).filter_map(|(_, key)| open.by_key.remove(key)).map(|(value, _)| value).collect()
+    }
+
     /// Keeps what was just opened; if another thread was first, its is kept and given back.
     pub fn keep(&self, key: K, value: V) -> Arc<V> {
         let mut open = self.lock();
@@ -43,12 +61,6 @@ impl<K: Eq + Hash + Clone, V> Recent<K, V> {
         if let Some((first, last_use)) = open.by_key.get_mut(&key) {
             *last_use = now;
             return first.clone();
-        }
-        if open.by_key.len() >= self.max {
-            let idle = open.by_key.iter().filter(|(_, (value, _))| Arc::strong_count(value) == 1);
-            if let Some(oldest) = idle.min_by_key(|(_, (_, last_use))| *last_use).map(|(key, _)| key.clone()) {
-                open.by_key.remove(&oldest);
-            }
         }
         let value = Arc::new(value);
         open.by_key.insert(key, (value.clone(), now));
@@ -78,15 +90,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_one_unused_for_longest_makes_room_unless_it_is_in_use() {
+    fn the_longest_unused_make_room_unless_they_are_in_use() {
         let recent = Recent::new(2);
         let first = recent.keep("a", 1);
         recent.keep("b", 2);
-        recent.keep("c", 3);
-        assert!(recent.get("b").is_none(), "the oldest that nobody holds went");
-        assert_eq!(recent.get("a").as_deref(), Some(&1));
-        drop(first);
-        assert_eq!(*recent.keep("a", 9), 1, "the first one stays");
+        assert_eq!(recent.make_room().iter().map(|value| **value).collect::<Vec<_>>(), [2], "the oldest that is idle");
+        let second = recent.keep("c", 3);
+        assert!(recent.make_room().is_empty(), "all are in use");
+        recent.keep("d", 4);
+        drop((first, second));
+        assert_eq!(recent.make_room().len(), 2, "what was too many goes as soon as it is idle");
+        recent.keep("e", 5);
+        assert_eq!(*recent.keep("e", 9), 5, "the first one stays");
         assert_eq!(recent.all().len(), 2);
     }
 }

@@ -21,6 +21,8 @@ pub struct Watermark {
     pub sealed_to: Position,
     /// The furthest position that any row names.
     pub recorded_to: Position,
+    /// The end of the furthest place that an operation claimed.
+    pub claimed_to: Position,
     /// The end and the hash of the last line that was folded: how a replaced file is told from the one we knew.
     pub folded: Option<(Position, LineHash)>,
 }

@@ -1,7 +1,9 @@
 //! Taking a log away for good.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use duolog_types::Position;
 use duolog_types::limits::Limits;
 
 use crate::error::{Error, Result};
@@ -10,23 +12,47 @@ use crate::lock;
 use crate::reader::Place;
 use crate::torn::torn_path;
 
-/// Removes a log and what was set aside of it, while no writer is inside. Those who come later see that it is gone.
-pub fn remove(disk: &Arc<dyn Disk>, place: &Place, limits: &Limits) -> Result<()> {
+/// Removes a log and what was set aside of it, while no writer is inside. Writers that come later see that it is gone.
+///
+/// `before` runs under the lock, right before the file goes; its error keeps the file. Without a file it runs too.
+pub fn remove(
+    disk: &Arc<dyn Disk>,
+    place: &Place,
+    limits: &Limits,
+    before: impl FnOnce(Position) -> Result<()>,
+) -> Result<()> {
     let path = &place.path;
-    let torn = torn_path(path);
-    if disk.stat(&torn).map_err(Error::io("look at", &torn))?.is_some() {
-        disk.unlink(&torn).map_err(Error::io("remove", &torn))?;
-    }
-    let file = match disk.open(path, Open::Read) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Error::io("open", path)(error)),
+    let file = loop {
+        let file = match disk.open(path, Open::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                before(place.base)?;
+                return remove_torn(disk, path);
+            }
+            Err(error) => return Err(Error::io("open", path)(error)),
+        };
+        lock::keep(&**disk, &*file, path, Lock::Exclusive, limits.busy_timeout)?;
+        let ident = file.stat().map_err(Error::io("look at", path))?.ident;
+        // Between the opening and the lock a repair may have put another file there.
+        if disk.stat(path).map_err(Error::io("look at", path))?.is_some_and(|stat| stat.ident == ident) {
+            break file;
+        }
     };
-    let held = lock::take(&**disk, &*file, path, Lock::Exclusive, limits.busy_timeout)?;
+    // The lock ends with the file.
+    let len = file.stat().map_err(Error::io("look at", path))?.len;
+    before(Position(place.base.0 + len))?;
     disk.unlink(path).map_err(Error::io("remove", path))?;
-    drop(held);
+    remove_torn(disk, path)?;
     match path.parent() {
         Some(directory) => disk.sync_dir(directory).map_err(Error::io("sync the directory of", path)),
         None => Ok(()),
+    }
+}
+
+fn remove_torn(disk: &Arc<dyn Disk>, path: &Path) -> Result<()> {
+    let torn = torn_path(path);
+    match disk.unlink(&torn) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", &torn)(error)),
+        _ => Ok(()),
     }
 }

@@ -25,8 +25,17 @@ pub struct Rewritten {
     pub mend: Option<Mend>,
 }
 
-/// Copies a log into a new file and puts that in its place. The caller has raised the log's epoch before.
-pub fn rewrite(disk: &Arc<dyn Disk>, place: &Place, sealed_to: Position, limits: &Limits) -> Result<Rewritten> {
+/// Copies a log into a new file and puts that in its place.
+///
+/// `before` runs under the lock of the old file, once the new one is synced and right before it takes the old one's
+/// name: there the caller raises the log's epoch. It is given where the new file ends; its error keeps the old one.
+pub fn rewrite(
+    disk: &Arc<dyn Disk>,
+    place: &Place,
+    sealed_to: Position,
+    limits: &Limits,
+    before: impl FnOnce(Position) -> Result<()>,
+) -> Result<Rewritten> {
     let path = &place.path;
     let io = |call| Error::io(call, path);
     if let Some(at_path) = disk.stat(path).map_err(io("look at"))? {
@@ -62,6 +71,7 @@ pub fn rewrite(disk: &Arc<dyn Disk>, place: &Place, sealed_to: Position, limits:
         new_end.0 += 1;
     }
     copy.sync().map_err(Error::io("sync", &new))?;
+    before(new_end)?;
     disk.rename(&new, path).map_err(io("replace"))?;
     sync_names(&**disk, path).map_err(io("sync the directory of"))?;
     let mend = tail.map(|tail| Mend {

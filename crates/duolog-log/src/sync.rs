@@ -1,8 +1,10 @@
 //! Syncs that callers share: one covers everyone who had written before it began.
 
+use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use duolog_types::Position;
+use rustix::io::Errno;
 
 /// A position up to which a log is on the device. Only a sync of that log can make one (I1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,9 +38,35 @@ struct State {
     failed: bool,
 }
 
-/// A sync failed, now or for someone before: what the device holds is not known.
+/// Why bytes are not known to be on the device.
 #[derive(Debug)]
-pub(crate) struct SyncFailed;
+pub(crate) enum SyncError {
+    /// A sync failed, now or for someone before: what the device holds is not known.
+    Failed,
+    /// The sync was not tried, because what it needs could not be opened. Nothing is lost by that.
+    NotTried(io::Error),
+}
+
+impl SyncError {
+    /// Tells a failed sync of a directory from a directory that could not be opened.
+    pub(crate) fn of_directory(error: io::Error) -> Self {
+        // What `open` answers and `fsync` does not.
+        let not_opened = [
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::NOMEM,
+            Errno::ACCESS,
+            Errno::PERM,
+            Errno::NOENT,
+            Errno::NOTDIR,
+            Errno::LOOP,
+        ];
+        match error.raw_os_error() {
+            Some(code) if not_opened.iter().any(|errno| errno.raw_os_error() == code) => Self::NotTried(error),
+            _ => Self::Failed,
+        }
+    }
+}
 
 impl SyncGate {
     /// Returns once everything up to `target` is synced, by this caller or by another.
@@ -48,12 +76,12 @@ impl SyncGate {
         &self,
         target: u64,
         written: impl Fn() -> u64,
-        sync: impl Fn() -> std::io::Result<()>,
-    ) -> Result<u64, SyncFailed> {
+        sync: impl Fn() -> Result<(), SyncError>,
+    ) -> Result<u64, SyncError> {
         let mut state = self.lock();
         loop {
             if state.failed {
-                return Err(SyncFailed);
+                return Err(SyncError::Failed);
             }
             if state.synced >= target {
                 return Ok(state.synced);
@@ -69,12 +97,13 @@ impl SyncGate {
         let outcome = sync();
         let mut state = self.lock();
         state.running = false;
-        match outcome {
+        match &outcome {
             Ok(()) => state.synced = state.synced.max(covers),
-            Err(_) => state.failed = true,
+            Err(SyncError::Failed) => state.failed = true,
+            Err(SyncError::NotTried(_)) => {}
         }
         self.done.notify_all();
-        if state.failed { Err(SyncFailed) } else { Ok(state.synced) }
+        outcome.map(|()| state.synced)
     }
 
     /// How far the log is known to be synced.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use duolog_types::Position;
 
 use crate::error::{Error, Result};
-use crate::fs::Disk;
+use crate::fs::{Disk, Ident};
 use crate::hint::{Bell, Hints, Listener, Watched};
 use crate::reader::{Item, Place, Reader, Writers};
 use crate::trail::{Terms, Trail};
@@ -122,6 +122,11 @@ impl Follower {
     /// What wakes this follower, for a writer in the same process.
     pub fn bell(&self) -> Bell {
         self.listener.bell()
+    }
+
+    /// Which file it reads, if there is one.
+    pub fn file(&self) -> Option<Ident> {
+        self.reader.as_ref().map(Reader::ident)
     }
 
     /// The position after the last line delivered.

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,12 +14,12 @@ use duolog_types::limits::Limits;
 use duolog_types::{Batch, Durability, Position, mutant, mutant::Mutant};
 
 use crate::error::{Error, Result, is_full};
-use crate::fs::{Disk, DiskFile, Ident, Lock, MODE_POISONED, Open, Stat};
+use crate::fs::{Disk, DiskFile, Ident, Lock, MODE_CLAIMED, MODE_LOG, MODE_POISONED, Open, Stat};
 use crate::lock;
 use crate::reader::{Item, Place, Reader, regular, sync_names};
 use crate::recover::{self, Mend, Recovery, Standing, Watermark};
-use crate::seal::{LineHash, hash_range};
-use crate::sync::{SyncGate, Synced};
+use crate::seal::hash_range;
+use crate::sync::{SyncError, SyncGate, Synced};
 
 /// How to append a batch.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,17 +43,37 @@ pub struct Appended {
     pub mend: Option<Mend>,
 }
 
-/// A log as it was left.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Untouched {
-    /// Where it is.
-    pub place: Place,
-    /// Which file it is.
-    pub ident: Ident,
-    /// Where it ends.
-    pub end: Position,
-    /// The line before that.
-    pub last_line: LineHash,
+/// What the state says of a log, asked while the log is locked.
+pub trait LogRecord: Send + Sync {
+    /// Whether the state still names the file at this path, in this epoch, as the log of a session that is there.
+    fn is_current(&self) -> Result<bool>;
+    /// Takes back the claims of places behind `end`: what was claimed there was never written, or is lost. Without a
+    /// file there is no log to look at.
+    fn settle_claims(&self, log: Option<&Reader>, end: Position) -> Result<()>;
+}
+
+/// A log that no state knows.
+struct Unrecorded;
+
+impl LogRecord for Unrecorded {
+    fn is_current(&self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn settle_claims(&self, _: Option<&Reader>, _: Position) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The outcome of claiming a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The place is the caller's.
+    Made,
+    /// It is not, and no trace is left.
+    Refused,
+    /// Nobody can tell yet whether it was made.
+    Unknown,
 }
 
 /// A log, open for appending. Threads share one; other processes have their own.
@@ -63,8 +83,13 @@ pub struct Untouched {
 pub struct Writer {
     disk: Arc<dyn Disk>,
     place: Place,
+    record: Arc<dyn LogRecord>,
     limits: Limits,
+    /// The process that opened it.
+    pid: u32,
     sealed_to: AtomicU64,
+    /// A sync failed here: nobody appends through this writer again.
+    sync_failed: AtomicBool,
     open: OnceLock<(Arc<dyn DiskFile>, Ident)>,
     hot: Turn<Hot>,
     written: AtomicU64,
@@ -107,13 +132,29 @@ impl Writer {
     /// A file that is absent is made by the first append. Where the standing is not [`Standing::Same`], the caller must
     /// record that before it appends: positions seen so far no longer hold.
     pub fn open(disk: &Arc<dyn Disk>, place: &Place, known: &Watermark, limits: &Limits) -> Result<(Self, Recovery)> {
+        Self::open_recorded(disk, place, known, limits, Arc::new(Unrecorded))
+    }
+
+    /// Opens a log that a state knows, and asks that state under the lock whether it still means this file.
+    ///
+    /// Claims behind the end of the log are settled here. [`Error::Replaced`] if the state means another file by now.
+    pub fn open_recorded(
+        disk: &Arc<dyn Disk>,
+        place: &Place,
+        known: &Watermark,
+        limits: &Limits,
+        record: Arc<dyn LogRecord>,
+    ) -> Result<(Self, Recovery)> {
         let path = &place.path;
         loop {
             let Some(at_path) = disk.stat(path).map_err(Error::io("look at", path))? else {
                 let known_of = known.recorded_to.max(known.sealed_to) > place.base;
                 let standing = if known_of { Standing::Missing } else { Standing::Same };
+                if standing == Standing::Same && known.claimed_to > place.base {
+                    record.settle_claims(None, place.base)?;
+                }
                 let recovery = Recovery { standing, mend: None, end: place.base };
-                return Ok((Self::at(disk, place, limits, place.base, 0), recovery));
+                return Ok((Self::at(disk, place, limits, place.base, 0, record), recovery));
             };
             regular(place, at_path)?;
             if at_path.is_poisoned() {
@@ -132,14 +173,24 @@ impl Writer {
             if stat.is_poisoned() {
                 return Err(Error::Poisoned(path.clone()));
             }
+            if !record.is_current()? {
+                return Err(Error::Replaced(path.clone()));
+            }
             let log = Reader::over(disk, place, &file, stat.ident);
             let len_end = Position(place.base.0 + stat.len);
             let standing = recover::standing(&log, len_end, known, limits.line_bytes_max)?;
             let sealed_to = if standing == Standing::Replaced { Position::ZERO } else { known.sealed_to };
-            let writer = Self::at(disk, place, limits, sealed_to, stat.len);
+            let writer = Self::at(disk, place, limits, sealed_to, stat.len, record);
             let mut hot = Hot::at(stat.len);
             let mend = writer.mend_tail(&mut hot, stat.len, &file, stat.ident)?;
             let end = Position(place.base.0 + hot.len);
+            // A log that is another one by now has its claims settled with its epoch.
+            if standing == Standing::Same && (stat.is_claimed() || known.claimed_to > end) {
+                writer.record.settle_claims(Some(&log), end)?;
+            }
+            if stat.is_claimed() {
+                file.set_mode(MODE_LOG).map_err(Error::io("change the mode of", path))?;
+            }
             writer.written.store(hot.len, Ordering::SeqCst);
             writer.hot.slot.lock().unwrap_or_else(PoisonError::into_inner).value = Some(hot);
             let _ = writer.open.set((file.clone(), stat.ident));
@@ -147,55 +198,22 @@ impl Writer {
         }
     }
 
-    /// Appends a batch to a log of which nothing needs to be said: the very file that is known, just as it was left.
-    /// Where that is not so, nothing is done and nothing is the answer.
-    ///
-    /// `announce` runs right before the write, while the log is locked; its no keeps the batch out.
-    pub fn append_untouched(
+    fn at(
         disk: &Arc<dyn Disk>,
-        known: &Untouched,
-        batch: &Batch,
-        how: &Append,
+        place: &Place,
         limits: &Limits,
-        announce: impl FnOnce() -> bool,
-    ) -> Result<Option<Appended>> {
-        let Untouched { place, ident, end: start, last_line } = known;
-        let (path, bytes) = (&place.path, batch.as_bytes());
-        let file = match disk.open(path, Open::Append) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::io("open", path)(error)),
-        };
-        let held = lock::take(&**disk, &*file, path, Lock::Exclusive, limits.busy_timeout)?;
-        let opened = file.stat().map_err(Error::io("look at", path))?;
-        let at_path = same_file(&**disk, path, *ident)?;
-        let is_as_left = opened.ident == *ident
-            && at_path.is_some_and(|stat| !stat.is_poisoned() && place.base.0 + stat.len == start.0)
-            && Reader::over(disk, place, &file, *ident).line_hash_at(*start, limits.line_bytes_max)?
-                == Some(*last_line);
-        let is_wanted = bytes.len() <= limits.batch_bytes_max && how.if_position.is_none_or(|at| at == *start);
-        if !is_as_left || !is_wanted || !announce() {
-            return Ok(None);
-        }
-        let writer = Self::at(disk, place, limits, *start, opened.len);
-        let mut hot = Hot::at(opened.len);
-        writer.put(&mut hot, &*file, bytes)?;
-        drop(held);
-        let end = writer.end_of(&hot);
-        let _ = writer.open.set((file.clone(), *ident));
-        let synced = match how.durability {
-            Durability::Process => None,
-            Durability::Power => Some(writer.sync_to(end)?),
-        };
-        Ok(Some(Appended { start: *start, end, synced, mend: None }))
-    }
-
-    fn at(disk: &Arc<dyn Disk>, place: &Place, limits: &Limits, sealed_to: Position, len: u64) -> Self {
+        sealed_to: Position,
+        len: u64,
+        record: Arc<dyn LogRecord>,
+    ) -> Self {
         Self {
             disk: disk.clone(),
             place: place.clone(),
+            record,
             limits: *limits,
+            pid: std::process::id(),
             sealed_to: AtomicU64::new(sealed_to.0),
+            sync_failed: AtomicBool::new(false),
             open: OnceLock::new(),
             hot: Turn::new(Hot::at(len)),
             written: AtomicU64::new(len),
@@ -217,6 +235,79 @@ impl Writer {
             Durability::Power => Some(self.sync_to(end)?),
         };
         Ok(Appended { start, end, synced, mend })
+    }
+
+    /// Appends a batch at a place that the caller has recorded as its own before the first byte is written.
+    ///
+    /// `claim` is given the place and runs under the log's lock; nobody can write there before the batch. `unclaim` takes
+    /// the claim back where the write then failed, and says whether that is certain. While the claim stands without its
+    /// lines the mode of the file says so: should this process die, whoever opens the log settles it by its length.
+    pub fn append_claimed(
+        &self,
+        batch: &Batch,
+        how: &Append,
+        claim: &mut dyn FnMut(Position, Position) -> Claim,
+        unclaim: &mut dyn FnMut() -> bool,
+    ) -> Result<Appended> {
+        let bytes = batch.as_bytes();
+        if bytes.len() > self.limits.batch_bytes_max {
+            return Err(Error::BatchTooLarge { bytes: bytes.len(), max: self.limits.batch_bytes_max });
+        }
+        let path = &self.place.path;
+        let (start, end, mend) = {
+            let mut turn = self.turn()?;
+            let (file, ident) = self.file()?;
+            let held = lock::take(&*self.disk, &**file, path, Lock::Exclusive, self.limits.busy_timeout)?;
+            let mend = self.check(&mut turn, file, *ident)?;
+            let start = self.end_of(&turn);
+            if let Some(expected) = how.if_position.filter(|expected| *expected != start) {
+                self.owe(mend);
+                return Err(Error::Moved { expected, found: start });
+            }
+            let put = self.put_claimed(&mut turn, &**file, bytes, claim, unclaim);
+            put.inspect_err(|_| self.owe(mend))?;
+            drop(held);
+            (start, self.end_of(&turn), mend)
+        };
+        let synced = match how.durability {
+            Durability::Process => None,
+            Durability::Power => Some(self.sync_to(end)?),
+        };
+        Ok(Appended { start, end, synced, mend })
+    }
+
+    fn put_claimed(
+        &self,
+        hot: &mut Hot,
+        file: &dyn DiskFile,
+        bytes: &[u8],
+        claim: &mut dyn FnMut(Position, Position) -> Claim,
+        unclaim: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        let path = &self.place.path;
+        let open = || file.set_mode(MODE_LOG).map_err(Error::io("change the mode of", path));
+        let start = self.end_of(hot);
+        if !mutant::is(Mutant::NoClaimMode) {
+            file.set_mode(MODE_CLAIMED).map_err(Error::io("change the mode of", path))?;
+        }
+        match claim(start, Position(start.0 + bytes.len() as u64)) {
+            Claim::Made => {}
+            Claim::Refused => {
+                open()?;
+                return Err(Error::NotClaimed(path.clone()));
+            }
+            // The mode stays: whoever opens the log next finds out.
+            Claim::Unknown => return Err(Error::Claimed(path.clone())),
+        }
+        if let Err(error) = self.put(hot, file, bytes) {
+            if unclaim() && hot.over.is_none() {
+                open()?;
+            }
+            return Err(error);
+        }
+        // Should this fail, whoever opens the log next finds the lines where they were claimed.
+        let _ = open();
+        Ok(())
     }
 
     /// Appends those lines of the batch that do not stand behind `floor` already, each byte for byte.
@@ -313,22 +404,26 @@ impl Writer {
             if mutant::is(Mutant::NoLogSync) {
                 return Ok(());
             }
-            file.sync()?;
+            file.sync().map_err(|_| SyncError::Failed)?;
             // A new file can vanish with its name; once is enough, the name does not change.
             if self.names_synced.get().is_none() {
-                sync_names(&*self.disk, &self.place.path)?;
+                sync_names(&*self.disk, &self.place.path).map_err(SyncError::of_directory)?;
                 let _ = self.names_synced.set(());
             }
             Ok(())
         };
-        let Ok(to) = self.gate.sync_to(target, || self.written.load(Ordering::SeqCst), sync) else {
-            if let Ok(mut turn) = self.turn() {
-                let path = &self.place.path;
+        let path = &self.place.path;
+        let to = match self.gate.sync_to(target, || self.written.load(Ordering::SeqCst), sync) {
+            Ok(to) => to,
+            Err(SyncError::NotTried(error)) => return Err(Error::io("sync the directory of", path)(error)),
+            Err(SyncError::Failed) => {
+                // Closed even if someone is inside: a later sync would succeed without the bytes that this one lost.
+                self.sync_failed.store(true, Ordering::SeqCst);
                 let held = lock::take(&*self.disk, &**file, path, Lock::Exclusive, self.limits.busy_timeout);
-                poison(&mut turn, &**file);
+                let _ = file.set_mode(MODE_POISONED);
                 drop(held);
+                return Err(Error::Poisoned(path.clone()));
             }
-            return Err(Error::Poisoned(self.place.path.clone()));
         };
         Ok(Synced::at(Position(self.place.base.0 + to)))
     }
@@ -387,6 +482,10 @@ impl Writer {
     }
 
     fn turn(&self) -> Result<TurnGuard<'_, Hot>> {
+        let now = std::process::id();
+        if now != self.pid && !mutant::is(Mutant::ForkedAppend) {
+            return Err(Error::Forked { opened: self.pid, now });
+        }
         self.hot
             .take(self.limits.busy_timeout)
             .ok_or_else(|| Error::Busy { path: self.place.path.clone(), holder: Some(std::process::id()) })
@@ -417,13 +516,37 @@ impl Writer {
             }
             Err(error) => return Err(io("create")(error)),
         };
-        let ident = file.stat().map_err(io("look at"))?.ident;
-        Ok(self.open.get_or_init(|| (file, ident)))
+        let stat = file.stat().map_err(io("look at"))?;
+        self.check_current(&*file, stat)?;
+        Ok(self.open.get_or_init(|| (file, stat.ident)))
+    }
+
+    /// Looks, under the lock, whether the state still means the file that was just made or found.
+    ///
+    /// The session may have been deleted since this writer was opened: a line must not be acknowledged that stands where
+    /// nobody looks for it.
+    fn check_current(&self, file: &dyn DiskFile, opened: Stat) -> Result<()> {
+        let path = &self.place.path;
+        let _held = lock::take(&*self.disk, file, path, Lock::Exclusive, self.limits.busy_timeout)?;
+        let Some(stat) = same_file(&*self.disk, path, opened.ident)? else {
+            return Err(Error::Replaced(path.clone()));
+        };
+        if self.record.is_current()? {
+            return Ok(());
+        }
+        if stat.len == 0 {
+            // Made for nothing, by this writer or by another that was too late.
+            self.disk.unlink(path).map_err(Error::io("remove", path))?;
+        }
+        Err(Error::Replaced(path.clone()))
     }
 
     /// Looks, under the lock, whether this is still the log we left, and mends what a dead writer left behind us.
     fn check(&self, hot: &mut Hot, file: &Arc<dyn DiskFile>, ident: Ident) -> Result<Option<Mend>> {
         let path = &self.place.path;
+        if self.sync_failed.load(Ordering::SeqCst) {
+            hot.over = Some(Over::Poisoned);
+        }
         if let Some(over) = hot.over {
             return Err(self.refusal(over));
         }
@@ -435,6 +558,7 @@ impl Writer {
         let over = match stat {
             None => Over::Replaced,
             Some(stat) if stat.is_poisoned() => Over::Poisoned,
+            Some(stat) if stat.is_claimed() => return Err(Error::Claimed(path.clone())),
             Some(stat) if stat.len < hot.len => {
                 Over::Shrunk { expected: self.end_of(hot), found: Position(self.place.base.0 + stat.len) }
             }

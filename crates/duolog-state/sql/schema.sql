@@ -133,28 +133,43 @@ CREATE TABLE seals (
     PRIMARY KEY (session_id, epoch, ord)
 ) STRICT, WITHOUT ROWID;
 
--- Appends that carry an operation id: a retry of an unknown outcome finds what the first try did.
+-- Everything that can be asked again under an operation id, appends and changes of rows alike. An append owns the place of
+-- its lines: no other operation can claim it. Rows expire.
 CREATE TABLE operations (
-    session_id   TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-    operation_id TEXT NOT NULL CHECK (length(CAST(operation_id AS BLOB)) BETWEEN 1 AND 128),
-    home_id      TEXT NOT NULL CHECK (length(home_id) = 36),
-    content_hash BLOB NOT NULL CHECK (length(content_hash) = 32),
-    lines        INTEGER NOT NULL CHECK (lines >= 0),
-    done_lines   INTEGER NOT NULL CHECK (done_lines BETWEEN 0 AND lines),
-    epoch        INTEGER NOT NULL CHECK (epoch >= 0),
-    position     INTEGER NOT NULL CHECK (position >= 0),
-    created_at   TEXT NOT NULL CHECK (length(created_at) = 27),
-    updated_at   TEXT NOT NULL CHECK (length(updated_at) = 27),
-    PRIMARY KEY (session_id, operation_id)
+    scope         TEXT NOT NULL CHECK (length(CAST(scope AS BLOB)) BETWEEN 1 AND 256),
+    operation_id  TEXT NOT NULL CHECK (length(CAST(operation_id AS BLOB)) BETWEEN 1 AND 128),
+    request_hash  BLOB NOT NULL CHECK (length(request_hash) = 32),
+    answer        TEXT CHECK (length(CAST(answer AS BLOB)) <= 65536),
+    created_at    TEXT NOT NULL CHECK (length(created_at) = 27),
+    session_id    TEXT REFERENCES sessions (id) ON DELETE CASCADE,
+    lines_done    INTEGER NOT NULL DEFAULT 0 CHECK (lines_done >= 0),
+    epoch         INTEGER CHECK (epoch >= 0),
+    from_position INTEGER CHECK (from_position >= 0),
+    to_position   INTEGER CHECK (to_position > from_position),
+    PRIMARY KEY (scope, operation_id),
+    CHECK ((epoch IS NULL) = (from_position IS NULL) AND (epoch IS NULL) = (to_position IS NULL)),
+    CHECK (epoch IS NULL OR session_id IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 
--- Transitions that carry an operation id: a retry of an unknown outcome gets the first one's answer.
-CREATE TABLE transitions (
-    operation_id TEXT NOT NULL PRIMARY KEY CHECK (length(CAST(operation_id AS BLOB)) BETWEEN 1 AND 128),
-    content_hash BLOB NOT NULL CHECK (length(content_hash) = 32),
-    answer       TEXT NOT NULL CHECK (length(CAST(answer AS BLOB)) <= 65536),
-    created_at   TEXT NOT NULL CHECK (length(created_at) = 27)
+CREATE UNIQUE INDEX operations_places ON operations (session_id, epoch, from_position) WHERE epoch IS NOT NULL;
+-- What goes with a session, and what expires.
+CREATE INDEX operations_by_session ON operations (session_id) WHERE session_id IS NOT NULL;
+CREATE INDEX operations_by_age ON operations (created_at);
+
+-- Every path that a log of a home ever had, its case folded. A path is never given to a second session.
+CREATE TABLE log_paths (
+    home_id    TEXT NOT NULL CHECK (length(home_id) = 36),
+    log_key    TEXT NOT NULL CHECK (length(CAST(log_key AS BLOB)) BETWEEN 1 AND 4096),
+    session_id TEXT NOT NULL CHECK (length(CAST(session_id AS BLOB)) BETWEEN 1 AND 128),
+    PRIMARY KEY (home_id, log_key)
 ) STRICT, WITHOUT ROWID;
+
+-- The epoch that the next new log begins with: above those of all logs that were deleted, so that no cursor of a deleted
+-- session means a place in another.
+CREATE TABLE log_epochs (
+    id         INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+    next_epoch INTEGER NOT NULL CHECK (next_epoch >= 0)
+) STRICT;
 
 -- Conversations: what the model sees. The migration inserts the message types 0 to 5.
 

@@ -28,8 +28,22 @@ pub enum Mutant {
     NoOutbox,
     /// A torn tail is left where it is, and the next append fuses with it.
     TornTailKept,
-    /// What is appended with a pass is not noted.
-    NoPassNote,
+    /// The mode of a log does not say that a place was claimed.
+    NoClaimMode,
+    /// A process that came from another by a fork appends through what it inherited.
+    ForkedAppend,
+    /// A log is taken away before its epoch is raised.
+    EpochAfterUnlink,
+    /// A new log begins with epoch 0, whatever was deleted before.
+    EpochsRestart,
+    /// A follower that meets another file keeps the epoch that it began with.
+    FollowerKeepsEpoch,
+    /// A backup copies each log to its end, past what the copy of the state knows.
+    BackupUncut,
+    /// Lines about a change are written by nobody until the home is opened again.
+    LinesLeftWaiting,
+    /// An operation takes equal lines at the end of the log for its own.
+    OperationByContent,
 }
 
 impl Mutant {
@@ -46,7 +60,14 @@ impl Mutant {
         Self::PointerBeforeSync,
         Self::NoOutbox,
         Self::TornTailKept,
-        Self::NoPassNote,
+        Self::NoClaimMode,
+        Self::ForkedAppend,
+        Self::EpochAfterUnlink,
+        Self::EpochsRestart,
+        Self::FollowerKeepsEpoch,
+        Self::BackupUncut,
+        Self::LinesLeftWaiting,
+        Self::OperationByContent,
     ];
 }
 

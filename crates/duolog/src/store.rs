@@ -1,6 +1,6 @@
 //! An open store.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use duolog_join::{Error as JoinError, Folder, Join, OpenJoin, may_write, prepare, prepare_read_only};
@@ -43,8 +43,6 @@ pub struct Store {
     pub(crate) observers: Observers,
     warnings: Vec<String>,
     folder: Option<Folder>,
-    /// The session that the next command may append to without opening a store.
-    pass: Mutex<Option<SessionId>>,
     left: bool,
 }
 
@@ -80,7 +78,6 @@ impl Store {
             limits,
             clock,
             boot: prepared.boot,
-            passes: !is_apart,
         });
         let join = join.map_err(|error| match error {
             JoinError::State(StateError::NeedsMigration { found: 0, .. }) => StateError::Missing { place }.into(),
@@ -91,7 +88,7 @@ impl Store {
             _ => None,
         };
         let (index, warnings) = (Mutex::new(None), warnings.into_iter().collect());
-        let (pass, observers) = (Mutex::default(), Observers::default());
+        let observers = Observers::default();
         let base_workflows = Arc::new(workflows.into_iter().map(|one| (one.name.clone(), one)).collect());
         Ok(Self {
             join,
@@ -104,7 +101,6 @@ impl Store {
             observers,
             warnings,
             folder,
-            pass,
             left: false,
         })
     }
@@ -194,12 +190,6 @@ impl Store {
         &self.warnings
     }
 
-    /// Has the store leave a pass when it is closed: who appends to this session next, by its name, need not open one.
-    /// See [`crate::log::append_with_pass`].
-    pub fn leave_pass(&self, session: &SessionId) {
-        *self.pass.lock().unwrap_or_else(PoisonError::into_inner) = Some(session.clone());
-    }
-
     /// Closes the store and says whether that went well; dropping it does the same without a word.
     pub fn close(mut self) -> Result<()> {
         self.leave()
@@ -218,11 +208,7 @@ impl Store {
     fn leave(&mut self) -> Result<()> {
         self.folder = None;
         self.left = true;
-        self.join.leave(FOLD_ON_CLOSE_BYTES)?;
-        if let Some(session) = self.pass.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            self.join.grant_pass(&session)?;
-        }
-        Ok(())
+        Ok(self.join.leave(FOLD_ON_CLOSE_BYTES)?)
     }
 }
 

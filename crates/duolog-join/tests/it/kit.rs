@@ -47,7 +47,6 @@ pub fn join(state: OpenState, disk: Arc<dyn Disk>, home: HomeId, limits: Limits)
         limits,
         clock: Arc::new(SystemClock),
         boot: "boot".to_owned(),
-        passes: true,
     })
 }
 

@@ -197,5 +197,6 @@ fn open(
     let Some(reader) = Reader::open(disk, place)?.filter(|reader| reader.ident() == stat.ident) else {
         return Ok(None);
     };
+    drop(readers.make_room());
     Ok(Some(readers.keep(Arc::clone(path), reader)))
 }

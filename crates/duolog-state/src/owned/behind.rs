@@ -62,18 +62,23 @@ pub fn clear(tx: &mut Tx<'_>, session: &SessionId, process: &ProcessId, generati
     Ok(tx.execute(sql, params![session, process, generation])? == 1)
 }
 
-/// Leaves a mark to nobody: its owner ends in good order, and whoever folds next may delete it.
-///
-/// Each time the generation rises, so that a fold which began before does not delete what it did not see.
+/// Leaves a mark to nobody: its owner ends in good order, or lets go of the log.
 pub fn hand_over(tx: &mut Tx<'_>, row: &BehindRow) -> Result<bool> {
     if !clear(tx, &row.session_id, &row.process_id, row.generation)? {
         return Ok(false);
     }
-    let sql = "INSERT INTO behind (session_id, process_id, home_id, generation, pid, marked_at) \
-               VALUES (?1, ?2, ?3, 1, ?4, ?5) ON CONFLICT (session_id, process_id) DO UPDATE SET \
-               generation = behind.generation + 1, pid = excluded.pid, marked_at = excluded.marked_at";
-    tx.execute(sql, params![&row.session_id, ProcessId::NOBODY, row.home_id, row.pid, row.marked_at])?;
+    mark_for_nobody(tx, &row.session_id, &row.home_id, row.marked_at)?;
     Ok(true)
+}
+
+/// Sets a mark that whoever folds next may delete.
+///
+/// Each time the generation rises, so that a fold which began before does not delete what it did not see.
+pub fn mark_for_nobody(tx: &mut Tx<'_>, session: &SessionId, home: &HomeId, at: Moment) -> Result<()> {
+    let sql = "INSERT INTO behind (session_id, process_id, home_id, generation, pid, marked_at) \
+               VALUES (?1, ?2, ?3, 1, 0, ?4) ON CONFLICT (session_id, process_id) DO UPDATE SET \
+               generation = behind.generation + 1, pid = excluded.pid, marked_at = excluded.marked_at";
+    tx.execute(sql, params![session, ProcessId::NOBODY, home, at]).map(drop)
 }
 
 /// The marks of a home by session and process, after this one.

@@ -1,89 +1,140 @@
-//! `operations`: appends that carry an operation id, so that a retry finds what the first try did.
+//! `operations`: everything that can be asked again under an operation id, and what came of it the first time.
+//!
+//! A change of rows has its row here in the transaction that makes the change. An append has it before its first byte is
+//! written: the row claims the place that the lines are about to take, and no other operation can claim the same one.
 
-use duolog_types::{Epoch, HomeId, Moment, OperationId, Position, SessionId};
+use duolog_types::{Epoch, Moment, OperationId, Position, SessionId};
 
-use crate::engine::Tx;
+use crate::engine::{Row, Tx};
 use crate::error::Result;
 use crate::params;
 
-/// One operation on one session.
-#[derive(Debug, Clone, PartialEq)]
-pub struct OperationRow {
-    /// The session.
-    pub session_id: SessionId,
-    /// The operation's id.
-    pub operation_id: OperationId,
-    /// The home whose log it is.
-    pub home_id: HomeId,
-    /// The hash of what it appends: the same id with other content is refused by the caller.
-    pub content_hash: [u8; 32],
-    /// How many lines it appends.
-    pub lines: u64,
-    /// How many of them are known to be in the log.
-    pub done_lines: u64,
+/// The place of an append's lines in a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClaimedPlace {
     /// The log's epoch.
     pub epoch: Epoch,
-    /// Where those of its lines stand, or will stand, that are not among the done ones.
-    pub position: Position,
+    /// The position of the first byte.
+    pub from: Position,
+    /// The position after the last newline.
+    pub to: Position,
+}
+
+/// One operation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OperationRow {
+    /// What the id is unique within.
+    pub scope: String,
+    /// The operation's id.
+    pub operation_id: OperationId,
+    /// The hash of the request: the same id with another request is refused by the caller.
+    pub request_hash: [u8; 32],
+    /// The answer as JSON. `None` for an append: there the place is the answer.
+    pub answer: Option<String>,
     /// When it was first tried.
     pub created_at: Moment,
-    /// When this row last changed.
-    pub updated_at: Moment,
+    /// The session of an append.
+    pub session_id: Option<SessionId>,
+    /// The lines of an append that stand before its place: a write that a crash cut short left them.
+    pub lines_done: u64,
+    /// The place of the other lines of an append. `None` while they have none.
+    pub place: Option<ClaimedPlace>,
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT scope, operation_id, request_hash, answer, created_at, session_id, lines_done, epoch, \
+             from_position, to_position FROM operations ",
+            $rest
+        )
+    };
+}
+
+impl OperationRow {
+    fn read(row: &Row<'_>) -> Result<Self> {
+        let (epoch, from, to): (Option<Epoch>, Option<Position>, Option<Position>) =
+            (row.get(7)?, row.get(8)?, row.get(9)?);
+        let place = epoch.zip(from).zip(to).map(|((epoch, from), to)| ClaimedPlace { epoch, from, to });
+        Ok(Self {
+            scope: row.get(0)?,
+            operation_id: row.get(1)?,
+            request_hash: row.get(2)?,
+            answer: row.get(3)?,
+            created_at: row.get(4)?,
+            session_id: row.get(5)?,
+            lines_done: row.get(6)?,
+            place,
+        })
+    }
 }
 
 /// The operation, if it was ever tried.
-pub fn find(tx: &mut Tx<'_>, session: &SessionId, operation: &OperationId) -> Result<Option<OperationRow>> {
-    let sql = "SELECT session_id, operation_id, home_id, content_hash, lines, done_lines, epoch, position, created_at, \
-               updated_at FROM operations WHERE session_id = ?1 AND operation_id = ?2";
-    tx.find(sql, params![session, operation], |row| {
-        Ok(OperationRow {
-            session_id: row.get(0)?,
-            operation_id: row.get(1)?,
-            home_id: row.get(2)?,
-            content_hash: row.get(3)?,
-            lines: row.get(4)?,
-            done_lines: row.get(5)?,
-            epoch: row.get(6)?,
-            position: row.get(7)?,
-            created_at: row.get(8)?,
-            updated_at: row.get(9)?,
-        })
-    })
+pub fn find(tx: &mut Tx<'_>, scope: &str, operation: &OperationId) -> Result<Option<OperationRow>> {
+    tx.find(select!("WHERE scope = ?1 AND operation_id = ?2"), params![scope, operation], OperationRow::read)
 }
 
-/// Adds an operation. One that is there already is a unique-constraint error.
+/// Adds an operation. A taken id or place is a unique-constraint error.
 pub fn insert(tx: &mut Tx<'_>, row: &OperationRow) -> Result<()> {
-    let sql = "INSERT INTO operations (session_id, operation_id, home_id, content_hash, lines, done_lines, epoch, \
-               position, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    let sql = "INSERT INTO operations (scope, operation_id, request_hash, answer, created_at, session_id, lines_done, \
+               epoch, from_position, to_position) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     let values = params![
-        &row.session_id,
+        &row.scope,
         &row.operation_id,
-        row.home_id,
-        &row.content_hash,
-        row.lines,
-        row.done_lines,
-        row.epoch,
-        row.position,
+        &row.request_hash,
+        row.answer.as_ref(),
         row.created_at,
-        row.updated_at,
+        row.session_id.as_ref(),
+        row.lines_done,
+        row.place.map(|place| place.epoch),
+        row.place.map(|place| place.from),
+        row.place.map(|place| place.to),
     ];
     tx.execute(sql, values).map(drop)
 }
 
-/// Notes how far an operation came, unless another noted it since `before` was found; says whether.
-pub fn place(tx: &mut Tx<'_>, before: &OperationRow, row: &OperationRow) -> Result<bool> {
-    let sql = "UPDATE operations SET epoch = ?3, position = ?4, done_lines = ?5, updated_at = ?6 \
-               WHERE session_id = ?1 AND operation_id = ?2 AND epoch = ?7 AND position = ?8 AND done_lines = ?9";
-    let values = params![
-        &row.session_id,
-        &row.operation_id,
-        row.epoch,
-        row.position,
-        row.done_lines,
-        row.updated_at,
-        before.epoch,
-        before.position,
-        before.done_lines,
-    ];
-    Ok(tx.execute(sql, values)? == 1)
+/// Claims a place for the lines of an append that has none. Returns false if it has one by now, or is gone.
+pub fn claim(tx: &mut Tx<'_>, scope: &str, operation: &OperationId, place: ClaimedPlace) -> Result<bool> {
+    let sql = "UPDATE operations SET epoch = ?3, from_position = ?4, to_position = ?5 \
+               WHERE scope = ?1 AND operation_id = ?2 AND epoch IS NULL AND answer IS NULL";
+    Ok(tx.execute(sql, params![scope, operation, place.epoch, place.from, place.to])? == 1)
+}
+
+/// Takes back the claim of an append, of whose lines so many stand; one without any is forgotten.
+pub fn unclaim(tx: &mut Tx<'_>, row: &OperationRow, lines_done: u64) -> Result<bool> {
+    let Some(place) = row.place else { return Ok(false) };
+    let values = |lines| params![&row.scope, &row.operation_id, place.epoch, place.from, lines].to_vec();
+    let of_row = "WHERE scope = ?1 AND operation_id = ?2 AND epoch = ?3 AND from_position = ?4";
+    let sql = if lines_done == 0 {
+        return Ok(tx.execute(&format!("DELETE FROM operations {of_row}"), &values(0)[..4])? == 1);
+    } else {
+        "UPDATE operations SET epoch = NULL, from_position = NULL, to_position = NULL, lines_done = ?5 "
+    };
+    Ok(tx.execute(&format!("{sql}{of_row}"), &values(lines_done))? == 1)
+}
+
+/// The operations of an epoch of a log whose places end behind `end`, in the order of their places.
+pub fn beyond(tx: &mut Tx<'_>, session: &SessionId, epoch: Epoch, end: Position) -> Result<Vec<OperationRow>> {
+    let sql = select!("WHERE session_id = ?1 AND epoch = ?2 AND to_position > ?3 ORDER BY from_position");
+    tx.all(sql, params![session, epoch, end], OperationRow::read)
+}
+
+/// The end of the furthest place that was claimed in an epoch of a log; the first position if there is none.
+pub fn claimed_to(tx: &mut Tx<'_>, session: &SessionId, epoch: Epoch) -> Result<Position> {
+    let sql = "SELECT to_position FROM operations WHERE session_id = ?1 AND epoch = ?2 \
+               ORDER BY from_position DESC LIMIT 1";
+    Ok(tx.find(sql, params![session, epoch], |row| row.get(0))?.unwrap_or(Position::ZERO))
+}
+
+/// Whether an operation was first tried before `at`.
+pub fn any_before(tx: &mut Tx<'_>, at: Moment) -> Result<bool> {
+    let sql = "SELECT 1 FROM operations WHERE created_at < ?1 ORDER BY created_at LIMIT 1";
+    Ok(tx.find(sql, params![at], |_| Ok(()))?.is_some())
+}
+
+/// Forgets up to `limit` operations that were first tried before `at`. Returns how many.
+pub fn expire(tx: &mut Tx<'_>, at: Moment, limit: u32) -> Result<usize> {
+    let sql = "DELETE FROM operations WHERE (scope, operation_id) IN \
+               (SELECT scope, operation_id FROM operations WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)";
+    tx.execute(sql, params![at, limit])
 }

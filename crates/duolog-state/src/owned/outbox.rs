@@ -49,15 +49,17 @@ pub struct OutboxRow {
 /// What a line that waits is known by.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutboxKey {
-    home_id: HomeId,
-    session_id: SessionId,
-    seq: i64,
-    uuid: OutboxId,
+    /// The home that owns the log.
+    pub home_id: HomeId,
+    /// Whose log.
+    pub session_id: SessionId,
+    /// The line's own `uuid`.
+    pub uuid: OutboxId,
 }
 
-impl From<OutboxRow> for OutboxKey {
-    fn from(row: OutboxRow) -> Self {
-        Self { home_id: row.home_id, session_id: row.session_id, seq: row.seq, uuid: row.uuid }
+impl From<&OutboxRow> for OutboxKey {
+    fn from(row: &OutboxRow) -> Self {
+        Self { home_id: row.home_id, session_id: row.session_id.clone(), uuid: row.uuid }
     }
 }
 
@@ -118,21 +120,25 @@ pub fn waiting(tx: &mut Tx<'_>, home: &HomeId, limit: u32) -> Result<Vec<(Sessio
     tx.all(sql, params![home, limit], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// Forgets lines that are in their log and synced, and no other that has taken their place since. Returns how many there
-/// were.
+/// Forgets lines that are in their log and synced. Returns how many there were.
 pub fn delete(tx: &mut Tx<'_>, lines: &[OutboxKey]) -> Result<usize> {
-    let sql = "DELETE FROM outbox_lines WHERE home_id = ?1 AND session_id = ?2 AND seq = ?3 AND uuid = ?4";
+    let sql = "DELETE FROM outbox_lines WHERE home_id = ?1 AND session_id = ?2 AND uuid = ?3";
     lines.iter().try_fold(0, |gone, line| {
-        Ok(gone + tx.execute(sql, params![line.home_id, &line.session_id, line.seq, line.uuid])?)
+        Ok(gone + tx.execute(sql, params![line.home_id, &line.session_id, line.uuid])?)
     })
+}
+
+/// Forgets the lines that wait for a log which is taken away. Returns how many there were.
+pub fn forget(tx: &mut Tx<'_>, session: &SessionId) -> Result<usize> {
+    tx.execute("DELETE FROM outbox_lines WHERE session_id = ?1", params![session])
 }
 
 /// Notes that copying a line failed, and why, cut to what a row holds: a long reason must not make the note fail too.
 pub fn note_failure(tx: &mut Tx<'_>, line: &OutboxKey, reason: &str) -> Result<()> {
-    let sql = "UPDATE outbox_lines SET attempts = attempts + 1, last_error = ?5 \
-               WHERE home_id = ?1 AND session_id = ?2 AND seq = ?3 AND uuid = ?4";
+    let sql = "UPDATE outbox_lines SET attempts = attempts + 1, last_error = ?4 \
+               WHERE home_id = ?1 AND session_id = ?2 AND uuid = ?3";
     let reason = clipped(reason, REASON_BYTES_MAX);
-    tx.execute(sql, params![line.home_id, &line.session_id, line.seq, line.uuid, reason]).map(drop)
+    tx.execute(sql, params![line.home_id, &line.session_id, line.uuid, reason]).map(drop)
 }
 
 /// How many lines wait, in all homes.

@@ -334,18 +334,18 @@ pub fn find_by_log(tx: &mut Tx<'_>, home: &HomeId, log_path: &str) -> Result<Opt
     Ok(found.filter(|row| row.log_path == log_path))
 }
 
+/// Whether a session that is not deleted has this log, in this epoch.
+pub fn names_log(tx: &mut Tx<'_>, id: &SessionId, log_path: &str, epoch: Epoch) -> Result<bool> {
+    let sql = "SELECT 1 FROM sessions WHERE id = ?1 AND log_path = ?2 AND log_epoch = ?3 AND deleted_at IS NULL";
+    Ok(tx.find(sql, params![id, log_path, epoch], |_| Ok(()))?.is_some())
+}
+
 /// The ids that start so, in order, for completing a shortened id. Deleted sessions are not among them.
 pub fn starting_with(tx: &mut Tx<'_>, prefix: &str, limit: u32) -> Result<Vec<SessionId>> {
     let sql = "SELECT id FROM sessions WHERE id >= ?1 AND id < ?2 AND deleted_at IS NULL ORDER BY id LIMIT ?3";
     // Ids are ASCII: what starts with the prefix sorts before the prefix and the last character there is.
     let end = format!("{prefix}\u{10ffff}");
     tx.all(sql, params![prefix, end, limit], |row| row.get(0))
-}
-
-/// Whether a session of this home, deleted or not, has this log.
-pub fn log_key_taken(tx: &mut Tx<'_>, home: &HomeId, log_key: &str) -> Result<bool> {
-    let sql = "SELECT 1 FROM sessions WHERE home_id = ?1 AND log_key = ?2";
-    Ok(tx.find(sql, params![home, log_key], |_| Ok(()))?.is_some())
 }
 
 /// Notes that it changed. An instant never goes back, so that a list does not either.
@@ -359,16 +359,18 @@ pub fn rename(tx: &mut Tx<'_>, id: &SessionId, name: &str, at: Moment) -> Result
     Ok(tx.execute(sql, params![id, name, at])? == 1)
 }
 
-/// Raises the epoch of its log; false when it is not what the caller saw.
+/// Raises the epoch of its log; false when it is not what the caller saw, or the session is deleted.
 pub fn raise_epoch(tx: &mut Tx<'_>, id: &SessionId, from: Epoch) -> Result<bool> {
-    let sql = "UPDATE sessions SET log_epoch = ?3 WHERE id = ?1 AND log_epoch = ?2";
+    let sql = "UPDATE sessions SET log_epoch = ?3 WHERE id = ?1 AND log_epoch = ?2 AND deleted_at IS NULL";
     Ok(tx.execute(sql, params![id, from, from.next()])? == 1)
 }
 
-/// Marks it deleted; false when it is gone or marked already. Its name is free from here on, its log path is not.
-pub fn tombstone(tx: &mut Tx<'_>, id: &SessionId, at: Moment) -> Result<bool> {
-    let sql = "UPDATE sessions SET deleted_at = ?2, updated_at = ?2 WHERE id = ?1 AND deleted_at IS NULL";
-    Ok(tx.execute(sql, params![id, at])? == 1)
+/// Marks the session with this log deleted; false when it is gone, marked already, or another by now. Its name is free
+/// from here on, its log path never is.
+pub fn tombstone(tx: &mut Tx<'_>, id: &SessionId, log_path: &str, at: Moment) -> Result<bool> {
+    let sql = "UPDATE sessions SET deleted_at = ?3, updated_at = ?3 \
+               WHERE id = ?1 AND log_path = ?2 AND deleted_at IS NULL";
+    Ok(tx.execute(sql, params![id, log_path, at])? == 1)
 }
 
 /// Sessions of a home whose deletion was begun and not finished.
@@ -459,8 +461,13 @@ pub fn set_status(
     Ok(tx.execute(sql, params![id, from, to, at, ended])? == 1)
 }
 
-/// Removes the row and all that hangs on it; false when there is none. Repairs stay, and messages that others name.
-pub fn remove(tx: &mut Tx<'_>, id: &SessionId) -> Result<bool> {
+/// Removes the row of a session that was marked deleted, and all that hangs on it; false when there is none with this
+/// log. Repairs stay, and messages that others name.
+pub fn remove(tx: &mut Tx<'_>, id: &SessionId, log_path: &str) -> Result<bool> {
+    let marked = "SELECT 1 FROM sessions WHERE id = ?1 AND log_path = ?2 AND deleted_at IS NOT NULL";
+    if tx.find(marked, params![id, log_path], |_| Ok(()))?.is_none() {
+        return Ok(false);
+    }
     progressions::remove_of(tx, id)?;
     Ok(tx.execute("DELETE FROM sessions WHERE id = ?1", params![id])? == 1)
 }

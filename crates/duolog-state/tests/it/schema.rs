@@ -6,7 +6,7 @@ use duolog_types::limits::{
     CHAT_CONTENT_BYTES_MAX, CONTENT_BYTES_MAX, CONTEXT_BYTES_MAX, DIGEST_BYTES_MAX, EMBEDDING_BYTES_MAX,
     MESSAGE_ID_BYTES_MAX, METADATA_BYTES_MAX, MODEL_BYTES_MAX, NAME_BYTES_MAX, NODES_BYTES_MAX, OPERATION_ID_BYTES_MAX,
     OUTBOX_LINE_BYTES_MAX, OUTPUT_BYTES_MAX, PATH_BYTES_MAX, PHASE_ENTRY_BYTES_MAX, PHASES_BYTES_MAX, REASON_BYTES_MAX,
-    SCRATCH_BYTES_MAX, SCRATCH_VALUE_BYTES_MAX, SEAL_BLOCK_BYTES, SEAL_BLOCK_HASH_BYTES, SEAL_BLOCKS_BYTES_MAX,
+    SCOPE_BYTES_MAX, SCRATCH_BYTES_MAX, SCRATCH_VALUE_BYTES_MAX, SEAL_BLOCK_BYTES, SEAL_BLOCK_HASH_BYTES, SEAL_BLOCKS_BYTES_MAX,
     SEAL_BYTES, SESSION_ID_BYTES_MAX, SKILL_BYTES_MAX, TITLE_BYTES_MAX, WORD_BYTES_MAX, WORKFLOW_BYTES_MAX,
 };
 use duolog_types::{
@@ -72,9 +72,11 @@ fn every_bound_in_the_schema_is_one_of_the_limits() {
         ("outbox_lines.last_error".to_owned(), REASON_BYTES_MAX),
         ("repairs.session_id".to_owned(), SESSION_ID_BYTES_MAX),
         ("repairs.detail".to_owned(), REASON_BYTES_MAX),
+        ("operations.scope".to_owned(), SCOPE_BYTES_MAX),
         ("operations.operation_id".to_owned(), OPERATION_ID_BYTES_MAX),
-        ("transitions.operation_id".to_owned(), OPERATION_ID_BYTES_MAX),
-        ("transitions.answer".to_owned(), METADATA_BYTES_MAX),
+        ("operations.answer".to_owned(), METADATA_BYTES_MAX),
+        ("log_paths.log_key".to_owned(), PATH_BYTES_MAX),
+        ("log_paths.session_id".to_owned(), SESSION_ID_BYTES_MAX),
         ("catalog.model".to_owned(), MODEL_BYTES_MAX),
         ("catalog.title".to_owned(), TITLE_BYTES_MAX),
         ("usage_by_day.model".to_owned(), MODEL_BYTES_MAX),

@@ -69,7 +69,6 @@ fn open(dir: &Path) -> duolog_join::Result<Arc<Join>> {
         limits: Limits { busy_timeout: Duration::from_secs(30), ..Limits::default() },
         clock: Arc::new(SystemClock),
         boot: prepared.boot,
-        passes: true,
     })
 }
 

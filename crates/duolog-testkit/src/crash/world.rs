@@ -70,7 +70,6 @@ impl World {
             limits: Self::limits(),
             clock: Arc::new(self.clock.clone()),
             boot: self.boot.clone(),
-            passes: true,
         })
     }
 }

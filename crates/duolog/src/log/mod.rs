@@ -4,7 +4,6 @@
 mod blob;
 mod foreign;
 mod model;
-mod pass;
 mod record;
 mod replay;
 mod rules;
@@ -29,7 +28,6 @@ pub use foreign::Foreign;
 pub use model::{
     AppendOptions, As, Ending, Entry, Full, ReadFrom, RecordOptions, Recorded, Told, TurnAt, TurnEnd, View,
 };
-pub use pass::append_with_pass;
 pub use record::Recording;
 pub use replay::{Replay, Replayable};
 pub use stream::{Notice, Source, Stream, Streamed};

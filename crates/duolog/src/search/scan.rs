@@ -191,7 +191,10 @@ impl<'t> Looking<'t> {
                 let log = match open.get(&candidate.key.session) {
                     Some(log) => log,
                     None => match self.open(snapshot, &candidate.key.session)? {
-                        Some(log) => open.keep(candidate.key.session.clone(), log),
+                        Some(log) => {
+                            drop(open.make_room());
+                            open.keep(candidate.key.session.clone(), log)
+                        }
                         None => continue,
                     },
                 };

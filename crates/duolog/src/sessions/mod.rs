@@ -101,7 +101,6 @@ impl<'s> Sessions<'s> {
         let join = &self.store.join;
         let log = rules::plan(new, join.home(), join.clock().now())?;
         // An id goes before the same name.
-        let _revoked = new.id.as_ref().map(|id| join.revoke_pass_to(id)).transpose()?;
         match join.create_once(self.asking(&rules::Request::create(new))?, log, Durability::Power) {
             Ok(row) => Ok(row.into()),
             Err(error) if error.is_taken() => Err(Error::NameTaken(new.name.clone().unwrap_or_default())),
@@ -211,7 +210,6 @@ impl<'s> Sessions<'s> {
 
     fn rename_now(&self, once: Option<Once>, id: SessionId, name: &str) -> Result<String> {
         let (at, new_name) = (self.store.join.clock().now(), name.to_owned());
-        let _revoked = self.store.join.revoke_pass(&id)?;
         let renamed = self.store.join.transact_once(once, Durability::Power, move |tx| {
             let old = table::find(tx, &id)?;
             if !table::rename(tx, &id, &new_name, at)? {

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read as _, stdin};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use duolog::log::{AppendOptions, append_with_pass};
+use duolog::log::AppendOptions;
 use duolog::sessions::Session;
 use duolog::{Batch, Committed, Config, Cursor, Durability, Error, Limits, OperationId, Position, SessionId, Store};
 use serde::Serialize;
@@ -89,19 +89,10 @@ impl Append {
             return self.append_nothing(context);
         }
         let options = self.options(config.durability());
-        // Whatever is wrong with it, the store says.
-        if let Some(reference) = self.target.reference(&config)
-            && let Ok(Some((id, committed))) = append_with_pass(&context.options()?, &reference, &batch, &options)
-        {
-            context.warn_of_config()?;
-            answer_whole(context, &id, reference.name(), &committed)?;
-            return Ok(Ended::Done);
-        }
         let store = context.open_to_write()?;
         let session = self.target.open(&store, &config)?;
         let committed = store.log(&session.id).append_with(&batch, &options)?;
         answer_whole(context, &session.id, session.called(), &committed)?;
-        store.leave_pass(&session.id);
         // The acknowledgement is out before the store is put in order.
         context.close(store);
         Ok(Ended::Done)

@@ -1,40 +1,93 @@
 use duolog_state::ConstraintKind;
-use duolog_state::owned::operations::{self, OperationRow};
+use duolog_state::owned::operations::{self, ClaimedPlace, OperationRow};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::{Epoch, OperationId, Position};
 
 use super::{is_constraint, with_session};
-use crate::{at, home, id};
+use crate::{at, id};
 
-on_both_engines!(an_operation_is_found_by_its_retry);
+on_both_engines!(
+    an_operation_is_found_by_its_retry,
+    a_place_belongs_to_one_operation,
+    a_claim_that_was_not_used_is_taken_back,
+    operations_expire_oldest_first,
+);
+
+fn row(operation: &str) -> OperationRow {
+    OperationRow {
+        scope: "sessions".to_owned(),
+        operation_id: OperationId::parse(operation).expect("an id"),
+        request_hash: [9; 32],
+        answer: Some("{\"id\":1}".to_owned()),
+        created_at: at(1),
+        session_id: None,
+        lines_done: 0,
+        place: None,
+    }
+}
+
+fn append(operation: &str, from: u64, to: u64) -> OperationRow {
+    let place = ClaimedPlace { epoch: Epoch(1), from: Position(from), to: Position(to) };
+    OperationRow { scope: "log/s".to_owned(), answer: None, session_id: Some(id("s")), place: Some(place), ..row(operation) }
+}
 
 fn an_operation_is_found_by_its_retry(place: &Place) {
     with_session(place, |tx| {
-        let operation = OperationId::parse("op/1").expect("an id");
-        let row = OperationRow {
-            session_id: id("s"),
-            operation_id: operation.clone(),
-            home_id: home(),
-            content_hash: [9; 32],
-            lines: 4,
-            done_lines: 0,
-            epoch: Epoch(0),
-            position: Position(0),
-            created_at: at(1),
-            updated_at: at(1),
-        };
-        assert_eq!(operations::find(tx, &id("s"), &operation)?, None);
+        let row = row("op/1");
+        assert_eq!(operations::find(tx, "sessions", &row.operation_id)?, None);
         operations::insert(tx, &row)?;
         assert!(is_constraint(&tx.savepoint(|tx| operations::insert(tx, &row)), ConstraintKind::Unique));
-        let placed =
-            OperationRow { epoch: Epoch(1), position: Position(8), done_lines: 4, updated_at: at(2), ..row.clone() };
-        assert!(operations::place(tx, &row, &placed)?);
-        assert_eq!(operations::find(tx, &id("s"), &operation)?, Some(placed.clone()));
-        assert!(!operations::place(tx, &row, &row)?, "another placed it since");
-        assert_eq!(operations::find(tx, &id("s"), &operation)?, Some(placed.clone()));
-        let none = OperationId::parse("none").expect("an id");
-        assert!(!operations::place(tx, &placed, &OperationRow { operation_id: none, ..row })?);
+        assert_eq!(operations::find(tx, "sessions", &row.operation_id)?, Some(row.clone()));
+        assert_eq!(operations::find(tx, "runs", &row.operation_id)?, None, "a scope of its own");
+        Ok(())
+    });
+}
+
+fn a_place_belongs_to_one_operation(place: &Place) {
+    with_session(place, |tx| {
+        let (first, second) = (append("a", 0, 10), append("b", 0, 10));
+        assert_eq!(operations::claimed_to(tx, &id("s"), Epoch(1))?, Position(0));
+        operations::insert(tx, &first)?;
+        assert!(is_constraint(&tx.savepoint(|tx| operations::insert(tx, &second)), ConstraintKind::Unique));
+        operations::insert(tx, &OperationRow { place: None, ..second.clone() })?;
+        let next = ClaimedPlace { epoch: Epoch(1), from: Position(10), to: Position(20) };
+        assert!(operations::claim(tx, "log/s", &second.operation_id, next)?);
+        assert!(!operations::claim(tx, "log/s", &second.operation_id, next)?, "it has a place");
+        assert_eq!(operations::claimed_to(tx, &id("s"), Epoch(1))?, Position(20));
+        assert_eq!(operations::claimed_to(tx, &id("s"), Epoch(0))?, Position(0));
+        let beyond = operations::beyond(tx, &id("s"), Epoch(1), Position(10))?;
+        assert_eq!(beyond, [OperationRow { place: Some(next), ..second }]);
+        Ok(())
+    });
+}
+
+fn a_claim_that_was_not_used_is_taken_back(place: &Place) {
+    with_session(place, |tx| {
+        let (none, part) = (append("none", 0, 10), append("part", 10, 20));
+        operations::insert(tx, &none)?;
+        operations::insert(tx, &part)?;
+        assert!(operations::unclaim(tx, &none, 0)?);
+        assert!(!operations::unclaim(tx, &none, 0)?, "it is gone");
+        assert_eq!(operations::find(tx, "log/s", &none.operation_id)?, None);
+        assert!(operations::unclaim(tx, &part, 2)?);
+        let left = OperationRow { place: None, lines_done: 2, ..part.clone() };
+        assert_eq!(operations::find(tx, "log/s", &part.operation_id)?, Some(left));
+        assert!(!operations::unclaim(tx, &part, 3)?, "the place is no longer its own");
+        Ok(())
+    });
+}
+
+fn operations_expire_oldest_first(place: &Place) {
+    with_session(place, |tx| {
+        for (operation, created_at) in [("a", at(3)), ("b", at(1)), ("c", at(2))] {
+            operations::insert(tx, &OperationRow { created_at, ..row(operation) })?;
+        }
+        assert!(operations::any_before(tx, at(2))? && !operations::any_before(tx, at(1))?);
+        assert_eq!(operations::expire(tx, at(3), 1)?, 1);
+        assert_eq!(operations::find(tx, "sessions", &row("b").operation_id)?, None);
+        assert_eq!(operations::expire(tx, at(3), 9)?, 1);
+        assert!(operations::find(tx, "sessions", &row("a").operation_id)?.is_some());
         Ok(())
     });
 }

@@ -1,0 +1,387 @@
+//! The life of a log: made, written, cut, replaced, deleted. A path and an epoch name one log for ever.
+//!
+//! | event | before → after | under | epoch | what is kept |
+//! |---|---|---|---|---|
+//! | create | none → made | transaction; the path was never used before | the next one | |
+//! | import | none → written | transaction; the synced file gets its name inside it | the next one | |
+//! | first append | made → written | log lock; the row still means this path and epoch | same | |
+//! | append | written → written | log lock; the file at the path is the one that was opened | same | all |
+//! | operation | written → claimed → written | log lock over claim and write; the mode says claimed | same | all |
+//! | failed write or sync | written → closed | log lock; the mode says closed | same | all |
+//! | repair of a closed log | closed → written | log lock of the old file over epoch and rename | + 1 | up to the new end |
+//! | found shorter | written → written | transaction | + 1 | up to the end found |
+//! | found replaced | written → written | transaction | + 1 | nothing |
+//! | found missing | written → made | transaction | + 1 | nothing |
+//! | delete the log | any → made | log lock over epoch and unlink | + 1 | nothing |
+//! | delete the session | any → none | tombstone; log lock over unlink; then the row goes | retired | nothing |
+//!
+//! Every change of a file that writers may have open happens under its lock, together with the row that tells of it: who
+//! waits for the lock finds another file, or asks the state and finds another epoch. An epoch is never used twice: a log
+//! that begins after a deletion begins above all epochs that were deleted. A path is never given to a second session.
+
+use std::path::{Path, PathBuf};
+
+use duolog_log::{Error as LogError, Reader};
+use duolog_state::owned::repairs::{self, NewRepair, RepairAction};
+use duolog_state::owned::sessions::{self, SessionRow};
+use duolog_state::owned::status_transitions::{self, StatusTransitionRow};
+use duolog_state::owned::{behind, branches, log_epochs, log_paths, operations, outbox, pool_segments};
+use duolog_state::{Result as StateResult, Tx};
+use duolog_types::names::with_suffix;
+use duolog_types::{Durability, Epoch, Position, SessionId, mutant, mutant::Mutant};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::fold::{empty_row, leave_responses, write_rows};
+use crate::project::Derived;
+use crate::store::{Join, known, place_of};
+use crate::transact::{IdempotencyKey, Write, as_text};
+
+/// What a log's file is called after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stem {
+    /// The folder: a safe name.
+    pub scope: String,
+    /// The file, without its ending: a safe name.
+    pub file: String,
+    /// The name that the file's was made from, which tells it from others that came out alike.
+    pub name: String,
+}
+
+/// A session to be.
+#[derive(Clone, Debug)]
+pub struct NewLog {
+    /// Its row; where the log is, is filled in here.
+    pub row: SessionRow,
+    /// What its file is called after.
+    pub stem: Stem,
+}
+
+/// A session to be, and where its log may stand.
+#[derive(Clone, Debug)]
+pub struct PlannedLog {
+    row: SessionRow,
+    free: Vec<PathBuf>,
+}
+
+impl PlannedLog {
+    /// Makes the session, with a path that no other ever had. It is as planned each time that a transaction runs again.
+    pub fn insert(&self, tx: &mut Tx<'_>) -> Result<SessionRow> {
+        let mut row = self.row.clone();
+        insert_at_free(tx, &mut row, &self.free)?;
+        if let Some(status) = row.status {
+            status_transitions::insert(tx, &first_status(&row, status))?;
+        }
+        Ok(row)
+    }
+}
+
+/// What went with a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deleted {
+    /// The session.
+    #[serde(with = "as_text")]
+    pub id: SessionId,
+    /// What it was called.
+    pub name: Option<String>,
+    /// How many bytes its log had.
+    pub bytes: u64,
+}
+
+/// What a session's conversations come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conversations {
+    /// How many branches.
+    pub branches: u64,
+    /// How many messages, each counted once.
+    pub messages: u64,
+}
+
+/// A log that was taken away from a session that stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemovedLog {
+    /// How many bytes it had.
+    pub bytes: u64,
+    /// The epoch of the log that begins now.
+    pub epoch: Epoch,
+}
+
+/// What making a session answers: by the id it is found again.
+#[derive(Serialize, Deserialize)]
+struct Made {
+    #[serde(with = "as_text")]
+    id: SessionId,
+    #[serde(skip)]
+    row: Option<SessionRow>,
+}
+
+/// What raising the epoch of a log came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Raised {
+    /// Bytes that someone may have seen are gone; this is the epoch from now on.
+    To(Epoch),
+    /// The log is the one that is meant: nothing changed, or somebody deleted or repaired it on purpose.
+    OnPurpose,
+}
+
+/// How much of a log outlives an event that raises its epoch, by the record of the event.
+///
+/// `None` if the event raises no epoch.
+pub(crate) fn kept_to(action: RepairAction, position: Position) -> Option<Position> {
+    match action {
+        RepairAction::Missing | RepairAction::Replaced | RepairAction::Deleted => Some(Position::ZERO),
+        RepairAction::Shorter | RepairAction::Rewritten => Some(position),
+        RepairAction::Completed
+        | RepairAction::Quarantined
+        | RepairAction::Terminated
+        | RepairAction::Unsealed => None,
+    }
+}
+
+impl Join {
+    /// Makes a session: its row, with a path that no other session ever had, whatever the case of its letters.
+    ///
+    /// There is no file until the first append; an absent file is an empty log. Fails where the name is taken.
+    pub fn create(&self, new: NewLog, durability: Durability) -> Result<SessionRow> {
+        self.create_once(None, new, durability)
+    }
+
+    /// Makes a session, under a key where one is given: asked again, it answers with the session that it made.
+    pub fn create_once(
+        &self,
+        key: Option<IdempotencyKey>,
+        new: NewLog,
+        durability: Durability,
+    ) -> Result<SessionRow> {
+        let planned = self.plan(new)?;
+        let made: Made = self.transact::<_, Error>(Write::once(durability, key), move |tx| {
+            let row = planned.insert(tx)?;
+            Ok((Made { id: row.id.clone(), row: Some(row) }, Vec::new()))
+        })?;
+        match made.row {
+            Some(row) => Ok(row),
+            None => self.known(&made.id).map(|known| known.row),
+        }
+    }
+
+    /// Looks where the log of a session to be may stand, so that a transaction can make the session together with the
+    /// rows that need it.
+    pub fn plan(&self, new: NewLog) -> Result<PlannedLog> {
+        let NewLog { mut row, stem } = new;
+        let free = self.free_paths(&stem, &row.id)?;
+        row.home_id = self.home;
+        row.scope = stem.scope;
+        Ok(PlannedLog { row, free })
+    }
+
+    /// The paths that a log called so may have, those left out where a file stands already.
+    ///
+    /// A file without a row is someone's; a new session must not begin with its lines.
+    pub(crate) fn free_paths(&self, stem: &Stem, id: &SessionId) -> Result<Vec<PathBuf>> {
+        let folder = Path::new("sessions").join(&stem.scope);
+        let mut free = Vec::new();
+        // The last one is nobody's: there is always a free path, however often a name was used and deleted.
+        let unique = SessionId::new();
+        let marks = [stem.name.as_str(), id.as_str(), unique.as_str()];
+        for file in std::iter::once(stem.file.clone()).chain(marks.map(|mark| with_suffix(&stem.file, mark))) {
+            let path = folder.join(format!("{file}.jsonl"));
+            if self.disk.stat(&path).map_err(LogError::io("look at", &path))?.is_none() {
+                free.push(path);
+            }
+        }
+        if free.is_empty() {
+            let source = std::io::ErrorKind::AlreadyExists.into();
+            return Err(LogError::Io { call: "find a free name for", path: folder, source }.into());
+        }
+        Ok(free)
+    }
+
+    /// What a session's conversations come to.
+    pub fn conversations_of(&self, session: &SessionId) -> Result<Conversations> {
+        Ok(self.state.read(|tx| conversations(tx, session))?)
+    }
+
+    /// Takes the log of a session away and leaves the session: its epoch is raised, and a record says who asked for it.
+    ///
+    /// Both happen under the log's lock, the epoch first: should the process die in between, the log can be taken away
+    /// again; the other way round it would look as if someone had lost it.
+    pub fn remove_log(&self, session: &SessionId, detail: Option<String>) -> Result<RemovedLog> {
+        if !self.is_writable() {
+            return Err(Error::ReadOnly);
+        }
+        let _no_backup = self.keep_backups_out()?;
+        loop {
+            let known = self.known(session)?;
+            self.own(&known.row)?;
+            let (place, epoch) = (known.place(), known.row.log_epoch);
+            let mut removed = None;
+            let raise = |end: Position| {
+                let mut repair = self.repair_row(session, epoch, RepairAction::Deleted, end);
+                repair.bytes = end.0;
+                repair.detail.clone_from(&detail);
+                if mutant::is(Mutant::EpochAfterUnlink) {
+                    removed = Some(end);
+                    return Ok(());
+                }
+                let raised = self.raise_epoch_at(session, epoch, repair);
+                match raised.map_err(|error| LogError::Record(Box::new(error)))? {
+                    true => removed = Some(end),
+                    // The log is another one by now.
+                    false => return Err(LogError::Replaced(place.path.clone())),
+                }
+                Ok(())
+            };
+            match duolog_log::remove(&self.disk, &place, &self.limits, raise) {
+                Err(LogError::Replaced(_)) => continue,
+                other => other?,
+            }
+            let end = removed.unwrap_or(known.row.log_base);
+            if mutant::is(Mutant::EpochAfterUnlink) {
+                let repair = self.repair_row(session, epoch, RepairAction::Deleted, end);
+                self.raise_epoch_at(session, epoch, repair)?;
+            }
+            if let Some(open) = self.open.get(session) {
+                // Whoever appends here next opens the log that begins now.
+                self.open.let_go(session, &open);
+            }
+            return Ok(RemovedLog { bytes: end.0, epoch: epoch.next() });
+        }
+    }
+
+    /// Raises the epoch from the one the caller saw. Whoever did so first, its record stands.
+    pub(crate) fn raise_epoch(&self, session: &SessionId, epoch: Epoch, repair: NewRepair) -> Result<Raised> {
+        if self.raise_epoch_at(session, epoch, repair)? {
+            return Ok(Raised::To(epoch.next()));
+        }
+        let row = self.known(session)?.row;
+        let noted = self.repairs_of(session)?;
+        let lost = noted.iter().any(|row| row.repair.epoch == epoch && row.repair.action.is_loss());
+        Ok(if lost && row.log_epoch > epoch { Raised::To(row.log_epoch) } else { Raised::OnPurpose })
+    }
+
+    /// Raises the epoch and settles all that spoke of the old one; false where it is another by now, or the session is gone.
+    fn raise_epoch_at(&self, session: &SessionId, epoch: Epoch, repair: NewRepair) -> Result<bool> {
+        let (id, home, at) = (session.clone(), self.home, self.clock.now());
+        self.write(Durability::Power, move |tx| {
+            if !sessions::raise_epoch(tx, &id, epoch)? {
+                return Ok(false);
+            }
+            repairs::note(tx, &repair)?;
+            leave_responses(tx, &id)?;
+            if repair.action == RepairAction::Deleted {
+                // The lines that wait are of the log that goes; what operations were answered stands.
+                outbox::forget(tx, &id)?;
+            } else if let Some(kept) = kept_to(repair.action, repair.position) {
+                for row in operations::beyond(tx, &id, epoch, kept)? {
+                    operations::unclaim(tx, &row, row.lines_done)?;
+                }
+            }
+            // Counts of what is gone must not stay; what is left is folded anew.
+            let rows = Derived::new(empty_row(&known(tx, &id)?)).rows();
+            write_rows(tx, None, &rows)?;
+            behind::mark_for_nobody(tx, &id, &home, at)?;
+            Ok(true)
+        })
+    }
+
+    /// Deletes a session: a tombstone first, then the files, then the row; a record of what went stays.
+    ///
+    /// A crash in between is finished when the home is opened next. Where the log is in use, nothing is changed.
+    pub fn delete(&self, session: &SessionId) -> Result<Deleted> {
+        self.delete_once(None, session)
+    }
+
+    /// Deletes a session, under a key where one is given. It is answered by the tombstone.
+    pub fn delete_once(&self, key: Option<IdempotencyKey>, session: &SessionId) -> Result<Deleted> {
+        if !self.is_writable() {
+            return Err(Error::ReadOnly);
+        }
+        if let Some(answer) = key.as_ref().map_or(Ok(None), |key| self.answer_to(key))? {
+            return Ok(answer);
+        }
+        let _no_backup = self.keep_backups_out()?;
+        let id = session.clone();
+        let row = self.state.read(|tx| sessions::find(tx, &id))?.ok_or_else(|| Error::NoSession(session.clone()))?;
+        self.own(&row)?;
+        let place = place_of(&row);
+        // What is not a log is not ours to remove, and one in use is left alone: both are said before the tombstone.
+        let end = match Reader::open(&self.disk, &place)? {
+            Some(reader) => reader.stable_end(self.limits.busy_timeout)?,
+            None => row.log_base,
+        };
+        let went = self.conversations_of(session)?;
+        let (id, path, at) = (session.clone(), row.log_path.clone(), self.clock.now());
+        let deleted = Deleted { id: id.clone(), name: row.name.clone(), bytes: end.0 };
+        let is_marked = row.deleted_at.is_some();
+        let deleted: Deleted = self.transact::<_, Error>(Write::once(Durability::Power, key), move |tx| {
+            if !sessions::tombstone(tx, &id, &path, at)? && !is_marked {
+                // It is gone, or another session has its id by now.
+                return Err(Error::NoSession(id.clone()));
+            }
+            if let Some(row) = sessions::find(tx, &id)?.filter(|row| row.log_path == path) {
+                log_epochs::retire(tx, row.log_epoch)?;
+            }
+            leave_responses(tx, &id)?;
+            Ok((deleted.clone(), Vec::new()))
+        })?;
+        duolog_log::remove(&self.disk, &place, &self.limits, |_| Ok(()))?;
+        let mut repair = self.repair_row(session, row.log_epoch, RepairAction::Deleted, end);
+        repair.bytes = end.0;
+        repair.detail = Some(told(row.name.as_deref(), went)).filter(|told| !told.is_empty());
+        let (id, path) = (session.clone(), row.log_path);
+        self.write(Durability::Power, move |tx| {
+            if sessions::remove(tx, &id, &path)? {
+                repairs::note(tx, &repair)?;
+            }
+            Ok(())
+        })?;
+        if let Some(open) = self.open.get(session) {
+            self.open.let_go(session, &open);
+        }
+        Ok(deleted)
+    }
+}
+
+/// Adds a session with the first of these paths that no other ever had, in the epoch that a new log begins with.
+pub(crate) fn insert_at_free(tx: &mut Tx<'_>, row: &mut SessionRow, free: &[PathBuf]) -> Result<PathBuf> {
+    row.log_epoch = if mutant::is(Mutant::EpochsRestart) { Epoch(0) } else { log_epochs::next(tx)? };
+    for path in free {
+        row.log_path = path.to_string_lossy().into_owned();
+        row.log_key = row.log_path.to_lowercase();
+        if log_paths::take(tx, &row.home_id, &row.log_key, &row.id)? {
+            sessions::insert(tx, row)?;
+            return Ok(path.clone());
+        }
+    }
+    let path = Path::new("sessions").join(&row.scope);
+    let source = std::io::ErrorKind::AlreadyExists.into();
+    Err(LogError::Io { call: "find a free name for", path, source }.into())
+}
+
+/// How a session stands from the beginning, for its history.
+fn first_status(row: &SessionRow, status: duolog_types::SessionStatus) -> StatusTransitionRow {
+    StatusTransitionRow {
+        session_id: row.id.clone(),
+        previous_status: None,
+        status,
+        reason_code: None,
+        reason: None,
+        actor: None,
+        evidence: None,
+        created_at: row.created_at,
+    }
+}
+
+fn conversations(tx: &mut Tx<'_>, session: &SessionId) -> StateResult<Conversations> {
+    Ok(Conversations { branches: branches::count(tx, session)?, messages: pool_segments::count(tx, session)? })
+}
+
+/// What the record of a deletion says went besides the log: the name, and the conversations where there were any.
+fn told(name: Option<&str>, went: Conversations) -> String {
+    let name = name.unwrap_or_default();
+    if went == Conversations::default() {
+        return name.to_owned();
+    }
+    let Conversations { branches, messages } = went;
+    format!("{name}\n{branches} branches, {messages} messages")
+}

@@ -1,0 +1,193 @@
+//! The one way to change owned rows: a transaction, the lines that logs get to tell of it, and the answer by which a retry
+//! is known, in one call.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use duolog_log::Recent;
+use duolog_state::Tx;
+use duolog_state::owned::operations::{self, OperationRow};
+use duolog_types::limits::METADATA_BYTES_MAX;
+use duolog_types::{Bounded, Durability, OperationId, SessionId};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::behind::OpenLog;
+use crate::error::{Error, Result};
+use crate::outbox::Told;
+use crate::store::Join;
+use crate::telling::Telling;
+
+/// What a request is known by when it is asked for again.
+#[derive(Clone, Debug)]
+pub struct IdempotencyKey {
+    scope: String,
+    operation: OperationId,
+    request_hash: [u8; 32],
+}
+
+impl IdempotencyKey {
+    /// A request under an operation id, which is unique within its scope: the name of what is asked for.
+    ///
+    /// `request` is everything that makes it another request if it differs.
+    pub fn new(scope: &str, operation: &OperationId, request: &impl Serialize) -> Result<Self> {
+        let text = serde_json::to_vec(request).map_err(Error::NoJson)?;
+        Ok(Self {
+            scope: scope.to_owned(),
+            operation: operation.clone(),
+            request_hash: blake3::hash(&text).into(),
+        })
+    }
+}
+
+/// How a change is written.
+#[derive(Clone, Debug)]
+pub struct Write {
+    /// What it survives once it is acknowledged.
+    pub durability: Durability,
+    /// What it is known by when it is asked for again. Without one, asking again changes again.
+    pub key: Option<IdempotencyKey>,
+}
+
+impl From<Durability> for Write {
+    fn from(durability: Durability) -> Self {
+        Self { durability, key: None }
+    }
+}
+
+impl Write {
+    /// A change that can be asked for again where there is a key.
+    pub fn once(durability: Durability, key: Option<IdempotencyKey>) -> Self {
+        Self { durability, key }
+    }
+}
+
+impl Join {
+    /// Runs a change of owned rows and has the logs tell of it.
+    ///
+    /// `f` returns the answer and the lines that [`crate::tell`] made. Its error, of whatever type, undoes all of it. It may
+    /// run more than once, on any thread, and must have no effect but on its transaction. The change is acknowledged by its
+    /// commit. Its lines are in their logs when this returns, written and not synced; a line that cannot be written now
+    /// (disk full, a log that is locked or closed) waits in the outbox and undoes nothing.
+    ///
+    /// Under a key, a request that was answered before gets the same answer and changes nothing.
+    pub fn transact<T, E>(
+        &self,
+        how: impl Into<Write>,
+        mut f: impl FnMut(&mut Tx<'_>) -> std::result::Result<(T, Vec<Told>), E> + Send + 'static,
+    ) -> std::result::Result<T, E>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+        E: From<Error> + From<duolog_state::Error> + Send + 'static,
+    {
+        if !self.is_writable() {
+            return Err(Error::ReadOnly.into());
+        }
+        let Write { durability, key } = how.into();
+        let at = self.clock.now();
+        let announced = Announced::new(&self.telling, &self.open);
+        let announce = announced.clone();
+        let (answer, told) = self.state.write(durability, move |tx| {
+            if let Some(key) = &key
+                && let Some(answer) = answered(tx, key)?
+            {
+                return Ok((answer, Vec::new()));
+            }
+            let (answer, mut told) = f(tx)?;
+            if let Some(key) = &key {
+                let text = serde_json::to_string(&answer).map_err(Error::NoJson)?;
+                Bounded::<METADATA_BYTES_MAX>::new("the answer to a request", &text).map_err(Error::from)?;
+                operations::insert(tx, &row_of(key, text, at))?;
+            }
+            announce.add(&mut told);
+            Ok::<_, E>((answer, told))
+        })?;
+        self.put_told(&told);
+        drop(announced);
+        Ok(answer)
+    }
+
+    /// The answer that a request got when it was carried out, if it was: for what must be known before it is asked again.
+    pub fn answer_to<T: DeserializeOwned>(&self, key: &IdempotencyKey) -> Result<Option<T>> {
+        self.state.read(|tx| answered(tx, key))
+    }
+}
+
+fn row_of(key: &IdempotencyKey, answer: String, at: duolog_types::Moment) -> OperationRow {
+    OperationRow {
+        scope: key.scope.clone(),
+        operation_id: key.operation.clone(),
+        request_hash: key.request_hash,
+        answer: Some(answer),
+        created_at: at,
+        session_id: None,
+        lines_done: 0,
+        place: None,
+    }
+}
+
+/// The answer that a request got when it was carried out, if it was.
+fn answered<T: DeserializeOwned>(tx: &mut Tx<'_>, key: &IdempotencyKey) -> Result<Option<T>> {
+    let Some(row) = operations::find(tx, &key.scope, &key.operation)? else { return Ok(None) };
+    if row.request_hash != key.request_hash {
+        return Err(Error::OperationReused { operation: key.operation.clone() });
+    }
+    let damaged = |detail: String| {
+        let what = format!("the answer to operation {}", key.operation);
+        Error::State(duolog_state::Error::Damaged { what, detail })
+    };
+    let answer = row.answer.ok_or_else(|| damaged("there is none".to_owned()))?;
+    serde_json::from_str(&answer).map(Some).map_err(|error| damaged(error.to_string()))
+}
+
+/// The sessions that a change is about to tell of: from before its commit until its lines are in the logs, appends to them
+/// from this process wait, so that nothing comes before what led to it.
+#[derive(Clone)]
+struct Announced {
+    telling: Arc<Telling>,
+    open: Arc<Recent<SessionId, OpenLog>>,
+    sessions: Arc<Mutex<Vec<SessionId>>>,
+}
+
+impl Announced {
+    fn new(telling: &Arc<Telling>, open: &Arc<Recent<SessionId, OpenLog>>) -> Self {
+        Self { telling: Arc::clone(telling), open: Arc::clone(open), sessions: Arc::default() }
+    }
+
+    /// Announces the lines, and notes for each where its log ends now: it cannot stand before that.
+    fn add(&self, told: &mut [Told]) {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        for told in told {
+            told.not_before = self.open.get(&told.session).map(|open| (open.epoch, open.writer.written()));
+            if !sessions.contains(&told.session) {
+                self.telling.begin(&told.session);
+                sessions.push(told.session.clone());
+            }
+        }
+    }
+}
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        // The last one goes after the call: the request's own copy goes with the request.
+        if Arc::strong_count(&self.sessions) == 1 {
+            for session in self.sessions.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+                self.telling.end(&session);
+            }
+        }
+    }
+}
+
+/// A session's id as it stands in an answer.
+pub(crate) mod as_text {
+    use duolog_types::SessionId;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(id: &SessionId, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(id.as_str())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SessionId, D::Error> {
+        SessionId::parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
