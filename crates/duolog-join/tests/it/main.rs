@@ -15,8 +15,6 @@ mod following;
 mod homes;
 /// Lines that must stand once: transitions and operations.
 mod once;
-/// Appending without the state: when it may be, when not, and that nothing is missed.
-mod passes;
 /// Several processes on one server, and a server that is killed under them.
 mod server;
 /// Logs that the disk failed or someone changed.
