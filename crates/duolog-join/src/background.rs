@@ -11,6 +11,7 @@ const INTERVAL: Duration = Duration::from_millis(250);
 
 /// A running thread; it stops when this goes.
 pub struct Folder {
+    join: Arc<Join>,
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
 }
@@ -38,20 +39,24 @@ impl Stop {
 impl Folder {
     /// Starts folding what this process appends.
     pub fn start(join: &Arc<Join>) -> std::io::Result<Self> {
-        let (join, stop) = (join.clone(), Arc::<Stop>::default());
-        let stopped = stop.clone();
+        let stop = Arc::<Stop>::default();
+        let (at_work, stopped) = (join.clone(), stop.clone());
         let thread = std::thread::Builder::new().name("duolog-fold".to_owned()).spawn(move || {
             while !stopped.wait() {
                 // What fails here stays marked, and is told of by whoever reads or appends.
-                let _ = join.fold_own(join.limits().fold_before_read_bytes);
+                let _ = at_work.fold_own(at_work.limits().fold_before_read_bytes);
             }
         })?;
-        Ok(Self { stop, thread: Some(thread) })
+        Ok(Self { join: join.clone(), stop, thread: Some(thread) })
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
+        if self.join.process.is_forked() {
+            // The thread did not come along, and would be waited for in vain.
+            return;
+        }
         self.stop.ask();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -25,12 +25,19 @@ pub enum ProcessState {
 pub(crate) struct Process {
     disk: Arc<dyn Disk>,
     id: ProcessId,
+    /// The system's number of the process that opened the home.
+    pid: u32,
     lock: Mutex<Option<Arc<dyn DiskFile>>>,
 }
 
 impl Process {
     pub(crate) fn new(disk: &Arc<dyn Disk>) -> Self {
-        Self { disk: disk.clone(), id: ProcessId::new(), lock: Mutex::default() }
+        Self { disk: disk.clone(), id: ProcessId::new(), pid: std::process::id(), lock: Mutex::default() }
+    }
+
+    /// Whether this process came from the one that opened the home by a fork: nothing here is its own.
+    pub(crate) fn is_forked(&self) -> bool {
+        std::process::id() != self.pid
     }
 
     pub(crate) fn id(&self) -> ProcessId {
@@ -65,7 +72,7 @@ impl Process {
 
     /// Leaves. Marks that are still there become a dead process's.
     pub(crate) fn leave(&self) {
-        if self.lock.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+        if !self.is_forked() && self.lock.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
             let _ = self.disk.unlink(&path_of(self.id));
         }
     }

@@ -180,6 +180,10 @@ impl Join {
 
     /// Leaves the home: folds what does not take long, at most `budget` bytes, and leaves the rest to the next reader.
     pub fn leave(&self, budget: u64) -> Result<()> {
+        if self.process.is_forked() {
+            // What was appended, marked and locked is the other process's to put in order.
+            return Ok(());
+        }
         let left = if self.is_writable() { self.fold_own(budget).and_then(|()| self.hand_over()) } else { Ok(()) };
         self.process.leave();
         left

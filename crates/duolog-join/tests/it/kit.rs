@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use duolog_join::{Error, Join, NewLog, Once, OpenJoin, Result, Stem, prepare, tell};
+use duolog_join::{Error, IdempotencyKey, Join, NewLog, OpenJoin, Result, Stem, Write, prepare, tell};
 use duolog_log::{Append, Disk, Item};
 use duolog_state::owned::sessions::{self, SessionRow};
 use duolog_state::{OpenState, Sql, params};
@@ -40,14 +40,7 @@ pub fn open_on(place: &Place, disk: &SimDisk, home: HomeId) -> Arc<Join> {
 }
 
 pub fn join(state: OpenState, disk: Arc<dyn Disk>, home: HomeId, limits: Limits) -> Result<Arc<Join>> {
-    Join::open(OpenJoin {
-        state,
-        disk,
-        home,
-        limits,
-        clock: Arc::new(SystemClock),
-        boot: "boot".to_owned(),
-    })
+    Join::open(OpenJoin { state, disk, home, limits, clock: Arc::new(SystemClock), boot: "boot".to_owned() })
 }
 
 pub fn session(join: &Join, name: &str) -> SessionId {
@@ -120,9 +113,9 @@ pub fn while_repairs_are_held(place: &Place, f: impl FnOnce()) {
 
 /// Counts one up in a session's row and has its log tell of it, once under this operation id.
 pub fn raise(join: &Join, operation: &str, session: &str) -> Result<u64> {
-    let once = Once::new(&OperationId::parse(operation).expect("an id"), &("raise", session))?;
+    let key = IdempotencyKey::new("raise", &OperationId::parse(operation).expect("an id"), &session)?;
     let (id, at) = (SessionId::parse(session).expect("an id"), join.clock().now());
-    join.transact_once(Some(once), Durability::Power, move |tx| {
+    join.transact(Write::once(Durability::Power, Some(key)), move |tx| {
         let row = sessions::find(tx, &id)?.ok_or_else(|| Error::NoSession(id.clone()))?;
         // A column that nothing reads.
         let raised = row.agent_name.and_then(|text| text.parse().ok()).unwrap_or(0) + 1;

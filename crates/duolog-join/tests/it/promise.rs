@@ -1,0 +1,402 @@
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, Mutex};
+
+use duolog_join::{Error, Join, Seen};
+use duolog_log::{Error as LogError, Item};
+use duolog_state::owned::repairs::RepairAction;
+use duolog_state::owned::{behind, outbox, sessions};
+use duolog_testkit::SimDisk;
+use duolog_testkit::disk::{CallKind, EIO, Fault};
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
+use duolog_types::limits::Limits;
+use duolog_types::{Cursor, Epoch, HomeId, OperationId, Position, ProcessId, SessionId};
+
+use crate::kit::{POWER, PROCESS, batch, limits, lines, open, open_on, open_with, put, rename, session};
+
+on_both_engines!(
+    equal_lines_of_different_operations_are_all_there,
+    a_retry_after_a_failed_write_and_a_repair_writes,
+    a_claim_of_a_dead_writer_is_settled_before_an_equal_line,
+    a_path_and_an_epoch_are_never_used_twice,
+    a_first_append_to_a_deleted_session_is_refused,
+    a_second_deletion_leaves_the_new_session_alone,
+    deleting_a_log_takes_no_line_of_the_new_epoch,
+    a_cursor_of_a_deleted_log_gets_a_reset,
+    a_cursor_of_a_later_epoch_begins_anew,
+    a_log_that_is_gone_has_no_counts,
+    a_directory_that_cannot_be_opened_closes_no_log,
+    a_follower_across_a_repair_sees_each_line_once,
+    logs_that_are_let_go_of_leave_their_marks_to_nobody,
+    a_deleted_session_keeps_no_other_from_being_folded,
+    whoever_saw_a_change_appends_behind_its_line,
+    a_deletion_beside_appends_is_not_found_and_nothing_else,
+    a_line_that_could_not_be_written_comes_before_the_next_append,
+    a_log_that_is_locked_during_the_sweep_is_folded_later,
+);
+
+fn operation(name: &str) -> OperationId {
+    OperationId::parse(name).unwrap()
+}
+
+fn equal_lines_of_different_operations_are_all_there(place: &Place) {
+    let joins: Vec<_> = (0..4).map(|_| open(place)).collect();
+    let id = session(&joins[0], "s");
+    let (rounds, start) = (20, Barrier::new(joins.len()));
+    std::thread::scope(|scope| {
+        for (number, join) in joins.iter().enumerate() {
+            let (id, start) = (&id, &start);
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    start.wait();
+                    let name = operation(&format!("op-{number}-{round}"));
+                    // One of the four has no operation id: it claims no place.
+                    if number == 0 {
+                        put(join, id, "{}");
+                    } else {
+                        join.append_once(id, &name, &batch(&["{}"]), &PROCESS).unwrap();
+                        join.append_once(id, &name, &batch(&["{}"]), &PROCESS).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(lines(&joins[0], &id).len(), 4 * rounds);
+}
+
+fn a_retry_after_a_failed_write_and_a_repair_writes(place: &Place) {
+    let (disk, home) = (SimDisk::new(), HomeId::new());
+    let join = open_on(place, &disk, home);
+    let id = session(&join, "s");
+    put(&join, &id, "{}");
+    disk.fail_kind_from(CallKind::Append, 0, Fault::Error(EIO));
+    assert!(join.append_once(&id, &operation("op"), &batch(&["{}"]), &PROCESS).is_err());
+    disk.heal();
+    join.repair(&id).unwrap();
+    join.append_once(&id, &operation("op"), &batch(&["{}"]), &PROCESS).unwrap();
+    join.append_once(&id, &operation("op"), &batch(&["{}"]), &PROCESS).unwrap();
+    assert_eq!(lines(&join, &id), ["{}", "{}"]);
+}
+
+/// Whatever call the writer dies in, and whether or not others had the log open before.
+fn a_claim_of_a_dead_writer_is_settled_before_an_equal_line(place: &Place) {
+    for nth in 0..12 {
+        let (disk, home) = (SimDisk::new(), HomeId::new());
+        let other = open_on(place, &disk, home);
+        let id = session(&other, &format!("s-{nth}"));
+        put(&other, &id, "{}");
+        let writer = open_on(place, &disk, home);
+        let before = disk.call_count();
+        disk.fail_at(before + nth, Fault::Stop { after_bytes: (nth % 2 == 0).then_some(1) });
+        let name = operation("op");
+        let acknowledged = writer.append_once(&id, &name, &batch(&["{}"]), &PROCESS).is_ok();
+        disk.heal();
+        put(&other, &id, "{}");
+        other.append_once(&id, &name, &batch(&["{}"]), &PROCESS).unwrap();
+        assert_eq!(lines(&other, &id).len(), 3, "it died in call {nth}; acknowledged: {acknowledged}");
+        let path = row(&other, &id).log_path;
+        assert_eq!(disk.mode(&path), Some(0o600));
+    }
+}
+
+fn row(join: &Join, id: &SessionId) -> sessions::SessionRow {
+    join.state().read(|tx| sessions::find(tx, id)).unwrap().expect("a session")
+}
+
+fn a_path_and_an_epoch_are_never_used_twice(place: &Place) {
+    let join = open(place);
+    let mut seen = BTreeSet::new();
+    let mut last = None;
+    for _ in 0..6 {
+        let id = session(&join, "s");
+        put(&join, &id, "{}");
+        let row = row(&join, &id);
+        assert!(seen.insert(row.log_path.clone()), "{} was given twice", row.log_path);
+        assert!(last < Some(row.log_epoch), "epoch {} after {last:?}", row.log_epoch);
+        last = Some(row.log_epoch);
+        let epoch = join.remove_log(&id, None).unwrap().epoch;
+        assert!(last < Some(epoch));
+        last = Some(epoch);
+        assert_eq!(self::row(&join, &id).log_path, row.log_path, "deleting the log keeps its path");
+        join.delete(&id).unwrap();
+    }
+}
+
+fn a_first_append_to_a_deleted_session_is_refused(place: &Place) {
+    let (a, b) = (open(place), open(place));
+    let id = session(&a, "s");
+    // The log is open here, and has no file yet.
+    a.append(&id, &batch(&[]), &PROCESS).unwrap();
+    let path = place.home().join(row(&a, &id).log_path);
+    b.delete(&id).unwrap();
+    let refused = a.append(&id, &batch(&["{}"]), &PROCESS);
+    assert!(matches!(refused, Err(Error::NoSession(_) | Error::Deleted(_))), "{refused:?}");
+    assert!(!path.exists(), "no file is left behind");
+}
+
+fn a_second_deletion_leaves_the_new_session_alone(place: &Place) {
+    let join = open(place);
+    let id = session(&join, "s");
+    let before = row(&join, &id);
+    join.delete(&id).unwrap();
+    let id = session(&join, "s");
+    put(&join, &id, "{}");
+    // What one that was overtaken would do now.
+    let (path, at) = (before.log_path, before.created_at);
+    let gone = id.clone();
+    let marked = place.open().write(duolog_types::Durability::Power, move |tx| {
+        Ok::<_, duolog_state::Error>(
+            sessions::tombstone(tx, &gone, &path, at)? || sessions::remove(tx, &gone, &path)?,
+        )
+    });
+    assert!(!marked.unwrap());
+    assert_eq!(lines(&join, &id), ["{}"]);
+}
+
+fn deleting_a_log_takes_no_line_of_the_new_epoch(place: &Place) {
+    let joins: Vec<_> = (0..3).map(|_| open(place)).collect();
+    let id = session(&joins[0], "s");
+    let (done, acknowledged) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for (number, join) in joins[1..].iter().enumerate() {
+            let (id, done, acknowledged) = (&id, &done, &acknowledged);
+            scope.spawn(move || {
+                for n in 0.. {
+                    if done.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    let line = format!("{{\"{number}\":{n}}}");
+                    let committed = join.append(id, &batch(&[&line]), &PROCESS).expect("appended");
+                    acknowledged.lock().unwrap().push((committed.epoch, line));
+                }
+            });
+        }
+        for _ in 0..40 {
+            joins[0].remove_log(&id, None).unwrap();
+        }
+        done.store(true, Ordering::SeqCst);
+    });
+    let epoch = row(&joins[0], &id).log_epoch;
+    let there: BTreeSet<String> = lines(&joins[0], &id).into_iter().collect();
+    for (of, line) in acknowledged.into_inner().unwrap() {
+        assert!(of < epoch || there.contains(&line), "{line} was acknowledged in epoch {of}, which is the last");
+    }
+    let repairs = joins[0].repairs_of(&id).unwrap();
+    assert!(repairs.iter().all(|row| row.repair.action == RepairAction::Deleted), "{repairs:?}");
+}
+
+fn a_cursor_of_a_deleted_log_gets_a_reset(place: &Place) {
+    let join = open(place);
+    let id = session(&join, "s");
+    (0..3).for_each(|n| put(&join, &id, &format!("{{\"n\":{n}}}")));
+    let stale = Cursor { epoch: Epoch(0), position: Position(24) };
+    join.remove_log(&id, None).unwrap();
+    let mut follow = join.follow(&id, Some(stale)).unwrap();
+    let reset = Cursor { epoch: Epoch(1), position: Position(0) };
+    assert_eq!(follow.poll(&mut |_| {}).unwrap(), Seen::Reset(reset));
+    put(&join, &id, "{\"n\":9}");
+    let mut seen = 0;
+    follow.poll(&mut |_| seen += 1).unwrap();
+    assert_eq!((seen, follow.cursor()), (1, Cursor { epoch: Epoch(1), position: Position(8) }));
+    // A session that is made again with a log of the same length.
+    join.delete(&id).unwrap();
+    let id = session(&join, "s");
+    put(&join, &id, "{\"n\":7}");
+    let mut again = join.follow(&id, Some(follow.cursor())).unwrap();
+    assert!(matches!(again.poll(&mut |_| {}).unwrap(), Seen::Reset(cursor) if cursor.position == Position(0)));
+}
+
+fn a_cursor_of_a_later_epoch_begins_anew(place: &Place) {
+    let join = open(place);
+    let id = session(&join, "s");
+    (0..3).for_each(|n| put(&join, &id, &format!("{{\"n\":{n}}}")));
+    let later = Cursor { epoch: Epoch(7), position: Position(16) };
+    let mut follow = join.follow(&id, Some(later)).unwrap();
+    let reset = Cursor { epoch: Epoch(0), position: Position(0) };
+    assert_eq!(follow.poll(&mut |_| {}).unwrap(), Seen::Reset(reset));
+}
+
+fn a_log_that_is_gone_has_no_counts(place: &Place) {
+    let join = open(place);
+    let id = session(&join, "s");
+    (0..3).for_each(|n| put(&join, &id, &format!("{{\"n\":{n}}}")));
+    join.leave(u64::MAX).unwrap();
+    assert_eq!(join.figures(&id).unwrap().map(|row| row.events), Some(3));
+    std::fs::remove_file(place.home().join(row(&join, &id).log_path)).unwrap();
+    let join = open(place);
+    join.fold(&id, u64::MAX).unwrap();
+    assert_eq!(join.figures(&id).unwrap().map(|row| (row.events, row.bytes)), Some((0, 0)));
+    join.rebuild(|_| {}).unwrap();
+    assert_eq!(join.figures(&id).unwrap().map(|row| (row.events, row.bytes)), Some((0, 0)));
+}
+
+fn a_directory_that_cannot_be_opened_closes_no_log(place: &Place) {
+    const EMFILE: i32 = 24;
+    let (disk, home) = (SimDisk::new(), HomeId::new());
+    let join = open_on(place, &disk, home);
+    let id = session(&join, "s");
+    disk.fail_kind_from(CallKind::SyncDir, 0, Fault::Error(EMFILE));
+    assert!(join.append(&id, &batch(&["{}"]), &POWER).is_err(), "it is not known to be durable");
+    disk.heal();
+    assert!(!join.is_poisoned(&id).unwrap());
+    join.append(&id, &batch(&["{}"]), &POWER).unwrap();
+    assert_eq!(lines(&join, &id).len(), 2);
+}
+
+fn a_follower_across_a_repair_sees_each_line_once(place: &Place) {
+    let (disk, home) = (SimDisk::new(), HomeId::new());
+    let (join, reader) = (open_on(place, &disk, home), open_on(place, &disk, home));
+    let id = session(&join, "s");
+    put(&join, &id, "{\"n\":0}");
+    let mut follow = reader.follow(&id, None).unwrap();
+    let mut seen = Vec::new();
+    let mut look = |follow: &mut duolog_join::Follow<'_>| {
+        let mut resets = 0;
+        loop {
+            let polled = follow.poll(&mut |item| {
+                if let Item::Line(line) = item {
+                    seen.push(String::from_utf8_lossy(line.bytes).into_owned());
+                }
+            });
+            match polled.unwrap() {
+                Seen::Idle => return resets,
+                Seen::Delivered => {}
+                Seen::Reset(_) => resets += 1,
+            }
+        }
+    };
+    look(&mut follow);
+    let before = follow.cursor();
+    disk.fail_kind_from(CallKind::Sync, 0, Fault::Error(EIO));
+    assert!(matches!(join.append(&id, &batch(&["{\"n\":1}"]), &POWER), Err(Error::Log(LogError::Poisoned(_)))));
+    disk.heal();
+    join.repair(&id).unwrap();
+    put(&join, &id, "{\"n\":2}");
+    assert_eq!(look(&mut follow), 0, "what was seen still stands");
+    assert_eq!(follow.cursor().epoch, Epoch(1));
+    let mut resumed = reader.follow(&id, Some(follow.cursor())).unwrap();
+    assert_eq!(look(&mut resumed), 0);
+    let mut from_before = reader.follow(&id, Some(before)).unwrap();
+    assert!(!matches!(from_before.poll(&mut |_| {}).unwrap(), Seen::Reset(_)), "what it saw still stands");
+    assert_eq!(seen, ["{\"n\":0}", "{\"n\":1}", "{\"n\":2}"]);
+}
+
+fn logs_that_are_let_go_of_leave_their_marks_to_nobody(place: &Place) {
+    let join = open_with(place, Limits { open_logs_max: 2, ..limits() });
+    let other = open(place);
+    for n in 0..6 {
+        let id = session(&join, &format!("s-{n}"));
+        put(&join, &id, "{}");
+    }
+    let marks = |join: &Join| join.state().read(|tx| behind::of_home(tx, &join.home(), None, 99)).unwrap();
+    assert_eq!(marks(&join).iter().filter(|mark| mark.process_id == join.process()).count(), 2);
+    assert_eq!(marks(&join).iter().filter(|mark| mark.process_id == ProcessId::NOBODY).count(), 4);
+    assert_eq!(other.catch_up(u64::MAX).unwrap().sessions_behind, 0);
+    assert_eq!(marks(&join).len(), 2, "whoever folds deletes what was left to nobody");
+}
+
+fn a_deleted_session_keeps_no_other_from_being_folded(place: &Place) {
+    let join = open(place);
+    let ids = ["a", "b", "c"].map(|name| session(&join, name));
+    ids.iter().for_each(|id| put(&join, id, "{}"));
+    open(place).delete(&ids[1]).unwrap();
+    join.leave(u64::MAX).unwrap();
+    for id in [&ids[0], &ids[2]] {
+        assert_eq!(join.figures(id).unwrap().map(|row| row.events), Some(1));
+    }
+}
+
+fn whoever_saw_a_change_appends_behind_its_line(place: &Place) {
+    let join = open(place);
+    let id = session(&join, "s");
+    let rounds = 100;
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..rounds).for_each(|n| rename(&join, &id, &format!("name-{n}")).unwrap()));
+        let mut n = 0;
+        while n < rounds {
+            let name = row(&join, &id).name.unwrap_or_default();
+            if let Some(seen) = name.strip_prefix("name-").and_then(|n| n.parse::<usize>().ok())
+                && seen >= n
+            {
+                put(&join, &id, &format!("{{\"saw\":{seen}}}"));
+                n = seen + 1;
+            }
+        }
+    });
+    let mut named = None;
+    for line in lines(&join, &id) {
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        match line["saw"].as_u64() {
+            Some(saw) => assert!(named >= Some(saw), "the line of change {saw} comes after who saw it"),
+            None => {
+                let name = line["name"].as_str().and_then(|name| name.strip_prefix("name-"));
+                named = name.and_then(|n| n.parse().ok());
+            }
+        }
+    }
+}
+
+fn a_deletion_beside_appends_is_not_found_and_nothing_else(place: &Place) {
+    let joins: Vec<_> = (0..3).map(|_| open(place)).collect();
+    for round in 0..15 {
+        let id = session(&joins[0], &format!("s-{round}"));
+        let start = Barrier::new(3);
+        std::thread::scope(|scope| {
+            for join in &joins[1..] {
+                let (id, start) = (&id, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    loop {
+                        let done = join.append(id, &batch(&["{}"]), &PROCESS).and_then(|_| join.fold_own(u64::MAX));
+                        match done {
+                            Ok(()) => {}
+                            Err(Error::NoSession(_) | Error::Deleted(_)) => return,
+                            Err(error) => panic!("{error:?}"),
+                        }
+                    }
+                });
+            }
+            start.wait();
+            joins[0].delete(&id).unwrap();
+        });
+        let repairs = joins[0].repairs_of(&id).unwrap();
+        assert!(repairs.iter().all(|row| row.repair.action == RepairAction::Deleted), "{repairs:?}");
+    }
+}
+
+fn a_line_that_could_not_be_written_comes_before_the_next_append(place: &Place) {
+    let (disk, home) = (SimDisk::new(), HomeId::new());
+    let join = open_on(place, &disk, home);
+    let id = session(&join, "s");
+    put(&join, &id, "{\"n\":0}");
+    disk.fail_kind_from(CallKind::Append, 0, Fault::Short(3));
+    rename(&join, &id, "other").unwrap();
+    assert_eq!(lines(&join, &id).len(), 1, "the disk took no line");
+    disk.heal();
+    put(&join, &id, "{\"n\":1}");
+    let all = lines(&join, &id);
+    assert_eq!(all.len(), 3);
+    assert!(all[1].contains("\"duolog.renamed\""), "{all:?}");
+    join.leave(u64::MAX).unwrap();
+    assert_eq!(join.state().read(outbox::count).unwrap(), 0);
+}
+
+fn a_log_that_is_locked_during_the_sweep_is_folded_later(place: &Place) {
+    let join = open(place);
+    let id = session(&join, "s");
+    put(&join, &id, "{}");
+    // As after a boot that took the mark.
+    let (gone, process) = (id.clone(), join.process());
+    place.open().write(duolog_types::Durability::Power, move |tx| behind::clear(tx, &gone, &process, 1)).unwrap();
+    let path = place.home().join(row(&join, &id).log_path);
+    drop(join);
+    let held = std::fs::File::open(&path).unwrap();
+    held.lock().unwrap();
+    let join = open_with(place, Limits { busy_timeout: std::time::Duration::from_millis(1), ..limits() });
+    assert_eq!(join.sweep(u64::MAX).unwrap().sessions_behind, 1);
+    drop(held);
+    let join = open(place);
+    assert_eq!(join.catch_up(u64::MAX).unwrap().sessions_behind, 0);
+    assert_eq!(join.figures(&id).unwrap().map(|row| row.events), Some(1));
+}
