@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use duolog_join::{Called, Error, Join, NewLog, Passing, Result, Stem, tell};
+use duolog_join::{Error, Join, NewLog, Result, Stem, tell};
 use duolog_log::{Append, Follower, Item, Place, Polled};
 use duolog_state::owned::sessions::{self, SessionRow};
 use duolog_types::{Batch, Clock, Durability, Epoch, OperationId, Position, SessionId};
@@ -95,11 +95,7 @@ impl Player {
         self.rename(&a, &beta, "beta-1");
         self.append(&a, &beta, 1, Power);
         let _ = a.leave(u64::MAX);
-        let _ = b.catch_up(u64::MAX).and_then(|_| b.grant_pass(&beta));
-        self.append_with_pass(&beta, "beta-1", 2, Process);
-        self.append_with_pass(&beta, "beta-1", 1, Power);
-        self.dies_in_mid_line_with_pass(&beta, "beta-1");
-        self.append_with_pass(&beta, "beta-1", 1, Process);
+        let _ = b.catch_up(u64::MAX);
         self.append(&b, &beta, 1, Process);
         // Nothing is folded: the mark is left to nobody.
         let _ = b.leave(0);
@@ -118,11 +114,7 @@ impl Player {
             if fold_first {
                 let _ = b.catch_up(u64::MAX);
             }
-            if b.grant_pass(&session).is_ok_and(|granted| granted) {
-                self.append_with_pass(&session, name, 1, Process);
-            }
             self.tamper(&session, name);
-            self.append_with_pass(&session, name, 1, Process);
             self.watch();
             self.append(&a, &session, 1, Process);
             self.append(&b, &session, 1, Power);
@@ -181,40 +173,6 @@ impl Player {
         if by.append(session, &batch_of(&lines), &Append { durability, if_position: None }).is_ok() {
             self.ledger(|ledger| ledger.acknowledge(session, first, lines.len(), durability));
         }
-        self.watch();
-    }
-
-    /// Another process appends without opening the state; where it must not, it is as if it had not been there.
-    fn append_with_pass(&mut self, session: &SessionId, name: &str, count: u32, durability: Durability) {
-        let lines = self.lines(count);
-        let first = self.ledger(|ledger| ledger.attempt(session, &lines));
-        if self.pass(name, &lines, durability) {
-            self.ledger(|ledger| ledger.acknowledge(session, first, lines.len(), durability));
-        }
-        self.watch();
-    }
-
-    fn pass(&self, name: &str, lines: &[String], durability: Durability) -> bool {
-        let limits = World::limits();
-        let passing = Passing {
-            disk: self.disk.process().as_disk(),
-            home: self.world.home,
-            limits: &limits,
-            clock: &self.world.clock,
-            boot: &self.world.boot,
-        };
-        let called = Called { user: None, name: name.to_owned() };
-        let how = Append { durability, if_position: None };
-        matches!(passing.append(&called, &batch_of(lines), &how), Ok(Some(_)))
-    }
-
-    /// One of those is gone after one line and a half. The note comes first, and then the log.
-    fn dies_in_mid_line_with_pass(&mut self, session: &SessionId, name: &str) {
-        let lines = self.lines(2);
-        self.ledger(|ledger| ledger.attempt(session, &lines));
-        let after_bytes = Some(lines[0].len() + 1 + lines[1].len() / 2);
-        self.disk.fail_kind_from(CallKind::Append, 0, Fault::Stop { after_bytes });
-        self.pass(name, &lines, Durability::Process);
         self.watch();
     }
 

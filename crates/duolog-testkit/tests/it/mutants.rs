@@ -1,6 +1,18 @@
 use duolog_testkit::crash::mutants::hunt;
 use duolog_types::mutant::Mutant;
 
+/// Rules that other tests remove, one by one: what they guard against needs more than one disk to be seen.
+const SHOWN_ELSEWHERE: &[Mutant] = &[
+    Mutant::NoClaimMode,
+    Mutant::ForkedAppend,
+    Mutant::EpochAfterUnlink,
+    Mutant::EpochsRestart,
+    Mutant::FollowerKeepsEpoch,
+    Mutant::BackupUncut,
+    Mutant::LinesLeftWaiting,
+    Mutant::OperationByContent,
+];
+
 /// One test each, so that each has a process of its own: the switch is the process's.
 macro_rules! must_be_caught {
     ($($name:ident: $mutant:ident),+ $(,)?) => {
@@ -15,7 +27,9 @@ macro_rules! must_be_caught {
 
         #[test]
         fn every_mutant_is_hunted() {
-            assert_eq!([$(Mutant::$mutant),+].as_slice(), Mutant::ALL);
+            let hunted = [$(Mutant::$mutant),+];
+            let all: Vec<Mutant> = hunted.iter().chain(SHOWN_ELSEWHERE).copied().collect();
+            assert_eq!(Mutant::ALL.iter().filter(|mutant| !all.contains(mutant)).count(), 0);
         }
     };
 }
@@ -32,5 +46,4 @@ must_be_caught! {
     with_pointers_before_the_sync_rows_name_bytes_that_are_gone: PointerBeforeSync,
     without_the_outbox_a_transition_is_not_told: NoOutbox,
     with_the_torn_tail_kept_the_next_line_fuses_with_it: TornTailKept,
-    without_notes_what_is_appended_with_a_pass_stays_behind: NoPassNote,
 }
