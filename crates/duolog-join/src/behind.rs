@@ -106,7 +106,8 @@ impl Join {
                     behind::hand_over(tx, row)?;
                 }
                 Ok::<_, Error>(known)
-            })?;
+            });
+            let known = known.map_err(|error| error.of_session(session))?;
             self.own(&known.row)?;
             let opened = self.open_writer(&known).and_then(|(writer, recovery)| {
                 self.note_recovery(session, known.row.log_epoch, &recovery, None).map(|same| (writer, same))
@@ -171,7 +172,8 @@ impl Join {
                 // It may be deleted by now, and has no log to be marked.
                 known(tx, &session)?;
                 Ok(set_mark(tx, &row)?)
-            })?;
+            })
+            .map_err(|error| error.of_session(&open.session))?;
             let mut mark = open.mark();
             mark.set = true;
             mark.generation = mark.generation.max(generation);

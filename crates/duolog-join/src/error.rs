@@ -75,6 +75,16 @@ impl Error {
         matches!(self, Self::State(duolog_state::Error::Unknown { .. }))
     }
 
+    /// Says that a session is gone where the database only says that a row has no parent.
+    pub(crate) fn of_session(self, session: &SessionId) -> Self {
+        match self {
+            Self::State(duolog_state::Error::Constraint { kind: ConstraintKind::ForeignKey, .. }) => {
+                Self::NoSession(session.clone())
+            }
+            other => other,
+        }
+    }
+
     /// Whether the log is another home's, or gone with its session: there is nothing to be done here.
     pub(crate) fn is_elsewhere(&self) -> bool {
         matches!(self, Self::OtherHome { .. } | Self::NoSession(_) | Self::Deleted(_))

@@ -168,6 +168,7 @@ impl Join {
         let told = copied.iter().map(|(_, key)| key.clone()).collect();
         let step = Step { expected, rows, seals, mark, told };
         let kept = self.write(Durability::Process, move |tx| step.commit(tx));
+        let kept = kept.map_err(|error| error.of_session(&known.row.id));
         let undone = match &kept {
             Ok(kept) => kept.is_none(),
             // Do not assume that the mark is still there: it may be gone, and the next append would go unmarked.
@@ -408,6 +409,11 @@ pub(crate) enum Wrote {
 /// first byte.
 pub(crate) fn write_rows(tx: &mut Tx<'_>, expected: Option<Checkpoint>, rows: &Rows) -> Result<Wrote> {
     let session = &rows.catalog.session_id;
+    // Deleted meanwhile: there is no row that these could belong to. In another epoch they tell of bytes that are gone.
+    let row = sessions::find(tx, session)?.filter(|row| row.deleted_at.is_none());
+    if row.ok_or_else(|| Error::NoSession(session.clone()))?.log_epoch != rows.catalog.epoch {
+        return Ok(Wrote::Behind);
+    }
     let Some(losers) = losers(tx, rows)? else { return Ok(Wrote::Contended) };
     let advanced = match expected {
         Some(expected) => catalog::advance(tx, Some(expected), &rows.catalog)?,

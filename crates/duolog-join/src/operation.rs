@@ -163,7 +163,7 @@ impl Join {
                 if let Some(refusal) = refusal {
                     return Err(refusal);
                 }
-                let lost_its_file = error.lost_its_file();
+                let lost_its_file = error.lost_its_file() || matches!(error, LogError::Poisoned(_));
                 return Err(match self.look_again(session, &open, error) {
                     Error::Log(_) if lost_its_file => Refusal::Replaced,
                     error => Refusal::Failed(error),
@@ -184,7 +184,8 @@ impl Join {
         is_there: bool,
         durability: Durability,
     ) -> std::result::Result<(), Refusal> {
-        let (session, path) = (session.clone(), path.to_owned());
+        let (of, path) = (session, path.to_owned());
+        let session = session.clone();
         let claimed = self.write(durability, move |tx| {
             let Some(place) = row.place else { return Ok(Some(false)) };
             if !sessions::names_log(tx, &session, &path, place.epoch)? {
@@ -201,7 +202,7 @@ impl Join {
             Ok(Some(false)) => Err(Refusal::Taken),
             Ok(None) => Err(Refusal::Replaced),
             Err(error) if error.is_taken() => Err(Refusal::Taken),
-            Err(error) => Err(Refusal::Failed(error)),
+            Err(error) => Err(Refusal::Failed(error.of_session(of))),
         }
     }
 

@@ -60,7 +60,8 @@ impl Join {
             let Some(reader) = Reader::open(&self.disk, &known.place())? else { return Ok(()) };
             let Some(plan) = self.plan_seals(&known, &reader, to)? else { return Ok(()) };
             let sealed_to = plan.to;
-            if self.write(Durability::Process, move |tx| plan.put(tx))? {
+            let put = self.write(Durability::Process, move |tx| plan.put(tx));
+            if put.map_err(|error| error.of_session(session))? {
                 self.tell_sealed(session, sealed_to);
                 if sealed_to >= to {
                     return Ok(());

@@ -42,7 +42,7 @@ fn a_rebuild_beside_writers_gives_the_same_rows(place: &Place) {
         let _folder = Folder::start(&writers).unwrap();
         let operator = open(place);
         for _ in 0..5 {
-            operator.write(Durability::Process, |tx| Ok(catalog::clear(tx)?)).unwrap();
+            operator.state().write(Durability::Process, catalog::clear).unwrap();
             let rebuilt = operator.rebuild(|_| {}).unwrap();
             assert_eq!((rebuilt.sessions, rebuilt.failed.len()), (4, 0));
         }
@@ -54,7 +54,7 @@ fn a_rebuild_beside_writers_gives_the_same_rows(place: &Place) {
     for row in &folded {
         assert_eq!(row.events, lines(&reader, &row.session_id).len() as u64);
     }
-    reader.write(Durability::Process, |tx| Ok(catalog::clear(tx)?)).unwrap();
+    reader.state().write(Durability::Process, catalog::clear).unwrap();
     reader.rebuild(|_| {}).unwrap();
     assert_eq!(reader.state().read(catalog::dump).unwrap(), folded);
 }

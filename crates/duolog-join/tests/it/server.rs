@@ -67,7 +67,7 @@ fn race() {
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
     for step in 0..STEPS {
         let at = join.clock().now();
-        let won = join.transact(Durability::Power, move |tx| {
+        let won = join.transact::<_, Error>(Durability::Power, move |tx| {
             let id = SessionId::parse("s").unwrap();
             let sql = "UPDATE sessions SET name = ?3 WHERE id = ?1 AND name = ?2";
             if tx.execute(sql, params![&id, format!("n{step}"), format!("n{}", step + 1)])? == 0 {
@@ -90,8 +90,9 @@ fn of_eight_processes_that_race_for_a_transition_one_makes_it() {
     let id = session(&owner, "s");
     let first = id.clone();
     owner
+        .state()
         .write(Durability::Power, move |tx| {
-            Ok(sessions::rename(tx, &first, "n0", duolog_types::Moment::from_micros(0))?)
+            sessions::rename(tx, &first, "n0", duolog_types::Moment::from_micros(0))
         })
         .unwrap();
     let homes = tempfile::tempdir().unwrap();

@@ -142,7 +142,8 @@ fn a_deletion_leaves_a_log_in_use_alone_and_one_that_was_cut_short_is_finished(p
     assert_eq!((row.action, row.bytes), (RepairAction::Deleted, 3));
     // As a crash leaves it: the tombstone is there, and so are the files.
     let (id, at) = (begun.clone(), join.clock().now());
-    join.write(duolog_types::Durability::Power, move |tx| Ok(sessions::tombstone(tx, &id, at)?)).unwrap();
+    let path = "sessions/threads/begun.jsonl";
+    join.state().write(duolog_types::Durability::Power, move |tx| sessions::tombstone(tx, &id, path, at)).unwrap();
     drop(join);
     let join = open(place);
     assert!(join.state().read(|tx| sessions::find(tx, &begun)).unwrap().is_none());

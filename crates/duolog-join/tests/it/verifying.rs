@@ -262,7 +262,7 @@ fn a_seal_that_knows_no_blocks_is_compared_as_a_whole() {
     let log = Sealed::of(2_500_000);
     let forget = |ord: u64| {
         let sql = "UPDATE seals SET blocks = NULL WHERE ord = ?1";
-        log.join.write(Durability::Process, move |tx| Ok(tx.execute(sql, duolog_state::params![ord])?)).unwrap();
+        log.join.state().write(Durability::Process, move |tx| tx.execute(sql, duolog_state::params![ord])).unwrap();
     };
     forget(1);
     assert_eq!(log.verify().damaged, 0);
