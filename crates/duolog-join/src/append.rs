@@ -10,6 +10,9 @@ use crate::error::{Error, Result};
 use crate::life::Raised;
 use crate::store::Join;
 
+/// How often a log may turn out to be another one before an append gives up.
+const REOPENINGS_MAX: u32 = 100;
+
 /// A batch that is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
@@ -37,10 +40,18 @@ impl Join {
     /// before its first append of the burst, and whoever reads derived rows folds the marked sessions first (I3).
     pub fn append(&self, session: &SessionId, batch: &Batch, how: &Append) -> Result<Committed> {
         self.wait_for_lines(session)?;
-        match self.try_append(session, batch, how) {
-            // The file is another now. Had that lost lines, opening it anew would have said so.
-            Err(Error::Log(error)) if error.lost_its_file() => self.try_append(session, batch, how),
-            other => other,
+        self.reopening(|| self.try_append(session, batch, how))
+    }
+
+    /// Tries again where the file of a log is another by now: nothing was written, and the log is opened anew. Had it lost
+    /// lines, that would be another error.
+    pub(crate) fn reopening<T>(&self, mut f: impl FnMut() -> Result<T>) -> Result<T> {
+        let mut left = REOPENINGS_MAX;
+        loop {
+            match f() {
+                Err(Error::Log(error)) if error.lost_its_file() && left > 0 => left -= 1,
+                other => return other,
+            }
         }
     }
 

@@ -177,10 +177,7 @@ impl Join {
         rows: &[OutboxRow],
         floors: &HashMap<OutboxId, (Epoch, Position)>,
     ) -> Result<(Arc<OpenLog>, bool)> {
-        match self.try_copy(session, rows, floors) {
-            Err(Error::Log(error)) if error.lost_its_file() => self.try_copy(session, rows, floors),
-            other => other,
-        }
+        self.reopening(|| self.try_copy(session, rows, floors))
     }
 
     fn try_copy(
