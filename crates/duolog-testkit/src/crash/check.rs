@@ -15,6 +15,7 @@ use duolog_state::owned::{outbox, repairs, sessions};
 use duolog_types::line::check_line;
 use duolog_types::{Durability, HomeId, SessionId};
 
+use super::alike::check_counted;
 use super::ledger::{Ledger, Told};
 use super::script::{batch_of, rename};
 use super::world::World;
@@ -89,7 +90,8 @@ pub(crate) fn check(crashed: &Crashed<'_>) -> Held {
     hold!(logs_of(&crashed.disk) == files, "recovering twice changed a file");
     let rows = derived_rows(&again)?;
     hold!(rows == rebuilt, "recovering twice changed derived rows");
-    go_on(&again, crashed)
+    go_on(&again, crashed)?;
+    check_counted(&again, crashed)
 }
 
 /// All that was derived from the logs.
@@ -123,6 +125,14 @@ fn mend_poisoned(join: &Join, ledger: &Ledger) -> Held {
     for (session, told) in &ledger.sessions {
         if told.created && join.is_poisoned(session).map_err(failed("looking at a log"))? {
             join.repair(session).map_err(failed("repairing a closed log"))?;
+        }
+    }
+    for session in ledger.counted.keys() {
+        match join.is_poisoned(session) {
+            Ok(true) => drop(join.repair(session).map_err(failed("repairing a closed log"))?),
+            // It may not be there.
+            Ok(false) | Err(duolog_join::Error::NoSession(_) | duolog_join::Error::Deleted(_)) => {}
+            Err(error) => return Err(failed("looking at a log")(error)),
         }
     }
     Ok(())

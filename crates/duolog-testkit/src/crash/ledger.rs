@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use duolog_types::{Durability, Epoch, OperationId, Position, SessionId};
 
+use super::alike::Counted;
+
 /// One line that was to be appended.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
@@ -52,6 +54,10 @@ pub(crate) struct Told {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) sessions: BTreeMap<SessionId, Told>,
+    /// Sessions whose lines are all equal.
+    pub(crate) counted: BTreeMap<SessionId, Counted>,
+    /// What did not hold in copies that were taken on the way.
+    pub(crate) broken_copies: Vec<String>,
 }
 
 impl Ledger {

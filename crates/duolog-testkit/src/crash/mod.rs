@@ -5,6 +5,7 @@
 //! and each crash is recovered from and held to the invariants. `kill` does the same to real processes. `mutants` shows
 //! that the harness can fail: with any one rule removed, it must.
 
+mod alike;
 mod check;
 mod enumerate;
 pub mod kill;

@@ -20,11 +20,13 @@ pub enum Script {
     Plain,
     /// Logs that are deleted, cut and replaced by hand under writers and followers.
     Tampered,
+    /// Equal lines, deletion and re-creation, operations asked again, claims of dead writers, copies.
+    Alike,
 }
 
 impl Script {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Plain, Self::Tampered];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Plain, Self::Tampered, Self::Alike];
 }
 
 pub(crate) type SharedLedger = Arc<Mutex<Ledger>>;
@@ -61,6 +63,7 @@ impl Player {
         let _ = match script {
             Script::Plain => self.plain(),
             Script::Tampered => self.tampered(),
+            Script::Alike => self.alike(),
         };
         self.watch();
     }
@@ -127,7 +130,7 @@ impl Player {
         Ok(())
     }
 
-    fn open(&self) -> Result<Arc<Join>> {
+    pub(super) fn open(&self) -> Result<Arc<Join>> {
         self.world.open(&self.disk.process())
     }
 

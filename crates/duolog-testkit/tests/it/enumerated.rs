@@ -26,3 +26,13 @@ fn whatever_disk_call_fails_nothing_acknowledged_is_lost() {
 fn whatever_disk_call_fails_a_changed_log_is_never_silent() {
     held(&faults(Script::Tampered, Calls::Mutations), 350);
 }
+
+#[test]
+fn whatever_moment_a_crash_falls_on_equal_lines_are_counted_right() {
+    held(&enumerate(Script::Alike, 1), 1000);
+}
+
+#[test]
+fn whatever_disk_call_fails_equal_lines_are_counted_right() {
+    held(&faults(Script::Alike, Calls::Mutations), 200);
+}
