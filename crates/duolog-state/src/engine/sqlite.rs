@@ -146,7 +146,7 @@ impl Sqlite {
 }
 
 /// Runs commands that take no parameters and answer nothing.
-pub(super) fn command(connection: &Connection, commands: &[&'static str]) -> Result<()> {
+pub(super) fn command(connection: &Connection, commands: &[&str]) -> Result<()> {
     commands.iter().try_for_each(|command| execute(connection, command, &[]).map(drop))
 }
 

@@ -276,12 +276,19 @@ impl Writer {
         }
         while let Some((ticket, job)) = batch.begin_next() {
             self.tally.transactions.fetch_add(1, Ordering::Relaxed);
-            let mut outcome = tx.mark().map_or_else(Outcome::Failed, |()| attempt(&mut tx, job));
+            let savepoint = match tx.mark() {
+                Ok(savepoint) => savepoint,
+                Err(error) => {
+                    members.push(ticket, Outcome::Failed(error.clone()));
+                    return Err(error);
+                }
+            };
+            let outcome = attempt(&mut tx, job);
             if tx.ended().is_none() {
-                let ended = if matches!(outcome, Outcome::Committed) { tx.keep() } else { tx.undo() };
+                let committed = matches!(outcome, Outcome::Committed);
+                let ended = if committed { tx.keep(savepoint) } else { tx.undo(savepoint) };
                 if let Err(error) = ended {
-                    outcome = Outcome::Failed(error.clone());
-                    members.push(ticket, outcome);
+                    members.push(ticket, Outcome::Failed(error.clone()));
                     return Err(error);
                 }
             }
