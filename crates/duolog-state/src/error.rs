@@ -43,6 +43,14 @@ pub enum Error {
         #[source]
         source: Cause,
     },
+    /// A sync of the database files failed, now or in another process, and what it left in doubt could not be settled.
+    /// Nothing was written.
+    #[error("cannot promise that a commit survives a power loss: an earlier sync of the state failed")]
+    SyncFailed {
+        /// What kept the files from being synced again.
+        #[source]
+        source: Cause,
+    },
     /// The disk is full. Nothing of the transaction was kept.
     #[error("the disk is full; the transaction was rolled back")]
     Full {

@@ -650,6 +650,9 @@ fn state_hint(error: &StateError) -> Option<String> {
         StateError::Conflict { .. } => "try again",
         StateError::Unknown { .. } => "ask again with the same operation id, or read before trying again",
         StateError::Full { .. } => "make room on the disk; nothing was written",
+        StateError::SyncFailed { .. } => {
+            "see what the system reports about the disk, then try again; nothing was written"
+        }
         StateError::Damaged { what, .. } if is_server(what) => {
             "duolog doctor says what is damaged; restore the database from a copy of it (pg_dump)"
         }
@@ -719,6 +722,7 @@ mod tests {
             ),
             (StateError::Busy { what: "the state", holder: None }, Kind::Busy, "try again"),
             (StateError::Unknown { source: cause() }, Kind::Unknown, "the same operation id"),
+            (StateError::SyncFailed { source: cause() }, Kind::Io, "the disk"),
             (StateError::NeedsMigration { found: 1, known: 2 }, Kind::Io, "duolog state migrate"),
         ];
         for (error, kind, hint) in cases {

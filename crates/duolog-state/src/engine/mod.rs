@@ -55,6 +55,8 @@ pub struct Tx<'c> {
     spoilt: Option<Spoilt>,
     /// How many savepoints are open.
     depth: usize,
+    /// A statement failed because a file could not be written or synced; undoing it does not change that.
+    failed_sync: bool,
 }
 
 /// A savepoint that was begun: its nesting level, counted from 0.
@@ -75,11 +77,11 @@ enum Engine<'c> {
 
 impl<'c> Tx<'c> {
     fn sqlite(connection: &'c rusqlite::Connection) -> Self {
-        Self { engine: Engine::Sqlite(connection), spoilt: None, depth: 0 }
+        Self { engine: Engine::Sqlite(connection), spoilt: None, depth: 0, failed_sync: false }
     }
 
     fn postgres(session: postgres::Session<'c>) -> Self {
-        Self { engine: Engine::Postgres(session), spoilt: None, depth: 0 }
+        Self { engine: Engine::Postgres(session), spoilt: None, depth: 0, failed_sync: false }
     }
 
     /// Runs a statement that returns no rows, and says how many it changed. Statements are prepared once and kept.
@@ -193,6 +195,11 @@ impl<'c> Tx<'c> {
         self.spoilt.as_ref().filter(|spoilt| spoilt.ended).map(|spoilt| &spoilt.error)
     }
 
+    /// Whether a file could not be written or synced.
+    fn failed_sync(&self) -> bool {
+        self.failed_sync
+    }
+
     fn command(&mut self, commands: &[&str]) -> Result<()> {
         self.run(|engine| match engine {
             Engine::Sqlite(connection) => sqlite::command(connection, commands),
@@ -206,6 +213,7 @@ impl<'c> Tx<'c> {
         }
         let answer = f(&self.engine);
         if let Err(error) = &answer {
+            self.failed_sync |= sqlite::failed_sync(error);
             let ended = match &self.engine {
                 // After that a statement would commit on its own.
                 Engine::Sqlite(connection) => connection.is_autocommit(),

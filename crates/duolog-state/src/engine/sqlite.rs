@@ -7,6 +7,7 @@ mod group;
 mod lock;
 mod mover;
 mod pool;
+mod resync;
 mod schema;
 mod writer;
 
@@ -24,7 +25,7 @@ pub(super) use connection::{column, execute, query, text_bytes};
 pub use foreign::Foreign;
 
 use connection::{Keeps, Place, Readable, error, open_reader, open_writer};
-use lock::{StateLock, holder_of};
+use lock::{Doubt, StateLock, holder_of};
 use pool::Pool;
 use writer::Writer;
 
@@ -73,12 +74,17 @@ impl Sqlite {
         let lock_path = dir.join(LOCK);
         let (writer, first, readable, version) = match options.access {
             Access::ReadWrite => {
-                let lock = StateLock::open(lock_path.clone())?;
+                let lock = StateLock::open(lock_path.clone(), place.beside("-wal"))?;
                 let held = lock.acquire(Instant::now() + options.busy_timeout)?;
-                let (connection, version) = open_writer(&place, options.migrate == Migrate::Yes)?;
+                let opened = open_writer(&place, options.migrate == Migrate::Yes);
+                let (connection, version) = opened.inspect_err(|error| {
+                    if failed_sync(error) {
+                        held.mark(Doubt::LOG);
+                    }
+                })?;
                 drop(held);
                 let aside = (options.reading == Reading::Beside).then(|| place.clone());
-                let writer = Writer::new(connection, lock, version, Arc::clone(&tally), aside)?;
+                let writer = Writer::new(connection, lock, &place, version, Arc::clone(&tally), aside)?;
                 (Some(writer), None, Readable::Shared, version)
             }
             Access::ReadOnly => {
@@ -143,6 +149,12 @@ impl Sqlite {
     fn deadline(&self) -> Instant {
         Instant::now() + self.place.busy_timeout
     }
+}
+
+/// Whether an error is that SQLite could not write or sync a file.
+pub(super) fn failed_sync(error: &Error) -> bool {
+    let Error::Engine { source } = error else { return false };
+    source.downcast_ref().is_some_and(connection::is_failed_sync)
 }
 
 /// Runs commands that take no parameters and answer nothing.

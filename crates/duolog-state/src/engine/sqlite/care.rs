@@ -34,7 +34,7 @@ impl Sqlite {
     /// Moves everything from the write-ahead log into the database and empties the log.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointReport> {
         let alone = self.writer()?.alone(self.deadline())?;
-        let run = |mode| alone.connection().wal_checkpoint_v2(Some("main"), mode);
+        let run = |mode| alone.run(|connection| connection.wal_checkpoint_v2(Some("main"), mode));
         // The emptying one answers zeros when it succeeds: what there was is asked before.
         let (frames, mut moved) = match run(CheckpointMode::PASSIVE) {
             Err(fault) if fault.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => (0, 0),
@@ -81,7 +81,7 @@ impl Sqlite {
     /// Rewrites the database without its free pages, and moves the result out of the log.
     pub(crate) fn vacuum(&self) -> Result<()> {
         let alone = self.writer()?.alone(self.deadline())?;
-        alone.connection().execute_batch("VACUUM").map_err(error)?;
+        alone.run(|connection| connection.execute_batch("VACUUM")).map_err(error)?;
         drop(alone);
         self.checkpoint().map(drop)
     }

@@ -1,6 +1,6 @@
 //! Connections: the one place that opens them, sets pragmas and turns SQLite's answers into ours.
 //!
-//! `state.db`, `-wal` and `-shm` are never opened by us otherwise: closing our descriptor would drop SQLite's locks.
+//! `state.db` and `-shm` are never opened by us otherwise: closing our descriptor would drop SQLite's locks.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -294,6 +294,13 @@ pub(super) fn faults(connection: &Connection) -> Result<Vec<String>> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// Whether SQLite could not write or sync a file: what was written before may not reach the disk any more.
+pub(super) fn is_failed_sync(error: &rusqlite::Error) -> bool {
+    let rusqlite::Error::SqliteFailure(code, _) = error else { return false };
+    [ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_IOERR_DIR_FSYNC, ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_TRUNCATE]
+        .contains(&code.extended_code)
 }
 
 /// Says what SQLite said, by what the caller can do about it.
