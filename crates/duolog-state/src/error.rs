@@ -179,6 +179,16 @@ pub enum Error {
         /// The kind of file system.
         kind: String,
     },
+    /// A path that SQLite does not take.
+    #[error("cannot open {}: its path has {bytes} bytes, and SQLite takes at most {max}", path.display())]
+    PathTooLong {
+        /// The database file.
+        path: PathBuf,
+        /// The length of its path.
+        bytes: usize,
+        /// The longest path that can be opened.
+        max: usize,
+    },
     /// There is nothing to open.
     #[error("there is no state at {place}")]
     Missing {

@@ -24,7 +24,7 @@ pub(super) use connection::{column, execute, query, text_bytes};
 
 pub use foreign::Foreign;
 
-use connection::{Keeps, Place, Readable, error, open_reader, open_writer};
+use connection::{Keeps, Place, Readable, check_length, error, open_reader, open_writer};
 use lock::{Doubt, StateLock, holder_of};
 use pool::Pool;
 use writer::Writer;
@@ -58,6 +58,8 @@ impl Sqlite {
     /// A current database is opened without a write transaction, and its pages are not checked.
     pub(crate) fn open(dir: &Path, options: &OpenState, tally: Arc<Tally>) -> Result<Self> {
         filesystem::check(dir)?;
+        let whole = std::path::absolute(dir).map_err(|error| Error::io("find", dir, error))?;
+        check_length(&whole.join(DATABASE))?;
         if options.access == Access::ReadWrite && !dir.exists() {
             let mut builder = DirBuilder::new();
             builder.recursive(true).mode(0o700);
@@ -71,6 +73,8 @@ impl Sqlite {
             Err(error) => return Err(Error::io("find", dir, error)),
         };
         let place = Place { path: dir.join(DATABASE), busy_timeout: options.busy_timeout };
+        // Once more: a link may lead to a longer path.
+        check_length(&place.path)?;
         let lock_path = dir.join(LOCK);
         let (writer, first, readable, version) = match options.access {
             Access::ReadWrite => {

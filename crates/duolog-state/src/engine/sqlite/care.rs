@@ -9,7 +9,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ErrorCode};
 
-use super::connection::{copy_database, faults};
+use super::connection::{check_length, copy_database, faults};
 use super::writer::CHECKPOINT_PAGES;
 use super::{Sqlite, error};
 use crate::care::{CheckpointReport, Figures};
@@ -57,6 +57,7 @@ impl Sqlite {
 
     /// Copies the database, as one snapshot, into a new file that only its owner can read.
     pub(crate) fn backup_to(&self, dest: &Path) -> Result<()> {
+        check_length(&std::path::absolute(dest).map_err(|error| Error::io("find", dest, error))?)?;
         let reader = self.pool.take(self.deadline())?;
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);

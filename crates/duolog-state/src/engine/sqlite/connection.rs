@@ -30,6 +30,15 @@ const STATEMENTS_MAX: usize = 96;
 /// The bytes to which the write-ahead log is cut back when it is reused.
 const JOURNAL_BYTES_MAX: i64 = 64 << 20;
 
+/// The longest path of a database that SQLite opens: its limit is 512 bytes, with room for a suffix of 8.
+const PATH_BYTES_MAX: usize = 504;
+
+/// Refuses a path that SQLite could not open, before anything is made there.
+pub(super) fn check_length(path: &Path) -> Result<()> {
+    let (bytes, max) = (path.as_os_str().len(), PATH_BYTES_MAX);
+    if bytes > max { Err(Error::PathTooLong { path: path.to_owned(), bytes, max }) } else { Ok(()) }
+}
+
 /// Where a database is and how long to wait for it.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
