@@ -43,6 +43,14 @@ pub enum Error {
         #[source]
         source: Cause,
     },
+    /// A sync of the database files failed, now or in another process, and what it left in doubt could not be settled.
+    /// Nothing was written.
+    #[error("cannot promise that a commit survives a power loss: an earlier sync of the state failed")]
+    SyncFailed {
+        /// What kept the files from being synced again.
+        #[source]
+        source: Cause,
+    },
     /// The disk is full. Nothing of the transaction was kept.
     #[error("the disk is full; the transaction was rolled back")]
     Full {
@@ -170,6 +178,16 @@ pub enum Error {
         path: PathBuf,
         /// The kind of file system.
         kind: String,
+    },
+    /// A path that SQLite does not take.
+    #[error("cannot open {}: its path has {bytes} bytes, and SQLite takes at most {max}", path.display())]
+    PathTooLong {
+        /// The database file.
+        path: PathBuf,
+        /// The length of its path.
+        bytes: usize,
+        /// The longest path that can be opened.
+        max: usize,
     },
     /// There is nothing to open.
     #[error("there is no state at {place}")]

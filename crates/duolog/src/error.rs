@@ -611,6 +611,7 @@ fn state_kind(error: &StateError) -> Kind {
         | StateError::OutOfRange { .. }
         | StateError::Nul
         | StateError::BadAddress { .. }
+        | StateError::PathTooLong { .. }
         | StateError::NotHere { .. } => Kind::Invalid,
         StateError::Missing { .. } => Kind::NotFound,
         StateError::SchemaChanged { .. } => Kind::Stale,
@@ -650,6 +651,9 @@ fn state_hint(error: &StateError) -> Option<String> {
         StateError::Conflict { .. } => "try again",
         StateError::Unknown { .. } => "ask again with the same operation id, or read before trying again",
         StateError::Full { .. } => "make room on the disk; nothing was written",
+        StateError::SyncFailed { .. } => {
+            "see what the system reports about the disk, then try again; nothing was written"
+        }
         StateError::Damaged { what, .. } if is_server(what) => {
             "duolog doctor says what is damaged; restore the database from a copy of it (pg_dump)"
         }
@@ -662,6 +666,7 @@ fn state_hint(error: &StateError) -> Option<String> {
         StateError::Missing { .. } => "see that the address is right; duolog state migrate makes it there",
         StateError::Foreign { place } if is_server(place) => "name an empty database, made for duolog alone",
         StateError::Foreign { .. } => "name another directory with --home or DUOLOG_HOME",
+        StateError::PathTooLong { .. } => "name a home with a shorter path with --home or DUOLOG_HOME",
         StateError::BadAddress { .. } => return Some(format!("an address is {ADDRESS_FORMS}")),
         StateError::Unreachable { .. } => "see that the server runs, and that host and port are right",
         StateError::Denied { .. } => {
@@ -719,6 +724,8 @@ mod tests {
             ),
             (StateError::Busy { what: "the state", holder: None }, Kind::Busy, "try again"),
             (StateError::Unknown { source: cause() }, Kind::Unknown, "the same operation id"),
+            (StateError::SyncFailed { source: cause() }, Kind::Io, "the disk"),
+            (StateError::PathTooLong { path: "/srv".into(), bytes: 505, max: 504 }, Kind::Invalid, "a shorter path"),
             (StateError::NeedsMigration { found: 1, known: 2 }, Kind::Io, "duolog state migrate"),
         ];
         for (error, kind, hint) in cases {

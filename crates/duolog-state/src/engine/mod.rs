@@ -9,7 +9,7 @@ mod sqlite;
 mod value;
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::str;
 use std::sync::atomic::AtomicU64;
 
@@ -53,7 +53,15 @@ pub(crate) struct Tally {
 pub struct Tx<'c> {
     engine: Engine<'c>,
     spoilt: Option<Spoilt>,
+    /// How many savepoints are open.
+    depth: usize,
+    /// A statement failed because a file could not be written or synced; undoing it does not change that.
+    failed_sync: bool,
 }
+
+/// A savepoint that was begun: its nesting level, counted from 0.
+#[derive(Clone, Copy)]
+struct Savepoint(usize);
 
 /// What keeps a transaction from going on.
 struct Spoilt {
@@ -69,11 +77,11 @@ enum Engine<'c> {
 
 impl<'c> Tx<'c> {
     fn sqlite(connection: &'c rusqlite::Connection) -> Self {
-        Self { engine: Engine::Sqlite(connection), spoilt: None }
+        Self { engine: Engine::Sqlite(connection), spoilt: None, depth: 0, failed_sync: false }
     }
 
     fn postgres(session: postgres::Session<'c>) -> Self {
-        Self { engine: Engine::Postgres(session), spoilt: None }
+        Self { engine: Engine::Postgres(session), spoilt: None, depth: 0, failed_sync: false }
     }
 
     /// Runs a statement that returns no rows, and says how many it changed. Statements are prepared once and kept.
@@ -131,36 +139,50 @@ impl<'c> Tx<'c> {
         Ok(rows)
     }
 
-    /// Runs `f` so that its error undoes what it did, and nothing that came before.
+    /// Runs `f` in a savepoint: its error or its panic undoes what it did, and nothing that came before.
     pub fn savepoint<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        self.mark()?;
-        match f(self) {
-            Ok(done) => self.keep().map(|()| done),
-            Err(error) => {
-                if self.ended().is_none() {
-                    self.undo()?;
-                }
-                Err(error)
-            }
+        let savepoint = self.mark()?;
+        let failed = match catch_unwind(AssertUnwindSafe(|| f(self))) {
+            Ok(Ok(done)) => match self.keep(savepoint) {
+                Ok(()) => return Ok(done),
+                // A statement failed and `f` ignored it.
+                Err(error) => Ok(error),
+            },
+            Ok(Err(error)) => Ok(error),
+            Err(panic) => Err(panic),
+        };
+        let undone = if self.ended().is_none() { self.undo(savepoint) } else { Ok(()) };
+        match failed {
+            Ok(error) => undone.and(Err(error)),
+            // If the undo failed, the transaction is spoilt and is not committed.
+            Err(panic) => resume_unwind(panic),
         }
     }
 
-    /// Begins a savepoint. The name may repeat: the innermost is meant.
-    fn mark(&mut self) -> Result<()> {
-        self.command(&["SAVEPOINT part"])
+    /// Begins a savepoint. Each nesting level has a name of its own, so that its end also ends those inside it.
+    fn mark(&mut self) -> Result<Savepoint> {
+        let savepoint = Savepoint(self.depth);
+        self.command(&[&format!("SAVEPOINT part{}", savepoint.0)])?;
+        self.depth += 1;
+        Ok(savepoint)
     }
 
-    /// Ends the innermost savepoint and keeps what it did.
-    fn keep(&mut self) -> Result<()> {
-        self.command(&["RELEASE SAVEPOINT part"])
+    /// Ends a savepoint and keeps what was done since it began.
+    fn keep(&mut self, savepoint: Savepoint) -> Result<()> {
+        self.command(&[&format!("RELEASE SAVEPOINT part{}", savepoint.0)])?;
+        self.depth = savepoint.0;
+        Ok(())
     }
 
-    /// Ends the innermost savepoint and undoes what it did, a failed statement included.
-    fn undo(&mut self) -> Result<()> {
+    /// Ends a savepoint and undoes what was done since it began, a failed statement included.
+    fn undo(&mut self, savepoint: Savepoint) -> Result<()> {
         if self.ended().is_none() {
             self.spoilt = None;
         }
-        self.command(&["ROLLBACK TO SAVEPOINT part", "RELEASE SAVEPOINT part"])
+        let Savepoint(level) = savepoint;
+        self.command(&[&format!("ROLLBACK TO SAVEPOINT part{level}"), &format!("RELEASE SAVEPOINT part{level}")])?;
+        self.depth = level;
+        Ok(())
     }
 
     /// Why nothing more may run, if a statement failed and was not undone.
@@ -173,7 +195,12 @@ impl<'c> Tx<'c> {
         self.spoilt.as_ref().filter(|spoilt| spoilt.ended).map(|spoilt| &spoilt.error)
     }
 
-    fn command(&mut self, commands: &[&'static str]) -> Result<()> {
+    /// Whether a file could not be written or synced.
+    fn failed_sync(&self) -> bool {
+        self.failed_sync
+    }
+
+    fn command(&mut self, commands: &[&str]) -> Result<()> {
         self.run(|engine| match engine {
             Engine::Sqlite(connection) => sqlite::command(connection, commands),
             Engine::Postgres(session) => session.command(&commands.join("; ")),
@@ -186,6 +213,7 @@ impl<'c> Tx<'c> {
         }
         let answer = f(&self.engine);
         if let Err(error) = &answer {
+            self.failed_sync |= sqlite::failed_sync(error);
             let ended = match &self.engine {
                 // After that a statement would commit on its own.
                 Engine::Sqlite(connection) => connection.is_autocommit(),

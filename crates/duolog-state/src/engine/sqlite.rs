@@ -7,6 +7,7 @@ mod group;
 mod lock;
 mod mover;
 mod pool;
+mod resync;
 mod schema;
 mod writer;
 
@@ -23,8 +24,8 @@ pub(super) use connection::{column, execute, query, text_bytes};
 
 pub use foreign::Foreign;
 
-use connection::{Keeps, Place, Readable, error, open_reader, open_writer};
-use lock::{StateLock, holder_of};
+use connection::{Keeps, Place, Readable, check_length, error, open_reader, open_writer};
+use lock::{Doubt, StateLock, holder_of};
 use pool::Pool;
 use writer::Writer;
 
@@ -57,6 +58,8 @@ impl Sqlite {
     /// A current database is opened without a write transaction, and its pages are not checked.
     pub(crate) fn open(dir: &Path, options: &OpenState, tally: Arc<Tally>) -> Result<Self> {
         filesystem::check(dir)?;
+        let whole = std::path::absolute(dir).map_err(|error| Error::io("find", dir, error))?;
+        check_length(&whole.join(DATABASE))?;
         if options.access == Access::ReadWrite && !dir.exists() {
             let mut builder = DirBuilder::new();
             builder.recursive(true).mode(0o700);
@@ -70,15 +73,22 @@ impl Sqlite {
             Err(error) => return Err(Error::io("find", dir, error)),
         };
         let place = Place { path: dir.join(DATABASE), busy_timeout: options.busy_timeout };
+        // Once more: a link may lead to a longer path.
+        check_length(&place.path)?;
         let lock_path = dir.join(LOCK);
         let (writer, first, readable, version) = match options.access {
             Access::ReadWrite => {
-                let lock = StateLock::open(lock_path.clone())?;
+                let lock = StateLock::open(lock_path.clone(), place.beside("-wal"))?;
                 let held = lock.acquire(Instant::now() + options.busy_timeout)?;
-                let (connection, version) = open_writer(&place, options.migrate == Migrate::Yes)?;
+                let opened = open_writer(&place, options.migrate == Migrate::Yes);
+                let (connection, version) = opened.inspect_err(|error| {
+                    if failed_sync(error) {
+                        held.mark(Doubt::LOG);
+                    }
+                })?;
                 drop(held);
                 let aside = (options.reading == Reading::Beside).then(|| place.clone());
-                let writer = Writer::new(connection, lock, version, Arc::clone(&tally), aside)?;
+                let writer = Writer::new(connection, lock, &place, version, Arc::clone(&tally), aside)?;
                 (Some(writer), None, Readable::Shared, version)
             }
             Access::ReadOnly => {
@@ -145,8 +155,14 @@ impl Sqlite {
     }
 }
 
+/// Whether an error is that SQLite could not write or sync a file.
+pub(super) fn failed_sync(error: &Error) -> bool {
+    let Error::Engine { source } = error else { return false };
+    source.downcast_ref().is_some_and(connection::is_failed_sync)
+}
+
 /// Runs commands that take no parameters and answer nothing.
-pub(super) fn command(connection: &Connection, commands: &[&'static str]) -> Result<()> {
+pub(super) fn command(connection: &Connection, commands: &[&str]) -> Result<()> {
     commands.iter().try_for_each(|command| execute(connection, command, &[]).map(drop))
 }
 

@@ -21,6 +21,8 @@ mod runs;
 mod schema;
 /// What only a server does.
 mod server;
+/// Failed syncs of SQLite's files, on a disk that forgets what was not synced.
+mod syncs;
 
 use std::path::Path;
 use std::process::Command;

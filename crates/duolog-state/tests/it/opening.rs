@@ -45,6 +45,44 @@ fn a_new_state_is_private_and_current() {
     }
 }
 
+/// A directory whose database has a path of that many bytes, below another.
+fn deep(dir: &Path, bytes: usize) -> std::path::PathBuf {
+    let mut deep = dir.canonicalize().expect("is there");
+    let left = |deep: &Path| bytes - deep.as_os_str().len() - "/state.db".len();
+    while left(&deep) > 200 {
+        deep.push("d".repeat(100));
+    }
+    deep.push("e".repeat(left(&deep) - 1));
+    deep
+}
+
+#[test]
+fn a_path_that_is_too_long_is_refused_by_its_length() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let longest = deep(dir.path(), 504);
+    let state = open(&longest);
+    add(&state, "a").expect("writes");
+    state.checkpoint().expect("runs");
+    drop(state);
+    assert_eq!(count(&open(&longest)), 1);
+    let longer = deep(dir.path(), 505);
+    for options in [OpenState::at(&longer), OpenState::at(&longer).read_only()] {
+        let answer = opening(options);
+        let text = answer.as_ref().map_err(ToString::to_string);
+        assert!(matches!(answer, Err(Error::PathTooLong { bytes: 505, max: 504, .. })), "{answer:?}");
+        assert!(text.is_err_and(|text| text.contains("has 505 bytes, and SQLite takes at most 504")));
+    }
+    assert!(!longer.exists(), "nothing was made there");
+    let link = dir.path().join("link");
+    let further = longest.join("x");
+    std::fs::create_dir(&further).expect("makes");
+    std::os::unix::fs::symlink(&further, &link).expect("links");
+    let answer = opening(OpenState::at(&link));
+    assert!(matches!(answer, Err(Error::PathTooLong { bytes: 506, .. })), "{answer:?}");
+    let answer = open(&longest).backup_to(&longest.join("state.db.copy"));
+    assert!(matches!(answer, Err(Error::PathTooLong { .. })), "{answer:?}");
+}
+
 #[test]
 fn a_newer_schema_is_read_and_never_written() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -9,7 +9,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ErrorCode};
 
-use super::connection::{copy_database, faults};
+use super::connection::{check_length, copy_database, faults};
 use super::writer::CHECKPOINT_PAGES;
 use super::{Sqlite, error};
 use crate::care::{CheckpointReport, Figures};
@@ -34,7 +34,7 @@ impl Sqlite {
     /// Moves everything from the write-ahead log into the database and empties the log.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointReport> {
         let alone = self.writer()?.alone(self.deadline())?;
-        let run = |mode| alone.connection().wal_checkpoint_v2(Some("main"), mode);
+        let run = |mode| alone.run(|connection| connection.wal_checkpoint_v2(Some("main"), mode));
         // The emptying one answers zeros when it succeeds: what there was is asked before.
         let (frames, mut moved) = match run(CheckpointMode::PASSIVE) {
             Err(fault) if fault.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => (0, 0),
@@ -57,6 +57,7 @@ impl Sqlite {
 
     /// Copies the database, as one snapshot, into a new file that only its owner can read.
     pub(crate) fn backup_to(&self, dest: &Path) -> Result<()> {
+        check_length(&std::path::absolute(dest).map_err(|error| Error::io("find", dest, error))?)?;
         let reader = self.pool.take(self.deadline())?;
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
@@ -81,7 +82,7 @@ impl Sqlite {
     /// Rewrites the database without its free pages, and moves the result out of the log.
     pub(crate) fn vacuum(&self) -> Result<()> {
         let alone = self.writer()?.alone(self.deadline())?;
-        alone.connection().execute_batch("VACUUM").map_err(error)?;
+        alone.run(|connection| connection.execute_batch("VACUUM")).map_err(error)?;
         drop(alone);
         self.checkpoint().map(drop)
     }

@@ -1,6 +1,6 @@
 //! Connections: the one place that opens them, sets pragmas and turns SQLite's answers into ours.
 //!
-//! `state.db`, `-wal` and `-shm` are never opened by us otherwise: closing our descriptor would drop SQLite's locks.
+//! `state.db` and `-shm` are never opened by us otherwise: closing our descriptor would drop SQLite's locks.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -29,6 +29,15 @@ const _: () = assert!(ffi::SQLITE_VERSION_NUMBER >= VERSION_MIN, "the bundled SQ
 const STATEMENTS_MAX: usize = 96;
 /// The bytes to which the write-ahead log is cut back when it is reused.
 const JOURNAL_BYTES_MAX: i64 = 64 << 20;
+
+/// The longest path of a database that SQLite opens: its limit is 512 bytes, with room for a suffix of 8.
+const PATH_BYTES_MAX: usize = 504;
+
+/// Refuses a path that SQLite could not open, before anything is made there.
+pub(super) fn check_length(path: &Path) -> Result<()> {
+    let (bytes, max) = (path.as_os_str().len(), PATH_BYTES_MAX);
+    if bytes > max { Err(Error::PathTooLong { path: path.to_owned(), bytes, max }) } else { Ok(()) }
+}
 
 /// Where a database is and how long to wait for it.
 #[derive(Clone, Debug)]
@@ -294,6 +303,13 @@ pub(super) fn faults(connection: &Connection) -> Result<Vec<String>> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// Whether SQLite could not write or sync a file: what was written before may not reach the disk any more.
+pub(super) fn is_failed_sync(error: &rusqlite::Error) -> bool {
+    let rusqlite::Error::SqliteFailure(code, _) = error else { return false };
+    [ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_IOERR_DIR_FSYNC, ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_TRUNCATE]
+        .contains(&code.extended_code)
 }
 
 /// Says what SQLite said, by what the caller can do about it.

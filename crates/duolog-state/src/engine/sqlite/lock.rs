@@ -3,37 +3,67 @@
 //! SQLite's own wait sleeps up to 100 ms and cannot name who it waits for. The lock is a file of its own: closing any
 //! descriptor of `state.db` would drop the locks that SQLite holds there.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::Read as _;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use duolog_types::contention::{self, Wait};
+use duolog_types::mutant::{self, Mutant};
 
+use crate::engine::lock;
 use crate::error::{Error, Result};
+
+/// The mode of the lock file, without doubts.
+const MODE: u32 = 0o600;
+
+/// The files that a failed sync left in doubt, as execute bits in the mode of `state.lock`: every process sees them, and
+/// they outlive the process that set them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Doubt(u32);
+
+impl Doubt {
+    /// Frames of the write-ahead log may be missing on the disk.
+    pub(super) const LOG: Self = Self(0o100);
+    /// Pages that a checkpoint moved into the database may be missing on the disk.
+    pub(super) const DATABASE: Self = Self(0o010);
+    /// Either.
+    pub(super) const ALL: Self = Self(Self::LOG.0 | Self::DATABASE.0);
+
+    pub(super) const fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
 
 /// The lock file, open. One descriptor excludes other processes and other handles, not threads that share this one.
 pub(super) struct StateLock {
-    file: File,
+    file: Mutex<Arc<File>>,
     path: PathBuf,
+    log: PathBuf,
+    /// What this process knows to be in doubt, should the file not take the mark.
+    doubt: AtomicU32,
 }
 
 impl StateLock {
-    /// Opens the lock file, making it where it does not exist.
-    pub(super) fn open(path: PathBuf) -> Result<Self> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(&path).map_err(|error| Error::io("open", &path, error))?;
-        Ok(Self { file, path })
+    /// Opens the lock file of a database with this write-ahead log, and creates it if it does not exist.
+    pub(super) fn open(path: PathBuf, log: PathBuf) -> Result<Self> {
+        let file = Mutex::new(Arc::new(open_file(&path, &log)?));
+        Ok(Self { file, path, log, doubt: AtomicU32::new(0) })
     }
 
     /// Takes the lock, or says who holds it once the deadline has passed. It is tried at least once.
     pub(super) fn acquire(&self, deadline: Instant) -> Result<Held<'_>> {
         let mut wait: Option<Wait> = None;
         loop {
-            match self.file.try_lock() {
-                Ok(()) => return Ok(Held(self)),
+            let file = self.file();
+            match file.try_lock() {
+                Ok(()) => match self.hold(file)? {
+                    Some(held) => return Ok(held),
+                    None => continue,
+                },
                 Err(TryLockError::Error(error)) => return Err(Error::io("lock", &self.path, error)),
                 Err(TryLockError::WouldBlock) => {}
             }
@@ -45,19 +75,107 @@ impl StateLock {
         }
     }
 
+    /// Checks a file that was locked. None if it is no longer at its path: the one that is there now was opened instead.
+    fn hold(&self, file: Arc<File>) -> Result<Option<Held<'_>>> {
+        let stat = file.metadata().map_err(|error| Error::io("examine", &self.path, error))?;
+        let marked = Doubt(stat.mode() & Doubt::ALL.0);
+        let mut held = Held { lock: self, file, found: marked };
+        if stat.nlink() == 0 {
+            *lock(&self.file) = Arc::new(open_file(&self.path, &self.log)?);
+            return Ok(None);
+        }
+        let known = self.doubt.load(Ordering::SeqCst);
+        held.found = Doubt(marked.0 | known);
+        if held.found != marked {
+            // Another process cleared the mark before it knew of this failure, or the file did not take it.
+            let _ = set_doubt(&held.file, held.found);
+        }
+        Ok(Some(held))
+    }
+
+    /// Records that a sync failed. The caller need not hold the lock.
+    ///
+    /// If the file does not take the mark, this process still knows.
+    pub(super) fn mark(&self, doubt: Doubt) {
+        self.doubt.fetch_or(doubt.0, Ordering::SeqCst);
+        let _ = set_doubt(&self.file(), self.doubt());
+    }
+
+    /// What is in doubt now. All of it, if that cannot be found out.
+    pub(super) fn doubt(&self) -> Doubt {
+        if mutant::is(Mutant::PowerAfterFailedSync) {
+            return Doubt(0);
+        }
+        let marked = self.file().metadata().map_or(Doubt::ALL.0, |stat| stat.mode() & Doubt::ALL.0);
+        Doubt(marked | self.doubt.load(Ordering::SeqCst))
+    }
+
     /// The process that holds it now, if any.
     pub(super) fn holder(&self) -> Result<Option<u32>> {
         holder_of(&self.path)
     }
+
+    fn file(&self) -> Arc<File> {
+        Arc::clone(&lock(&self.file))
+    }
+}
+
+/// Opens the lock file. A new one beside a log that is in use begins with a doubt: the mark of a failed sync may have
+/// gone with the file before it.
+fn open_file(path: &Path, log: &Path) -> Result<File> {
+    let in_use = std::fs::metadata(log).is_ok_and(|log| log.len() > 0);
+    let mode = if in_use { MODE | Doubt::LOG.0 } else { MODE };
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    let opened = match options.clone().create_new(true).mode(mode).open(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            options.create(true).truncate(false).mode(mode).open(path)
+        }
+        created => created,
+    };
+    opened.map_err(|error| Error::io("open", path, error))
+}
+
+fn set_doubt(file: &File, doubt: Doubt) -> std::io::Result<()> {
+    file.set_permissions(Permissions::from_mode(MODE | doubt.0))
 }
 
 /// The lock, held. Dropping it lets the next writer in.
-pub(super) struct Held<'l>(&'l StateLock);
+pub(super) struct Held<'l> {
+    lock: &'l StateLock,
+    file: Arc<File>,
+    /// What was in doubt when it was taken.
+    found: Doubt,
+}
+
+impl Held<'_> {
+    /// Whether anything was in doubt when the lock was taken.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.found.has(Doubt::ALL) && !mutant::is(Mutant::PowerAfterFailedSync)
+    }
+
+    /// What is in doubt now.
+    pub(super) fn doubt(&self) -> Doubt {
+        self.lock.doubt()
+    }
+
+    /// Records that a sync failed.
+    pub(super) fn mark(&self, doubt: Doubt) {
+        self.lock.mark(doubt);
+    }
+
+    /// Records that what was in doubt is on the disk.
+    pub(super) fn clear(&self, doubt: Doubt) {
+        self.lock.doubt.fetch_and(!doubt.0, Ordering::SeqCst);
+        // If the file keeps the mark, the next writer makes sure once more.
+        let _ = set_doubt(&self.file, Doubt(self.lock.doubt().0 & !doubt.0));
+    }
+}
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         // Unlocking a descriptor that is open and locked cannot fail; and closing it would unlock as well.
-        let _ = self.0.file.unlock();
+        let _ = self.file.unlock();
     }
 }
 

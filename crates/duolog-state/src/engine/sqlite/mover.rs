@@ -10,7 +10,8 @@ use std::thread::JoinHandle;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ErrorCode};
 
-use super::connection::{Place, open_mover};
+use super::connection::{Place, is_failed_sync, open_mover};
+use super::lock::{Doubt, StateLock};
 use crate::engine::{Tally, lock};
 
 /// The thread; it ends when this goes.
@@ -21,10 +22,16 @@ pub(super) struct Mover {
 
 impl Mover {
     /// Starts it. Whoever moves pages holds `moving`.
-    pub(super) fn start(place: Place, moving: Arc<Mutex<()>>, tally: Arc<Tally>) -> std::io::Result<Self> {
+    pub(super) fn start(
+        place: Place,
+        state_lock: Arc<StateLock>,
+        moving: Arc<Mutex<()>>,
+        tally: Arc<Tally>,
+    ) -> std::io::Result<Self> {
         let (asked, asks) = sync_channel(1);
         let name = "duolog-checkpoint".to_owned();
-        let thread = std::thread::Builder::new().name(name).spawn(move || work(&place, &asks, &moving, &tally))?;
+        let work = move || work(&place, &state_lock, &asks, &moving, &tally);
+        let thread = std::thread::Builder::new().name(name).spawn(work)?;
         Ok(Self { asked: Some(asked), thread: Some(thread) })
     }
 
@@ -45,7 +52,7 @@ impl Drop for Mover {
 }
 
 /// A connection of its own: that of the writer is in use, and the log lets both work at once.
-fn work(place: &Place, asks: &Receiver<()>, moving: &Mutex<()>, tally: &Tally) {
+fn work(place: &Place, state_lock: &StateLock, asks: &Receiver<()>, moving: &Mutex<()>, tally: &Tally) {
     let mut connection = None;
     while asks.recv().is_ok() {
         if connection.is_none() {
@@ -54,7 +61,7 @@ fn work(place: &Place, asks: &Receiver<()>, moving: &Mutex<()>, tally: &Tally) {
         match &connection {
             Some(connection) => {
                 let _turn = lock(moving);
-                move_pages(connection, tally);
+                move_pages(connection, state_lock, tally);
             }
             None => drop(tally.checkpoint_failures.fetch_add(1, Ordering::Relaxed)),
         }
@@ -63,11 +70,24 @@ fn work(place: &Place, asks: &Receiver<()>, moving: &Mutex<()>, tally: &Tally) {
 
 /// Moves what readers let it move. Readers and writers are not held up. A failure takes nothing back and is counted; the
 /// pages stay in the log and the next growth tries again.
-pub(super) fn move_pages(connection: &Connection, tally: &Tally) {
+///
+/// After a failed sync nothing is moved before a writer has made sure of the files.
+pub(super) fn move_pages(connection: &Connection, state_lock: &StateLock, tally: &Tally) {
+    if state_lock.doubt().has(Doubt::ALL) {
+        tally.checkpoint_failures.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
     match connection.wal_checkpoint_v2(Some("main"), CheckpointMode::PASSIVE) {
         Ok((log, moved)) if log >= 0 && moved >= 0 => tally.checkpoints.fetch_add(1, Ordering::Relaxed),
         // Another process is moving them.
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => 0,
-        Ok(_) | Err(_) => tally.checkpoint_failures.fetch_add(1, Ordering::Relaxed),
+        Ok(_) => tally.checkpoint_failures.fetch_add(1, Ordering::Relaxed),
+        Err(error) => {
+            if is_failed_sync(&error) {
+                // Of the log or of the database: SQLite does not tell.
+                state_lock.mark(Doubt::ALL);
+            }
+            tally.checkpoint_failures.fetch_add(1, Ordering::Relaxed)
+        }
     };
 }

@@ -1,21 +1,26 @@
 //! The writing connection: group commit, its durability, and its checkpoints (R4).
 
+mod transaction;
+
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use duolog_types::Durability;
-use duolog_types::mutant::{self, Mutant};
+use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
-use rusqlite::{Connection, ErrorCode};
 
-use super::connection::{self, Place, error};
+use super::connection::{self, Place, error, is_failed_sync};
 use super::group::{Batch, Job, Lead, Members, Outcome, Queue, Turn};
-use super::lock::{Held, StateLock};
+use super::lock::{Doubt, Held, StateLock};
 use super::mover::{Mover, move_pages};
-use crate::engine::{Tally, Tx, Undo, lock};
+use super::resync;
+use crate::engine::{Tally, Tx, lock};
 use crate::error::{Error, Result};
+
+pub(super) use transaction::{Open, roll_back};
 
 /// The requests of one group (I9).
 const GROUP_MAX: usize = 256;
@@ -35,7 +40,9 @@ pub(super) const CLOSE_PAGES: u64 = 100;
 pub(super) struct Writer {
     queue: Queue,
     connection: Mutex<Tuned>,
-    lock: StateLock,
+    lock: Arc<StateLock>,
+    /// The write-ahead log.
+    log: PathBuf,
     /// The schema version it was opened with.
     version: u32,
     /// The pages in the write-ahead log after the last commit.
@@ -61,15 +68,20 @@ struct Tuned {
 /// Exclusive use of the writing connection, in this process and, by `state.lock`, among all.
 pub(super) struct Alone<'w> {
     connection: MutexGuard<'w, Tuned>,
-    _held: Held<'w>,
+    held: Held<'w>,
     _moving: MutexGuard<'w, ()>,
     // Last: the next caller may lead only once the connection and the lock are free.
     _lead: Lead<'w>,
 }
 
 impl Alone<'_> {
-    pub(super) fn connection(&self) -> &Connection {
-        &self.connection.connection
+    /// Runs `f` on the connection, and records a failed sync.
+    pub(super) fn run<T>(&self, f: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+        f(&self.connection.connection).inspect_err(|error| {
+            if is_failed_sync(error) {
+                self.held.mark(Doubt::ALL);
+            }
+        })
     }
 }
 
@@ -109,6 +121,7 @@ impl Writer {
     pub(super) fn new(
         mut connection: Connection,
         lock: StateLock,
+        place: &Place,
         version: u32,
         tally: Arc<Tally>,
         aside: Option<Place>,
@@ -129,7 +142,8 @@ impl Writer {
             commit_took: Duration::ZERO,
         });
         let (mover, moving) = (OnceLock::new(), Arc::default());
-        Ok(Self { queue: Queue::default(), connection, lock, version, log_pages, tally, aside, mover, moving })
+        let (lock, log) = (Arc::new(lock), place.beside("-wal"));
+        Ok(Self { queue: Queue::default(), connection, lock, log, version, log_pages, tally, aside, mover, moving })
     }
 
     /// Runs one request in a transaction, alone or with others, and returns once it is as durable as asked.
@@ -169,7 +183,8 @@ impl Writer {
         settle(outcome, result)
     }
 
-    /// Waits for the connection and `state.lock`, and takes both: for maintenance.
+    /// Waits for the connection and `state.lock`, and takes both: for maintenance. What a failed sync left in doubt is
+    /// made sure of first.
     pub(super) fn alone(&self, deadline: Instant) -> Result<Alone<'_>> {
         let lead = match self.queue.try_lead() {
             Some(lead) => lead,
@@ -183,7 +198,8 @@ impl Writer {
         let connection = lock(&self.connection);
         let moving = lock(&self.moving);
         let held = self.lock.acquire(deadline)?;
-        Ok(Alone { connection, _held: held, _moving: moving, _lead: lead })
+        resync::settle(&connection.connection, &self.log, &held)?;
+        Ok(Alone { connection, held, _moving: moving, _lead: lead })
     }
 
     /// Asks the writing connection something that changes nothing; not for use inside a write.
@@ -221,9 +237,13 @@ impl Writer {
                 Ok(held) => held,
                 Err(error) => return Outcome::Failed(error),
             };
-            let batch = lead.gather(GROUP_MAX - 1, (tuned.commit_took / PATIENCE_PART).min(PATIENCE_MAX));
+            let batch = match self.gather(lead, &tuned, durability, &held) {
+                Ok(batch) => batch,
+                Err(error) => return Outcome::Failed(error),
+            };
             let durability = batch.strongest(durability);
-            let outcome = self.transaction(&mut tuned, durability, own, batch, &mut members).unwrap_or_else(|error| {
+            let answer = self.transaction(&mut tuned, durability, &held, own, batch, &mut members);
+            let outcome = answer.unwrap_or_else(|error| {
                 members.fail(&error);
                 Outcome::Failed(error)
             });
@@ -239,70 +259,20 @@ impl Writer {
         outcome
     }
 
-    /// One transaction. An error means that nothing of it was kept, or, as [`Error::Unknown`], that nobody can tell.
-    fn transaction(
-        &self,
-        tuned: &mut Tuned,
-        durability: Durability,
-        own: impl FnOnce(&mut Tx<'_>) -> bool,
-        mut batch: Batch<'_>,
-        members: &mut Members,
-    ) -> Result<Outcome> {
-        let connection = &tuned.connection;
-        if !connection.is_autocommit() {
-            connection.execute_batch("ROLLBACK").map_err(error)?;
-        }
-        // Between transactions only: inside one the setting would be ignored.
-        let wanted = if mutant::is(Mutant::NormalSync) { Durability::Process } else { durability };
-        if tuned.synchronous != wanted {
-            let level = if wanted == Durability::Power { "FULL" } else { "NORMAL" };
-            connection::set(connection, "synchronous", level)?;
-            tuned.synchronous = wanted;
-        }
-        let open = Open::begin(connection)?;
-        let found: u32 = connection
-            .prepare_cached("PRAGMA user_version")
-            .and_then(|mut version| version.query_row([], |row| row.get(0)))
-            .map_err(error)?;
-        if found != self.version {
-            return Err(Error::SchemaChanged { opened: self.version, found });
-        }
-        let mut tx = Tx::sqlite(connection);
-        self.tally.transactions.fetch_add(1, Ordering::Relaxed);
-        // The leader's own request needs no savepoint: when it fails nothing else has begun, and the others go back.
-        match attempt(&mut tx, own) {
-            Outcome::Committed => {}
-            other => return Ok(other),
-        }
-        while let Some((ticket, job)) = batch.begin_next() {
-            self.tally.transactions.fetch_add(1, Ordering::Relaxed);
-            let mut outcome = tx.mark().map_or_else(Outcome::Failed, |()| attempt(&mut tx, job));
-            if tx.ended().is_none() {
-                let ended = if matches!(outcome, Outcome::Committed) { tx.keep() } else { tx.undo() };
-                if let Err(error) = ended {
-                    outcome = Outcome::Failed(error.clone());
-                    members.push(ticket, outcome);
-                    return Err(error);
-                }
+    /// Chooses who comes along in the leader's transaction.
+    ///
+    /// After a failed sync a leader that asks for power makes the log durable first, or is refused. One that does not
+    /// goes alone: others may ask for power, and find out for themselves.
+    fn gather<'q>(&self, lead: &Lead<'q>, tuned: &Tuned, durability: Durability, held: &Held<'_>) -> Result<Batch<'q>> {
+        let patience = (tuned.commit_took / PATIENCE_PART).min(PATIENCE_MAX);
+        if held.is_in_doubt() && held.doubt().has(Doubt::LOG) {
+            if durability == Durability::Process {
+                return Ok(lead.gather(0, Duration::ZERO));
             }
-            members.push(ticket, outcome);
-            // The engine rolled everything back. Those that ran before did nothing wrong, and did not happen.
-            if let Some(error) = tx.ended() {
-                return Err(error.clone());
-            }
+            let _turn = lock(&self.moving);
+            resync::settle_log(&tuned.connection, &self.log, held)?;
         }
-        let begun = Instant::now();
-        open.commit().map_err(|error| match error.sqlite_error_code() {
-            // The page that makes the commit valid could not be written whole.
-            Some(ErrorCode::DiskFull) => Error::Full { source: Arc::new(error) },
-            _ => Error::Unknown { source: Arc::new(error) },
-        })?;
-        tuned.commit_took = begun.elapsed();
-        self.tally.commits.fetch_add(1, Ordering::Relaxed);
-        if durability == Durability::Power {
-            self.tally.power_commits.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(Outcome::Committed)
+        Ok(lead.gather(GROUP_MAX - 1, patience))
     }
 
     /// Has pages moved from the log to the database once it has grown, after everyone has been answered.
@@ -319,13 +289,22 @@ impl Writer {
         tuned.moved_pages = pages;
         if pages >= LOG_PAGES_MAX || !self.mover().is_some_and(Mover::ask) {
             let _turn = lock(&self.moving);
-            move_pages(&tuned.connection, &self.tally);
+            if self.lock.doubt().has(Doubt::ALL)
+                && let Ok(held) = self.lock.acquire(Instant::now())
+            {
+                // If it stays in doubt, nothing is moved.
+                let _ = resync::settle(&tuned.connection, &self.log, &held);
+            }
+            move_pages(&tuned.connection, &self.lock, &self.tally);
         }
     }
 
     /// The thread that moves pages, from the first time on that there are enough.
     fn mover(&self) -> Option<&Mover> {
-        let start = || Mover::start(self.aside.clone()?, Arc::clone(&self.moving), Arc::clone(&self.tally)).ok();
+        let start = || {
+            let (state_lock, moving) = (Arc::clone(&self.lock), Arc::clone(&self.moving));
+            Mover::start(self.aside.clone()?, state_lock, moving, Arc::clone(&self.tally)).ok()
+        };
         self.mover.get_or_init(start).as_ref()
     }
 }
@@ -341,49 +320,16 @@ impl Drop for Writer {
             return;
         }
         // Only if nobody is in the way, and whatever comes of it: the pages are in the log.
-        if let Ok(_held) = self.lock.acquire(Instant::now()) {
+        if let Ok(held) = self.lock.acquire(Instant::now()) {
             let tuned = lock(&self.connection);
             let _ = tuned.connection.busy_timeout(Duration::ZERO);
-            let _ = tuned.connection.wal_checkpoint_v2(Some("main"), CheckpointMode::TRUNCATE);
+            if resync::settle(&tuned.connection, &self.log, &held).is_ok()
+                && let Err(error) = tuned.connection.wal_checkpoint_v2(Some("main"), CheckpointMode::TRUNCATE)
+                && is_failed_sync(&error)
+            {
+                held.mark(Doubt::ALL);
+            }
         }
-    }
-}
-
-/// A write transaction that was begun: undone when dropped, unless it was committed.
-///
-/// Its statements are prepared once, and not each time as the driver's own would be.
-struct Open<'c>(&'c Connection);
-
-impl<'c> Open<'c> {
-    fn begin(connection: &'c Connection) -> Result<Self> {
-        run(connection, "BEGIN IMMEDIATE").map_err(error)?;
-        Ok(Self(connection))
-    }
-
-    fn commit(self) -> rusqlite::Result<()> {
-        run(self.0, "COMMIT")
-    }
-}
-
-impl Drop for Open<'_> {
-    fn drop(&mut self) {
-        if !self.0.is_autocommit() {
-            // Should even this fail, the next write rolls back before it begins.
-            let _ = self.0.execute_batch("ROLLBACK");
-        }
-    }
-}
-
-fn run(connection: &Connection, command: &str) -> rusqlite::Result<()> {
-    connection.prepare_cached(command).and_then(|mut statement| statement.execute([])).map(drop)
-}
-
-/// Runs one request. It keeps its own result, and its own error.
-fn attempt(tx: &mut Tx<'_>, f: impl FnOnce(&mut Tx<'_>) -> bool) -> Outcome {
-    match tx.attempt(|tx| if f(tx) { Ok(()) } else { Err(()) }) {
-        Ok(()) => Outcome::Committed,
-        Err(Undo::Caller(())) => Outcome::Refused,
-        Err(Undo::Engine(error)) => Outcome::Failed(error),
     }
 }
 

@@ -1,3 +1,4 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -7,7 +8,7 @@ use duolog_state::{ConstraintKind, Error, Tx, params};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::Durability::{Power, Process};
-use duolog_types::Position;
+use duolog_types::{Position, SessionId};
 
 use super::{is_constraint, with_session};
 use crate::{add, at, count, id, session};
@@ -18,6 +19,9 @@ on_both_engines!(
     a_failed_statement_spoils_its_transaction,
     a_savepoint_undoes_what_failed_in_it,
     a_panic_undoes_its_transaction_alone,
+    a_panic_inside_savepoints_undoes_its_whole_request,
+    a_panic_that_the_request_catches_undoes_its_savepoint,
+    an_error_that_was_swallowed_inside_a_savepoint_undoes_it,
     a_read_is_one_snapshot_and_changes_nothing,
     concurrent_changes_of_one_row_lose_nothing,
     of_those_who_insert_the_same_one_wins,
@@ -92,6 +96,82 @@ fn a_panic_undoes_its_transaction_alone(place: &Place) {
     assert!(read.is_err(), "a read panics where it panics");
     assert_eq!(count(&state), 0);
     add(&state, "a").expect("the state goes on");
+}
+
+/// Several callers at once, so that some requests are members of another caller's group.
+fn a_panic_inside_savepoints_undoes_its_whole_request(place: &Place) {
+    let state = place.open();
+    let start = Barrier::new(8);
+    thread::scope(|scope| {
+        for worker in 0..8 {
+            let (state, start) = (&state, &start);
+            scope.spawn(move || {
+                start.wait();
+                for number in 0..20 {
+                    let rows = ["outer", "middle", "inner"].map(|part| session(&format!("s{worker}-{number}-{part}")));
+                    let answer = state.write(Process, move |tx| {
+                        table::insert(tx, &rows[0])?;
+                        tx.savepoint(|tx| {
+                            table::insert(tx, &rows[1])?;
+                            tx.savepoint(|tx| {
+                                table::insert(tx, &rows[2])?;
+                                if number % 2 == 1 { panic!("on purpose") } else { Ok(()) }
+                            })
+                        })
+                    });
+                    match number % 2 {
+                        0 => answer.expect("writes"),
+                        _ => assert!(matches!(answer, Err(Error::Panicked { .. })), "{answer:?}"),
+                    }
+                }
+            });
+        }
+    });
+    let found = state.read(|tx| table::starting_with(tx, "", 999)).expect("reads");
+    let odd =
+        |id: &SessionId| id.as_str().split('-').nth(1).is_some_and(|n| n.parse::<u32>().is_ok_and(|n| n % 2 == 1));
+    let left: Vec<_> = found.iter().filter(|id| odd(id)).collect();
+    assert!(left.is_empty(), "answered with a panic, and committed: {left:?}");
+    assert_eq!(found.len(), 8 * 10 * 3);
+}
+
+fn a_panic_that_the_request_catches_undoes_its_savepoint(place: &Place) {
+    let state = place.open();
+    let written = state.write(Power, |tx| {
+        table::insert(tx, &session("a"))?;
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            tx.savepoint(|tx| -> Result<(), Error> {
+                table::insert(tx, &session("b"))?;
+                tx.savepoint(|tx| table::insert(tx, &session("c")))?;
+                panic!("on purpose")
+            })
+        }));
+        assert!(caught.is_err(), "the panic reaches the request");
+        tx.savepoint(|tx| table::insert(tx, &session("d")))
+    });
+    written.expect("commits");
+    let found = state.read(|tx| table::starting_with(tx, "", 9)).expect("reads");
+    assert_eq!(found, [id("a"), id("d")]);
+}
+
+fn an_error_that_was_swallowed_inside_a_savepoint_undoes_it(place: &Place) {
+    let state = place.open();
+    let written = state.write(Power, |tx| {
+        table::insert(tx, &session("a"))?;
+        let outer = tx.savepoint(|tx| {
+            table::insert(tx, &session("b"))?;
+            tx.savepoint(|tx| {
+                let twice = table::SessionRow { id: id("a"), ..session("c") };
+                assert!(is_constraint(&table::insert(tx, &twice), ConstraintKind::Unique));
+                Ok(())
+            })
+        });
+        assert!(is_constraint(&outer, ConstraintKind::Unique), "{outer:?}");
+        table::insert(tx, &session("d"))
+    });
+    written.expect("commits");
+    let found = state.read(|tx| table::starting_with(tx, "", 9)).expect("reads");
+    assert_eq!(found, [id("a"), id("d")]);
 }
 
 fn count_in(tx: &mut Tx<'_>) -> Result<u64, Error> {

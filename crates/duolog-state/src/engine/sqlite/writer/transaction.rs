@@ -1,0 +1,162 @@
+//! One transaction of a group: the leader's request, those that came along, and the commit.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use duolog_types::Durability;
+use duolog_types::mutant::{self, Mutant};
+use rusqlite::{Connection, ErrorCode};
+
+use super::{Tuned, Writer};
+use crate::engine::sqlite::connection::{self, error, is_failed_sync};
+use crate::engine::sqlite::group::{Batch, Members, Outcome};
+use crate::engine::sqlite::lock::{Doubt, Held};
+use crate::engine::{Tx, Undo};
+use crate::error::{Error, Result};
+
+impl Writer {
+    /// One transaction. An error means that nothing of it was kept, or, as [`Error::Unknown`], that nobody can tell.
+    pub(super) fn transaction(
+        &self,
+        tuned: &mut Tuned,
+        durability: Durability,
+        held: &Held<'_>,
+        own: impl FnOnce(&mut Tx<'_>) -> bool,
+        batch: Batch<'_>,
+        members: &mut Members,
+    ) -> Result<Outcome> {
+        let connection = &tuned.connection;
+        roll_back(connection)?;
+        // Between transactions only: inside one the setting would be ignored.
+        let wanted = if mutant::is(Mutant::NormalSync) { Durability::Process } else { durability };
+        if tuned.synchronous != wanted {
+            let level = if wanted == Durability::Power { "FULL" } else { "NORMAL" };
+            connection::set(connection, "synchronous", level)?;
+            tuned.synchronous = wanted;
+        }
+        let open = Open::begin(connection)?;
+        let found: u32 = connection
+            .prepare_cached("PRAGMA user_version")
+            .and_then(|mut version| version.query_row([], |row| row.get(0)))
+            .map_err(error)?;
+        if found != self.version {
+            return Err(Error::SchemaChanged { opened: self.version, found });
+        }
+        let mut tx = Tx::sqlite(connection);
+        let ran = self.requests(&mut tx, own, batch, members);
+        if tx.failed_sync() {
+            held.mark(Doubt::LOG);
+        }
+        match ran? {
+            Outcome::Committed => {}
+            other => return Ok(other),
+        }
+        let begun = Instant::now();
+        open.commit().map_err(|error| {
+            if is_failed_sync(&error) {
+                held.mark(Doubt::LOG);
+            }
+            match error.sqlite_error_code() {
+                // The page that makes the commit valid could not be written whole.
+                Some(ErrorCode::DiskFull) => Error::Full { source: Arc::new(error) },
+                _ => Error::Unknown { source: Arc::new(error) },
+            }
+        })?;
+        if durability == Durability::Power && held.doubt().has(Doubt::LOG) {
+            // A checkpoint failed to sync the log meanwhile, and took what this commit stands on for clean.
+            let source = std::io::Error::other("a sync of the write-ahead log failed meanwhile");
+            return Err(Error::Unknown { source: Arc::new(source) });
+        }
+        tuned.commit_took = begun.elapsed();
+        self.tally.commits.fetch_add(1, Ordering::Relaxed);
+        if durability == Durability::Power {
+            self.tally.power_commits.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(Outcome::Committed)
+    }
+
+    /// Runs the leader's request and those that came along.
+    fn requests(
+        &self,
+        tx: &mut Tx<'_>,
+        own: impl FnOnce(&mut Tx<'_>) -> bool,
+        mut batch: Batch<'_>,
+        members: &mut Members,
+    ) -> Result<Outcome> {
+        self.tally.transactions.fetch_add(1, Ordering::Relaxed);
+        // The leader's own request needs no savepoint: when it fails nothing else has begun, and the others go back.
+        match attempt(tx, own) {
+            Outcome::Committed => {}
+            other => return Ok(other),
+        }
+        while let Some((ticket, job)) = batch.begin_next() {
+            self.tally.transactions.fetch_add(1, Ordering::Relaxed);
+            let savepoint = match tx.mark() {
+                Ok(savepoint) => savepoint,
+                Err(error) => {
+                    members.push(ticket, Outcome::Failed(error.clone()));
+                    return Err(error);
+                }
+            };
+            let outcome = attempt(tx, job);
+            if tx.ended().is_none() {
+                let committed = matches!(outcome, Outcome::Committed);
+                let ended = if committed { tx.keep(savepoint) } else { tx.undo(savepoint) };
+                if let Err(error) = ended {
+                    members.push(ticket, Outcome::Failed(error.clone()));
+                    return Err(error);
+                }
+            }
+            members.push(ticket, outcome);
+            // The engine rolled everything back. Those that ran before did nothing wrong, and did not happen.
+            if let Some(error) = tx.ended() {
+                return Err(error.clone());
+            }
+        }
+        Ok(Outcome::Committed)
+    }
+}
+
+/// A write transaction that was begun: undone when dropped, unless it was committed.
+///
+/// Its statements are prepared once, and not each time as the driver's own would be.
+pub(in crate::engine::sqlite) struct Open<'c>(&'c Connection);
+
+impl<'c> Open<'c> {
+    pub(in crate::engine::sqlite) fn begin(connection: &'c Connection) -> Result<Self> {
+        run(connection, "BEGIN IMMEDIATE").map_err(error)?;
+        Ok(Self(connection))
+    }
+
+    fn commit(self) -> rusqlite::Result<()> {
+        run(self.0, "COMMIT")
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if !self.0.is_autocommit() {
+            // Should even this fail, the next write rolls back before it begins.
+            let _ = self.0.execute_batch("ROLLBACK");
+        }
+    }
+}
+
+/// Ends a transaction that was left open.
+pub(in crate::engine::sqlite) fn roll_back(connection: &Connection) -> Result<()> {
+    if connection.is_autocommit() { Ok(()) } else { connection.execute_batch("ROLLBACK").map_err(error) }
+}
+
+fn run(connection: &Connection, command: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(command).and_then(|mut statement| statement.execute([])).map(drop)
+}
+
+/// Runs one request. It keeps its own result, and its own error.
+fn attempt(tx: &mut Tx<'_>, f: impl FnOnce(&mut Tx<'_>) -> bool) -> Outcome {
+    match tx.attempt(|tx| if f(tx) { Ok(()) } else { Err(()) }) {
+        Ok(()) => Outcome::Committed,
+        Err(Undo::Caller(())) => Outcome::Refused,
+        Err(Undo::Engine(error)) => Outcome::Failed(error),
+    }
+}
