@@ -8,7 +8,7 @@ use std::sync::Arc;
 use duolog_join::{Join, NewLog, Stem};
 use duolog_log::{Append, Disk};
 use duolog_state::owned::sessions::{self, SessionRow};
-use duolog_types::{Durability, OperationId, SessionId};
+use duolog_types::{Clock as _, Durability, OperationId, SessionId};
 
 use super::check::{Broken, Crashed};
 use super::script::{Player, batch_of, rename};
