@@ -9,9 +9,10 @@ use duolog_state::owned::behind::{self, BehindRow};
 use duolog_state::owned::sessions::SessionRow;
 use duolog_types::{Durability, ProcessId, SessionId};
 
-use crate::life::{NewLog, insert_at_free};
 use crate::error::{Error, Result};
+use crate::life::{Made, NewLog, insert_at_free};
 use crate::store::Join;
+use crate::transact::{IdempotencyKey, Write};
 
 impl Join {
     /// A log to be written for a session that is not there yet. What others left behind is taken away first.
@@ -27,13 +28,19 @@ impl Join {
     ///
     /// The log gets its name within the transaction, once the row has it: no other session can have chosen it then. A
     /// crash before the commit leaves a file that no row names and that no session takes for its own.
-    pub fn adopt(
+    ///
+    /// Under a key, asked again, it answers with the session that it made.
+    pub fn adopt<E>(
         &self,
+        key: Option<IdempotencyKey>,
         new: NewLog,
         mut draft: Draft,
-        mut rows: impl FnMut(&mut Tx<'_>, &SessionRow) -> Result<()> + Send + 'static,
-    ) -> Result<SessionRow> {
-        draft.sync()?;
+        mut rows: impl FnMut(&mut Tx<'_>, &SessionRow) -> std::result::Result<(), E> + Send + 'static,
+    ) -> std::result::Result<SessionRow, E>
+    where
+        E: From<Error> + Send + 'static,
+    {
+        draft.sync().map_err(Error::from)?;
         let NewLog { mut row, stem } = new;
         let free = self.free_paths(&stem, &row.id)?;
         row.home_id = self.home;
@@ -48,21 +55,50 @@ impl Join {
         };
         let draft = Arc::new(Mutex::new(draft));
         let ours = Arc::clone(&draft);
-        let adopted = self.write(Durability::Power, move |tx| {
+        let adopted = self.transact(Write::once(Durability::Power, key), move |tx| {
             let path = insert_at_free(tx, &mut row, &free)?;
-            rows(tx, &row)?;
+            rows(tx, &row).map_err(Failed::Rows)?;
             let mut draft = ours.lock().unwrap_or_else(PoisonError::into_inner);
             if draft.has_lines() {
                 // Nobody appends to it: whoever reads next folds it.
                 behind::mark(tx, &mark)?;
-                draft.stand_at(&path)?;
+                draft.stand_at(&path).map_err(Error::from)?;
             }
-            Ok(row.clone())
+            Ok((Made { id: row.id.clone(), row: Some(row.clone()) }, Vec::new()))
         });
-        // Where it is not known whether the row stands, the log must.
-        if adopted.as_ref().map_or_else(Error::is_unknown, |_| true) {
-            draft.lock().unwrap_or_else(PoisonError::into_inner).keep();
+        let keep = || draft.lock().unwrap_or_else(PoisonError::into_inner).keep();
+        match adopted {
+            Ok(Made { row: Some(row), .. }) => {
+                keep();
+                Ok(row)
+            }
+            Ok(Made { id, row: None }) => Ok(self.known(&id)?.row),
+            Err(Failed::Join(error)) => {
+                // Where it is not known whether the row stands, the log must.
+                if error.is_unknown() {
+                    keep();
+                }
+                Err(error.into())
+            }
+            Err(Failed::Rows(error)) => Err(error),
         }
-        adopted
+    }
+}
+
+/// Why a session was not made: what failed here, or what failed for the caller.
+enum Failed<E> {
+    Join(Error),
+    Rows(E),
+}
+
+impl<E> From<Error> for Failed<E> {
+    fn from(error: Error) -> Self {
+        Self::Join(error)
+    }
+}
+
+impl<E> From<duolog_state::Error> for Failed<E> {
+    fn from(error: duolog_state::Error) -> Self {
+        Self::Join(error.into())
     }
 }

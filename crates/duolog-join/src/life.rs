@@ -35,7 +35,7 @@ use crate::error::{Error, Result};
 use crate::fold::{empty_row, leave_responses, write_rows};
 use crate::project::Derived;
 use crate::store::{Join, known, place_of};
-use crate::transact::{IdempotencyKey, Write, as_text};
+use crate::transact::{IdempotencyKey, Write};
 
 /// What a log's file is called after.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +80,6 @@ impl PlannedLog {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deleted {
     /// The session.
-    #[serde(with = "as_text")]
     pub id: SessionId,
     /// What it was called.
     pub name: Option<String>,
@@ -89,7 +88,7 @@ pub struct Deleted {
 }
 
 /// What a session's conversations come to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversations {
     /// How many branches.
     pub branches: u64,
@@ -98,7 +97,7 @@ pub struct Conversations {
 }
 
 /// A log that was taken away from a session that stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemovedLog {
     /// How many bytes it had.
     pub bytes: u64,
@@ -108,11 +107,10 @@ pub struct RemovedLog {
 
 /// What making a session answers: by the id it is found again.
 #[derive(Serialize, Deserialize)]
-struct Made {
-    #[serde(with = "as_text")]
-    id: SessionId,
+pub(crate) struct Made {
+    pub(crate) id: SessionId,
     #[serde(skip)]
-    row: Option<SessionRow>,
+    pub(crate) row: Option<SessionRow>,
 }
 
 /// What raising the epoch of a log came to.
@@ -131,10 +129,7 @@ pub(crate) fn kept_to(action: RepairAction, position: Position) -> Option<Positi
     match action {
         RepairAction::Missing | RepairAction::Replaced | RepairAction::Deleted => Some(Position::ZERO),
         RepairAction::Shorter | RepairAction::Rewritten => Some(position),
-        RepairAction::Completed
-        | RepairAction::Quarantined
-        | RepairAction::Terminated
-        | RepairAction::Unsealed => None,
+        RepairAction::Completed | RepairAction::Quarantined | RepairAction::Terminated | RepairAction::Unsealed => None,
     }
 }
 
@@ -147,12 +142,7 @@ impl Join {
     }
 
     /// Makes a session, under a key where one is given: asked again, it answers with the session that it made.
-    pub fn create_once(
-        &self,
-        key: Option<IdempotencyKey>,
-        new: NewLog,
-        durability: Durability,
-    ) -> Result<SessionRow> {
+    pub fn create_once(&self, key: Option<IdempotencyKey>, new: NewLog, durability: Durability) -> Result<SessionRow> {
         let planned = self.plan(new)?;
         let made: Made = self.transact::<_, Error>(Write::once(durability, key), move |tx| {
             let row = planned.insert(tx)?;

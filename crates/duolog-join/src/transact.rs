@@ -31,11 +31,7 @@ impl IdempotencyKey {
     /// `request` is everything that makes it another request if it differs.
     pub fn new(scope: &str, operation: &OperationId, request: &impl Serialize) -> Result<Self> {
         let text = serde_json::to_vec(request).map_err(Error::NoJson)?;
-        Ok(Self {
-            scope: scope.to_owned(),
-            operation: operation.clone(),
-            request_hash: blake3::hash(&text).into(),
-        })
+        Ok(Self { scope: scope.to_owned(), operation: operation.clone(), request_hash: blake3::hash(&text).into() })
     }
 }
 
@@ -174,20 +170,5 @@ impl Drop for Announced {
                 self.telling.end(&session);
             }
         }
-    }
-}
-
-/// A session's id as it stands in an answer.
-pub(crate) mod as_text {
-    use duolog_types::SessionId;
-    use serde::de::Error as _;
-    use serde::{Deserialize as _, Deserializer, Serializer};
-
-    pub(crate) fn serialize<S: Serializer>(id: &SessionId, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(id.as_str())
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SessionId, D::Error> {
-        SessionId::parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }

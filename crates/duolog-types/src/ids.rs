@@ -6,6 +6,7 @@ use std::str::FromStr;
 use uuid::Uuid;
 
 use crate::limits;
+use crate::text::serde_as_text;
 
 /// The text cannot be the id it was given for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +50,8 @@ macro_rules! minted_id {
                     .map_err(|_| BadId { what: $what, text: shortened(text), rule: "it must be a UUID" })
             }
         }
+
+        serde_as_text!($name);
     };
 }
 
@@ -123,6 +126,8 @@ macro_rules! text_id {
                 Self::parse(text)
             }
         }
+
+        serde_as_text!($name);
     };
 }
 

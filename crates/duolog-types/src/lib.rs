@@ -17,6 +17,7 @@ pub mod mutant;
 pub mod names;
 pub mod position;
 pub mod status;
+mod text;
 
 pub use bounded::{Bounded, TooLong};
 pub use clock::{Clock, SystemClock};

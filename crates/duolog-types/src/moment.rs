@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use jiff::Timestamp;
 
+use crate::text::serde_as_text;
+
 /// An instant in UTC with microseconds, written at a fixed width so that text order is time order.
 ///
 /// It tells people when something happened; order comes from positions and ordinals, never from here.
@@ -89,6 +91,8 @@ impl fmt::Display for Moment {
         f.write_str(str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }
 }
+
+serde_as_text!(Moment);
 
 /// The text is not an instant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -3,11 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
+use crate::text::serde_as_text;
+
 /// A byte offset after a complete line, counted from the first byte the session ever wrote.
 ///
 /// It is the cursor everywhere: paging, tails, pointers from rows. It outlives archiving, because a hot file with a base
 /// goes on counting where the archived segments end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Position(pub u64);
 
 impl Position {
@@ -22,7 +26,7 @@ impl fmt::Display for Position {
 }
 
 /// How often a log lost or changed bytes that someone may have seen: positions of different epochs do not compare.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Epoch(pub u32);
 
 impl Epoch {
@@ -71,6 +75,8 @@ impl FromStr for Cursor {
         })
     }
 }
+
+serde_as_text!(Cursor);
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::text::serde_as_text;
+
 /// A word that is not in its vocabulary.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{word:?} is not a {what}; it is one of {known}")]
@@ -45,6 +47,8 @@ macro_rules! words {
                 })
             }
         }
+
+        serde_as_text!($name);
     };
 }
 

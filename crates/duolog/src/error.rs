@@ -382,23 +382,7 @@ pub enum Error {
     },
     /// The stores refused.
     #[error(transparent)]
-    Join(JoinError),
-}
-
-impl From<JoinError> for Error {
-    fn from(error: JoinError) -> Self {
-        match error {
-            JoinError::Refused(why) => {
-                why.downcast().map_or_else(|why| Self::Join(JoinError::Refused(why)), |why| *why)
-            }
-            other => Self::Join(other),
-        }
-    }
-}
-
-/// An error of ours from inside a transaction, which is undone by it.
-pub(crate) fn refuse(error: Error) -> JoinError {
-    JoinError::Refused(Box::new(error))
+    Join(#[from] JoinError),
 }
 
 fn fault_of(fault: JsonFault) -> String {
@@ -406,6 +390,13 @@ fn fault_of(fault: JsonFault) -> String {
         JsonFault::NotAnObject => "it is JSON, but not an object".to_owned(),
         JsonFault::Syntax(at) => format!("it is not JSON, from byte {at} on"),
         JsonFault::TooDeep(at) => format!("it nests too deep, at byte {at}"),
+    }
+}
+
+impl Error {
+    /// Whether a row with this key is there already.
+    pub(crate) fn is_taken(&self) -> bool {
+        matches!(self, Self::Join(error) if error.is_taken())
     }
 }
 

@@ -3,11 +3,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use duolog_join::{Error as JoinError, Folder, Join, OpenJoin, may_write, prepare, prepare_read_only};
+use duolog_join::{Error as JoinError, Folder, Join, OpenJoin, Told, Write, may_write, prepare, prepare_read_only};
 use duolog_log::dialect::prices::Prices;
 use duolog_search::Index;
-use duolog_state::{Access as StateAccess, Address, Error as StateError, Migrate, OpenState, Reading};
+use duolog_state::{Access as StateAccess, Address, Error as StateError, Migrate, OpenState, Reading, Tx};
 use duolog_types::{Durability, HomeId, SessionId};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::approvals::Approvals;
 use crate::chats::Chats;
@@ -71,14 +73,8 @@ impl Store {
         }
         let owned_by = prepared.foreign_owner;
         let warnings = owned_by.map(|uid| format!("{} is owned by user {uid}, not by you", home.state.display()));
-        let join = Join::open(OpenJoin {
-            state,
-            disk: prepared.disk,
-            home: prepared.id,
-            limits,
-            clock,
-            boot: prepared.boot,
-        });
+        let join =
+            Join::open(OpenJoin { state, disk: prepared.disk, home: prepared.id, limits, clock, boot: prepared.boot });
         let join = join.map_err(|error| match error {
             JoinError::State(StateError::NeedsMigration { found: 0, .. }) => StateError::Missing { place }.into(),
             other => other,
@@ -202,6 +198,18 @@ impl Store {
             std::mem::forget(self);
         }
         left
+    }
+
+    /// Changes owned rows, as [`Join::transact`] does, with the errors of this crate.
+    pub(crate) fn transact<T>(
+        &self,
+        how: impl Into<Write>,
+        f: impl FnMut(&mut Tx<'_>) -> Result<(T, Vec<Told>)> + Send + 'static,
+    ) -> Result<T>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+    {
+        self.join.transact(how, f)
     }
 
     /// The thread stops first, so that nothing folds while we leave. What stays undone stays marked.

@@ -193,7 +193,7 @@ fn what_is_not_a_file_is_not_a_log() {
             open(&disk, &limits()).map(|_| ()).unwrap_err(),
             Reader::open(&disk, &place()).map(|_| ()).unwrap_err(),
             early.append(&batch("{}"), &POWER).map(|_| ()).unwrap_err(),
-            duolog_log::rewrite(&disk, &place(), Position::ZERO, &limits()).map(|_| ()).unwrap_err(),
+            duolog_log::rewrite(&disk, &place(), Position::ZERO, &limits(), |_| Ok(())).map(|_| ()).unwrap_err(),
         ] {
             assert!(is_right(&error), "{what}: {error:?}");
         }
@@ -260,7 +260,7 @@ fn files_and_directories_are_for_their_owner_only() {
     let at = root.path().join("a/b/session.jsonl");
     fs::OpenOptions::new().append(true).open(&at).unwrap().write_all(b"{\"torn").unwrap();
     put(&log, "{}");
-    duolog_log::rewrite(&disk, &place, Position::ZERO, &limits()).unwrap();
+    duolog_log::rewrite(&disk, &place, Position::ZERO, &limits(), |_| Ok(())).unwrap();
     let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777;
     for directory in ["a", "a/b"] {
         assert_eq!(mode(&root.path().join(directory)), 0o700, "{directory}");
@@ -342,7 +342,7 @@ fn real_files_are_mended_poisoned_rewritten_and_followed() {
     assert!(matches!(log.append(&batch("{\"no\":1}"), &PROCESS), Err(Error::Poisoned(_))));
     assert!(matches!(open(&disk, &limits()), Err(Error::Poisoned(_))));
     assert_eq!(poll(&mut follower), Polled::Delivered);
-    duolog_log::rewrite(&disk, &place(), Position::ZERO, &limits()).unwrap();
+    duolog_log::rewrite(&disk, &place(), Position::ZERO, &limits(), |_| Ok(())).unwrap();
     assert!(matches!(log.append(&batch("{\"no\":1}"), &PROCESS), Err(Error::Poisoned(_) | Error::Replaced(_))));
     put(&open(&disk, &limits()).unwrap(), "{\"c\":1}");
     assert_eq!(poll(&mut follower), Polled::Delivered);

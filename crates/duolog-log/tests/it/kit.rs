@@ -46,7 +46,7 @@ pub fn writer(disk: &SimDisk) -> Writer {
 }
 
 pub fn rewrite_it(disk: &SimDisk) -> Result<Rewritten> {
-    rewrite(&disk.as_disk(), &place(), Position::ZERO, &limits())
+    rewrite(&disk.as_disk(), &place(), Position::ZERO, &limits(), |_| Ok(()))
 }
 
 /// Opens a log after a crash, as the store would: a poisoned one is rewritten first.

@@ -123,9 +123,9 @@ pub fn waiting(tx: &mut Tx<'_>, home: &HomeId, limit: u32) -> Result<Vec<(Sessio
 /// Forgets lines that are in their log and synced. Returns how many there were.
 pub fn delete(tx: &mut Tx<'_>, lines: &[OutboxKey]) -> Result<usize> {
     let sql = "DELETE FROM outbox_lines WHERE home_id = ?1 AND session_id = ?2 AND uuid = ?3";
-    lines.iter().try_fold(0, |gone, line| {
-        Ok(gone + tx.execute(sql, params![line.home_id, &line.session_id, line.uuid])?)
-    })
+    lines
+        .iter()
+        .try_fold(0, |gone, line| Ok(gone + tx.execute(sql, params![line.home_id, &line.session_id, line.uuid])?))
 }
 
 /// Forgets the lines that wait for a log which is taken away. Returns how many there were.

@@ -5,14 +5,14 @@ mod model;
 use duolog_join::Told;
 use duolog_state::Tx;
 use duolog_state::owned::workflow_approvals::{self as table, ApprovalRow};
-use duolog_state::owned::workflow_runs::RunRow;
 use duolog_types::limits::{METADATA_BYTES_MAX, PAGE_MAX, REASON_BYTES_MAX};
 use duolog_types::{ApprovalId, ApprovalKind, ApprovalStatus, Durability, Moment, RunId};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 pub use model::{Answer, Answered, Approval, ApprovalFilter, ApprovalList};
 
-use crate::error::{Error, Result, refuse};
+use crate::error::{Error, Result};
 use crate::runs::rules::{self, Event};
 use crate::runs::{Act, Changing, RunPage, RunSummary, RunToken};
 use crate::store::Store;
@@ -50,11 +50,12 @@ impl Word {
 }
 
 /// What an answer led to.
+#[derive(Serialize, Deserialize)]
 enum Outcome {
     /// It was taken.
-    Taken(Box<(ApprovalRow, RunRow)>),
+    Taken(Box<Answered>),
     /// It came too late: the gate's time was over, and now its run has failed.
-    TooLate(Box<RunRow>, Moment),
+    TooLate(Box<RunSummary>, Moment),
 }
 
 impl Approvals<'_> {
@@ -148,19 +149,19 @@ impl Approvals<'_> {
         let (id, answer) = (id.clone(), answer.clone());
         let (now, lease) = (join.clock().now(), join.limits().runs.lease);
         let asked = id.clone();
-        let outcome = join.transact(self.durability, move |tx| resolve(tx, &asked, word, &answer, now, lease))?;
-        let (gate, run) = match outcome {
-            Outcome::Taken(taken) => *taken,
-            Outcome::TooLate(run, at) => {
-                self.store.observers.tell(&RunSummary::from(&*run));
-                return Err(Error::GateExpired { gate: id, at });
+        let outcome = self.store.transact(self.durability, move |tx| resolve(tx, &asked, word, &answer, now, lease))?;
+        match outcome {
+            Outcome::Taken(answered) => {
+                if answered.run.status.is_terminal() {
+                    self.store.observers.tell(&answered.run);
+                }
+                Ok(*answered)
             }
-        };
-        let run = RunSummary::from(&run);
-        if run.status.is_terminal() {
-            self.store.observers.tell(&run);
+            Outcome::TooLate(run, at) => {
+                self.store.observers.tell(&run);
+                Err(Error::GateExpired { gate: id, at })
+            }
         }
-        Ok(Answered { approval: gate.into(), run })
     }
 }
 
@@ -171,14 +172,14 @@ fn resolve(
     answer: &Answer,
     now: Moment,
     lease: Duration,
-) -> duolog_join::Result<(Outcome, Vec<Told>)> {
-    let mut gate = table::find(tx, id)?.ok_or_else(|| refuse(Error::NoApproval(id.to_string())))?;
-    check(&gate, word, answer).map_err(refuse)?;
+) -> Result<(Outcome, Vec<Told>)> {
+    let mut gate = table::find(tx, id)?.ok_or_else(|| Error::NoApproval(id.to_string()))?;
+    check(&gate, word, answer)?;
     let mut run = Changing::open(tx, &gate.workflow_run_id, now, lease)?;
     if let Some(at) = gate.expires_at.filter(|at| *at <= now) {
         run.fail_at_gate(&gate)?;
         let (row, told) = run.done()?;
-        return Ok((Outcome::TooLate(Box::new(row), at), told));
+        return Ok((Outcome::TooLate(Box::new(RunSummary::from(&row)), at), told));
     }
     let (by, response) = (answer.by.as_deref(), answer.response.as_deref());
     run.answer(&gate.id, word.status(), by, response)?;
@@ -194,7 +195,8 @@ fn resolve(
     gate.responded_by.clone_from(&answer.by);
     gate.response.clone_from(&answer.response);
     gate.responded_at = Some(now);
-    Ok((Outcome::Taken(Box::new((gate, row))), told))
+    let answered = Answered { approval: gate.into(), run: RunSummary::from(&row) };
+    Ok((Outcome::Taken(Box::new(answered)), told))
 }
 
 /// Refuses what cannot be the answer to this gate.

@@ -2,11 +2,12 @@
 
 use duolog_state::owned::workflow_approvals::ApprovalRow;
 use duolog_types::{ApprovalId, ApprovalKind, ApprovalStatus, ExecutionId, Moment, RunId};
+use serde::{Deserialize, Serialize};
 
 use crate::runs::{RunSummary, RunToken};
 
 /// A gate, and what was answered there.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
     /// Its id.
     pub id: ApprovalId,
@@ -82,7 +83,7 @@ pub struct Answer {
 }
 
 /// A gate that was answered, and what became of its run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answered {
     /// The gate.
     pub approval: Approval,

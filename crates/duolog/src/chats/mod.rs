@@ -18,7 +18,7 @@ pub use model::{
     Opened,
 };
 
-use crate::error::{Error, Kind, Result, refuse};
+use crate::error::{Error, Kind, Result};
 use crate::store::Store;
 
 /// The chats of a store.
@@ -32,8 +32,7 @@ impl Chats<'_> {
     pub fn open(&self, key: &ChatKey, durability: Durability) -> Result<Opened> {
         rules::check_key(key)?;
         let begin = self.begin(key);
-        let opened = self.store.join.write(durability, move |tx| begin.open(tx));
-        Ok(opened?)
+        self.store.transact(durability, move |tx| Ok((begin.open(tx)?, Vec::new())))
     }
 
     /// The chat that goes on at a place, where there is one. One that was silent for too long goes on no more.
@@ -49,29 +48,30 @@ impl Chats<'_> {
         rules::check_key(key)?;
         rules::check_message(message)?;
         let (begin, message) = (self.begin(key), message.clone());
-        let added = self.store.join.write(durability, move |tx| {
+        self.store.transact(durability, move |tx| {
             // Looked for first: a late repetition does not begin another chat.
             if let Some(active) = table::find_active(tx, &begin.place)?
                 && let Some(again) = delivered(tx, &active.id, &message)?
             {
-                return Ok(again);
+                return Ok((again, Vec::new()));
             }
             let opened = begin.open(tx)?;
             let added = add(tx, &opened.chat.id, &message, begin.now)?;
-            Ok(AddedMessage { created: opened.created, ..added })
-        });
-        Ok(added?)
+            Ok((AddedMessage { created: opened.created, ..added }, Vec::new()))
+        })
     }
 
     /// Keeps what was said in a chat, though it may go on no longer: an answer belongs to what was asked.
     pub fn add_to(&self, chat: &ChatId, message: &NewChatMessage, durability: Durability) -> Result<AddedMessage> {
         rules::check_message(message)?;
         let (chat, message, now) = (chat.clone(), message.clone(), self.store.join.clock().now());
-        let added = self.store.join.write(durability, move |tx| match delivered(tx, &chat, &message)? {
-            Some(again) => Ok(again),
-            None => add(tx, &chat, &message, now),
-        });
-        Ok(added?)
+        self.store.transact(durability, move |tx| {
+            let added = match delivered(tx, &chat, &message)? {
+                Some(again) => again,
+                None => add(tx, &chat, &message, now)?,
+            };
+            Ok((added, Vec::new()))
+        })
     }
 
     /// Notes that something was done in a chat, so that it goes on.
@@ -89,12 +89,11 @@ impl Chats<'_> {
     /// Ends the chat that goes on at a place, so that the next thing said begins another; nothing where none does.
     pub fn reset(&self, key: &ChatKey, durability: Durability) -> Result<Option<Chat>> {
         let place = ChatPlace::from(key);
-        let ended = self.store.join.write(durability, move |tx| {
-            let Some(active) = table::find_active(tx, &place)? else { return Ok(None) };
+        self.store.transact(durability, move |tx| {
+            let Some(active) = table::find_active(tx, &place)? else { return Ok((None, Vec::new())) };
             table::deactivate(tx, &active.id)?;
-            Ok(Some(ChatRow { active: false, ..active }))
-        });
-        Ok(ended?.map(Chat::from))
+            Ok((Some(Chat::from(ChatRow { active: false, ..active })), Vec::new()))
+        })
     }
 
     /// The chat with this id.
@@ -166,10 +165,9 @@ impl Chats<'_> {
         change: impl Fn(&mut Tx<'_>, &ChatId) -> duolog_state::Result<bool> + Send + 'static,
     ) -> Result<()> {
         let chat = chat.clone();
-        let changed = self.store.join.write(durability, move |tx| {
-            if change(tx, &chat)? { Ok(()) } else { Err(refuse(Error::NoChat(chat.to_string()))) }
-        });
-        Ok(changed?)
+        self.store.transact(durability, move |tx| {
+            if change(tx, &chat)? { Ok(((), Vec::new())) } else { Err(Error::NoChat(chat.to_string())) }
+        })
     }
 }
 
@@ -184,7 +182,7 @@ struct Begin {
 
 impl Begin {
     /// Finds the chat that goes on, or begins one. Who is overtaken on a server runs again, and finds the winner's.
-    fn open(&self, tx: &mut Tx<'_>) -> duolog_join::Result<Opened> {
+    fn open(&self, tx: &mut Tx<'_>) -> Result<Opened> {
         let mut ended = None;
         if let Some(active) = table::find_active(tx, &self.place)? {
             if rules::is_fresh(active.last_activity_at, self.now, self.idle) {
@@ -208,15 +206,15 @@ impl Begin {
 }
 
 /// The message that the platform delivered before, where it did.
-fn delivered(tx: &mut Tx<'_>, chat: &ChatId, message: &NewChatMessage) -> duolog_join::Result<Option<AddedMessage>> {
+fn delivered(tx: &mut Tx<'_>, chat: &ChatId, message: &NewChatMessage) -> Result<Option<AddedMessage>> {
     let Some(platform_id) = &message.platform_message_id else { return Ok(None) };
     let found = messaging_messages::find_delivered(tx, chat, platform_id)?;
     Ok(found.map(|id| AddedMessage { chat: chat.clone(), id, added: false, created: false }))
 }
 
-fn add(tx: &mut Tx<'_>, chat: &ChatId, message: &NewChatMessage, now: Moment) -> duolog_join::Result<AddedMessage> {
+fn add(tx: &mut Tx<'_>, chat: &ChatId, message: &NewChatMessage, now: Moment) -> Result<AddedMessage> {
     if !table::count_message(tx, chat, now)? {
-        return Err(refuse(Error::NoChat(chat.to_string())));
+        return Err(Error::NoChat(chat.to_string()));
     }
     let NewChatMessage { role, content, platform_message_id } = message.clone();
     let row = NewChatMessageRow { session_id: chat.clone(), role, content, timestamp: now, platform_message_id };

@@ -6,11 +6,12 @@ use std::str::FromStr;
 use duolog_state::owned::messaging_messages::ChatMessageRow;
 use duolog_state::owned::messaging_sessions::{ChatPlace, ChatRow};
 use duolog_types::{ChatId, ChatRole, Moment, SessionId};
+use serde::{Deserialize, Serialize};
 
 use crate::sessions::{Session, SessionFigures};
 
 /// Where a chat takes place, and with whom: of these one is active.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatKey {
     /// The platform, such as `slack`.
     pub platform: String,
@@ -23,7 +24,7 @@ pub struct ChatKey {
 }
 
 /// A chat.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chat {
     /// Its id.
     pub id: ChatId,
@@ -42,7 +43,7 @@ pub struct Chat {
 }
 
 /// The chat at a place, and whether it was begun for that.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {
     /// The chat.
     pub chat: Chat,
@@ -64,7 +65,7 @@ pub struct NewChatMessage {
 }
 
 /// A message that was kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddedMessage {
     /// The chat that has it.
     pub chat: ChatId,

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use duolog_join::{Result as JoinResult, Told, tell_if_there};
+use duolog_join::{Told, tell_if_there};
 use duolog_state::Tx;
 use duolog_state::owned::execution_rollups::{self, RollupRow};
 use duolog_state::owned::executions::{self, EndRow, ExecutionRow};
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 use super::model::{Act, Fence, Outcome};
 use super::rules::{self, Event};
-use crate::error::{Error, refuse};
+use crate::error::{Error, Result};
 
 /// The bytes of a reason in a log line; the row has the whole of it.
 const TOLD_BYTES_MAX: usize = 4096;
@@ -45,8 +45,8 @@ pub(super) struct Closing<'a> {
 
 impl<'t, 'c> Changing<'t, 'c> {
     /// Reads a run that is to be changed.
-    pub(crate) fn open(tx: &'t mut Tx<'c>, run: &RunId, now: Moment, lease: Duration) -> JoinResult<Self> {
-        let row = table::enter(tx, run)?.ok_or_else(|| refuse(Error::NoRun(run.to_string())))?;
+    pub(crate) fn open(tx: &'t mut Tx<'c>, run: &RunId, now: Moment, lease: Duration) -> Result<Self> {
+        let row = table::enter(tx, run)?.ok_or_else(|| Error::NoRun(run.to_string()))?;
         Ok(Self::of(tx, row, now, lease))
     }
 
@@ -57,36 +57,36 @@ impl<'t, 'c> Changing<'t, 'c> {
     }
 
     /// Refuses a claim that another one has overtaken.
-    pub(super) fn check_fence(&self, fence: Option<Fence>) -> JoinResult<()> {
+    pub(super) fn check_fence(&self, fence: Option<Fence>) -> Result<()> {
         let Some(fence) = fence.filter(|fence| fence.0 != self.before.fence) else { return Ok(()) };
         let (run, by) = (self.before.id.clone(), self.before.lease_owner.clone());
-        Err(refuse(Error::Overtaken { run, fence: fence.0, now: self.before.fence, by }))
+        Err(Error::Overtaken { run, fence: fence.0, now: self.before.fence, by })
     }
 
     /// Lets only the owner of a run write it, or anybody while it has none.
-    pub(super) fn check_owner(&self, fence: Option<Fence>) -> JoinResult<()> {
+    pub(super) fn check_owner(&self, fence: Option<Fence>) -> Result<()> {
         self.check_fence(fence)?;
         match (&self.before.lease_owner, self.before.lease_expires_at) {
             (Some(by), Some(until)) if fence.is_none() => {
-                Err(refuse(Error::Claimed { run: self.before.id.clone(), by: by.clone(), until }))
+                Err(Error::Claimed { run: self.before.id.clone(), by: by.clone(), until })
             }
             _ => Ok(()),
         }
     }
 
     /// Lets only the owner of a run that runs write it.
-    pub(super) fn check_runs(&self, fence: Option<Fence>) -> JoinResult<()> {
+    pub(super) fn check_runs(&self, fence: Option<Fence>) -> Result<()> {
         self.check_owner(fence)?;
         if self.before.status == RunStatus::Running {
             return Ok(());
         }
-        Err(refuse(Error::RunStands { run: self.before.id.clone(), status: self.before.status }))
+        Err(Error::RunStands { run: self.before.id.clone(), status: self.before.status })
     }
 
     /// Moves the run by an event; false where it is so already. What waited for it, or was in flight, goes with its end.
-    pub(crate) fn turn(&mut self, event: Event, act: &Act) -> JoinResult<bool> {
+    pub(crate) fn turn(&mut self, event: Event, act: &Act) -> Result<bool> {
         let previous = self.row.status;
-        let Some(status) = rules::decide(&self.row.id, previous, event).map_err(refuse)? else { return Ok(false) };
+        let Some(status) = rules::decide(&self.row.id, previous, event)? else { return Ok(false) };
         self.row = rules::turned(&self.row, status, self.now, self.lease);
         self.row.actor.clone_from(&act.actor);
         if status.is_terminal() {
@@ -110,7 +110,7 @@ impl<'t, 'c> Changing<'t, 'c> {
     }
 
     /// Takes the gate away that nobody can answer any more.
-    fn expire_gate(&mut self) -> JoinResult<()> {
+    fn expire_gate(&mut self) -> Result<()> {
         if let Some(gate) = workflow_approvals::pending_of(self.tx, &self.row.id)? {
             workflow_approvals::resolve(self.tx, &gate.id, ApprovalStatus::Expired, None, None, self.now)?;
         }
@@ -124,13 +124,13 @@ impl<'t, 'c> Changing<'t, 'c> {
         status: ApprovalStatus,
         by: Option<&str>,
         response: Option<&str>,
-    ) -> JoinResult<()> {
+    ) -> Result<()> {
         workflow_approvals::resolve(self.tx, gate, status, by, response, self.now)?;
         Ok(())
     }
 
     /// Closes what is in flight of this run, and of no other.
-    pub(super) fn close_executions(&mut self, why: &Closing<'_>) -> JoinResult<Vec<ExecutionId>> {
+    pub(super) fn close_executions(&mut self, why: &Closing<'_>) -> Result<Vec<ExecutionId>> {
         let open = executions::in_flight(self.tx, &self.row.id, CLOSED_MAX)?;
         for execution in &open {
             let end = EndRow {
@@ -154,28 +154,27 @@ impl<'t, 'c> Changing<'t, 'c> {
     }
 
     /// Merges a patch into the scratch, key by key.
-    pub(super) fn merge(&mut self, patch: &BTreeMap<String, String>) -> JoinResult<()> {
+    pub(super) fn merge(&mut self, patch: &BTreeMap<String, String>) -> Result<()> {
         let mut by = 0;
         for (key, value) in patch {
             by += workflow_run_scratch::put(self.tx, &self.row.id, key, value)?;
         }
-        let grown = rules::grown("scratch", self.row.scratch_bytes, by, SCRATCH_BYTES_MAX).map_err(refuse)?;
+        let grown = rules::grown("scratch", self.row.scratch_bytes, by, SCRATCH_BYTES_MAX)?;
         self.row.scratch_bytes = grown;
         Ok(())
     }
 
     /// Adds an entry to the history and makes its phase the present one.
-    pub(super) fn add_phase(&mut self, phase: &str, success: bool, about: Map<String, Value>) -> JoinResult<()> {
+    pub(super) fn add_phase(&mut self, phase: &str, success: bool, about: Map<String, Value>) -> Result<()> {
         let mut entry = Map::new();
         entry.insert("phase".to_owned(), phase.into());
         entry.insert("timestamp".to_owned(), self.now.to_string().into());
         entry.insert("success".to_owned(), success.into());
         entry.extend(about);
         let entry = Value::Object(entry).to_string();
-        rules::bounded::<PHASE_ENTRY_BYTES_MAX>("an entry of the history", &entry).map_err(refuse)?;
+        rules::bounded::<PHASE_ENTRY_BYTES_MAX>("an entry of the history", &entry)?;
         let by = i64::try_from(entry.len()).unwrap_or(i64::MAX);
-        self.row.phases_bytes =
-            rules::grown("phase_history", self.row.phases_bytes, by, PHASES_BYTES_MAX).map_err(refuse)?;
+        self.row.phases_bytes = rules::grown("phase_history", self.row.phases_bytes, by, PHASES_BYTES_MAX)?;
         workflow_run_phases::insert(self.tx, &self.row.id, self.row.phases, &entry)?;
         self.row.phases += 1;
         phase.clone_into(&mut self.row.current_phase);
@@ -191,21 +190,21 @@ impl<'t, 'c> Changing<'t, 'c> {
     }
 
     /// Has the run's log tell of something. A run whose session is gone goes on untold.
-    pub(super) fn tell(&mut self, what: &str, fields: &Map<String, Value>) -> JoinResult<()> {
+    pub(super) fn tell(&mut self, what: &str, fields: &Map<String, Value>) -> Result<()> {
         let Some(session) = self.row.session_id.clone() else { return Ok(()) };
         self.told.extend(tell_if_there(self.tx, &session, what, self.now, fields)?);
         Ok(())
     }
 
     /// Writes the run. An owner that nobody knows is taken to be alive as long as it writes.
-    pub(crate) fn done(mut self) -> JoinResult<(RunRow, Vec<Told>)> {
+    pub(crate) fn done(mut self) -> Result<(RunRow, Vec<Told>)> {
         if self.row.status == RunStatus::Running && self.row.lease_owner.is_none() {
             self.row.lease_expires_at = Some(rules::later(self.now, self.lease));
         }
         if !table::put(self.tx, &self.before, &self.row)? {
             // One snapshot shows one row: it cannot have changed since it was read.
             let run = self.before.id;
-            return Err(refuse(Error::RunStands { run, status: self.before.status }));
+            return Err(Error::RunStands { run, status: self.before.status });
         }
         Ok((self.row, self.told))
     }
@@ -218,13 +217,13 @@ pub(super) fn bucket(at: Moment) -> Moment {
 }
 
 /// Counts an execution that begins.
-pub(crate) fn count_start(tx: &mut Tx<'_>, row: &ExecutionRow) -> JoinResult<()> {
+pub(crate) fn count_start(tx: &mut Tx<'_>, row: &ExecutionRow) -> Result<()> {
     let more = RollupRow { started: 1, ..RollupRow::default() };
     Ok(execution_rollups::add(tx, bucket(row.started_at), rules::workflow_of(&row.skill), &more)?)
 }
 
 /// Counts an execution that ends, where it began.
-pub(crate) fn count_end(tx: &mut Tx<'_>, row: &ExecutionRow, end: &EndRow) -> JoinResult<()> {
+pub(crate) fn count_end(tx: &mut Tx<'_>, row: &ExecutionRow, end: &EndRow) -> Result<()> {
     let outcome = rules::outcome(Some(end));
     let one = |of| u64::from(outcome == of);
     let more = RollupRow {

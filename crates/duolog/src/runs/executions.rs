@@ -1,19 +1,20 @@
 //! The ledger: what was run, how it ended, what it cost and what it said last.
 
-use duolog_join::Result as JoinResult;
 use duolog_log::{Blobs, Hold};
 use duolog_state::Tx;
 use duolog_state::owned::execution_bodies::{self, OutputRow};
 use duolog_state::owned::executions::{self as table, EndRow, ExecutionRow};
 use duolog_types::limits::{ERRORS_WALKED_MAX, OUTPUT_BYTES_MAX, PAGE_MAX, REASON_BYTES_MAX, SKILL_BYTES_MAX};
 use duolog_types::{Durability, ExecutionId, HomeId, Moment, RunId, SessionId, TriggerType};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::io::Read as _;
 
 use super::OpenRun;
 use super::change::{Changing, count_end, count_start};
 use super::model::{Begun, Ended, Execution, ExecutionList, Fence, Finish, NewExecution, Output, RunToken};
 use super::rules::{self, PhaseLabel};
-use crate::error::{Error, Result, refuse};
+use crate::error::{Error, Result};
 use crate::store::Store;
 
 /// The ledger of executions.
@@ -32,7 +33,7 @@ impl OpenRun<'_> {
         let (run, fence, phase, session) = (self.run.clone(), self.fence, phase.to_owned(), session.cloned());
         let (now, lease) = (self.store.join.clock().now(), self.store.join.limits().runs.lease);
         let (home, id) = (self.store.join.home(), ExecutionId::new());
-        let begun = self.store.join.transact(self.durability, move |tx| {
+        self.store.transact(self.durability, move |tx| {
             let mut run = Changing::open(tx, &run, now, lease)?;
             run.check_runs(fence)?;
             let skill = rules::skill(&run.row.workflow_name, &phase);
@@ -49,8 +50,7 @@ impl OpenRun<'_> {
             run.tell_execution(&row)?;
             let (_, told) = run.done()?;
             Ok((Begun::Started(Box::new(row.into())), told))
-        });
-        Ok(begun?)
+        })
     }
 
     /// Notes that a phase is left out, and why: it is neither done nor failed, and is asked for again on a resume.
@@ -60,7 +60,7 @@ impl OpenRun<'_> {
         let reason = reason.map(|reason| rules::clip(reason, REASON_BYTES_MAX).to_owned());
         let (now, lease) = (self.store.join.clock().now(), self.store.join.limits().runs.lease);
         let (home, id) = (self.store.join.home(), ExecutionId::new());
-        let skipped = self.store.join.transact(self.durability, move |tx| {
+        self.store.transact(self.durability, move |tx| {
             let mut run = Changing::open(tx, &run, now, lease)?;
             run.check_runs(fence)?;
             let skill = rules::skill(&run.row.workflow_name, &phase);
@@ -78,9 +78,8 @@ impl OpenRun<'_> {
             fields.insert("reason".to_owned(), told.into());
             run.tell("execution", &fields)?;
             let (_, told) = run.done()?;
-            Ok((row, told))
-        })?;
-        Ok(skipped.into())
+            Ok((Execution::from(row), told))
+        })
     }
 
     /// The executions of the run, by phase and in the order they began: a page, from behind the token on.
@@ -142,12 +141,11 @@ impl Executions<'_> {
             session_id: new.session_id.clone(),
             end: None,
         };
-        let row = self.store.join.write(self.durability, move |tx| {
+        self.store.transact(self.durability, move |tx| {
             table::insert(tx, &row)?;
             count_start(tx, &row)?;
-            Ok(row.clone())
-        })?;
-        Ok(row.into())
+            Ok((Execution::from(row.clone()), Vec::new()))
+        })
     }
 
     /// The execution with this id.
@@ -221,7 +219,7 @@ impl Executions<'_> {
             if !table::finish(tx, &row.id, &end)? {
                 let outcome = rules::outcome(row.end.as_ref());
                 let why = row.end.as_ref().and_then(|end| end.error.clone());
-                return Err(refuse(Error::ExecutionClosed { execution: row.id.clone(), outcome, why }));
+                return Err(Error::ExecutionClosed { execution: row.id.clone(), outcome, why });
             }
             count_end(tx, row, &end)?;
             Ok(Execution::from(ExecutionRow { end: Some(end), ..row.clone() }))
@@ -282,16 +280,16 @@ impl Executions<'_> {
     }
 
     /// Changes an execution, as the owner of its run where it has one.
-    fn of<T: Send + 'static>(
+    fn of<T: Serialize + DeserializeOwned + Send + 'static>(
         &self,
         execution: &ExecutionId,
         fence: Option<Fence>,
-        mut f: impl FnMut(&mut Tx<'_>, &ExecutionRow, Moment) -> JoinResult<T> + Send + 'static,
+        mut f: impl FnMut(&mut Tx<'_>, &ExecutionRow, Moment) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (execution, of_run) = (execution.clone(), self.run.clone());
         let (now, lease) = (self.store.join.clock().now(), self.store.join.limits().runs.lease);
-        let done = self.store.join.transact(self.durability, move |tx| {
-            let missing = || refuse(Error::NoExecution(execution.clone()));
+        self.store.transact(self.durability, move |tx| {
+            let missing = || Error::NoExecution(execution.clone());
             let row = table::find(tx, &execution)?.ok_or_else(missing)?;
             if of_run.is_some() && of_run != row.workflow_run_id {
                 return Err(missing());
@@ -311,14 +309,13 @@ impl Executions<'_> {
             }
             let (_, told) = run.done()?;
             Ok((done, told))
-        });
-        Ok(done?)
+        })
     }
 }
 
 impl Changing<'_, '_> {
     /// Has the run's log tell of an execution.
-    fn tell_execution(&mut self, row: &ExecutionRow) -> JoinResult<()> {
+    fn tell_execution(&mut self, row: &ExecutionRow) -> Result<()> {
         let mut fields = self.fields();
         fields.insert("execution".to_owned(), row.id.as_str().into());
         fields.insert("skill".to_owned(), row.skill.as_str().into());

@@ -8,6 +8,7 @@ use duolog_state::owned::executions::{EndRow, ExecutionRow};
 use duolog_state::owned::workflow_runs::{RunRow, RunSummaryRow};
 use duolog_types::limits::{PAGE_DEFAULT, PAGE_MAX};
 use duolog_types::{ApprovalId, ExecutionId, Moment, RunId, RunStatus, SessionId, TriggerType};
+use serde::{Deserialize, Serialize};
 
 use super::rules;
 
@@ -76,7 +77,7 @@ pub enum Admission {
 }
 
 /// A run that was started, or was there.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Started {
     /// The run.
     pub run: RunSummary,
@@ -87,7 +88,7 @@ pub struct Started {
 }
 
 /// What a claim of a run is known by. Every write of its owner carries it, and a later claim outranks it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Fence(pub u64);
 
 impl fmt::Display for Fence {
@@ -114,7 +115,7 @@ pub struct Act {
 }
 
 /// What became of a change of status.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Turned {
     /// How the run stood.
     pub previous: RunStatus,
@@ -134,7 +135,7 @@ pub enum End {
 }
 
 /// A run that somebody claimed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     /// The run.
     pub run: RunSummary,
@@ -151,7 +152,7 @@ pub struct Claim {
 }
 
 /// What [`super::Runs::recover`] did.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recovered {
     /// Runs that the caller has claimed and is to resume.
     pub resumed: Vec<Claim>,
@@ -160,7 +161,7 @@ pub struct Recovered {
 }
 
 /// What [`super::Runs::admit`] did.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Admitted {
     /// Runs that run now, the one that waited longest first, and the claim on each where one was asked for.
     pub admitted: Vec<(RunSummary, Option<Fence>)>,
@@ -169,7 +170,7 @@ pub struct Admitted {
 }
 
 /// What [`super::Runs::expire`] did.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Expired {
     /// Runs that waited too long for a place, and were cancelled.
     pub queued: Vec<RunSummary>,
@@ -178,7 +179,7 @@ pub struct Expired {
 }
 
 /// A run in a list. Text that can grow has no place here (I5).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
     /// Its id.
     pub id: RunId,
@@ -444,7 +445,7 @@ impl fmt::Display for Outcome {
 }
 
 /// An execution: of a phase of a run, or a turn of a chat. What it said is asked for apart.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Execution {
     /// Its id.
     pub id: ExecutionId,
@@ -473,7 +474,7 @@ pub struct Execution {
 }
 
 /// How an execution ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
     /// When.
     pub at: Moment,
@@ -554,7 +555,7 @@ impl From<&Ended> for EndRow {
 }
 
 /// What is said of an execution at its end. What is not known is left out, which is not zero.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Finish {
     /// Whether it ended well.
     pub success: bool,
@@ -581,7 +582,7 @@ pub struct Finish {
 }
 
 /// What became of the wish to run a phase.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Begun {
     /// It is to be run, and this is its execution.
     Started(Box<Execution>),
@@ -613,7 +614,7 @@ pub struct NewExecution {
 }
 
 /// What an execution said last.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Output {
     /// The text, or the end of it where it is long.
     pub text: String,

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use duolog_join::{Result as JoinResult, Told};
 use duolog_state::owned::workflow_approvals::{self, ApprovalRow};
-use duolog_state::owned::workflow_runs::{self as table, RunRow};
+use duolog_state::owned::workflow_runs as table;
 use duolog_state::owned::{executions, workflow_run_nodes, workflow_run_scratch};
 use duolog_types::limits::{NODES_BYTES_MAX, REASON_BYTES_MAX, WORD_BYTES_MAX};
 use duolog_types::{ApprovalId, ApprovalKind, ApprovalStatus, Durability, ExecutionId, Moment, RunId};
@@ -14,7 +13,7 @@ use super::change::Changing;
 use super::model::{Act, End, Fence, PhaseStanding, RunSummary, Turned};
 use super::rules::{self, Event, PhaseLabel};
 use crate::approvals::Approval;
-use crate::error::{Error, Result, refuse};
+use crate::error::{Error, Result};
 use crate::store::Store;
 
 /// The pseudo-phase of a run that waits at a gate.
@@ -142,7 +141,7 @@ impl OpenRun<'_> {
                 by += workflow_run_nodes::put(run.tx, &run.row.id, node, status)?;
             }
             let grown = rules::grown("node_statuses", run.row.nodes_bytes, by, NODES_BYTES_MAX);
-            run.row.nodes_bytes = grown.map_err(refuse)?;
+            run.row.nodes_bytes = grown?;
             Ok(())
         })
     }
@@ -211,7 +210,7 @@ impl OpenRun<'_> {
         let (gate, run, fence) = (gate.clone(), self.run.clone(), self.fence);
         let (now, lease) = (self.store.join.clock().now(), self.store.join.limits().runs.lease);
         let id = gate.id.clone().unwrap_or_else(ApprovalId::new);
-        let made = self.store.join.transact(self.durability, move |tx| {
+        self.store.transact(self.durability, move |tx| {
             let mut run = Changing::open(tx, &run, now, lease)?;
             run.check_runs(fence)?;
             let mut about = Map::new();
@@ -232,9 +231,8 @@ impl OpenRun<'_> {
             fields.insert("status".to_owned(), ApprovalStatus::Pending.as_str().into());
             run.tell("gate", &fields)?;
             let (_, told) = run.done()?;
-            Ok((row, told))
-        })?;
-        Ok(made.into())
+            Ok((Approval::from(row), told))
+        })
     }
 
     /// The last gate of this name that the run came to: whether it is to be asked again is seen from it.
@@ -248,16 +246,16 @@ impl OpenRun<'_> {
     pub fn acknowledge(&self, gate: &ApprovalId) -> Result<bool> {
         let (gate, run, fence) = (gate.clone(), self.run.clone(), self.fence);
         let (now, lease) = (self.store.join.clock().now(), self.store.join.limits().runs.lease);
-        let noted = self.store.join.transact(self.durability, move |tx| {
+        self.store.transact(self.durability, move |tx| {
             let mut run = Changing::open(tx, &run, now, lease)?;
             run.check_runs(fence)?;
-            let missing = || refuse(Error::NoApproval(gate.to_string()));
+            let missing = || Error::NoApproval(gate.to_string());
             let row = workflow_approvals::find(run.tx, &gate)?.ok_or_else(missing)?;
             if row.workflow_run_id != run.row.id {
-                return Err(refuse(Error::GateOfOtherRun { gate: gate.clone(), run: row.workflow_run_id }));
+                return Err(Error::GateOfOtherRun { gate: gate.clone(), run: row.workflow_run_id });
             }
             if !matches!(row.status, ApprovalStatus::Approved | ApprovalStatus::Answered) {
-                return Err(refuse(Error::GateNotAnswered { gate: gate.clone(), status: row.status }));
+                return Err(Error::GateNotAnswered { gate: gate.clone(), status: row.status });
             }
             let noted = workflow_approvals::consume(run.tx, &gate, now)?;
             if noted {
@@ -269,8 +267,7 @@ impl OpenRun<'_> {
             }
             let (_, told) = run.done()?;
             Ok((noted, told))
-        });
-        Ok(noted?)
+        })
     }
 
     /// Moves the run by an event that anybody may cause.
@@ -282,7 +279,7 @@ impl OpenRun<'_> {
             if event == Event::Resume
                 && let Some(gate) = workflow_approvals::pending_of(run.tx, &run.row.id)?
             {
-                return Err(refuse(Error::GatePending { run: run.row.id.clone(), gate: gate.id }));
+                return Err(Error::GatePending { run: run.row.id.clone(), gate: gate.id });
             }
             run.turn(event, &act)
         })
@@ -291,23 +288,23 @@ impl OpenRun<'_> {
     /// Changes what belongs to a run that runs, as its owner.
     pub(super) fn write(
         &self,
-        mut f: impl FnMut(&mut Changing<'_, '_>) -> JoinResult<()> + Send + 'static,
+        mut f: impl FnMut(&mut Changing<'_, '_>) -> Result<()> + Send + 'static,
     ) -> Result<RunSummary> {
         let (run, fence) = (self.run.clone(), self.fence);
         let (now, lease) = (self.store.join.clock().now(), self.store.join.limits().runs.lease);
-        let row = self.store.join.transact(self.durability, move |tx| {
+        self.store.transact(self.durability, move |tx| {
             let mut run = Changing::open(tx, &run, now, lease)?;
             run.check_runs(fence)?;
             f(&mut run)?;
-            run.done()
-        })?;
-        Ok(RunSummary::from(&row))
+            let (row, told) = run.done()?;
+            Ok((RunSummary::from(&row), told))
+        })
     }
 
     /// Changes how a run stands; `f` says whether it did.
     pub(super) fn change(
         &self,
-        f: impl FnMut(&mut Changing<'_, '_>) -> JoinResult<bool> + Send + 'static,
+        f: impl FnMut(&mut Changing<'_, '_>) -> Result<bool> + Send + 'static,
     ) -> Result<Turned> {
         let lease = self.store.join.limits().runs.lease;
         self.change_for(lease, f)
@@ -317,23 +314,22 @@ impl OpenRun<'_> {
     pub(super) fn change_for(
         &self,
         lease: Duration,
-        mut f: impl FnMut(&mut Changing<'_, '_>) -> JoinResult<bool> + Send + 'static,
+        mut f: impl FnMut(&mut Changing<'_, '_>) -> Result<bool> + Send + 'static,
     ) -> Result<Turned> {
         let (run, now) = (self.run.clone(), self.store.join.clock().now());
-        let (previous, row, changed) = self.store.join.transact(self.durability, move |tx| {
+        let turned = self.store.transact(self.durability, move |tx| {
             let mut run = Changing::open(tx, &run, now, lease)?;
             let previous = run.row.status;
             if !f(&mut run)? {
-                return Ok(((previous, run.row, false), Vec::new()));
+                return Ok((Turned { previous, changed: false, run: RunSummary::from(&run.row) }, Vec::new()));
             }
-            let (row, told): (RunRow, Vec<Told>) = run.done()?;
-            Ok(((previous, row, true), told))
+            let (row, told) = run.done()?;
+            Ok((Turned { previous, changed: true, run: RunSummary::from(&row) }, told))
         })?;
-        let run = RunSummary::from(&row);
-        if changed && run.status.is_terminal() && previous != run.status {
-            self.store.observers.tell(&run);
+        if turned.changed && turned.run.status.is_terminal() && turned.previous != turned.run.status {
+            self.store.observers.tell(&turned.run);
         }
-        Ok(Turned { previous, changed, run })
+        Ok(turned)
     }
 }
 
@@ -382,8 +378,8 @@ fn gate_row(gate: &NewGate, id: &ApprovalId, run: &RunId, now: Moment) -> Approv
 }
 
 /// Notes in the scratch which turn of a loop asks, and which execution said what is asked.
-fn point(run: &mut Changing<'_, '_>, at: &LoopPoint) -> JoinResult<()> {
-    let missing = || refuse(Error::NoExecution(at.output.clone()));
+fn point(run: &mut Changing<'_, '_>, at: &LoopPoint) -> Result<()> {
+    let missing = || Error::NoExecution(at.output.clone());
     let execution = executions::find(run.tx, &at.output)?.ok_or_else(missing)?;
     if execution.workflow_run_id.as_ref() != Some(&run.row.id) {
         return Err(missing());

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use duolog_join::{PlannedLog, Result as JoinResult, Told};
+use duolog_join::{PlannedLog, Told};
 use duolog_state::Tx;
 use duolog_state::owned::workflow_runs::{self as table, RunRow};
 use duolog_state::owned::{sessions, workflow_approvals, workflow_overrides, workflow_queue, workflow_run_bodies};
@@ -17,7 +17,7 @@ use super::change::Changing;
 use super::model::{Act, Admission, Admitted, Expired, Fence, NewRun, RunSummary, Started, Turned};
 use super::rules::{self, Event, PhaseLabel};
 use super::{OpenRun, Runs};
-use crate::error::{Error, Result, refuse};
+use crate::error::{Error, Result};
 use crate::sessions::{NewSession, rules as session_rules};
 use crate::workflows::{BaseWorkflows, is_enabled};
 
@@ -35,7 +35,7 @@ impl Runs<'_> {
             None => Some(join.plan(session_rules::plan(&own_session(new, &id), home, now)?)?),
         };
         let (new, bases) = (new.clone(), Arc::clone(&self.store.base_workflows));
-        let started = join.transact(self.durability, move |tx| {
+        self.store.transact(self.durability, move |tx| {
             refuse_disabled(tx, &bases, &new.workflow_name)?;
             if let Some(row) = table::find_active(tx, &new.workflow_name, &new.trigger_id)? {
                 return Ok((Started { run: RunSummary::from(&row), existed: true, fence: None }, Vec::new()));
@@ -49,8 +49,7 @@ impl Runs<'_> {
             let fence = row.lease_owner.as_ref().map(|_| Fence(row.fence));
             let started = Started { run: RunSummary::from(&row), existed: false, fence };
             Ok((started, told_start(tx, row, now, &limits)?))
-        });
-        Ok(started?)
+        })
     }
 
     /// Lets runs begin that wait for a place, the first first, as long as there are places; at most `limit` of them.
@@ -67,7 +66,7 @@ impl Runs<'_> {
             return Ok(Admitted::default());
         }
         let bases = Arc::clone(&self.store.base_workflows);
-        let admitted = join.transact(self.durability, move |tx| {
+        let admitted = self.store.transact(self.durability, move |tx| {
             workflow_queue::enter(tx)?;
             let (mut done, mut told, mut from) = (Admitted::default(), Vec::new(), 0);
             let mut free = u64::from(limits.at_once_max).saturating_sub(table::count_running(tx)?);
@@ -115,7 +114,7 @@ impl Runs<'_> {
     pub fn expire(&self) -> Result<Expired> {
         let join = &self.store.join;
         let (now, limits) = (join.clock().now(), join.limits().runs);
-        let expired = join.transact(self.durability, move |tx| {
+        let expired = self.store.transact(self.durability, move |tx| {
             let (mut done, mut told) = (Expired::default(), Vec::new());
             for row in table::queued(tx, 0, PAGE_MAX)? {
                 if !is_over(&row, now, &limits) {
@@ -154,7 +153,7 @@ impl OpenRun<'_> {
             }
             refuse_disabled(run.tx, &bases, &run.row.workflow_name)?;
             if let Some(other) = table::find_active(run.tx, &run.row.workflow_name, &run.row.trigger_id)? {
-                return Err(refuse(Error::TriggerActive { run: run.row.id.clone(), other: other.id }));
+                return Err(Error::TriggerActive { run: run.row.id.clone(), other: other.id });
             }
             let ord = workflow_queue::enter(run.tx)?;
             if admission == Admission::IfFree && has_place(run.tx, &bases, &limits)? {
@@ -195,7 +194,7 @@ impl Changing<'_, '_> {
     }
 
     /// Fails a run whose gate was not answered in time.
-    pub(crate) fn fail_at_gate(&mut self, gate: &workflow_approvals::ApprovalRow) -> JoinResult<()> {
+    pub(crate) fn fail_at_gate(&mut self, gate: &workflow_approvals::ApprovalRow) -> Result<()> {
         let reason = Some(format!("gate {} was not answered in time", gate.gate));
         self.tell_gate(gate, ApprovalStatus::Expired, None)?;
         self.turn(Event::Fail, &Act { actor: None, reason }).map(drop)
@@ -207,7 +206,7 @@ impl Changing<'_, '_> {
         gate: &workflow_approvals::ApprovalRow,
         status: ApprovalStatus,
         by: Option<&str>,
-    ) -> JoinResult<()> {
+    ) -> Result<()> {
         let mut fields = self.fields();
         fields.insert("approval".to_owned(), gate.id.as_str().into());
         fields.insert("gate".to_owned(), gate.gate.as_str().into());
@@ -245,14 +244,14 @@ fn own_session(new: &NewRun, id: &RunId) -> NewSession {
 }
 
 /// The session whose log is to tell of a run, made where it has none.
-fn session_of(tx: &mut Tx<'_>, new: &NewRun, planned: Option<&PlannedLog>) -> JoinResult<SessionId> {
+fn session_of(tx: &mut Tx<'_>, new: &NewRun, planned: Option<&PlannedLog>) -> Result<SessionId> {
     if let Some(planned) = planned {
         return Ok(planned.insert(tx)?.id);
     }
     let session = new.session_id.clone().unwrap_or_else(SessionId::new);
     match sessions::find(tx, &session)?.filter(|row| row.deleted_at.is_none()) {
         Some(row) => Ok(row.id),
-        None => Err(duolog_join::Error::NoSession(session)),
+        None => Err(duolog_join::Error::NoSession(session).into()),
     }
 }
 
@@ -305,7 +304,7 @@ fn run_row(new: &NewRun, with: Beginning, limits: &RunLimits) -> RunRow {
 }
 
 /// Has the log tell how a run began.
-fn told_start(tx: &mut Tx<'_>, row: RunRow, now: Moment, limits: &RunLimits) -> JoinResult<Vec<Told>> {
+fn told_start(tx: &mut Tx<'_>, row: RunRow, now: Moment, limits: &RunLimits) -> Result<Vec<Told>> {
     let mut run = Changing::of(tx, row, now, limits.lease);
     let mut fields: Map<_, _> = run.fields();
     fields.insert("event".to_owned(), "start".into());
@@ -322,7 +321,7 @@ fn told_start(tx: &mut Tx<'_>, row: RunRow, now: Moment, limits: &RunLimits) -> 
 }
 
 /// Whether another run may begin: fewer run than may, and none that could begin waits.
-fn has_place(tx: &mut Tx<'_>, bases: &BaseWorkflows, limits: &RunLimits) -> JoinResult<bool> {
+fn has_place(tx: &mut Tx<'_>, bases: &BaseWorkflows, limits: &RunLimits) -> Result<bool> {
     if table::count_running(tx)? >= u64::from(limits.at_once_max) {
         return Ok(false);
     }
@@ -334,16 +333,16 @@ fn has_place(tx: &mut Tx<'_>, bases: &BaseWorkflows, limits: &RunLimits) -> Join
     Ok(true)
 }
 
-fn is_disabled(tx: &mut Tx<'_>, bases: &BaseWorkflows, workflow: &str) -> JoinResult<bool> {
+fn is_disabled(tx: &mut Tx<'_>, bases: &BaseWorkflows, workflow: &str) -> Result<bool> {
     Ok(!is_enabled(bases, workflow, workflow_overrides::find(tx, workflow)?.as_ref()))
 }
 
-fn refuse_disabled(tx: &mut Tx<'_>, bases: &BaseWorkflows, workflow: &str) -> JoinResult<()> {
+fn refuse_disabled(tx: &mut Tx<'_>, bases: &BaseWorkflows, workflow: &str) -> Result<()> {
     let said = workflow_overrides::find(tx, workflow)?;
     if is_enabled(bases, workflow, said.as_ref()) {
         return Ok(());
     }
-    Err(refuse(Error::WorkflowDisabled { workflow: workflow.to_owned(), by: said.and_then(|said| said.updated_by) }))
+    Err(Error::WorkflowDisabled { workflow: workflow.to_owned(), by: said.and_then(|said| said.updated_by) })
 }
 
 /// Whether a run waited for longer than it may.
@@ -351,7 +350,7 @@ fn is_over(row: &RunRow, now: Moment, limits: &RunLimits) -> bool {
     row.queued.is_some_and(|(_, since)| rules::later(since, limits.queue_wait) <= now)
 }
 
-fn expire_queued(tx: &mut Tx<'_>, row: RunRow, now: Moment, limits: &RunLimits) -> JoinResult<(RunRow, Vec<Told>)> {
+fn expire_queued(tx: &mut Tx<'_>, row: RunRow, now: Moment, limits: &RunLimits) -> Result<(RunRow, Vec<Told>)> {
     let reason = Some(format!("it waited for a place for more than {} s", limits.queue_wait.as_secs()));
     let mut run = Changing::of(tx, row, now, limits.lease);
     run.turn(Event::Expire, &Act { actor: None, reason })?;

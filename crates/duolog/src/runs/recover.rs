@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
-use duolog_join::{Result as JoinResult, Told};
+use duolog_join::Told;
 use duolog_state::Tx;
 use duolog_state::owned::{workflow_approvals, workflow_runs as table};
 use duolog_types::limits::PAGE_MAX;
 use duolog_types::{Moment, RunId, RunStatus};
+use serde::{Deserialize, Serialize};
 
 use super::change::{Changing, Closing};
 use super::model::{Act, Claim, Fence, Recovered, RunSummary};
 use super::rules::{self, Event};
 use super::{OpenRun, Runs};
-use crate::error::{Error, Result, refuse};
+use crate::error::{Error, Result};
 
 /// What became of a wish to take a run up.
+#[derive(Serialize, Deserialize)]
 enum Taken {
     /// It is the caller's.
     Claimed(Box<Claim>),
@@ -65,7 +67,7 @@ impl Runs<'_> {
 
     fn take(&self, run: &RunId, wish: &Wish) -> Result<Taken> {
         let (run, wish) = (run.clone(), wish.clone());
-        let taken = self.store.join.transact(self.durability, move |tx| take(tx, &run, &wish))?;
+        let taken = self.store.transact(self.durability, move |tx| take(tx, &run, &wish))?;
         if let Taken::GivenUp(run) = &taken {
             self.store.observers.tell(run);
         }
@@ -96,15 +98,14 @@ impl OpenRun<'_> {
         let fence = self.fenced()?;
         let lease = lease.unwrap_or(self.store.join.limits().runs.lease);
         let (run, now) = (self.run.clone(), self.store.join.clock().now());
-        let until = self.store.join.transact(self.durability, move |tx| {
+        self.store.transact(self.durability, move |tx| {
             let mut run = Changing::open(tx, &run, now, lease)?;
             run.check_held(fence)?;
             let until = rules::later(now, lease);
             run.row.lease_expires_at = Some(until);
             let (_, told) = run.done()?;
             Ok((until, told))
-        });
-        Ok(until?)
+        })
     }
 
     /// Gives the run up: it goes on running, for whoever claims it next.
@@ -126,18 +127,18 @@ impl OpenRun<'_> {
 
 impl Changing<'_, '_> {
     /// Lets only a claim pass that holds.
-    fn check_held(&self, fence: Fence) -> JoinResult<()> {
+    fn check_held(&self, fence: Fence) -> Result<()> {
         self.check_runs(Some(fence))?;
         if self.row.lease_owner.is_some() {
             return Ok(());
         }
         let run = self.row.id.clone();
-        Err(refuse(Error::Overtaken { run, fence: fence.0, now: self.row.fence, by: None }))
+        Err(Error::Overtaken { run, fence: fence.0, now: self.row.fence, by: None })
     }
 }
 
 /// Takes a run up if nobody holds it.
-fn take(tx: &mut Tx<'_>, run: &RunId, wish: &Wish) -> JoinResult<(Taken, Vec<Told>)> {
+fn take(tx: &mut Tx<'_>, run: &RunId, wish: &Wish) -> Result<(Taken, Vec<Told>)> {
     let mut run = Changing::open(tx, run, wish.now, wish.lease)?;
     let row = &run.row;
     let is_held = row.lease_owner.is_some() && row.lease_expires_at.is_some_and(|until| until > wish.now);

@@ -18,6 +18,7 @@ use duolog_state::owned::cron_runs::{self, CronEnd, CronRunRow};
 use duolog_state::owned::cron_ticks;
 use duolog_types::limits::{NAME_BYTES_MAX, PAGE_MAX, SCHEDULE_NEXT};
 use duolog_types::{CronOutcome, CronRunId, Durability, HomeId, Moment, ProcessId};
+use serde::{Deserialize, Serialize};
 
 pub use fire::fire;
 pub use model::{
@@ -26,7 +27,7 @@ pub use model::{
 };
 pub(crate) use timetable::{BadTimetable, CRON_FORM, Timetable, ZONE_FORM};
 
-use crate::error::{Error, Result, refuse};
+use crate::error::{Error, Result};
 use crate::sessions::bounded;
 use crate::store::Store;
 
@@ -73,7 +74,7 @@ impl Schedules<'_> {
         self.check_actor()?;
         let now = self.store.join.clock().now();
         let (change, actor) = (change.clone(), self.actor.clone());
-        let written = self.store.join.write(durability, move |tx| {
+        self.store.transact(durability, move |tx| {
             let before = cron_overrides::find(tx, &base.name)?;
             let (enabled, schedule, zone) =
                 before.map_or((None, None, None), |row| (row.enabled, row.schedule, row.zone));
@@ -88,15 +89,14 @@ impl Schedules<'_> {
             // Checked together: an expression is one in its zone.
             let effective = rules::effective(&base, Some(&row));
             Timetable::parse(&effective.cron.value, &effective.zone.value)
-                .map_err(|BadTimetable { key, why }| refuse(Error::BadValue { what: key, why }))?;
+                .map_err(|BadTimetable { key, why }| Error::BadValue { what: key, why })?;
             if row.enabled.is_none() && row.schedule.is_none() && row.zone.is_none() {
                 take_back(tx, &base.name, now)?;
             } else {
                 cron_overrides::put(tx, &row)?;
             }
-            Ok(())
-        });
-        written?;
+            Ok(((), Vec::new()))
+        })?;
         self.get(name, now)
     }
 
@@ -105,8 +105,7 @@ impl Schedules<'_> {
     pub fn clear(&self, name: &str, durability: Durability) -> Result<bool> {
         let name = name.to_owned();
         let now = self.store.join.clock().now();
-        let cleared = self.store.join.write(durability, move |tx| Ok(take_back(tx, &name, now)?));
-        Ok(cleared?)
+        self.store.transact(durability, move |tx| Ok((take_back(tx, &name, now)?, Vec::new())))
     }
 
     /// A page of firings, the latest time first: of one schedule, or of all.
@@ -157,11 +156,11 @@ impl Schedules<'_> {
         }
         if !idle.is_empty() {
             // Lost with the power it is looked at again, and nothing is due twice.
-            self.store.join.write(Durability::Process, move |tx| {
+            self.store.transact(Durability::Process, move |tx| {
                 for name in &idle {
                     cron_ticks::put(tx, name, now)?;
                 }
-                Ok(())
+                Ok(((), Vec::new()))
             })?;
         }
         Ok(ticked)
@@ -187,14 +186,14 @@ impl Schedules<'_> {
         let join = &self.store.join;
         let base = base.clone();
         let by = By { home: join.home(), process: join.process(), actor: self.actor.clone(), at: join.clock().now() };
-        let claimed = join.write(Durability::Power, move |tx| {
+        self.store.transact(Durability::Power, move |tx| {
             let said = cron_overrides::find(tx, &base.name)?;
             let effective = rules::effective(&base, said.as_ref());
             let since = rules::since(cron_ticks::find(tx, &base.name)?, said.as_ref(), now);
             cron_ticks::put(tx, &base.name, now)?;
             let mut claimed = Claimed::default();
             let (Some(since), true, Ok(timetable)) = (since, effective.enabled.value, effective.timetable()) else {
-                return Ok(claimed);
+                return Ok((claimed, Vec::new()));
             };
             for time in rules::due(&timetable, since, now, base.catch_up) {
                 let row = row_of(&base, &time, &by);
@@ -211,9 +210,8 @@ impl Schedules<'_> {
                     });
                 }
             }
-            Ok(claimed)
-        });
-        Ok(claimed?)
+            Ok((claimed, Vec::new()))
+        })
     }
 
     fn finish(&self, due: &Due, outcome: &Outcome) -> Result<()> {
@@ -225,8 +223,7 @@ impl Schedules<'_> {
             detail: rules::told(outcome.detail.as_deref(), due.missed),
             workflow_run_id: outcome.workflow_run_id.clone(),
         };
-        self.store.join.write(Durability::Power, move |tx| Ok(cron_runs::finish(tx, id, &end)?))?;
-        Ok(())
+        self.store.transact(Durability::Power, move |tx| Ok((cron_runs::finish(tx, id, &end)?, Vec::new()))).map(drop)
     }
 
     fn base(&self, name: &str) -> Result<&BaseSchedule> {
@@ -256,7 +253,7 @@ enum Look {
 }
 
 /// What a process took of a schedule.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Claimed {
     due: Vec<Due>,
     taken: u32,

@@ -5,6 +5,7 @@ use std::fmt;
 use duolog_state::owned::cron_runs::CronRunRow;
 use duolog_types::limits::{REASON_BYTES_MAX, SCHEDULE_LEASE};
 use duolog_types::{CronOutcome, CronRunId, HomeId, Moment, ProcessId};
+use serde::{Deserialize, Serialize};
 
 /// What is done about times that passed while nobody looked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,7 +130,7 @@ pub struct ScheduleChange {
 }
 
 /// A time that is due, and is this caller's to fire.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Due {
     /// The firing.
     pub id: CronRunId,

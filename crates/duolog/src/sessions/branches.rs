@@ -6,11 +6,12 @@ use duolog_state::owned::{compactions, progressions};
 use duolog_types::limits::{METADATA_BYTES_MAX, PAGE_MAX};
 use duolog_types::names::check_name;
 use duolog_types::{BranchId, Durability, Moment, SessionId};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::conversation::{self, BranchRef};
 use super::rules::bounded;
-use crate::error::{Error, Result, refuse};
+use crate::error::{Error, Result};
 use crate::store::Store;
 
 /// The branches of a session.
@@ -21,7 +22,7 @@ pub struct Branches<'s> {
 }
 
 /// A branch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Branch {
     /// Its id.
     pub id: BranchId,
@@ -42,7 +43,7 @@ pub struct Branch {
 }
 
 /// Where a branch was forked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forked {
     /// The branch that it was forked from.
     pub parent: BranchId,
@@ -89,12 +90,12 @@ impl Branches<'_> {
         }
         let (session, now) = (self.session.clone(), self.store.join.clock().now());
         let (id, made) = (BranchId::new(), self.session.clone());
-        let branch = self.store.join.transact(durability, move |tx| {
+        self.store.transact(durability, move |tx| {
             // The default branch is there to be forked even before anything was said on it.
             let place = conversation::open(tx, &session, &new.from, now)?;
             let at = new.at.unwrap_or(place.head.end);
             if at > place.head.end {
-                return Err(refuse(Error::PastEnd { at, len: place.head.end }));
+                return Err(Error::PastEnd { at, len: place.head.end });
             }
             let head = progressions::fork(tx, &place.head, at, now)?;
             let at_seq = compactions::last_seq(tx, &place.branch.id)?;
@@ -117,8 +118,7 @@ impl Branches<'_> {
             fields.insert("forkedAtOrd".to_owned(), at.into());
             let told = tell(tx, &made, "forked", now, &fields)?;
             Ok((Branch::of(row, at), vec![told]))
-        });
-        Ok(branch?)
+        })
     }
 
     /// A branch.

@@ -7,11 +7,12 @@ use duolog_state::owned::messages::{self, MessageRow};
 use duolog_state::owned::{progression_items, progressions};
 use duolog_types::limits::COMPACTION_THRESHOLD;
 use duolog_types::{BranchId, Durability, MessageId, SessionId};
+use serde::{Deserialize, Serialize};
 
 use super::active::{self, Active};
 use super::contents::Contents;
 use super::conversation::{self, BranchRef};
-use crate::error::{Error, Result, refuse};
+use crate::error::{Error, Result};
 use crate::store::Store;
 
 /// The summaries of a branch.
@@ -23,7 +24,7 @@ pub struct Compaction<'s> {
 }
 
 /// A summary that stands for a range.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summarised {
     /// The branch that it was made on: this one, or one that it comes from.
     pub branch: BranchId,
@@ -70,44 +71,43 @@ impl Compaction<'_> {
         let message = contents.message(summary, now)?;
         let message = MessageRow { compactable: false, ..message };
         let (session, which) = (self.session.clone(), self.branch.clone());
-        let made = join.write(durability, move |tx| {
+        self.store.transact(durability, move |tx| {
             let mut place = conversation::open(tx, &session, &which, now)?;
             let len = place.head.end;
             let Range { start: from, end: to } = range.clone().unwrap_or(0..len);
             if to > len {
-                return Err(refuse(Error::PastEnd { at: to, len }));
+                return Err(Error::PastEnd { at: to, len });
             }
             if from >= to {
-                return Err(refuse(Error::EmptyRange { from, to }));
+                return Err(Error::EmptyRange { from, to });
             }
             let shown = active::shown(tx, &place.branch)?;
             let around = |one: &Active| from <= one.from && one.to <= to;
             if let Some(one) = shown.iter().find(|one| !around(one) && !one.is_apart_from(from, to)) {
-                return Err(refuse(Error::RangeCrosses { from, to, other_from: one.from, other_to: one.to }));
+                return Err(Error::RangeCrosses { from, to, other_from: one.from, other_to: one.to });
             }
             messages::put(tx, &message)?;
             place.pool(tx, &message.id)?;
             place.note(tx)?;
             let covers_all = shown.iter().all(around);
             place.say(tx, from, to, Said::Summary { message: message.id.clone(), covers_all }, now)?;
-            Ok(Summarised { branch: place.branch.id.clone(), range: from..to, message: message.id.clone() })
-        });
-        Ok(made?)
+            let branch = place.branch.id.clone();
+            Ok((Summarised { branch, range: from..to, message: message.id.clone() }, Vec::new()))
+        })
     }
 
     /// Undoes the summary that was made last of those that are shown, and says which.
     pub fn undo(&self, durability: Durability) -> Result<Summarised> {
-        let (join, now) = (&self.store.join, self.store.join.clock().now());
+        let now = self.store.join.clock().now();
         let (session, which) = (self.session.clone(), self.branch.clone());
-        let undone = join.write(durability, move |tx| {
+        self.store.transact(durability, move |tx| {
             let place = conversation::open(tx, &session, &which, now)?;
             let Some(last) = active::shown(tx, &place.branch)?.into_iter().next() else {
-                return Err(refuse(Error::NothingToUndo));
+                return Err(Error::NothingToUndo);
             };
             place.undo(tx, &last, now)?;
-            Ok(Summarised::from(last))
-        });
-        Ok(undone?)
+            Ok((Summarised::from(last), Vec::new()))
+        })
     }
 
     /// How the branch stands, and whether a summary is due.
@@ -129,7 +129,7 @@ impl Compaction<'_> {
                 at = to;
             }
             let summaries = shown.into_iter().map(Summarised::from).collect();
-            Ok::<_, duolog_join::Error>(CompactionInfo { items: place.head.end, summaries, uncompacted, threshold })
+            Ok::<_, Error>(CompactionInfo { items: place.head.end, summaries, uncompacted, threshold })
         });
         Ok(info?)
     }

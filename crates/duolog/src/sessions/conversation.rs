@@ -1,6 +1,6 @@
 //! A branch of a session inside a transaction: found or made, appended to, cut.
 
-use duolog_join::{Error as JoinError, Result as JoinResult};
+use duolog_join::Error as JoinError;
 use duolog_state::Tx;
 use duolog_state::owned::branches::{self, BranchRow};
 use duolog_state::owned::compactions::{self, CompactionRow, Said};
@@ -12,7 +12,7 @@ use duolog_state::owned::sessions::{self, PoolRow};
 use duolog_types::{BranchId, MessageId, Moment, ProgressionId, SessionId};
 
 use super::active;
-use crate::error::{Error, refuse};
+use crate::error::{Error, Result};
 
 /// Which branch of a session is meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,18 +57,18 @@ pub(super) struct Place {
 }
 
 /// The branch, if anything was ever said on it. One that is named must be there.
-pub(super) fn find(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef) -> JoinResult<Option<Place>> {
+pub(super) fn find(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef) -> Result<Option<Place>> {
     Ok(look(tx, session, which)?.place)
 }
 
 /// The same, to be changed: until this transaction ends, no other changes a conversation of the session.
-pub(super) fn enter(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Moment) -> JoinResult<Option<Place>> {
+pub(super) fn enter(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Moment) -> Result<Option<Place>> {
     sessions::enter(tx, session, now)?;
     find(tx, session, which)
 }
 
 /// The branch to add to: the default one is made where there is none.
-pub(super) fn open(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Moment) -> JoinResult<Place> {
+pub(super) fn open(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Moment) -> Result<Place> {
     sessions::enter(tx, session, now)?;
     find_or_make(tx, session, which, now)
 }
@@ -80,12 +80,12 @@ pub(super) fn open_for(
     which: &BranchRef,
     (first, last): (&MessageId, &MessageId),
     now: Moment,
-) -> JoinResult<Place> {
+) -> Result<Place> {
     sessions::enter_with(tx, session, now, first, last)?;
     find_or_make(tx, session, which, now)
 }
 
-fn find_or_make(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Moment) -> JoinResult<Place> {
+fn find_or_make(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Moment) -> Result<Place> {
     let Seen { pool, last, place } = look(tx, session, which)?;
     if let Some(place) = place {
         return Ok(place);
@@ -118,7 +118,7 @@ fn find_or_make(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Mo
 
 impl Place {
     /// Puts a message at the end, and into the pool if it is new there. [`Place::note`] ends a row of these.
-    pub(super) fn append(&mut self, tx: &mut Tx<'_>, message: &MessageId, fresh: Fresh) -> JoinResult<u64> {
+    pub(super) fn append(&mut self, tx: &mut Tx<'_>, message: &MessageId, fresh: Fresh) -> Result<u64> {
         let is_new = self.is_new(tx, message, fresh)?;
         let end = self.head.end;
         let ord = progressions::append(tx, &mut self.head, message, fresh)?;
@@ -133,7 +133,7 @@ impl Place {
     }
 
     /// Adds messages, and puts them at the end and into the pool.
-    pub(super) fn add(&mut self, tx: &mut Tx<'_>, new: &[MessageRow]) -> JoinResult<()> {
+    pub(super) fn add(&mut self, tx: &mut Tx<'_>, new: &[MessageRow]) -> Result<()> {
         messages::add(tx, new)?;
         let ids: Vec<MessageId> = new.iter().map(|message| message.id.clone()).collect();
         let Some((first, last)) = ids.first().zip(ids.last()) else { return Ok(()) };
@@ -145,7 +145,7 @@ impl Place {
     }
 
     /// Has the session's pool list a message that was just made and is on no branch.
-    pub(super) fn pool(&mut self, tx: &mut Tx<'_>, message: &MessageId) -> JoinResult<()> {
+    pub(super) fn pool(&mut self, tx: &mut Tx<'_>, message: &MessageId) -> Result<()> {
         let ord = self.end_pool(tx)?;
         let from_ord = pool_segments::end_in(tx, &self.pool)?;
         progression_items::insert(tx, &self.pool, from_ord, message)?;
@@ -156,12 +156,12 @@ impl Place {
     }
 
     /// Whether the session has not got a message yet.
-    fn is_new(&self, tx: &mut Tx<'_>, message: &MessageId, fresh: Fresh) -> JoinResult<bool> {
+    fn is_new(&self, tx: &mut Tx<'_>, message: &MessageId, fresh: Fresh) -> Result<bool> {
         Ok(fresh == Fresh::Yes || !pool_segments::has(tx, &self.branch.session_id, message)?)
     }
 
     /// Has the pool go on with what stands on the branch from a place on.
-    fn arrive(&mut self, tx: &mut Tx<'_>, from_ord: u64) -> JoinResult<()> {
+    fn arrive(&mut self, tx: &mut Tx<'_>, from_ord: u64) -> Result<()> {
         if self.goes_on() {
             return Ok(());
         }
@@ -176,7 +176,7 @@ impl Place {
     }
 
     /// Has the pool's last stretch end, and says where the next one begins.
-    fn end_pool(&mut self, tx: &mut Tx<'_>) -> JoinResult<u64> {
+    fn end_pool(&mut self, tx: &mut Tx<'_>) -> Result<u64> {
         let Some(last) = self.last.clone() else { return Ok(0) };
         let to = last.to_ord.map_or_else(|| progressions::get(tx, &last.progression_id).map(|row| row.end), Ok)?;
         if last.to_ord.is_none() {
@@ -186,7 +186,7 @@ impl Place {
     }
 
     /// Has the pool's last stretch end before a place.
-    fn pause(&mut self, tx: &mut Tx<'_>, to: u64) -> JoinResult<()> {
+    fn pause(&mut self, tx: &mut Tx<'_>, to: u64) -> Result<()> {
         if let Some(last) = &mut self.last {
             pool_segments::end(tx, &self.branch.session_id, last.ord, to)?;
             last.to_ord = Some(to);
@@ -194,7 +194,7 @@ impl Place {
         Ok(())
     }
 
-    fn extend(&mut self, tx: &mut Tx<'_>, row: PoolSegmentRow) -> JoinResult<()> {
+    fn extend(&mut self, tx: &mut Tx<'_>, row: PoolSegmentRow) -> Result<()> {
         pool_segments::insert(tx, &self.branch.session_id, &row)?;
         self.last = Some(row);
         Ok(())
@@ -206,7 +206,7 @@ impl Place {
     }
 
     /// Notes in the session's row what its pool lists since it was opened.
-    pub(super) fn note(&mut self, tx: &mut Tx<'_>) -> JoinResult<()> {
+    pub(super) fn note(&mut self, tx: &mut Tx<'_>) -> Result<()> {
         if let Some((first, last)) = self.pooled.take() {
             sessions::note_messages(tx, &self.branch.session_id, &first, &last)?;
         }
@@ -214,7 +214,7 @@ impl Place {
     }
 
     /// Cuts the history to its first `to` items. Summaries of what is cut into no longer hold.
-    pub(super) fn cut(&mut self, tx: &mut Tx<'_>, to: u64, now: Moment) -> JoinResult<()> {
+    pub(super) fn cut(&mut self, tx: &mut Tx<'_>, to: u64, now: Moment) -> Result<()> {
         if to >= self.head.end {
             return Ok(());
         }
@@ -233,13 +233,13 @@ impl Place {
     }
 
     /// Says that a summary no longer holds on this branch.
-    pub(super) fn undo(&self, tx: &mut Tx<'_>, one: &active::Active, now: Moment) -> JoinResult<()> {
+    pub(super) fn undo(&self, tx: &mut Tx<'_>, one: &active::Active, now: Moment) -> Result<()> {
         let said = Said::Undone { branch: one.branch.clone(), seq: one.seq };
         self.say(tx, one.from, one.to, said, now)
     }
 
     /// Adds to what was said of this branch's ranges.
-    pub(super) fn say(&self, tx: &mut Tx<'_>, from_ord: u64, to_ord: u64, said: Said, now: Moment) -> JoinResult<()> {
+    pub(super) fn say(&self, tx: &mut Tx<'_>, from_ord: u64, to_ord: u64, said: Said, now: Moment) -> Result<()> {
         let seq = compactions::last_seq(tx, &self.branch.id)? + 1;
         let row = CompactionRow { branch_id: self.branch.id.clone(), seq, from_ord, to_ord, said, created_at: now };
         Ok(compactions::insert(tx, &row)?)
@@ -254,7 +254,7 @@ struct Seen {
 }
 
 /// Looks a branch up in a session that is there.
-fn look(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef) -> JoinResult<Seen> {
+fn look(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef) -> Result<Seen> {
     let (pool, last, found) = match which {
         BranchRef::Default => {
             let row = branches::find_default(tx, session)?.ok_or_else(|| JoinError::NoSession(session.clone()))?;
@@ -272,27 +272,27 @@ fn look(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef) -> JoinResult<S
 }
 
 /// The pool of a session that was not deleted.
-fn live(session: &SessionId, row: PoolRow) -> JoinResult<Option<ProgressionId>> {
+fn live(session: &SessionId, row: PoolRow) -> Result<Option<ProgressionId>> {
     if row.deleted {
-        return Err(JoinError::Deleted(session.clone()));
+        return Err(JoinError::Deleted(session.clone()).into());
     }
     Ok(row.progression_id)
 }
 
 /// The branch of a session with this id, or the only one that is called so.
-fn named(tx: &mut Tx<'_>, session: &SessionId, text: &str) -> JoinResult<BranchRow> {
+fn named(tx: &mut Tx<'_>, session: &SessionId, text: &str) -> Result<BranchRow> {
     if let Ok(id) = BranchId::parse(text)
         && let Some(row) = branches::find(tx, &id)?
     {
         if row.session_id == *session {
             return Ok(row);
         }
-        return Err(refuse(Error::OtherSession { branch: id, session: row.session_id }));
+        return Err(Error::OtherSession { branch: id, session: row.session_id });
     }
     let mut found = branches::named(tx, session, text, 2)?;
     if found.len() > 1 {
-        return Err(refuse(Error::AmbiguousBranch(text.to_owned())));
+        return Err(Error::AmbiguousBranch(text.to_owned()));
     }
     let row = found.pop().map(|id| branches::find(tx, &id)).transpose()?.flatten();
-    row.ok_or_else(|| refuse(Error::NoBranch { branch: text.to_owned(), session: session.clone() }))
+    row.ok_or_else(|| Error::NoBranch { branch: text.to_owned(), session: session.clone() })
 }

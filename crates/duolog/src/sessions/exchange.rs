@@ -5,6 +5,7 @@ use duolog_state::owned::progressions::{self, Fresh, ProgressionRow};
 use duolog_state::owned::{inbox_cursors, inboxes, message_types, messages, progression_items};
 use duolog_types::limits::{NAME_BYTES_MAX, PAGE_MAX};
 use duolog_types::{Durability, MessageId, Moment, ProgressionId, SessionId};
+use serde::{Deserialize, Serialize};
 
 use super::contents::Contents;
 use super::conversation::{self, BranchRef};
@@ -29,7 +30,7 @@ pub struct Outgoing {
 }
 
 /// A message that was sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent {
     /// Its id.
     pub id: MessageId,
@@ -62,7 +63,7 @@ pub struct Received {
 }
 
 /// The progression of an inbox, which is made where there is none.
-fn entered(tx: &mut Tx<'_>, inbox: &Inbox, now: Moment) -> duolog_join::Result<ProgressionId> {
+fn entered(tx: &mut Tx<'_>, inbox: &Inbox, now: Moment) -> Result<ProgressionId> {
     if let Some(progression) = inboxes::enter(tx, &inbox.recipient, inbox.channel())? {
         return Ok(progression);
     }
@@ -92,7 +93,7 @@ impl Exchange<'_> {
         let mut row = row_of(new, &contents, now)?;
         let fresh = if new.id.is_some() { Fresh::No } else { Fresh::Yes };
         let (class, from) = (new.lion_class.clone(), outgoing.from.clone());
-        let sent = join.write(durability, move |tx| {
+        self.store.transact(durability, move |tx| {
             row.lion_class = message_types::resolve(tx, class.as_deref())?;
             messages::put(tx, &row)?;
             if let Some((session, branch)) = &from {
@@ -102,9 +103,8 @@ impl Exchange<'_> {
             }
             let progression = entered(tx, &inbox, now)?;
             let ord = progression_items::push(tx, &progression, &row.id)?;
-            Ok(Sent { id: row.id.clone(), ord })
-        });
-        Ok(sent?)
+            Ok((Sent { id: row.id.clone(), ord }, Vec::new()))
+        })
     }
 
     /// What a reader has not taken note of, in order.
@@ -141,16 +141,16 @@ impl Exchange<'_> {
         }
         bounded::<NAME_BYTES_MAX>("channel", inbox.channel())?;
         let (inbox, reader, now) = (inbox.clone(), reader.to_owned(), self.store.join.clock().now());
-        let moved = self.store.join.write(durability, move |tx| {
+        self.store.transact(durability, move |tx| {
             let end = match inboxes::find(tx, &inbox.recipient, inbox.channel())? {
                 Some(progression) => progressions::get(tx, &progression)?.end,
                 None => 0,
             };
             if ord >= end {
-                return Err(crate::error::refuse(Error::PastEnd { at: ord, len: end }));
+                return Err(Error::PastEnd { at: ord, len: end });
             }
-            Ok(inbox_cursors::advance(tx, &inbox.recipient, inbox.channel(), &reader, ord + 1, now)?)
-        });
-        Ok(moved?)
+            let moved = inbox_cursors::advance(tx, &inbox.recipient, inbox.channel(), &reader, ord + 1, now)?;
+            Ok((moved, Vec::new()))
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use duolog_join::Once;
+use duolog_join::{IdempotencyKey, Write};
 use duolog_state::Tx;
 use duolog_state::owned::messages::{self, Content, MessageRow};
 use duolog_state::owned::progressions::{self, Fresh};
@@ -15,7 +15,7 @@ use super::conversation::{self, BranchRef, Place};
 use super::messages::packed;
 use super::reading::{Checked, RawItems, Reading, Sink};
 use super::{active, rules};
-use crate::error::{Error, Result, refuse};
+use crate::error::{Error, Result};
 use crate::store::Store;
 
 /// The items of one branch of a session.
@@ -49,7 +49,6 @@ impl Default for AddOptions {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Added {
     /// The branch.
-    #[serde(with = "as_text")]
     pub branch: BranchId,
     /// Where the first of them stands.
     pub from_ord: u64,
@@ -58,7 +57,7 @@ pub struct Added {
 }
 
 /// One item.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
     /// Its message.
     pub id: MessageId,
@@ -123,8 +122,9 @@ impl Items<'_> {
             system: options.system.as_deref(),
             embeddings: &options.embeddings,
         };
-        let once = options.operation.as_ref().map(|operation| Once::new(operation, &request)).transpose()?;
-        if let Some(answer) = once.as_ref().map_or(Ok(None), |once| join.answer_to(once))? {
+        let key = |operation| IdempotencyKey::new("items.add", operation, &request);
+        let key = options.operation.as_ref().map(key).transpose()?;
+        if let Some(answer) = key.as_ref().map_or(Ok(None), |key| join.answer_to(key))? {
             return Ok(answer);
         }
         let (contents, now) = (Contents::of(join), join.clock().now());
@@ -133,7 +133,7 @@ impl Items<'_> {
         let system = options.system.as_deref();
         let system = system.map(|system| contents.message(system, now)).transpose()?;
         let (session, branch) = (self.session.clone(), self.branch.clone());
-        let added = join.transact_once(once, options.durability, move |tx| {
+        self.store.transact(Write::once(options.durability, key), move |tx| {
             let mut place = match (&system, new.first().zip(new.last())) {
                 // What the pool will list is known, so the session's row is written once.
                 (None, Some((first, last))) => {
@@ -150,28 +150,26 @@ impl Items<'_> {
                 place.note(tx)?;
             }
             Ok((Added { branch: place.branch.id.clone(), from_ord, end: place.head.end }, Vec::new()))
-        });
-        Ok(added?)
+        })
     }
 
     /// Puts messages that are there already at the end; says where each stands. One that the history holds stays where
     /// it is.
     pub fn append(&self, ids: &[MessageId], durability: Durability) -> Result<Vec<u64>> {
-        let (join, now) = (&self.store.join, self.store.join.clock().now());
+        let now = self.store.join.clock().now();
         let (session, branch, ids) = (self.session.clone(), self.branch.clone(), ids.to_vec());
-        let places = join.write(durability, move |tx| {
+        self.store.transact(durability, move |tx| {
             let mut place = conversation::open(tx, &session, &branch, now)?;
             let mut places = Vec::with_capacity(ids.len());
             for id in &ids {
                 if messages::find(tx, id)?.is_none() {
-                    return Err(refuse(Error::NoMessage(id.clone())));
+                    return Err(Error::NoMessage(id.clone()));
                 }
                 places.push(place.append(tx, id, Fresh::No)?);
             }
             place.note(tx)?;
-            Ok(places)
-        });
-        Ok(places?)
+            Ok((places, Vec::new()))
+        })
     }
 
     /// The last items, in their order: `limit` of those that can be read. The one that comes before all others is not
@@ -210,7 +208,7 @@ impl Items<'_> {
                 View::Context => active::shown(tx, &place.branch)?,
             };
             let (sink, broken) = Reading::of(&place, &contents, sink).latest(tx, shown, limit)?;
-            Ok::<_, duolog_join::Error>((sink, broken, place.head.end))
+            Ok::<_, Error>((sink, broken, place.head.end))
         });
         Ok(read?)
     }
@@ -230,7 +228,7 @@ impl Items<'_> {
                 }
             }
             let (sink, broken) = reading.over();
-            Ok::<_, duolog_join::Error>(ItemList { items: sink.into_items(), broken, end: place.head.end })
+            Ok::<_, Error>(ItemList { items: sink.into_items(), broken, end: place.head.end })
         });
         Ok(list?)
     }
@@ -240,35 +238,34 @@ impl Items<'_> {
         let (join, now) = (&self.store.join, self.store.join.clock().now());
         let (session, branch) = (self.session.clone(), self.branch.clone());
         let contents = Contents::of(join);
-        let popped = join.write(durability, move |tx| {
-            let Some(mut place) = conversation::enter(tx, &session, &branch, now)? else { return Ok(None) };
-            let Some(ord) = place.head.end.checked_sub(1) else { return Ok(None) };
+        self.store.transact(durability, move |tx| {
+            let Some(mut place) = conversation::enter(tx, &session, &branch, now)? else {
+                return Ok((None, Vec::new()));
+            };
+            let Some(ord) = place.head.end.checked_sub(1) else { return Ok((None, Vec::new())) };
             let mut last = None;
             for segment in progressions::segments(tx, &place.head, ord, ord + 1)? {
                 last = progression_items::newest(tx, &segment.progression, ord, ord + 1, 1)?.pop();
             }
-            let Some(row) = last else { return Ok(None) };
+            let Some(row) = last else { return Ok((None, Vec::new())) };
             // What cannot be given out is not taken off either.
             let content = contents.text(row.content);
-            let content =
-                content.map_err(|detail| refuse(Error::BrokenItem { message: row.message_id.clone(), detail }))?;
+            let content = content.map_err(|detail| Error::BrokenItem { message: row.message_id.clone(), detail })?;
             place.cut(tx, ord, now)?;
-            Ok(Some(Item { id: row.message_id, ord: Some(row.ord), content, stands_for: None }))
-        });
-        Ok(popped?)
+            Ok((Some(Item { id: row.message_id, ord: Some(row.ord), content, stands_for: None }), Vec::new()))
+        })
     }
 
     /// Takes every item off; says how many there were. The branch stays, and so does what comes before all others.
     pub fn clear(&self, durability: Durability) -> Result<u64> {
-        let (join, now) = (&self.store.join, self.store.join.clock().now());
+        let now = self.store.join.clock().now();
         let (session, branch) = (self.session.clone(), self.branch.clone());
-        let cleared = join.write(durability, move |tx| {
-            let Some(mut place) = conversation::enter(tx, &session, &branch, now)? else { return Ok(0) };
+        self.store.transact(durability, move |tx| {
+            let Some(mut place) = conversation::enter(tx, &session, &branch, now)? else { return Ok((0, Vec::new())) };
             let end = place.head.end;
             place.cut(tx, 0, now)?;
-            Ok(end)
-        });
-        Ok(cleared?)
+            Ok((end, Vec::new()))
+        })
     }
 
     /// Puts other items in the place of the last ones, if those are the `expected`; nothing is changed otherwise.
@@ -288,17 +285,16 @@ impl Items<'_> {
         let ids: Vec<MessageId> = found.iter().map(|item| item.id.clone()).collect();
         let new = contents.messages(replacement, now)?;
         let (session, branch, end) = (self.session.clone(), self.branch.clone(), last.end);
-        let replaced = join.write(durability, move |tx| {
+        self.store.transact(durability, move |tx| {
             let mut place = conversation::open(tx, &session, &branch, now)?;
             if place.head.end != end || ids_from(tx, &place, from)? != ids {
-                return Err(refuse(Error::OtherSuffix { end: place.head.end }));
+                return Err(Error::OtherSuffix { end: place.head.end });
             }
             place.cut(tx, from, now)?;
             place.add(tx, &new)?;
             place.note(tx)?;
-            Ok(Added { branch: place.branch.id.clone(), from_ord: from, end: place.head.end })
-        });
-        Ok(replaced?)
+            Ok((Added { branch: place.branch.id.clone(), from_ord: from, end: place.head.end }, Vec::new()))
+        })
     }
 }
 
@@ -318,7 +314,7 @@ fn embed(new: &mut [MessageRow], embeddings: &[Vec<f32>]) -> Result<()> {
 }
 
 /// Writes the item that comes before all others, where the branch has none.
-fn set_system(tx: &mut Tx<'_>, place: &mut Place, system: &MessageRow) -> duolog_join::Result<()> {
+fn set_system(tx: &mut Tx<'_>, place: &mut Place, system: &MessageRow) -> Result<()> {
     if place.branch.system_msg_id.is_some() {
         return Ok(());
     }
@@ -329,25 +325,10 @@ fn set_system(tx: &mut Tx<'_>, place: &mut Place, system: &MessageRow) -> duolog
 }
 
 /// The messages from a place of a history on.
-fn ids_from(tx: &mut Tx<'_>, place: &Place, from: u64) -> duolog_join::Result<Vec<MessageId>> {
+fn ids_from(tx: &mut Tx<'_>, place: &Place, from: u64) -> Result<Vec<MessageId>> {
     let mut ids = Vec::new();
     for segment in progressions::segments(tx, &place.head, from, place.head.end)? {
         ids.extend(progression_items::ids(tx, &segment.progression, segment.from, segment.to)?);
     }
     Ok(ids)
-}
-
-/// A branch's id as it stands in an answer.
-pub(super) mod as_text {
-    use duolog_types::BranchId;
-    use serde::de::Error as _;
-    use serde::{Deserialize as _, Deserializer, Serializer};
-
-    pub(in super::super) fn serialize<S: Serializer>(id: &BranchId, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(id.as_str())
-    }
-
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BranchId, D::Error> {
-        BranchId::parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
-    }
 }

@@ -71,9 +71,10 @@ impl Messages<'_> {
         let contents = Contents::of(join);
         let mut row = row_of(new, &contents, join.clock().now())?;
         let (id, class) = (row.id.clone(), new.lion_class.clone());
-        join.write(durability, move |tx| {
+        self.store.transact(durability, move |tx| {
             row.lion_class = message_types::resolve(tx, class.as_deref())?;
-            Ok(table::put(tx, &row)?)
+            table::put(tx, &row)?;
+            Ok(((), Vec::new()))
         })?;
         Ok(id)
     }

@@ -19,7 +19,7 @@ pub(crate) mod rules;
 #[cfg(test)]
 mod tests;
 
-use duolog_join::{Deleted, Once, Told, tell};
+use duolog_join::{Deleted, IdempotencyKey, Write, tell};
 use duolog_state::Page;
 use duolog_state::owned::sessions as table;
 use duolog_state::owned::{branches as branch_table, pool_segments};
@@ -101,7 +101,7 @@ impl<'s> Sessions<'s> {
         let join = &self.store.join;
         let log = rules::plan(new, join.home(), join.clock().now())?;
         // An id goes before the same name.
-        match join.create_once(self.asking(&rules::Request::create(new))?, log, Durability::Power) {
+        match join.create_once(self.asking("sessions.create", &rules::Request::create(new))?, log, Durability::Power) {
             Ok(row) => Ok(row.into()),
             Err(error) if error.is_taken() => Err(Error::NameTaken(new.name.clone().unwrap_or_default())),
             Err(error) => Err(error.into()),
@@ -200,40 +200,40 @@ impl<'s> Sessions<'s> {
     pub fn rename(&self, which: impl Into<SessionRef>, name: &str) -> Result<Session> {
         check_name("session name", name)?;
         let which = which.into();
-        let once = self.asking(&rules::Request::rename(&which, name))?;
-        let session = match self.answer_or_session(once.as_ref(), &which)? {
+        let key = self.asking("sessions.rename", &rules::Request::rename(&which, name))?;
+        let session = match self.answer_or_session(key.as_ref(), &which)? {
             Before::Answered(id) => id,
-            Before::Never(id) => self.rename_now(once, id, name)?,
+            Before::Never(id) => self.rename_now(key, id, name)?,
         };
-        self.get(&SessionId::parse(&session).map_err(|_| Error::NoSession(session))?)
+        self.get(&session)
     }
 
-    fn rename_now(&self, once: Option<Once>, id: SessionId, name: &str) -> Result<String> {
+    fn rename_now(&self, key: Option<IdempotencyKey>, id: SessionId, name: &str) -> Result<SessionId> {
         let (at, new_name) = (self.store.join.clock().now(), name.to_owned());
-        let renamed = self.store.join.transact_once(once, Durability::Power, move |tx| {
+        let renamed = self.store.transact(Write::once(Durability::Power, key), move |tx| {
             let old = table::find(tx, &id)?;
             if !table::rename(tx, &id, &new_name, at)? {
-                return Err(duolog_join::Error::NoSession(id.clone()));
+                return Err(duolog_join::Error::NoSession(id.clone()).into());
             }
             let mut fields = Map::new();
             fields.insert("name".to_owned(), new_name.clone().into());
             fields.insert("previousName".to_owned(), old.and_then(|old| old.name).into());
-            let told: Told = tell(tx, &id, "renamed", at, &fields)?;
-            Ok((id.to_string(), vec![told]))
+            let told = tell(tx, &id, "renamed", at, &fields)?;
+            Ok((id.clone(), vec![told]))
         });
         match renamed {
             Err(error) if error.is_taken() => Err(Error::NameTaken(name.to_owned())),
-            other => Ok(other?),
+            other => other,
         }
     }
 
     /// Deletes a session with its log, and says what went.
     pub fn delete(&self, which: impl Into<SessionRef>) -> Result<Deleted> {
         let which = which.into();
-        let once = self.asking(&rules::Request::delete(&which))?;
-        match self.answer_or_session(once.as_ref(), &which)? {
+        let key = self.asking("sessions.delete", &rules::Request::delete(&which))?;
+        match self.answer_or_session(key.as_ref(), &which)? {
             Before::Answered(deleted) => Ok(deleted),
-            Before::Never(id) => Ok(self.store.join.delete_once(once, &id)?),
+            Before::Never(id) => Ok(self.store.join.delete_once(key, &id)?),
         }
     }
 
@@ -249,10 +249,10 @@ impl<'s> Sessions<'s> {
         let id = self.resolve_whole(&which.into())?.id;
         let join = &self.store.join;
         let (actor, at) = (actor.map(str::to_owned), join.clock().now());
-        let deleted = join.transact(Durability::Power, move |tx| {
+        self.store.transact(Durability::Power, move |tx| {
             table::enter(tx, &id, at)?;
             if table::pool(tx, &id)?.is_none_or(|row| row.deleted) {
-                return Err(duolog_join::Error::NoSession(id.clone()));
+                return Err(duolog_join::Error::NoSession(id.clone()).into());
             }
             let messages = pool_segments::count(tx, &id)?;
             let went = Conversations { branches: branch_table::count(tx, &id)?, messages };
@@ -261,10 +261,9 @@ impl<'s> Sessions<'s> {
             fields.insert("branches".to_owned(), went.branches.into());
             fields.insert("messages".to_owned(), went.messages.into());
             fields.insert("actor".to_owned(), actor.clone().into());
-            let told: Told = tell(tx, &id, "context_deleted", at, &fields)?;
+            let told = tell(tx, &id, "context_deleted", at, &fields)?;
             Ok((went, vec![told]))
-        });
-        Ok(deleted?)
+        })
     }
 
     /// Deletes the log of a session; the session and its conversations stay. Its epoch is raised, and it is on record.
@@ -275,15 +274,18 @@ impl<'s> Sessions<'s> {
     }
 
     /// A request as it is known when it is asked again; nothing where it has no operation id.
-    fn asking(&self, request: &impl Serialize) -> Result<Option<Once>> {
-        let once = self.operation.as_ref().map(|operation| Once::new(operation, request)).transpose();
-        Ok(once?)
+    fn asking(&self, scope: &str, request: &impl Serialize) -> Result<Option<IdempotencyKey>> {
+        let key = self.operation.as_ref().map(|operation| IdempotencyKey::new(scope, operation, request)).transpose();
+        Ok(key?)
     }
 
     /// The answer that a request got before, or else the session that it is about: afterwards the session may be called
     /// otherwise, or be gone.
-    fn answer_or_session<T: DeserializeOwned>(&self, once: Option<&Once>, which: &SessionRef) -> Result<Before<T>> {
-        let answer = || once.map_or(Ok(None), |once| self.store.join.answer_to(once));
+    fn answer_or_session<T>(&self, key: Option<&IdempotencyKey>, which: &SessionRef) -> Result<Before<T>>
+    where
+        T: DeserializeOwned,
+    {
+        let answer = || key.map_or(Ok(None), |key| self.store.join.answer_to(key));
         if let Some(answer) = answer()? {
             return Ok(Before::Answered(answer));
         }

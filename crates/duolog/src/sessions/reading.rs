@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use duolog_join::Result as JoinResult;
 use duolog_state::Tx;
 use duolog_state::owned::messages::{self, ContentRef};
 use duolog_state::owned::{progression_items, progressions};
@@ -14,6 +13,7 @@ use super::active::Active;
 use super::contents::{Contents, NOT_TEXT};
 use super::conversation::Place;
 use super::items::{BrokenItem, Item};
+use crate::error::Result;
 
 /// The items that are asked for at once at the most, so that no statement takes long.
 const CHUNK: u64 = 16 << 10;
@@ -179,12 +179,7 @@ impl<'r, S: Sink> Reading<'r, S> {
     }
 
     /// Takes the last items, until there are enough that can be read, and the one that comes before all others.
-    pub(super) fn latest(
-        mut self,
-        tx: &mut Tx<'_>,
-        shown: Vec<Active>,
-        limit: usize,
-    ) -> JoinResult<(S, Vec<BrokenItem>)> {
+    pub(super) fn latest(mut self, tx: &mut Tx<'_>, shown: Vec<Active>, limit: usize) -> Result<(S, Vec<BrokenItem>)> {
         for span in spans(self.place.head.end, shown).iter().rev() {
             if self.sink.taken() >= limit {
                 break;
@@ -205,7 +200,7 @@ impl<'r, S: Sink> Reading<'r, S> {
     }
 
     /// Takes the items of a span from its end on, until there are enough that can be read.
-    fn span(&mut self, tx: &mut Tx<'_>, span: &Span, limit: usize) -> JoinResult<()> {
+    fn span(&mut self, tx: &mut Tx<'_>, span: &Span, limit: usize) -> Result<()> {
         if let Some(summary) = &span.summary {
             return self.message(tx, summary, Some(span.range.clone()));
         }
@@ -225,7 +220,7 @@ impl<'r, S: Sink> Reading<'r, S> {
         Ok(())
     }
 
-    fn message(&mut self, tx: &mut Tx<'_>, id: &MessageId, stands_for: Option<Range<u64>>) -> JoinResult<()> {
+    fn message(&mut self, tx: &mut Tx<'_>, id: &MessageId, stands_for: Option<Range<u64>>) -> Result<()> {
         let found = messages::find(tx, id)?.map(|row| row.content);
         let missing = "it is not there".to_owned();
         self.piece += 1;

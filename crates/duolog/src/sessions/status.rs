@@ -7,10 +7,11 @@ use duolog_state::owned::status_transitions::{self, StatusTransitionRow};
 use duolog_types::json::check_value;
 use duolog_types::limits::{METADATA_BYTES_MAX, NAME_BYTES_MAX, PAGE_MAX, REASON_BYTES_MAX, WORD_BYTES_MAX};
 use duolog_types::{Durability, Moment, SessionId, SessionStatus};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::rules::bounded;
-use crate::error::{Error, Result, refuse};
+use crate::error::{Error, Result};
 use crate::store::Store;
 
 pub use duolog_join::Liveness;
@@ -50,7 +51,7 @@ pub struct Owner {
 }
 
 /// What became of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
     /// How it stood.
     pub previous: Option<SessionStatus>,
@@ -99,13 +100,13 @@ impl Status<'_> {
             boot_id: boot,
             since: join.clock().now(),
         };
-        join.write(durability, move |tx| {
+        self.store.transact(durability, move |tx| {
             // Someone may have ended it in between: then nobody runs it.
             let status = table::find(tx, &row.session_id)?.and_then(|row| row.status);
             if status == Some(SessionStatus::Running) {
                 session_owners::put(tx, &row)?;
             }
-            Ok(())
+            Ok(((), Vec::new()))
         })?;
         Ok(changed)
     }
@@ -139,10 +140,10 @@ impl Status<'_> {
         decide: impl Fn(&SessionId, Option<SessionStatus>) -> Result<SessionStatus> + Send + 'static,
     ) -> Result<Changed> {
         let (session, change, now) = (self.session.clone(), change.clone(), self.store.join.clock().now());
-        let changed = self.store.join.transact(durability, move |tx| {
-            let gone = || duolog_join::Error::NoSession(session.clone());
+        self.store.transact(durability, move |tx| {
+            let gone = || Error::from(duolog_join::Error::NoSession(session.clone()));
             let row = table::find(tx, &session)?.filter(|row| row.deleted_at.is_none()).ok_or_else(gone)?;
-            let (previous, status) = (row.status, decide(&session, row.status).map_err(refuse)?);
+            let (previous, status) = (row.status, decide(&session, row.status)?);
             if previous == Some(status) {
                 return Ok((Changed { previous, status, changed: false }, Vec::new()));
             }
@@ -171,8 +172,7 @@ impl Status<'_> {
             status_transitions::insert(tx, &row)?;
             let told = tell(tx, &session, "status", now, &fields)?;
             Ok((Changed { previous, status, changed: true }, vec![told]))
-        });
-        Ok(changed?)
+        })
     }
 }
 

@@ -84,7 +84,7 @@ impl Workflows<'_> {
     /// Takes back what was said of a workflow; false where nothing was.
     pub fn clear(&self, name: &str) -> Result<bool> {
         let name = name.to_owned();
-        Ok(self.store.join.write(Durability::Power, move |tx| Ok(table::remove(tx, &name)?))?)
+        self.store.transact(Durability::Power, move |tx| Ok((table::remove(tx, &name)?, Vec::new())))
     }
 
     fn set(&self, name: &str, enabled: bool, by: Option<&str>) -> Result<bool> {
@@ -92,14 +92,13 @@ impl Workflows<'_> {
         let updated_by = by.map(str::to_owned);
         rules::check_named("updated_by", updated_by.as_ref())?;
         let row = OverrideRow { name: name.to_owned(), enabled, updated_at: self.store.join.clock().now(), updated_by };
-        let changed = self.store.join.write(Durability::Power, move |tx| {
+        self.store.transact(Durability::Power, move |tx| {
             if table::find(tx, &row.name)?.is_some_and(|said| said.enabled == enabled) {
-                return Ok(false);
+                return Ok((false, Vec::new()));
             }
             table::put(tx, &row)?;
-            Ok(true)
-        });
-        Ok(changed?)
+            Ok((true, Vec::new()))
+        })
     }
 }
 

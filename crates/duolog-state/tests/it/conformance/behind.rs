@@ -41,6 +41,11 @@ fn a_mark_is_cleared_only_by_the_burst_that_set_it(place: &Place) {
         );
         assert!(!behind::clear(tx, &id("s"), &ProcessId::NOBODY, 1)?);
         assert!(behind::clear(tx, &id("s"), &ProcessId::NOBODY, 2)?);
+        for generation in [1, 2] {
+            behind::mark_for_nobody(tx, &id("s"), &home(), at(3))?;
+            let left = behind::of_session(tx, &id("s"))?;
+            assert_eq!(left.iter().map(|row| row.generation).collect::<Vec<_>>(), [generation]);
+        }
         Ok(())
     });
 }

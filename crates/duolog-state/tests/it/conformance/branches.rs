@@ -8,7 +8,7 @@ use duolog_testkit::on_both_engines;
 use duolog_types::limits::METADATA_BYTES_MAX;
 use duolog_types::{BranchId, ProgressionId};
 
-use super::{branch_of, is_constraint, message, say, with_session};
+use super::{branch_of, is_constraint, log_of, message, say, with_session};
 use crate::{at, id};
 
 on_both_engines!(a_branch_is_given_back_as_it_was_made, a_session_has_one_default_branch);
@@ -104,7 +104,7 @@ fn a_session_has_one_default_branch(place: &Place) {
         }
         let last = pool_segments::last(tx, &id("s"))?;
         assert!(last.is_some());
-        sessions::tombstone(tx, &id("s"), at(2))?;
+        sessions::tombstone(tx, &id("s"), &log_of(&id("s")), at(2))?;
         let pool = PoolRow { deleted: true, progression_id: Some(pool) };
         assert_eq!(branches::find_default(tx, &id("s"))?, Some(DefaultRow { pool, last, branch }));
         let second = tx.savepoint(|tx| branches::insert(tx, &rows[1]));

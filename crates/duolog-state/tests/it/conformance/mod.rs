@@ -55,7 +55,7 @@ use duolog_state::owned::sessions as table;
 use duolog_state::owned::workflow_runs::{self as run_table, RunRow};
 use duolog_state::{ConstraintKind, Error, Tx};
 use duolog_testkit::engines::Place;
-use duolog_types::{BranchId, Durability, ExecutionId, MessageId, RunId, RunStatus, TriggerType};
+use duolog_types::{BranchId, Durability, ExecutionId, MessageId, RunId, RunStatus, SessionId, TriggerType};
 
 use super::{at, home, id, session};
 
@@ -66,6 +66,17 @@ fn with_session(place: &Place, mut f: impl FnMut(&mut Tx<'_>) -> Result<(), Erro
         f(tx)
     });
     done.expect("writes");
+}
+
+/// The path of a session's log.
+fn log_of(id: &SessionId) -> String {
+    session(id.as_str()).log_path
+}
+
+/// Marks a session deleted and removes its row; false if there is none.
+fn remove_session(tx: &mut Tx<'_>, id: &SessionId) -> Result<bool, Error> {
+    table::tombstone(tx, id, &log_of(id), at(99))?;
+    table::remove(tx, id, &log_of(id))
 }
 
 fn run_id(text: &str) -> RunId {

@@ -29,7 +29,13 @@ fn row(operation: &str) -> OperationRow {
 
 fn append(operation: &str, from: u64, to: u64) -> OperationRow {
     let place = ClaimedPlace { epoch: Epoch(1), from: Position(from), to: Position(to) };
-    OperationRow { scope: "log/s".to_owned(), answer: None, session_id: Some(id("s")), place: Some(place), ..row(operation) }
+    OperationRow {
+        scope: "log/s".to_owned(),
+        answer: None,
+        session_id: Some(id("s")),
+        place: Some(place),
+        ..row(operation)
+    }
 }
 
 fn an_operation_is_found_by_its_retry(place: &Place) {

@@ -1,13 +1,12 @@
 use duolog_state::ConstraintKind;
 use duolog_state::derived::catalog::{self, CatalogRow};
 use duolog_state::owned::outbox::{self, NewOutbox, OutboxKey, OutboxRow};
-use duolog_state::owned::sessions;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::limits::{OUTBOX_LINE_BYTES_MAX, REASON_BYTES_MAX};
 use duolog_types::{Epoch, HomeId, OutboxId, Position, SessionId};
 
-use super::{is_constraint, with_session};
+use super::{is_constraint, remove_session, with_session};
 use crate::{at, home, id};
 
 on_both_engines!(
@@ -21,7 +20,7 @@ fn line<'l>(session: &'l SessionId, text: &'l str) -> NewOutbox<'l> {
 }
 
 fn keys(rows: &[OutboxRow]) -> Vec<OutboxKey> {
-    rows.iter().cloned().map(OutboxKey::from).collect()
+    rows.iter().map(OutboxKey::from).collect()
 }
 
 fn the_outbox_gives_lines_back_in_order_until_deleted(place: &Place) {
@@ -44,7 +43,10 @@ fn the_outbox_gives_lines_back_in_order_until_deleted(place: &Place) {
         assert_eq!(outbox::delete(tx, &keys(&rows))?, 2);
         assert_eq!(outbox::delete(tx, &keys(&rows))?, 0);
         assert_eq!(outbox::pending(tx, &s, &home(), 9)?.len(), 1);
-        sessions::remove(tx, &s)?;
+        assert!(outbox::insert(tx, &line(&s, "c"))?);
+        assert_eq!((outbox::forget(tx, &s)?, outbox::forget(tx, &s)?), (2, 0));
+        assert!(outbox::insert(tx, &line(&s, "d"))?);
+        remove_session(tx, &s)?;
         assert_eq!(outbox::count(tx)?, 0);
         Ok(())
     });

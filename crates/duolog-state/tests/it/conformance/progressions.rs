@@ -6,7 +6,7 @@ use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::{BranchId, MessageId};
 
-use super::{branch_of, message, say, with_session};
+use super::{branch_of, message, remove_session, say, with_session};
 use crate::{at, id, session};
 
 on_both_engines!(
@@ -206,7 +206,7 @@ fn a_session_goes_with_its_messages(place: &Place) {
         progressions::insert(tx, &other)?;
         progression_items::push(tx, &other.id, &message("b"))?;
         progressions::remove_of(tx, &id("none"))?;
-        assert!(sessions::remove(tx, &id("s"))?);
+        assert!(remove_session(tx, &id("s"))?);
         let left: Vec<MessageId> = tx.all("SELECT id FROM messages", params![], |row| row.get(0))?;
         assert_eq!(left, [message("b")]);
         assert_eq!((count(tx, "branches")?, count(tx, "progressions")?), (0, 1));

@@ -1,10 +1,9 @@
 use duolog_state::owned::repairs::{self, NewRepair, RepairAction};
-use duolog_state::owned::sessions;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::{Epoch, Position};
 
-use super::with_session;
+use super::{remove_session, with_session};
 use crate::{at, home, id};
 
 on_both_engines!(the_same_repair_is_noted_once_and_outlives_its_session);
@@ -27,7 +26,7 @@ fn the_same_repair_is_noted_once_and_outlives_its_session(place: &Place) {
             assert!(!repairs::note(tx, &NewRepair { repaired_at: at(2), ..repair.clone() })?);
             assert_eq!(repairs::list(tx, Some(&id("s")), 1)?[0].repair, repair);
         }
-        sessions::remove(tx, &id("s"))?;
+        remove_session(tx, &id("s"))?;
         assert_eq!(repairs::count(tx)?, RepairAction::ALL.len() as u64);
         assert_eq!(repairs::list(tx, None, 3)?.len(), 3);
         Ok(())

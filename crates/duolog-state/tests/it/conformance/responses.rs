@@ -3,7 +3,7 @@ use duolog_state::owned::sessions;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
-use super::with_session;
+use super::{remove_session, with_session};
 use crate::{id, session};
 
 on_both_engines!(a_response_is_counted_by_one_session);
@@ -26,7 +26,7 @@ fn a_response_is_counted_by_one_session(place: &Place) {
         assert_eq!(responses::dump(tx)?.len(), keys.len());
         responses::forget(tx, &id("s"))?;
         assert_eq!(responses::owners(tx, &keys)?.len(), keys.len() - 70);
-        sessions::remove(tx, &id("t"))?;
+        remove_session(tx, &id("t"))?;
         assert_eq!(responses::dump(tx)?, [], "rows go with their session");
         Ok(())
     });

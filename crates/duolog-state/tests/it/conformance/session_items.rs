@@ -6,7 +6,7 @@ use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::{BranchId, Moment};
 
-use super::{branch_of, say, with_session};
+use super::{branch_of, log_of, say, with_session};
 use crate::{at, id, session};
 
 on_both_engines!(the_view_shows_what_the_default_branches_see);
@@ -52,7 +52,7 @@ fn the_view_shows_what_the_default_branches_see(place: &Place) {
         let first: Option<(String, i64)> = tx.find(sql, &[], |row| Ok((row.get(0)?, row.get(1)?)))?;
         assert_eq!(first, Some(("ada@example.com".to_owned(), 1_748_376_662_839)));
         sessions::insert(tx, &session("t"))?;
-        sessions::tombstone(tx, &id("s"), at(9))?;
+        sessions::tombstone(tx, &id("s"), &log_of(&id("s")), at(9))?;
         assert_eq!(seen(tx)?, [], "what is deleted is not shown");
         Ok(())
     });

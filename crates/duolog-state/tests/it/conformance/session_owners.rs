@@ -1,9 +1,8 @@
 use duolog_state::owned::session_owners::{self, SessionOwnerRow};
-use duolog_state::owned::sessions;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
-use super::with_session;
+use super::{remove_session, with_session};
 use crate::{at, id};
 
 on_both_engines!(one_process_runs_a_session);
@@ -27,7 +26,7 @@ fn one_process_runs_a_session(place: &Place) {
         assert_eq!(session_owners::find(tx, &id("s"))?, Some(second.clone()));
         assert!(session_owners::remove(tx, &id("s"))? && !session_owners::remove(tx, &id("s"))?);
         session_owners::put(tx, &second)?;
-        sessions::remove(tx, &id("s"))?;
+        remove_session(tx, &id("s"))?;
         assert_eq!(session_owners::find(tx, &id("s"))?, None, "it goes with its session");
         Ok(())
     });

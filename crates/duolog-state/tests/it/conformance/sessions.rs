@@ -6,7 +6,7 @@ use duolog_testkit::on_both_engines;
 use duolog_types::limits::METADATA_BYTES_MAX;
 use duolog_types::{Epoch, HomeId, InvocationKind, Position, ProgressionId, SessionStatus, SourceKind};
 
-use super::{is_constraint, message, with_session};
+use super::{is_constraint, log_of, message, remove_session, with_session};
 use crate::{at, home, id, session};
 
 on_both_engines!(
@@ -73,15 +73,12 @@ fn addresses_and_logs_are_unique(place: &Place) {
         for twice in [named("c", None, "n"), named("c", Some("u"), "n")] {
             assert!(is_constraint(&tx.savepoint(|tx| sessions::insert(tx, &twice)), ConstraintKind::Unique));
             sessions::insert(tx, &SessionRow { addressed: false, ..twice })?;
-            sessions::remove(tx, &id("c"))?;
+            assert!(remove_session(tx, &id("c"))?);
         }
         assert!(is_constraint(
             &tx.savepoint(|tx| sessions::insert(tx, &SessionRow { id: id("z"), ..session("a") })),
             ConstraintKind::Unique
         ));
-        let key = session("a").log_key;
-        assert!(sessions::log_key_taken(tx, &home(), &key)?);
-        assert!(!sessions::log_key_taken(tx, &HomeId::new(), &key)?);
         assert!(is_constraint(
             &tx.savepoint(|tx| {
                 sessions::insert(tx, &named("d", None, "other"))?;
@@ -92,10 +89,9 @@ fn addresses_and_logs_are_unique(place: &Place) {
         assert!(sessions::rename(tx, &id("a"), "renamed", at(9))?);
         assert!(sessions::find_addressed(tx, None, "renamed")?.is_some());
         assert!(!sessions::rename(tx, &id("none"), "x", at(9))?);
-        assert!(sessions::tombstone(tx, &id("a"), at(10))?);
-        assert!(!sessions::tombstone(tx, &id("a"), at(11))?);
+        assert!(sessions::tombstone(tx, &id("a"), &log_of(&id("a")), at(10))?);
+        assert!(!sessions::tombstone(tx, &id("a"), &log_of(&id("a")), at(11))?);
         assert_eq!(sessions::find_addressed(tx, None, "renamed")?, None);
-        assert!(sessions::log_key_taken(tx, &home(), &key)?, "its log may still be there");
         sessions::insert(tx, &named("e", None, "renamed"))?;
         Ok(())
     });
@@ -103,7 +99,7 @@ fn addresses_and_logs_are_unique(place: &Place) {
 
 fn sessions_are_listed_newest_first_page_by_page(place: &Place) {
     with_session(place, |tx| {
-        sessions::remove(tx, &id("s"))?;
+        remove_session(tx, &id("s"))?;
         for number in 0..10_i64 {
             // Pairs share an instant: the id decides, and no row is shown twice or left out.
             let status = (number % 3 == 0).then_some(SessionStatus::Failed);
@@ -113,7 +109,7 @@ fn sessions_are_listed_newest_first_page_by_page(place: &Place) {
                 &SessionRow { updated_at: at(number / 2), status, user_id: user, ..session(&format!("s{number}")) },
             )?;
         }
-        sessions::tombstone(tx, &id("s4"), at(99))?;
+        sessions::tombstone(tx, &id("s4"), &log_of(&id("s4")), at(99))?;
         let walk = |tx: &mut Tx<'_>, filter: &SessionFilter| {
             let (mut seen, mut after) = (Vec::new(), None);
             loop {
@@ -160,6 +156,15 @@ fn an_epoch_is_raised_only_from_where_it_was_seen(place: &Place) {
         assert!(sessions::raise_epoch(tx, &id("s"), Epoch(0))?);
         assert!(!sessions::raise_epoch(tx, &id("s"), Epoch(0))?);
         assert_eq!(sessions::find(tx, &id("s"))?.map(|row| row.log_epoch), Some(Epoch(1)));
+        let path = log_of(&id("s"));
+        assert!(sessions::names_log(tx, &id("s"), &path, Epoch(1))?);
+        assert!(!sessions::names_log(tx, &id("s"), &path, Epoch(0))?, "its epoch is another");
+        assert!(!sessions::names_log(tx, &id("s"), "another.jsonl", Epoch(1))?, "its log is another");
+        assert!(!sessions::remove(tx, &id("s"), &path)?, "it was not marked deleted");
+        assert!(!sessions::tombstone(tx, &id("s"), "another.jsonl", at(2))?, "its log is another");
+        assert!(sessions::tombstone(tx, &id("s"), &path, at(2))?);
+        assert!(!sessions::names_log(tx, &id("s"), &path, Epoch(1))?, "it is deleted");
+        assert!(!sessions::raise_epoch(tx, &id("s"), Epoch(1))?, "it is deleted");
         Ok(())
     });
 }
@@ -194,7 +199,7 @@ fn a_pool_and_its_bookmarks_are_noted(place: &Place) {
         sessions::forget_conversations(tx, &id("none"))?;
         assert_eq!(marks(tx)?, (None, None, at(6)));
         assert_eq!(sessions::pool(tx, &id("s"))?.and_then(|row| row.progression_id), None);
-        sessions::tombstone(tx, &id("s"), at(9))?;
+        sessions::tombstone(tx, &id("s"), &log_of(&id("s")), at(9))?;
         assert!(sessions::pool(tx, &id("s"))?.is_some_and(|row| row.deleted));
         Ok(())
     });
@@ -224,13 +229,14 @@ fn unfinished_deletions_are_found(place: &Place) {
     with_session(place, |tx| {
         assert_eq!(sessions::tombstoned(tx, &home(), 9)?, []);
         assert!(!owned::is_anything_left(tx, &home())?);
-        assert!(sessions::tombstone(tx, &id("s"), at(2))?);
+        assert!(sessions::tombstone(tx, &id("s"), &log_of(&id("s")), at(2))?);
         assert_eq!(sessions::tombstoned(tx, &home(), 9)?, [id("s")]);
         assert!(owned::is_anything_left(tx, &home())?);
         assert!(!owned::is_anything_left(tx, &HomeId::new())?);
         assert_eq!(sessions::tombstoned(tx, &HomeId::new(), 9)?, []);
-        assert!(sessions::remove(tx, &id("s"))?);
-        assert!(!sessions::remove(tx, &id("s"))?);
+        assert!(!sessions::remove(tx, &id("s"), "another.jsonl")?, "another session has its id by now");
+        assert!(sessions::remove(tx, &id("s"), &log_of(&id("s")))?);
+        assert!(!sessions::remove(tx, &id("s"), &log_of(&id("s")))?);
         Ok(())
     });
 }

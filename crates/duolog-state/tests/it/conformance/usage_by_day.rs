@@ -7,7 +7,7 @@ use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::{Charge, SessionId};
 
-use super::with_session;
+use super::{log_of, remove_session, with_session};
 use crate::{at, id, session};
 
 on_both_engines!(
@@ -151,13 +151,13 @@ fn what_was_deleted_is_not_counted(place: &Place) {
     with_session(place, |tx| {
         fill(tx)?;
         let left = |tx: &mut Tx<'_>, session: &SessionId| {
-            sessions::tombstone(tx, session, at(40))?;
+            sessions::tombstone(tx, session, &log_of(session), at(40))?;
             let total = usage_by_day::total(tx, &UsageFilter::default())?;
             Ok::<_, Error>(total.iter().map(|sum| sum.used.input).sum::<u64>())
         };
         assert_eq!(left(tx, &id("b"))?, 51);
         assert_eq!(keys(&usage_by_day::groups(tx, Grouping::Session, &UsageFilter::default(), None, 9)?), ["a", "c"]);
-        sessions::remove(tx, &id("a"))?;
+        remove_session(tx, &id("a"))?;
         assert!(usage_by_day::dump(tx)?.iter().all(|row| row.session_id != id("a")), "rows go with their session");
         Ok(())
     });

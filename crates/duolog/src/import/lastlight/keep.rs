@@ -4,7 +4,6 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use duolog_join::{Error as JoinError, Result as JoinResult};
 use duolog_state::Tx;
 use duolog_state::owned::cron_overrides::{self, CronOverrideRow};
 use duolog_state::owned::executions::ExecutionRow;
@@ -18,12 +17,13 @@ use duolog_state::owned::{
 };
 use duolog_types::limits::PAGE_MAX;
 use duolog_types::{HomeId, Moment, RunStatus};
+use serde::{Deserialize, Serialize};
 
 use super::chats;
 use super::model::{Counts, Told};
 use super::runs::{self, Belongs, MappedExecution, MappedRun, RunFacts};
 use super::source::{Database, Order};
-use crate::error::{Error, refuse};
+use crate::error::{Error, Result};
 use crate::runs::{count_end, count_start};
 
 /// The other database, lent to whoever writes.
@@ -34,7 +34,7 @@ pub(super) fn lock(lent: &Lent) -> MutexGuard<'_, Database> {
 }
 
 /// What becomes of something that is to be here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Kept {
     /// It is new.
     New,
@@ -52,11 +52,11 @@ pub(super) struct RunUnit {
 }
 
 /// Something that cannot be taken, and why: it undoes what was done of its run or chat.
-pub(super) fn cannot(unit: impl Into<String>, why: impl Into<String>) -> JoinError {
-    refuse(Error::BadDocument { at: unit.into(), why: why.into() })
+pub(super) fn cannot(unit: impl Into<String>, why: impl Into<String>) -> Error {
+    Error::BadDocument { at: unit.into(), why: why.into() }
 }
 
-fn is_another(kind: &str, id: &str) -> JoinError {
+fn is_another(kind: &str, id: &str) -> Error {
     cannot(
         format!("{kind} {id}"),
         "is here already, and is not the same: it was changed here or there, or is another one",
@@ -72,8 +72,8 @@ impl RunUnit {
     pub(super) fn each_execution(
         &self,
         told: &mut Told,
-        each: &mut dyn FnMut(MappedExecution) -> JoinResult<()>,
-    ) -> JoinResult<()> {
+        each: &mut dyn FnMut(MappedExecution) -> Result<()>,
+    ) -> Result<()> {
         let row = &self.run.row;
         let ended = row.finished_at.map(|at| (at, row.status));
         lock(&self.lent).executions(row.id.as_str(), &mut |source, overtaken| {
@@ -86,15 +86,15 @@ impl RunUnit {
     pub(super) fn each_approval(
         &self,
         told: &mut Told,
-        each: &mut dyn FnMut(workflow_approvals::ApprovalRow) -> JoinResult<()>,
-    ) -> JoinResult<()> {
+        each: &mut dyn FnMut(workflow_approvals::ApprovalRow) -> Result<()>,
+    ) -> Result<()> {
         lock(&self.lent).approvals(self.run.row.id.as_str(), &mut |source| {
             runs::approval(&source, &self.run, &self.facts, told).map_or(Ok(()), &mut *each)
         })
     }
 
     /// Whether the run stands here, with all that it has. Another of its id is an error.
-    pub(super) fn stands(&self, tx: &mut Tx<'_>) -> JoinResult<bool> {
+    pub(super) fn stands(&self, tx: &mut Tx<'_>) -> Result<bool> {
         let MappedRun { row, context, scratch, phases, nodes } = &self.run;
         let Some(found) = workflow_runs::find(tx, &row.id)? else { return Ok(false) };
         let is_same = is_same_run(&found, row)
@@ -116,7 +116,7 @@ impl RunUnit {
     }
 
     /// Adds the run with all that it has, unless it stands here.
-    pub(super) fn keep(&self, tx: &mut Tx<'_>, now: Moment, restart_cap: u32) -> JoinResult<Kept> {
+    pub(super) fn keep(&self, tx: &mut Tx<'_>, now: Moment, restart_cap: u32) -> Result<Kept> {
         if self.stands(tx)? {
             return Ok(Kept::Same);
         }
@@ -170,7 +170,7 @@ fn is_same_run(found: &RunRow, row: &RunRow) -> bool {
 }
 
 /// Whether an execution stands here. Another of its id is an error.
-fn execution_stands(tx: &mut Tx<'_>, execution: &MappedExecution) -> JoinResult<bool> {
+fn execution_stands(tx: &mut Tx<'_>, execution: &MappedExecution) -> Result<bool> {
     let Some(found) = executions::find(tx, &execution.row.id)? else { return Ok(false) };
     let row = ExecutionRow { home_id: found.home_id, ..execution.row.clone() };
     let said = execution_bodies::find(tx, &execution.row.id)?;
@@ -181,7 +181,7 @@ fn execution_stands(tx: &mut Tx<'_>, execution: &MappedExecution) -> JoinResult<
     Err(is_another("execution", execution.row.id.as_str()))
 }
 
-fn add_execution(tx: &mut Tx<'_>, execution: &MappedExecution) -> JoinResult<()> {
+fn add_execution(tx: &mut Tx<'_>, execution: &MappedExecution) -> Result<()> {
     let row = &execution.row;
     executions::insert(tx, row)?;
     count_start(tx, row)?;
@@ -195,7 +195,7 @@ fn add_execution(tx: &mut Tx<'_>, execution: &MappedExecution) -> JoinResult<()>
 }
 
 /// Adds executions that belong to no run. What another one here is called so is told, and the others are kept.
-pub(super) fn keep_executions(tx: &mut Tx<'_>, executions: &[MappedExecution]) -> JoinResult<(Counts, Counts, Told)> {
+pub(super) fn keep_executions(tx: &mut Tx<'_>, executions: &[MappedExecution]) -> Result<(Counts, Counts, Told)> {
     let (mut new, mut same, mut errors) = (Counts::default(), Counts::default(), Told::default());
     for execution in executions {
         match execution_stands(tx, execution) {
@@ -204,30 +204,28 @@ pub(super) fn keep_executions(tx: &mut Tx<'_>, executions: &[MappedExecution]) -
                 add_execution(tx, execution)?;
                 new.executions += 1;
             }
-            Err(error) => match Error::from(error) {
-                Error::BadDocument { at, why } => errors.say(&at, why),
-                other => return Err(refuse(other)),
-            },
+            Err(Error::BadDocument { at, why }) => errors.say(&at, why),
+            Err(other) => return Err(other),
         }
     }
     Ok((new, same, errors))
 }
 
 /// Says something over a schedule, unless it is said already. What says otherwise here is an error.
-pub(super) fn keep_schedule(tx: &mut Tx<'_>, row: &CronOverrideRow) -> JoinResult<Kept> {
+pub(super) fn keep_schedule(tx: &mut Tx<'_>, row: &CronOverrideRow) -> Result<Kept> {
     match cron_overrides::find(tx, &row.name)? {
         Some(found) if found == *row => Ok(Kept::Same),
         Some(_) => Err(is_another("schedule", &row.name)),
-        None => cron_overrides::put(tx, row).map(|()| Kept::New).map_err(JoinError::from),
+        None => cron_overrides::put(tx, row).map(|()| Kept::New).map_err(Error::from),
     }
 }
 
 /// The same of a workflow.
-pub(super) fn keep_workflow(tx: &mut Tx<'_>, row: &OverrideRow) -> JoinResult<Kept> {
+pub(super) fn keep_workflow(tx: &mut Tx<'_>, row: &OverrideRow) -> Result<Kept> {
     match workflow_overrides::find(tx, &row.name)? {
         Some(found) if found == *row => Ok(Kept::Same),
         Some(_) => Err(is_another("workflow", &row.name)),
-        None => workflow_overrides::put(tx, row).map(|()| Kept::New).map_err(JoinError::from),
+        None => workflow_overrides::put(tx, row).map(|()| Kept::New).map_err(Error::from),
     }
 }
 
@@ -239,6 +237,7 @@ pub(super) struct ChatUnit {
 }
 
 /// What became of a chat: how many messages it has, what was left out of it, and what could not be taken.
+#[derive(Serialize, Deserialize)]
 pub(super) struct KeptChat {
     pub(super) kept: Kept,
     pub(super) messages: u64,
@@ -248,7 +247,7 @@ pub(super) struct KeptChat {
 
 impl ChatUnit {
     /// Adds the chat and what was said in it, unless it stands here. Another of its id is an error.
-    pub(super) fn keep(&self, tx: &mut Tx<'_>) -> JoinResult<KeptChat> {
+    pub(super) fn keep(&self, tx: &mut Tx<'_>) -> Result<KeptChat> {
         let mut done = KeptChat { kept: Kept::Same, messages: 0, left_out: Told::default(), errors: Told::default() };
         let Some(found) = messaging_sessions::find(tx, &self.row.id)? else {
             done.kept = Kept::New;
@@ -264,7 +263,7 @@ impl ChatUnit {
         Ok(done)
     }
 
-    fn add(&self, tx: &mut Tx<'_>, done: &mut KeptChat) -> JoinResult<()> {
+    fn add(&self, tx: &mut Tx<'_>, done: &mut KeptChat) -> Result<()> {
         let mut row = self.row.clone();
         if row.active
             && let Some(active) = messaging_sessions::find_active(tx, &row.place)?
@@ -290,7 +289,7 @@ impl ChatUnit {
     }
 
     /// Compares what was said there with what was said here, from the end on.
-    fn compare(&self, tx: &mut Tx<'_>, done: &mut KeptChat) -> JoinResult<()> {
+    fn compare(&self, tx: &mut Tx<'_>, done: &mut KeptChat) -> Result<()> {
         let mut ours = Newest { unit: self, before: None, rows: Vec::new().into_iter(), is_over: false };
         let mut next = ours.next(tx)?;
         let KeptChat { messages, left_out, errors, .. } = done;
@@ -320,8 +319,8 @@ impl ChatUnit {
         order: Order,
         left_out: &mut Told,
         errors: &mut Told,
-        each: &mut dyn FnMut(NewChatMessageRow, &mut Told) -> JoinResult<()>,
-    ) -> JoinResult<()> {
+        each: &mut dyn FnMut(NewChatMessageRow, &mut Told) -> Result<()>,
+    ) -> Result<()> {
         lock(&self.lent).messages(self.row.id.as_str(), order, &mut |source| match chats::message(
             &source, &self.row, left_out,
         ) {
@@ -343,7 +342,7 @@ struct Newest<'u> {
 }
 
 impl Newest<'_> {
-    fn next(&mut self, tx: &mut Tx<'_>) -> JoinResult<Option<ChatMessageRow>> {
+    fn next(&mut self, tx: &mut Tx<'_>) -> Result<Option<ChatMessageRow>> {
         if let Some(row) = self.rows.next() {
             return Ok(Some(row));
         }

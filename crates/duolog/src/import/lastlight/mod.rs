@@ -15,11 +15,13 @@ mod taking;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use duolog_join::{Error as JoinError, Result as JoinResult};
+use duolog_join::Error as JoinError;
 use duolog_log::Blobs;
 use duolog_state::{Error as StateError, Tx};
 use duolog_types::Durability;
 use duolog_types::limits::OUTPUT_BYTES_MAX;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 pub use chats::{chat, message};
 pub use model::{Counts, Imported, Note, Progress, Told};
@@ -80,8 +82,11 @@ impl Importing<'_> {
         (self.progress)(&self.so_far);
     }
 
-    fn write<T: Send + 'static>(&self, f: impl FnMut(&mut Tx<'_>) -> JoinResult<T> + Send + 'static) -> Result<T> {
-        Ok(self.store.join.write(self.durability, f)?)
+    fn write<T: Serialize + DeserializeOwned + Send + 'static>(
+        &self,
+        mut f: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.store.transact(self.durability, move |tx| Ok((f(tx)?, Vec::new())))
     }
 
     /// What became of one thing: where it cannot be taken, that is told and the next comes.
@@ -174,7 +179,7 @@ impl Importing<'_> {
         };
         let mut unit = RunUnit { run, facts: RunFacts::default(), home, lent: Arc::clone(&self.lent) };
         let long = self.look(&mut unit, &mut counts)?;
-        let stands = self.store.join.state().read(|tx| unit.stands(tx)).map_err(Error::from);
+        let stands = self.store.join.state().read(|tx| unit.stands(tx));
         let name = format!("run {}", unit.run.row.id);
         if let Some(stands) = self.settled(&name, stands)? {
             let kept = if stands { Ok(Kept::Same) } else { self.keep_run(unit, long) };
@@ -345,7 +350,7 @@ impl Importing<'_> {
 }
 
 /// Keeps the whole of what an execution said, where its row does not have it; as durable as the row that is to name it.
-fn put_long(blobs: &Blobs, execution: &MappedExecution) -> JoinResult<()> {
+fn put_long(blobs: &Blobs, execution: &MappedExecution) -> Result<()> {
     if let Some(text) = execution.output.as_ref().filter(|text| runs::needs_blob(text)) {
         blobs.put(&mut text.as_bytes(), Durability::Power)?;
     }

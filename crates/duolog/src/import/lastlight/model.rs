@@ -1,9 +1,10 @@
 //! What an import gives back.
 
 use duolog_types::limits::IMPORT_TOLD_MAX;
+use serde::{Deserialize, Serialize};
 
 /// How many of each kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Runs.
     pub runs: u64,
@@ -43,7 +44,7 @@ pub struct Progress {
 }
 
 /// Something that is told of one thing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// Of what, like `run 1234`.
     pub unit: String,
@@ -52,7 +53,7 @@ pub struct Note {
 }
 
 /// What is told: the first of it, and how much more there was (I9).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
     /// The first.
     pub notes: Vec<Note>,

@@ -6,7 +6,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::str::FromStr;
 
-use duolog_join::{NewLog, Result as JoinResult};
+use duolog_join::NewLog;
 use duolog_log::Draft;
 use duolog_state::owned::branches::{self, BranchRow, Forked};
 use duolog_state::owned::compactions::{self, CompactionRow, Said};
@@ -28,7 +28,7 @@ use super::document::{
     TwiceSaid, uncarried,
 };
 use super::reading::{Take, read, wrong};
-use crate::error::{Error, Result, refuse};
+use crate::error::{Error, Result};
 use crate::sessions::contents::Contents;
 use crate::sessions::messages::packed;
 use crate::sessions::model::Session;
@@ -80,7 +80,7 @@ impl Sessions<'_> {
         let (user, name) = (session.user_id.as_deref(), session.name.as_deref());
         let stem = stem_of(&session.id, session.cwd.as_deref(), user, name);
         let called = session.name.clone().unwrap_or_default();
-        let adopted = join.adopt(NewLog { row: session, stem }, draft, move |tx, row| {
+        let adopted = join.adopt(None, NewLog { row: session, stem }, draft, move |tx, row| {
             document.seek(SeekFrom::Start(0)).map_err(|error| wrong(format!("it cannot be read again: {error}")))?;
             let pool = row.progression_id.as_deref().and_then(|pool| ProgressionId::parse(pool).ok());
             let mut writing = Writing { tx, home: row.home_id, session: row.id.clone(), pool, stretch: None };
@@ -117,7 +117,7 @@ struct Checking<'c> {
 }
 
 impl Checking<'_> {
-    fn known(&self, id: &ProgressionId) -> JoinResult<&Known> {
+    fn known(&self, id: &ProgressionId) -> Result<&Known> {
         self.progressions.get(id).ok_or_else(|| wrong(format!("there is no progression {id}")))
     }
 
@@ -136,16 +136,16 @@ impl Checking<'_> {
 }
 
 impl Take for Checking<'_> {
-    fn session(&mut self, part: SessionPart) -> JoinResult<()> {
+    fn session(&mut self, part: SessionPart) -> Result<()> {
         self.session = Some(session_of(part, self.home)?);
         Ok(())
     }
 
-    fn status(&mut self, part: StatusPart) -> JoinResult<()> {
+    fn status(&mut self, part: StatusPart) -> Result<()> {
         status_of(part, &SessionId::new()).map(drop)
     }
 
-    fn progression(&mut self, part: ProgressionPart) -> JoinResult<()> {
+    fn progression(&mut self, part: ProgressionPart) -> Result<()> {
         let row = progression_of(&part, None)?;
         if (row.base_ord == 0) != row.parent_id.is_none() {
             return Err(wrong("a progression goes on from a parent where it does not begin at 0, and only there"));
@@ -162,7 +162,7 @@ impl Take for Checking<'_> {
         }
     }
 
-    fn message(&mut self, part: MessagePart) -> JoinResult<()> {
+    fn message(&mut self, part: MessagePart) -> Result<()> {
         if self.last_ord.is_some_and(|last| part.ord <= last) {
             return Err(wrong(format!("place {} does not come after the one before", part.ord)));
         }
@@ -176,7 +176,7 @@ impl Take for Checking<'_> {
         Ok(())
     }
 
-    fn item(&mut self, part: ItemPart) -> JoinResult<()> {
+    fn item(&mut self, part: ItemPart) -> Result<()> {
         let (id, _) = (parsed::<ProgressionId>(&part.progression_id)?, parsed::<MessageId>(&part.message_id)?);
         let end = self.known(&id)?.end;
         if part.ord != end {
@@ -188,7 +188,7 @@ impl Take for Checking<'_> {
         Ok(())
     }
 
-    fn branch(&mut self, part: BranchPart) -> JoinResult<()> {
+    fn branch(&mut self, part: BranchPart) -> Result<()> {
         let row = branch_of(part, &SessionId::new())?;
         self.known(&row.progression_id)?;
         let own = self.session.as_ref().and_then(|row| row.progression_id.as_deref());
@@ -214,7 +214,7 @@ impl Take for Checking<'_> {
         }
     }
 
-    fn compaction(&mut self, part: CompactionPart) -> JoinResult<()> {
+    fn compaction(&mut self, part: CompactionPart) -> Result<()> {
         let row = compaction_of(part)?;
         if row.from_ord >= row.to_ord {
             return Err(wrong(format!("nothing lies from {} to before {}", row.from_ord, row.to_ord)));
@@ -234,7 +234,7 @@ impl Take for Checking<'_> {
         Ok(())
     }
 
-    fn line(&mut self, part: &LinePart) -> JoinResult<()> {
+    fn line(&mut self, part: &LinePart) -> Result<()> {
         let bytes = part.bytes();
         if bytes.contains(&b'\n') {
             return Err(wrong("it holds a line break, and so is more than a line"));
@@ -246,8 +246,8 @@ impl Take for Checking<'_> {
         Ok(self.draft.line(bytes)?)
     }
 
-    fn blob(&mut self, part: BlobPart) -> JoinResult<()> {
-        let id = self.contents.keep_bytes(part.bytes.bytes()).map_err(refuse)?;
+    fn blob(&mut self, part: BlobPart) -> Result<()> {
+        let id = self.contents.keep_bytes(part.bytes.bytes())?;
         if id.to_string() == part.id { Ok(()) } else { Err(wrong(format!("its bytes are those of {id}"))) }
     }
 
@@ -268,7 +268,7 @@ struct Writing<'t, 'x> {
 
 impl Writing<'_, '_> {
     /// A message that the document holds.
-    fn held(&mut self, id: &MessageId) -> JoinResult<()> {
+    fn held(&mut self, id: &MessageId) -> Result<()> {
         let place = match &self.pool {
             Some(pool) => progression_items::ord_of(self.tx, pool, id)?,
             None => None,
@@ -277,7 +277,7 @@ impl Writing<'_, '_> {
     }
 
     /// Has the pool end where it does so far.
-    fn end_stretch(&mut self) -> JoinResult<()> {
+    fn end_stretch(&mut self) -> Result<()> {
         let Some((Range { start, end }, pool)) = self.stretch.take().zip(self.pool.clone()) else { return Ok(()) };
         let row = PoolSegmentRow { ord: start, progression_id: pool, from_ord: start, to_ord: Some(end) };
         Ok(pool_segments::insert(self.tx, &self.session, &row)?)
@@ -285,21 +285,21 @@ impl Writing<'_, '_> {
 }
 
 impl Take for Writing<'_, '_> {
-    fn session(&mut self, _: SessionPart) -> JoinResult<()> {
+    fn session(&mut self, _: SessionPart) -> Result<()> {
         Ok(())
     }
 
-    fn status(&mut self, part: StatusPart) -> JoinResult<()> {
+    fn status(&mut self, part: StatusPart) -> Result<()> {
         Ok(status_transitions::insert(self.tx, &status_of(part, &self.session)?)?)
     }
 
-    fn progression(&mut self, part: ProgressionPart) -> JoinResult<()> {
+    fn progression(&mut self, part: ProgressionPart) -> Result<()> {
         let row = progression_of(&part, Some(&self.session))?;
         let inserted = progressions::insert(self.tx, &row);
         inserted.map_err(|error| taken(error, "progression", row.id.as_str()))
     }
 
-    fn message(&mut self, part: MessagePart) -> JoinResult<()> {
+    fn message(&mut self, part: MessagePart) -> Result<()> {
         let Some(pool) = self.pool.clone() else { return Err(wrong("the session names no progression")) };
         let (ord, class) = (part.ord, part.lion_class.clone());
         let row = message_of(part, self.home, |_| Ok(()))?;
@@ -308,7 +308,7 @@ impl Take for Writing<'_, '_> {
             None => messages::add(self.tx, std::slice::from_ref(&row))?,
             // Messages are never copied: another session that is here has it too.
             Some(there) if there == row => {}
-            Some(_) => return Err(refuse(Error::MessageTaken(row.id))),
+            Some(_) => return Err(Error::MessageTaken(row.id)),
         }
         if self.stretch.as_ref().is_some_and(|stretch| stretch.end != ord) {
             self.end_stretch()?;
@@ -324,7 +324,7 @@ impl Take for Writing<'_, '_> {
         })
     }
 
-    fn item(&mut self, part: ItemPart) -> JoinResult<()> {
+    fn item(&mut self, part: ItemPart) -> Result<()> {
         let progression = parsed(&part.progression_id)?;
         let message: MessageId = parsed(&part.message_id)?;
         self.held(&message)?;
@@ -335,7 +335,7 @@ impl Take for Writing<'_, '_> {
         })
     }
 
-    fn branch(&mut self, part: BranchPart) -> JoinResult<()> {
+    fn branch(&mut self, part: BranchPart) -> Result<()> {
         let row = branch_of(part, &self.session)?;
         if let Some(system) = row.system_msg_id.clone() {
             self.held(&system)?;
@@ -344,7 +344,7 @@ impl Take for Writing<'_, '_> {
         inserted.map_err(|error| taken(error, "branch", row.id.as_str()))
     }
 
-    fn compaction(&mut self, part: CompactionPart) -> JoinResult<()> {
+    fn compaction(&mut self, part: CompactionPart) -> Result<()> {
         let row = compaction_of(part)?;
         if let Said::Summary { message, .. } = &row.said {
             self.held(&message.clone())?;
@@ -352,11 +352,11 @@ impl Take for Writing<'_, '_> {
         Ok(compactions::insert(self.tx, &row)?)
     }
 
-    fn line(&mut self, _: &LinePart) -> JoinResult<()> {
+    fn line(&mut self, _: &LinePart) -> Result<()> {
         Ok(())
     }
 
-    fn blob(&mut self, _: BlobPart) -> JoinResult<()> {
+    fn blob(&mut self, _: BlobPart) -> Result<()> {
         Ok(())
     }
 
@@ -366,7 +366,7 @@ impl Take for Writing<'_, '_> {
 }
 
 /// What a row that is there already means for the document.
-fn taken(error: StateError, what: &str, id: &str) -> duolog_join::Error {
+fn taken(error: StateError, what: &str, id: &str) -> Error {
     match error {
         StateError::Constraint { kind: ConstraintKind::Unique, .. } => {
             wrong(format!("{what} {id} is there already, in another session"))
@@ -376,21 +376,21 @@ fn taken(error: StateError, what: &str, id: &str) -> duolog_join::Error {
 }
 
 /// A text that was carried in one way.
-fn carried_once(value: Option<Box<RawValue>>, text: Option<String>) -> JoinResult<Option<String>> {
+fn carried_once(value: Option<Box<RawValue>>, text: Option<String>) -> Result<Option<String>> {
     uncarried(value, text).map_err(|TwiceSaid| wrong("a text stands there as a value and as text"))
 }
 
 /// A text as what it must be.
-fn parsed<T: FromStr<Err: std::fmt::Display>>(text: &str) -> JoinResult<T> {
+fn parsed<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T> {
     text.parse().map_err(|error: T::Err| wrong(error.to_string()))
 }
 
-fn maybe<T: FromStr<Err: std::fmt::Display>>(text: Option<&String>) -> JoinResult<Option<T>> {
+fn maybe<T: FromStr<Err: std::fmt::Display>>(text: Option<&String>) -> Result<Option<T>> {
     text.map(|text| parsed(text)).transpose()
 }
 
 /// Looks that texts fit their rows.
-fn fits<const MAX: usize>(texts: &[(&'static str, Option<&String>)]) -> JoinResult<()> {
+fn fits<const MAX: usize>(texts: &[(&'static str, Option<&String>)]) -> Result<()> {
     for (what, text) in texts {
         if let Some(text) = text {
             bounded::<MAX>(what, text).map_err(|error| wrong(error.to_string()))?;
@@ -399,11 +399,11 @@ fn fits<const MAX: usize>(texts: &[(&'static str, Option<&String>)]) -> JoinResu
     Ok(())
 }
 
-fn named(what: &'static str, name: Option<&String>) -> JoinResult<()> {
+fn named(what: &'static str, name: Option<&String>) -> Result<()> {
     name.map_or(Ok(()), |name| check_name(what, name).map_err(|error| wrong(error.to_string())))
 }
 
-fn session_of(part: SessionPart, home: HomeId) -> JoinResult<SessionRow> {
+fn session_of(part: SessionPart, home: HomeId) -> Result<SessionRow> {
     named("user", part.user_id.as_ref())?;
     named("session name", part.name.as_ref())?;
     if part.addressed && part.name.is_none() {
@@ -442,7 +442,7 @@ fn session_of(part: SessionPart, home: HomeId) -> JoinResult<SessionRow> {
     Ok(row)
 }
 
-fn status_of(part: StatusPart, session: &SessionId) -> JoinResult<StatusTransitionRow> {
+fn status_of(part: StatusPart, session: &SessionId) -> Result<StatusTransitionRow> {
     let evidence = carried_once(part.evidence, part.evidence_text)?;
     fits::<WORD_BYTES_MAX>(&[("reason_code", part.reason_code.as_ref())])?;
     fits::<REASON_BYTES_MAX>(&[("reason", part.reason.as_ref())])?;
@@ -460,7 +460,7 @@ fn status_of(part: StatusPart, session: &SessionId) -> JoinResult<StatusTransiti
     })
 }
 
-fn progression_of(part: &ProgressionPart, session: Option<&SessionId>) -> JoinResult<ProgressionRow> {
+fn progression_of(part: &ProgressionPart, session: Option<&SessionId>) -> Result<ProgressionRow> {
     let created_at: Moment = parsed(&part.created_at)?;
     Ok(ProgressionRow {
         id: parsed(&part.id)?,
@@ -472,7 +472,7 @@ fn progression_of(part: &ProgressionPart, session: Option<&SessionId>) -> JoinRe
 }
 
 /// The row of a message, all but its class; `keep` is given what it says.
-fn message_of(part: MessagePart, home: HomeId, keep: impl FnOnce(&str) -> Result<()>) -> JoinResult<MessageRow> {
+fn message_of(part: MessagePart, home: HomeId, keep: impl FnOnce(&str) -> Result<()>) -> Result<MessageRow> {
     if part.role.trim().is_empty() {
         return Err(wrong("nobody speaks: its role is empty"));
     }
@@ -489,7 +489,7 @@ fn message_of(part: MessagePart, home: HomeId, keep: impl FnOnce(&str) -> Result
     let Some(text) = carried_once(part.content, part.content_text)? else { return Err(wrong("it says nothing")) };
     keep(&text).map_err(|error| match error {
         Error::BadItem { .. } => wrong(error.to_string()),
-        other => refuse(other),
+        other => other,
     })?;
     let content = Contents::kept(text, home);
     Ok(MessageRow {
@@ -503,7 +503,7 @@ fn message_of(part: MessagePart, home: HomeId, keep: impl FnOnce(&str) -> Result
     })
 }
 
-fn branch_of(part: BranchPart, session: &SessionId) -> JoinResult<BranchRow> {
+fn branch_of(part: BranchPart, session: &SessionId) -> Result<BranchRow> {
     named("user", part.user_id.as_ref())?;
     named("branch name", part.name.as_ref())?;
     let metadata = carried_once(part.node_metadata, part.node_metadata_text)?;
@@ -529,7 +529,7 @@ fn branch_of(part: BranchPart, session: &SessionId) -> JoinResult<BranchRow> {
     })
 }
 
-fn compaction_of(part: CompactionPart) -> JoinResult<CompactionRow> {
+fn compaction_of(part: CompactionPart) -> Result<CompactionRow> {
     let said = match (part.summary_msg_id, part.undoes) {
         (Some(message), None) => Said::Summary { message: parsed(&message)?, covers_all: part.covers_all },
         (None, Some(undoes)) => Said::Undone { branch: parsed(&undoes.branch_id)?, seq: undoes.seq },

@@ -5,32 +5,31 @@ use std::fmt;
 use std::io::{self, BufReader, Read};
 use std::marker::PhantomData;
 
-use duolog_join::Error as JoinError;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use super::document::{
     BLOBS, BRANCHES, BlobPart, BranchPart, COMPACTIONS, CompactionPart, ITEMS, ItemPart, LOG, LinePart, MESSAGES,
     MessagePart, PROGRESSIONS, ProgressionPart, SESSION, STATUSES, SessionPart, StatusPart, VERSION, VERSION_KEY,
 };
-use crate::error::{Error, refuse};
+use crate::error::{Error, Result};
 
 /// What is done with the parts of a document, in their order.
 pub(super) trait Take {
-    fn session(&mut self, part: SessionPart) -> duolog_join::Result<()>;
-    fn status(&mut self, part: StatusPart) -> duolog_join::Result<()>;
-    fn progression(&mut self, part: ProgressionPart) -> duolog_join::Result<()>;
-    fn message(&mut self, part: MessagePart) -> duolog_join::Result<()>;
-    fn item(&mut self, part: ItemPart) -> duolog_join::Result<()>;
-    fn branch(&mut self, part: BranchPart) -> duolog_join::Result<()>;
-    fn compaction(&mut self, part: CompactionPart) -> duolog_join::Result<()>;
+    fn session(&mut self, part: SessionPart) -> Result<()>;
+    fn status(&mut self, part: StatusPart) -> Result<()>;
+    fn progression(&mut self, part: ProgressionPart) -> Result<()>;
+    fn message(&mut self, part: MessagePart) -> Result<()>;
+    fn item(&mut self, part: ItemPart) -> Result<()>;
+    fn branch(&mut self, part: BranchPart) -> Result<()>;
+    fn compaction(&mut self, part: CompactionPart) -> Result<()>;
     /// A line of the log; whoever wants none is given neither these nor the blobs that they name.
-    fn line(&mut self, part: &LinePart) -> duolog_join::Result<()>;
-    fn blob(&mut self, part: BlobPart) -> duolog_join::Result<()>;
+    fn line(&mut self, part: &LinePart) -> Result<()>;
+    fn blob(&mut self, part: BlobPart) -> Result<()>;
     fn wants_lines(&self) -> bool;
 }
 
 /// Reads a document. What is wrong with it is said with where; what a taker says is given back as it is.
-pub(super) fn read(input: impl Read, entry_bytes_max: u64, take: &mut impl Take) -> duolog_join::Result<()> {
+pub(super) fn read(input: impl Read, entry_bytes_max: u64, take: &mut impl Take) -> Result<()> {
     let at = At { section: Cell::new(VERSION_KEY), entry: Cell::new(0), left: Cell::new(entry_bytes_max) };
     let failed = RefCell::new(None);
     let skipped = Cell::new(false);
@@ -42,14 +41,14 @@ pub(super) fn read(input: impl Read, entry_bytes_max: u64, take: &mut impl Take)
         return Err(at.place(error));
     }
     match read {
-        Err(error) if !skipped.get() => Err(refuse(Error::BadDocument { at: at.told(), why: error.to_string() })),
+        Err(error) if !skipped.get() => Err(Error::BadDocument { at: at.told(), why: error.to_string() }),
         _ => Ok(()),
     }
 }
 
 /// What a taker says against an entry. Where it stands is added.
-pub(super) fn wrong(why: impl Into<String>) -> JoinError {
-    refuse(Error::BadDocument { at: String::new(), why: why.into() })
+pub(super) fn wrong(why: impl Into<String>) -> Error {
+    Error::BadDocument { at: String::new(), why: why.into() }
 }
 
 /// Where in a document we are, and how much an entry may still have.
@@ -68,11 +67,10 @@ impl At {
     }
 
     /// Adds the place to what was said without one.
-    fn place(&self, error: JoinError) -> JoinError {
-        match Error::from(error) {
-            Error::BadDocument { at, why } if at.is_empty() => refuse(Error::BadDocument { at: self.told(), why }),
-            Error::Join(error) => error,
-            other => refuse(other),
+    fn place(&self, error: Error) -> Error {
+        match error {
+            Error::BadDocument { at, why } if at.is_empty() => Error::BadDocument { at: self.told(), why },
+            other => other,
         }
     }
 }
@@ -95,7 +93,7 @@ impl<R: Read> Read for Limited<'_, R> {
 struct Top<'a, T> {
     take: &'a mut T,
     at: &'a At,
-    failed: &'a RefCell<Option<JoinError>>,
+    failed: &'a RefCell<Option<Error>>,
     skipped: &'a Cell<bool>,
     entry_bytes_max: u64,
 }
@@ -121,7 +119,7 @@ impl<T> Top<'_, T> {
         &mut self,
         map: &mut A,
         name: &'static str,
-        mut each: impl FnMut(&mut T, P) -> duolog_join::Result<()>,
+        mut each: impl FnMut(&mut T, P) -> Result<()>,
     ) -> Result<(), A::Error> {
         self.expect(map, name)?;
         let (take, at, failed, entry_bytes_max) = (&mut *self.take, self.at, self.failed, self.entry_bytes_max);
@@ -173,13 +171,13 @@ impl<'de, T: Take> Visitor<'de> for Top<'_, T> {
 
 struct Each<'a, F, P> {
     at: &'a At,
-    failed: &'a RefCell<Option<JoinError>>,
+    failed: &'a RefCell<Option<Error>>,
     entry_bytes_max: u64,
     take: F,
     of: PhantomData<P>,
 }
 
-impl<'de, P: DeserializeOwned, F: FnMut(P) -> duolog_join::Result<()>> DeserializeSeed<'de> for Each<'_, F, P> {
+impl<'de, P: DeserializeOwned, F: FnMut(P) -> Result<()>> DeserializeSeed<'de> for Each<'_, F, P> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -187,7 +185,7 @@ impl<'de, P: DeserializeOwned, F: FnMut(P) -> duolog_join::Result<()>> Deseriali
     }
 }
 
-impl<'de, P: DeserializeOwned, F: FnMut(P) -> duolog_join::Result<()>> Visitor<'de> for Each<'_, F, P> {
+impl<'de, P: DeserializeOwned, F: FnMut(P) -> Result<()>> Visitor<'de> for Each<'_, F, P> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -205,7 +203,7 @@ impl<'de, P: DeserializeOwned, F: FnMut(P) -> duolog_join::Result<()>> Visitor<'
 }
 
 /// Keeps what a taker said, and has the reading end.
-fn stopped<E: serde::de::Error>(failed: &RefCell<Option<JoinError>>, error: JoinError) -> E {
+fn stopped<E: serde::de::Error>(failed: &RefCell<Option<Error>>, error: Error) -> E {
     *failed.borrow_mut() = Some(error);
     E::custom("a part was refused")
 }

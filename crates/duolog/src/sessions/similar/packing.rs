@@ -135,8 +135,8 @@ impl<'s> Packer<'s> {
     fn publish(self, before: Option<PackRow>, pack: Option<packs::Published>, horizon: Option<Horizon>) -> Result<()> {
         let join = &self.store.join;
         let row = PackRow { home_id: join.home(), pack, horizon, packed_at: join.clock().now() };
-        join.write(Durability::Process, move |tx| Ok(packs::replace(tx, before.as_ref(), &row)?))?;
-        Ok(())
+        let replace = move |tx: &mut Tx<'_>| Ok((packs::replace(tx, before.as_ref(), &row)?, Vec::new()));
+        self.store.transact(Durability::Process, replace).map(drop)
     }
 
     fn row(self) -> Result<Option<PackRow>> {

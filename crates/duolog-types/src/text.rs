@@ -1,0 +1,49 @@
+//! Values that are written as text: in JSON, as on the command line.
+
+/// Implements `Serialize` and `Deserialize` by way of `Display` and `FromStr`.
+macro_rules! serde_as_text {
+    ($name:ident) => {
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <std::borrow::Cow<'de, str> as serde::Deserialize>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+pub(crate) use serde_as_text;
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+
+    use serde::Serialize;
+    use serde::de::DeserializeOwned;
+
+    use crate::{Cursor, Epoch, HomeId, Moment, Position, RunId, RunStatus};
+
+    fn reads_back<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T, expected: &str) {
+        let json = serde_json::to_string(value).expect("JSON");
+        assert_eq!(json, expected);
+        assert_eq!(&serde_json::from_str::<T>(&json).expect("read back"), value);
+    }
+
+    #[test]
+    fn what_is_written_as_text_reads_back() {
+        reads_back(&RunId::parse("run-1").expect("an id"), "\"run-1\"");
+        reads_back(&RunStatus::Paused, "\"paused\"");
+        reads_back(&Moment::from_micros(1), "\"1970-01-01T00:00:00.000001Z\"");
+        reads_back(&Cursor { epoch: Epoch(3), position: Position(12) }, "\"3:12\"");
+        let home = HomeId::new();
+        reads_back(&home, &format!("\"{home}\""));
+        assert!(serde_json::from_str::<RunStatus>("\"done\"").is_err());
+        assert!(serde_json::from_str::<RunId>("\"a b\"").is_err());
+    }
+}
