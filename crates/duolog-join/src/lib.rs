@@ -53,4 +53,4 @@ pub use rebuild::Rebuilt;
 pub use repair::Repaired;
 pub use store::{Join, OpenJoin};
 pub use transition::Once;
-pub use verify::{Change, Damage, DamageKind, Verified};
+pub use verify::{Change, Damage, DamageKind, Severity, Verified};
