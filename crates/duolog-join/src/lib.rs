@@ -51,4 +51,4 @@ pub use rebuild::Rebuilt;
 pub use repair::Repaired;
 pub use store::{Join, OpenJoin};
 pub use transact::{IdempotencyKey, Write};
-pub use verify::{Change, Damage, DamageKind, Verified};
+pub use verify::{Change, Damage, DamageKind, Severity, Verified};

@@ -2,6 +2,9 @@
 //!
 //! Seals say which bytes are not what they were, to the block; the lines say what cannot be read. Nothing is claimed of
 //! bytes that no hash is left for.
+//!
+//! Only a mismatch with a seal, or bytes missing below the recorded end, is damage. A line that cannot be read although its
+//! seal matches was already so when it was sealed: power loss had taken it before it was synced.
 
 mod sealed;
 mod shift;
@@ -10,6 +13,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use duolog_log::{BlobId, Blobs, Error as LogError, Item, Reader, wholes};
+use duolog_state::owned::repairs::{self, RepairRow};
 use duolog_types::line::{LineFault, check_line};
 use duolog_types::{Epoch, Position, SessionId};
 
@@ -20,8 +24,20 @@ use sealed::{Extent, Run};
 /// The lines that cannot be read or whose blob is lost, and the places that are not as sealed, that are listed of each;
 /// more are counted.
 const DAMAGE_LISTED: usize = 50;
+/// The recorded losses that are listed.
+const LOSSES_LISTED: u32 = 50;
 /// The blobs that are remembered to be whole; with more, some are read again.
 const BLOBS_REMEMBERED: usize = 65_536;
+
+/// How serious a damaged place is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// Sealed bytes changed or are gone, or a blob is lost.
+    Damage,
+    /// A line that was already unreadable when it was sealed, or that no seal covers. Power loss leaves such lines among
+    /// those that were never synced.
+    UnsyncedLoss,
+}
 
 /// What is wrong with a place in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,13 +93,25 @@ pub struct Damage {
     pub line_start: Position,
     /// The number of the line that the last byte before `first_to` stands in.
     pub line_to: u64,
-    /// Whether these bytes were once known to be synced. Above the last seal, a crash may have left them so.
+    /// True if these bytes are below the last seal.
     pub sealed: bool,
+    /// How serious it is.
+    pub severity: Severity,
 }
 
 impl Damage {
     fn new(kind: DamageKind, from: Position, to: Position, first_to: Position) -> Self {
-        Self { kind, from, to, first_to, line: 0, line_start: from, line_to: 0, sealed: true }
+        Self {
+            kind,
+            from,
+            to,
+            first_to,
+            line: 0,
+            line_start: from,
+            line_to: 0,
+            sealed: true,
+            severity: Severity::Damage,
+        }
     }
 }
 
@@ -144,22 +172,27 @@ pub struct Verified {
     pub sealed_to: Position,
     /// Bytes after the last newline, which the next append mends.
     pub torn_bytes: u64,
-    /// How many places are damaged below the last seal.
+    /// The number of places that are not as they were sealed, and of lines there that cannot be read.
     pub damaged: u64,
-    /// How many places above it a crash left unreadable.
+    /// The number of lines that power loss left unreadable before they were synced.
     pub unsynced: u64,
     /// How often a line names a blob that is missing or damaged. It was durable before the line was.
     pub blobs_lost: u64,
     /// The first of them: lines that cannot be read, then what is not as it was sealed, each in order.
     pub places: Vec<Damage>,
+    /// The recorded losses of known bytes, newest first. Seals of an older epoch are not checked, so these are all that is
+    /// left to say of them.
+    pub losses: Vec<RepairRow>,
 }
 
 impl Verified {
     fn add_line(&mut self, damage: Damage) {
         match damage.kind {
             DamageKind::NoBlob(_) | DamageKind::BadBlob(_) => self.blobs_lost += 1,
-            _ if damage.sealed => self.damaged += 1,
-            _ => self.unsynced += 1,
+            _ => match damage.severity {
+                Severity::Damage => self.damaged += 1,
+                Severity::UnsyncedLoss => self.unsynced += 1,
+            },
         }
         if self.places.len() < DAMAGE_LISTED {
             self.places.push(damage);
@@ -184,6 +217,7 @@ impl Join {
             unsynced: 0,
             blobs_lost: 0,
             places: Vec::new(),
+            losses: self.state.read(|tx| repairs::losses(tx, session, LOSSES_LISTED))?,
         };
         let recorded_to = known.watermark.recorded_to;
         let Some(reader) = Reader::open(&self.disk, &known.place())? else {
@@ -199,7 +233,7 @@ impl Join {
         let extent = Extent { reader: &reader, base, end };
         let mut found = self.verify_seals(&known, &extent, &mut verified, |done| each(done, total))?;
         self.verify_lines(&reader, &mut verified, &mut found, |done| each(total - done, total))?;
-        verified.places.append(&mut found);
+        verified.places.append(&mut found.places);
         Ok(verified)
     }
 
@@ -210,15 +244,16 @@ impl Join {
         extent: &Extent<'_>,
         verified: &mut Verified,
         each: impl FnMut(u64),
-    ) -> Result<Vec<Damage>> {
+    ) -> Result<Found> {
         let compared = self.compare(known, extent, each)?;
         verified.seals = compared.seals;
         let in_place = |run: &Run| run.damage(Change::InPlace);
-        let mut found: Vec<_> = compared.ended.iter().map(in_place).collect();
+        let places = compared.ended.iter().map(in_place).collect();
+        let mut found = Found { places, unlisted: compared.unlisted.as_ref().map(in_place) };
         verified.damaged += compared.ended_count;
         let mut add = |damage: Damage| {
             verified.damaged += 1;
-            found.push(damage);
+            found.places.push(damage);
         };
         if let Some(moved) = self.find_shift(known, extent, &compared)? {
             add(moved);
@@ -248,7 +283,7 @@ impl Join {
         &self,
         reader: &Reader,
         verified: &mut Verified,
-        found: &mut [Damage],
+        found: &mut Found,
         mut each: impl FnMut(u64),
     ) -> Result<()> {
         let (line_bytes_max, end) = (self.limits.line_bytes_max, verified.end);
@@ -264,7 +299,7 @@ impl Join {
                 }
             };
             number += 1;
-            (begun, ended) = place_in_line(found, (begun, ended), number, from, to);
+            (begun, ended) = place_in_line(&mut found.places, (begun, ended), number, from, to);
             let sealed = to <= verified.sealed_to;
             let at_line = |kind| Damage { line: number, line_to: number, sealed, ..Damage::new(kind, from, to, to) };
             if let Item::Line(line) = item {
@@ -276,13 +311,44 @@ impl Join {
             }
             match fault {
                 None => verified.events += 1,
-                Some(fault) => verified.add_line(at_line(DamageKind::Line(fault))),
+                Some(fault) => {
+                    let severity = if found.is_changed(from, to) { Severity::Damage } else { Severity::UnsyncedLoss };
+                    verified.add_line(Damage { severity, ..at_line(DamageKind::Line(fault)) });
+                }
             }
             each(end.0 - to.0);
         }
         // What is behind the last whole line is in the one that would come next.
-        place_in_line(found, (begun, ended), number + 1, end, Position(u64::MAX));
+        place_in_line(&mut found.places, (begun, ended), number + 1, end, Position(u64::MAX));
         Ok(())
+    }
+}
+
+/// The places that are not as they were sealed.
+struct Found {
+    places: Vec<Damage>,
+    /// The range of the changes in place that are not listed.
+    unlisted: Option<Damage>,
+}
+
+impl Found {
+    /// Returns true if a range of the log, as it is now, overlaps bytes that are not as they were sealed.
+    ///
+    /// A line that cannot be read but whose seal matches was so when it was sealed.
+    fn is_changed(&self, from: Position, to: Position) -> bool {
+        self.places.iter().chain(&self.unlisted).any(|place| {
+            let end = match place.kind {
+                DamageKind::Seal(Change::InPlace | Change::Unclear) => place.to.0,
+                DamageKind::Seal(Change::Removed { bytes }) => place.to.0.saturating_sub(bytes),
+                DamageKind::Seal(Change::Inserted { bytes }) => place.to.0.saturating_add(bytes),
+                // What is there of a log that was cut is not changed.
+                DamageKind::Missing { .. } | DamageKind::Line(_) | DamageKind::NoBlob(_) | DamageKind::BadBlob(_) => {
+                    return false;
+                }
+            };
+            // Where bytes were removed, the place may be empty now: the line that it is in was changed.
+            from.0 < end.max(place.from.0 + 1) && place.from < to
+        })
     }
 }
 

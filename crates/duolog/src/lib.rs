@@ -46,11 +46,14 @@ pub mod usage;
 pub mod workflows;
 
 pub use config::{Config, ConfigError};
-pub use duolog_join::{CaughtUp, Change, Committed, Damage, DamageKind, Follow, Rebuilt, Repaired, Seen, Verified};
+pub use duolog_join::{
+    CaughtUp, Change, Committed, Damage, DamageKind, Follow, Rebuilt, Repaired, Seen, Severity, Verified,
+};
 pub use duolog_log::dialect::money::Money;
 pub use duolog_log::dialect::prices::{Long, Price, Prices, Rates};
 pub use duolog_log::dialect::usage::Tokens;
 pub use duolog_log::{Bell, BlobId, Item, Line, Pace};
+pub use duolog_state::owned::repairs::RepairRow;
 pub use duolog_state::{Address, Checkpoint, CheckpointReport, Page, PageToken, Said, Server};
 pub use duolog_types::limits::{self, Limits};
 pub use duolog_types::{

@@ -28,6 +28,8 @@ mod engines;
 mod follow;
 /// Lines and names that are refused, and odd ones that are taken as they are.
 mod input;
+/// Lines that were lost: never synced, or removed by hand.
+mod loss;
 /// Recording: pipes, signals and kills.
 mod record;
 /// Conversations: every dialect, every width, hostile text.

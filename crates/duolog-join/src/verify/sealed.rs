@@ -71,6 +71,8 @@ pub(super) struct Compared {
     /// Runs behind which something is as it was; the first of them.
     pub(super) ended: Vec<Run>,
     pub(super) ended_count: u64,
+    /// The range from the first to the last of those that `ended` has no room for.
+    pub(super) unlisted: Option<Run>,
     /// A run behind which nothing is.
     pub(super) last: Option<Run>,
     /// The first stretch that the log is too short for.
@@ -88,6 +90,8 @@ impl Compared {
                 self.ended_count += 1;
                 if self.ended.len() < DAMAGE_LISTED {
                     self.ended.push(run);
+                } else {
+                    self.unlisted.get_or_insert(run).to = run.to;
                 }
             }
             Stands::Differs => {

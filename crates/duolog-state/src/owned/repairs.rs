@@ -95,7 +95,7 @@ impl FromStr for RepairAction {
 }
 
 /// A repair to be noted.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRepair {
     /// The session whose log it was.
     pub session_id: SessionId,
@@ -118,7 +118,7 @@ pub struct NewRepair {
 }
 
 /// A repair that was noted.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepairRow {
     /// Its number, in the order of noting.
     pub id: i64,
@@ -164,23 +164,31 @@ pub fn note(tx: &mut Tx<'_>, repair: &NewRepair) -> Result<bool> {
     Ok(tx.execute(sql, values)? == 1)
 }
 
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, session_id, home_id, epoch, action, position, bytes, hash, detail, repaired_at FROM repairs ",
+            $rest
+        )
+    };
+}
+
 /// The newest repairs, of one session or of all.
 pub fn list(tx: &mut Tx<'_>, session: Option<&SessionId>, limit: u32) -> Result<Vec<RepairRow>> {
-    macro_rules! select {
-        ($rest:literal) => {
-            concat!(
-                "SELECT id, session_id, home_id, epoch, action, position, bytes, hash, detail, repaired_at \
-                 FROM repairs ",
-                $rest
-            )
-        };
-    }
     match session {
         Some(session) => {
             tx.all(select!("WHERE session_id = ?1 ORDER BY id DESC LIMIT ?2"), params![session, limit], RepairRow::read)
         }
         None => tx.all(select!("ORDER BY id DESC LIMIT ?1"), params![limit], RepairRow::read),
     }
+}
+
+/// Lists the repairs of a session that are losses ([`RepairAction::is_loss`]), newest first.
+pub fn losses(tx: &mut Tx<'_>, session: &SessionId, limit: u32) -> Result<Vec<RepairRow>> {
+    let sql = select!(
+        "WHERE session_id = ?1 AND action IN ('shorter', 'replaced', 'missing', 'unsealed') ORDER BY id DESC LIMIT ?2"
+    );
+    tx.all(sql, params![session, limit], RepairRow::read)
 }
 
 /// How many repairs are noted.

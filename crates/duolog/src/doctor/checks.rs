@@ -171,8 +171,8 @@ fn logs(store: &Store) -> Result<Check> {
     Ok(if !bad.is_empty() {
         damaged("logs", format!("{detail}; damaged: {}", naming(&bad)), "duolog log verify --session ID shows where")
     } else if !lost.is_empty() {
-        let detail = format!("{detail}; unreadable above the last seal: {}", naming(&lost));
-        warning("logs", detail, "a power cut can leave this; the lines were never synced")
+        let detail = format!("{detail}; lines that power loss took before they were synced: {}", naming(&lost));
+        warning("logs", detail, "duolog log verify --session ID shows where; readers skip these lines")
     } else if !busy.is_empty() {
         warning("logs", format!("{detail}; in use and not looked at: {}", naming(&busy)), "run doctor again")
     } else if torn > 0 {

@@ -1,7 +1,7 @@
 //! `duolog log repair`.
 
 use clap::Args;
-use duolog::Cursor;
+use duolog::{Cursor, RepairRow};
 use serde::Serialize;
 
 use super::Context;
@@ -14,7 +14,7 @@ const AFTER: &str = "\
 Examples:
   duolog log repair demo
 
-Exit code: 4 where damage stays below the last seal · 0 otherwise
+Exit code: 4 if sealed bytes are still damaged · 0 otherwise
 
 JSON:
   {\"session\": id, \"position\": 1234, \"cursor\": \"0:1234\",
@@ -27,7 +27,8 @@ JSON:
 ///
 /// Mends a torn tail, copies a log that the disk failed into a new file, and brings the state up to date with it.
 /// Where known bytes are gone or moved it takes the log as it is: the epoch is raised, and what was found is on record.
-/// Damage in the middle stays where it is: it is skipped and told of, never cut, and never sealed over.
+/// Damage in the middle stays where it is: it is skipped and reported, never cut, and never sealed over.
+/// Lines that power loss took before they were synced stay too; they are a warning.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Repair {
@@ -40,7 +41,7 @@ struct Answer {
     session: String,
     position: u64,
     cursor: String,
-    repairs: Vec<Shape>,
+    repairs: Vec<Record>,
     left: Left,
 }
 
@@ -51,14 +52,41 @@ struct Left {
     places: Vec<Place>,
 }
 
+/// A row of `repairs`, as every command shows it.
 #[derive(Serialize)]
-struct Shape {
+pub struct Record {
     action: &'static str,
     epoch: u32,
     position: u64,
     bytes: u64,
     repaired_at: String,
     detail: Option<String>,
+}
+
+impl Record {
+    pub fn of(row: RepairRow) -> Self {
+        let repair = row.repair;
+        Self {
+            action: repair.action.as_str(),
+            epoch: repair.epoch.0,
+            position: repair.position.0,
+            bytes: repair.bytes,
+            repaired_at: repair.repaired_at.to_string(),
+            detail: repair.detail,
+        }
+    }
+
+    /// What was lost, for people.
+    pub fn loss(&self) -> String {
+        let (at, bytes) = (self.position, figures::things(self.bytes, "byte"));
+        let what = match self.action {
+            "shorter" => format!("the log ended at {at}, before bytes that were known"),
+            "replaced" => "known lines had been replaced by other bytes".to_owned(),
+            "missing" => "the log was gone".to_owned(),
+            _ => format!("{bytes} at {at} are not as they were sealed"),
+        };
+        format!("lines were lost: {what} (epoch {}, recorded {})", self.epoch, self.repaired_at)
+    }
 }
 
 impl Repair {
@@ -68,19 +96,11 @@ impl Repair {
         let session = store.sessions().resolve(&reference)?;
         let repaired = store.log(&session.id).repair()?;
         let end = Cursor { epoch: repaired.epoch, position: repaired.end };
-        let shapes = repaired.done.into_iter().map(|row| Shape {
-            action: row.repair.action.as_str(),
-            epoch: row.repair.epoch.0,
-            position: row.repair.position.0,
-            bytes: row.repair.bytes,
-            repaired_at: row.repair.repaired_at.to_string(),
-            detail: row.repair.detail,
-        });
         let answer = Answer {
             session: session.id.to_string(),
             position: end.position.0,
             cursor: end.to_string(),
-            repairs: shapes.collect(),
+            repairs: repaired.done.into_iter().map(Record::of).collect(),
             left: Left {
                 damaged: repaired.left.damaged,
                 unsynced: repaired.left.unsynced,
@@ -109,7 +129,7 @@ impl Repair {
     }
 }
 
-fn sentence(repair: &Shape) -> String {
+fn sentence(repair: &Record) -> String {
     let (at, bytes) = (repair.position, figures::things(repair.bytes, "byte"));
     match repair.action {
         "completed" => format!("completed: the last line, at {at}, was whole and got its newline"),

@@ -2,10 +2,11 @@
 
 use clap::Args;
 use duolog::sessions::SessionFilter;
-use duolog::{Change, Damage, DamageKind, Kind, Page, SessionId, Store, Verified, limits};
+use duolog::{Change, Damage, DamageKind, Kind, Page, SessionId, Severity, Store, Verified, limits};
 use serde::Serialize;
 
 use super::Context;
+use super::repair::Record;
 use crate::args::Which;
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
@@ -16,18 +17,24 @@ Examples:
   duolog log verify demo
   duolog log verify --all --json | jq '.logs[] | select(.status != \"ok\")'
 
-Exit code: 4 where a log is damaged below its last seal, or lacks a blob · 0 otherwise, with warnings
+Exit code: 4 if a log is damaged or lacks a blob · 0 otherwise, with warnings
 
 JSON:
   {\"logs\": [{\"session\", \"status\": \"ok\"|\"warning\"|\"damaged\"|\"failed\", \"epoch\", \"end\", \"events\",
              \"seals\", \"sealed_to\", \"torn_bytes\", \"damaged\", \"unsynced\", \"blobs_lost\",
              \"places\": [{\"kind\": \"line\"|\"seal\"|\"missing\"|\"blob\", \"from\", \"to\", \"first_to\",
                          \"change\": null|\"in_place\"|\"removed\"|\"inserted\"|\"cut\"|\"unclear\", \"bytes\",
-                         \"line\", \"line_start\", \"line_to\", \"unchecked_from\", \"sealed\", \"reason\"}],
+                         \"line\", \"line_start\", \"line_to\", \"unchecked_from\", \"sealed\",
+                         \"severity\": \"damage\"|\"unsynced_loss\", \"reason\"}],
+             \"losses\": [{\"action\": \"shorter\"|\"replaced\"|\"missing\"|\"unsealed\", \"epoch\", \"position\",
+                         \"bytes\", \"repaired_at\", \"detail\"}],
              \"error\": null|text}],
    \"damaged\": 0}
   places lists the first 50 lines that cannot be read or whose blob is lost, then the first 50 places that are not as
   sealed; damaged, unsynced and blobs_lost count all. The last figure counts damaged logs.
+  sealed: below the last seal. severity: damage if sealed bytes changed or are gone; unsynced_loss
+  if a line could not be read when it was sealed, or no seal covers it: power loss leaves such lines.
+  losses lists the 50 newest losses on record, which earlier repairs or appends found.
   from, to: where it is, counted as the log was when it was sealed. The first changed byte is in
   from to first_to (at most 4 KiB, but for seals of older versions), and so in the lines line, which
   begins at line_start, to line_to.
@@ -41,8 +48,8 @@ JSON:
 /// Check every line and every seal of a log, and the blobs that it names
 ///
 /// Shows whether any byte below the last seal was changed, removed or reordered, and where: the first changed byte to a
-/// block of 4 KiB, its lines, and whether what follows still stands. What a crash may have left above the last seal is told,
-/// but is no damage. Changes nothing.
+/// block of 4 KiB, its lines, and whether what follows still stands. Lines that power loss left unreadable, and losses on
+/// record, are warnings. Changes nothing.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Verify {
@@ -73,6 +80,7 @@ struct Shape {
     unsynced: Option<u64>,
     blobs_lost: Option<u64>,
     places: Vec<Place>,
+    losses: Vec<Record>,
     error: Option<String>,
 }
 
@@ -90,6 +98,7 @@ pub struct Place {
     line_to: u64,
     unchecked_from: Option<u64>,
     sealed: bool,
+    severity: &'static str,
     reason: String,
 }
 
@@ -156,6 +165,7 @@ fn shape(id: &SessionId, verified: &Verified) -> Shape {
     let status = match verified {
         Verified { damaged: 1.., .. } | Verified { blobs_lost: 1.., .. } => "damaged",
         Verified { unsynced: 1.., .. } | Verified { torn_bytes: 1.., .. } => "warning",
+        Verified { losses, .. } if !losses.is_empty() => "warning",
         _ => "ok",
     };
     Shape {
@@ -171,6 +181,7 @@ fn shape(id: &SessionId, verified: &Verified) -> Shape {
         unsynced: Some(verified.unsynced),
         blobs_lost: Some(verified.blobs_lost),
         places: verified.places.iter().map(Place::of).collect(),
+        losses: verified.losses.iter().cloned().map(Record::of).collect(),
         error: None,
     }
 }
@@ -189,6 +200,7 @@ fn unread(id: &SessionId, failure: &Failure) -> Shape {
         unsynced: None,
         blobs_lost: None,
         places: Vec::new(),
+        losses: Vec::new(),
         error: Some(failure.message()),
     }
 }
@@ -220,6 +232,10 @@ impl Place {
             line_to: damage.line_to,
             unchecked_from,
             sealed: damage.sealed,
+            severity: match damage.severity {
+                Severity::Damage => "damage",
+                Severity::UnsyncedLoss => "unsynced_loss",
+            },
             reason: damage.to_string(),
         }
     }
@@ -227,8 +243,9 @@ impl Place {
     /// Where it is and what is wrong with it, for people.
     pub fn sentence(&self) -> String {
         let (from, to, reason) = (self.from, self.to, &self.reason);
-        let where_ = if self.sealed { "below the last seal" } else { "above the last seal" };
-        format!("{from} to {to}, {where_}: {reason}")
+        let side = if self.sealed { "below" } else { "above" };
+        let what = if self.severity == "damage" { "" } else { "unsynced loss " };
+        format!("{from} to {to}, {what}{side} the last seal: {reason}")
     }
 }
 
@@ -270,6 +287,9 @@ fn tell(out: &Out, log: &Shape) {
     }
     for place in &log.places {
         out.warn(format_args!("{session}: {}", place.sentence()));
+    }
+    for loss in &log.losses {
+        out.warn(format_args!("{session}: {}", loss.loss()));
     }
     if let Some(torn @ 1..) = log.torn_bytes {
         let torn = figures::things(torn, "byte");

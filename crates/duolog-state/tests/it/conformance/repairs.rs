@@ -26,6 +26,10 @@ fn the_same_repair_is_noted_once_and_outlives_its_session(place: &Place) {
             assert!(!repairs::note(tx, &NewRepair { repaired_at: at(2), ..repair.clone() })?);
             assert_eq!(repairs::list(tx, Some(&id("s")), 1)?[0].repair, repair);
         }
+        let losses = repairs::losses(tx, &id("s"), 10)?.into_iter().map(|row| row.repair.action);
+        let expected = RepairAction::ALL.iter().rev().copied().filter(|action| action.is_loss());
+        assert_eq!(losses.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        assert_eq!(repairs::losses(tx, &id("t"), 10)?, []);
         remove_session(tx, &id("s"))?;
         assert_eq!(repairs::count(tx)?, RepairAction::ALL.len() as u64);
         assert_eq!(repairs::list(tx, None, 3)?.len(), 3);
