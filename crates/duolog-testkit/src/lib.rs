@@ -13,6 +13,7 @@ pub mod engines;
 pub mod fuzz;
 pub mod postgres;
 mod random;
+pub mod replay;
 pub mod transcripts;
 
 use std::path::Path;

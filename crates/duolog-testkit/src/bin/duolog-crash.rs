@@ -1,4 +1,5 @@
-//! The crash harness as a command: `duolog-crash enumerate | faults | kill [ROUNDS [SEED]] | mutants [NAME]`.
+//! The crash harness as a command: `duolog-crash enumerate | faults | kill [ROUNDS [SEED]] | mutants [NAME] |
+//! replay [--seed N] [--scripts N] [--points N] [--faults KIND|all] [--binary PATH]`.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
@@ -7,6 +8,7 @@ use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use duolog_testkit::crash::{Calls, Script, Summary, enumerate, faults, kill, mutants};
+use duolog_testkit::replay;
 use duolog_types::mutant::Mutant;
 
 fn main() -> ExitCode {
@@ -17,12 +19,16 @@ fn main() -> ExitCode {
         ["faults"] => Script::ALL.iter().all(|script| told("faults", *script, |script| faults(script, Calls::All))),
         ["mutants", rest @ ..] => hunt(rest.first().copied()),
         ["kill", rest @ ..] => killing(rest),
+        ["replay", rest @ ..] => replayed(rest),
         [kill::CHILD, role, number, seed, dir] => {
             kill::child(role, number.parse().expect("a number"), seed.parse().expect("a seed"), Path::new(dir));
             true
         }
         _ => {
             println!("duolog-crash enumerate | faults | kill [ROUNDS [SEED]] | mutants [NAME]");
+            println!(
+                "duolog-crash replay [--seed N] [--scripts N] [--commands N] [--points N] [--faults KIND|all] [--binary PATH]"
+            );
             return ExitCode::from(2);
         }
     };
@@ -87,4 +93,53 @@ fn killing(rest: &[&str]) -> bool {
             }
         }
     })
+}
+
+/// The value after a flag.
+fn value<'a>(arguments: &[&'a str], flag: &str) -> Option<&'a str> {
+    arguments.iter().position(|word| *word == flag).and_then(|at| arguments.get(at + 1)).copied()
+}
+
+fn number(arguments: &[&str], flag: &str) -> Option<u64> {
+    value(arguments, flag).map(|value| value.parse().expect("a number"))
+}
+
+/// The real binary, beside this one unless said otherwise.
+fn real_binary(arguments: &[&str]) -> PathBuf {
+    let beside = || std::env::current_exe().expect("this binary").with_file_name("duolog");
+    value(arguments, "--binary").map_or_else(beside, PathBuf::from)
+}
+
+fn seed(arguments: &[&str]) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    number(arguments, "--seed").unwrap_or(now.as_secs())
+}
+
+/// One kind of faults by its name, or `all`.
+fn named_faults(name: &str) -> Vec<replay::Fault> {
+    let all = replay::Fault::ALL.into_iter();
+    all.filter(|fault| name == "all" || format!("{fault:?}").eq_ignore_ascii_case(name)).collect()
+}
+
+fn replayed(rest: &[&str]) -> bool {
+    let options = replay::Options {
+        binary: real_binary(rest),
+        seed: seed(rest),
+        scripts: number(rest, "--scripts").unwrap_or(20),
+        commands: number(rest, "--commands").map_or(40, |commands| usize::try_from(commands).expect("a small number")),
+        points: number(rest, "--points").map(|points| usize::try_from(points).expect("a small number")),
+        faults: value(rest, "--faults").map_or_else(Vec::new, named_faults),
+    };
+    println!("replay: seed {}, {} scripts of {} commands", options.seed, options.scripts, options.commands);
+    let start = Instant::now();
+    match replay::run(&options) {
+        Ok(summary) => {
+            println!("  held: {summary:?}, {:.1} s", start.elapsed().as_secs_f64());
+            true
+        }
+        Err(broken) => {
+            println!("  BROKEN: {broken}");
+            false
+        }
+    }
 }

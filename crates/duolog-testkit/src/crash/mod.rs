@@ -17,3 +17,4 @@ mod world;
 pub use check::Broken;
 pub use enumerate::{Calls, Summary, enumerate, faults};
 pub use script::Script;
+pub(crate) use world::scratch;

@@ -1,0 +1,239 @@
+//! A home as a crash left it, opened with the real binary and held to what was promised.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::home::{Answer, Home};
+use super::ledger::{Effect, Ledger, Moment, Played, Session, Stage, World};
+use super::record::Record;
+
+/// A promise that was not kept, in words.
+pub(crate) type Held<T = ()> = Result<T, String>;
+
+/// What the real binary says is there.
+#[derive(Debug, Default)]
+struct Found {
+    /// By id: the name, how many events the catalog counts, and the lines of the log.
+    sessions: BTreeMap<String, (String, u64, Vec<String>)>,
+    runs: BTreeMap<String, Value>,
+}
+
+const NEXT: &str = "{\"type\":\"user\",\"text\":\"same\"}";
+
+/// Opens the home and holds it to everything that the ledger says of the moment. `repair`: logs may have been closed.
+pub(crate) fn check(home: &Home, ledger: &Ledger, records: &[Record], moment: Moment, repair: bool) -> Held {
+    sound(home, "at first")?;
+    let runs = ledger.runs();
+    let found = look(home, &runs)?;
+    let mut worlds = ledger.worlds(records, moment);
+    let possible = matching(&found, &worlds).map_err(|why| format!("after the crash: {why}"))?;
+    keep(&mut worlds, &possible);
+
+    if repair {
+        for session in found.sessions.keys() {
+            done(&home.run(&["log", "repair", session], None), &format!("repairing {session}"))?;
+        }
+    }
+    for (played, session) in ledger.operations(moment) {
+        if worlds.iter().all(|world| world.sessions.contains_key(session)) {
+            let answer = again(home, played);
+            done(&answer, &format!("asking {:?} again", played.arguments))?;
+        }
+    }
+    let mut after = ledger.worlds(records, Moment { retried: true, ..moment });
+    keep(&mut after, &possible);
+    for session in found.sessions.keys().filter(|id| !runs.contains(*id)) {
+        go_on(home, session)?;
+        for world in &mut after {
+            if let Some(session_there) = world.sessions.get_mut(session) {
+                session_there.add(NEXT);
+                session_there.name = format!("next-{session}");
+                session_there.renamed.insert(format!("next-{session}"));
+            }
+        }
+    }
+    let found = look(home, &runs)?;
+    matching(&found, &after).map_err(|why| format!("after every operation was asked again: {why}"))?;
+    for (id, (_, events, lines)) in &found.sessions {
+        if *events != lines.len() as u64 {
+            return Err(format!("the catalog counts {events} events of {id}, its log has {} lines", lines.len()));
+        }
+    }
+    sound(home, "at last")
+}
+
+impl Ledger {
+    fn runs(&self) -> BTreeSet<String> {
+        let run = |played: &Played| match &played.effect {
+            Effect::Run { run, .. } => Some(run.clone()),
+            _ => None,
+        };
+        self.played.iter().filter_map(run).collect()
+    }
+}
+
+/// Gives the same command again, byte for byte.
+pub(crate) fn again(home: &Home, played: &Played) -> Answer {
+    let arguments: Vec<&str> = played.arguments.iter().map(String::as_str).collect();
+    home.run(&arguments, played.input.as_deref())
+}
+
+/// Neither `doctor` nor `log verify` speaks of damage: what was lost was never synced.
+pub(crate) fn sound(home: &Home, when: &str) -> Held {
+    for arguments in [&["doctor", "--json"][..], &["log", "verify", "--all", "--json"]] {
+        let answer = home.run(arguments, None);
+        if !answer.ok() || answer.json()["verdict"] == "damaged" {
+            return Err(format!("{arguments:?} {when}: {}", told(&answer)));
+        }
+    }
+    Ok(())
+}
+
+/// The next append and the next transition succeed.
+fn go_on(home: &Home, session: &str) -> Held {
+    let append = ["log", "append", "--session", session, "--durability", "power", "--line", NEXT];
+    done(&home.run(&append, None), &format!("the next append to {session}"))?;
+    let name = format!("next-{session}");
+    done(&home.run(&["sessions", "rename", session, &name], None), &format!("the next transition of {session}"))
+}
+
+pub(crate) fn done(answer: &Answer, what: &str) -> Held {
+    if answer.ok() { Ok(()) } else { Err(format!("{what}: {}", told(answer))) }
+}
+
+/// What a command answered, for a message.
+pub(crate) fn told(answer: &Answer) -> String {
+    let Answer { code, output, errors, .. } = answer;
+    let cut = |text: &str| text.chars().take(4000).collect::<String>();
+    format!("exit code {code:?}\n{}{}", cut(output), cut(errors))
+}
+
+fn look(home: &Home, runs: &BTreeSet<String>) -> Held<Found> {
+    let listed = home.run(&["sessions", "list", "--json", "--limit", "200"], None);
+    done(&listed, "listing sessions")?;
+    let mut found = Found::default();
+    for session in listed.json()["sessions"].as_array().into_iter().flatten() {
+        let text = |key: &str| session[key].as_str().unwrap_or_default().to_owned();
+        let id = text("id");
+        let cat = home.run(&["log", "cat", &id], None);
+        // Exit code 1 and a warning where lines were skipped; the lines themselves are what counts.
+        if !matches!(cat.code, Some(0 | 1)) {
+            return Err(format!("reading the log of {id}: {}", told(&cat)));
+        }
+        let lines = cat.output.lines().map(str::to_owned).collect();
+        found.sessions.insert(id, (text("name"), session["events"].as_u64().unwrap_or_default(), lines));
+    }
+    for run in runs {
+        let shown = home.run(&["runs", "show", run, "--json"], None);
+        if shown.ok() {
+            found.runs.insert(run.clone(), shown.json());
+        } else if shown.code != Some(1) {
+            return Err(format!("showing run {run}: {}", told(&shown)));
+        }
+    }
+    unique_tellings(&found)?;
+    Ok(found)
+}
+
+/// A line about a change of the state stands once.
+fn unique_tellings(found: &Found) -> Held {
+    for (id, (_, _, lines)) in &found.sessions {
+        let mut seen = BTreeSet::new();
+        for line in lines.iter().filter(|line| line.contains("\"subtype\":\"duolog.")) {
+            if !seen.insert(line) {
+                return Err(format!("the log of {id} has twice: {line}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The numbers of the worlds that agree with what was found; if none does, why not.
+fn matching(found: &Found, worlds: &[World]) -> Held<BTreeSet<usize>> {
+    let answers: Vec<Held> = worlds.iter().map(|world| agrees(found, world)).collect();
+    let agreeing: BTreeSet<usize> = (0..worlds.len()).filter(|at| answers[*at].is_ok()).collect();
+    if agreeing.is_empty() {
+        let reasons: BTreeSet<String> = answers.into_iter().filter_map(Result::err).collect();
+        return Err(reasons.into_iter().collect::<Vec<_>>().join("; or else: "));
+    }
+    Ok(agreeing)
+}
+
+fn keep(worlds: &mut Vec<World>, numbers: &BTreeSet<usize>) {
+    let mut number = 0..;
+    worlds.retain(|_| number.next().is_some_and(|number| numbers.contains(&number)));
+}
+
+fn agrees(found: &Found, world: &World) -> Held {
+    for (id, (must, may)) in &world.runs {
+        let shown = found.runs.get(id);
+        for stage in [Stage::Start, Stage::Claim, Stage::Begin, Stage::End, Stage::Gate, Stage::Approve, Stage::Finish]
+        {
+            let happened = shown.is_some_and(|run| happened(run, stage));
+            if must.contains(&stage) && !happened {
+                return Err(format!("run {id} lost {stage:?}, which was acknowledged: {shown:?}"));
+            }
+            if !may.contains(&stage) && happened {
+                return Err(format!("run {id} has {stage:?}, which nobody asked for: {shown:?}"));
+            }
+        }
+    }
+    for (id, session) in &world.sessions {
+        let Some((name, _, lines)) = found.sessions.get(id) else { return Err(format!("session {id} is gone")) };
+        if *name != session.name {
+            return Err(format!("session {id} is named {name}, not {}", session.name));
+        }
+        same_lines(id, session, lines)?;
+    }
+    let known = |id: &&String| world.sessions.contains_key(*id) || world.runs.contains_key(*id);
+    match found.sessions.keys().find(|id| !known(id)) {
+        None => Ok(()),
+        Some(id) => Err(format!("session {id} is there, and should not be")),
+    }
+}
+
+fn same_lines(id: &str, session: &Session, lines: &[String]) -> Held {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for line in lines {
+        if line.contains("\"subtype\":\"duolog.") {
+            continue;
+        }
+        if !session.lines.contains_key(line) {
+            return Err(format!("the log of {id} has a line that nobody wrote: {}", short(line)));
+        }
+        *counts.entry(line).or_default() += 1;
+    }
+    for (line, count) in &session.lines {
+        let there = counts.get(line.as_str()).copied().unwrap_or_default();
+        if !(count.least..=count.most).contains(&there) {
+            let (least, most) = (count.least, count.most);
+            return Err(format!("the log of {id} has {there} of {least} to {most} times {}", short(line)));
+        }
+    }
+    for name in &session.renamed {
+        let tells = |line: &&String| line.contains("duolog.renamed") && line.contains(&format!("\"name\":\"{name}\""));
+        let count = lines.iter().filter(tells).count();
+        if count != 1 {
+            return Err(format!("the log of {id} tells {count} times that it is named {name}"));
+        }
+    }
+    Ok(())
+}
+
+fn short(line: &str) -> String {
+    line.chars().take(60).collect()
+}
+
+fn happened(run: &Value, stage: Stage) -> bool {
+    let first = |list: &str| run[list].as_array().and_then(|list| list.first()).unwrap_or(&Value::Null).clone();
+    match stage {
+        Stage::Start | Stage::ClaimAgain | Stage::Acknowledge => true,
+        Stage::Claim => run["run"]["fence"].as_u64().unwrap_or_default() >= 1,
+        Stage::Begin => first("executions").is_object(),
+        Stage::End => first("executions")["outcome"] == "succeeded",
+        Stage::Gate => first("approvals").is_object(),
+        Stage::Approve => first("approvals")["status"] == "approved",
+        Stage::Finish => run["run"]["status"] == "succeeded",
+    }
+}

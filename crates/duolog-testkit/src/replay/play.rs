@@ -1,0 +1,120 @@
+//! Plays a script with the real binary under the recorder.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
+use super::check::told;
+use super::disk::Loss;
+use super::fault::Fault;
+use super::home::{Binary, Home};
+use super::ledger::{Effect, Ledger, Moment, Played, Session};
+use super::record::{self, Record};
+use super::script::Script;
+use crate::random::{Random, mix};
+
+/// A script that was played: what was asked, and every call that it made.
+pub(crate) struct Recording {
+    pub(crate) ledger: Ledger,
+    pub(crate) records: Vec<Record>,
+    /// The inode of the directory that was watched.
+    pub(crate) root: u64,
+    /// Which faults there were.
+    pub(crate) fault: Option<Fault>,
+}
+
+/// Where a script is played.
+pub(crate) struct Stage {
+    /// Removed at the end.
+    base: tempfile::TempDir,
+    pub(crate) home: Home,
+}
+
+impl Stage {
+    pub(crate) fn new(binary: &Binary) -> Self {
+        let base = crate::crash::scratch();
+        let watched = base.path().join("watched");
+        std::fs::create_dir(&watched).expect("a directory");
+        let mut home = Home::new(binary, &watched.join("home"), "first");
+        home.watched = Some((watched, base.path().join("records")));
+        Self { base, home }
+    }
+
+    /// A directory that is not watched.
+    pub(crate) fn outside(&self) -> String {
+        self.base.path().display().to_string()
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.base.path().join("records")
+    }
+
+    fn recorded(&self) -> u64 {
+        std::fs::metadata(self.log()).map_or(0, |log| log.len())
+    }
+
+    /// Gives one command and writes down what came of it.
+    pub(crate) fn play(
+        &self,
+        arguments: &[String],
+        input: Option<&str>,
+        effect: Effect,
+        plan: Option<&str>,
+    ) -> (Played, String) {
+        let begun = self.recorded();
+        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let answer = self.home.run_with(&words, input, plan);
+        let (pid, code, ended) = (answer.pid, answer.code, self.recorded());
+        let input = input.map(str::to_owned);
+        let said = if answer.ok() { answer.output.clone() } else { told(&answer) };
+        (Played { arguments: arguments.to_vec(), input, effect, pid, begun, ended, code }, said)
+    }
+
+    pub(crate) fn finish(&self, ledger: Ledger, fault: Option<Fault>) -> Recording {
+        let (watched, log) = self.home.watched.clone().expect("it is watched");
+        let root = std::fs::metadata(watched).expect("the directory").ino();
+        Recording { ledger, records: record::read(&log), root, fault }
+    }
+}
+
+/// Plays `commands` random commands, some of them with a fault.
+pub(crate) fn play(binary: &Binary, seed: u64, commands: usize, fault: Option<Fault>) -> Result<Recording, String> {
+    let stage = Stage::new(binary);
+    let mut script = Script::new(seed, &stage.outside());
+    let mut random = Random::new(mix(seed ^ 0xfa17));
+    let mut ledger = Ledger::default();
+    for number in 0..commands {
+        let step = script.next(|id| now(&ledger, id));
+        // The first commands make the home.
+        let plan = fault.filter(|_| number > 2 && random.below(3) == 0).map(|fault| fault.plan(&mut random));
+        let input = step.input.as_deref();
+        let (played, said) = stage.play(&step.arguments, input, step.effect.clone(), plan.as_deref());
+        let ok = played.code == Some(0);
+        if !ok && fault.is_none() {
+            return Err(format!("command {number} of seed {seed}, {:?}: {said}", step.arguments));
+        }
+        script.answered(&step, ok, &said);
+        ledger.played.push(played);
+        if let (false, Some(fault)) = (ok, fault) {
+            mend(&stage, fault, &step.effect, &mut ledger);
+        }
+    }
+    Ok(stage.finish(ledger, fault))
+}
+
+/// After a fault that closes a log, a person repairs it.
+fn mend(stage: &Stage, fault: Fault, effect: &Effect, ledger: &mut Ledger) {
+    let (Effect::Append { session, .. } | Effect::Rename { session, .. }) = effect else { return };
+    if fault.closes_logs() {
+        let arguments = ["log", "repair", session].map(str::to_owned);
+        ledger.played.push(stage.play(&arguments, None, Effect::None, None).0);
+    }
+}
+
+/// A session as it is now, if that is certain.
+fn now(ledger: &Ledger, id: &str) -> Option<Session> {
+    let moment = Moment { at: u64::MAX, loss: Loss::None, faulty: false, retried: false };
+    let worlds = ledger.worlds(&[], moment);
+    let [world] = worlds.as_slice() else { return None };
+    let session = world.sessions.get(id)?;
+    session.lines.values().all(|count| count.least == count.most).then(|| session.clone())
+}
