@@ -3,6 +3,7 @@ CARGO ?= cargo
 NPROC := $(shell nproc 2>/dev/null || echo 2)
 DUOLOG := target/debug/duolog
 CRASH := target/debug/duolog-crash
+BLACKBOX := target/debug/duolog-blackbox
 POSTGRES := target/debug/duolog-postgres
 FIXTURES ?= ../shared/fixtures
 
@@ -24,11 +25,15 @@ check: ## format and lints
 	$(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 
-crash: build ## the crash harness in full: every point, 500 kills, every mutant
+crash: build ## the crash harness in full: every point, 500 kills, every mutant; an hour of random commands
 	$(CRASH) enumerate
 	$(CRASH) faults
 	$(CRASH) kill 500
 	$(CRASH) mutants
+	$(BLACKBOX) --minutes 30
+	$(BLACKBOX) race --minutes 15
+	$(POSTGRES) run -- $(BLACKBOX) --minutes 10 --store env
+	$(POSTGRES) run -- $(BLACKBOX) race --minutes 5 --store env
 
 bench: tools ## every figure against the raw limit, in one run
 	$(CARGO) build --quiet -p duolog-testkit --bin duolog-postgres

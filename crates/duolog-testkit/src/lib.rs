@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
+pub mod blackbox;
 pub mod clock;
 pub mod compat;
 pub mod crash;

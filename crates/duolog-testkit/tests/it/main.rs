@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+/// The real binary, driven by random commands.
+mod blackbox;
 /// Every recorded moment of the workloads, made a crash.
 mod enumerated;
 /// The stored inputs of every fuzz target, and some mutations of them.

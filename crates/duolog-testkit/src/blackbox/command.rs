@@ -1,0 +1,261 @@
+//! One run of the real binary: its words, its input, what happened to it, and what it answered.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use serde_json::Value;
+
+use super::faults::{Fault, Means};
+
+/// How a command ended, as its caller may understand it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Acknowledged: it is done.
+    Done,
+    /// Refused: nothing was changed.
+    Refused,
+    /// It was killed, or it failed in the middle: it may be done or not.
+    Unknown,
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The arguments after the global ones.
+    pub words: Vec<String>,
+    /// What is on stdin.
+    pub input: Vec<u8>,
+    /// What happens to the process.
+    pub fault: Fault,
+    /// By how many milliseconds its wall clock is wrong.
+    pub clock_ms: Option<i64>,
+}
+
+impl Call {
+    /// A command without input and faults.
+    pub fn new(words: &[&str]) -> Self {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        Self { words, input: Vec::new(), fault: Fault::None, clock_ms: None }
+    }
+
+    /// Adds an argument.
+    pub fn word(mut self, word: impl Into<String>) -> Self {
+        self.words.push(word.into());
+        self
+    }
+
+    /// Sets what is on stdin.
+    pub fn input(mut self, input: impl Into<Vec<u8>>) -> Self {
+        self.input = input.into();
+        self
+    }
+
+    /// The noun and the verb.
+    pub fn verb(&self) -> String {
+        self.words.iter().take(2).take_while(|word| !word.starts_with('-')).cloned().collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// What a command answered.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The exit code; `None` if a signal ended it.
+    pub code: Option<i32>,
+    /// What it printed.
+    pub stdout: Vec<u8>,
+    /// What it said beside it.
+    pub stderr: String,
+    /// Returns true if it ended by a signal that nobody here sent.
+    pub crashed: bool,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Ran {
+    /// The whole JSON objects on stdout, without the error.
+    pub fn answers(&self) -> Vec<Value> {
+        self.objects().into_iter().filter(|value| value.get("error").is_none()).collect()
+    }
+
+    /// The only answer.
+    pub fn answer(&self) -> Option<Value> {
+        self.answers().into_iter().next()
+    }
+
+    /// The kind, the message and the hint of the error.
+    pub fn error(&self) -> Option<(String, String, String)> {
+        let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        let error = self.objects().into_iter().find_map(|value| value.get("error").cloned())?;
+        error.is_object().then(|| (text(&error, "kind"), text(&error, "message"), text(&error, "hint")))
+    }
+
+    fn objects(&self) -> Vec<Value> {
+        let whole = self.stdout.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+        whole.filter_map(|line| serde_json::from_slice(line).ok()).filter(Value::is_object).collect()
+    }
+}
+
+/// The binary, a home, and a place for what the processes read and print.
+#[derive(Clone, Debug)]
+pub struct Binary {
+    /// The file that is run.
+    pub path: PathBuf,
+    /// The home.
+    pub home: PathBuf,
+    /// Where the state is, if not in the home.
+    pub store: Option<String>,
+    /// Where stdin, stdout and stderr are kept: not on the disk that is tested.
+    pub scratch: PathBuf,
+}
+
+impl Binary {
+    /// The same binary on another home, whose state is in it.
+    pub fn on(&self, home: &Path) -> Self {
+        Self { home: home.to_owned(), store: None, ..self.clone() }
+    }
+
+    /// The command line as a person would type it.
+    pub fn text(&self, call: &Call) -> String {
+        let mut words = vec!["duolog".to_owned(), "--home".to_owned(), self.home.display().to_string()];
+        words.extend(self.store.iter().flat_map(|store| ["--store".to_owned(), store.clone()]));
+        words.push("--json".to_owned());
+        words.extend(call.words.iter().cloned());
+        let mut text = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        if !call.input.is_empty() {
+            let input = String::from_utf8_lossy(&call.input);
+            let short: String = input.chars().take(200).collect();
+            let dots = if short.len() < input.len() { "…" } else { "" };
+            text = format!("printf %s {}{dots} | {text}", quoted(&short));
+        }
+        if let Some(ms) = call.clock_ms {
+            text = format!("{text}   # clock {ms:+} ms");
+        }
+        if call.fault != Fault::None {
+            text = format!("{text}   # {:?}", call.fault);
+        }
+        text
+    }
+
+    /// Runs a command to its end.
+    pub fn run(&self, call: &Call, means: &Means) -> Ran {
+        let file = |name: &str| self.scratch.join(name);
+        fs::write(file("stdin"), &call.input).expect("scratch");
+        let mut command = self.traced(&call.fault);
+        command.arg("--home").arg(&self.home).arg("--json");
+        if let Some(store) = &self.store {
+            command.args(["--store", store]);
+        }
+        command.args(&call.words);
+        if let (Some(ms), Some(shim)) = (call.clock_ms, means.clock_shim()) {
+            command.env("LD_PRELOAD", shim).env("BLACKBOX_CLOCK_MS", ms.to_string());
+        }
+        command
+            .env_remove("DUOLOG_HOME")
+            .env_remove("DUOLOG_STORE")
+            .stdin(Stdio::from(File::open(file("stdin")).expect("scratch")))
+            .stdout(Stdio::from(File::create(file("stdout")).expect("scratch")))
+            .stderr(Stdio::from(File::create(file("stderr")).expect("scratch")));
+        let begun = Instant::now();
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot run {}: {error}", self.path.display()));
+        let sent = Self::act(&mut child, &call.fault);
+        let status = child.wait().expect("the child ends");
+        let took = begun.elapsed();
+        let stdout = fs::read(file("stdout")).expect("scratch");
+        let stderr = String::from_utf8_lossy(&fs::read(file("stderr")).expect("scratch")).into_owned();
+        let expected = sent || matches!(call.fault, Fault::KillAt(..));
+        let mut ran = Ran { outcome: Outcome::Unknown, code: status.code(), stdout, stderr, crashed: false, took };
+        ran.crashed = status.code().is_none() && !expected;
+        ran.outcome = outcome(&ran, status);
+        ran
+    }
+
+    /// The command, beneath strace where the fault asks for a system call.
+    fn traced(&self, fault: &Fault) -> Command {
+        let (call, what, fast) = match fault {
+            Fault::PauseAt(call, nth, pause) => (call, format!("delay_enter={}:when={nth}", pause.as_micros()), true),
+            Fault::KillAt(call, nth) => (call, format!("signal=KILL:when={nth}"), false),
+            _ => return Command::new(&self.path),
+        };
+        let mut command = Command::new("strace");
+        command.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")]);
+        command.args(["-e", &format!("inject={call}:{what}")]);
+        if fast {
+            // Signals are not injected beneath a filter; pauses are.
+            command.arg("--seccomp-bpf");
+        }
+        command.arg(&self.path);
+        command
+    }
+
+    /// Sends what the fault says. Returns true if the process was killed.
+    fn act(child: &mut Child, fault: &Fault) -> bool {
+        let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return false };
+        let send = |signal| kill_process(pid, signal).is_ok();
+        match fault {
+            Fault::Kill(after) => !ends_within(pid, *after) && send(Signal::KILL),
+            Fault::Pause(after, pause) => {
+                if !ends_within(pid, *after) {
+                    send(Signal::STOP);
+                    std::thread::sleep(*pause);
+                    send(Signal::CONT);
+                }
+                false
+            }
+            Fault::Stutter(step) => {
+                for _ in 0..50 {
+                    if ends_within(pid, *step) {
+                        break;
+                    }
+                    send(Signal::STOP);
+                    std::thread::sleep(*step * 3);
+                    send(Signal::CONT);
+                }
+                false
+            }
+            Fault::None | Fault::PauseAt(..) | Fault::KillAt(..) => false,
+        }
+    }
+}
+
+/// Waits for the end of a process, at most for `time`. A stopped process has not ended.
+fn ends_within(pid: Pid, time: Duration) -> bool {
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return true };
+    let Ok(time) = Timespec::try_from(time) else { return false };
+    let mut fds = [PollFd::new(&process, PollFlags::IN)];
+    poll(&mut fds, Some(&time)).is_ok_and(|ready| ready > 0)
+}
+
+/// A whole answer on stdout is an acknowledgement, whatever became of the process afterwards.
+fn outcome(ran: &Ran, status: ExitStatus) -> Outcome {
+    match status.code() {
+        Some(0) => Outcome::Done,
+        Some(1 | 2 | 3 | 6 | 7) => Outcome::Refused,
+        Some(_) if ran.error().is_some_and(|(_, message, hint)| says_nothing(&message) || says_nothing(&hint)) => {
+            Outcome::Refused
+        }
+        None if ran.answer().is_some() => Outcome::Done,
+        Some(_) | None => Outcome::Unknown,
+    }
+}
+
+/// Returns true if an error claims that nothing was written.
+pub fn says_nothing(text: &str) -> bool {
+    ["nothing was written", "nothing was changed", "nothing was appended", "nothing changed", "no line was appended"]
+        .iter()
+        .any(|claim| text.contains(claim))
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}

@@ -1,0 +1,164 @@
+//! The end of a round: everybody has stopped, and everything is read.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::command::Call;
+use super::history::{Line, Look, Place, Seen};
+use super::model::Model;
+use super::reads::lines_of;
+use super::worker::{MARK, Worker};
+
+/// Lines that are looked for by search.
+const SEARCHES: usize = 3;
+
+impl Worker {
+    /// Reads everything that is there. Nobody else is at work, and there is room on the disk.
+    pub fn finish(&mut self) {
+        self.faulty = false;
+        if self.round.ground.is_small() {
+            self.read_on_a_full_disk();
+            self.round.ground.enlarge();
+        }
+        let binary = self.binary.clone();
+        let opened = self.run_calmly(&Call::new(&["doctor"]));
+        if opened.ran.code.is_none() {
+            self.violation("doctor finds no damage", "doctor ended by a signal".to_owned(), &opened, None);
+        }
+        self.settle();
+        let listed = self.run_calmly(&Call::new(&["sessions", "list", "--limit", "200"]));
+        let sessions = self.note_listing(&listed, listed.span, "the end", Vec::new());
+        if sessions.is_empty() {
+            self.violation("acknowledged is there", "no session is listed at the end".to_owned(), &listed, None);
+        }
+        let rows = listed.ran.answer().map(|answer| answer["sessions"].clone()).unwrap_or_default();
+        for (session, _) in &sessions {
+            let row = rows.as_array().into_iter().flatten().find(|row| row["id"] == **session).cloned();
+            self.read_session(session, &row.unwrap_or_default());
+        }
+        self.search_for_some();
+        self.diagnose(&binary);
+    }
+
+    /// A full disk can still be read.
+    fn read_on_a_full_disk(&mut self) {
+        self.round.ground.fill();
+        let binary = self.binary.clone();
+        for words in [["sessions", "list"], ["log", "verify"]] {
+            let mut call = Call::new(&words);
+            if words[1] == "verify" {
+                call = call.word("--all");
+            }
+            let done = self.run_calmly(&call);
+            if done.ran.code != Some(0) {
+                self.violation("a full disk can be read", format!("{} fails", call.verb()), &done, None);
+            }
+        }
+        let done = self.run_calmly(&Call::new(&["log", "cat", "stable-0"]));
+        if done.ran.code == Some(0) {
+            self.note_look(&done, done.span, "stable-0", "log cat on a full disk", lines_of(&done.ran.stdout));
+        } else {
+            self.violation("a full disk can be read", "log cat fails".to_owned(), &done, Some("stable-0"));
+        }
+        self.diagnose(&binary);
+        self.round.ground.free();
+    }
+
+    /// Every operation with an unknown end is tried again, so that the counts are exact.
+    fn settle(&mut self) {
+        let mut unknown: BTreeMap<String, (String, Vec<Line>)> = BTreeMap::new();
+        {
+            let events = self.round.history.events();
+            for append in events.appends.iter().filter(|append| append.target.starts_with("stable-")) {
+                if let Some(operation) = events.undecided(append) {
+                    unknown.insert(operation.to_owned(), (append.target.clone(), append.lines.clone()));
+                }
+            }
+        }
+        for (operation, (target, lines)) in unknown {
+            self.settle_one(&operation, &target, lines);
+        }
+    }
+
+    /// Reads one session: its row, its log, and whether the two agree.
+    fn read_session(&mut self, session: &str, row: &Value) {
+        let show = self.run_calmly(&Call::new(&["sessions", "show", session]));
+        let cat = self.run_calmly(&Call::new(&["log", "cat", session]));
+        let (Some(shown), Some(0)) = (show.ran.answer(), cat.ran.code) else {
+            let what = format!("{session} is listed and cannot be read");
+            self.violation("acknowledged is there", what, &cat, Some(session));
+            return;
+        };
+        let bytes = cat.ran.stdout.clone();
+        let lines = bytes.split(|byte| *byte == b'\n').skip(1).count() as u64;
+        let length = bytes.len() as u64;
+        for (name, value) in [("sessions show", &shown), ("sessions list", row)] {
+            // A log that was never written to has no row yet.
+            let counted = |key: &str| value[key].as_u64().unwrap_or(0);
+            if counted("events") != lines || counted("bytes") != length {
+                let what = format!(
+                    "{name} has {} events of {} bytes, the log {lines} of {length}",
+                    value["events"], value["bytes"]
+                );
+                self.violation("rows follow the log", what, &show, Some(session));
+            }
+        }
+        let epoch = shown["session"]["log_epoch"].as_u64().unwrap_or_default();
+        let mut events = self.round.history.events();
+        let past: Vec<(usize, Place)> = events
+            .appends
+            .iter()
+            .filter(|append| !append.imported)
+            .filter_map(|append| Some((append.step, append.place.clone()?)))
+            .filter(|(_, place)| place.session == session && place.epoch == epoch && place.end > length)
+            .collect();
+        let look = Look {
+            step: cat.step,
+            span: cat.span,
+            session: session.to_owned(),
+            how: "the log at the end",
+            lines: lines_of(&bytes),
+            retried: Vec::new(),
+        };
+        events.looks.push(look);
+        events.seen.push(Seen { step: cat.step, session: session.to_owned(), epoch, from: 0, bytes });
+        drop(events);
+        if let Some((step, place)) = past.first() {
+            let what =
+                format!("acknowledged up to {}:{}, and the log ends at {epoch}:{length}", place.epoch, place.end);
+            self.round.history.violation("one epoch, one log", what, *step, Some(session));
+        }
+    }
+
+    /// Looks for some lines that must be there, by what is unique in them.
+    fn search_for_some(&mut self) {
+        let end = self.round.history.tick();
+        let mut candidates: Vec<(String, String)> = {
+            let events = self.round.history.events();
+            let model = Model::new(&events);
+            let unique = model.effects.iter().filter(|effect| effect.lines.len() == 1 && !effect.imported);
+            let kept = unique.filter_map(|effect| {
+                let session = effect.session.filter(|session| model.must_stay(effect, session, end))?;
+                Some((tag(&effect.lines[0])?.to_owned(), session.to_owned()))
+            });
+            kept.collect()
+        };
+        for _ in 0..SEARCHES.min(candidates.len()) {
+            let (tag, session) = candidates.swap_remove(self.below(candidates.len()));
+            let done = self.run_calmly(&Call::new(&["log", "search", &tag]));
+            let hits = done.ran.answer().map(|answer| answer["hits"].clone()).unwrap_or_default();
+            let sessions: Vec<&str> =
+                hits.as_array().into_iter().flatten().filter_map(|hit| hit["session"].as_str()).collect();
+            if sessions != [session.as_str()] {
+                let what = format!("{tag} is in {session}, and search finds it in {sessions:?}");
+                self.violation("search finds what is there", what, &done, Some(&session));
+            }
+        }
+    }
+}
+
+/// The tag of a unique line.
+fn tag(line: &str) -> Option<&str> {
+    line.strip_prefix(MARK)?.strip_prefix('"')?.split('"').next().filter(|tag| tag.starts_with("tag"))
+}

@@ -1,0 +1,172 @@
+//! Steps that read: whole logs, documents, lists, searches, and followers that go on where they stopped.
+
+use serde_json::Value;
+
+use super::command::{Call, Outcome};
+use super::history::{Line, Listing, Look, Seen, Span};
+use super::worker::{Done, Worker, cursor, own_lines};
+
+/// The most sessions that one page has.
+const PAGE: &str = "200";
+
+impl Worker {
+    /// A session whose id is never the name of another: only its owner deletes it, or nobody.
+    fn choose_readable(&mut self) -> String {
+        match self.below(3) {
+            0 => format!("stable-{}", self.below(2)),
+            1 => self.own(),
+            _ => format!("own-{}", self.below(self.round.workers)),
+        }
+    }
+
+    /// Reads a whole log.
+    pub fn cat(&mut self) {
+        let session = self.choose_readable();
+        let done = self.run(Call::new(&["log", "cat", &session]));
+        if done.outcome() == Outcome::Done && done.ran.code == Some(0) {
+            self.note_look(&done, done.span, &session, "log cat", lines_of(&done.ran.stdout));
+        }
+    }
+
+    /// Notes what a log had.
+    pub fn note_look(&self, done: &Done, span: Span, session: &str, how: &'static str, lines: Vec<Line>) {
+        let look = Look { step: done.step, span, session: session.to_owned(), how, lines, retried: Vec::new() };
+        self.round.history.events().looks.push(look);
+    }
+
+    /// Reads a session as a document; the document says which session it is of.
+    pub fn export(&mut self) {
+        let target = match self.below(3) {
+            0 => format!("race-{}", self.below(3)),
+            1 => format!("id-{}", self.below(2)),
+            _ => self.choose_readable(),
+        };
+        let done = self.run(Call::new(&["sessions", "export", &target]));
+        if done.ran.code != Some(0) {
+            return;
+        }
+        match serde_json::from_slice(&done.ran.stdout) {
+            Ok(document) => self.look_at_document(&done, &document),
+            Err(error) => self.violation("a document is whole", error.to_string(), &done, None),
+        }
+    }
+
+    /// Notes what a document had.
+    pub fn look_at_document(&self, done: &Done, document: &Value) {
+        let Some(session) = document["session"]["id"].as_str() else { return };
+        let lines = document["log"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        self.note_look(done, done.span, session, "sessions export", own_lines(lines));
+    }
+
+    /// Lists all sessions.
+    pub fn list(&mut self) {
+        let done = self.run(Call::new(&["sessions", "list", "--limit", PAGE]));
+        self.note_listing(&done, done.span, "sessions list", Vec::new());
+    }
+
+    /// Notes which sessions there were, where all were on one page.
+    pub fn note_listing(
+        &self,
+        done: &Done,
+        span: Span,
+        how: &'static str,
+        reported: Vec<String>,
+    ) -> Vec<(String, Option<String>)> {
+        let answer = done.ran.answer().filter(|answer| answer["sessions"].is_array() && answer["next"].is_null());
+        let Some(answer) = answer else { return Vec::new() };
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let sessions = answer["sessions"].as_array().into_iter().flatten();
+        let sessions: Vec<_> =
+            sessions.filter_map(|session| Some((text(&session["id"])?, text(&session["name"])))).collect();
+        let listing = Listing { step: done.step, span, how, sessions: sessions.clone(), reported };
+        self.round.history.events().listings.push(listing);
+        sessions
+    }
+
+    /// Goes on reading a log where the last reading stopped: each line once, or a reset.
+    pub fn follow(&mut self) {
+        let session = self.choose_readable();
+        let Some(&(epoch, position)) = self.cursors.get(&session) else {
+            let done = self.run(Call::new(&["log", "tail", &session, "-n", "0", "--show-cursor"]));
+            if let Some(cursor) = shown_cursor(&done.ran.stderr).filter(|_| done.ran.code == Some(0)) {
+                self.cursors.insert(session, cursor);
+            }
+            return;
+        };
+        let from = format!("{epoch}:{position}");
+        let done = self.run(Call::new(&["log", "tail", &session, "--from", &from, "--show-cursor"]));
+        if done.ran.code == Some(2) {
+            let what = format!("the cursor {from} is refused");
+            self.violation("a cursor is good for ever", what, &done, Some(&session));
+            self.cursors.remove(&session);
+        }
+        let Some(next) = shown_cursor(&done.ran.stderr).filter(|_| done.ran.code == Some(0)) else { return };
+        let resets: Vec<(u64, u64)> =
+            done.ran.stderr.lines().filter(|line| line.contains("reset")).filter_map(last_cursor).collect();
+        let begin = match resets.as_slice() {
+            [] => (epoch, position),
+            [only] => *only,
+            _ => {
+                self.cursors.insert(session, next);
+                return;
+            }
+        };
+        let length = done.ran.stdout.len() as u64;
+        if begin.0 != next.0 || begin.1 + length != next.1 {
+            let what = format!("{length} bytes from {begin:?}, and the next cursor is {next:?}");
+            self.violation("each line once", what, &done, Some(&session));
+        }
+        if !resets.is_empty() && begin.0 == epoch {
+            let what = format!("a reset from {from} within the same epoch, to {begin:?}");
+            self.violation("no reset without a reason", what, &done, Some(&session));
+        }
+        let bytes = done.ran.stdout.clone();
+        self.cursors.insert(session.clone(), next);
+        let seen = Seen { step: done.step, session, epoch: begin.0, from: begin.1, bytes };
+        self.round.history.events().seen.push(seen);
+    }
+
+    /// Commands that must not fail, and whose answers are held against nothing here.
+    pub fn look_around(&mut self) {
+        let session = self.choose_readable();
+        let call = match self.below(8) {
+            0 => Call::new(&["log", "verify", &session]),
+            1 => Call::new(&["log", "verify", "--all"]),
+            2 => Call::new(&["log", "search", "equal1", "--limit", "5"]),
+            3 => Call::new(&["sessions", "show", &session]),
+            4 => Call::new(&["log", "stream", "--no-follow", "--last", "3"]),
+            5 => Call::new(&["state", "stats"]),
+            6 => Call::new(&["usage", "daily"]),
+            _ => Call::new(&["log", "replay", &session]),
+        };
+        self.run(call);
+    }
+
+    /// Mends a log that has nothing to mend, or rebuilds what is derived.
+    pub fn maintain(&mut self) {
+        let call = match self.below(8) {
+            0..4 => Call::new(&["log", "repair", &self.choose_readable()]),
+            4 => Call::new(&["log", "repair", &format!("race-{}", self.below(3))]),
+            5 => Call::new(&["state", "rebuild"]),
+            6 => Call::new(&["state", "checkpoint"]),
+            _ => Call::new(&["state", "blobs", "--prune"]),
+        };
+        self.run(call);
+    }
+}
+
+/// The lines of this tester in what `log cat` printed.
+pub fn lines_of(bytes: &[u8]) -> Vec<Line> {
+    own_lines(String::from_utf8_lossy(bytes).lines())
+}
+
+/// The cursor that `--show-cursor` gave.
+fn shown_cursor(stderr: &str) -> Option<(u64, u64)> {
+    let line = stderr.lines().rev().find(|line| line.contains("cursor") && !line.contains("reset"))?;
+    last_cursor(line)
+}
+
+/// The last cursor in a line of text.
+fn last_cursor(line: &str) -> Option<(u64, u64)> {
+    line.split([' ', ',', ';', '(', ')']).filter_map(|word| cursor(word.trim_end_matches('.'))).next_back()
+}

@@ -1,0 +1,105 @@
+//! What people are told: the summary, and every violation with the commands around it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::history::{Events, Step, Violation};
+use super::home::Disk;
+use super::{Options, Profile, Tally};
+
+/// Violations of one rule that are told in full; the others are counted.
+const TOLD: usize = 2;
+/// Commands that are shown for one violation.
+const STEPS: usize = 30;
+/// Commands that change a session or its log.
+const WRITES: [&str; 6] =
+    ["log append", "log repair", "sessions new", "sessions delete", "sessions rename", "sessions import"];
+
+/// Tells of the violations of a round.
+pub fn tell(
+    options: &Options,
+    number: u32,
+    disk: Disk,
+    events: &Events,
+    violations: &[Violation],
+    say: &mut dyn FnMut(&str),
+) {
+    let profile = match options.profile {
+        Profile::Logs => "--profile logs",
+        Profile::All => "--profile all",
+        Profile::Race => "race",
+    };
+    say(&format!(
+        "VIOLATED in round {number} on {disk:?}: {} times; repeat with: duolog-blackbox {} --seed {} --rounds {} --processes {} --steps {}",
+        violations.len(),
+        profile,
+        options.seed,
+        number + 1,
+        options.processes,
+        options.steps
+    ));
+    let mut told: BTreeMap<&str, usize> = BTreeMap::new();
+    for violation in violations {
+        let told = told.entry(violation.rule).or_default();
+        *told += 1;
+        if *told > TOLD {
+            continue;
+        }
+        say(&format!("  rule: {}", violation.rule));
+        say(&format!("    {}", violation.what.chars().take(1_500).collect::<String>()));
+        let marked: BTreeSet<usize> = violation.steps.iter().copied().collect();
+        // What else changed the session, as far as the commands and the answers name it.
+        let changes = |text: &str| WRITES.iter().any(|write| text.contains(write));
+        let around = violation.session.iter().flat_map(|session| {
+            let mentions =
+                move |text: &str| text.contains(&format!(" {session}")) || text.contains(&format!("\"{session}\""));
+            let touched = move |(_, step): &(usize, &Step)| {
+                changes(&step.text) && (mentions(&step.text) || mentions(&step.answer))
+            };
+            events.steps.iter().enumerate().filter(touched).map(|(index, _)| index)
+        });
+        let mut shown: Vec<usize> = marked.iter().copied().chain(around).collect();
+        shown.sort_by_key(|step| (events.steps[*step].span.start, *step));
+        shown.dedup();
+        let left_out = shown.len().saturating_sub(STEPS);
+        if left_out > 0 {
+            say(&format!("    {left_out} earlier commands are left out"));
+        }
+        for index in shown.into_iter().skip(left_out) {
+            let step = &events.steps[index];
+            let mark = if marked.contains(&index) { '>' } else { ' ' };
+            say(&format!(
+                "  {mark} [{}..{}] worker {} step {}: {}\n      {:?}: {}",
+                step.span.start, step.span.end, step.worker, step.number, step.text, step.outcome, step.answer
+            ));
+        }
+    }
+}
+
+/// The summary, line by line.
+pub fn summary(tally: &Tally) -> Vec<String> {
+    let mut lines: Vec<String> = tally
+        .verbs
+        .iter()
+        .map(|(verb, [done, refused, unknown])| {
+            format!("  {verb:<20} {done:>7} acknowledged {refused:>6} refused {unknown:>6} unknown")
+        })
+        .collect();
+    let [done, refused, unknown] = tally.commands();
+    lines.push(format!(
+        "{} commands: {done} acknowledged, {refused} refused, {unknown} unknown; {} lines acknowledged, {} lost",
+        done + refused + unknown,
+        tally.lines,
+        tally.lost
+    ));
+    lines.push(format!(
+        "{} kills, {} pauses, {} clock jumps, {} disks filled",
+        tally.kills, tally.pauses, tally.clock_jumps, tally.disks_filled
+    ));
+    lines.extend(tally.missing.iter().map(|missing| format!("note: {missing}")));
+    for (rule, count) in &tally.broken {
+        let first = tally.first.get(rule).map(std::time::Duration::as_secs_f64).unwrap_or_default();
+        lines.push(format!("  violated {count} times, first after {first:.0} s: {rule}"));
+    }
+    lines.push(format!("{} passed, {} failed", tally.passed, tally.failed));
+    lines
+}
