@@ -20,6 +20,8 @@ fn main() -> ExitCode {
         ["mutants", rest @ ..] => hunt(rest.first().copied()),
         ["kill", rest @ ..] => killing(rest),
         ["replay", rest @ ..] => replayed(rest),
+        ["pauses", rest @ ..] => cases("pauses", rest, replay::pauses),
+        ["kills", rest @ ..] => cases("kills", rest, replay::kills),
         [kill::CHILD, role, number, seed, dir] => {
             kill::child(role, number.parse().expect("a number"), seed.parse().expect("a seed"), Path::new(dir));
             true
@@ -135,6 +137,27 @@ fn replayed(rest: &[&str]) -> bool {
     match replay::run(&options) {
         Ok(summary) => {
             println!("  held: {summary:?}, {:.1} s", start.elapsed().as_secs_f64());
+            true
+        }
+        Err(broken) => {
+            println!("  BROKEN: {broken}");
+            false
+        }
+    }
+}
+
+fn cases(what: &str, rest: &[&str], run: impl Fn(&replay::Cases) -> Result<usize, String>) -> bool {
+    let cases = replay::Cases {
+        binary: real_binary(rest),
+        seed: seed(rest),
+        cases: number(rest, "--cases").map(|cases| usize::try_from(cases).expect("a small number")),
+        only: value(rest, "--only").map(str::to_owned),
+    };
+    println!("{what}: seed {}", cases.seed);
+    let start = Instant::now();
+    match run(&cases) {
+        Ok(tried) => {
+            println!("  held: {tried} cases, {:.1} s", start.elapsed().as_secs_f64());
             true
         }
         Err(broken) => {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::home::{Answer, Home};
-use super::ledger::{Effect, Ledger, Moment, Played, Session, Stage, World};
+use super::ledger::{Effect, Ledger, Moment, Played, Session, Stage, World, unknown};
 use super::record::Record;
 
 /// A promise that was not kept, in words.
@@ -13,13 +13,25 @@ pub(crate) type Held<T = ()> = Result<T, String>;
 
 /// What the real binary says is there.
 #[derive(Debug, Default)]
-struct Found {
-    /// By id: the name, how many events the catalog counts, and the lines of the log.
-    sessions: BTreeMap<String, (String, u64, Vec<String>)>,
+pub(crate) struct Found {
+    pub(crate) sessions: BTreeMap<String, There>,
     runs: BTreeMap<String, Value>,
+    /// A command was stopped when it was looked at: lines about changes of the state may still be owed.
+    early: bool,
 }
 
-const NEXT: &str = "{\"type\":\"user\",\"text\":\"same\"}";
+/// A session that was found.
+#[derive(Debug)]
+pub(crate) struct There {
+    pub(crate) id: String,
+    name: String,
+    /// How many events the catalog counts.
+    events: u64,
+    /// The lines of its log, if they were read.
+    pub(crate) lines: Option<Vec<String>>,
+}
+
+pub(crate) const NEXT: &str = "{\"type\":\"user\",\"text\":\"same\"}";
 
 /// Opens the home and holds it to everything that the ledger says of the moment. `repair`: logs may have been closed.
 pub(crate) fn check(home: &Home, ledger: &Ledger, records: &[Record], moment: Moment, repair: bool) -> Held {
@@ -55,12 +67,19 @@ pub(crate) fn check(home: &Home, ledger: &Ledger, records: &[Record], moment: Mo
     }
     let found = look(home, &runs)?;
     matching(&found, &after).map_err(|why| format!("after every operation was asked again: {why}"))?;
-    for (id, (_, events, lines)) in &found.sessions {
-        if *events != lines.len() as u64 {
-            return Err(format!("the catalog counts {events} events of {id}, its log has {} lines", lines.len()));
+    counted(&found)?;
+    sound(home, "at last")
+}
+
+/// The catalog counts what the logs hold.
+pub(crate) fn counted(found: &Found) -> Held {
+    for (id, there) in &found.sessions {
+        let (events, lines) = (there.events, there.lines.as_ref().map_or(0, Vec::len));
+        if events != lines as u64 {
+            return Err(format!("the catalog counts {events} events of {id}, its log has {lines} lines"));
         }
     }
-    sound(home, "at last")
+    Ok(())
 }
 
 impl Ledger {
@@ -91,7 +110,7 @@ pub(crate) fn sound(home: &Home, when: &str) -> Held {
 }
 
 /// The next append and the next transition succeed.
-fn go_on(home: &Home, session: &str) -> Held {
+pub(crate) fn go_on(home: &Home, session: &str) -> Held {
     let append = ["log", "append", "--session", session, "--durability", "power", "--line", NEXT];
     done(&home.run(&append, None), &format!("the next append to {session}"))?;
     let name = format!("next-{session}");
@@ -109,20 +128,17 @@ pub(crate) fn told(answer: &Answer) -> String {
     format!("exit code {code:?}\n{}{}", cut(output), cut(errors))
 }
 
-fn look(home: &Home, runs: &BTreeSet<String>) -> Held<Found> {
+pub(crate) fn look(home: &Home, runs: &BTreeSet<String>) -> Held<Found> {
     let listed = home.run(&["sessions", "list", "--json", "--limit", "200"], None);
     done(&listed, "listing sessions")?;
-    let mut found = Found::default();
-    for session in listed.json()["sessions"].as_array().into_iter().flatten() {
-        let text = |key: &str| session[key].as_str().unwrap_or_default().to_owned();
-        let id = text("id");
-        let cat = home.run(&["log", "cat", &id], None);
+    let mut found = list(&listed);
+    for (id, there) in &mut found.sessions {
+        let cat = home.run(&["log", "cat", &there.id], None);
         // Exit code 1 and a warning where lines were skipped; the lines themselves are what counts.
         if !matches!(cat.code, Some(0 | 1)) {
             return Err(format!("reading the log of {id}: {}", told(&cat)));
         }
-        let lines = cat.output.lines().map(str::to_owned).collect();
-        found.sessions.insert(id, (text("name"), session["events"].as_u64().unwrap_or_default(), lines));
+        there.lines = Some(cat.output.lines().map(str::to_owned).collect());
     }
     for run in runs {
         let shown = home.run(&["runs", "show", run, "--json"], None);
@@ -136,11 +152,44 @@ fn look(home: &Home, runs: &BTreeSet<String>) -> Held<Found> {
     Ok(found)
 }
 
+/// Looks at some sessions while another command is stopped; none if that one is in the way.
+pub(crate) fn glance(home: &Home, sessions: &[&str]) -> Held<Option<Found>> {
+    let listed = home.run(&["sessions", "list", "--json", "--limit", "200"], None);
+    if listed.code == Some(3) {
+        return Ok(None);
+    }
+    done(&listed, "listing sessions")?;
+    let mut found = Found { early: true, ..list(&listed) };
+    for (id, there) in found.sessions.iter_mut().filter(|(id, _)| sessions.contains(&id.as_str())) {
+        let cat = home.run(&["log", "cat", &there.id], None);
+        match cat.code {
+            // Gone since it was listed, because the stopped command had deleted it in part.
+            Some(1) if cat.output.is_empty() => return Ok(None),
+            Some(0 | 1) => there.lines = Some(cat.output.lines().map(str::to_owned).collect()),
+            Some(3) => return Ok(None),
+            _ => return Err(format!("reading the log of {id}: {}", told(&cat))),
+        }
+    }
+    Ok(Some(found))
+}
+
+fn list(listed: &Answer) -> Found {
+    let mut found = Found::default();
+    for session in listed.json()["sessions"].as_array().into_iter().flatten() {
+        let text = |key: &str| session[key].as_str().unwrap_or_default().to_owned();
+        let (id, name, events) = (text("id"), text("name"), session["events"].as_u64().unwrap_or_default());
+        // The harness chooses short ids.
+        let key = if id.len() < 36 { id.clone() } else { unknown(&name) };
+        found.sessions.insert(key, There { id, name, events, lines: None });
+    }
+    found
+}
+
 /// A line about a change of the state stands once.
 fn unique_tellings(found: &Found) -> Held {
-    for (id, (_, _, lines)) in &found.sessions {
+    for (id, there) in &found.sessions {
         let mut seen = BTreeSet::new();
-        for line in lines.iter().filter(|line| line.contains("\"subtype\":\"duolog.")) {
+        for line in there.lines.iter().flatten().filter(|line| line.contains("\"subtype\":\"duolog.")) {
             if !seen.insert(line) {
                 return Err(format!("the log of {id} has twice: {line}"));
             }
@@ -150,7 +199,7 @@ fn unique_tellings(found: &Found) -> Held {
 }
 
 /// The numbers of the worlds that agree with what was found; if none does, why not.
-fn matching(found: &Found, worlds: &[World]) -> Held<BTreeSet<usize>> {
+pub(crate) fn matching(found: &Found, worlds: &[World]) -> Held<BTreeSet<usize>> {
     let answers: Vec<Held> = worlds.iter().map(|world| agrees(found, world)).collect();
     let agreeing: BTreeSet<usize> = (0..worlds.len()).filter(|at| answers[*at].is_ok()).collect();
     if agreeing.is_empty() {
@@ -180,11 +229,16 @@ fn agrees(found: &Found, world: &World) -> Held {
         }
     }
     for (id, session) in &world.sessions {
-        let Some((name, _, lines)) = found.sessions.get(id) else { return Err(format!("session {id} is gone")) };
-        if *name != session.name {
-            return Err(format!("session {id} is named {name}, not {}", session.name));
+        let Some(there) = found.sessions.get(id) else { return Err(format!("session {id} is gone")) };
+        if there.name != session.name {
+            return Err(format!("session {id} is named {}, not {}", there.name, session.name));
         }
-        same_lines(id, session, lines)?;
+        if let Some(lines) = &there.lines {
+            same_lines(id, session, lines)?;
+            if !found.early {
+                tells_once(id, session, lines)?;
+            }
+        }
     }
     let known = |id: &&String| world.sessions.contains_key(*id) || world.runs.contains_key(*id);
     match found.sessions.keys().find(|id| !known(id)) {
@@ -211,6 +265,11 @@ fn same_lines(id: &str, session: &Session, lines: &[String]) -> Held {
             return Err(format!("the log of {id} has {there} of {least} to {most} times {}", short(line)));
         }
     }
+    Ok(())
+}
+
+/// Every change of the name is in the log, once.
+fn tells_once(id: &str, session: &Session, lines: &[String]) -> Held {
     for name in &session.renamed {
         let tells = |line: &&String| line.contains("duolog.renamed") && line.contains(&format!("\"name\":\"{name}\""));
         let count = lines.iter().filter(tells).count();

@@ -26,8 +26,10 @@ pub(crate) struct Home {
     pub(crate) boot: String,
     /// The address of the state, if it is not in the home.
     pub(crate) store: Option<String>,
-    /// The directory that is watched, and the file of records.
-    pub(crate) watched: Option<(PathBuf, PathBuf)>,
+    /// The directory that is watched, and the file of records if calls are recorded.
+    pub(crate) watched: Option<(PathBuf, Option<PathBuf>)>,
+    /// More environment.
+    pub(crate) with: Vec<(&'static str, String)>,
 }
 
 /// What a command answered.
@@ -52,7 +54,7 @@ impl Answer {
 impl Home {
     pub(crate) fn new(binary: &Binary, at: &Path, boot: &str) -> Self {
         let (binary, at, boot) = (binary.clone(), at.to_owned(), boot.to_owned());
-        Self { binary, at, boot, store: None, watched: None }
+        Self { binary, at, boot, store: None, watched: None, with: Vec::new() }
     }
 
     /// The command, ready to be started.
@@ -61,12 +63,12 @@ impl Home {
         command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", &self.at).env("TZ", "UTC").current_dir("/");
         self.binary.shim.load(&mut command, &self.boot);
         if let Some((dir, log)) = &self.watched {
-            Shim::watch(&mut command, dir, log);
+            Shim::watch(&mut command, dir, log.as_deref());
         }
         if let Some(plan) = plan {
             Shim::plan(&mut command, plan);
         }
-        command.arg("--home").arg(&self.at);
+        command.envs(self.with.iter().cloned()).arg("--home").arg(&self.at);
         if let Some(store) = &self.store {
             command.args(["--store", store]);
         }

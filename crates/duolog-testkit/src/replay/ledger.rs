@@ -73,7 +73,24 @@ impl Played {
     /// Where its acknowledgement stands among the records, if it gave one: its first output, or its end.
     pub(crate) fn acknowledged(&self, records: &[Record]) -> Option<u64> {
         let said = |record: &&Record| record.pid == self.pid && matches!(record.what, What::Said);
-        (self.code == Some(0)).then(|| records.iter().find(said).map_or(self.ended, |record| record.end))
+        self.agreed().then(|| records.iter().find(said).map_or(self.ended, |record| record.end))
+    }
+
+    /// It says that it was done, now or before.
+    pub(crate) fn agreed(&self) -> bool {
+        matches!(self.code, Some(0 | 6))
+    }
+
+    /// It says that nothing was changed: not found, wrong usage, busy, overtaken.
+    pub(crate) fn refused(&self) -> bool {
+        matches!(self.code, Some(1 | 2 | 3 | 7))
+    }
+
+    fn operation(&self) -> Option<&str> {
+        match &self.effect {
+            Effect::Append { operation, .. } => operation.as_deref(),
+            _ => None,
+        }
     }
 }
 
@@ -101,8 +118,6 @@ pub(crate) struct World {
     pub(crate) sessions: BTreeMap<String, Session>,
     /// Stages of runs that must have happened, and that may have.
     pub(crate) runs: BTreeMap<String, (BTreeSet<Stage>, BTreeSet<Stage>)>,
-    /// Sessions that were deleted and did not come back.
-    pub(crate) gone: BTreeSet<String>,
 }
 
 /// How sure it is that a command had its effect.
@@ -134,13 +149,20 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// The worlds that may be found: more than one while something is undecided.
+    /// The worlds that may be found: more than one while something is undecided, none if the answers contradict.
     pub(crate) fn worlds(&self, records: &[Record], moment: Moment) -> Vec<World> {
         let mut worlds = vec![World::default()];
-        for played in self.played.iter().filter(|played| played.begun < moment.at) {
-            let acknowledged = played.acknowledged(records).is_some_and(|at| at <= moment.at);
-            // Exit codes 1 and 2 say that nothing was changed.
-            if matches!(played.code, Some(1 | 2)) && played.ended <= moment.at {
+        let begun: Vec<&Played> = self.played.iter().filter(|played| played.begun < moment.at).collect();
+        let agreed = |played: &Played| played.acknowledged(records).is_some_and(|at| at <= moment.at);
+        let mut operations = BTreeSet::new();
+        for played in &begun {
+            // Asked again under the same id, it is the same append.
+            let same = |other: &&&Played| played.operation().is_some() && other.operation() == played.operation();
+            if played.operation().is_some_and(|id| !operations.insert(id)) {
+                continue;
+            }
+            let acknowledged = agreed(played) || begun.iter().filter(same).any(|other| agreed(other));
+            if !acknowledged && played.refused() && played.ended <= moment.at {
                 continue;
             }
             let survives = moment.loss == Loss::None || !matches!(played.effect, Effect::Append { power: false, .. });
@@ -164,23 +186,35 @@ impl Ledger {
     }
 }
 
+/// How a session is known whose id the harness did not choose.
+pub(crate) fn unknown(name: &str) -> String {
+    format!("the one named {name}")
+}
+
 impl World {
     fn with(&self, effect: &Effect, sure: Sure, moment: Moment) -> Vec<Self> {
-        let mut after = self.clone();
         let perhaps = matches!(sure, Sure::Perhaps { .. });
-        match effect {
-            Effect::None => return vec![after],
+        let after = match effect {
+            Effect::None => Some(self.clone()),
             Effect::Append { session, lines, operation, power } => {
-                let Some(session) = after.sessions.get_mut(session) else { return vec![after] };
+                let mut after = self.clone();
+                let there = after.sessions.contains_key(session);
+                // An append that names no session makes one of that name.
+                let session = after
+                    .sessions
+                    .entry(if there { session.clone() } else { unknown(session) })
+                    .or_insert_with(|| Session { name: session.clone(), ..Session::default() });
                 let retried = moment.retried && operation.is_some();
                 session.append(lines, if retried { Sure::Yes } else { sure }, *power && !perhaps && !moment.faulty);
                 // What is durable only against the death of the process may leave its lines and lose its id.
                 if retried && perhaps && moment.loss != Loss::None && !power {
                     session.allow(lines);
                 }
-                return vec![after];
+                // Whether it was done is in the counts, unless it made the session.
+                return if perhaps && !there { vec![self.clone(), after] } else { vec![after] };
             }
             Effect::Run { run, stage } => {
+                let mut after = self.clone();
                 let (must, may) = after.runs.entry(run.clone()).or_default();
                 may.insert(*stage);
                 if !perhaps {
@@ -188,32 +222,45 @@ impl World {
                 }
                 return vec![after];
             }
-            Effect::Create { session, name } => {
-                after.sessions.insert(session.clone(), Session { name: name.clone(), ..Session::default() });
-                after.gone.remove(session);
-            }
-            Effect::Rename { session, name } => {
-                if let Some(session) = after.sessions.get_mut(session) {
-                    session.name.clone_from(name);
-                    session.renamed.insert(name.clone());
-                }
-            }
-            Effect::Delete { session } => {
-                after.sessions.remove(session);
-                after.gone.insert(session.clone());
-            }
-            Effect::DeleteLog { session } => {
-                if let Some(session) = after.sessions.get_mut(session) {
-                    session.lines.clear();
-                    session.renamed.clear();
-                }
-            }
-            Effect::Import { session, was } => {
-                after.sessions.insert(session.clone(), was.clone());
-                after.gone.remove(session);
-            }
+            other => self.changed(other),
+        };
+        match (after, perhaps) {
+            (Some(after), true) => vec![self.clone(), after],
+            (Some(after), false) => vec![after],
+            (None, true) => vec![self.clone()],
+            (None, false) => Vec::new(),
         }
-        if perhaps { vec![self.clone(), after] } else { vec![after] }
+    }
+
+    /// The world after a change of a session; none if it cannot be made here.
+    fn changed(&self, effect: &Effect) -> Option<Self> {
+        let mut after = self.clone();
+        let there = |id: &str| self.sessions.contains_key(id);
+        let named = |name: &str| self.sessions.values().any(|session| session.name == name);
+        match effect {
+            Effect::Create { session, name } if !there(session) && !named(name) => {
+                after.sessions.insert(session.clone(), Session { name: name.clone(), ..Session::default() });
+            }
+            Effect::Import { session, was } if !there(session) && !named(&was.name) => {
+                after.sessions.insert(session.clone(), was.clone());
+            }
+            Effect::Rename { session, name }
+                if !named(name) || self.sessions.get(session).is_some_and(|of| of.name == *name) =>
+            {
+                let session = after.sessions.get_mut(session)?;
+                session.name.clone_from(name);
+                session.renamed.insert(name.clone());
+            }
+            // Of two that delete at once, both may say so.
+            Effect::Delete { session } => drop(after.sessions.remove(session)),
+            Effect::DeleteLog { session } => {
+                let session = after.sessions.get_mut(session)?;
+                session.lines.clear();
+                session.renamed.clear();
+            }
+            _ => return None,
+        }
+        Some(after)
     }
 }
 

@@ -4,21 +4,27 @@
 //! Both stores are on the recorded disk: SQLite's files as well as the logs. Seeds are printed; the same seed gives the
 //! same commands and the same choice of points, though not the same instants and generated ids.
 
+mod campaign;
 mod check;
 mod disk;
 mod fault;
+mod follower;
 mod home;
+mod killed;
 mod ledger;
 mod play;
 mod record;
 mod script;
 mod shim;
+mod stopped;
+mod targets;
 mod tree;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+pub use campaign::{Cases, kills, pauses};
 use disk::{Disk, Loss};
 pub use fault::Fault;
 use home::{Binary, Home};

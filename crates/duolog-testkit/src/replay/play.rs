@@ -35,7 +35,7 @@ impl Stage {
         let watched = base.path().join("watched");
         std::fs::create_dir(&watched).expect("a directory");
         let mut home = Home::new(binary, &watched.join("home"), "first");
-        home.watched = Some((watched, base.path().join("records")));
+        home.watched = Some((watched, Some(base.path().join("records"))));
         Self { base, home }
     }
 
@@ -70,9 +70,8 @@ impl Stage {
     }
 
     pub(crate) fn finish(&self, ledger: Ledger, fault: Option<Fault>) -> Recording {
-        let (watched, log) = self.home.watched.clone().expect("it is watched");
-        let root = std::fs::metadata(watched).expect("the directory").ino();
-        Recording { ledger, records: record::read(&log), root, fault }
+        let root = std::fs::metadata(self.base.path().join("watched")).expect("the directory").ino();
+        Recording { ledger, records: record::read(&self.log()), root, fault }
     }
 }
 

@@ -37,9 +37,12 @@ impl Shim {
         command.env("LD_PRELOAD", self.library()).env("DUOLOG_SHIM_BOOT", file);
     }
 
-    /// Watches `dir` and writes what happens below it to `log`.
-    pub(crate) fn watch(command: &mut Command, dir: &Path, log: &Path) {
-        command.env("DUOLOG_SHIM_DIR", dir).env("DUOLOG_SHIM_LOG", log);
+    /// Watches `dir`, and writes what happens below it to `log`.
+    pub(crate) fn watch(command: &mut Command, dir: &Path, log: Option<&Path>) {
+        command.env("DUOLOG_SHIM_DIR", dir);
+        if let Some(log) = log {
+            command.env("DUOLOG_SHIM_LOG", log);
+        }
     }
 
     /// Faults, as the head of `shim.c` describes them.

@@ -1,0 +1,197 @@
+//! Commands that are stopped or killed in the middle, and what others do meanwhile.
+
+use std::path::{Path, PathBuf};
+
+use super::home::{Binary, Home};
+use super::ledger::{Effect, Ledger, Played, Session};
+
+/// A command and its effect.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub(crate) arguments: Vec<String>,
+    pub(crate) effect: Effect,
+}
+
+pub(crate) const SAME: &str = "{\"type\":\"user\",\"text\":\"same\"}";
+
+/// The session that most is about, with three lines; another that nobody may touch; one without a log yet; one whose log
+/// a failed sync closed.
+pub(crate) const FIRST: &str = "s1";
+pub(crate) const OTHER: &str = "s2";
+pub(crate) const FRESH: &str = "s3";
+pub(crate) const CLOSED: &str = "s4";
+/// A session that was exported and deleted.
+const EXPORTED: &str = "s5";
+
+fn order(arguments: &[&str], effect: Effect) -> Order {
+    Order { arguments: arguments.iter().map(|word| (*word).to_owned()).collect(), effect }
+}
+
+fn create(id: &str, name: &str) -> Order {
+    let effect = Effect::Create { session: id.to_owned(), name: name.to_owned() };
+    order(&["sessions", "new", "--id", id, "--name", name], effect)
+}
+
+pub(crate) fn append(id: &str, power: bool, operation: Option<&str>) -> Order {
+    let (session, lines) = (id.to_owned(), vec![SAME.to_owned()]);
+    let effect = Effect::Append { session, lines, operation: operation.map(str::to_owned), power };
+    let durability = if power { "power" } else { "process" };
+    let mut order = order(&["log", "append", "--session", id, "--durability", durability, "--line", SAME], effect);
+    if let Some(operation) = operation {
+        order.arguments.extend(["--operation".to_owned(), operation.to_owned()]);
+    }
+    order
+}
+
+fn delete(id: &str) -> Order {
+    order(&["sessions", "delete", id, "--yes"], Effect::Delete { session: id.to_owned() })
+}
+
+fn delete_log(id: &str) -> Order {
+    order(&["sessions", "delete", id, "--log", "--yes"], Effect::DeleteLog { session: id.to_owned() })
+}
+
+fn rename(id: &str, name: &str) -> Order {
+    let effect = Effect::Rename { session: id.to_owned(), name: name.to_owned() };
+    order(&["sessions", "rename", id, name, "--operation", &format!("to-{name}")], effect)
+}
+
+fn repair(id: &str) -> Order {
+    order(&["log", "repair", id], Effect::None)
+}
+
+pub(crate) fn backup(to: &Path) -> Order {
+    order(&["state", "backup", &to.display().to_string()], Effect::None)
+}
+
+fn import(document: &Path) -> Order {
+    let effect = Effect::Import { session: EXPORTED.to_owned(), was: exported() };
+    order(&["sessions", "import", &document.display().to_string()], effect)
+}
+
+fn exported() -> Session {
+    let mut session = Session { name: "epsilon".to_owned(), ..Session::default() };
+    (0..2).for_each(|_| session.add(SAME));
+    session
+}
+
+/// Where the commands of a case put and find files.
+pub(crate) struct Places<'p> {
+    /// The document of the session that was exported.
+    pub(crate) document: &'p Path,
+    /// A directory for copies.
+    pub(crate) scratch: &'p Path,
+}
+
+/// Commands that are stopped or killed at each of their steps.
+pub(crate) fn targets(places: &Places<'_>) -> Vec<(&'static str, Order)> {
+    vec![
+        ("append", append(FIRST, false, None)),
+        ("append power", append(FIRST, true, None)),
+        ("append once", append(FIRST, true, Some("target"))),
+        ("first append", append(FRESH, true, None)),
+        ("first append once", append(FRESH, false, Some("target"))),
+        ("delete", delete(FIRST)),
+        ("delete --log", delete_log(FIRST)),
+        ("repair", repair(CLOSED)),
+        ("rename", rename(FIRST, "zeta")),
+        ("import", import(places.document)),
+        ("backup", backup(&places.scratch.join("target-copy"))),
+        ("new", create("s9", "alpha-2")),
+    ]
+}
+
+/// What others do while a command is stopped.
+pub(crate) fn meanwhile(places: &Places<'_>) -> Vec<(&'static str, Vec<Order>)> {
+    vec![
+        (
+            "append equal lines",
+            vec![append(FIRST, true, None), append(FIRST, true, Some("other")), append(FRESH, true, None)],
+        ),
+        (
+            "delete and re-create",
+            vec![delete(FIRST), create("s6", "alpha"), append("s6", true, None), append("s6", true, None)],
+        ),
+        ("delete and re-create, equal length", {
+            let mut orders = vec![delete(FIRST), create("s6", "alpha")];
+            orders.extend((0..3).map(|_| append("s6", true, None)));
+            orders
+        }),
+        ("delete the log", vec![delete_log(FIRST), append(FIRST, true, None)]),
+        ("repair", vec![repair(FIRST), append(FIRST, false, None), repair(CLOSED), append(CLOSED, true, None)]),
+        ("re-create the fresh one", vec![delete(FRESH), create("s7", "gamma"), append("s7", true, None)]),
+        ("rename and reuse the name", vec![rename(FIRST, "eta"), create("s8", "alpha"), append("s8", true, None)]),
+        ("import", vec![import(places.document)]),
+        ("backup", vec![backup(&places.scratch.join("copy"))]),
+    ]
+}
+
+/// A home with something in it, to be copied for each case.
+pub(crate) struct Template {
+    base: tempfile::TempDir,
+    pub(crate) ledger: Ledger,
+}
+
+impl Template {
+    /// Makes the home with the real binary.
+    pub(crate) fn make(binary: &Binary, store: Option<&str>) -> Result<Self, String> {
+        let base = crate::crash::scratch();
+        let mut home = Home::new(binary, &base.path().join("home"), "first");
+        home.store = store.map(str::to_owned);
+        let document = base.path().join("document.json").display().to_string();
+        let mut template = Self { base, ledger: Ledger::default() };
+        let mut orders = vec![
+            create(EXPORTED, "epsilon"),
+            append(EXPORTED, true, None),
+            append(EXPORTED, true, None),
+            order(&["sessions", "export", EXPORTED, "--output", &document], Effect::None),
+            delete(EXPORTED),
+            create(FIRST, "alpha"),
+            create(OTHER, "beta"),
+            create(FRESH, "gamma"),
+            create(CLOSED, "delta"),
+        ];
+        for operation in [None, Some("before"), None] {
+            orders.extend([append(FIRST, true, operation), append(CLOSED, true, None)]);
+        }
+        orders.extend([append(OTHER, true, None), append(OTHER, true, None)]);
+        for order in orders {
+            template.ledger.played.push(ask(&home, &order));
+            let played = &template.ledger.played[template.ledger.played.len() - 1];
+            if played.code != Some(0) {
+                return Err(format!("making the home: {:?} ended with {:?}", order.arguments, played.code));
+            }
+        }
+        let failing = append(CLOSED, true, None);
+        home.watched = Some((home.at.clone(), None));
+        template.ledger.played.push(ask_with(&home, &failing, Some("fail=5 sync .jsonl 1 0")));
+        Ok(template)
+    }
+
+    /// The document of the session that was exported.
+    pub(crate) fn document(&self) -> PathBuf {
+        self.base.path().join("document.json")
+    }
+
+    /// Copies the home into an empty directory.
+    pub(crate) fn copy_to(&self, into: &Path) {
+        let status = std::process::Command::new("cp").arg("-a").arg(self.base.path().join("home")).arg(into).status();
+        assert!(status.is_ok_and(|status| status.success()), "the home cannot be copied");
+    }
+}
+
+/// Gives a command and writes down what came of it.
+pub(crate) fn ask(home: &Home, order: &Order) -> Played {
+    ask_with(home, order, None)
+}
+
+pub(crate) fn ask_with(home: &Home, order: &Order, plan: Option<&str>) -> Played {
+    let words: Vec<&str> = order.arguments.iter().map(String::as_str).collect();
+    let answer = home.run_with(&words, None, plan);
+    played(order, answer.pid, answer.code)
+}
+
+pub(crate) fn played(order: &Order, pid: u32, code: Option<i32>) -> Played {
+    let Order { arguments, effect } = order.clone();
+    Played { arguments, input: None, effect, pid, begun: 0, ended: 0, code }
+}
