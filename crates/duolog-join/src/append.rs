@@ -11,7 +11,7 @@ use crate::life::Raised;
 use crate::store::Join;
 
 /// How often a log may turn out to be another one before an append gives up.
-const REOPENINGS_MAX: u32 = 100;
+pub(crate) const REOPENINGS_MAX: u32 = 100;
 
 /// A batch that is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use duolog_log::{BlobId, Blobs, Disk, DiskFile, Error as LogError, Lock, Open, Place, Reader, chain, hash_range, torn_path};
+use duolog_log::{
+    BlobId, Blobs, Disk, DiskFile, Error as LogError, Lock, Open, Place, Reader, chain, hash_range, torn_path,
+};
 use duolog_state::derived::catalog;
 use duolog_state::owned::sessions::{self, LogRow};
 use duolog_state::owned::{operations, seals};

@@ -6,6 +6,7 @@
 //! between the claim and the write; the mode of the file tells that, and the length of the log decides it.
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 
 use duolog_log::{Append, Claim, Error as LogError, Item, LogRecord, Reader, Result as LogResult};
 use duolog_state::State;
@@ -13,7 +14,7 @@ use duolog_state::owned::operations::{self, ClaimedPlace, OperationRow};
 use duolog_state::owned::sessions;
 use duolog_types::{Batch, Durability, Epoch, OperationId, Position, SessionId, mutant, mutant::Mutant};
 
-use crate::append::Committed;
+use crate::append::{Committed, REOPENINGS_MAX};
 use crate::error::{Error, Result};
 use crate::store::Join;
 
@@ -54,9 +55,9 @@ impl LogRecord for SessionRecord {
             return Ok(());
         }
         let written = self.state.write(Durability::Power, move |tx| {
-            settled.iter().try_for_each(|(row, standing)| {
-                operations::unclaim(tx, row, row.lines_done + standing).map(drop)
-            })
+            settled
+                .iter()
+                .try_for_each(|(row, standing)| operations::unclaim(tx, row, row.lines_done + standing).map(drop))
         });
         written.map_err(record_error)
     }
@@ -66,8 +67,8 @@ impl LogRecord for SessionRecord {
 enum Refusal {
     /// Another caller with this operation id was faster.
     Taken,
-    /// The log is another one by now.
-    Replaced,
+    /// The log is another one by now, and this writer was let go of.
+    Replaced(LogError),
     /// The state refused, or nobody can tell.
     Failed(Error),
 }
@@ -86,6 +87,7 @@ impl Join {
         }
         let scope = format!("log/{session}");
         let request_hash: [u8; 32] = blake3::hash(batch.as_bytes()).into();
+        let mut reopenings = 0;
         loop {
             self.wait_for_lines(session)?;
             let found = self.state.read(|tx| operations::find(tx, &scope, operation))?;
@@ -116,7 +118,9 @@ impl Join {
             match self.append_claimed(session, row, found.is_some(), batch, how) {
                 Ok(committed) => return Ok(committed),
                 Err(Refusal::Failed(error)) => return Err(error),
-                Err(Refusal::Taken | Refusal::Replaced) => {}
+                Err(Refusal::Taken) => {}
+                Err(Refusal::Replaced(error)) if reopenings == REOPENINGS_MAX => return Err(error.into()),
+                Err(Refusal::Replaced(_)) => reopenings += 1,
             }
         }
     }
@@ -160,12 +164,18 @@ impl Join {
         let appended = match appended {
             Ok(appended) => appended,
             Err(error) => {
-                if let Some(refusal) = refusal {
-                    return Err(refusal);
+                match refusal {
+                    // The state means another log, also where a deletion failed and its file still stands.
+                    Some(Refusal::Replaced(error)) => {
+                        self.open.let_go(session, &open);
+                        return Err(Refusal::Replaced(error));
+                    }
+                    Some(refusal) => return Err(refusal),
+                    None => {}
                 }
                 let lost_its_file = error.lost_its_file() || matches!(error, LogError::Poisoned(_));
                 return Err(match self.look_again(session, &open, error) {
-                    Error::Log(_) if lost_its_file => Refusal::Replaced,
+                    Error::Log(error) if lost_its_file => Refusal::Replaced(error),
                     error => Refusal::Failed(error),
                 });
             }
@@ -184,7 +194,7 @@ impl Join {
         is_there: bool,
         durability: Durability,
     ) -> std::result::Result<(), Refusal> {
-        let (of, path) = (session, path.to_owned());
+        let (of, named, path) = (session, path, path.to_owned());
         let session = session.clone();
         let claimed = self.write(durability, move |tx| {
             let Some(place) = row.place else { return Ok(Some(false)) };
@@ -200,7 +210,7 @@ impl Join {
         match claimed {
             Ok(Some(true)) => Ok(()),
             Ok(Some(false)) => Err(Refusal::Taken),
-            Ok(None) => Err(Refusal::Replaced),
+            Ok(None) => Err(Refusal::Replaced(LogError::Replaced(PathBuf::from(named)))),
             Err(error) if error.is_taken() => Err(Refusal::Taken),
             Err(error) => Err(Refusal::Failed(error.of_session(of))),
         }

@@ -125,7 +125,11 @@ impl Join {
             let rows = self.state.read(|tx| outbox::pending(tx, session, &home, DRAIN_ROWS))?;
             let Some(first) = rows.first().map(OutboxKey::from) else { return Ok(()) };
             let put = self.copy(session, &rows, floors).and_then(|(open, written)| {
-                if written && open.copied().len() < COPIED_MAX { Ok(true) } else { self.forget_copied(&open).map(|()| false) }
+                if written && open.copied().len() < COPIED_MAX {
+                    Ok(true)
+                } else {
+                    self.forget_copied(&open).map(|()| false)
+                }
             });
             match put {
                 Ok(_) if rows.len() < DRAIN_ROWS as usize => return Ok(()),

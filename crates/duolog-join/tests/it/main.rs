@@ -13,10 +13,10 @@ mod folding;
 mod following;
 /// Which home may touch a log, and what a reader of a home may do.
 mod homes;
-/// Equal lines, deletion and re-creation, failed calls: an acknowledged line is there, once, and nobody else's is touched.
-mod promise;
 /// Lines that must stand once: transitions and operations.
 mod once;
+/// Equal lines, deletion and re-creation, failed calls: an acknowledged line is there, once, and nobody else's is touched.
+mod promise;
 /// Several processes on one server, and a server that is killed under them.
 mod server;
 /// Logs that the disk failed or someone changed.

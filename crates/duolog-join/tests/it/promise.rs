@@ -146,9 +146,7 @@ fn a_second_deletion_leaves_the_new_session_alone(place: &Place) {
     let (path, at) = (before.log_path, before.created_at);
     let gone = id.clone();
     let marked = place.open().write(duolog_types::Durability::Power, move |tx| {
-        Ok::<_, duolog_state::Error>(
-            sessions::tombstone(tx, &gone, &path, at)? || sessions::remove(tx, &gone, &path)?,
-        )
+        Ok::<_, duolog_state::Error>(sessions::tombstone(tx, &gone, &path, at)? || sessions::remove(tx, &gone, &path)?)
     });
     assert!(!marked.unwrap());
     assert_eq!(lines(&join, &id), ["{}"]);

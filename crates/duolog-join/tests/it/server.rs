@@ -91,9 +91,7 @@ fn of_eight_processes_that_race_for_a_transition_one_makes_it() {
     let first = id.clone();
     owner
         .state()
-        .write(Durability::Power, move |tx| {
-            sessions::rename(tx, &first, "n0", duolog_types::Moment::from_micros(0))
-        })
+        .write(Durability::Power, move |tx| sessions::rename(tx, &first, "n0", duolog_types::Moment::from_micros(0)))
         .unwrap();
     let homes = tempfile::tempdir().unwrap();
     let url = place.database().unwrap().url();

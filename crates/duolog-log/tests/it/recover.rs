@@ -119,7 +119,8 @@ fn bytes_below_the_seal_are_terminated_and_never_cut() {
             disk.write(LOG, &text.as_bytes()[..cut]);
             let expected = [&text.as_bytes()[..cut], b"\n"].concat();
             if by_rewrite {
-                let done = duolog_log::rewrite(&disk.as_disk(), &kit::place(), known.sealed_to, &limits(), |_| Ok(())).unwrap();
+                let done = duolog_log::rewrite(&disk.as_disk(), &kit::place(), known.sealed_to, &limits(), |_| Ok(()))
+                    .unwrap();
                 assert_eq!(done.mend.unwrap().kind, MendKind::Terminated);
                 assert_eq!(done.end, Position(cut as u64 + 1));
             } else {
@@ -157,7 +158,10 @@ fn a_log_is_compared_with_what_the_state_knows() {
     let folded = |at, line: &str| Some((at, hash_line(line.as_bytes())));
     let cases = [
         (Watermark::default(), Standing::Same),
-        (Watermark { sealed_to: end, recorded_to: end, folded: folded(end, second), ..Watermark::default() }, Standing::Same),
+        (
+            Watermark { sealed_to: end, recorded_to: end, folded: folded(end, second), ..Watermark::default() },
+            Standing::Same,
+        ),
         (Watermark { folded: folded(mid, first), ..Watermark::default() }, Standing::Same),
         (Watermark { recorded_to: Position(18), ..Watermark::default() }, Standing::Shorter(end)),
         (Watermark { sealed_to: Position(18), ..Watermark::default() }, Standing::Shorter(end)),

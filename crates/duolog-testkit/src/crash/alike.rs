@@ -184,13 +184,7 @@ impl Player {
     }
 }
 
-fn check_copy(
-    world: &World,
-    disk: Arc<dyn Disk>,
-    session: &SessionId,
-    counted: &Counted,
-    is_whole: bool,
-) -> Held {
+fn check_copy(world: &World, disk: Arc<dyn Disk>, session: &SessionId, counted: &Counted, is_whole: bool) -> Held {
     let failed = |what: &'static str| move |error: duolog_join::Error| Broken(format!("{what} a copy failed: {error}"));
     if !is_whole {
         return Err(Broken("a copy of a home that nobody touched is not whole".to_owned()));

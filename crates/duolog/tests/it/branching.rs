@@ -70,7 +70,18 @@ fn move_by_document(store: &Store, session: &SessionId) {
     store.sessions().import(Cursor::new(document.clone())).expect("imported");
     let mut again = Vec::new();
     store.sessions().export(session, &mut again).expect("exported");
+    // The log of the deleted session had its own epoch, which no other log may have.
+    let ((before, document), (after, again)) = (without_epoch(&document), without_epoch(&again));
     assert_eq!(again, document);
+    assert!(after > before, "epoch {after} after {before}");
+}
+
+/// The epoch of the log in a session's document, and the document without it.
+fn without_epoch(document: &[u8]) -> (u64, String) {
+    let document = String::from_utf8(document.to_vec()).expect("UTF-8");
+    let (head, rest) = document.split_once("\"log_epoch\":").expect("an epoch");
+    let (epoch, tail) = rest.split_once(',').expect("more members");
+    (epoch.parse().expect("a number"), format!("{head}{tail}"))
 }
 
 /// Forks while others add, cut and summarise: whoever comes second sees what the first did.
