@@ -142,7 +142,7 @@ impl Join {
         let mut refusal = None;
         let mut claim = |from, to| {
             let row = OperationRow { place: Some(ClaimedPlace { epoch: open.epoch, from, to }), ..row.clone() };
-            match self.claim(session, &path, row.clone(), is_there, how.durability) {
+            match self.claim(session, &path, row.clone(), is_there) {
                 Ok(()) => {
                     *claimed.borrow_mut() = Some(row);
                     Claim::Made
@@ -157,7 +157,7 @@ impl Join {
         let mut unclaim = || {
             let row = claimed.borrow().clone();
             row.is_some_and(|row| {
-                self.write(how.durability, move |tx| Ok(operations::unclaim(tx, &row, row.lines_done)?)).is_ok()
+                self.write(Durability::Power, move |tx| Ok(operations::unclaim(tx, &row, row.lines_done)?)).is_ok()
             })
         };
         let appended = open.writer.append_claimed(&batch.tail(done), &how, &mut claim, &mut unclaim);
@@ -186,17 +186,18 @@ impl Join {
     }
 
     /// Claims a place for an operation; the caller holds the lock of its log.
+    ///
+    /// The claim is synced whatever durability the append has: power loss may keep the lines, and a retry must find them.
     fn claim(
         &self,
         session: &SessionId,
         path: &str,
         row: OperationRow,
         is_there: bool,
-        durability: Durability,
     ) -> std::result::Result<(), Refusal> {
         let (of, named, path) = (session, path, path.to_owned());
         let session = session.clone();
-        let claimed = self.write(durability, move |tx| {
+        let claimed = self.write(Durability::Power, move |tx| {
             let Some(place) = row.place else { return Ok(Some(false)) };
             if !sessions::names_log(tx, &session, &path, place.epoch)? {
                 return Ok(None);

@@ -240,7 +240,7 @@ impl Writer {
     /// Appends a batch at a place that the caller has recorded as its own before the first byte is written.
     ///
     /// `claim` is given the place and runs under the log's lock; nobody can write there before the batch. `unclaim` takes
-    /// the claim back where the write then failed, and says whether that is certain. While the claim stands without its
+    /// the claim back if the write failed and left nothing, and says whether that is certain. While the claim stands without its
     /// lines the mode of the file says so: should this process die, whoever opens the log settles it by its length.
     pub fn append_claimed(
         &self,
@@ -300,7 +300,8 @@ impl Writer {
             Claim::Unknown => return Err(Error::Claimed(path.clone())),
         }
         if let Err(error) = self.put(hot, file, bytes) {
-            if unclaim() && hot.over.is_none() {
+            // Bytes that could not be taken back may hold lines of the claim: whoever opens or repairs the log settles it.
+            if hot.over.is_none() && unclaim() {
                 open()?;
             }
             return Err(error);

@@ -312,6 +312,11 @@ fn go_on(join: &Join, crashed: &Crashed<'_>) -> Held {
         }
         let mode = crashed.disk.mode(&path);
         hold!(mode == Some(0o600), "the log of {session} has mode {mode:?}");
+        let renamed = format!("\"name\":\"probe-{session}\"");
+        let count = text.lines().filter(|there| there.contains(&renamed)).count();
+        hold!(count == 1, "after going on, the line about the next transition stands {count} times in {session}");
+        // The line is in the log when the call returns; its row goes with the next sync.
+        join.drain(session).map_err(failed("draining the outbox"))?;
         let waiting = join.state().read(outbox::count).map_err(failed("reading the outbox"))?;
         hold!(waiting == 0, "{waiting} lines wait in the outbox");
     }

@@ -24,7 +24,7 @@ fn whatever_disk_call_fails_nothing_acknowledged_is_lost() {
 
 #[test]
 fn whatever_disk_call_fails_a_changed_log_is_never_silent() {
-    held(&faults(Script::Tampered, Calls::Mutations), 350);
+    held(&faults(Script::Tampered, Calls::Mutations), 300);
 }
 
 #[test]
