@@ -105,6 +105,10 @@ impl Join {
                 }
                 continue;
             }
+            if let Some(row) = found.as_ref().filter(|row| row.unverified_from.is_some()) {
+                self.settle_unverified(session, row, batch)?;
+                continue;
+            }
             let row = found.clone().unwrap_or_else(|| OperationRow {
                 scope: scope.clone(),
                 operation_id: operation.clone(),
@@ -114,6 +118,7 @@ impl Join {
                 session_id: Some(session.clone()),
                 lines_done: 0,
                 place: None,
+                unverified_from: None,
             });
             match self.append_claimed(session, row, found.is_some(), batch, how) {
                 Ok(committed) => return Ok(committed),
@@ -240,6 +245,50 @@ impl Join {
             }
         }
         Ok(Some(Committed { lines: batch.len(), start: from, end: to, epoch }))
+    }
+
+    /// Finds out whether an older version, which did not record where an append ends, wrote its lines.
+    fn settle_unverified(&self, session: &SessionId, row: &OperationRow, batch: &Batch) -> Result<()> {
+        let Some(from) = row.unverified_from else { return Ok(()) };
+        let mut done = usize::try_from(row.lines_done).unwrap_or(usize::MAX).min(batch.len());
+        // What a dead writer left is mended first: below the end nothing changes after that.
+        let epoch = self.append(session, &Batch::default(), &Append::default())?.epoch;
+        let mut to = from;
+        if let Some(reader) = self.reader(session)? {
+            let end = reader.stable_end(self.limits.busy_timeout)?;
+            match reader.lines(from, end, self.limits.line_bytes_max) {
+                Ok(mut lines) => {
+                    for range in batch.lines().skip(done) {
+                        match lines.next()? {
+                            Some(Item::Line(line)) if line.bytes == &batch.as_bytes()[range.start..range.end - 1] => {
+                                (done, to) = (done + 1, line.end);
+                            }
+                            _ => break,
+                        }
+                    }
+                }
+                // The log was cut or replaced: they are not there.
+                Err(LogError::NotABoundary(_) | LogError::BeyondEnd { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let place = (done == batch.len() && to > from).then_some(ClaimedPlace { epoch, from, to });
+        let lines_done = if place.is_some() { row.lines_done } else { done as u64 };
+        let settled = self.write(Durability::Power, {
+            let row = row.clone();
+            move |tx| Ok(operations::settle_unverified(tx, &row, place, lines_done)?)
+        });
+        match settled {
+            // Those lines are another operation's.
+            Err(error) if error.is_taken() => {
+                let row = row.clone();
+                let lines_done = row.lines_done;
+                self.write(Durability::Power, move |tx| {
+                    Ok(operations::settle_unverified(tx, &row, None, lines_done).map(drop)?)
+                })
+            }
+            settled => settled.map(drop),
+        }
     }
 
     /// The rule that this module replaces, for the harness: lines are an operation's own if they are equal to its lines.

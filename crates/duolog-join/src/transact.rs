@@ -118,12 +118,17 @@ fn row_of(key: &IdempotencyKey, answer: String, at: duolog_types::Moment) -> Ope
         session_id: None,
         lines_done: 0,
         place: None,
+        unverified_from: None,
     }
 }
 
 /// The answer that a request got when it was carried out, if it was.
 fn answered<T: DeserializeOwned>(tx: &mut Tx<'_>, key: &IdempotencyKey) -> Result<Option<T>> {
-    let Some(row) = operations::find(tx, &key.scope, &key.operation)? else { return Ok(None) };
+    let mut found = operations::find(tx, &key.scope, &key.operation)?;
+    if found.is_none() {
+        found = operations::find(tx, operations::ANY_SCOPE, &key.operation)?;
+    }
+    let Some(row) = found else { return Ok(None) };
     if row.request_hash != key.request_hash {
         return Err(Error::OperationReused { operation: key.operation.clone() });
     }

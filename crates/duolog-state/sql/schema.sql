@@ -135,7 +135,7 @@ CREATE TABLE seals (
 
 -- Everything that can be asked again under an operation id, appends and changes of rows alike. An append owns the place of
 -- its lines: no other operation can claim it. Rows expire.
-CREATE TABLE operations (
+CREATE TABLE idempotency (
     scope         TEXT NOT NULL CHECK (length(CAST(scope AS BLOB)) BETWEEN 1 AND 256),
     operation_id  TEXT NOT NULL CHECK (length(CAST(operation_id AS BLOB)) BETWEEN 1 AND 128),
     request_hash  BLOB NOT NULL CHECK (length(request_hash) = 32),
@@ -147,14 +147,35 @@ CREATE TABLE operations (
     from_position INTEGER CHECK (from_position >= 0),
     to_position   INTEGER CHECK (to_position > from_position),
     PRIMARY KEY (scope, operation_id),
-    CHECK ((epoch IS NULL) = (from_position IS NULL) AND (epoch IS NULL) = (to_position IS NULL)),
+    CHECK ((epoch IS NULL) = (from_position IS NULL) AND (to_position IS NULL OR epoch IS NOT NULL)),
     CHECK (epoch IS NULL OR session_id IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 
-CREATE UNIQUE INDEX operations_places ON operations (session_id, epoch, from_position) WHERE epoch IS NOT NULL;
+CREATE UNIQUE INDEX idempotency_places ON idempotency (session_id, epoch, from_position) WHERE to_position IS NOT NULL;
 -- What goes with a session, and what expires.
-CREATE INDEX operations_by_session ON operations (session_id) WHERE session_id IS NOT NULL;
-CREATE INDEX operations_by_age ON operations (created_at);
+CREATE INDEX idempotency_by_session ON idempotency (session_id) WHERE session_id IS NOT NULL;
+CREATE INDEX idempotency_by_age ON idempotency (created_at);
+
+-- No longer written or read: their rows are in idempotency.
+CREATE TABLE operations (
+    session_id   TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+    operation_id TEXT NOT NULL CHECK (length(CAST(operation_id AS BLOB)) BETWEEN 1 AND 128),
+    home_id      TEXT NOT NULL CHECK (length(home_id) = 36),
+    content_hash BLOB NOT NULL CHECK (length(content_hash) = 32),
+    lines        INTEGER NOT NULL CHECK (lines >= 0),
+    done_lines   INTEGER NOT NULL CHECK (done_lines BETWEEN 0 AND lines),
+    epoch        INTEGER NOT NULL CHECK (epoch >= 0),
+    position     INTEGER NOT NULL CHECK (position >= 0),
+    created_at   TEXT NOT NULL CHECK (length(created_at) = 27),
+    updated_at   TEXT NOT NULL CHECK (length(updated_at) = 27),
+    PRIMARY KEY (session_id, operation_id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE transitions (
+    operation_id TEXT NOT NULL PRIMARY KEY CHECK (length(CAST(operation_id AS BLOB)) BETWEEN 1 AND 128),
+    content_hash BLOB NOT NULL CHECK (length(content_hash) = 32),
+    answer       TEXT NOT NULL CHECK (length(CAST(answer AS BLOB)) <= 65536),
+    created_at   TEXT NOT NULL CHECK (length(created_at) = 27)
+) STRICT, WITHOUT ROWID;
 
 -- Every path that a log of a home ever had, its case folded. A path is never given to a second session.
 CREATE TABLE log_paths (

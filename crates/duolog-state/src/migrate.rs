@@ -1,6 +1,6 @@
 //! The numbered steps that make a schema current, and which versions may be written and read (I8).
 //!
-//! Steps only add, but for indexes, and for tables that nothing reads any more. Each has a text for either engine, side by side, and a test holds the two schemas equal.
+//! Steps only add, but for indexes. Each has a text for either engine, side by side, and a test holds the two schemas equal.
 
 use crate::error::{Error, Result};
 

@@ -5,7 +5,7 @@ use duolog_log::Append;
 use duolog_state::owned::outbox;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
-use duolog_types::{OperationId, Position, SessionId};
+use duolog_types::{Durability, OperationId, Position, SessionId};
 
 use crate::kit::{PROCESS, batch, lines, open, put, raise, rename, session};
 
@@ -14,6 +14,7 @@ on_both_engines!(
     lines_wait_while_a_log_cannot_take_them_and_undo_nothing,
     one_operation_asked_by_many_at_once_happens_once,
     an_operation_goes_on_where_a_crash_stopped_it,
+    an_operation_of_an_older_version_is_looked_for_at_its_position,
     an_operation_keeps_to_its_position,
     a_transition_with_an_operation_id_happens_once_and_answers_the_same,
     lines_about_changes_stand_before_what_comes_after_them
@@ -104,6 +105,34 @@ fn an_operation_goes_on_where_a_crash_stopped_it(place: &Place) {
     assert_eq!(lines(&join, &id), ["{\"a\":1}", "{\"other\":1}", "{\"a\":2}", "{\"a\":3}"]);
     let other = join.append_once(&id, &operation, &batch(&["{}"]), &PROCESS);
     assert!(matches!(other, Err(Error::OperationReused { .. })));
+}
+
+/// An older version did not say where the lines of an append end, and its ids of changes had no scope.
+fn an_operation_of_an_older_version_is_looked_for_at_its_position(place: &Place) {
+    let join = open(place);
+    let id = session(&join, "s");
+    let append = |name: &str, text: &str| {
+        let operation = OperationId::parse(name).unwrap();
+        join.append_once(&id, &operation, &batch(&[text, "{}"]), &PROCESS).unwrap()
+    };
+    let first = append("there", "{\"a\":1}");
+    append("absent", "{\"a\":2}");
+    assert_eq!(raise(&join, "change", "s").unwrap(), 1);
+    join.state()
+        .write(Durability::Process, move |tx| {
+            let sql = "UPDATE idempotency SET to_position = NULL, \
+                       from_position = CASE operation_id WHEN 'absent' THEN 0 ELSE from_position END \
+                       WHERE session_id IS NOT NULL";
+            tx.execute(sql, &[])?;
+            tx.execute("UPDATE idempotency SET scope = 'any' WHERE session_id IS NULL", &[])
+        })
+        .unwrap();
+    assert_eq!(append("there", "{\"a\":1}"), first);
+    let again = append("absent", "{\"a\":2}");
+    assert!(again.start > first.end, "its lines do not stand at its position");
+    assert_eq!(append("absent", "{\"a\":2}"), again);
+    assert_eq!(raise(&join, "change", "s").unwrap(), 1);
+    assert_eq!(lines(&join, &id).iter().filter(|line| *line == "{\"a\":1}").count(), 1);
 }
 
 fn an_operation_keeps_to_its_position(place: &Place) {

@@ -1,4 +1,4 @@
-//! `operations`: everything that can be asked again under an operation id, and what came of it the first time.
+//! `idempotency`: everything that can be asked again under an operation id, and what came of it the first time.
 //!
 //! A change of rows has its row here in the transaction that makes the change. An append has it before its first byte is
 //! written: the row claims the place that the lines are about to take, and no other operation can claim the same one.
@@ -39,13 +39,18 @@ pub struct OperationRow {
     pub lines_done: u64,
     /// The place of the other lines of an append. `None` while they have none.
     pub place: Option<ClaimedPlace>,
+    /// Where an older version may have written the other lines: it did not record where they end.
+    pub unverified_from: Option<Position>,
 }
+
+/// The scope of changes that an older version made: it had one for all commands.
+pub const ANY_SCOPE: &str = "any";
 
 macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT scope, operation_id, request_hash, answer, created_at, session_id, lines_done, epoch, \
-             from_position, to_position FROM operations ",
+             from_position, to_position FROM idempotency ",
             $rest
         )
     };
@@ -65,6 +70,7 @@ impl OperationRow {
             session_id: row.get(5)?,
             lines_done: row.get(6)?,
             place,
+            unverified_from: if to.is_none() { from } else { None },
         })
     }
 }
@@ -76,7 +82,7 @@ pub fn find(tx: &mut Tx<'_>, scope: &str, operation: &OperationId) -> Result<Opt
 
 /// Adds an operation. A taken id or place is a unique-constraint error.
 pub fn insert(tx: &mut Tx<'_>, row: &OperationRow) -> Result<()> {
-    let sql = "INSERT INTO operations (scope, operation_id, request_hash, answer, created_at, session_id, lines_done, \
+    let sql = "INSERT INTO idempotency (scope, operation_id, request_hash, answer, created_at, session_id, lines_done, \
                epoch, from_position, to_position) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     let values = params![
         &row.scope,
@@ -95,9 +101,26 @@ pub fn insert(tx: &mut Tx<'_>, row: &OperationRow) -> Result<()> {
 
 /// Claims a place for the lines of an append that has none. Returns false if it has one by now, or is gone.
 pub fn claim(tx: &mut Tx<'_>, scope: &str, operation: &OperationId, place: ClaimedPlace) -> Result<bool> {
-    let sql = "UPDATE operations SET epoch = ?3, from_position = ?4, to_position = ?5 \
+    let sql = "UPDATE idempotency SET epoch = ?3, from_position = ?4, to_position = ?5 \
                WHERE scope = ?1 AND operation_id = ?2 AND epoch IS NULL AND answer IS NULL";
     Ok(tx.execute(sql, params![scope, operation, place.epoch, place.from, place.to])? == 1)
+}
+
+/// Settles where the lines stand that an older version may have written: at a place, or nowhere. Returns false if that is
+/// settled by now. A taken place is a unique-constraint error.
+pub fn settle_unverified(tx: &mut Tx<'_>, row: &OperationRow, place: Option<ClaimedPlace>, done: u64) -> Result<bool> {
+    let sql = "UPDATE idempotency SET epoch = ?3, from_position = ?4, to_position = ?5, lines_done = ?6 \
+               WHERE scope = ?1 AND operation_id = ?2 AND from_position = ?7 AND to_position IS NULL";
+    let values = params![
+        &row.scope,
+        &row.operation_id,
+        place.map(|place| place.epoch),
+        place.map(|place| place.from),
+        place.map(|place| place.to),
+        done,
+        row.unverified_from,
+    ];
+    Ok(tx.execute(sql, values)? == 1)
 }
 
 /// Takes back the claim of an append, of whose lines so many stand; one without any is forgotten.
@@ -106,9 +129,9 @@ pub fn unclaim(tx: &mut Tx<'_>, row: &OperationRow, lines_done: u64) -> Result<b
     let values = |lines| params![&row.scope, &row.operation_id, place.epoch, place.from, lines].to_vec();
     let of_row = "WHERE scope = ?1 AND operation_id = ?2 AND epoch = ?3 AND from_position = ?4";
     let sql = if lines_done == 0 {
-        return Ok(tx.execute(&format!("DELETE FROM operations {of_row}"), &values(0)[..4])? == 1);
+        return Ok(tx.execute(&format!("DELETE FROM idempotency {of_row}"), &values(0)[..4])? == 1);
     } else {
-        "UPDATE operations SET epoch = NULL, from_position = NULL, to_position = NULL, lines_done = ?5 "
+        "UPDATE idempotency SET epoch = NULL, from_position = NULL, to_position = NULL, lines_done = ?5 "
     };
     Ok(tx.execute(&format!("{sql}{of_row}"), &values(lines_done))? == 1)
 }
@@ -121,20 +144,20 @@ pub fn beyond(tx: &mut Tx<'_>, session: &SessionId, epoch: Epoch, end: Position)
 
 /// The end of the furthest place that was claimed in an epoch of a log; the first position if there is none.
 pub fn claimed_to(tx: &mut Tx<'_>, session: &SessionId, epoch: Epoch) -> Result<Position> {
-    let sql = "SELECT to_position FROM operations WHERE session_id = ?1 AND epoch = ?2 \
+    let sql = "SELECT to_position FROM idempotency WHERE session_id = ?1 AND epoch = ?2 AND to_position IS NOT NULL \
                ORDER BY from_position DESC LIMIT 1";
     Ok(tx.find(sql, params![session, epoch], |row| row.get(0))?.unwrap_or(Position::ZERO))
 }
 
 /// Whether an operation was first tried before `at`.
 pub fn any_before(tx: &mut Tx<'_>, at: Moment) -> Result<bool> {
-    let sql = "SELECT 1 FROM operations WHERE created_at < ?1 ORDER BY created_at LIMIT 1";
+    let sql = "SELECT 1 FROM idempotency WHERE created_at < ?1 ORDER BY created_at LIMIT 1";
     Ok(tx.find(sql, params![at], |_| Ok(()))?.is_some())
 }
 
 /// Forgets up to `limit` operations that were first tried before `at`. Returns how many.
 pub fn expire(tx: &mut Tx<'_>, at: Moment, limit: u32) -> Result<usize> {
-    let sql = "DELETE FROM operations WHERE (scope, operation_id) IN \
-               (SELECT scope, operation_id FROM operations WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)";
+    let sql = "DELETE FROM idempotency WHERE (scope, operation_id) IN \
+               (SELECT scope, operation_id FROM idempotency WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)";
     tx.execute(sql, params![at, limit])
 }

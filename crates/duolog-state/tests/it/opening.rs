@@ -1,9 +1,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use duolog_state::owned::{messages, pool_segments};
+use duolog_state::owned::{messages, operations, pool_segments};
 use duolog_state::{Error, Migrate, OpenState, State, known_version};
-use duolog_types::MessageId;
+use duolog_types::{MessageId, OperationId, Position};
 
 use super::{add, children, count, open};
 
@@ -122,6 +122,13 @@ macro_rules! older {
             "0012_lists"
         )
     };
+    ($engine:literal, 13) => {
+        [
+            $crate::opening::older!($engine, 12),
+            include_str!(concat!("../../sql/migrations/0013_pool_segments/", $engine, ".sql")).to_owned(),
+        ]
+        .concat()
+    };
 }
 pub(crate) use older;
 
@@ -160,6 +167,47 @@ fn messages_of_an_older_schema_keep_their_order() {
     let marks = "PRAGMA application_id = 0x44756f4c; PRAGMA user_version = 12";
     sql(dir.path(), &format!("{}; {} {marks}", older!("sqlite", 12), listed_messages()));
     check_listed_messages(&open(dir.path()));
+}
+
+/// Version 13 had one table for appends and one for changes. Two appends were to stand at the same position: at most one does.
+pub(crate) fn operations_of_two_tables(engine: &str) -> String {
+    let (home, at) = (crate::home(), "'2026-01-01T00:00:00.000000Z'");
+    let hash = |byte: &str| match engine {
+        "sqlite" => format!("x'{}'", byte.repeat(32)),
+        _ => format!("decode('{}', 'hex')", byte.repeat(32)),
+    };
+    format!(
+        "INSERT INTO sessions (id, home_id, created_at, addressed, scope, log_path, log_key, updated_at)
+             VALUES ('s', '{home}', {at}, 0, 'x', 'x/s.jsonl', 'x/s.jsonl', {at});
+         INSERT INTO operations (session_id, operation_id, home_id, content_hash, lines, done_lines, epoch, position,
+             created_at, updated_at) VALUES ('s', 'a', '{home}', {first}, 3, 1, 2, 40, {at}, {at}),
+             ('s', 'b', '{home}', {second}, 1, 0, 2, 40, {at}, {at});
+         INSERT INTO transitions (operation_id, content_hash, answer, created_at) VALUES ('c', {first}, '7', {at});
+         INSERT INTO schema_meta (key, value) VALUES ('lineage', 'duolog'), ('version', '13');",
+        first = hash("01"),
+        second = hash("02"),
+    )
+}
+
+/// Holds a state that had [`operations_of_two_tables`] to what came of them.
+pub(crate) fn check_operations_of_two_tables(state: &State) {
+    let find = |scope: &str, operation: &str| {
+        let operation = OperationId::parse(operation).expect("an id");
+        state.read(|tx| operations::find(tx, scope, &operation)).expect("reads").expect("carried over")
+    };
+    let (first, second, change) = (find("log/s", "a"), find("log/s", "b"), find(operations::ANY_SCOPE, "c"));
+    assert_eq!((first.request_hash, first.lines_done, first.place), ([1; 32], 1, None));
+    assert_eq!((second.request_hash, second.lines_done, second.place), ([2; 32], 0, None));
+    assert_eq!((first.unverified_from, second.unverified_from), (Some(Position(40)), Some(Position(40))));
+    assert_eq!((change.request_hash, change.answer.as_deref()), ([1; 32], Some("7")));
+}
+
+#[test]
+fn operations_of_an_older_schema_are_still_known() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let marks = "PRAGMA application_id = 0x44756f4c; PRAGMA user_version = 13";
+    sql(dir.path(), &format!("{}; {} {marks}", older!("sqlite", 13), operations_of_two_tables("sqlite")));
+    check_operations_of_two_tables(&open(dir.path()));
 }
 
 /// Version 5 kept them in the rows of their messages.

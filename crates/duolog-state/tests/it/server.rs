@@ -14,7 +14,9 @@ use duolog_testkit::engines::Place;
 use duolog_testkit::postgres::{Database, NewRole, Options, Plan, Proxy, Server, Shared, SmallDisk};
 use duolog_types::Durability::{Power, Process};
 
-use super::opening::{check_listed_messages, listed_messages, older};
+use super::opening::{
+    check_listed_messages, check_operations_of_two_tables, listed_messages, older, operations_of_two_tables,
+};
 use super::{add, count, id, session};
 
 fn database() -> Database {
@@ -323,6 +325,14 @@ fn messages_of_an_older_schema_keep_their_order() {
     let database = database();
     database.run_sql(&format!("{}; {}", older!("postgres", 12), listed_messages())).expect("made");
     check_listed_messages(&open(&database.url()));
+}
+
+#[test]
+fn operations_of_an_older_schema_are_still_known() {
+    let database = database();
+    let rows = operations_of_two_tables("postgres");
+    database.run_sql(&format!("{}; {rows}", older!("postgres", 13))).expect("made");
+    check_operations_of_two_tables(&open(&database.url()));
 }
 
 #[test]

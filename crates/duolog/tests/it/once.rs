@@ -27,7 +27,7 @@ fn thread(name: &str) -> SessionRef {
 
 fn answered(store: &Store) -> u64 {
     let rows = store.state().stats().expect("figures").state.rows;
-    rows.into_iter().find(|(table, _)| table == "operations").expect("a table").1
+    rows.into_iter().find(|(table, _)| table == "idempotency").expect("a table").1
 }
 
 fn a_session_is_made_once(place: &Place) {

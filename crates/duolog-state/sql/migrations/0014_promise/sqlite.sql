@@ -1,8 +1,7 @@
 -- One table for everything that can be asked again under an operation id, appends and changes of rows alike. An append owns
--- the place of its lines: no other operation can claim it.
-DROP TABLE operations;
-DROP TABLE transitions;
-CREATE TABLE operations (
+-- the place of its lines: no other operation can claim it. The tables operations and transitions are no longer written or
+-- read.
+CREATE TABLE idempotency (
     scope         TEXT NOT NULL CHECK (length(CAST(scope AS BLOB)) BETWEEN 1 AND 256),
     operation_id  TEXT NOT NULL CHECK (length(CAST(operation_id AS BLOB)) BETWEEN 1 AND 128),
     request_hash  BLOB NOT NULL CHECK (length(request_hash) = 32),
@@ -14,14 +13,22 @@ CREATE TABLE operations (
     from_position INTEGER CHECK (from_position >= 0),
     to_position   INTEGER CHECK (to_position > from_position),
     PRIMARY KEY (scope, operation_id),
-    CHECK ((epoch IS NULL) = (from_position IS NULL) AND (epoch IS NULL) = (to_position IS NULL)),
+    CHECK ((epoch IS NULL) = (from_position IS NULL) AND (to_position IS NULL OR epoch IS NOT NULL)),
     CHECK (epoch IS NULL OR session_id IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 
-CREATE UNIQUE INDEX operations_places ON operations (session_id, epoch, from_position) WHERE epoch IS NOT NULL;
+CREATE UNIQUE INDEX idempotency_places ON idempotency (session_id, epoch, from_position) WHERE to_position IS NOT NULL;
 -- What goes with a session, and what expires.
-CREATE INDEX operations_by_session ON operations (session_id) WHERE session_id IS NOT NULL;
-CREATE INDEX operations_by_age ON operations (created_at);
+CREATE INDEX idempotency_by_session ON idempotency (session_id) WHERE session_id IS NOT NULL;
+CREATE INDEX idempotency_by_age ON idempotency (created_at);
+
+-- A retry of what an older version did is still known. It did not say where the lines of an append end: a retry looks for
+-- them at their position. Its ids of changes were unique among all commands.
+INSERT INTO idempotency (scope, operation_id, request_hash, created_at, session_id, lines_done, epoch, from_position)
+    SELECT 'log/' || session_id, operation_id, content_hash, created_at, session_id, done_lines, epoch, position
+    FROM operations;
+INSERT INTO idempotency (scope, operation_id, request_hash, answer, created_at)
+    SELECT 'any', operation_id, content_hash, answer, created_at FROM transitions;
 
 -- Every path that a log of a home ever had, its case folded. A path is never given to a second session.
 CREATE TABLE log_paths (

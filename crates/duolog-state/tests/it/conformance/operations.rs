@@ -11,6 +11,7 @@ on_both_engines!(
     an_operation_is_found_by_its_retry,
     a_place_belongs_to_one_operation,
     a_claim_that_was_not_used_is_taken_back,
+    lines_of_an_older_version_are_settled_once,
     operations_expire_oldest_first,
 );
 
@@ -24,6 +25,7 @@ fn row(operation: &str) -> OperationRow {
         session_id: None,
         lines_done: 0,
         place: None,
+        unverified_from: None,
     }
 }
 
@@ -80,6 +82,32 @@ fn a_claim_that_was_not_used_is_taken_back(place: &Place) {
         let left = OperationRow { place: None, lines_done: 2, ..part.clone() };
         assert_eq!(operations::find(tx, "log/s", &part.operation_id)?, Some(left));
         assert!(!operations::unclaim(tx, &part, 3)?, "the place is no longer its own");
+        Ok(())
+    });
+}
+
+/// Two operations of an older version may have the same position: at most one of them wrote there.
+fn lines_of_an_older_version_are_settled_once(place: &Place) {
+    with_session(place, |tx| {
+        let (there, absent) = (append("there", 0, 10), append("absent", 20, 30));
+        operations::insert(tx, &there)?;
+        operations::insert(tx, &absent)?;
+        tx.execute("UPDATE idempotency SET from_position = 5, to_position = NULL", &[])?;
+        let found = operations::find(tx, "log/s", &there.operation_id)?;
+        let older = OperationRow { place: None, unverified_from: Some(Position(5)), ..there };
+        assert_eq!(found, Some(older.clone()));
+        assert_eq!(operations::claimed_to(tx, &id("s"), Epoch(1))?, Position(0));
+        let stands = ClaimedPlace { epoch: Epoch(2), from: Position(5), to: Position(9) };
+        assert!(operations::settle_unverified(tx, &older, Some(stands), 0)?);
+        assert!(!operations::settle_unverified(tx, &older, None, 0)?, "it is settled");
+        let other = OperationRow { operation_id: absent.operation_id.clone(), ..older.clone() };
+        let taken = tx.savepoint(|tx| operations::settle_unverified(tx, &other, Some(stands), 0));
+        assert!(is_constraint(&taken, ConstraintKind::Unique));
+        assert!(operations::settle_unverified(tx, &other, None, 1)?);
+        let settled = OperationRow { place: Some(stands), unverified_from: None, ..older };
+        assert_eq!(operations::find(tx, "log/s", &settled.operation_id)?, Some(settled));
+        let none = OperationRow { place: None, lines_done: 1, ..absent };
+        assert_eq!(operations::find(tx, "log/s", &none.operation_id)?, Some(none));
         Ok(())
     });
 }
