@@ -439,10 +439,10 @@ pub(crate) fn write_rows(tx: &mut Tx<'_>, expected: Option<Checkpoint>, rows: &R
 /// this one looked.
 fn losers(tx: &mut Tx<'_>, rows: &Rows) -> Result<Option<BTreeSet<SessionId>>> {
     let session = &rows.catalog.session_id;
-    let left: Vec<u64> = rows.counting.values().copied().collect();
-    let owners = responses::owners(tx, &left)?;
-    if rows.counting.iter().any(|(owner, key)| owners.get(key) != Some(owner)) {
-        return Ok(None);
+    for (owner, key) in &rows.counting {
+        if !responses::confirm(tx, owner, *key)? {
+            return Ok(None);
+        }
     }
     let owners: BTreeSet<SessionId> = responses::owners(tx, &rows.claimed)?.into_values().collect();
     if owners.first().is_some_and(|first| first < session) {

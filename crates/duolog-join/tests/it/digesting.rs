@@ -14,7 +14,7 @@ use duolog_testkit::transcripts::{self, Cut, Made};
 use duolog_types::limits::Limits;
 use duolog_types::{Durability, SessionId};
 
-use crate::kit::{PROCESS, batch, limits, open, open_with, put, session};
+use crate::kit::{PROCESS, batch, limits, open, open_with, put, session, while_held};
 
 on_both_engines!(
     small_steps_come_out_as_one_and_as_a_rebuild,
@@ -210,4 +210,33 @@ fn two_copies_folded_at_once_count_each_response_once(place: &Place) {
     let folded = rows(&join);
     join.rebuild(|_| {}).expect("rebuilds");
     assert_eq!(rows(&join), folded);
+}
+
+/// A copy is folded while its original is deleted: the copy counts what nobody else counts any more, whichever ends first.
+#[test]
+fn a_copy_counts_what_its_original_leaves_meanwhile() {
+    let place = Place::postgres();
+    let database = place.database().expect("a database");
+    let join = open(&place);
+    let made = transcripts::claude(3, 5);
+    let [first, second] = ["first", "second"].map(|name| session(&join, name));
+    write(&join, &first, &made);
+    write(&join, &second, &made);
+    join.fold(&first, u64::MAX).expect("folds");
+    let (folder, deleter) = (open(&place), open(&place));
+    let until = |sql: &str| while database.run_sql(sql).expect("asks") != "t" {};
+    let waiting =
+        "(SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')";
+    std::thread::scope(|scope| {
+        // The fold has read who counts what when it comes to this table.
+        while_held(&place, "digests", || {
+            scope.spawn(|| folder.fold(&second, u64::MAX).expect("folds"));
+            until(&format!("SELECT {waiting} = 1"));
+            scope.spawn(|| deleter.delete(&first).expect("deleted"));
+            // The deletion is committed, or waits for the fold.
+            until(&format!("SELECT {waiting} = 2 OR NOT EXISTS (SELECT 1 FROM responses WHERE session_id = 'first')"));
+        });
+    });
+    join.catch_up(u64::MAX).expect("folds");
+    assert_eq!(used(&join, &second), (made.responses, made.tokens.output));
 }

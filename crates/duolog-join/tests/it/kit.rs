@@ -92,13 +92,18 @@ pub fn rename(join: &Join, session: &SessionId, name: &str) -> Result<()> {
 
 /// Runs `f` while another process holds the table of repairs, and all of the state where that is a file.
 pub fn while_repairs_are_held(place: &Place, f: impl FnOnce()) {
+    while_held(place, "repairs", f);
+}
+
+/// Runs `f` while another process holds a table, and all of the state where that is a file.
+pub fn while_held(place: &Place, table: &'static str, f: impl FnOnce()) {
     let (both, state) = (Arc::new(Barrier::new(2)), place.open());
     let holder = std::thread::spawn({
         let both = Arc::clone(&both);
         move || {
             state.write(Durability::Process, move |tx| {
-                let hold = "LOCK TABLE repairs IN ACCESS EXCLUSIVE MODE";
-                tx.execute(Sql::each("DELETE FROM repairs WHERE id = -1", hold), &[])?;
+                let hold = format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE");
+                tx.execute(Sql::each(&format!("DELETE FROM {table} WHERE FALSE"), &hold), &[])?;
                 both.wait();
                 both.wait();
                 Ok::<_, Error>(())

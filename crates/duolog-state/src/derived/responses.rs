@@ -45,6 +45,15 @@ pub fn claim(tx: &mut Tx<'_>, session: &SessionId, keys: &[u64]) -> Result<()> {
     Ok(())
 }
 
+/// Confirms that a session counts a response; false if it does not.
+///
+/// The row is written, not only read: on a server a transaction that changes who counts it, and began before this one ended,
+/// must not miss that another relies on it.
+pub fn confirm(tx: &mut Tx<'_>, session: &SessionId, key: u64) -> Result<bool> {
+    let sql = "UPDATE responses SET session_id = session_id WHERE response = ?1 AND session_id = ?2";
+    Ok(tx.execute(sql, params![kept(key), session])? == 1)
+}
+
 /// Forgets what a session counts.
 pub fn forget(tx: &mut Tx<'_>, session: &SessionId) -> Result<()> {
     tx.execute("DELETE FROM responses WHERE session_id = ?1", params![session]).map(drop)

@@ -67,6 +67,7 @@ const DERIVED_WRITES: &[&str] = &[
     "catalog::outdate",
     "digests::put",
     "responses::claim",
+    "responses::confirm",
     "responses::forget",
     "usage_by_day::change",
     "usage_by_day::forget",

@@ -23,6 +23,8 @@ fn a_response_is_counted_by_one_session(place: &Place) {
         responses::claim(tx, &id("s"), &keys[..70])?;
         let owners = responses::owners(tx, &keys)?;
         assert!(keys.iter().enumerate().all(|(at, key)| owners[key] == id(if at < 70 { "s" } else { "t" })));
+        assert!(responses::confirm(tx, &id("s"), keys[0])? && !responses::confirm(tx, &id("t"), keys[0])?);
+        assert!(!responses::confirm(tx, &id("s"), 12345)?, "nobody counts it");
         assert_eq!(responses::dump(tx)?.len(), keys.len());
         responses::forget(tx, &id("s"))?;
         assert_eq!(responses::owners(tx, &keys)?.len(), keys.len() - 70);
