@@ -50,5 +50,5 @@ pub use process::ProcessState;
 pub use rebuild::Rebuilt;
 pub use repair::Repaired;
 pub use store::{Join, OpenJoin};
-pub use transact::{IdempotencyKey, Write};
+pub use transact::{IdempotencyKey, TxClock, Write};
 pub use verify::{Change, Damage, DamageKind, Severity, Verified};

@@ -7,7 +7,7 @@ use duolog_log::Recent;
 use duolog_state::Tx;
 use duolog_state::owned::operations::{self, OperationRow};
 use duolog_types::limits::METADATA_BYTES_MAX;
-use duolog_types::{Bounded, Durability, OperationId, SessionId};
+use duolog_types::{Bounded, Clock, Durability, Moment, OperationId, SessionId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -57,7 +57,29 @@ impl Write {
     }
 }
 
+/// The clock of a transaction, for what several machines compare: leases, and how long something may wait.
+#[derive(Clone)]
+pub struct TxClock(Arc<dyn Clock>);
+
+impl TxClock {
+    /// The present time: by the server's clock where the state is on one, else by the machine's. A clock that the caller
+    /// supplied takes the place of both.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server cannot be asked.
+    pub fn now(&self, tx: &mut Tx<'_>) -> duolog_state::Result<Moment> {
+        let of_server = if self.0.is_machine() { tx.server_time()? } else { None };
+        Ok(of_server.unwrap_or_else(|| self.0.now()))
+    }
+}
+
 impl Join {
+    /// The clock for use inside a transaction.
+    pub fn tx_clock(&self) -> TxClock {
+        TxClock(Arc::clone(&self.clock))
+    }
+
     /// Runs a change of owned rows and has the logs tell of it.
     ///
     /// `f` returns the answer and the lines that [`crate::tell`] made. Its error, of whatever type, undoes all of it. It may
@@ -108,7 +130,7 @@ impl Join {
     }
 }
 
-fn row_of(key: &IdempotencyKey, answer: String, at: duolog_types::Moment) -> OperationRow {
+fn row_of(key: &IdempotencyKey, answer: String, at: Moment) -> OperationRow {
     OperationRow {
         scope: key.scope.clone(),
         operation_id: key.operation.clone(),

@@ -8,6 +8,12 @@ use crate::Moment;
 pub trait Clock: Send + Sync {
     /// The present instant.
     fn now(&self) -> Moment;
+
+    /// Returns true if this is the clock of the machine. Machines' clocks differ: what several machines compare, such as the
+    /// end of a lease, is read from the database server's clock instead.
+    fn is_machine(&self) -> bool {
+        false
+    }
 }
 
 /// The machine's clock.
@@ -18,5 +24,9 @@ impl Clock for SystemClock {
     fn now(&self) -> Moment {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Moment::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+    }
+
+    fn is_machine(&self) -> bool {
+        true
     }
 }

@@ -147,9 +147,12 @@ impl Approvals<'_> {
         }
         let join = &self.store.join;
         let (id, answer) = (id.clone(), answer.clone());
-        let (now, lease) = (join.clock().now(), join.limits().runs.lease);
+        let (clock, lease) = (join.tx_clock(), join.limits().runs.lease);
         let asked = id.clone();
-        let outcome = self.store.transact(self.durability, move |tx| resolve(tx, &asked, word, &answer, now, lease))?;
+        let outcome = self.store.transact(self.durability, move |tx| {
+            let now = clock.now(tx)?;
+            resolve(tx, &asked, word, &answer, now, lease)
+        })?;
         match outcome {
             Outcome::Taken(answered) => {
                 if answered.run.status.is_terminal() {

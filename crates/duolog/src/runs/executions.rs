@@ -31,9 +31,10 @@ impl OpenRun<'_> {
     pub fn begin(&self, phase: &str, session: Option<&SessionId>) -> Result<Begun> {
         PhaseLabel::parse(phase)?;
         let (run, fence, phase, session) = (self.run.clone(), self.fence, phase.to_owned(), session.cloned());
-        let (now, lease) = (self.store.join.clock().now(), self.store.join.limits().runs.lease);
+        let (clock, lease) = (self.store.join.tx_clock(), self.store.join.limits().runs.lease);
         let (home, id) = (self.store.join.home(), ExecutionId::new());
         self.store.transact(self.durability, move |tx| {
+            let now = clock.now(tx)?;
             let mut run = Changing::open(tx, &run, now, lease)?;
             run.check_runs(fence)?;
             let skill = rules::skill(&run.row.workflow_name, &phase);
@@ -58,9 +59,10 @@ impl OpenRun<'_> {
         PhaseLabel::parse(phase)?;
         let (run, fence, phase) = (self.run.clone(), self.fence, phase.to_owned());
         let reason = reason.map(|reason| rules::clip(reason, REASON_BYTES_MAX).to_owned());
-        let (now, lease) = (self.store.join.clock().now(), self.store.join.limits().runs.lease);
+        let (clock, lease) = (self.store.join.tx_clock(), self.store.join.limits().runs.lease);
         let (home, id) = (self.store.join.home(), ExecutionId::new());
         self.store.transact(self.durability, move |tx| {
+            let now = clock.now(tx)?;
             let mut run = Changing::open(tx, &run, now, lease)?;
             run.check_runs(fence)?;
             let skill = rules::skill(&run.row.workflow_name, &phase);
@@ -124,9 +126,9 @@ impl Executions<'_> {
         rules::check_named("owner", new.owner.as_ref())?;
         rules::check_named("triggered_by", new.triggered_by.as_ref())?;
         check_skill(&new.skill)?;
-        let (now, home) = (self.store.join.clock().now(), self.store.join.home());
+        let (clock, home) = (self.store.join.tx_clock(), self.store.join.home());
         let (owner, repo) = rules::split_repo(new.owner.as_deref(), new.repo.as_deref());
-        let row = ExecutionRow {
+        let mut row = ExecutionRow {
             id: ExecutionId::new(),
             home_id: home,
             trigger_type: new.trigger_type,
@@ -135,13 +137,14 @@ impl Executions<'_> {
             owner,
             repo,
             issue_number: new.issue_number,
-            started_at: now,
+            started_at: self.store.join.clock().now(),
             workflow_run_id: None,
             triggered_by: new.triggered_by.clone(),
             session_id: new.session_id.clone(),
             end: None,
         };
         self.store.transact(self.durability, move |tx| {
+            row.started_at = clock.now(tx)?;
             table::insert(tx, &row)?;
             count_start(tx, &row)?;
             Ok((Execution::from(row.clone()), Vec::new()))
@@ -287,8 +290,9 @@ impl Executions<'_> {
         mut f: impl FnMut(&mut Tx<'_>, &ExecutionRow, Moment) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (execution, of_run) = (execution.clone(), self.run.clone());
-        let (now, lease) = (self.store.join.clock().now(), self.store.join.limits().runs.lease);
+        let (clock, lease) = (self.store.join.tx_clock(), self.store.join.limits().runs.lease);
         self.store.transact(self.durability, move |tx| {
+            let now = clock.now(tx)?;
             let missing = || Error::NoExecution(execution.clone());
             let row = table::find(tx, &execution)?.ok_or_else(missing)?;
             if of_run.is_some() && of_run != row.workflow_run_id {

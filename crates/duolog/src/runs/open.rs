@@ -208,9 +208,10 @@ impl OpenRun<'_> {
         check_gate(gate)?;
         let patch = gate.scratch.as_deref().map(rules::patch).transpose()?.unwrap_or_default();
         let (gate, run, fence) = (gate.clone(), self.run.clone(), self.fence);
-        let (now, lease) = (self.store.join.clock().now(), self.store.join.limits().runs.lease);
+        let (clock, lease) = (self.store.join.tx_clock(), self.store.join.limits().runs.lease);
         let id = gate.id.clone().unwrap_or_else(ApprovalId::new);
         self.store.transact(self.durability, move |tx| {
+            let now = clock.now(tx)?;
             let mut run = Changing::open(tx, &run, now, lease)?;
             run.check_runs(fence)?;
             let mut about = Map::new();
@@ -245,8 +246,9 @@ impl OpenRun<'_> {
     /// to every claim, so no answer is lost between its giver and the run.
     pub fn acknowledge(&self, gate: &ApprovalId) -> Result<bool> {
         let (gate, run, fence) = (gate.clone(), self.run.clone(), self.fence);
-        let (now, lease) = (self.store.join.clock().now(), self.store.join.limits().runs.lease);
+        let (clock, lease) = (self.store.join.tx_clock(), self.store.join.limits().runs.lease);
         self.store.transact(self.durability, move |tx| {
+            let now = clock.now(tx)?;
             let mut run = Changing::open(tx, &run, now, lease)?;
             run.check_runs(fence)?;
             let missing = || Error::NoApproval(gate.to_string());
@@ -291,8 +293,9 @@ impl OpenRun<'_> {
         mut f: impl FnMut(&mut Changing<'_, '_>) -> Result<()> + Send + 'static,
     ) -> Result<RunSummary> {
         let (run, fence) = (self.run.clone(), self.fence);
-        let (now, lease) = (self.store.join.clock().now(), self.store.join.limits().runs.lease);
+        let (clock, lease) = (self.store.join.tx_clock(), self.store.join.limits().runs.lease);
         self.store.transact(self.durability, move |tx| {
+            let now = clock.now(tx)?;
             let mut run = Changing::open(tx, &run, now, lease)?;
             run.check_runs(fence)?;
             f(&mut run)?;
@@ -316,8 +319,9 @@ impl OpenRun<'_> {
         lease: Duration,
         mut f: impl FnMut(&mut Changing<'_, '_>) -> Result<bool> + Send + 'static,
     ) -> Result<Turned> {
-        let (run, now) = (self.run.clone(), self.store.join.clock().now());
+        let (run, clock) = (self.run.clone(), self.store.join.tx_clock());
         let turned = self.store.transact(self.durability, move |tx| {
+            let now = clock.now(tx)?;
             let mut run = Changing::open(tx, &run, now, lease)?;
             let previous = run.row.status;
             if !f(&mut run)? {

@@ -28,14 +28,15 @@ impl Runs<'_> {
     pub fn start(&self, new: &NewRun) -> Result<Started> {
         check(new)?;
         let join = &self.store.join;
-        let (now, limits, home) = (join.clock().now(), join.limits().runs, join.home());
+        let (clock, limits, home) = (join.tx_clock(), join.limits().runs, join.home());
         let id = new.id.clone().unwrap_or_else(RunId::new);
         let planned = match &new.session_id {
             Some(_) => None,
-            None => Some(join.plan(session_rules::plan(&own_session(new, &id), home, now)?)?),
+            None => Some(join.plan(session_rules::plan(&own_session(new, &id), home, join.clock().now())?)?),
         };
         let (new, bases) = (new.clone(), Arc::clone(&self.store.base_workflows));
         self.store.transact(self.durability, move |tx| {
+            let now = clock.now(tx)?;
             refuse_disabled(tx, &bases, &new.workflow_name)?;
             if let Some(row) = table::find_active(tx, &new.workflow_name, &new.trigger_id)? {
                 return Ok((Started { run: RunSummary::from(&row), existed: true, fence: None }, Vec::new()));
@@ -58,7 +59,7 @@ impl Runs<'_> {
     /// an owner, what begins is claimed in the same step.
     pub fn admit(&self, owner: Option<&str>, limit: u32) -> Result<Admitted> {
         let join = &self.store.join;
-        let (now, limits, owner) = (join.clock().now(), join.limits().runs, owner.map(str::to_owned));
+        let (clock, limits, owner) = (join.tx_clock(), join.limits().runs, owner.map(str::to_owned));
         rules::check_named("owner", owner.as_ref())?;
         let limit = limit.clamp(1, PAGE_MAX) as usize;
         // Most looks find nobody waiting, and write nothing.
@@ -68,6 +69,7 @@ impl Runs<'_> {
         let bases = Arc::clone(&self.store.base_workflows);
         let admitted = self.store.transact(self.durability, move |tx| {
             workflow_queue::enter(tx)?;
+            let now = clock.now(tx)?;
             let (mut done, mut told, mut from) = (Admitted::default(), Vec::new(), 0);
             let mut free = u64::from(limits.at_once_max).saturating_sub(table::count_running(tx)?);
             'queue: loop {
@@ -113,8 +115,9 @@ impl Runs<'_> {
     /// Ends what was waited for too long: runs in the queue, which are cancelled, and gates, whose runs fail.
     pub fn expire(&self) -> Result<Expired> {
         let join = &self.store.join;
-        let (now, limits) = (join.clock().now(), join.limits().runs);
+        let (clock, limits) = (join.tx_clock(), join.limits().runs);
         let expired = self.store.transact(self.durability, move |tx| {
+            let now = clock.now(tx)?;
             let (mut done, mut told) = (Expired::default(), Vec::new());
             for row in table::queued(tx, 0, PAGE_MAX)? {
                 if !is_over(&row, now, &limits) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use duolog_join::Told;
+use duolog_join::{Told, TxClock};
 use duolog_state::Tx;
 use duolog_state::owned::{workflow_approvals, workflow_runs as table};
 use duolog_types::limits::PAGE_MAX;
@@ -31,7 +31,7 @@ enum Taken {
 struct Wish {
     owner: String,
     lease: Duration,
-    now: Moment,
+    clock: TxClock,
 }
 
 impl Runs<'_> {
@@ -43,7 +43,10 @@ impl Runs<'_> {
     /// page of them at most.
     pub fn recover(&self, owner: &str) -> Result<Recovered> {
         let wish = self.wish(owner, self.store.join.limits().runs.lease)?;
-        let expired = self.store.join.state().read(|tx| table::expired(tx, wish.now, PAGE_MAX))?;
+        let expired = self.store.join.state().read(|tx| {
+            let now = wish.clock.now(tx)?;
+            table::expired(tx, now, PAGE_MAX)
+        })?;
         let mut done = Recovered::default();
         for run in expired {
             match self.take(&run, &wish)? {
@@ -62,7 +65,7 @@ impl Runs<'_> {
         if lease.is_zero() {
             return Err(Error::BadValue { what: "lease", why: "must be longer than nothing".to_owned() });
         }
-        Ok(Wish { owner, lease, now: self.store.join.clock().now() })
+        Ok(Wish { owner, lease, clock: self.store.join.tx_clock() })
     }
 
     fn take(&self, run: &RunId, wish: &Wish) -> Result<Taken> {
@@ -97,8 +100,9 @@ impl OpenRun<'_> {
     pub fn renew(&self, lease: Option<Duration>) -> Result<Moment> {
         let fence = self.fenced()?;
         let lease = lease.unwrap_or(self.store.join.limits().runs.lease);
-        let (run, now) = (self.run.clone(), self.store.join.clock().now());
+        let (run, clock) = (self.run.clone(), self.store.join.tx_clock());
         self.store.transact(self.durability, move |tx| {
+            let now = clock.now(tx)?;
             let mut run = Changing::open(tx, &run, now, lease)?;
             run.check_held(fence)?;
             let until = rules::later(now, lease);
@@ -139,13 +143,14 @@ impl Changing<'_, '_> {
 
 /// Takes a run up if nobody holds it.
 fn take(tx: &mut Tx<'_>, run: &RunId, wish: &Wish) -> Result<(Taken, Vec<Told>)> {
-    let mut run = Changing::open(tx, run, wish.now, wish.lease)?;
+    let now = wish.clock.now(tx)?;
+    let mut run = Changing::open(tx, run, now, wish.lease)?;
     let row = &run.row;
-    let is_held = row.lease_owner.is_some() && row.lease_expires_at.is_some_and(|until| until > wish.now);
+    let is_held = row.lease_owner.is_some() && row.lease_expires_at.is_some_and(|until| until > now);
     if row.status != RunStatus::Running || is_held {
         return Ok((Taken::Left, Vec::new()));
     }
-    let is_over = row.lease_expires_at.is_none_or(|until| until <= wish.now);
+    let is_over = row.lease_expires_at.is_none_or(|until| until <= now);
     let dead = row.lease_owner.clone();
     let error = match &dead {
         Some(owner) => format!("stale: its owner {owner} did not renew its lease"),
@@ -177,7 +182,7 @@ fn take(tx: &mut Tx<'_>, run: &RunId, wish: &Wish) -> Result<(Taken, Vec<Told>)>
     let claim = Claim {
         run: RunSummary::from(&row),
         fence,
-        lease_expires_at: rules::later(wish.now, wish.lease),
+        lease_expires_at: rules::later(now, wish.lease),
         taken_over,
         closed,
         unconsumed,

@@ -10,6 +10,8 @@ mod branching;
 mod care;
 /// Chats: one at a place, begun, ended, told once.
 mod chats;
+/// Hosts whose clocks differ, on one server.
+mod clocks;
 /// What conversations keep, refuse and survive.
 mod conversations;
 /// What is sent from one to another, and how sessions stand.

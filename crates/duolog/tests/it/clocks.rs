@@ -1,0 +1,110 @@
+//! Hosts whose clocks differ share a state on a server: the server's clock decides.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duolog::approvals::Answer;
+use duolog::limits::RunLimits;
+use duolog::runs::{Admission, NewGate, NewRun};
+use duolog::{ApprovalKind, ApprovalStatus, Clock, Error, Moment, RunStatus, Store, SystemClock};
+use duolog_testkit::engines::Place;
+
+use super::Apart;
+use super::runs::{claimed, new};
+
+/// The clock of a machine that is set wrong by so many seconds.
+struct Wrong(i64);
+
+impl Clock for Wrong {
+    fn now(&self) -> Moment {
+        Moment::from_micros(SystemClock.now().as_micros() + self.0 * 1_000_000)
+    }
+
+    fn is_machine(&self) -> bool {
+        true
+    }
+}
+
+/// Three hosts with homes of their own: one whose clock is behind, one whose clock is right, one whose clock is ahead.
+fn hosts(place: &Place) -> [(Apart, Store); 3] {
+    [-60, 0, 60].map(|seconds| {
+        let apart = Apart::of(place);
+        let mut options = apart.options();
+        options.clock = Arc::new(Wrong(seconds));
+        let half = Duration::from_secs(30);
+        options.limits.runs = RunLimits { lease: half, queue_wait: half, ..RunLimits::default() };
+        let store = Store::open(options).unwrap_or_else(|error| panic!("{error}: {error:?}"));
+        (apart, store)
+    })
+}
+
+/// Whoever holds a run keeps it, whatever the clocks of the others say.
+#[test]
+fn a_host_with_a_wrong_clock_takes_no_run_that_is_held() {
+    let place = Place::postgres();
+    let hosts = hosts(&place);
+    for (number, (_, holder)) in hosts.iter().enumerate() {
+        let (run, fence) = claimed(holder, &number.to_string(), "holder");
+        for renewed in [false, true] {
+            if renewed {
+                holder.runs().open(&run).under(fence).renew(None).expect("renewed");
+            }
+            for (_, other) in &hosts {
+                let refused = other.runs().open(&run).claim("thief", None).expect_err("it is held");
+                assert!(matches!(&refused, Error::Claimed { by, .. } if by == "holder"), "{refused}");
+                assert!(other.runs().recover("thief").expect("looks").resumed.is_empty());
+            }
+        }
+        let taken = holder.runs().open(&run).under(fence).release().expect("released");
+        assert_eq!(taken.status, RunStatus::Running);
+        // Nobody has it: it has the lease of a run that waits for an owner, and is nobody's takeover.
+        assert!(!holder.runs().open(&run).claim("next", None).expect("claimed").taken_over);
+    }
+}
+
+/// A lease that is over is over for all, by whatever clock it was taken.
+#[test]
+fn a_lease_that_ended_is_taken_over_by_any_host() {
+    let place = Place::postgres();
+    let hosts = hosts(&place);
+    let database = place.database().expect("a database");
+    for (number, (_, holder)) in hosts.iter().enumerate() {
+        for (_, other) in &hosts {
+            let (run, _) = claimed(holder, &number.to_string(), "holder");
+            let long_ago = "UPDATE workflow_runs SET lease_expires_at = to_char(clock_timestamp() AT TIME ZONE 'UTC' \
+                            - interval '1 second', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') WHERE lease_owner = 'holder'";
+            database.run_sql(long_ago).expect("as if time had passed");
+            let claim = other.runs().open(&run).claim("next", None).expect("claimed");
+            assert!(claim.taken_over);
+            let end = duolog::runs::End::Succeeded;
+            other.runs().open(&run).under(claim.fence).finish(&end, None).expect("finished");
+        }
+    }
+}
+
+/// What waits in the queue or for an answer has its time by the same clock.
+#[test]
+fn nothing_expires_early_on_a_host_with_a_wrong_clock() {
+    let place = Place::postgres();
+    let hosts = hosts(&place);
+    let until = Moment::from_micros(SystemClock.now().as_micros() + 30_000_000);
+    for (number, (_, host)) in hosts.iter().enumerate() {
+        let (run, fence) = claimed(host, &format!("gate-{number}"), "holder");
+        let gate = NewGate { expires_at: Some(until), ..NewGate::new(ApprovalKind::Approve, "g", "?") };
+        let gate = host.runs().open(&run).under(fence).pause_at(&gate).expect("paused");
+        for (_, other) in &hosts {
+            assert!(other.runs().expire().expect("looks").gates.is_empty());
+            assert_eq!(other.approvals().get(&gate.id).expect("there").status, ApprovalStatus::Pending);
+        }
+        let (_, ahead) = &hosts[2];
+        let answered = ahead.approvals().approve(&gate.id, &Answer::default()).expect("in time");
+        assert_eq!(answered.run.status, RunStatus::Running);
+    }
+    for (number, (_, host)) in hosts.iter().enumerate() {
+        let later = NewRun { admission: Admission::Queue, ..new("queued", &number.to_string()) };
+        assert_eq!(host.runs().start(&later).expect("starts").run.status, RunStatus::Queued);
+        for (_, other) in &hosts {
+            assert!(other.runs().expire().expect("looks").queued.is_empty());
+        }
+    }
+}
