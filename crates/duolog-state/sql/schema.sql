@@ -599,7 +599,7 @@ CREATE TABLE execution_bodies (
 
 CREATE INDEX execution_bodies_in_blobs ON execution_bodies (output_blob) WHERE output_blob IS NOT NULL;
 
--- Executions by the quarter of an hour they began in, and by workflow; kept in the transaction of the execution.
+-- Executions by the quarter of an hour they began in, and by workflow; no longer written or read.
 CREATE TABLE execution_rollups (
     bucket                      TEXT NOT NULL CHECK (length(bucket) = 27),
     workflow                    TEXT NOT NULL CHECK (length(CAST(workflow AS BLOB)) BETWEEN 1 AND 256),
@@ -616,6 +616,28 @@ CREATE TABLE execution_rollups (
     cache_read_input_tokens     INTEGER NOT NULL CHECK (cache_read_input_tokens >= 0),
     output_tokens               INTEGER NOT NULL CHECK (output_tokens >= 0),
     PRIMARY KEY (bucket, workflow)
+) STRICT, WITHOUT ROWID;
+
+-- Executions by the quarter of an hour they began in, by workflow, and on a server by a slot: a row of one workflow that all
+-- write would make them wait for each other and run again. Kept in the transaction of the
+-- execution.
+CREATE TABLE execution_rollup_slots (
+    bucket                      TEXT NOT NULL CHECK (length(bucket) = 27),
+    workflow                    TEXT NOT NULL CHECK (length(CAST(workflow AS BLOB)) BETWEEN 1 AND 256),
+    slot                        INTEGER NOT NULL CHECK (slot >= 0),
+    started                     INTEGER NOT NULL CHECK (started >= 0),
+    succeeded                   INTEGER NOT NULL CHECK (succeeded >= 0),
+    failed                      INTEGER NOT NULL CHECK (failed >= 0),
+    skipped                     INTEGER NOT NULL CHECK (skipped >= 0),
+    deferred                    INTEGER NOT NULL CHECK (deferred >= 0),
+    turns                       INTEGER NOT NULL CHECK (turns >= 0),
+    duration_ms                 INTEGER NOT NULL CHECK (duration_ms >= 0),
+    cost_picos                  INTEGER NOT NULL CHECK (cost_picos >= 0),
+    input_tokens                INTEGER NOT NULL CHECK (input_tokens >= 0),
+    cache_creation_input_tokens INTEGER NOT NULL CHECK (cache_creation_input_tokens >= 0),
+    cache_read_input_tokens     INTEGER NOT NULL CHECK (cache_read_input_tokens >= 0),
+    output_tokens               INTEGER NOT NULL CHECK (output_tokens >= 0),
+    PRIMARY KEY (bucket, workflow, slot)
 ) STRICT, WITHOUT ROWID;
 
 -- Gates: what a run waits for a person to say, and what was said.

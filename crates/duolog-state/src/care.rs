@@ -34,6 +34,7 @@ pub(crate) const TABLES: &[&str] = &[
     "executions",
     "execution_bodies",
     "execution_rollups",
+    "execution_rollup_slots",
     "workflow_approvals",
     "workflow_overrides",
     "cron_overrides",

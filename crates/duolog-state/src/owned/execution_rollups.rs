@@ -1,10 +1,16 @@
-//! `execution_rollups`: executions by the quarter of an hour they began in, and by workflow.
+//! `execution_rollup_slots`: executions by the quarter of an hour they began in, and by workflow.
+//!
+//! On a server two transactions that add to one row wait for each other, and the second runs again. So an execution adds to
+//! one of several rows there, by its id.
 
-use duolog_types::Moment;
+use duolog_types::{ExecutionId, Moment};
 
 use crate::engine::{Row, Tx};
 use crate::error::Result;
 use crate::params;
+
+/// The rows that a workflow has in a quarter of an hour on a server.
+const SLOTS: u64 = 64;
 
 /// What a stretch of time saw.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -55,12 +61,13 @@ impl RollupRow {
     }
 }
 
-/// Adds to what a stretch of time saw of a workflow.
-pub fn add(tx: &mut Tx<'_>, bucket: Moment, workflow: &str, more: &RollupRow) -> Result<()> {
-    let sql = "INSERT INTO execution_rollups AS r (bucket, workflow, started, succeeded, failed, skipped, deferred, \
+/// Adds what an execution came to, to what a stretch of time saw of a workflow.
+pub fn add(tx: &mut Tx<'_>, bucket: Moment, workflow: &str, of: &ExecutionId, more: &RollupRow) -> Result<()> {
+    let slot = if tx.has_one_writer() { 0 } else { slot(of) };
+    let sql = "INSERT INTO execution_rollup_slots AS r (bucket, workflow, started, succeeded, failed, skipped, deferred, \
                turns, duration_ms, cost_picos, input_tokens, cache_creation_input_tokens, cache_read_input_tokens, \
-               output_tokens) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) \
-               ON CONFLICT (bucket, workflow) DO UPDATE SET started = r.started + excluded.started, \
+               output_tokens, slot) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) \
+               ON CONFLICT (bucket, workflow, slot) DO UPDATE SET started = r.started + excluded.started, \
                succeeded = r.succeeded + excluded.succeeded, failed = r.failed + excluded.failed, \
                skipped = r.skipped + excluded.skipped, deferred = r.deferred + excluded.deferred, \
                turns = r.turns + excluded.turns, duration_ms = r.duration_ms + excluded.duration_ms, \
@@ -84,11 +91,18 @@ pub fn add(tx: &mut Tx<'_>, bucket: Moment, workflow: &str, more: &RollupRow) ->
         more.cache_creation_input_tokens,
         more.cache_read_input_tokens,
         more.output_tokens,
+        slot,
     ];
     tx.execute(sql, values).map(drop)
 }
 
-/// What each stretch from one instant to before another saw, of one workflow or of all, in order.
+/// The row that an execution adds to: of its begin and its end the same.
+fn slot(of: &ExecutionId) -> u64 {
+    of.as_str().bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into())) % SLOTS
+}
+
+/// What each stretch from one instant to before another saw, of one workflow or of all, in order; a stretch in several parts
+/// where it has several rows.
 pub fn between(
     tx: &mut Tx<'_>,
     from: Moment,
@@ -96,13 +110,13 @@ pub fn between(
     workflow: Option<&str>,
     each: &mut dyn FnMut(Moment, RollupRow),
 ) -> Result<()> {
-    // One row a stretch and workflow: bounded by the time that is asked for.
+    // So many rows a stretch and workflow: bounded by the time that is asked for.
     const ALL: &str = "SELECT bucket, started, succeeded, failed, skipped, deferred, turns, duration_ms, cost_picos, \
                        input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens \
-                       FROM execution_rollups WHERE bucket >= ?1 AND bucket < ?2 ORDER BY bucket, workflow";
+                       FROM execution_rollup_slots WHERE bucket >= ?1 AND bucket < ?2 ORDER BY bucket, workflow";
     const ONE: &str = "SELECT bucket, started, succeeded, failed, skipped, deferred, turns, duration_ms, cost_picos, \
                        input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens \
-                       FROM execution_rollups WHERE bucket >= ?1 AND bucket < ?2 AND workflow = ?3 ORDER BY bucket";
+                       FROM execution_rollup_slots WHERE bucket >= ?1 AND bucket < ?2 AND workflow = ?3 ORDER BY bucket";
     let mut read = |row: &Row<'_>| {
         each(row.get(0)?, RollupRow::read(row, 1)?);
         Ok(())

@@ -133,6 +133,7 @@ fn run_bounds() -> impl Iterator<Item = (String, usize)> {
         (MESSAGE_ID_BYTES_MAX, "workflow_runs.id workflow_runs.session_id executions.id executions.session_id"),
         (MESSAGE_ID_BYTES_MAX, "workflow_approvals.id workflow_approvals.output_execution_id"),
         (WORKFLOW_BYTES_MAX, "workflow_runs.workflow_name execution_rollups.workflow workflow_overrides.name"),
+        (WORKFLOW_BYTES_MAX, "execution_rollup_slots.workflow"),
         (SKILL_BYTES_MAX, "executions.skill"),
         (NAME_BYTES_MAX, "workflow_runs.trigger_id workflow_runs.owner workflow_runs.repo workflow_runs.lease_owner"),
         (NAME_BYTES_MAX, "workflow_runs.triggered_by workflow_runs.actor workflow_run_scratch.key"),
@@ -349,7 +350,10 @@ fn runs_are_read_by_their_indexes() {
              AND expires_at <= 'n' ORDER BY expires_at, id LIMIT 9",
             "approvals_expiring",
         ),
-        ("SELECT started FROM execution_rollups WHERE bucket >= 'a' AND bucket < 'b' ORDER BY bucket", "PRIMARY KEY"),
+        (
+            "SELECT started FROM execution_rollup_slots WHERE bucket >= 'a' AND bucket < 'b' ORDER BY bucket",
+            "PRIMARY KEY",
+        ),
     ];
     let dir = tempfile::tempdir().expect("a directory");
     let state = open(dir.path());

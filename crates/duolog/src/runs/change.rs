@@ -219,7 +219,7 @@ pub(super) fn bucket(at: Moment) -> Moment {
 /// Counts an execution that begins.
 pub(crate) fn count_start(tx: &mut Tx<'_>, row: &ExecutionRow) -> Result<()> {
     let more = RollupRow { started: 1, ..RollupRow::default() };
-    Ok(execution_rollups::add(tx, bucket(row.started_at), rules::workflow_of(&row.skill), &more)?)
+    Ok(execution_rollups::add(tx, bucket(row.started_at), rules::workflow_of(&row.skill), &row.id, &more)?)
 }
 
 /// Counts an execution that ends, where it began.
@@ -240,5 +240,5 @@ pub(crate) fn count_end(tx: &mut Tx<'_>, row: &ExecutionRow, end: &EndRow) -> Re
         cache_read_input_tokens: end.cache_read_input_tokens.unwrap_or_default(),
         output_tokens: end.output_tokens.unwrap_or_default(),
     };
-    Ok(execution_rollups::add(tx, bucket(row.started_at), rules::workflow_of(&row.skill), &more)?)
+    Ok(execution_rollups::add(tx, bucket(row.started_at), rules::workflow_of(&row.skill), &row.id, &more)?)
 }

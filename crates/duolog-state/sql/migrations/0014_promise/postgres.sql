@@ -48,3 +48,30 @@ CREATE TABLE log_epochs (
 );
 
 INSERT INTO log_epochs (id, next_epoch) SELECT 1, COALESCE(MAX(epoch) + 1, 0) FROM repairs WHERE action = 'deleted';
+
+-- Executions by the quarter of an hour they began in, by workflow, and on a server by a slot: a row of one workflow that all
+-- write would make them wait for each other and run again. The table execution_rollups is no longer written or read.
+CREATE TABLE execution_rollup_slots (
+    bucket                      TEXT COLLATE "C" NOT NULL CHECK (length(bucket) = 27),
+    workflow                    TEXT COLLATE "C" NOT NULL CHECK (octet_length(workflow) BETWEEN 1 AND 256),
+    slot                        BIGINT NOT NULL CHECK (slot >= 0),
+    started                     BIGINT NOT NULL CHECK (started >= 0),
+    succeeded                   BIGINT NOT NULL CHECK (succeeded >= 0),
+    failed                      BIGINT NOT NULL CHECK (failed >= 0),
+    skipped                     BIGINT NOT NULL CHECK (skipped >= 0),
+    deferred                    BIGINT NOT NULL CHECK (deferred >= 0),
+    turns                       BIGINT NOT NULL CHECK (turns >= 0),
+    duration_ms                 BIGINT NOT NULL CHECK (duration_ms >= 0),
+    cost_picos                  BIGINT NOT NULL CHECK (cost_picos >= 0),
+    input_tokens                BIGINT NOT NULL CHECK (input_tokens >= 0),
+    cache_creation_input_tokens BIGINT NOT NULL CHECK (cache_creation_input_tokens >= 0),
+    cache_read_input_tokens     BIGINT NOT NULL CHECK (cache_read_input_tokens >= 0),
+    output_tokens               BIGINT NOT NULL CHECK (output_tokens >= 0),
+    PRIMARY KEY (bucket, workflow, slot)
+);
+
+INSERT INTO execution_rollup_slots (bucket, workflow, slot, started, succeeded, failed, skipped, deferred, turns, duration_ms, cost_picos,
+    input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens)
+    SELECT bucket, workflow, 0, started, succeeded, failed, skipped, deferred, turns, duration_ms, cost_picos,
+    input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens
+    FROM execution_rollups;
