@@ -4,8 +4,9 @@
 //! Removing one is safe by two rules. First, whoever is between a blob and its line holds a lock that the remover takes
 //! alone ([`Blobs::hold`]); under it, all that was appended since the count is read too, so a line that came late still
 //! keeps its blob, and a put that comes after makes its blob anew. Second, a blob that is young stays, for those who
-//! write blobs and lines without our locks. Where a log cannot be read, nothing is removed: it may name anything. Lines
-//! that wait in the outbox are our own, and name no blob.
+//! write blobs and lines without our locks. Where a log cannot be read, nothing is removed: it may name anything. Nor is
+//! anything removed while another state uses the home: its rows cannot be asked. Lines that wait in the outbox are our own,
+//! and name no blob.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -120,6 +121,11 @@ impl BlobScan<'_> {
             return Err(Error::ReadOnly);
         }
         let alone = self.blobs.alone(self.join.limits.busy_timeout)?;
+        // A state that records itself later puts its blobs later, and holds them.
+        let states = self.join.other_states()?;
+        if !states.is_empty() {
+            return Err(Error::OtherStates { states });
+        }
         for path in self.files()? {
             self.read_on(path, Upto::LastByte)?;
         }

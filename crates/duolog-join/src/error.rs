@@ -49,6 +49,12 @@ pub enum Error {
         /// The process that makes it, if that is known.
         holder: Option<u32>,
     },
+    /// Rows of other states may name the blobs of this home.
+    #[error("cannot prune blobs: other states use this home and may name them: {}", states.join(", "))]
+    OtherStates {
+        /// The addresses of the other states.
+        states: Vec<String>,
+    },
     /// The home was opened to be read.
     #[error("this home is open for reading only")]
     ReadOnly,

@@ -28,6 +28,7 @@ mod rebuild;
 mod recover;
 mod repair;
 mod seal;
+mod states;
 mod store;
 mod telling;
 mod transact;

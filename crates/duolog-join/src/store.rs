@@ -109,6 +109,7 @@ impl Join {
             swept: Mutex::new(None),
         });
         if join.is_writable() {
+            join.record_state()?;
             join.recover()?;
         }
         Ok(join)

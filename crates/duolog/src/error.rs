@@ -569,7 +569,10 @@ impl Error {
 fn join_kind(error: &JoinError) -> Kind {
     match error {
         JoinError::NoSession(_) | JoinError::Deleted(_) => Kind::NotFound,
-        JoinError::OtherHome { .. } | JoinError::OperationReused { .. } => Kind::Conflict,
+        JoinError::OtherHome { .. } | JoinError::OperationReused { .. } | JoinError::OtherStates { .. } => {
+            Kind::Conflict
+        }
+        JoinError::BackupRunning { .. } => Kind::Busy,
         JoinError::LogChanged { .. } => Kind::Damaged,
         JoinError::TooLong(_) | JoinError::BadLine(_) => Kind::Invalid,
         JoinError::Log(error) => log_kind(error),
@@ -618,6 +621,8 @@ fn join_hint(error: &JoinError) -> Option<String> {
         JoinError::NoSession(_) => "duolog sessions list shows what there is",
         JoinError::OtherHome { .. } => "run the command in that home",
         JoinError::OperationReused { .. } => "use a new operation id for other content",
+        JoinError::OtherStates { .. } => "delete the record of a state that no longer exists from states/ in the home",
+        JoinError::BackupRunning { holder } => return Some(try_again(*holder)),
         JoinError::ReadOnly => "the directory cannot be written; copy the home or change its permissions",
         JoinError::Log(LogError::Busy { holder, .. }) => return Some(try_again(*holder)),
         JoinError::Log(LogError::Poisoned(_)) => {

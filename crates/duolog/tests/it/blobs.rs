@@ -3,8 +3,10 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use duolog::log::{RecordOptions, Recording};
+use duolog::runs::NewExecution;
 use duolog::sessions::AddOptions;
-use duolog::{Durability, Home, Kind, Limits, Store, StoreOptions};
+use duolog::{Durability, Home, Kind, Limits, Said, Store, StoreOptions, TriggerType};
+use duolog_testkit::engines::Place;
 use tempfile::TempDir;
 
 /// A store that waits for nobody for long.
@@ -141,4 +143,47 @@ fn what_is_young_or_half_put_is_seen_to() {
     fs::write(directory.path().join("state/blobs/.put-1-0"), "half").expect("written");
     let pruned = store.state().count_blobs(|_| ()).expect("counts").prune().expect("prunes");
     assert_eq!((pruned.removed.len(), pruned.leftovers, files(&directory).len()), (0, 1, 1));
+}
+
+/// One home, first with its state beside the logs and then with another: each may name blobs that the other does not know.
+#[test]
+fn blobs_that_rows_of_another_state_name_are_kept() {
+    for place in [Place::sqlite(), Place::postgres()] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let home = Home::beneath(directory.path());
+        let open = |apart: bool| {
+            let options = StoreOptions::at(home.clone()).one_shot();
+            let options = if apart { options.with_store(Said::At(place.address())) } else { options };
+            Store::open(options).expect("opens")
+        };
+        let output = |store: &Store, word: &str| {
+            let new = NewExecution {
+                trigger_type: TriggerType::Chat,
+                trigger_id: word.to_owned(),
+                skill: "chat".to_owned(),
+                session_id: None,
+                owner: None,
+                repo: None,
+                issue_number: None,
+                triggered_by: None,
+            };
+            let ledger = store.runs().executions();
+            let execution = ledger.start(&new).expect("starts").id;
+            ledger.set_output(&execution, &word.repeat(1 << 20), None).expect("kept");
+        };
+        output(&open(false), "one");
+        output(&open(true), "two");
+        let_age(&directory);
+        assert_eq!(files(&directory).len(), 2);
+        for (apart, other) in [(false, place.address().to_string()), (true, "state.db".to_owned())] {
+            let store = open(apart);
+            let refused = store.state().count_blobs(|_| ()).expect("counts").prune().expect_err("another state");
+            assert!(refused.to_string().contains(&other), "{refused}");
+            assert_eq!(duolog::Error::from(refused).kind(), Kind::Conflict);
+        }
+        assert_eq!(files(&directory).len(), 2, "nothing was removed");
+        // Once the record of the other state is gone, its blobs are nobody's.
+        fs::remove_dir_all(directory.path().join("state/states")).expect("removed");
+        assert_eq!(prune(&open(false)), 1);
+    }
 }
