@@ -151,6 +151,10 @@ impl Writer {
                 let known_of = known.recorded_to.max(known.sealed_to) > place.base;
                 let standing = if known_of { Standing::Missing } else { Standing::Same };
                 if standing == Standing::Same && known.claimed_to > place.base {
+                    // A log that was deleted on purpose is in another epoch before its file goes: its claims stand.
+                    if !record.is_current()? {
+                        return Err(Error::Replaced(path.clone()));
+                    }
                     record.settle_claims(None, place.base)?;
                 }
                 let recovery = Recovery { standing, mend: None, end: place.base };
