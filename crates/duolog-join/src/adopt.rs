@@ -21,7 +21,13 @@ impl Join {
             return Err(Error::ReadOnly);
         }
         sweep_drafts(&*self.disk)?;
-        Ok(Draft::new(&self.disk, SessionId::new().as_str()))
+        Ok(Draft::new(&self.disk, SessionId::new().as_str(), self.limits.busy_timeout))
+    }
+
+    /// The session that a request made when it was carried out, if it was.
+    pub fn adopted(&self, key: &IdempotencyKey) -> Result<Option<SessionRow>> {
+        let made: Option<Made> = self.answer_to(key)?;
+        made.map(|made| self.known(&made.id).map(|known| known.row)).transpose()
     }
 
     /// Makes a session with a log that was drafted and with whatever rows are its own: all of it, or nothing.

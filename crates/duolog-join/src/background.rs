@@ -59,6 +59,7 @@ impl Drop for Folder {
         }
         self.stop.ask();
         if let Some(thread) = self.thread.take() {
+            // Had it panicked, what it did not fold stays marked.
             let _ = thread.join();
         }
     }

@@ -91,7 +91,8 @@ impl Join {
         self.process.announce()?;
         loop {
             // What is let go of here keeps no mark that only this process may delete.
-            let left = self.marks_of(&self.open.make_room());
+            let idle = self.open.trim(1);
+            let left = self.marks_of(&idle);
             let mark = self.new_mark(session);
             let (generation, home) = (mark.generation, self.home);
             let id = session.clone();
@@ -107,7 +108,10 @@ impl Join {
                 }
                 Ok::<_, Error>(known)
             });
-            let known = known.map_err(|error| error.of_session(session))?;
+            let known = known.map_err(|error| {
+                self.open.put_back(idle);
+                error.of_session(session)
+            })?;
             self.own(&known.row)?;
             let opened = self.open_writer(&known).and_then(|(writer, recovery)| {
                 self.note_recovery(session, known.row.log_epoch, &recovery, None).map(|same| (writer, same))
@@ -155,6 +159,28 @@ impl Join {
             mark.set.then(|| BehindRow { generation: mark.generation, ..self.new_mark(&open.session) })
         };
         logs.iter().filter_map(set).collect()
+    }
+
+    /// Closes the logs that nobody uses any more, and leaves their marks to whoever folds next.
+    pub(crate) fn close_idle(&self) -> Result<()> {
+        let idle = self.open.trim(0);
+        let closed = self.leave_to_nobody(self.marks_of(&idle));
+        if closed.is_err() {
+            self.open.put_back(idle);
+        }
+        closed
+    }
+
+    fn leave_to_nobody(&self, marks: Vec<BehindRow>) -> Result<()> {
+        if marks.is_empty() {
+            return Ok(());
+        }
+        self.write(Durability::Process, move |tx| {
+            for row in &marks {
+                behind::hand_over(tx, row)?;
+            }
+            Ok(())
+        })
     }
 
     /// Announces an append: the session is marked, and stays so until the append is done.
@@ -217,15 +243,7 @@ impl Join {
                 left.push(BehindRow { generation: mark.generation, ..self.new_mark(&open.session) });
             }
         }
-        if left.is_empty() {
-            return Ok(());
-        }
-        self.write(Durability::Process, move |tx| {
-            for row in &left {
-                behind::hand_over(tx, row)?;
-            }
-            Ok(())
-        })
+        self.leave_to_nobody(left)
     }
 
     fn new_mark(&self, session: &SessionId) -> BehindRow {

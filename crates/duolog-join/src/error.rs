@@ -81,6 +81,24 @@ impl Error {
         matches!(self, Self::State(duolog_state::Error::Unknown { .. }))
     }
 
+    /// Whether the disk, the quota or the largest file size is used up.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::State(duolog_state::Error::Full { .. }) | Self::Log(duolog_log::Error::Full(_)) => true,
+            Self::Log(duolog_log::Error::Record(source)) => {
+                matches!(source.downcast_ref(), Some(duolog_state::Error::Full { .. }))
+                    || source.downcast_ref().is_some_and(Self::is_full)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the fold of one log failed in a way that leaves it behind and holds up no other: it is locked, closed or
+    /// changed, or there is no room for its rows.
+    pub(crate) fn leaves_behind(&self) -> bool {
+        matches!(self, Self::Log(_) | Self::LogChanged { .. }) || self.is_full()
+    }
+
     /// Says that a session is gone where the database only says that a row has no parent.
     pub(crate) fn of_session(self, session: &SessionId) -> Self {
         match self {

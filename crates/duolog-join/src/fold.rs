@@ -252,8 +252,11 @@ impl Join {
                 let owner = self.process.state_of(mark.process_id)?;
                 let folded = match self.fold_marked(&mark.session_id, owner, left) {
                     Ok(folded) => folded,
-                    // A log that is locked or closed stays behind and says so; it holds up no other.
-                    Err(Error::Log(_) | Error::NoSession(_) | Error::Deleted(_) | Error::LogChanged { .. }) => {
+                    // It was deleted meanwhile, and its mark went with its row.
+                    Err(Error::NoSession(_) | Error::Deleted(_)) => continue,
+                    // A log that is locked or closed stays behind and says so, by one byte where its size is not known;
+                    // it holds up no other.
+                    Err(error) if error.leaves_behind() => {
                         caught_up.add(self.bytes_behind(&mark.session_id).unwrap_or(1).max(1));
                         continue;
                     }
@@ -265,7 +268,14 @@ impl Join {
                 if dead && folded.0.behind == 0 {
                     let (session, process, generation) = (mark.session_id.clone(), mark.process_id, mark.generation);
                     // Of the generation that was seen: what was left to nobody since has not been folded here.
-                    self.write(Durability::Process, move |tx| Ok(behind::clear(tx, &session, &process, generation)?))?;
+                    let cleared = self
+                        .write(Durability::Process, move |tx| Ok(behind::clear(tx, &session, &process, generation)?));
+                    // On a full disk the mark stays, and the next reader finds nothing to fold.
+                    if let Err(error) = cleared
+                        && !error.is_full()
+                    {
+                        return Err(error);
+                    }
                 }
             }
             match marks.last() {
@@ -275,7 +285,7 @@ impl Join {
         }
         // A sweep looks at every log, marked or not, so what it finds is the whole of what is behind.
         let mut caught_up = if self.has_swept()? { caught_up } else { self.sweep(left)? };
-        self.renew_outdated(left, |bytes| caught_up.add(bytes))?;
+        self.renew_outdated(budget, left, |bytes| caught_up.add(bytes))?;
         Ok(caught_up)
     }
 
@@ -284,6 +294,11 @@ impl Join {
             self.mend(session)?;
         }
         let (known, before) = self.known_behind(session)?;
+        if owner == ProcessState::Alive && before == 0 {
+            // Its owner deletes the mark; until then looking must cost no more than this.
+            let to = known.catalog.map_or(known.row.log_base, |row| row.position);
+            return Ok((Folded { to, behind: 0 }, 0));
+        }
         let open = self.open.get(session);
         let folded = self.fold_and_seal(known, budget.min(before), open.as_deref())?;
         Ok((folded, before.saturating_sub(folded.behind)))
@@ -327,7 +342,7 @@ impl Join {
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        self.close_idle()
     }
 
     /// Compares the size of every log with its checkpoint and folds what differs.
@@ -346,10 +361,16 @@ impl Join {
             let behind = match folded {
                 Ok(folded) => folded.behind,
                 Err(Error::NoSession(_) | Error::Deleted(_)) => return Ok(()),
-                Err(Error::Log(_) | Error::LogChanged { .. }) => {
+                Err(error) if error.leaves_behind() => {
                     // This sweep is the only one of this boot: what it could not fold is marked for the next reader.
                     let (id, home, at) = (session.clone(), self.home, self.clock.now());
-                    self.write(Durability::Process, move |tx| Ok(behind::mark_for_nobody(tx, &id, &home, at)?))?;
+                    let marked =
+                        self.write(Durability::Process, move |tx| Ok(behind::mark_for_nobody(tx, &id, &home, at)?));
+                    match marked {
+                        // Without the mark, the next reader sweeps again.
+                        Err(error) if error.is_full() => cut_short = true,
+                        other => other?,
+                    }
                     before
                 }
                 Err(error) => return Err(error),
@@ -361,7 +382,11 @@ impl Join {
         })?;
         self.process.clear_dead()?;
         if !cut_short {
-            self.remember_boot()?;
+            match self.remember_boot() {
+                // On a full disk the next reader sweeps again.
+                Err(error) if error.is_full() => {}
+                other => other?,
+            }
         }
         Ok(caught_up)
     }
@@ -388,7 +413,13 @@ impl Join {
         let sessions: BTreeSet<SessionId> = marks.into_iter().map(|mark| mark.session_id).collect();
         let mut caught_up = CaughtUp::default();
         for session in sessions {
-            caught_up.add(self.bytes_behind(&session).unwrap_or(0));
+            match self.bytes_behind(&session) {
+                Ok(bytes) => caught_up.add(bytes),
+                Err(Error::NoSession(_) | Error::Deleted(_)) => {}
+                // How far it is behind cannot be seen; that it is, is said.
+                Err(Error::Log(_)) => caught_up.add(1),
+                Err(error) => return Err(error),
+            }
         }
         Ok(caught_up)
     }

@@ -125,6 +125,7 @@ fn finish(state: &Path, foreign_owner: Option<u32>) -> Result<Prepared, HomeErro
         .map_err(io("read", &path))?;
     let id = text.trim().parse().map_err(|_| HomeError::BadId(path))?;
     let disk = Arc::new(Files::beneath(state).map_err(io("open", state))?);
+    // Empty where the system does not tell: then every log is compared with its checkpoint each time.
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
     Ok(Prepared { id, disk, boot, foreign_owner })
 }

@@ -80,6 +80,7 @@ impl Join {
             for told in told {
                 let mut batch = Batch::new(&self.limits);
                 if batch.push(told.line.as_bytes()).is_ok() {
+                    // A mutant: it writes the line without the outbox and forgets it where that fails.
                     let _ = self.append(&told.session, &batch, &Append::default());
                 }
             }
@@ -136,6 +137,7 @@ impl Join {
                 Ok(_) => {}
                 Err(error) => {
                     let text: String = error.to_string().chars().take(1024).collect();
+                    // The reason is for people; the error itself goes to the caller.
                     let _ = self.write(Durability::Process, move |tx| Ok(outbox::note_failure(tx, &first, &text)?));
                     return Err(error);
                 }
@@ -211,9 +213,8 @@ impl Join {
         };
         let lowest = new.iter().map(|row| floor(row)).min().unwrap_or(Position::ZERO);
         let appended = open.writer.append_absent(&batch, lowest);
-        match &appended {
-            Ok(appended) => copied.extend(new.iter().map(|row| (appended.end, OutboxKey::from(*row)))),
-            Err(_) => {}
+        if let Ok(appended) = &appended {
+            copied.extend(new.iter().map(|row| (appended.end, OutboxKey::from(*row))));
         }
         drop(copied);
         let appended = appended.map_err(|error| self.look_again(session, &open, error))?;

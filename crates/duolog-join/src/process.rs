@@ -73,6 +73,7 @@ impl Process {
     /// Leaves. Marks that are still there become a dead process's.
     pub(crate) fn leave(&self) {
         if !self.is_forked() && self.lock.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+            // A file that stays is unlocked, which says the same; the next sweep removes it.
             let _ = self.disk.unlink(&path_of(self.id));
         }
     }
@@ -81,6 +82,7 @@ impl Process {
     pub(crate) fn state_of(&self, process: ProcessId) -> Result<ProcessState> {
         let state = self.look(process)?;
         if state == ProcessState::Dead {
+            // Another may have been faster; one that stays is looked at again.
             let _ = self.disk.unlink(&path_of(process));
         }
         Ok(state)

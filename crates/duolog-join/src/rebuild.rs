@@ -5,7 +5,8 @@
 
 use duolog_log::dialect::digest::Digest;
 use duolog_log::{Error as LogError, Reader};
-use duolog_state::derived::catalog;
+use duolog_state::derived::catalog::{self, CatalogRow};
+use duolog_state::owned::behind;
 use duolog_types::{Durability, SessionId};
 
 use crate::error::{Error, Result};
@@ -53,22 +54,26 @@ impl Join {
         Ok(rebuilt)
     }
 
-    /// Makes rows anew that an older fold made, where at most `budget` bytes of log are read for it; `behind` is told the
+    /// Makes rows anew that an older fold made, where at most `left` bytes of log are read for it; `behind` is told the
     /// bytes of each that is left.
-    pub(crate) fn renew_outdated(&self, budget: u64, mut behind: impl FnMut(u64)) -> Result<()> {
-        let (home, mut left, mut after) = (self.home, budget, None::<SessionId>);
+    ///
+    /// A log of more than `budget` bytes would never be read at once: its rows begin anew, and it is folded in parts.
+    pub(crate) fn renew_outdated(&self, budget: u64, mut left: u64, mut behind: impl FnMut(u64)) -> Result<()> {
+        let (home, mut after) = (self.home, None::<SessionId>);
         loop {
             let from = after.take();
             let outdated = self.state.read(|tx| catalog::outdated(tx, &home, Digest::VERSION, from.as_ref(), PAGE))?;
             for (session, bytes) in &outdated {
-                if *bytes > left {
-                    behind(*bytes);
-                    continue;
-                }
-                match self.rebuild_session(session) {
-                    Ok(_) => left -= bytes,
+                let renewed = match *bytes {
+                    bytes if bytes > budget => self.begin_anew(session).map(|()| Some(bytes)),
+                    bytes if bytes > left => Ok(Some(bytes)),
+                    _ => self.rebuild_session(session).map(|_| None),
+                };
+                match renewed {
+                    Ok(Some(bytes)) => behind(bytes),
+                    Ok(None) => left -= bytes,
                     // What cannot be read stays as it is, and holds up no other.
-                    Err(Error::Log(_) | Error::LogChanged { .. }) => behind((*bytes).max(1)),
+                    Err(error) if error.leaves_behind() => behind((*bytes).max(1)),
                     Err(Error::NoSession(_) | Error::Deleted(_)) => {}
                     Err(error) => return Err(error),
                 }
@@ -78,6 +83,23 @@ impl Join {
                 _ => return Ok(()),
             }
         }
+    }
+
+    /// Takes a session's derived rows back to the beginning of its log, and marks it to be folded by whoever reads.
+    fn begin_anew(&self, session: &SessionId) -> Result<()> {
+        let known = self.known(session)?;
+        self.own(&known.row)?;
+        let Some(expected) = known.catalog.as_ref().map(CatalogRow::checkpoint) else { return Ok(()) };
+        let rows = Derived::new(empty_row(&known)).rows();
+        let (id, home, at) = (session.clone(), self.home, self.clock.now());
+        self.write(Durability::Process, move |tx| {
+            // Where a fold was faster, the next reader tries again.
+            if catalog::advance(tx, Some(expected), &rows.catalog)? {
+                write_rows(tx, None, &rows)?;
+                behind::mark_for_nobody(tx, &id, &home, at)?;
+            }
+            Ok(())
+        })
     }
 
     fn rebuild_session(&self, session: &SessionId) -> Result<(u64, u64)> {

@@ -5,6 +5,7 @@ use duolog_state::owned::repairs::{self, RepairAction, RepairRow};
 use duolog_types::{Epoch, Position, SessionId};
 
 use crate::error::{Error, Result};
+use crate::recover::tolerate;
 use crate::store::Join;
 use crate::verify::{DamageKind, Verified};
 
@@ -42,7 +43,8 @@ impl Join {
             Err(Error::Log(LogError::Poisoned(_))) => self.open_poisoned(session)?,
             other => other?,
         }
-        let _ = self.drain(session);
+        // What cannot be written now stays in the outbox, with the reason beside it; the repair itself stands.
+        tolerate(self.drain(session).map(drop))?;
         self.fold_and_seal(self.known(session)?, u64::MAX, None)?;
         let known = self.known(session)?;
         let end = match Reader::open(&self.disk, &known.place())? {

@@ -4,9 +4,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::fs::{Disk, DiskFile, Kind, Lock, Open};
+use crate::lock;
 use crate::reader::sync_names;
 use crate::torn::write_all;
 
@@ -25,13 +27,15 @@ pub struct Draft {
     path: PathBuf,
     buffer: Vec<u8>,
     kept: bool,
+    timeout: Duration,
 }
 
 impl Draft {
-    /// A draft by this name, which nobody else uses. Nothing is made before its first line.
-    pub fn new(disk: &Arc<dyn Disk>, name: &str) -> Self {
+    /// A draft by this name, which nobody else uses. Nothing is made before its first line; whoever sweeps at that moment
+    /// is waited for, at most `timeout`.
+    pub fn new(disk: &Arc<dyn Disk>, name: &str, timeout: Duration) -> Self {
         let path = Path::new(DIRECTORY).join(format!("{ASIDE}{name}"));
-        Self { disk: disk.clone(), file: None, path, buffer: Vec::new(), kept: false }
+        Self { disk: disk.clone(), file: None, path, buffer: Vec::new(), kept: false, timeout }
     }
 
     /// Whether it has a line.
@@ -44,13 +48,25 @@ impl Draft {
         if self.file.is_none() {
             let directory = Path::new(DIRECTORY);
             self.disk.create_dir(directory).map_err(Error::io("create", directory))?;
-            let file = self.disk.open(&self.path, Open::Create).map_err(Error::io("create", &self.path))?;
-            file.try_lock(Lock::Exclusive).map_err(Error::io("lock", &self.path))?;
-            self.file = Some(file);
+            self.file = Some(self.create()?);
         }
         self.buffer.extend_from_slice(bytes);
         self.buffer.push(b'\n');
         if self.buffer.len() >= BUFFER { self.flush() } else { Ok(()) }
+    }
+
+    /// Creates the file and locks it.
+    fn create(&self) -> Result<Arc<dyn DiskFile>> {
+        let (path, io) = (&self.path, |call| Error::io(call, &self.path));
+        loop {
+            let file = self.disk.open(path, Open::Create).map_err(io("create"))?;
+            lock::keep(&*self.disk, &*file, path, Lock::Exclusive, self.timeout)?;
+            let ours = file.stat().map_err(io("look at"))?.ident;
+            // A sweep that came before the lock took the file for one of a dead process, and removed it.
+            if self.disk.stat(path).map_err(io("look at"))?.is_some_and(|stat| stat.ident == ours) {
+                return Ok(file);
+            }
+        }
     }
 
     /// Makes what it holds durable.

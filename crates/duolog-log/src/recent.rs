@@ -13,13 +13,15 @@ pub struct Recent<K, V> {
 
 struct Open<K, V> {
     by_key: HashMap<K, (Arc<V>, u64)>,
+    /// Let go of, and perhaps still in use.
+    gone: Vec<Arc<V>>,
     uses: u64,
 }
 
 impl<K: Eq + Hash + Clone, V> Recent<K, V> {
     /// Keeps at most `max`, and for a moment those that are in use.
     pub fn new(max: usize) -> Self {
-        Self { open: Mutex::new(Open { by_key: HashMap::new(), uses: 0 }), max: max.max(1) }
+        Self { open: Mutex::new(Open { by_key: HashMap::new(), gone: Vec::new(), uses: 0 }), max: max.max(1) }
     }
 
     /// What is open under this key.
@@ -35,22 +37,29 @@ impl<K: Eq + Hash + Clone, V> Recent<K, V> {
         Some(value.clone())
     }
 
-    /// Makes room for one more: gives back what was let go of, the longest unused first. What is in use stays, and goes
-    /// with a later call.
-    pub fn make_room(&self) -> Vec<Arc<V>> {
+    /// Returns what nobody uses any more: everything that was let go of, and what is over the limit once `more` are kept,
+    /// the longest unused first. What is still in use comes with a later call.
+    pub fn trim(&self, more: usize) -> Vec<Arc<V>> {
         let mut open = self.lock();
-        let excess = (open.by_key.len() + 1).saturating_sub(self.max);
+        let mut idle: Vec<Arc<V>> = open.gone.extract_if(.., |value| Arc::strong_count(value) == 1).collect();
+        let excess = (open.by_key.len() + more).saturating_sub(self.max);
         if excess == 0 {
-            return Vec::new();
+            return idle;
         }
-        let mut idle: Vec<(u64, K)> = open
+        let mut unused: Vec<(u64, K)> = open
             .by_key
             .iter()
             .filter(|(_, (value, _))| Arc::strong_count(value) == 1)
             .map(|(key, (_, last_use))| (*last_use, key.clone()))
             .collect();
-        idle.sort_unstable_by_key(|(last_use, _)| *last_use);
-        idle.iter().take(excess).filter_map(|(_, key)| open.by_key.remove(key)).map(|(value, _)| value).collect()
+        unused.sort_unstable_by_key(|(last_use, _)| *last_use);
+        idle.extend(unused.iter().take(excess).filter_map(|(_, key)| open.by_key.remove(key)).map(|(value, _)| value));
+        idle
+    }
+
+    /// Gives back what [`trim`](Self::trim) returned: it comes again with a later call.
+    pub fn put_back(&self, values: Vec<Arc<V>>) {
+        self.lock().gone.extend(values);
     }
 
     /// Keeps what was just opened; if another thread was first, its is kept and given back.
@@ -70,8 +79,10 @@ impl<K: Eq + Hash + Clone, V> Recent<K, V> {
     /// Lets go of `value`, if it is still the one that is kept under the key.
     pub fn let_go(&self, key: &K, value: &Arc<V>) {
         let mut open = self.lock();
-        if open.by_key.get(key).is_some_and(|(kept, _)| Arc::ptr_eq(kept, value)) {
-            open.by_key.remove(key);
+        if open.by_key.get(key).is_some_and(|(kept, _)| Arc::ptr_eq(kept, value))
+            && let Some((value, _)) = open.by_key.remove(key)
+        {
+            open.gone.push(value);
         }
     }
 
@@ -94,14 +105,24 @@ mod tests {
         let recent = Recent::new(2);
         let first = recent.keep("a", 1);
         recent.keep("b", 2);
-        assert_eq!(recent.make_room().iter().map(|value| **value).collect::<Vec<_>>(), [2], "the oldest that is idle");
+        let numbers = |values: Vec<Arc<i32>>| values.iter().map(|value| **value).collect::<Vec<_>>();
+        assert_eq!(numbers(recent.trim(1)), [2], "the oldest that is idle");
         let second = recent.keep("c", 3);
-        assert!(recent.make_room().is_empty(), "all are in use");
+        assert!(recent.trim(1).is_empty(), "all are in use");
         recent.keep("d", 4);
         drop((first, second));
-        assert_eq!(recent.make_room().len(), 2, "what was too many goes as soon as it is idle");
+        assert_eq!(numbers(recent.trim(0)), [1], "what was too many goes as soon as it is idle");
+        assert_eq!(numbers(recent.trim(1)), [3]);
         recent.keep("e", 5);
         assert_eq!(*recent.keep("e", 9), 5, "the first one stays");
         assert_eq!(recent.all().len(), 2);
+        let used = recent.get("e").unwrap();
+        recent.let_go(&"e", &used);
+        assert!(recent.trim(0).is_empty(), "it is in use");
+        drop(used);
+        let gone = recent.trim(0);
+        assert_eq!(gone.len(), 1, "what was let go of comes once it is idle");
+        recent.put_back(gone);
+        assert_eq!(numbers(recent.trim(0)), [5]);
     }
 }

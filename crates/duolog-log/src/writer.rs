@@ -197,6 +197,7 @@ impl Writer {
             }
             writer.written.store(hot.len, Ordering::SeqCst);
             writer.hot.slot.lock().unwrap_or_else(PoisonError::into_inner).value = Some(hot);
+            // It was made here and is empty.
             let _ = writer.open.set((file.clone(), stat.ident));
             return Ok((writer, Recovery { standing, mend, end }));
         }
@@ -305,13 +306,17 @@ impl Writer {
         }
         if let Err(error) = self.put(hot, file, bytes) {
             // Bytes that could not be taken back may hold lines of the claim: whoever opens or repairs the log settles it.
-            if hot.over.is_none() && unclaim() {
-                open()?;
+            if hot.over.is_none() && unclaim() && file.stat().is_ok_and(|stat| !stat.is_poisoned()) {
+                // The mode only says that the place may be claimed; the error that counts is that of the write.
+                let _ = open();
             }
             return Err(error);
         }
-        // Should this fail, whoever opens the log next finds the lines where they were claimed.
-        let _ = open();
+        // A failed sync may have closed the log without its lock, which this writer holds. Where the mode cannot be set
+        // back, whoever opens the log next finds the lines where they were claimed.
+        if !self.sync_failed.load(Ordering::SeqCst) && file.stat().is_ok_and(|stat| !stat.is_poisoned()) {
+            let _ = open();
+        }
         Ok(())
     }
 
@@ -413,6 +418,7 @@ impl Writer {
             // A new file can vanish with its name; once is enough, the name does not change.
             if self.names_synced.get().is_none() {
                 sync_names(&*self.disk, &self.place.path).map_err(SyncError::of_directory)?;
+                // Set by another thread already: that is the same.
                 let _ = self.names_synced.set(());
             }
             Ok(())
@@ -425,6 +431,7 @@ impl Writer {
                 // Closed even if someone is inside: a later sync would succeed without the bytes that this one lost.
                 self.sync_failed.store(true, Ordering::SeqCst);
                 let held = lock::take(&*self.disk, &**file, path, Lock::Exclusive, self.limits.busy_timeout);
+                // Should this fail too, at least nobody in this process appends here again.
                 let _ = file.set_mode(MODE_POISONED);
                 drop(held);
                 return Err(Error::Poisoned(path.clone()));

@@ -5,6 +5,8 @@
 /// Homes, sessions and batches for the tests.
 mod kit;
 
+/// What stays bounded: open logs, marks, operations, the cost of looking.
+mod bounds;
 /// Dialect, title and usage, folded from the log alone.
 mod digesting;
 /// Derived rows: folding, rebuilding, reading while behind.

@@ -197,6 +197,6 @@ fn open(
     let Some(reader) = Reader::open(disk, place)?.filter(|reader| reader.ident() == stat.ident) else {
         return Ok(None);
     };
-    drop(readers.make_room());
+    drop(readers.trim(1));
     Ok(Some(readers.keep(Arc::clone(path), reader)))
 }

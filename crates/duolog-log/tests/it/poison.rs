@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use duolog_log::{Error, Lock, Open};
+use duolog_log::{Claim, Error, Lock, Open};
 use duolog_testkit::disk::{EIO, ENOSPC};
 use duolog_testkit::{CallKind, Crash, Fault, Loss, SimDisk};
 use duolog_types::Position;
@@ -137,6 +137,49 @@ fn a_readers_failed_sync_closes_the_log_even_while_someone_is_inside() {
         file.unlock().unwrap();
         assert_eq!(disk.mode(LOG), Some(0o400));
         assert!(refuses(&log.append(&batch("{}"), &PROCESS).unwrap_err()));
+    }
+}
+
+#[test]
+fn a_writers_failed_sync_closes_the_log_even_while_someone_is_inside() {
+    let disk = SimDisk::new();
+    let (log, other) = (writer(&disk), disk.process());
+    put(&log, "{}");
+    let file = raw(&other).unwrap();
+    let holds = file.clone();
+    // Another process takes the lock once the line is written, and keeps it past the deadline.
+    disk.on_call(Arc::new(move |call| {
+        if call.kind == CallKind::Sync {
+            assert!(holds.try_lock(Lock::Exclusive).unwrap());
+        }
+    }));
+    disk.fail_kind_from(CallKind::Sync, 0, Fault::Error(EIO));
+    assert!(refuses(&log.append(&batch("{}"), &POWER).unwrap_err()));
+    assert_eq!(disk.mode(LOG), Some(0o400));
+    file.unlock().unwrap();
+    disk.heal();
+    assert!(refuses(&log.append(&batch("{}"), &PROCESS).unwrap_err()));
+    assert!(matches!(open(&other), Err(error) if refuses(&error)));
+}
+
+#[test]
+fn a_claim_does_not_open_a_log_that_a_failed_sync_closed() {
+    for write_fails in [false, true] {
+        let disk = SimDisk::new();
+        let (log, other) = (writer(&disk), disk.process());
+        put(&log, "{}");
+        let file = raw(&other).unwrap();
+        // A sync failed elsewhere: the log is closed, though its lock is held here.
+        let mut claim = |_, _| {
+            file.set_mode(0o400).unwrap();
+            Claim::Made
+        };
+        if write_fails {
+            disk.fail_kind_from(CallKind::Append, 0, Fault::Short(1));
+        }
+        let appended = log.append_claimed(&batch("{}"), &PROCESS, &mut claim, &mut || true);
+        assert_eq!(appended.is_err(), write_fails);
+        assert_eq!(disk.mode(LOG), Some(0o400), "the write fails: {write_fails}");
     }
 }
 

@@ -1,7 +1,9 @@
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
-use duolog_log::{Place, Recent, Watermark, Writer};
+use duolog_log::{Draft, Place, Recent, Watermark, Writer, sweep_drafts};
 use duolog_testkit::{CallKind, Crash, Loss, SimDisk};
 use duolog_types::limits::Limits;
 
@@ -66,6 +68,7 @@ fn so_many_logs_are_open_and_no_more() {
     let open = |path: &PathBuf| {
         let known = Watermark::default();
         let writer = Writer::open(&disk.as_disk(), &Place::file(path), &known, &kit::limits()).unwrap().0;
+        writers.trim(1);
         writers.keep(path.clone(), writer)
     };
     let first = open(&paths[0]);
@@ -89,4 +92,25 @@ fn so_many_logs_are_open_and_no_more() {
     assert_eq!(text, "{\"a\":1}\n{\"old\":1}\n{\"new\":1}\n{\"old\":1}\n{\"new\":1}\n");
     writers.let_go(&paths[0], &first);
     assert!(Arc::ptr_eq(&writers.get(&paths[0]).unwrap(), &again), "only the one that is meant is let go");
+}
+
+/// A sweep looks at a draft between its making and its lock, whichever of the two has the lock first.
+#[test]
+fn a_draft_that_is_swept_before_it_is_locked_is_made_again() {
+    for kind in [CallKind::Lock, CallKind::Stat] {
+        let disk = SimDisk::new();
+        let (other, swept) = (disk.process().as_disk(), AtomicBool::new(false));
+        disk.on_call(Arc::new(move |call| {
+            let of_draft = call.path.to_string_lossy().contains(".import-");
+            if of_draft && call.kind == kind && !swept.swap(true, Ordering::SeqCst) {
+                sweep_drafts(&*other).unwrap();
+            }
+        }));
+        let mut draft = Draft::new(&disk.as_disk(), "one", Duration::from_secs(20));
+        draft.line(b"{}").unwrap();
+        draft.sync().unwrap();
+        draft.stand_at("sessions/threads/one.jsonl".as_ref()).unwrap();
+        draft.keep();
+        assert_eq!(disk.read("sessions/threads/one.jsonl").as_deref(), Some(&b"{}\n"[..]), "swept before {kind:?}");
+    }
 }

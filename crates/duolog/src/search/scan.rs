@@ -192,7 +192,7 @@ impl<'t> Looking<'t> {
                     Some(log) => log,
                     None => match self.open(snapshot, &candidate.key.session)? {
                         Some(log) => {
-                            drop(open.make_room());
+                            drop(open.trim(1));
                             open.keep(candidate.key.session.clone(), log)
                         }
                         None => continue,

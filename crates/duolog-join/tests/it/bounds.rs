@@ -1,0 +1,163 @@
+use std::sync::{Arc, Barrier};
+
+use duolog_join::{Error, Join, OpenJoin, prepare};
+use duolog_state::derived::catalog;
+use duolog_state::owned::{behind, operations, sessions};
+use duolog_state::params;
+use duolog_testkit::clock::FixedClock;
+use duolog_testkit::engines::Place;
+use duolog_testkit::{SimDisk, on_both_engines};
+use duolog_types::limits::Limits;
+use duolog_types::{Clock as _, Durability, HomeId, OperationId, SessionId, SystemClock};
+
+use crate::kit::{PROCESS, batch, join, limits, lines, open, open_with, put, session};
+
+on_both_engines!(
+    open_logs_come_back_to_their_limit,
+    a_log_that_was_let_go_of_leaves_its_mark_to_nobody,
+    an_idle_look_costs_the_same_however_many_logs_were_written,
+    rows_of_a_log_over_the_budget_are_renewed_in_parts,
+    operations_expire_after_thirty_days_and_a_bounded_number_at_once,
+    an_epoch_of_a_deleted_session_is_not_raised,
+);
+
+fn few_open() -> Limits {
+    Limits { open_logs_max: 2, ..limits() }
+}
+
+fn marks_of(join: &Join) -> Vec<SessionId> {
+    let marks = join.state().read(|tx| behind::of_home(tx, &join.home(), None, 999)).unwrap();
+    marks.into_iter().filter(|mark| mark.process_id == join.process()).map(|mark| mark.session_id).collect()
+}
+
+/// The logs that this process has open.
+fn open_files(place: &Place) -> usize {
+    let open =
+        std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
+    let home = place.home().canonicalize().unwrap();
+    open.filter(|path| path.starts_with(&home) && path.extension().is_some_and(|end| end == "jsonl")).count()
+}
+
+fn open_logs_come_back_to_their_limit(place: &Place) {
+    let join = open_with(place, few_open());
+    let ids: Vec<SessionId> = (0..12).map(|n| session(&join, &format!("s-{n}"))).collect();
+    // All of them are in use at once, so none can make room for another.
+    let start = Barrier::new(ids.len());
+    std::thread::scope(|scope| {
+        for id in &ids {
+            let (join, start) = (&join, &start);
+            scope.spawn(move || {
+                start.wait();
+                (0..20).for_each(|_| put(join, id, "{}"));
+            });
+        }
+    });
+    join.fold_own(u64::MAX).unwrap();
+    assert!(open_files(place) <= 2, "{} logs are open", open_files(place));
+    assert!(marks_of(&join).len() <= 2);
+    for id in &ids {
+        assert_eq!(lines(&join, id).len(), 20);
+    }
+}
+
+fn a_log_that_was_let_go_of_leaves_its_mark_to_nobody(place: &Place) {
+    let (join, other) = (open(place), open(place));
+    let id = session(&join, "s");
+    put(&join, &id, "{}");
+    join.remove_log(&id, None).unwrap();
+    join.fold_own(u64::MAX).unwrap();
+    assert!(marks_of(&join).is_empty(), "{:?}", marks_of(&join));
+    other.catch_up(u64::MAX).unwrap();
+    assert!(other.state().read(|tx| behind::of_session(tx, &id)).unwrap().is_empty());
+}
+
+fn an_idle_look_costs_the_same_however_many_logs_were_written(place: &Place) {
+    let (disk, home) = (SimDisk::new(), HomeId::new());
+    let process = || join(place.options(), disk.process().as_disk(), home, few_open()).unwrap();
+    let (owner, reader) = (process(), process());
+    let mut costs = Vec::new();
+    for n in 0..40 {
+        let id = session(&owner, &format!("s-{n:02}"));
+        put(&owner, &id, "{}");
+        reader.catch_up(u64::MAX).unwrap();
+        let before = disk.call_count();
+        assert_eq!(reader.catch_up(u64::MAX).unwrap().sessions_behind, 0);
+        costs.push(disk.call_count() - before);
+    }
+    assert_eq!(costs[5], costs[39], "{costs:?}");
+}
+
+fn rows_of_a_log_over_the_budget_are_renewed_in_parts(place: &Place) {
+    let join = open_with(place, Limits { fold_batch_bytes: 32, ..limits() });
+    let id = session(&join, "s");
+    (0..40).for_each(|n| put(&join, &id, &format!("{{\"n\":{n}}}")));
+    join.catch_up(u64::MAX).unwrap();
+    let row = |join: &Join| join.state().read(|tx| catalog::get(tx, &id)).unwrap().unwrap();
+    let before = row(&join);
+    let aged = join.state().write(Durability::Process, |tx| {
+        tx.execute("UPDATE catalog SET fold_version = 0", params![])?;
+        tx.execute("DELETE FROM digests", params![])
+    });
+    aged.unwrap();
+    let mut looks = 0;
+    while join.catch_up(64).unwrap().bytes_behind > 0 {
+        looks += 1;
+        assert!(looks < 40, "it is never renewed: {:?}", row(&join));
+    }
+    assert!(looks > 2, "each look reads a part");
+    assert_eq!(row(&join), before);
+}
+
+fn operations_expire_after_thirty_days_and_a_bounded_number_at_once(place: &Place) {
+    const DAY: u64 = 24 * 3600 * 1_000_000;
+    let at = |micros: u64| {
+        let now = SystemClock.now().as_micros() + i64::try_from(micros).unwrap();
+        let prepared = prepare(place.home()).unwrap();
+        Join::open(OpenJoin {
+            state: place.options(),
+            disk: prepared.disk,
+            home: prepared.id,
+            limits: limits(),
+            clock: Arc::new(FixedClock::at(now)),
+            boot: "boot".to_owned(),
+        })
+        .unwrap()
+    };
+    let first = at(0);
+    let id = session(&first, "s");
+    let name = |n: usize| OperationId::parse(&format!("op-{n}")).unwrap();
+    let many = 1100;
+    for n in 0..many {
+        first.append_once(&id, &name(n), &batch(&["{}"]), &PROCESS).unwrap();
+    }
+    let left = |join: &Join| {
+        let scope = format!("log/{id}");
+        (0..many).filter(|n| join.state().read(|tx| operations::find(tx, &scope, &name(*n))).unwrap().is_some()).count()
+    };
+    let before = at(29 * DAY);
+    assert_eq!(left(&before), many);
+    before.append_once(&id, &name(0), &batch(&["{}"]), &PROCESS).unwrap();
+    assert_eq!(lines(&before, &id).len(), many, "asked again within the time");
+    assert_eq!(left(&at(31 * DAY)), many - 1024, "a bounded number at once");
+    let after = at(31 * DAY);
+    assert_eq!(left(&after), 0);
+    after.append_once(&id, &name(0), &batch(&["{}"]), &PROCESS).unwrap();
+    assert_eq!(lines(&after, &id).len(), many + 1, "after that, it is another operation");
+}
+
+fn an_epoch_of_a_deleted_session_is_not_raised(place: &Place) {
+    let join = open(place);
+    let id = session(&join, "s");
+    put(&join, &id, "{}");
+    let row = join.state().read(|tx| sessions::find(tx, &id)).unwrap().unwrap();
+    let (gone, path, at) = (id.clone(), row.log_path, join.clock().now());
+    // As a deletion that died before it removed the file.
+    let marked = place.open().write(Durability::Power, move |tx| sessions::tombstone(tx, &gone, &path, at));
+    assert!(marked.unwrap());
+    assert!(matches!(join.remove_log(&id, None), Err(Error::Deleted(_))));
+    let raised = place.open().write(Durability::Power, {
+        let id = id.clone();
+        move |tx| sessions::raise_epoch(tx, &id, row.log_epoch)
+    });
+    assert!(!raised.unwrap(), "its epochs are retired with it");
+}
