@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use duolog_log::{Bell, Follower, Item, Pace, Polled};
+use duolog_log::{Bell, Error as LogError, Follower, Item, Pace, Place, Polled, Reader};
 use duolog_types::{Cursor, Epoch, Position, SessionId, mutant, mutant::Mutant};
 
 use crate::error::{Error, Result};
@@ -29,6 +29,9 @@ pub struct Follow<'j> {
     join: &'j Join,
     session: SessionId,
     epoch: Epoch,
+    place: Place,
+    /// The file that the epoch is of; held open, so that no other can get its inode.
+    file: Option<Reader>,
     follower: Follower,
     _subscription: Subscription,
     /// A reset that is to be told before anything else.
@@ -62,7 +65,16 @@ impl Join {
             follower = follower.hearing(&self.hints, root);
         }
         let subscription = self.feed.subscribe(session, follower.bell());
-        Ok(Follow { join: self, session: session.clone(), epoch, follower, _subscription: subscription, stale })
+        Ok(Follow {
+            join: self,
+            session: session.clone(),
+            epoch,
+            place: known.place(),
+            file: None,
+            follower,
+            _subscription: subscription,
+            stale,
+        })
     }
 
     /// The last position that a cursor of another epoch saw and that still holds.
@@ -106,16 +118,18 @@ impl Follow<'_> {
         if let Some(cursor) = self.stale.take() {
             return Ok(Seen::Reset(cursor));
         }
-        let before = self.follower.file();
-        let polled = match self.follower.poll(each) {
+        let polled = match self.meet_file().and_then(|reset| match reset {
+            Some(cursor) => Ok(Err(cursor)),
+            None => Ok(Ok(self.follower.poll(each)?)),
+        }) {
             // A writer that sleeps inside its lock: nothing is stable above what we have.
-            Err(duolog_log::Error::Busy { .. }) => return Ok(Seen::Idle),
+            Err(Error::Log(LogError::Busy { .. })) => return Ok(Seen::Idle),
             other => other?,
         };
-        // The epoch is raised before another file takes the place: once that is seen, the state tells which it is.
-        if self.follower.file() != before && !mutant::is(Mutant::FollowerKeepsEpoch) {
-            self.epoch = self.join.known(&self.session)?.row.log_epoch;
-        }
+        let polled = match polled {
+            Ok(polled) => polled,
+            Err(cursor) => return Ok(Seen::Reset(cursor)),
+        };
         Ok(match polled {
             Polled::Idle => Seen::Idle,
             Polled::Delivered => Seen::Delivered,
@@ -124,6 +138,40 @@ impl Follow<'_> {
                 Seen::Reset(Cursor { epoch: self.epoch, position: to })
             }
         })
+    }
+
+    /// Looks whether another file stands at the path, and of which epoch it is: its lines may be equal to those that were
+    /// delivered, and still be others. Returns a cursor if lines that were delivered are not in it.
+    ///
+    /// Whoever takes a file away raises the epoch first, both under its lock. So a file that is still in its place under
+    /// the lock is the one of the epoch that the state names.
+    fn meet_file(&mut self) -> Result<Option<Cursor>> {
+        let path = &self.place.path;
+        let at_path = self.join.disk.stat(path).map_err(LogError::io("look at", path))?.map(|stat| stat.ident);
+        if at_path.is_none() {
+            self.file = None;
+        }
+        if at_path == self.file.as_ref().map(Reader::ident) || mutant::is(Mutant::FollowerKeepsEpoch) {
+            self.follower.read_only(at_path);
+            return Ok(None);
+        }
+        let Some(reader) = Reader::open(&self.join.disk, &self.place)? else { return Ok(None) };
+        let known = reader.while_current(self.join.limits.busy_timeout, || self.join.known(&self.session))?;
+        // Another by now: the next look meets that one.
+        let Some(known) = known.transpose()? else { return Ok(None) };
+        let (before, epoch) = (self.cursor(), known.row.log_epoch);
+        self.epoch = epoch;
+        self.follower.read_only(Some(reader.ident()));
+        self.file = Some(reader);
+        if before.epoch == epoch {
+            return Ok(None);
+        }
+        let position = self.join.last_good(&self.session, before, epoch)?.max(known.row.log_base);
+        if position == before.position {
+            return Ok(None);
+        }
+        self.follower.go_back(position);
+        Ok(Some(self.cursor()))
     }
 
     /// Waits until the log may have changed, or the bell rings, at most `timeout`.

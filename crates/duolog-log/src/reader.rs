@@ -187,6 +187,15 @@ impl Reader {
         Ok((end, size_end.0 - end.0))
     }
 
+    /// Runs `f` while no writer is inside and nobody can delete or replace the log. `None` if the file at the path is
+    /// another by now.
+    pub fn while_current<T>(&self, timeout: Duration, f: impl FnOnce() -> T) -> Result<Option<T>> {
+        let path = &self.place.path;
+        let _held = lock::take(&*self.disk, &*self.hot, path, Lock::Shared, timeout)?;
+        let at_path = self.disk.stat(path).map_err(Error::io("look at", path))?;
+        Ok(at_path.is_some_and(|stat| stat.ident == self.ident()).then(f))
+    }
+
     /// Gives out the bytes of a range, a buffer at a time.
     pub fn each_chunk(&self, from: Position, to: Position, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let mut buffer = vec![0; CHUNK.min(usize::try_from(to.0.saturating_sub(from.0)).unwrap_or(CHUNK))];

@@ -79,6 +79,8 @@ pub struct Follower {
     pause: Duration,
     /// Whether a writer was inside: that it leaves makes no sound.
     is_held_up: bool,
+    /// The file that it may read, or that there is none, where its owner says so.
+    only: Option<Option<Ident>>,
 }
 
 impl Follower {
@@ -101,6 +103,7 @@ impl Follower {
             pace: Pace::default(),
             pause: Pace::default().soon,
             is_held_up: false,
+            only: None,
         }
     }
 
@@ -127,6 +130,16 @@ impl Follower {
     /// Which file it reads, if there is one.
     pub fn file(&self) -> Option<Ident> {
         self.reader.as_ref().map(Reader::ident)
+    }
+
+    /// Reads this file from now on and no other that takes its place, until it is told again.
+    pub fn read_only(&mut self, file: Option<Ident>) {
+        self.only = Some(file);
+    }
+
+    /// Goes on from an earlier position: what was delivered behind it is no longer there.
+    pub fn go_back(&mut self, to: Position) {
+        self.trail.go_back(to);
     }
 
     /// The position after the last line delivered.
@@ -194,14 +207,19 @@ impl Follower {
 
     fn look(&mut self, each: &mut dyn FnMut(Item<'_>)) -> Result<Polled> {
         let path = &self.place.path;
-        let Some(stat) = self.disk.stat(path).map_err(Error::io("look at", path))? else {
+        let stat = self.disk.stat(path).map_err(Error::io("look at", path))?;
+        if self.only.is_some_and(|only| only != stat.map(|stat| stat.ident)) {
+            return Ok(Polled::Idle);
+        }
+        let Some(stat) = stat else {
             self.reader = None;
             return Ok(self.trail.meet_nothing(self.place.base));
         };
         if self.reader.as_ref().is_none_or(|reader| reader.ident() != stat.ident) {
             self.reader = Reader::open(&self.disk, &self.place)?;
         }
-        let Some(reader) = &self.reader else { return Ok(Polled::Idle) };
+        let opened = self.reader.as_ref().filter(|reader| reader.ident() == stat.ident);
+        let Some(reader) = opened else { return Ok(Polled::Idle) };
         self.trail.meet(reader.ident());
         if self.trail.is_at_end(Position(self.place.base.0 + stat.len)) {
             return Ok(Polled::Idle);

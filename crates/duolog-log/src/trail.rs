@@ -127,6 +127,11 @@ impl Trail {
         outcome
     }
 
+    /// Goes on from an earlier position.
+    pub(crate) fn go_back(&mut self, to: Position) {
+        self.reset(to, Why::Replaced);
+    }
+
     fn reset(&mut self, to: Position, why: Why) -> Polled {
         self.position = to;
         self.seen.retain(|seen| seen.end <= to);

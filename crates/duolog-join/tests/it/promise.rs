@@ -28,6 +28,7 @@ on_both_engines!(
     a_log_that_is_gone_has_no_counts,
     a_directory_that_cannot_be_opened_closes_no_log,
     a_follower_across_a_repair_sees_each_line_once,
+    a_follower_sees_the_lines_of_a_log_that_begins_with_equal_lines,
     logs_that_are_let_go_of_leave_their_marks_to_nobody,
     a_deleted_session_keeps_no_other_from_being_folded,
     whoever_saw_a_change_appends_behind_its_line,
@@ -278,6 +279,35 @@ fn a_follower_across_a_repair_sees_each_line_once(place: &Place) {
     let mut from_before = reader.follow(&id, Some(before)).unwrap();
     assert!(!matches!(from_before.poll(&mut |_| {}).unwrap(), Seen::Reset(_)), "what it saw still stands");
     assert_eq!(seen, ["{\"n\":0}", "{\"n\":1}", "{\"n\":2}"]);
+}
+
+fn a_follower_sees_the_lines_of_a_log_that_begins_with_equal_lines(place: &Place) {
+    let (join, reader) = (open(place), open(place));
+    let id = session(&join, "s");
+    put(&join, &id, "{}");
+    put(&join, &id, "{}");
+    let mut follow = reader.follow(&id, None).unwrap();
+    let mut look = || {
+        let (mut seen, mut resets) = (0, Vec::new());
+        loop {
+            match follow.poll(&mut |_| seen += 1).unwrap() {
+                Seen::Idle => return (seen, resets, follow.cursor()),
+                Seen::Delivered => {}
+                Seen::Reset(cursor) => resets.push(cursor),
+            }
+        }
+    };
+    let at = |epoch, position| Cursor { epoch: Epoch(epoch), position: Position(position) };
+    assert_eq!(look(), (2, vec![], at(0, 6)));
+    // Between two looks the log is deleted and begins anew, with lines that are equal to those that were seen.
+    join.remove_log(&id, None).unwrap();
+    (0..3).for_each(|_| put(&join, &id, "{}"));
+    assert_eq!(look(), (3, vec![at(1, 0)], at(1, 9)));
+    join.remove_log(&id, None).unwrap();
+    join.remove_log(&id, None).unwrap();
+    (0..3).for_each(|_| put(&join, &id, "{}"));
+    assert_eq!(look(), (3, vec![at(3, 0)], at(3, 9)));
+    assert_eq!(look(), (0, vec![], at(3, 9)));
 }
 
 fn logs_that_are_let_go_of_leave_their_marks_to_nobody(place: &Place) {
