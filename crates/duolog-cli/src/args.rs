@@ -12,8 +12,8 @@ use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use duolog::log::{As, Dialect};
 use duolog::sessions::SessionRef;
 use duolog::{
-    Clock as _, Config, Cursor, Durability, Home, Moment, Position, SessionStatus, Surroundings, SystemClock,
-    UnknownWord,
+    Clock as _, Config, Cursor, Durability, Home, Moment, OperationId, Position, SessionStatus, Surroundings,
+    SystemClock, UnknownWord,
 };
 
 use crate::commands::Command;
@@ -138,7 +138,7 @@ impl<T: FromArgMatches> FromArgMatches for Deferred<T> {
 
 impl<T: Subcommand> Subcommand for Deferred<T> {
     fn augment_subcommands(command: clap::Command) -> clap::Command {
-        command.defer(|command| keeping_about(command, T::augment_subcommands))
+        command.defer(|command| with_operation_ids(keeping_about(command, T::augment_subcommands)))
     }
 
     fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
@@ -147,6 +147,89 @@ impl<T: Subcommand> Subcommand for Deferred<T> {
 
     fn has_subcommand(name: &str) -> bool {
         T::has_subcommand(name)
+    }
+}
+
+/// The commands whose change happens once under an operation id, by the command that they are below. Those that keep
+/// more than the answer under their id have the flag by themselves.
+const ONCE: &[(&str, &[&str])] = &[
+    ("sessions", &["clear", "close", "compact", "fork", "pop", "reopen", "run", "send"]),
+    (
+        "runs",
+        &[
+            "acknowledge",
+            "admit",
+            "cancel",
+            "claim",
+            "fail",
+            "finish",
+            "gate",
+            "nodes",
+            "pause",
+            "release",
+            "renew",
+            "requeue",
+            "resume",
+            "retry",
+            "scratch",
+            "start",
+        ],
+    ),
+    ("phase", &["begin", "complete", "end", "enter", "skip"]),
+    ("approvals", &["approve", "reject", "reply"]),
+    ("chats", &["add", "reset"]),
+    ("schedules", &["clear", "set"]),
+    ("workflows", &["clear", "disable", "enable"]),
+];
+
+/// The name of the flag among the arguments of a command.
+const OPERATION_ID: &str = "operation_id";
+
+/// Gives `--operation-id` to those of a command's subcommands that take it.
+fn with_operation_ids(command: clap::Command) -> clap::Command {
+    let command = match command.get_name() {
+        "runs" => command.mut_subcommand("phase", with_operation_ids),
+        _ => command,
+    };
+    let takes = ONCE.iter().filter(|(above, _)| *above == command.get_name()).flat_map(|(_, names)| *names);
+    takes.copied().collect::<Vec<_>>().into_iter().fold(command, |command, name| {
+        command.mut_subcommand(name, |below| {
+            let flag = clap::Arg::new(OPERATION_ID).long("operation-id").value_name("ID");
+            let flag = flag.value_parser(clap::value_parser!(OperationId));
+            below.arg(flag.help("Operation id; the same request under the same id changes nothing again"))
+        })
+    })
+}
+
+/// What a command was asked under an operation id.
+pub struct Request {
+    /// The id.
+    pub operation: OperationId,
+    /// Which command.
+    pub command: String,
+    /// Its arguments.
+    pub given: Vec<(String, Vec<String>)>,
+}
+
+impl Request {
+    /// The request of the command that was given, if it has an operation id.
+    pub fn of(matches: &ArgMatches) -> Option<Self> {
+        let (mut at, mut words) = (matches, Vec::new());
+        while let Some((name, below)) = at.subcommand() {
+            words.push(name);
+            at = below;
+        }
+        // An error says that the command has no such flag.
+        let operation = at.try_get_one::<OperationId>(OPERATION_ID).ok().flatten()?.clone();
+        // How the answer looks is no part of the request; where the home is, the id is unique within.
+        let of_global = ["home", "store", "json", "quiet", "color", OPERATION_ID];
+        let raw = |id: &clap::Id| {
+            let values = at.try_get_raw(id.as_str()).ok().flatten()?;
+            Some((id.to_string(), values.map(|value| format!("{value:?}")).collect()))
+        };
+        let mut given: Vec<_> = at.ids().filter(|id| !of_global.contains(&id.as_str())).filter_map(raw).collect();
+        given.sort_unstable();
+        Some(Self { operation, command: words.join(" "), given })
     }
 }
 

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use duolog::{ConfigError, Kind};
 
+use crate::figures;
+
 /// How a command that did its work ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -55,6 +57,13 @@ pub enum Failure {
     },
     /// The answer could not be written.
     Output(io::Error),
+    /// A part was done.
+    Partly {
+        /// How many lines of the input were appended.
+        appended: u64,
+        /// Why the next one was not.
+        cause: Box<Self>,
+    },
 }
 
 impl From<duolog::Error> for Failure {
@@ -88,6 +97,7 @@ impl Failure {
             }
             Self::Config(ConfigError::Unreadable { .. }) | Self::File { .. } | Self::Output(_) => Kind::Io,
             Self::Given { .. } | Self::Config(_) => Kind::Invalid,
+            Self::Partly { cause, .. } => cause.kind(),
         }
     }
 
@@ -99,6 +109,16 @@ impl Failure {
             Self::Given { message, .. } | Self::Absent { message, .. } => message.clone(),
             Self::File { call, path, source } => format!("cannot {call} {}: {source}", path.display()),
             Self::Output(source) => format!("cannot write the answer: {source}"),
+            Self::Partly { appended, cause } => {
+                let lines = figures::things(*appended, "line");
+                let were = if *appended == 1 { "was" } else { "were" };
+                let cause = match &**cause {
+                    // It names the line.
+                    Self::Store(duolog::Error::BadLine(_)) => cause.message(),
+                    other => format!("cannot append line {}: {}", appended + 1, other.message()),
+                };
+                format!("{cause}; {lines} {were} appended")
+            }
         }
     }
 
@@ -116,6 +136,10 @@ impl Failure {
             Self::Config(ConfigError::NotAFile(_) | ConfigError::TooLarge(_)) => {
                 Some("move it away; without a file the defaults are in force".to_owned())
             }
+            Self::Partly { appended, cause } if cause.is_full() => {
+                Some(format!("make room on the disk, then append the input from line {} on", appended + 1))
+            }
+            Self::Partly { cause, .. } => cause.hint(),
             Self::Config(_) | Self::File { .. } | Self::Output(_) => None,
         }
     }
@@ -123,6 +147,19 @@ impl Failure {
     /// Whether it is only that there is no home yet.
     pub fn is_missing_home(&self) -> bool {
         matches!(self, Self::Store(error @ duolog::Error::Home(_)) if error.kind() == Kind::NotFound)
+    }
+
+    /// Says how many lines of the input were appended before this. That the reader has gone is no failure.
+    pub fn after(self, appended: u64) -> Self {
+        match self {
+            cause if appended == 0 => cause,
+            Self::Output(_) => self,
+            cause => Self::Partly { appended, cause: Box::new(cause) },
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        matches!(self, Self::Store(error) if error.is_full())
     }
 
     /// Whether it is only that the reader has gone.

@@ -196,11 +196,25 @@ impl Join {
     /// Both happen under the log's lock, the epoch first: should the process die in between, the log can be taken away
     /// again; the other way round it would look as if someone had lost it.
     pub fn remove_log(&self, session: &SessionId, detail: Option<String>) -> Result<RemovedLog> {
+        self.remove_log_once(None, session, detail)
+    }
+
+    /// Takes the log of a session away, under a key where one is given. It is answered with the epoch.
+    pub fn remove_log_once(
+        &self,
+        key: Option<IdempotencyKey>,
+        session: &SessionId,
+        detail: Option<String>,
+    ) -> Result<RemovedLog> {
         if !self.is_writable() {
             return Err(Error::ReadOnly);
         }
         let _no_backup = self.keep_backups_out()?;
         loop {
+            // Another who asks the same may be inside.
+            if let Some(answer) = key.as_ref().map_or(Ok(None), |key| self.answer_to(key))? {
+                return Ok(answer);
+            }
             let known = self.known(session)?;
             self.own(&known.row)?;
             let (place, epoch) = (known.place(), known.row.log_epoch);
@@ -213,7 +227,8 @@ impl Join {
                     removed = Some(end);
                     return Ok(());
                 }
-                let raised = self.raise_epoch_at(session, epoch, repair);
+                let answer = RemovedLog { bytes: end.0, epoch: epoch.next() };
+                let raised = self.raise_epoch_at(session, epoch, repair, key.as_ref().map(|key| (key, &answer)));
                 match raised.map_err(|error| LogError::Record(Box::new(error)))? {
                     true => removed = Some(end),
                     // The log is another one by now.
@@ -228,7 +243,7 @@ impl Join {
             let end = removed.unwrap_or(known.row.log_base);
             if mutant::is(Mutant::EpochAfterUnlink) {
                 let repair = self.repair_row(session, epoch, RepairAction::Deleted, end);
-                self.raise_epoch_at(session, epoch, repair)?;
+                self.raise_epoch_at(session, epoch, repair, None)?;
             }
             if let Some(open) = self.open.get(session) {
                 // Whoever appends here next opens the log that begins now.
@@ -240,7 +255,7 @@ impl Join {
 
     /// Raises the epoch from the one the caller saw. Whoever did so first, its record stands.
     pub(crate) fn raise_epoch(&self, session: &SessionId, epoch: Epoch, repair: NewRepair) -> Result<Raised> {
-        if self.raise_epoch_at(session, epoch, repair)? {
+        if self.raise_epoch_at(session, epoch, repair, None)? {
             return Ok(Raised::To(epoch.next()));
         }
         let row = self.known(session)?.row;
@@ -250,11 +265,21 @@ impl Join {
     }
 
     /// Raises the epoch and settles all that spoke of the old one; false where it is another by now, or the session is gone.
-    fn raise_epoch_at(&self, session: &SessionId, epoch: Epoch, repair: NewRepair) -> Result<bool> {
+    fn raise_epoch_at(
+        &self,
+        session: &SessionId,
+        epoch: Epoch,
+        repair: NewRepair,
+        answer: Option<(&IdempotencyKey, &RemovedLog)>,
+    ) -> Result<bool> {
         let (id, home, at) = (session.clone(), self.home, self.clock.now());
+        let operation = answer.map(|(key, answer)| key.answered_with(answer, at)).transpose()?;
         self.write(Durability::Power, move |tx| {
             if !sessions::raise_epoch(tx, &id, epoch)? {
                 return Ok(false);
+            }
+            if let Some(operation) = &operation {
+                operations::insert(tx, operation)?;
             }
             repairs::note(tx, &repair)?;
             leave_responses(tx, &id)?;

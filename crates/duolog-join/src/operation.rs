@@ -63,6 +63,16 @@ impl LogRecord for SessionRecord {
     }
 }
 
+/// The hash of a request to append. A retry may ask for more durability.
+fn hash_of(batch: &Batch, how: &Append) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    if let Some(position) = how.if_position {
+        // No line begins with a digit.
+        hasher.update(position.to_string().as_bytes());
+    }
+    hasher.update(batch.as_bytes()).finalize().into()
+}
+
 /// Why a claim was not made.
 enum Refusal {
     /// Another caller with this operation id was faster.
@@ -86,7 +96,7 @@ impl Join {
             return self.append(session, batch, how);
         }
         let scope = format!("log/{session}");
-        let request_hash: [u8; 32] = blake3::hash(batch.as_bytes()).into();
+        let request_hash = hash_of(batch, how);
         let mut reopenings = 0;
         loop {
             self.wait_for_lines(session)?;

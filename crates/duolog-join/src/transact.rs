@@ -33,6 +33,23 @@ impl IdempotencyKey {
         let text = serde_json::to_vec(request).map_err(Error::NoJson)?;
         Ok(Self { scope: scope.to_owned(), operation: operation.clone(), request_hash: blake3::hash(&text).into() })
     }
+
+    /// The row that keeps the answer to a request.
+    pub(crate) fn answered_with(&self, answer: &impl Serialize, at: Moment) -> Result<OperationRow> {
+        let text = serde_json::to_string(answer).map_err(Error::NoJson)?;
+        Bounded::<METADATA_BYTES_MAX>::new("the answer to a request", &text)?;
+        Ok(OperationRow {
+            scope: self.scope.clone(),
+            operation_id: self.operation.clone(),
+            request_hash: self.request_hash,
+            answer: Some(text),
+            created_at: at,
+            session_id: None,
+            lines_done: 0,
+            place: None,
+            unverified_from: None,
+        })
+    }
 }
 
 /// How a change is written.
@@ -112,9 +129,7 @@ impl Join {
             }
             let (answer, mut told) = f(tx)?;
             if let Some(key) = &key {
-                let text = serde_json::to_string(&answer).map_err(Error::NoJson)?;
-                Bounded::<METADATA_BYTES_MAX>::new("the answer to a request", &text).map_err(Error::from)?;
-                operations::insert(tx, &row_of(key, text, at))?;
+                operations::insert(tx, &key.answered_with(&answer, at)?)?;
             }
             announce.add(&mut told);
             Ok::<_, E>((answer, told))
@@ -127,20 +142,6 @@ impl Join {
     /// The answer that a request got when it was carried out, if it was: for what must be known before it is asked again.
     pub fn answer_to<T: DeserializeOwned>(&self, key: &IdempotencyKey) -> Result<Option<T>> {
         self.state.read(|tx| answered(tx, key))
-    }
-}
-
-fn row_of(key: &IdempotencyKey, answer: String, at: Moment) -> OperationRow {
-    OperationRow {
-        scope: key.scope.clone(),
-        operation_id: key.operation.clone(),
-        request_hash: key.request_hash,
-        answer: Some(answer),
-        created_at: at,
-        session_id: None,
-        lines_done: 0,
-        place: None,
-        unverified_from: None,
     }
 }
 

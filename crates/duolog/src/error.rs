@@ -432,6 +432,11 @@ fn some(ids: &[SessionId]) -> String {
 }
 
 impl Error {
+    /// Whether the disk, the quota or the largest file size is used up.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Join(error) if error.is_full())
+    }
+
     /// What the caller can do about it.
     pub fn kind(&self) -> Kind {
         match self {

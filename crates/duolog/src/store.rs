@@ -1,13 +1,15 @@
 //! An open store.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use duolog_join::{Error as JoinError, Folder, Join, OpenJoin, Told, Write, may_write, prepare, prepare_read_only};
+use duolog_join::{
+    Error as JoinError, Folder, IdempotencyKey, Join, OpenJoin, Told, Write, may_write, prepare, prepare_read_only,
+};
 use duolog_log::dialect::prices::Prices;
 use duolog_search::Index;
 use duolog_state::{Access as StateAccess, Address, Error as StateError, Migrate, OpenState, Reading, Tx};
-use duolog_types::{Durability, HomeId, SessionId};
+use duolog_types::{Durability, HomeId, OperationId, SessionId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -43,6 +45,8 @@ pub struct Store {
     pub(crate) index: Mutex<Option<Index>>,
     /// Who is told when a run comes to its end.
     pub(crate) observers: Observers,
+    /// The request that this store serves, until its change is made.
+    request: Mutex<Option<IdempotencyKey>>,
     warnings: Vec<String>,
     folder: Option<Folder>,
     left: bool,
@@ -95,6 +99,7 @@ impl Store {
             chat_idle,
             index,
             observers,
+            request: Mutex::default(),
             warnings,
             folder,
             left: false,
@@ -186,6 +191,27 @@ impl Store {
         &self.warnings
     }
 
+    /// Makes the next change of rows once under an operation id, however often it is asked for.
+    ///
+    /// For a process that serves one request and ends. The scope names what is asked for, and `request` is everything that
+    /// makes it another request if it differs. Asked again, the change is not made, and its answer is the one it got then;
+    /// another request under the same id is a conflict.
+    pub fn once(&self, scope: &str, operation: &OperationId, request: &impl Serialize) -> Result<()> {
+        let key = IdempotencyKey::new(scope, operation, request)?;
+        *self.request.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
+        Ok(())
+    }
+
+    /// Returns the key of the request that this store serves, if its change was not made yet.
+    pub(crate) fn take_request(&self) -> Option<IdempotencyKey> {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Whether the next change has a key.
+    pub(crate) fn has_request(&self) -> bool {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// Closes the store and says whether that went well; dropping it does the same without a word.
     pub fn close(mut self) -> Result<()> {
         self.leave()
@@ -209,7 +235,9 @@ impl Store {
     where
         T: Serialize + DeserializeOwned + Send + 'static,
     {
-        self.join.transact(how, f)
+        let Write { durability, key } = how.into();
+        let key = key.or_else(|| self.take_request());
+        self.join.transact(Write::once(durability, key), f)
     }
 
     /// The thread stops first, so that nothing folds while we leave. What stays undone stays marked.

@@ -17,12 +17,12 @@ mod state;
 mod usage;
 mod workflows;
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 
 use clap::Subcommand;
 use duolog::{Config, Home, Said, Store, StoreOptions};
 
-use crate::args::{Cli, Deferred, Global};
+use crate::args::{Cli, Deferred, Global, Request};
 use crate::failure::{Failure, Outcome};
 use crate::out::Out;
 
@@ -81,6 +81,10 @@ pub struct Context<'a> {
     pub out: &'a mut Out,
     /// The home and what is in force there, once somebody asked.
     settled: OnceCell<(Home, Config)>,
+    /// What is asked under an operation id.
+    request: Option<Request>,
+    /// What was read from stdin, which belongs to the request.
+    read: RefCell<String>,
 }
 
 impl Context<'_> {
@@ -104,7 +108,16 @@ impl Context<'_> {
 
     /// Opens the store to write it.
     pub fn open_to_write(&self) -> Result<Store, Failure> {
-        self.open(self.options()?)
+        let store = self.open(self.options()?)?;
+        if let Some(Request { operation, command, given }) = &self.request {
+            store.once(&format!("command/{command}"), operation, &(given, &*self.read.borrow()))?;
+        }
+        Ok(store)
+    }
+
+    /// Makes what was read from stdin a part of the request; before the store is opened.
+    pub fn has_read(&self, text: &str) {
+        self.read.borrow_mut().push_str(text);
     }
 
     /// Closes a store that was written, as the last thing a command does. What was acknowledged stands either way, so a
@@ -146,8 +159,8 @@ impl Context<'_> {
 }
 
 /// Runs the command that was given.
-pub fn run(cli: Cli, out: &mut Out) -> Outcome {
-    let mut context = Context { global: &cli.global, out, settled: OnceCell::new() };
+pub fn run(cli: Cli, request: Option<Request>, out: &mut Out) -> Outcome {
+    let mut context = Context { global: &cli.global, out, settled: OnceCell::new(), request, read: RefCell::default() };
     match cli.command {
         Command::Demo(command) => command.run(&mut context),
         Command::Init(command) => command.run(&mut context),

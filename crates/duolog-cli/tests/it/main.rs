@@ -17,6 +17,8 @@ mod demo;
 mod outputs;
 /// The reference is what the command tree says.
 mod reference;
+/// Commands that are asked again under the same operation id.
+mod retry;
 
 /// Blobs: counted, removed, lost.
 mod blobs;

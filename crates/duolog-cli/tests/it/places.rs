@@ -82,6 +82,73 @@ fn a_full_disk_takes_nothing_back_and_works_again_with_room() {
     assert!(ran.stderr.contains("make room on the disk"), "{}", ran.stderr);
 }
 
+/// Every command that reads works on a full disk, and `append --each` says how many lines stand.
+#[test]
+fn a_full_disk_is_told_as_such_and_can_be_read() {
+    let kit = Kit::new();
+    fs::create_dir(kit.home()).expect("made");
+    let output = kit.mounting(
+        r#"set -u
+        T=${H%/*}
+        mount -t tmpfs -o size=4m,mode=700 tmpfs $H || exit 99
+        echo '{"n":0}' | $D log append --session demo --quiet >/dev/null || exit 98
+        head -c 60000 /dev/zero | tr '\0' x > $T/x
+        for n in $(seq 200); do printf '{"n":%d,"big":"' $n; cat $T/x; printf '"}\n'; done > $T/lines
+        $D log append --session demo --each $T/lines > $T/acknowledged 2> $T/refused; echo "each: $?"
+        echo "acknowledged: $(wc -l < $T/acknowledged)"
+        cat $T/refused
+        head -c 10m /dev/zero > $H/filler 2>/dev/null
+        echo "lines: $($D log cat demo | wc -l)"
+        for command in "sessions list" "sessions show demo" "log verify demo" "runs list" "log tail demo" "state stats"; do
+            $D $command >/dev/null; echo "$command: $?"
+        done
+        $D doctor --json > $T/doctor; echo "doctor: $?"
+        grep -o '"verdict": *"[a-z]*"' $T/doctor
+        rm -f $H/filler
+        "#,
+    );
+    let ran = Ran::of(output).is(0);
+    let text = ran.text();
+    let number = |name: &str| {
+        let rest = text.split(&format!("{name}: ")).nth(1).unwrap_or_else(|| panic!("no {name} in {text}"));
+        rest.lines().next().unwrap_or_default().trim().parse::<u64>().expect("a number")
+    };
+    let appended = number("acknowledged");
+    assert!(appended > 0, "{text}");
+    assert_eq!((number("each"), number("lines")), (5, appended + 1), "{text}\n{}", ran.stderr);
+    assert!(text.contains(&format!("cannot append line {}", appended + 1)), "{text}");
+    assert!(text.contains("lines were appended") && text.contains(&format!("from line {} on", appended + 1)), "{text}");
+    for command in
+        ["sessions list", "sessions show demo", "log verify demo", "runs list", "log tail demo", "state stats"]
+    {
+        assert_eq!(number(command), 0, "{command}: {text}\n{}", ran.stderr);
+    }
+    assert_eq!(number("doctor"), 0, "{text}\n{}", ran.stderr);
+    assert!(!text.contains("damaged"), "{text}");
+}
+
+/// The signal that a file has grown too large ends no process: the write fails, and the command says so.
+#[test]
+fn a_limit_of_the_file_size_is_an_error_and_no_signal() {
+    let kit = Kit::new();
+    kit.append("demo", "{\"n\":1}\n");
+    let home = kit.home();
+    let big = home.with_file_name("big");
+    fs::write(&big, format!("{{\"big\":\"{}\"}}\n", "x".repeat(800_000))).expect("written");
+    let program = kit.command::<&str>(&[]).get_program().to_owned();
+    let output = std::process::Command::new("sh")
+        .args(["-c", "ulimit -f 1000; exec \"$@\"", "sh"])
+        .arg(program)
+        .args(["log", "append", "--session", "demo", "--home"])
+        .args([home.as_os_str(), big.as_os_str()])
+        .output()
+        .expect("runs");
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    assert_eq!(lines_of(&kit.log_of("demo")).len(), 1);
+    kit.append("demo", "{\"n\":2}\n");
+    assert_eq!(lines_of(&kit.log_of("demo")).len(), 2);
+}
+
 #[test]
 fn without_any_place_for_a_home_it_says_so() {
     let kit = Kit::new();

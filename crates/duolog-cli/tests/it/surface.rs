@@ -35,7 +35,6 @@ fn what_the_commands_say() {
     said.run(&kit, &plan(&["sessions", "delete", "--context"])).is(2);
     said.run(&kit, &plan(&["sessions", "delete", "--context", "--yes"])).is(0);
     said.run(&kit, &plan(&["sessions", "delete", "--log", "--yes", "--json"])).is(0);
-    said.run(&kit, &plan(&["sessions", "delete", "--log", "--yes", "--operation", "x"])).is(2);
     said.run(&kit, &plan(&["sessions", "delete", "--log", "--context", "--yes", "--json"])).is(0);
     said.run(&kit, &["sessions", "import", "plan.json"]).is(0);
     said.run(&kit, &plan(&["sessions", "items"])).is(0);

@@ -23,7 +23,11 @@ impl Doctor<'_> {
         for (name, check) in checks::ALL {
             let check = check(self.store).unwrap_or_else(|error| Check {
                 name,
-                status: if error.kind() == crate::Kind::Busy { Status::Warning } else { Status::Damaged },
+                status: if error.kind() == crate::Kind::Busy || error.is_full() {
+                    Status::Warning
+                } else {
+                    Status::Damaged
+                },
                 detail: format!("could not be checked: {error}"),
                 hint: error.hint(),
             });

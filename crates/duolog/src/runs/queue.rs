@@ -63,7 +63,7 @@ impl Runs<'_> {
         rules::check_named("owner", owner.as_ref())?;
         let limit = limit.clamp(1, PAGE_MAX) as usize;
         // Most looks find nobody waiting, and write nothing.
-        if join.state().read(|tx| table::queued(tx, 0, 1))?.is_empty() {
+        if !self.store.has_request() && join.state().read(|tx| table::queued(tx, 0, 1))?.is_empty() {
             return Ok(Admitted::default());
         }
         let bases = Arc::clone(&self.store.base_workflows);

@@ -246,10 +246,15 @@ impl<'s> Sessions<'s> {
     ///
     /// Messages that others name stay too.
     pub fn delete_context(&self, which: impl Into<SessionRef>, actor: Option<&str>) -> Result<Conversations> {
-        let id = self.resolve_whole(&which.into())?.id;
+        let which = which.into();
+        let key = self.asking("sessions.delete_context", &rules::Request::delete(&which))?;
+        let id = match self.answer_or_session(key.as_ref(), &which)? {
+            Before::Answered(went) => return Ok(went),
+            Before::Never(id) => id,
+        };
         let join = &self.store.join;
         let (actor, at) = (actor.map(str::to_owned), join.clock().now());
-        self.store.transact(Durability::Power, move |tx| {
+        self.store.transact(Write::once(Durability::Power, key), move |tx| {
             table::enter(tx, &id, at)?;
             if table::pool(tx, &id)?.is_none_or(|row| row.deleted) {
                 return Err(duolog_join::Error::NoSession(id.clone()).into());
@@ -268,13 +273,19 @@ impl<'s> Sessions<'s> {
 
     /// Deletes the log of a session; the session and its conversations stay. Its epoch is raised, and it is on record.
     pub fn delete_log(&self, which: impl Into<SessionRef>, actor: Option<&str>) -> Result<RemovedLog> {
-        let id = self.resolve_whole(&which.into())?.id;
+        let which = which.into();
+        let key = self.asking("sessions.delete_log", &rules::Request::delete(&which))?;
+        let id = match self.answer_or_session(key.as_ref(), &which)? {
+            Before::Answered(removed) => return Ok(removed),
+            Before::Never(id) => id,
+        };
         let by = actor.map(|actor| format!(" by {actor}")).unwrap_or_default();
-        Ok(self.store.join.remove_log(&id, Some(format!("the log alone was deleted{by}; the session stays")))?)
+        let detail = format!("the log alone was deleted{by}; the session stays");
+        Ok(self.store.join.remove_log_once(key, &id, Some(detail))?)
     }
 
     /// A request as it is known when it is asked again; nothing where it has no operation id.
-    fn asking(&self, scope: &str, request: &impl Serialize) -> Result<Option<IdempotencyKey>> {
+    pub(crate) fn asking(&self, scope: &str, request: &impl Serialize) -> Result<Option<IdempotencyKey>> {
         let key = self.operation.as_ref().map(|operation| IdempotencyKey::new(scope, operation, request)).transpose();
         Ok(key?)
     }

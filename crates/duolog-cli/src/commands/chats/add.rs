@@ -78,7 +78,9 @@ impl Add {
             text
         } else {
             context.out.invite("reading what is said; Ctrl-D ends it");
-            read_stdin()?
+            let said = read_stdin()?;
+            context.has_read(&said);
+            said
         };
         let message = NewChatMessage { role: self.role, content: said, platform_message_id: self.platform_message_id };
         let store = context.open_to_write()?;

@@ -20,7 +20,7 @@ Examples:
   duolog log append --session demo < events.jsonl
   duolog log append --session demo --line '{\"type\":\"user\",\"text\":\"hello\"}'
   my-agent | duolog log append --session demo --each --durability power
-  duolog log append --user-email ada@example.com --session-name plan --operation step-7 out.jsonl
+  duolog log append --user-email ada@example.com --session-name plan --operation-id step-7 out.jsonl
 
 JSON:
   {\"session\": id, \"appended\": 3, \"position\": 1234, \"cursor\": \"0:1234\"}
@@ -46,7 +46,7 @@ pub struct Append {
     #[arg(long, value_name = "POS", value_parser = args::position)]
     if_position: Option<Position>,
     /// Append only once under this id, however often it is asked
-    #[arg(long, value_name = "ID", conflicts_with = "each")]
+    #[arg(long = "operation-id", alias = "operation", value_name = "ID", conflicts_with = "each")]
     operation: Option<OperationId>,
     /// Append each line as it arrives, and acknowledge each
     #[arg(long)]
@@ -103,12 +103,11 @@ impl Append {
         let mut opened: Option<(Store, Session)> = None;
         let mut batch = Batch::new(limits);
         let mut options = self.options(durability);
-        let mut number = 0;
+        let mut appended = 0;
         let read = self.each_line(limits, |line| {
-            number += 1;
             batch.clear();
             batch.push(line).map_err(|mut bad| {
-                bad.number = number;
+                bad.number = appended + 1;
                 Error::from(bad)
             })?;
             if opened.is_none() {
@@ -120,6 +119,7 @@ impl Append {
             let committed = store.log(&session.id).append_with(&batch, &options)?;
             // Whoever asked to be alone at first stays so: the next line goes right behind this one.
             options.if_position = options.if_position.map(|_| committed.end);
+            appended += 1;
             answer(context, &session.id, &committed, || committed.end.to_string())
         });
         match opened {
@@ -127,7 +127,7 @@ impl Append {
             None if read.is_ok() => return self.append_nothing(context),
             None => {}
         }
-        read.map(|()| Ended::Done)
+        read.map(|()| Ended::Done).map_err(|failure| failure.after(appended as u64))
     }
 
     /// Answers where there was nothing to append; nothing is made.

@@ -189,6 +189,7 @@ pub(super) fn text_or_stdin(context: &Context<'_>, text: String) -> Result<Strin
         let message = format!("the input is over the limit of a batch, {}", figures::size(bytes_max as u64));
         return Err(Failure::Given { message, hint: None });
     }
+    context.has_read(&input);
     Ok(input)
 }
 

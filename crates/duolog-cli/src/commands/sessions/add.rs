@@ -19,7 +19,7 @@ const AFTER: &str = "\
 Examples:
   duolog sessions add --session demo --item '{\"role\":\"user\",\"content\":\"hello\"}'
   my-agent --items | duolog sessions add --user-email ada@example.com --session-name plan
-  duolog sessions add --session demo --operation turn-7 < items.json
+  duolog sessions add --session demo --operation-id turn-7 < items.json
   duolog sessions add --session demo --item '\"hello\"' --embedding '[0.1,0.2]'
 
 JSON:
@@ -46,7 +46,7 @@ pub struct Add {
     #[arg(long, value_name = "JSON")]
     embedding: Vec<String>,
     /// Add only once under this id, however often it is asked
-    #[arg(long, value_name = "ID")]
+    #[arg(long = "operation-id", alias = "operation", value_name = "ID")]
     operation: Option<OperationId>,
     /// What the items survive once they are acknowledged: the death of the process, or a power cut; as the
     /// configuration says where it is not given

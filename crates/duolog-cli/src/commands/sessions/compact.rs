@@ -85,6 +85,7 @@ impl Compact {
             return tell(context, &info);
         }
         let summary = self.summary_file.as_deref().map(read).transpose()?;
+        context.has_read(summary.as_deref().unwrap_or_default());
         let store = context.open_to_write()?;
         let session = store.sessions().resolve_whole(&reference)?;
         let compaction = store.sessions().compaction(&session.id, self.branch.reference());

@@ -14,7 +14,7 @@ const AFTER: &str = "\
 Examples:
   duolog sessions delete demo
   duolog sessions delete 01936400-0000-7000-8000-000000000000 --yes
-  duolog sessions delete demo --yes --operation job-17-clean
+  duolog sessions delete demo --yes --operation-id job-17-clean
   duolog sessions delete --user-email ada@example.com --session-name plan --context --yes
 
 Exit code: 1 where the question is answered with no
@@ -91,12 +91,6 @@ impl Delete {
             (false, true) => Part::Log,
             _ => Part::All,
         };
-        if part != Part::All && self.operation.is_given() {
-            return Err(Failure::Given {
-                message: "--operation is for a whole session".to_owned(),
-                hint: Some("leave it out: what is gone is not deleted twice".to_owned()),
-            });
-        }
         let store = context.open_to_write()?;
         // What went before under the same operation id is no longer there to be looked at.
         let held = match store.sessions().resolve_whole(&reference) {
@@ -136,8 +130,10 @@ fn delete(
             let gone = operation.sessions(store).delete(reference)?;
             Held { id: gone.id.to_string(), name: gone.name, bytes: gone.bytes, ..held }
         }
-        Part::Context => Held { conversations: store.sessions().delete_context(reference, actor.as_deref())?, ..held },
-        Part::Log => Held { bytes: store.sessions().delete_log(reference, actor.as_deref())?.bytes, ..held },
+        Part::Context => {
+            Held { conversations: operation.sessions(store).delete_context(reference, actor.as_deref())?, ..held }
+        }
+        Part::Log => Held { bytes: operation.sessions(store).delete_log(reference, actor.as_deref())?.bytes, ..held },
     })
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
-use super::{Context, Shape};
+use super::{Context, Operation, Shape};
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
 
@@ -31,6 +31,8 @@ pub struct Import {
     /// The document, - for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    #[command(flatten)]
+    operation: Operation,
 }
 
 #[derive(Serialize)]
@@ -45,7 +47,7 @@ impl Import {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let document = self.document(context)?;
         let store = context.open_to_write()?;
-        let imported = store.sessions().import(document)?;
+        let imported = self.operation.sessions(&store).import(document)?;
         let (session, held) = (&imported.session, imported.held);
         let answer =
             Answer { session: session.into(), branches: held.branches, messages: held.messages, lines: held.lines };

@@ -155,15 +155,11 @@ pub(super) fn actor(named: Option<String>) -> Option<String> {
 #[derive(Args)]
 struct Operation {
     /// Do it only once under this id, however often it is asked
-    #[arg(long, value_name = "ID")]
+    #[arg(long = "operation-id", alias = "operation", value_name = "ID")]
     operation: Option<OperationId>,
 }
 
 impl Operation {
-    const fn is_given(&self) -> bool {
-        self.operation.is_some()
-    }
-
     /// The sessions, to be changed under this id.
     fn sessions(self, store: &Store) -> duolog::sessions::Sessions<'_> {
         match self.operation {

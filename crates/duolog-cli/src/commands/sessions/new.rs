@@ -17,7 +17,7 @@ Examples:
   duolog sessions new
   duolog sessions new --user-email ada@example.com --session-name plan --status running
   id=$(duolog sessions new --cwd . --agent coder)
-  duolog sessions new --name build --operation job-17-session
+  duolog sessions new --name build --operation-id job-17-session
   duolog sessions new --session-name plan --pid $$
 
 JSON:

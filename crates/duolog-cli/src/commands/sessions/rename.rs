@@ -11,7 +11,7 @@ use crate::failure::{Ended, Failure, Outcome};
 const AFTER: &str = "\
 Examples:
   duolog sessions rename demo \"the plan\"
-  duolog sessions rename demo \"the plan\" --operation job-17-rename
+  duolog sessions rename demo \"the plan\" --operation-id job-17-rename
   duolog sessions rename --user-email ada@example.com --session-name plan \"the plan\"
 
 JSON:

@@ -74,13 +74,20 @@ impl Sessions<'_> {
         let Some(session) = session else {
             return Err(Error::BadDocument { at: "its beginning".to_owned(), why: "it has no session".to_owned() });
         };
+        let key = match &self.operation {
+            Some(_) => self.asking("sessions.import", &hash_of(&mut document)?)?,
+            None => None,
+        };
+        if let Some(row) = key.as_ref().map_or(Ok(None), |key| join.adopted(key))? {
+            return Ok(Imported { session: row.into(), held });
+        }
         if join.state().read(|tx| table::find(tx, &session.id))?.is_some() {
             return Err(Error::SessionTaken(session.id));
         }
         let (user, name) = (session.user_id.as_deref(), session.name.as_deref());
         let stem = stem_of(&session.id, session.cwd.as_deref(), user, name);
         let called = session.name.clone().unwrap_or_default();
-        let adopted = join.adopt(None, NewLog { row: session, stem }, draft, move |tx, row| {
+        let adopted = join.adopt(key, NewLog { row: session, stem }, draft, move |tx, row| {
             document.seek(SeekFrom::Start(0)).map_err(|error| wrong(format!("it cannot be read again: {error}")))?;
             let pool = row.progression_id.as_deref().and_then(|pool| ProgressionId::parse(pool).ok());
             let mut writing = Writing { tx, home: row.home_id, session: row.id.clone(), pool, stretch: None };
@@ -92,6 +99,15 @@ impl Sessions<'_> {
             other => Ok(Imported { session: other?.into(), held }),
         }
     }
+}
+
+/// The hash of a whole document.
+fn hash_of(document: &mut (impl Read + Seek)) -> Result<String> {
+    let unread = |error| wrong(format!("it cannot be read again: {error}"));
+    document.seek(SeekFrom::Start(0)).map_err(unread)?;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(document).map_err(unread)?;
+    Ok(hasher.finalize().to_hex().to_string())
 }
 
 /// A progression of the document: where its own items begin and end, and what it goes on from.
