@@ -187,17 +187,15 @@ const OPERATION_ID: &str = "operation_id";
 
 /// Gives `--operation-id` to those of a command's subcommands that take it.
 fn with_operation_ids(command: clap::Command) -> clap::Command {
-    let command = match command.get_name() {
-        "runs" => command.mut_subcommand("phase", with_operation_ids),
-        _ => command,
-    };
-    let takes = ONCE.iter().filter(|(above, _)| *above == command.get_name()).flat_map(|(_, names)| *names);
-    takes.copied().collect::<Vec<_>>().into_iter().fold(command, |command, name| {
-        command.mut_subcommand(name, |below| {
-            let flag = clap::Arg::new(OPERATION_ID).long("operation-id").value_name("ID");
-            let flag = flag.value_parser(clap::value_parser!(OperationId));
-            below.arg(flag.help("Operation id; the same request under the same id changes nothing again"))
-        })
+    let above = command.get_name().to_owned();
+    let takes = ONCE.iter().find(|(name, _)| *name == above).map_or(&[][..], |(_, names)| *names);
+    command.mut_subcommands(|below| {
+        if !takes.contains(&below.get_name()) {
+            return if below.get_name() == "phase" { with_operation_ids(below) } else { below };
+        }
+        let flag = clap::Arg::new(OPERATION_ID).long("operation-id").value_name("ID");
+        let flag = flag.value_parser(clap::value_parser!(OperationId));
+        below.arg(flag.help("Operation id; the same request under the same id changes nothing again"))
     })
 }
 

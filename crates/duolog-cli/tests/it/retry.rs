@@ -34,7 +34,7 @@ fn every_command_that_changes_rows_answers_a_retry_as_it_did_at_first(place: &Pl
         found.as_str().map_or_else(|| found.to_string(), str::to_owned)
     };
     // Sessions and their conversations.
-    twice(&kit, "o1", &["sessions", "new", "--name", "s"], &["--agent-name", "other"]);
+    twice(&kit, "o1", &["sessions", "new", "--name", "s"], &["--agent", "other"]);
     twice(&kit, "o2", &["log", "append", "--session", "s", "--line", "{\"n\":1}"], &["--line", "{}"]);
     twice(&kit, "o3", &["sessions", "close", "s"], &by);
     twice(&kit, "o4", &["sessions", "reopen", "s", "--reason", "more", "--actor", "ada"], &[]);
@@ -72,5 +72,5 @@ fn every_command_that_changes_rows_answers_a_retry_as_it_did_at_first(place: &Pl
     twice(&kit, "w3", &["workflows", "clear", "build"], &[]);
     let chat = ["chats", "add", "--platform", "p", "--channel", "c", "--user", "u", "hello"];
     twice(&kit, "c1", &chat, &["--role", "assistant"]);
-    assert_eq!(kit.run(&["chats", "list", "--json"]).is(0).field("/chats/0/messages").as_u64(), Some(1));
+    assert_eq!(kit.run(&["chats", "list", "--json"]).is(0).field("/chats/0/message_count").as_u64(), Some(1));
 }
