@@ -30,6 +30,11 @@ crash: build ## the crash harness in full: every point, 500 kills, every mutant;
 	$(CRASH) faults
 	$(CRASH) kill 500
 	$(CRASH) mutants
+	$(CRASH) replay --scripts 20
+	$(CRASH) replay --scripts 21 --points 400 --faults all
+	$(CRASH) pauses
+	$(CRASH) kills
+	$(POSTGRES) run -- $(CRASH) stress --rounds 40
 	$(BLACKBOX) --minutes 30
 	$(BLACKBOX) race --minutes 15
 	$(POSTGRES) run -- $(BLACKBOX) --minutes 10 --store env

@@ -15,6 +15,7 @@ pub mod fuzz;
 pub mod postgres;
 mod random;
 pub mod replay;
+pub mod stress;
 pub mod transcripts;
 
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! The crash harness as a command: `duolog-crash enumerate | faults | kill [ROUNDS [SEED]] | mutants [NAME] |
-//! replay [--seed N] [--scripts N] [--points N] [--faults KIND|all] [--binary PATH]`.
+//! replay [--seed N] [--scripts N] [--points N] [--faults KIND|all] [--binary PATH] | pauses | kills | stress`.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use duolog_testkit::crash::{Calls, Script, Summary, enumerate, faults, kill, mutants};
-use duolog_testkit::replay;
+use duolog_testkit::engines::Place;
+use duolog_testkit::{replay, stress};
 use duolog_types::mutant::Mutant;
 
 fn main() -> ExitCode {
@@ -22,12 +23,15 @@ fn main() -> ExitCode {
         ["replay", rest @ ..] => replayed(rest),
         ["pauses", rest @ ..] => cases("pauses", rest, replay::pauses),
         ["kills", rest @ ..] => cases("kills", rest, replay::kills),
+        ["stress", rest @ ..] => stressed(rest),
         [kill::CHILD, role, number, seed, dir] => {
             kill::child(role, number.parse().expect("a number"), seed.parse().expect("a seed"), Path::new(dir));
             true
         }
         _ => {
             println!("duolog-crash enumerate | faults | kill [ROUNDS [SEED]] | mutants [NAME]");
+            println!("duolog-crash stress [--seed N] [--rounds N] [--steps N]");
+            println!("duolog-crash pauses|kills [--seed N] [--cases N] [--only COMMAND] [--binary PATH]");
             println!(
                 "duolog-crash replay [--seed N] [--scripts N] [--commands N] [--points N] [--faults KIND|all] [--binary PATH]"
             );
@@ -165,4 +169,27 @@ fn cases(what: &str, rest: &[&str], run: impl Fn(&replay::Cases) -> Result<usize
             false
         }
     }
+}
+
+/// Threads on one home, with and without faults, on both engines.
+fn stressed(rest: &[&str]) -> bool {
+    let small = |flag, default| number(rest, flag).map_or(default, |n| usize::try_from(n).expect("a small number"));
+    let (seed, rounds, steps) = (seed(rest), small("--rounds", 4), small("--steps", 400));
+    println!("stress: seed {seed}, {rounds} rounds");
+    (0..rounds).all(|round| {
+        let place = if round / 2 % 2 == 0 { Place::sqlite() } else { Place::postgres() };
+        let seed = seed.wrapping_add(round as u64);
+        let options = stress::Options { seed, threads: 8, steps, faults: round % 2 == 1 };
+        let start = Instant::now();
+        match stress::run(&place, options) {
+            Ok(tally) => {
+                println!("  held: {options:?}: {tally:?}, {:.1} s", start.elapsed().as_secs_f64());
+                true
+            }
+            Err(broken) => {
+                println!("  BROKEN: {options:?}: {broken}");
+                false
+            }
+        }
+    })
 }

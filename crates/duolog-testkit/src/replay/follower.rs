@@ -16,7 +16,8 @@ pub(crate) struct Follower {
 
 impl Follower {
     pub(crate) fn new(session: &str) -> Self {
-        let (session, cursor) = (session.to_owned(), "0:0".to_owned());
+        // A position without an epoch: a log need not begin with epoch 0.
+        let (session, cursor) = (session.to_owned(), "0".to_owned());
         Self { session, cursor, view: Vec::new(), resets: 0, gone: false }
     }
 

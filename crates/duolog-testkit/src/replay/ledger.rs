@@ -154,7 +154,7 @@ impl Ledger {
         let mut worlds = vec![World::default()];
         let begun: Vec<&Played> = self.played.iter().filter(|played| played.begun < moment.at).collect();
         let agreed = |played: &Played| played.acknowledged(records).is_some_and(|at| at <= moment.at);
-        let mut operations = BTreeSet::new();
+        let (mut operations, mut undecided) = (BTreeSet::new(), Vec::new());
         for played in &begun {
             // Asked again under the same id, it is the same append.
             let same = |other: &&&Played| played.operation().is_some() && other.operation() == played.operation();
@@ -168,6 +168,21 @@ impl Ledger {
             let survives = moment.loss == Loss::None || !matches!(played.effect, Effect::Append { power: false, .. });
             let sure = if acknowledged && survives { Sure::Yes } else { Sure::Perhaps { acknowledged } };
             worlds = worlds.iter().flat_map(|world| world.with(&played.effect, sure, moment)).collect();
+            match &played.effect {
+                Effect::Append { session, lines, operation: Some(_), .. } if sure != Sure::Yes => {
+                    undecided.push((session, lines));
+                }
+                // An operation of which nothing was kept appends to the log that begins now, when it is asked again.
+                Effect::DeleteLog { session } if moment.retried => {
+                    for (_, lines) in undecided.iter().filter(|(of, _)| *of == session) {
+                        worlds
+                            .iter_mut()
+                            .filter_map(|world| world.sessions.get_mut(session))
+                            .for_each(|of| of.allow(lines));
+                    }
+                }
+                _ => {}
+            }
         }
         worlds
     }

@@ -142,6 +142,7 @@ pub(crate) fn explained(
         for (until, found) in reads {
             fits(place, *until, found).map_err(|why| format!("read after {until} of the others: {why}"))?;
         }
+        let place = place.map(|place| place.min(others.len()));
         fits(place, others.len(), last).map_err(|why| format!("at the end: {why}"))
     };
     let mut places: Vec<Option<usize>> = Vec::new();
@@ -149,7 +150,8 @@ pub(crate) fn explained(
         places.push(None);
     }
     if !target.refused() {
-        places.extend((0..=others.len()).map(Some));
+        // The last place is behind all that was read.
+        places.extend((0..=others.len() + 1).map(Some));
     }
     let mut reasons = Vec::new();
     for place in places {

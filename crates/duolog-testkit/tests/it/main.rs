@@ -6,6 +6,8 @@
 mod blackbox;
 /// Every recorded moment of the workloads, made a crash.
 mod enumerated;
+/// A process that forks while it has a home open.
+mod forked;
 /// The stored inputs of every fuzz target, and some mutations of them.
 mod fuzzed;
 /// Real processes, killed a few times.
@@ -16,3 +18,7 @@ mod layers;
 mod mutants;
 /// A real PostgreSQL: started, killed, full, behind a proxy.
 mod postgres;
+/// The real binary's system calls: recorded and replayed after crashes, stopped, killed.
+mod replayed;
+/// Many threads on one home through the library.
+mod stressed;

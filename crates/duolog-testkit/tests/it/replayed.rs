@@ -1,0 +1,52 @@
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use duolog_testkit::replay::{Cases, Fault, Options, kills, pauses, run};
+
+/// The binary beside those of this crate; `make build` puts it there, and so does any run of the whole workspace.
+fn duolog() -> PathBuf {
+    let beside = Path::new(env!("CARGO_BIN_EXE_duolog-crash")).with_file_name("duolog");
+    assert!(beside.is_file(), "{} is not built: cargo build -p duolog-cli", beside.display());
+    beside
+}
+
+/// Another each time; the message has it, and `duolog-crash` plays it again.
+fn seed() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs()
+}
+
+fn replayed(faults: &[Fault], points: usize) {
+    let (binary, seed, faults) = (duolog(), seed(), faults.to_vec());
+    let scripts = faults.len().max(1) as u64;
+    let options = Options { binary, seed, scripts, commands: 30, points: Some(points), faults };
+    let summary = run(&options).unwrap_or_else(|broken| panic!("{broken}"));
+    assert!(summary.points >= points, "{summary:?}");
+}
+
+#[test]
+fn whatever_system_call_of_the_binary_a_crash_falls_on_nothing_acknowledged_is_lost() {
+    replayed(&[], 40);
+}
+
+#[test]
+fn whatever_system_call_of_the_binary_fails_nothing_acknowledged_is_lost() {
+    replayed(&Fault::ALL, 12);
+}
+
+fn cases(cases: usize) -> Cases {
+    Cases { binary: duolog(), seed: seed(), cases: Some(cases), only: None }
+}
+
+#[test]
+fn a_command_that_is_stopped_at_any_step_while_others_work_is_explained_by_some_order() {
+    let cases = cases(24);
+    let tried = pauses(&cases).unwrap_or_else(|broken| panic!("seed {}: {broken}", cases.seed));
+    assert!(tried > 0);
+}
+
+#[test]
+fn a_command_that_is_killed_at_any_step_and_given_again_happens_once() {
+    let cases = cases(40);
+    let tried = kills(&cases).unwrap_or_else(|broken| panic!("seed {}: {broken}", cases.seed));
+    assert!(tried > 0);
+}
