@@ -128,7 +128,8 @@ impl Join {
                 return Ok((Folded { to: from, behind: end.0.saturating_sub(from.0) }, false));
             }
             // A checkpoint names a position, so what is below that position must be on the device first (R3).
-            let synced = if known.catalog.is_some() {
+            // The name of a file of which nothing was folded may not be: a log that was deleted begins with an empty row.
+            let synced = if known.catalog.as_ref().is_some_and(|row| row.position > known.row.log_base) {
                 reader.sync(self.limits.busy_timeout)?
             } else {
                 reader.sync_with_name(self.limits.busy_timeout)?
