@@ -1,9 +1,11 @@
-use duolog_join::{Error, prepare};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use duolog_join::{Error, Join, prepare};
 use duolog_state::owned::repairs;
 use duolog_state::{Access, OpenState};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
-use duolog_types::HomeId;
+use duolog_types::{HomeId, OperationId};
 
 use crate::kit::{PROCESS, batch, join, limits, lines, open, open_at, put, rename, session};
 
@@ -80,4 +82,39 @@ fn a_copy_of_a_home_taken_under_writers_opens_and_lacks_nothing_that_rows_name()
         put(&copied, id, "{\"after\":1}");
     }
     assert!(copied.state().integrity().unwrap().is_empty());
+}
+
+/// Whatever a copy holds of an operation's lines, it knows whose they are.
+#[test]
+pub(crate) fn operations_that_are_retried_in_a_copy_are_done_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (home, copy) = (dir.path().join("home"), dir.path().join("copy"));
+    let writer = open_at(&home);
+    let id = session(&writer, "s");
+    let append = |join: &Join, n: u32| {
+        let operation = OperationId::parse(&format!("op-{n}")).unwrap();
+        join.append_once(&id, &operation, &batch(&[&format!("{{\"n\":{n}}}")]), &PROCESS).unwrap();
+    };
+    let (count, copied) = (AtomicU32::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !copied.load(Ordering::SeqCst) {
+                append(&writer, count.fetch_add(1, Ordering::SeqCst));
+            }
+        });
+        while count.load(Ordering::SeqCst) < 20 {
+            std::thread::yield_now();
+        }
+        let prepared = duolog_join::prepare_copy(&copy, &home).unwrap();
+        let done = open_at(&home).backup(&copy, &prepared.disk, |_| {}).unwrap();
+        copied.store(true, Ordering::SeqCst);
+        assert!(done.failed.is_empty(), "{done:?}");
+    });
+    let (copied, count) = (open_at(&copy), count.into_inner());
+    (0..count).for_each(|n| append(&copied, n));
+    let mut there = lines(&copied, &id);
+    assert_eq!(there.len(), count as usize, "every line once");
+    there.sort_unstable();
+    there.dedup();
+    assert_eq!(there.len(), count as usize, "every line once");
 }

@@ -19,6 +19,8 @@ mod homes;
 mod once;
 /// Equal lines, deletion and re-creation, failed calls: an acknowledged line is there, once, and nobody else's is touched.
 mod promise;
+/// Rules of the promise, removed one at a time.
+mod removed;
 /// Several processes on one server, and a server that is killed under them.
 mod server;
 /// Logs that the disk failed or someone changed.

@@ -1,7 +1,7 @@
 use duolog_testkit::crash::mutants::hunt;
 use duolog_types::mutant::Mutant;
 
-/// Rules that other tests remove, one by one: what they guard against needs more than one disk to be seen.
+/// Rules that other tests remove: `removed.rs` of `duolog-join`, and `forked.rs` here.
 const SHOWN_ELSEWHERE: &[Mutant] = &[
     Mutant::NoClaimMode,
     Mutant::ForkedAppend,

@@ -1,0 +1,57 @@
+//! Rules of the promise, removed one at a time: the test that holds each must fail. Each runs in a process of its own,
+//! because the switch is the process's.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use duolog_testkit::engines::Place;
+use duolog_types::mutant::{self, Mutant};
+
+use crate::{homes, promise};
+
+fn is_noticed(mutant: Mutant, test: impl Fn()) {
+    test();
+    mutant::set(Some(mutant));
+    // A race shows itself in one run or another.
+    let noticed = (0..20).any(|_| catch_unwind(AssertUnwindSafe(&test)).is_err());
+    mutant::set(None);
+    assert!(noticed, "without the rule of {mutant:?} the test still passes");
+}
+
+fn is_noticed_by(mutant: Mutant, test: fn(&Place)) {
+    is_noticed(mutant, || test(&Place::sqlite()));
+}
+
+#[test]
+fn operations_known_by_their_content_are_noticed() {
+    is_noticed_by(Mutant::OperationByContent, promise::equal_lines_of_different_operations_are_all_there);
+}
+
+#[test]
+fn a_claim_without_its_mode_is_noticed() {
+    is_noticed_by(Mutant::NoClaimMode, promise::a_claim_of_a_dead_writer_is_settled_before_an_equal_line);
+}
+
+#[test]
+fn epochs_that_begin_at_zero_again_are_noticed() {
+    is_noticed_by(Mutant::EpochsRestart, promise::a_path_and_an_epoch_are_never_used_twice);
+}
+
+#[test]
+fn an_epoch_that_is_raised_after_the_unlink_is_noticed() {
+    is_noticed_by(Mutant::EpochAfterUnlink, promise::deleting_a_log_takes_no_line_of_the_new_epoch);
+}
+
+#[test]
+fn a_follower_that_keeps_its_epoch_is_noticed() {
+    is_noticed_by(Mutant::FollowerKeepsEpoch, promise::a_follower_across_a_repair_sees_each_line_once);
+}
+
+#[test]
+fn lines_that_are_left_waiting_are_noticed() {
+    is_noticed_by(Mutant::LinesLeftWaiting, promise::whoever_saw_a_change_appends_behind_its_line);
+}
+
+#[test]
+fn a_backup_that_is_not_cut_is_noticed() {
+    is_noticed(Mutant::BackupUncut, homes::operations_that_are_retried_in_a_copy_are_done_once);
+}
