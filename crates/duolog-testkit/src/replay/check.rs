@@ -47,7 +47,7 @@ pub(crate) fn check(home: &Home, ledger: &Ledger, records: &[Record], moment: Mo
             done(&home.run(&["log", "repair", session], None), &format!("repairing {session}"))?;
         }
     }
-    for (played, session) in ledger.operations(moment) {
+    for (played, session) in ledger.operations(records, moment) {
         if worlds.iter().all(|world| world.sessions.contains_key(session)) {
             let answer = again(home, played);
             done(&answer, &format!("asking {:?} again", played.arguments))?;

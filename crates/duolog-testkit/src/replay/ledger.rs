@@ -187,13 +187,17 @@ impl Ledger {
         worlds
     }
 
-    /// The appends under an operation id that began before the moment, to a session that was not deleted since.
-    pub(crate) fn operations(&self, moment: Moment) -> Vec<(&Played, &str)> {
+    /// The appends under an operation id that began before the moment, to a session that is not known to be deleted since.
+    pub(crate) fn operations(&self, records: &[Record], moment: Moment) -> Vec<(&Played, &str)> {
         let mut once: Vec<(&Played, &str)> = Vec::new();
         for played in self.played.iter().filter(|played| played.begun < moment.at) {
             match &played.effect {
                 Effect::Append { session, operation: Some(_), .. } => once.push((played, session)),
-                Effect::Delete { session } => once.retain(|(_, of)| of != session),
+                Effect::Delete { session } | Effect::Create { session, .. } | Effect::Import { session, .. }
+                    if played.acknowledged(records).is_some_and(|at| at <= moment.at) =>
+                {
+                    once.retain(|(_, of)| of != session);
+                }
                 _ => {}
             }
         }
