@@ -119,6 +119,11 @@ impl Join {
             };
             let from = known.catalog.as_ref().map_or(known.row.log_base, |row| row.position);
             let end = reader.stable_end(self.limits.busy_timeout)?;
+            // A deletion raises the epoch and then unlinks, under the lock that the stable end waited for: rows of the new
+            // epoch must not tell of the old file.
+            if !reader.is_current()? {
+                continue;
+            }
             let standing = self.standing(&known, &reader, end)?;
             if standing != Standing::Same {
                 self.note_change(session, known.row.log_epoch, standing)?;

@@ -192,8 +192,14 @@ impl Reader {
     pub fn while_current<T>(&self, timeout: Duration, f: impl FnOnce() -> T) -> Result<Option<T>> {
         let path = &self.place.path;
         let _held = lock::take(&*self.disk, &*self.hot, path, Lock::Shared, timeout)?;
+        Ok(self.is_current()?.then(f))
+    }
+
+    /// Returns false if the file at the path is another by now, or gone.
+    pub fn is_current(&self) -> Result<bool> {
+        let path = &self.place.path;
         let at_path = self.disk.stat(path).map_err(Error::io("look at", path))?;
-        Ok(at_path.is_some_and(|stat| stat.ident == self.ident()).then(f))
+        Ok(at_path.is_some_and(|stat| stat.ident == self.ident()))
     }
 
     /// Gives out the bytes of a range, a buffer at a time.

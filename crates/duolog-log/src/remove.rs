@@ -1,5 +1,6 @@
 //! Taking a log away for good.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,10 +26,16 @@ pub fn remove(
     let file = loop {
         let file = match disk.open(path, Open::Read) {
             Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                before(place.base)?;
-                return remove_torn(disk, path);
-            }
+            // An empty file to lock: a first append that is under way would otherwise go by unseen.
+            Err(error) if error.kind() == ErrorKind::NotFound => match disk.open(path, Open::Create) {
+                Ok(file) => file,
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+                // No folder, or a full disk: there is nothing to lock.
+                Err(_) => {
+                    before(place.base)?;
+                    return remove_torn(disk, path);
+                }
+            },
             Err(error) => return Err(Error::io("open", path)(error)),
         };
         lock::keep(&**disk, &*file, path, Lock::Exclusive, limits.busy_timeout)?;
@@ -52,7 +59,7 @@ pub fn remove(
 fn remove_torn(disk: &Arc<dyn Disk>, path: &Path) -> Result<()> {
     let torn = torn_path(path);
     match disk.unlink(&torn) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", &torn)(error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove", &torn)(error)),
         _ => Ok(()),
     }
 }

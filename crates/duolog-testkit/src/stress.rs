@@ -144,6 +144,8 @@ fn is_allowed(error: &Error) -> bool {
     match error {
         Error::NoSession(_) | Error::Deleted(_) | Error::BackupRunning { .. } => true,
         Error::Log(duolog_log::Error::Full(_) | duolog_log::Error::Busy { .. }) => true,
+        // What the state said while a log was locked.
+        Error::Log(duolog_log::Error::Record(source)) => source.downcast_ref().is_some_and(is_allowed),
         Error::Log(duolog_log::Error::Record(cause)) => cause.downcast_ref().is_some_and(is_trouble),
         Error::State(error) => is_trouble(error),
         _ => false,
@@ -198,11 +200,10 @@ impl Scene<'_> {
             62..72 => self.rename(&join, &session, number),
             72..78 => self.panic(&join, &session, number),
             78..82 => self.replace(&join, slot, &session, number),
-            // A disk that is full in the middle of it leaves more than one answer open.
-            82..84 if self.sim.is_none() => self.empty(&join, &session),
+            82..84 => self.empty(&join, &session),
             84..90 => drop(join.catch_up(u64::MAX).map_err(|error| self.failed("catching up", &error))),
             90..94 => drop(lines_of(&join, &session).map_err(|error| self.failed("reading", &error))),
-            82..84 | 94..97 => {
+            94..97 => {
                 drop(join);
                 // Dropped as it is, while the other thread may be using it.
                 let opened = self.open();
