@@ -20,6 +20,8 @@ pub enum Ended {
     Busy,
     /// What was looked at is damaged.
     Damaged,
+    /// A part of it is done and was answered, beside an error of this kind.
+    Partly(Kind),
 }
 
 /// What running a command gives.

@@ -192,6 +192,11 @@ impl Out {
         say(&format_args!("{}: {text}", paint(self.talk.color, Tone::Worth, "warning")));
     }
 
+    /// Says an error beside an answer that was given.
+    pub fn fault(&self, failure: &Failure) {
+        say(&format_args!("{}: {}", paint(self.talk.color, Tone::Bad, "error"), plain(&failure.message())));
+    }
+
     /// Says on stderr what was asked for but does not belong among the data.
     pub fn tell(&self, label: &str, text: impl Display) {
         say(&format_args!("{}: {text}", paint(self.talk.color, Tone::Faint, label)));
@@ -360,6 +365,7 @@ fn say(text: &dyn Display) {
 
 fn ended_code(ended: Ended) -> ExitCode {
     ExitCode::from(match ended {
+        Ended::Partly(kind) => return kind_code(kind),
         Ended::Done => 0,
         Ended::No => 1,
         Ended::Invalid => 2,

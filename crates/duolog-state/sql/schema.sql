@@ -46,6 +46,7 @@ CREATE UNIQUE INDEX sessions_addressed ON sessions (COALESCE(user_id, ''), name)
     WHERE addressed = 1 AND deleted_at IS NULL;
 -- The lists, newest first: filter and order in one index each.
 CREATE INDEX sessions_newest ON sessions (updated_at DESC, id DESC) WHERE deleted_at IS NULL;
+CREATE INDEX sessions_by_creation ON sessions (created_at DESC, id DESC) WHERE deleted_at IS NULL;
 CREATE INDEX sessions_by_status ON sessions (status, updated_at DESC, id DESC)
     WHERE status IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX sessions_by_user ON sessions (user_id, updated_at DESC, id DESC)
@@ -492,6 +493,7 @@ CREATE TABLE workflow_runs (
     started_at       TEXT NOT NULL CHECK (length(started_at) = 27),
     updated_at       TEXT NOT NULL CHECK (length(updated_at) = 27),
     finished_at      TEXT CHECK (length(finished_at) = 27),
+    queue_rank       INTEGER NOT NULL DEFAULT 1 CHECK (queue_rank IN (0, 1)),
     CHECK (restart_count <= restart_cap),
     CHECK ((queue_ord IS NULL) = (status <> 'queued')),
     CHECK ((queued_at IS NULL) = (queue_ord IS NULL)),
@@ -508,8 +510,9 @@ CREATE INDEX workflow_runs_by_name ON workflow_runs (workflow_name, started_at D
 CREATE INDEX workflow_runs_by_repo ON workflow_runs (COALESCE(owner, ''), repo, started_at DESC, id DESC);
 CREATE INDEX workflow_runs_by_trigger ON workflow_runs (trigger_id, started_at DESC, id DESC);
 CREATE INDEX workflow_runs_started_at ON workflow_runs (started_at DESC, id DESC);
--- The queue, first come first served.
-CREATE INDEX workflow_runs_queue ON workflow_runs (queue_ord) WHERE queue_ord IS NOT NULL;
+CREATE INDEX workflow_runs_by_bare_repo ON workflow_runs (repo, started_at DESC, id DESC);
+-- The queue: resumed runs (rank 0) before those that have not begun (rank 1), each first come first served.
+CREATE INDEX workflow_runs_queue ON workflow_runs (queue_rank, queue_ord) WHERE queue_ord IS NOT NULL;
 
 -- The next place in the queue. Who starts or admits a run writes this row first, so that two who count the running never
 -- do so at once. The migration inserts it.
@@ -575,6 +578,7 @@ CREATE TABLE executions (
     stop_reason                 TEXT CHECK (length(CAST(stop_reason AS BLOB)) BETWEEN 1 AND 128),
     workflow_run_id             TEXT REFERENCES workflow_runs (id),
     triggered_by                TEXT CHECK (length(CAST(triggered_by AS BLOB)) BETWEEN 1 AND 1024),
+    fence                       INTEGER NOT NULL DEFAULT 0 CHECK (fence >= 0),
     CHECK ((finished_at IS NULL) = (success IS NULL))
 ) STRICT;
 

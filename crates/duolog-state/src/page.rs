@@ -6,25 +6,50 @@ use std::str::FromStr;
 use duolog_types::limits::{PAGE_DEFAULT, PAGE_MAX};
 use duolog_types::{Moment, SessionId};
 
+/// The order of a list of sessions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageOrder {
+    /// Last changed first. A session that changes between two pages may be missed or listed twice; every other session is
+    /// listed once.
+    #[default]
+    Updated,
+    /// Last made first: a key that never changes. Every session that was there when the first page was read, and is not
+    /// deleted, is listed exactly once.
+    Created,
+}
+
 /// Where a page ends and the next begins. Its text is for handing back, not for reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageToken {
-    /// When the last row of the page was updated.
-    pub(crate) updated_at: Moment,
+    /// The order of the list.
+    order: PageOrder,
+    /// When the last row of the page was updated or made.
+    pub(crate) at: Moment,
     /// Which row it was: instants may be equal.
     pub(crate) id: SessionId,
 }
 
 impl PageToken {
-    /// The token of the page that starts after this row.
+    /// The token of the page that starts after this row, in the order of changes.
     pub fn after(updated_at: Moment, id: &SessionId) -> Self {
-        Self { updated_at, id: id.clone() }
+        Self { order: PageOrder::Updated, at: updated_at, id: id.clone() }
+    }
+
+    /// The token of the page that starts after this row, in the order they were made.
+    pub fn after_creation(created_at: Moment, id: &SessionId) -> Self {
+        Self { order: PageOrder::Created, at: created_at, id: id.clone() }
+    }
+
+    /// The order of its list.
+    pub fn order(&self) -> PageOrder {
+        self.order
     }
 }
 
 impl fmt::Display for PageToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "1.{:x}.{}", self.updated_at.as_micros(), self.id)
+        let kind = if self.order == PageOrder::Created { 2 } else { 1 };
+        write!(f, "{kind}.{:x}.{}", self.at.as_micros(), self.id)
     }
 }
 
@@ -39,9 +64,15 @@ impl FromStr for PageToken {
     fn from_str(text: &str) -> Result<Self, BadPageToken> {
         let parse = || {
             // The id may hold dots, the parts before it cannot.
-            let (micros, id) = text.strip_prefix("1.")?.split_once('.')?;
+            let (kind, rest) = text.split_once('.')?;
+            let order = match kind {
+                "1" => PageOrder::Updated,
+                "2" => PageOrder::Created,
+                _ => return None,
+            };
+            let (micros, id) = rest.split_once('.')?;
             let micros = i64::from_str_radix(micros, 16).ok()?;
-            Some(Self { updated_at: Moment::from_micros(micros), id: SessionId::parse(id).ok()? })
+            Some(Self { order, at: Moment::from_micros(micros), id: SessionId::parse(id).ok()? })
         };
         // Only what prints back as given was ever handed out: no signs, no leading zeros, no clamped instants.
         parse().filter(|token| token.to_string() == text).ok_or_else(|| BadPageToken(text.chars().take(64).collect()))
@@ -52,13 +83,25 @@ impl FromStr for PageToken {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     limit: u32,
+    order: PageOrder,
     after: Option<PageToken>,
 }
 
 impl Page {
     /// A page of `limit` items, clamped to what a page may hold (I9), after the token or from the start.
     pub fn new(limit: u32, after: Option<PageToken>) -> Self {
-        Self { limit: limit.clamp(1, PAGE_MAX), after }
+        let order = after.as_ref().map(PageToken::order).unwrap_or_default();
+        Self { limit: limit.clamp(1, PAGE_MAX), order, after }
+    }
+
+    /// The first page of a list in this order.
+    pub fn first(limit: u32, order: PageOrder) -> Self {
+        Self { order, ..Self::new(limit, None) }
+    }
+
+    /// The order of the list.
+    pub fn order(&self) -> PageOrder {
+        self.order
     }
 
     /// The items at most.
@@ -68,7 +111,7 @@ impl Page {
 
     /// The same with one item more, by which a list knows whether another page follows.
     pub(crate) fn with_one_more(&self) -> Self {
-        Self { limit: self.limit + 1, after: self.after.clone() }
+        Self { limit: self.limit + 1, order: self.order, after: self.after.clone() }
     }
 
     /// The row after which it starts.
@@ -97,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_is_no_token_is_refused_by_name() {
-        for bad in ["", "1.", "1.5", "2.5.a", "1.-5.a", "1.+5.a", "1.05.a", "1.zz.a", "1.5..a", "1.7fffffffffffffff.a"]
+        for bad in ["", "1.", "1.5", "3.5.a", "1.-5.a", "1.+5.a", "1.05.a", "1.zz.a", "1.5..a", "1.7fffffffffffffff.a"]
         {
             let error = bad.parse::<PageToken>().expect_err(bad);
             assert!(error.to_string().contains("page token"), "{error}");
@@ -108,6 +151,8 @@ mod tests {
         #[test]
         fn a_token_reads_back(micros in 0_i64..250_000_000_000_000_000, id in "[A-Za-z0-9_][A-Za-z0-9._-]{0,60}") {
             let token = PageToken::after(Moment::from_micros(micros), &SessionId::parse(&id).expect("safe"));
+            prop_assert_eq!(token.to_string().parse(), Ok(token));
+            let token = PageToken::after_creation(Moment::from_micros(micros), &SessionId::parse(&id).expect("safe"));
             prop_assert_eq!(token.to_string().parse(), Ok(token));
         }
     }

@@ -144,9 +144,9 @@ fn is_allowed(error: &Error) -> bool {
     match error {
         Error::NoSession(_) | Error::Deleted(_) | Error::BackupRunning { .. } => true,
         Error::Log(duolog_log::Error::Full(_) | duolog_log::Error::Busy { .. }) => true,
-        // What the state said while a log was locked.
-        Error::Log(duolog_log::Error::Record(source)) => source.downcast_ref().is_some_and(is_allowed),
-        Error::Log(duolog_log::Error::Record(cause)) => cause.downcast_ref().is_some_and(is_trouble),
+        Error::Log(duolog_log::Error::Record(cause)) => {
+            cause.downcast_ref().is_some_and(is_trouble) || cause.downcast_ref().is_some_and(is_allowed)
+        }
         Error::State(error) => is_trouble(error),
         _ => false,
     }

@@ -12,7 +12,7 @@ use duolog_types::{
 };
 
 use crate::config::ADDRESS_FORMS;
-use crate::runs::Outcome;
+use crate::runs::{Event, Outcome, next};
 
 /// The result of a call on a store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -248,17 +248,23 @@ pub enum Error {
     /// There is no such gate.
     #[error("there is no gate {0:?}")]
     NoApproval(String),
-    /// What may not happen to a run that stands so.
-    #[error("run {run} is {status} and cannot become {to}: it may become {}", words(.may))]
+    /// An event that a run of this status does not take.
+    #[error("cannot {} run {run}: it is {status}{}", verb_of(*.event), possible(*.status))]
     RunCannot {
         /// The run.
         run: RunId,
-        /// How it stands.
+        /// Its status.
         status: RunStatus,
-        /// What it was to become.
-        to: RunStatus,
-        /// What it may become.
-        may: Vec<RunStatus>,
+        /// What was asked for.
+        event: Event,
+    },
+    /// A run with this id exists, and was started with something else.
+    #[error("cannot start run {run}: a run with this id exists and has another {field}")]
+    RunTaken {
+        /// The run.
+        run: RunId,
+        /// The first field that differs.
+        field: &'static str,
     },
     /// What only a run that runs does.
     #[error("run {run} is {status}, and only one that is running is claimed or written")]
@@ -289,6 +295,16 @@ pub enum Error {
         now: u64,
         /// Whose it is; nothing where the run was given up, or nobody holds it now.
         by: Option<String>,
+    },
+    /// A claim that ended when its run stopped.
+    #[error("cannot write run {run} under fence {fence}: the run is {status}, which ended the claim")]
+    ClaimEnded {
+        /// The run.
+        run: RunId,
+        /// The fence of the claim.
+        fence: u64,
+        /// The status of the run.
+        status: RunStatus,
     },
     /// A run that was taken over as often as it may be.
     #[error("run {run} was taken over {restarts} times from owners that died, and was given up")]
@@ -323,6 +339,36 @@ pub enum Error {
         outcome: Outcome,
         /// Why.
         why: Option<String>,
+    },
+    /// An execution with this id exists, and is another one.
+    #[error("cannot begin execution {execution}: an execution with this id exists and has another {field}")]
+    ExecutionTaken {
+        /// The execution.
+        execution: ExecutionId,
+        /// The first field that differs.
+        field: &'static str,
+    },
+    /// An execution of a run that was named as one outside of any.
+    #[error("cannot change execution {execution} by itself: it belongs to run {run}")]
+    ExecutionOfRun {
+        /// The execution.
+        execution: ExecutionId,
+        /// Its run.
+        run: RunId,
+    },
+    /// A gate with this id exists, and asks for something else.
+    #[error("cannot open gate {gate}: a gate with this id exists and has another {field}")]
+    GateTaken {
+        /// The gate.
+        gate: ApprovalId,
+        /// The first field that differs.
+        field: &'static str,
+    },
+    /// An answer without the hash of what it is about.
+    #[error("cannot answer gate {gate}: it has a content hash, and the answer carries none")]
+    GateHashMissing {
+        /// The gate.
+        gate: ApprovalId,
     },
     /// A gate that was answered, or can no longer be.
     #[error("gate {gate} is {status} already{}", by.as_ref().map(|by| format!(", by {by}")).unwrap_or_default())]
@@ -417,9 +463,19 @@ fn some_texts(ids: &[String]) -> String {
     shown.join(", ") + if ids.len() > 3 { ", …" } else { "" }
 }
 
-fn words(statuses: &[RunStatus]) -> String {
-    let words: Vec<&str> = statuses.iter().map(|status| status.as_str()).collect();
-    if words.is_empty() { "nothing else".to_owned() } else { words.join(", ") }
+fn verb_of(event: Event) -> &'static str {
+    event.verb().map_or(event.as_str(), |(verb, _)| verb)
+}
+
+/// What a run of this status takes, as the end of a sentence.
+fn possible(status: RunStatus) -> String {
+    let legal = Event::ALL.iter().filter(|event| next(status, **event).is_some());
+    let verbs: Vec<&str> = legal.filter_map(|event| event.verb()).map(|(_, done)| done).collect();
+    match verbs.as_slice() {
+        [] => ", which is final".to_owned(),
+        [only] => format!("; a {status} run can only be {only}"),
+        [most @ .., last] => format!("; a {status} run can be {} or {last}", most.join(", ")),
+    }
 }
 
 fn of_whom(owner: Option<&String>) -> String {
@@ -450,14 +506,18 @@ impl Error {
             | Self::NoExecution(_)
             | Self::NoApproval(_)
             | Self::Home(HomeError::Missing(_)) => Kind::NotFound,
-            Self::OtherSuffix { .. } | Self::Overtaken { .. } | Self::GateExpired { .. } | Self::GateChanged { .. } => {
-                Kind::Stale
-            }
+            Self::OtherSuffix { .. }
+            | Self::Overtaken { .. }
+            | Self::ClaimEnded { .. }
+            | Self::GateExpired { .. }
+            | Self::GateChanged { .. } => Kind::Stale,
             Self::Ambiguous { .. }
             | Self::AmbiguousChat(_)
             | Self::AmbiguousRun { .. }
             | Self::GateKind { .. }
             | Self::GateOfOtherRun { .. }
+            | Self::GateHashMissing { .. }
+            | Self::ExecutionOfRun { .. }
             | Self::Shortened { .. }
             | Self::OtherPage(_)
             | Self::BadName(_)
@@ -479,6 +539,9 @@ impl Error {
             | Self::RangeCrosses { .. }
             | Self::Ended { .. }
             | Self::RunCannot { .. }
+            | Self::RunTaken { .. }
+            | Self::ExecutionTaken { .. }
+            | Self::GateTaken { .. }
             | Self::RunStands { .. }
             | Self::GivenUp { .. }
             | Self::WorkflowDisabled { .. }
@@ -511,6 +574,13 @@ impl Error {
                 format!("duolog runs show {run} tells how it stands")
             }
             Self::Claimed { .. } => "wait until it is given up, or its lease ends".to_owned(),
+            Self::RunTaken { run, .. } => format!("duolog runs show {run} shows it; start the other with another id"),
+            Self::GateTaken { gate, .. } => format!("duolog approvals show {gate} shows it; give the other another id"),
+            Self::GateHashMissing { gate } => {
+                format!("duolog approvals show {gate} shows what it is about; answer with --hash")
+            }
+            Self::ExecutionOfRun { execution, run } => format!("duolog runs phase end {run} {execution}"),
+            Self::ClaimEnded { run, .. } => format!("stop; once it is running: duolog runs claim {run} --owner NAME"),
             Self::Overtaken { .. } => "stop: whoever holds the run now does the rest".to_owned(),
             Self::GivenUp { run, .. } => format!("find out why it died, then: duolog runs retry {run}"),
             Self::WorkflowDisabled { workflow, .. } => format!("duolog workflows enable {workflow}"),
@@ -557,6 +627,7 @@ impl Error {
             | Self::NoMessage(_)
             | Self::NoExecution(_)
             | Self::ExecutionClosed { .. }
+            | Self::ExecutionTaken { .. }
             | Self::GateResolved { .. }
             | Self::GateExpired { .. }
             | Self::GateOfOtherRun { .. }

@@ -20,6 +20,8 @@ mod reference;
 /// Commands that are asked again under the same operation id.
 mod retry;
 
+/// Commands that fail at any of their writes, and commands that race: one is one transaction.
+mod atomic;
 /// Blobs: counted, removed, lost.
 mod blobs;
 /// Stores and logs that are not what they should be.

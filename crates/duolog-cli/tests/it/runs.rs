@@ -513,3 +513,52 @@ fn a_wait_is_woken_by_another_process(place: &Place) {
     kit.run(&["runs", "cancel", &other]).is(0);
     assert_eq!(waiting.wait().expect("ends").code(), Some(1), "another end is an answer, too");
 }
+
+/// Executions outside of runs: begun, given a session, ended, listed and counted.
+#[test]
+fn a_chat_turn_is_recorded_from_a_shell() {
+    let kit = Kit::new();
+    let mut said = Transcript::default();
+    let begin = ["runs", "execution", "begin", "chat", "--trigger", "thread-7", "--id", "turn-1"];
+    said.run(&kit, &begin).is(0);
+    said.run(&kit, &begin).is(0);
+    said.run(&kit, &["runs", "execution", "begin", "chat", "--trigger", "thread-8", "--id", "turn-1"]).is(1);
+    said.run(&kit, &["runs", "execution", "session", "turn-1", "session-1"]).is(0);
+    let used = ["--turns", "1", "--cost-usd", "0.02", "--duration-ms", "700", "--output", "hello"];
+    said.run(&kit, &[&["runs", "execution", "end", "turn-1"][..], &used].concat()).is(0);
+    said.run(&kit, &[&["runs", "execution", "end", "turn-1"][..], &used].concat()).is(1);
+    said.run(&kit, &["runs", "output", "turn-1"]).is(0);
+    said.run(&kit, &["runs", "execution", "list", "--trigger", "thread-7", "--json"]).is(0);
+    kit.snapshot("runs_execution", &said.0);
+    let run = start(&kit, "build", "t");
+    let execution = printed(kit.run(&["runs", "phase", "begin", &run, "plan"]));
+    kit.run(&["runs", "execution", "end", &execution]).is(2).says("belongs to run");
+    kit.run(&["runs", "phase", "session", &run, &execution, "later"]).is(0);
+    let shown = kit.run(&["runs", "show", &run, "--json"]).is(0);
+    assert_eq!(shown.field("/executions/0/session_id"), "later");
+}
+
+/// The same id with the same content changes nothing; with other content it is refused in words.
+#[test]
+fn an_id_that_is_taken_is_refused_in_words() {
+    let kit = Kit::new();
+    let mut said = Transcript::default();
+    let begin = ["runs", "start", "build", "--trigger", "t", "--id", "r"];
+    said.run(&kit, &begin).is(0);
+    said.run(&kit, &begin).is(0);
+    said.run(&kit, &["runs", "start", "other", "--trigger", "t", "--id", "r"]).is(1);
+    let gate = ["runs", "gate", "r", "ship", "--id", "g", "--summary", "Ship?"];
+    said.run(&kit, &gate).is(0);
+    said.run(&kit, &gate).is(0);
+    said.run(&kit, &["runs", "gate", "r", "ship", "--id", "g", "--summary", "Really?"]).is(1);
+    said.run(&kit, &["runs", "retry", "r"]).is(1);
+    said.run(&kit, &["runs", "finish", "r"]).is(1);
+    kit.append("taken", "{}\n");
+    let session = kit.run(&["sessions", "show", "taken", "--json"]).is(0).field("/session/id");
+    let session = session.as_str().expect("an id");
+    kit.run(&["runs", "start", "build", "--trigger", "u", "--id", session]).is(2).says("is that of a session");
+    kit.run(&["approvals", "approve", "g"]).is(0);
+    said.run(&kit, &["runs", "history", "r"]).is(0);
+    said.run(&kit, &["runs", "history", "r", "--limit", "1", "--json"]).is(0);
+    kit.snapshot("runs_ids", &said.0);
+}

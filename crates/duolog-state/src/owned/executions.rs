@@ -10,7 +10,7 @@ macro_rules! columns {
     () => {
         "id, home_id, trigger_type, trigger_id, skill, owner, repo, issue_number, started_at, finished_at, success, \
          error, turns, duration_ms, session_id, cost_picos, input_tokens, cache_creation_input_tokens, \
-         cache_read_input_tokens, output_tokens, api_duration_ms, stop_reason, workflow_run_id, triggered_by"
+         cache_read_input_tokens, output_tokens, api_duration_ms, stop_reason, workflow_run_id, triggered_by, fence"
     };
 }
 
@@ -39,6 +39,8 @@ pub struct ExecutionRow {
     pub workflow_run_id: Option<RunId>,
     /// Who set it off.
     pub triggered_by: Option<String>,
+    /// The claim of its run that it was begun under; 0 outside a run.
+    pub fence: u64,
     /// The session whose log tells of it.
     pub session_id: Option<SessionId>,
     /// How it ended; nothing while it is in flight.
@@ -106,6 +108,7 @@ impl ExecutionRow {
             session_id: row.get(14)?,
             workflow_run_id: row.get(22)?,
             triggered_by: row.get(23)?,
+            fence: row.get(24)?,
             end,
         })
     }
@@ -117,7 +120,7 @@ pub fn insert(tx: &mut Tx<'_>, row: &ExecutionRow) -> Result<()> {
         "INSERT INTO executions (",
         columns!(),
         ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
-         ?22, ?23, ?24)"
+         ?22, ?23, ?24, ?25)"
     );
     let end = row.end.as_ref();
     let values = params![
@@ -145,6 +148,7 @@ pub fn insert(tx: &mut Tx<'_>, row: &ExecutionRow) -> Result<()> {
         end.and_then(|end| end.stop_reason.as_ref()),
         row.workflow_run_id.as_ref(),
         row.triggered_by.as_ref(),
+        row.fence,
     ];
     tx.execute(sql, values).map(drop)
 }
@@ -154,9 +158,10 @@ pub fn find(tx: &mut Tx<'_>, id: &ExecutionId) -> Result<Option<ExecutionRow>> {
     tx.find(concat!("SELECT ", columns!(), " FROM executions WHERE id = ?1"), params![id], ExecutionRow::read)
 }
 
-/// Notes the session whose log tells of it.
+/// Sets the session of an execution that is in flight; false if it is not.
 pub fn set_session(tx: &mut Tx<'_>, id: &ExecutionId, session: &SessionId) -> Result<bool> {
-    Ok(tx.execute("UPDATE executions SET session_id = ?2 WHERE id = ?1", params![id, session])? == 1)
+    let sql = "UPDATE executions SET session_id = ?2 WHERE id = ?1 AND finished_at IS NULL";
+    Ok(tx.execute(sql, params![id, session])? == 1)
 }
 
 /// Ends an execution that is in flight; false where it is not.

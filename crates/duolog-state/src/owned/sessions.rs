@@ -7,7 +7,7 @@ use duolog_types::{
 use super::progressions;
 use crate::engine::{Row, Sql, Tx, Value};
 use crate::error::Result;
-use crate::page::{Page, PageToken};
+use crate::page::{Page, PageOrder, PageToken};
 use crate::params;
 
 macro_rules! columns {
@@ -498,7 +498,7 @@ pub fn folded(tx: &mut Tx<'_>, home: &HomeId, after: Option<&SessionId>, limit: 
     })
 }
 
-/// A page of sessions, those that changed last first. Deleted ones are not among them.
+/// A page of sessions, in the order of the page. Deleted ones are not among them.
 pub fn list(tx: &mut Tx<'_>, filter: &SessionFilter, page: &Page) -> Result<Vec<SessionSummaryRow>> {
     let (sql, values) = list_statement(filter, page);
     tx.all(&sql, &values, SessionSummaryRow::read)
@@ -513,7 +513,11 @@ pub fn list_page(
     let mut rows = list(tx, filter, &page.with_one_more())?;
     let more = rows.len() > page.limit() as usize;
     rows.truncate(page.limit() as usize);
-    let next = rows.last().filter(|_| more).map(|last| PageToken::after(last.updated_at, &last.id));
+    let token = |last: &SessionSummaryRow| match page.order() {
+        PageOrder::Updated => PageToken::after(last.updated_at, &last.id),
+        PageOrder::Created => PageToken::after_creation(last.created_at, &last.id),
+    };
+    let next = rows.last().filter(|_| more).map(token);
     Ok((rows, next))
 }
 
@@ -535,11 +539,15 @@ fn list_statement<'a>(filter: &'a SessionFilter, page: &'a Page) -> (String, Vec
     if let Some(status) = filter.status {
         and(" AND s.status = ?#", status.into());
     }
+    let (behind, order) = match page.order() {
+        PageOrder::Updated => (" AND (s.updated_at, s.id) < (?#", " ORDER BY s.updated_at DESC, s.id DESC LIMIT ?#"),
+        PageOrder::Created => (" AND (s.created_at, s.id) < (?#", " ORDER BY s.created_at DESC, s.id DESC LIMIT ?#"),
+    };
     if let Some(after) = page.after() {
-        and(" AND (s.updated_at, s.id) < (?#", after.updated_at.into());
+        and(behind, after.at.into());
         and(", ?#)", (&after.id).into());
     }
-    and(" ORDER BY s.updated_at DESC, s.id DESC LIMIT ?#", page.limit().into());
+    and(order, page.limit().into());
     (sql, values)
 }
 

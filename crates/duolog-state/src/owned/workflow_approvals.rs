@@ -162,27 +162,29 @@ pub fn unconsumed_of(tx: &mut Tx<'_>, run: &RunId, limit: u32) -> Result<Vec<App
     tx.all(sql, params![run, limit], |row| row.get(0))
 }
 
-/// The gates of a run, in order, from behind one on.
+/// The gates of a run with this status, or all, in order, from behind one on.
 pub fn of_run(
     tx: &mut Tx<'_>,
     run: &RunId,
+    status: Option<ApprovalStatus>,
     after: Option<(Moment, &ApprovalId)>,
     limit: u32,
 ) -> Result<Vec<ApprovalRow>> {
     const FIRST: &str = concat!(
         "SELECT ",
         columns!(),
-        " FROM workflow_approvals WHERE workflow_run_id = ?1 ORDER BY created_at, id LIMIT ?2"
+        " FROM workflow_approvals WHERE workflow_run_id = ?1 AND status = COALESCE(?2, status) \
+         ORDER BY created_at, id LIMIT ?3"
     );
     const NEXT: &str = concat!(
         "SELECT ",
         columns!(),
-        " FROM workflow_approvals WHERE workflow_run_id = ?1 AND (created_at, id) > (?3, ?4) \
-         ORDER BY created_at, id LIMIT ?2"
+        " FROM workflow_approvals WHERE workflow_run_id = ?1 AND status = COALESCE(?2, status) \
+         AND (created_at, id) > (?4, ?5) ORDER BY created_at, id LIMIT ?3"
     );
     match after {
-        None => tx.all(FIRST, params![run, limit], ApprovalRow::read),
-        Some((at, id)) => tx.all(NEXT, params![run, limit, at, id], ApprovalRow::read),
+        None => tx.all(FIRST, params![run, status, limit], ApprovalRow::read),
+        Some((at, id)) => tx.all(NEXT, params![run, status, limit, at, id], ApprovalRow::read),
     }
 }
 

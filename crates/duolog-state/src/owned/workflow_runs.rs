@@ -11,7 +11,7 @@ macro_rules! columns {
         "id, home_id, workflow_name, trigger_type, trigger_id, owner, repo, issue_number, current_phase, status, \
          queue_ord, queued_at, session_id, error, lease_owner, lease_expires_at, fence, restart_count, restart_cap, \
          retry_count, triggered_by, actor, phases, phases_bytes, scratch_bytes, nodes_bytes, cost_picos, tokens, \
-         started_at, updated_at, finished_at, active_rank"
+         started_at, updated_at, finished_at, queue_rank, active_rank"
     };
 }
 
@@ -39,6 +39,29 @@ macro_rules! seen {
     };
 }
 
+/// A place in the queue. Places compare as the queue is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueuePlace {
+    /// True for a run that was resumed, which waits before those that have not begun.
+    pub is_resumed: bool,
+    /// The number that was drawn, in the order of arrival.
+    pub ord: u64,
+    /// Since when.
+    pub at: Moment,
+}
+
+impl QueuePlace {
+    fn rank(self) -> u32 {
+        u32::from(!self.is_resumed)
+    }
+
+    fn read(row: &Row<'_>) -> Result<Option<Self>> {
+        let place = row.get::<Option<u64>>(10)?.zip(row.get::<Option<Moment>>(11)?);
+        let is_resumed = row.get::<u32>(31)? == 0;
+        Ok(place.map(|(ord, at)| Self { is_resumed, ord, at }))
+    }
+}
+
 /// A run, whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRow {
@@ -62,8 +85,8 @@ pub struct RunRow {
     pub current_phase: String,
     /// How it stands.
     pub status: RunStatus,
-    /// Its place in the queue and since when, while it waits there.
-    pub queued: Option<(u64, Moment)>,
+    /// Its place in the queue, while it waits there.
+    pub queued: Option<QueuePlace>,
     /// The session whose log tells of it.
     pub session_id: Option<SessionId>,
     /// Why it failed or was cancelled.
@@ -117,7 +140,7 @@ impl RunRow {
             issue_number: row.get(7)?,
             current_phase: row.get(8)?,
             status: row.get(9)?,
-            queued: row.get::<Option<u64>>(10)?.zip(row.get::<Option<Moment>>(11)?),
+            queued: QueuePlace::read(row)?,
             session_id: row.get(12)?,
             error: row.get(13)?,
             lease_owner: row.get(14)?,
@@ -216,7 +239,7 @@ pub fn insert(tx: &mut Tx<'_>, row: &RunRow) -> Result<()> {
         "INSERT INTO workflow_runs (",
         columns!(),
         ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
-         ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32)"
+         ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33)"
     );
     let values = params![
         &row.id,
@@ -229,8 +252,8 @@ pub fn insert(tx: &mut Tx<'_>, row: &RunRow) -> Result<()> {
         row.issue_number,
         &row.current_phase,
         row.status,
-        row.queued.map(|(ord, _)| ord),
-        row.queued.map(|(_, at)| at),
+        row.queued.map(|place| place.ord),
+        row.queued.map(|place| place.at),
         row.session_id.as_ref(),
         row.error.as_ref(),
         row.lease_owner.as_ref(),
@@ -250,6 +273,7 @@ pub fn insert(tx: &mut Tx<'_>, row: &RunRow) -> Result<()> {
         row.started_at,
         row.updated_at,
         row.finished_at,
+        row.queued.map_or(1, QueuePlace::rank),
         row.status.active_rank(),
     ];
     tx.execute(sql, values).map(drop)
@@ -295,7 +319,7 @@ pub fn put(tx: &mut Tx<'_>, before: &RunRow, after: &RunRow) -> Result<bool> {
     const QUEUE: &str = concat!(
         "UPDATE workflow_runs SET ",
         noted!(),
-        ", status = ?20, active_rank = ?21, queue_ord = ?22, queued_at = ?23",
+        ", status = ?20, active_rank = ?21, queue_ord = ?22, queued_at = ?23, queue_rank = ?24",
         seen!()
     );
     let mut values = vec![
@@ -326,7 +350,11 @@ pub fn put(tx: &mut Tx<'_>, before: &RunRow, after: &RunRow) -> Result<bool> {
     }
     if before.queued != after.queued {
         sql = QUEUE;
-        values.extend([after.queued.map(|(ord, _)| ord).into(), Value::from(after.queued.map(|(_, at)| at))]);
+        values.extend([
+            after.queued.map(|place| place.ord).into(),
+            Value::from(after.queued.map(|place| place.at)),
+            after.queued.map_or(1, QueuePlace::rank).into(),
+        ]);
     }
     Ok(tx.execute(sql, &values)? == 1)
 }
@@ -337,14 +365,30 @@ pub fn count_running(tx: &mut Tx<'_>) -> Result<u64> {
     Ok(tx.find(sql, &[], |row| row.get(0))?.unwrap_or_default())
 }
 
-/// Those that wait for a place, the first first, from this place in the queue on.
-pub fn queued(tx: &mut Tx<'_>, from: u64, limit: u32) -> Result<Vec<RunRow>> {
-    let sql = concat!(
+/// The runs in the queue in the order they are admitted, from behind a place on.
+pub fn queued(tx: &mut Tx<'_>, after: Option<QueuePlace>, limit: u32) -> Result<Vec<RunRow>> {
+    const FIRST: &str = concat!(
         "SELECT ",
         columns!(),
-        " FROM workflow_runs WHERE queue_ord IS NOT NULL AND queue_ord >= ?1 ORDER BY queue_ord LIMIT ?2"
+        " FROM workflow_runs WHERE queue_ord IS NOT NULL ORDER BY queue_rank, queue_ord, id LIMIT ?1"
     );
-    tx.all(sql, params![from, limit], RunRow::read)
+    const NEXT: &str = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM workflow_runs WHERE queue_ord IS NOT NULL AND (queue_rank, queue_ord) > (?2, ?3) \
+         ORDER BY queue_rank, queue_ord, id LIMIT ?1"
+    );
+    match after {
+        None => tx.all(FIRST, params![limit], RunRow::read),
+        Some(place) => tx.all(NEXT, params![limit, place.rank(), place.ord], RunRow::read),
+    }
+}
+
+/// Counts the wait of a workflow's queued runs from this instant on.
+pub fn restart_wait(tx: &mut Tx<'_>, workflow: &str, now: Moment) -> Result<usize> {
+    let sql =
+        "UPDATE workflow_runs SET queued_at = ?2 WHERE workflow_name = ?1 AND status = 'queued' AND queued_at < ?2";
+    tx.execute(sql, params![workflow, now])
 }
 
 /// Those that run and whose lease ended by then, the last started first. All that run are looked at: they are few.
@@ -383,7 +427,7 @@ pub enum RunsOf {
     Status(RunStatus),
     /// Those of a workflow.
     Workflow(String),
-    /// Those that work on a repository: its owner, if it has one, and its name.
+    /// Those that work on a repository: its owner, or any, and its name.
     Repo(Option<String>, String),
     /// Those that this set off.
     Trigger(String),
@@ -396,7 +440,7 @@ pub struct RunFilter {
     pub statuses: Vec<RunStatus>,
     /// Only those of this workflow.
     pub workflow_name: Option<String>,
-    /// Only those that work on this repository.
+    /// Only those that work on this repository of that owner, or of any.
     pub repo: Option<(Option<String>, String)>,
     /// Only those that this set off.
     pub trigger_id: Option<String>,
@@ -417,9 +461,11 @@ impl<'a> Building<'a> {
         self.sql.push_str(&clause.replace("?#", &format!("?{}", self.values.len())));
     }
 
-    /// Adds a repository, in the words of its index: no owner is an owner of its own.
+    /// Adds a repository, in the words of the index that has its owner, or of the one that has none.
     fn repo(&mut self, owner: Option<&'a String>, repo: &'a String) {
-        self.and(" AND COALESCE(owner, '') = ?#", owner.map_or("", String::as_str));
+        if let Some(owner) = owner {
+            self.and(" AND COALESCE(owner, '') = ?#", owner);
+        }
         self.and(" AND repo = ?#", repo);
     }
 }

@@ -3,18 +3,16 @@
 mod model;
 
 use duolog_join::Told;
-use duolog_state::Tx;
 use duolog_state::owned::workflow_approvals::{self as table, ApprovalRow};
 use duolog_types::limits::{METADATA_BYTES_MAX, PAGE_MAX, REASON_BYTES_MAX};
 use duolog_types::{ApprovalId, ApprovalKind, ApprovalStatus, Durability, Moment, RunId};
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 pub use model::{Answer, Answered, Approval, ApprovalFilter, ApprovalList};
 
 use crate::error::{Error, Result};
 use crate::runs::rules::{self, Event};
-use crate::runs::{Act, Changing, RunPage, RunSummary, RunToken};
+use crate::runs::{Act, Changing, Queue, RunPage, RunSummary, RunToken};
 use crate::store::Store;
 
 /// The gates of a store.
@@ -94,17 +92,14 @@ impl Approvals<'_> {
         };
         let after = after.as_ref().map(|(at, id)| (*at, id));
         let mut rows = self.store.join.state().read(|tx| match &filter.run {
-            Some(run) => table::of_run(tx, run, after, limit + 1),
+            Some(run) => table::of_run(tx, run, filter.status, after, limit + 1),
             None => table::list(tx, filter.status, after, limit + 1),
         })?;
         let more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
         let token = |last: &ApprovalRow| RunToken { rank: 0, at: last.created_at, id: last.id.as_str().into() };
         let next = rows.last().filter(|_| more).map(token);
-        // A run has few gates: what else is asked of them is looked at here.
-        let is_meant = |row: &ApprovalRow| filter.status.is_none_or(|status| status == row.status);
-        let approvals = rows.into_iter().filter(is_meant).map(Approval::from).collect();
-        Ok(ApprovalList { approvals, next })
+        Ok(ApprovalList { approvals: rows.into_iter().map(Approval::from).collect(), next })
     }
 
     /// The gate that a run waits at.
@@ -146,12 +141,15 @@ impl Approvals<'_> {
             }
         }
         let join = &self.store.join;
-        let (id, answer) = (id.clone(), answer.clone());
+        let (id, answer, queue) = (id.clone(), answer.clone(), Queue::of(self.store));
         let (clock, lease) = (join.tx_clock(), join.limits().runs.lease);
         let asked = id.clone();
         let outcome = self.store.transact(self.durability, move |tx| {
             let now = clock.now(tx)?;
-            resolve(tx, &asked, word, &answer, now, lease)
+            let mut gate = table::find(tx, &asked)?.ok_or_else(|| Error::NoApproval(asked.to_string()))?;
+            check(&gate, word, &answer)?;
+            let run = Changing::open(tx, &gate.workflow_run_id, now, lease)?;
+            resolve(run, &mut gate, word, &answer, &queue)
         })?;
         match outcome {
             Outcome::Taken(answered) => {
@@ -169,36 +167,36 @@ impl Approvals<'_> {
 }
 
 fn resolve(
-    tx: &mut Tx<'_>,
-    id: &ApprovalId,
+    mut run: Changing<'_, '_>,
+    gate: &mut ApprovalRow,
     word: Word,
     answer: &Answer,
-    now: Moment,
-    lease: Duration,
+    queue: &Queue,
 ) -> Result<(Outcome, Vec<Told>)> {
-    let mut gate = table::find(tx, id)?.ok_or_else(|| Error::NoApproval(id.to_string()))?;
-    check(&gate, word, answer)?;
-    let mut run = Changing::open(tx, &gate.workflow_run_id, now, lease)?;
+    let now = run.now();
     if let Some(at) = gate.expires_at.filter(|at| *at <= now) {
-        run.fail_at_gate(&gate)?;
+        run.fail_at_gate(gate)?;
         let (row, told) = run.done()?;
         return Ok((Outcome::TooLate(Box::new(RunSummary::from(&row)), at), told));
     }
     let (by, response) = (answer.by.as_deref(), answer.response.as_deref());
     run.answer(&gate.id, word.status(), by, response)?;
-    run.tell_gate(&gate, word.status(), by)?;
-    let (event, reason) = match word {
-        Word::Yes | Word::Reply => (Event::Resume, None),
-        Word::No => (Event::Fail, Some(format!("Rejected: {}", response.unwrap_or("no reason given")))),
-    };
-    // It stands paused: who ended it otherwise took the gate away in the same step.
-    run.turn(event, &Act { actor: answer.by.clone(), reason })?;
+    run.tell_gate(gate, word.status(), by)?;
+    let act = |reason| Act { actor: answer.by.clone(), reason };
+    // It is paused: whoever ended it otherwise expired the gate in the same transaction.
+    match word {
+        Word::Yes | Word::Reply => queue.resume(&mut run, &act(None))?,
+        Word::No => {
+            let reason = format!("Rejected: {}", response.unwrap_or("no reason given"));
+            run.turn(Event::Fail, &act(Some(reason)))?;
+        }
+    }
     let (row, told) = run.done()?;
     gate.status = word.status();
     gate.responded_by.clone_from(&answer.by);
     gate.response.clone_from(&answer.response);
     gate.responded_at = Some(now);
-    let answered = Answered { approval: gate.into(), run: RunSummary::from(&row) };
+    let answered = Answered { approval: gate.clone().into(), run: RunSummary::from(&row) };
     Ok((Outcome::Taken(Box::new(answered)), told))
 }
 
@@ -215,6 +213,7 @@ fn check(gate: &ApprovalRow, word: Word, answer: &Answer) -> Result<()> {
         return Err(Error::GateResolved { gate: gate.id.clone(), status: gate.status, by });
     }
     match (&answer.content_hash, &gate.content_hash) {
+        (None, Some(_)) => Err(Error::GateHashMissing { gate: gate.id.clone() }),
         (Some(seen), asked) if Some(seen) != asked.as_ref() => Err(Error::GateChanged { gate: gate.id.clone() }),
         _ => Ok(()),
     }

@@ -76,7 +76,7 @@ pub struct Answer {
     pub by: Option<String>,
     /// What: a reason, or the reply itself.
     pub response: Option<String>,
-    /// The hash of what was looked at; where the gate asks about something else by now, the answer is refused.
+    /// The hash of what was looked at. A gate that has one refuses an answer without it, or with another.
     pub content_hash: Option<String>,
     /// The run that is meant; a gate of another is refused.
     pub run: Option<RunId>,

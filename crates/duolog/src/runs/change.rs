@@ -43,6 +43,15 @@ pub(super) struct Closing<'a> {
     pub(super) error: &'a str,
 }
 
+/// Whose executions are closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// All that are in flight.
+    ByAnyone,
+    /// Those that were begun under an earlier claim: nobody can end them any more.
+    ByEarlierClaims,
+}
+
 impl<'t, 'c> Changing<'t, 'c> {
     /// Reads a run that is to be changed.
     pub(crate) fn open(tx: &'t mut Tx<'c>, run: &RunId, now: Moment, lease: Duration) -> Result<Self> {
@@ -56,10 +65,18 @@ impl<'t, 'c> Changing<'t, 'c> {
         Self { tx, before: row, row: touched, now, lease, told: Vec::new() }
     }
 
-    /// Refuses a claim that another one has overtaken.
+    /// The instant of the change.
+    pub(crate) fn now(&self) -> Moment {
+        self.now
+    }
+
+    /// Refuses a claim that another one has overtaken, or that ended when its run stopped.
     pub(super) fn check_fence(&self, fence: Option<Fence>) -> Result<()> {
         let Some(fence) = fence.filter(|fence| fence.0 != self.before.fence) else { return Ok(()) };
-        let (run, by) = (self.before.id.clone(), self.before.lease_owner.clone());
+        let (run, by, status) = (self.before.id.clone(), self.before.lease_owner.clone(), self.before.status);
+        if matches!(status, RunStatus::Paused | RunStatus::Queued) {
+            return Err(Error::ClaimEnded { run, fence: fence.0, status });
+        }
         Err(Error::Overtaken { run, fence: fence.0, now: self.before.fence, by })
     }
 
@@ -92,9 +109,7 @@ impl<'t, 'c> Changing<'t, 'c> {
         if status.is_terminal() {
             self.row.error.clone_from(&act.reason);
             let error = format!("its run was {status} while it was in flight");
-            self.close_executions(&Closing { stop_reason: "run_ended", error: &error })?;
-        }
-        if previous == RunStatus::Paused && status != RunStatus::Running {
+            self.close_executions(&Closing { stop_reason: "run_ended", error: &error }, Left::ByAnyone)?;
             self.expire_gate()?;
         }
         let mut fields = self.fields();
@@ -109,10 +124,11 @@ impl<'t, 'c> Changing<'t, 'c> {
         Ok(true)
     }
 
-    /// Takes the gate away that nobody can answer any more.
+    /// Expires the gate that nobody can answer any more.
     fn expire_gate(&mut self) -> Result<()> {
         if let Some(gate) = workflow_approvals::pending_of(self.tx, &self.row.id)? {
             workflow_approvals::resolve(self.tx, &gate.id, ApprovalStatus::Expired, None, None, self.now)?;
+            self.tell_gate(&gate, ApprovalStatus::Expired, None)?;
         }
         Ok(())
     }
@@ -129,10 +145,12 @@ impl<'t, 'c> Changing<'t, 'c> {
         Ok(())
     }
 
-    /// Closes what is in flight of this run, and of no other.
-    pub(super) fn close_executions(&mut self, why: &Closing<'_>) -> Result<Vec<ExecutionId>> {
-        let open = executions::in_flight(self.tx, &self.row.id, CLOSED_MAX)?;
-        for execution in &open {
+    /// Closes executions of this run that are in flight, each with a line, and returns their ids.
+    pub(super) fn close_executions(&mut self, why: &Closing<'_>, left: Left) -> Result<Vec<ExecutionId>> {
+        let fence = self.row.fence;
+        let mut open = executions::in_flight(self.tx, &self.row.id, CLOSED_MAX)?;
+        open.retain(|execution| left == Left::ByAnyone || execution.fence < fence);
+        for execution in &mut open {
             let end = EndRow {
                 finished_at: self.now,
                 success: false,
@@ -149,6 +167,8 @@ impl<'t, 'c> Changing<'t, 'c> {
             };
             executions::finish(self.tx, &execution.id, &end)?;
             count_end(self.tx, execution, &end)?;
+            execution.end = Some(end);
+            self.tell_execution(execution)?;
         }
         Ok(open.into_iter().map(|execution| execution.id).collect())
     }
@@ -162,6 +182,20 @@ impl<'t, 'c> Changing<'t, 'c> {
         let grown = rules::grown("scratch", self.row.scratch_bytes, by, SCRATCH_BYTES_MAX)?;
         self.row.scratch_bytes = grown;
         Ok(())
+    }
+
+    /// Notes in the history that a phase ended, and has the log tell of it.
+    pub(super) fn complete_phase(&mut self, phase: &str, success: bool, summary: Option<&str>) -> Result<()> {
+        let mut about = Map::new();
+        if let Some(summary) = summary {
+            about.insert("summary".to_owned(), summary.into());
+        }
+        self.add_phase(phase, success, about)?;
+        let mut fields = self.fields();
+        fields.insert("phase".to_owned(), phase.into());
+        fields.insert("state".to_owned(), "completed".into());
+        fields.insert("success".to_owned(), success.into());
+        self.tell("phase", &fields)
     }
 
     /// Adds an entry to the history and makes its phase the present one.

@@ -1,18 +1,18 @@
 //! The ledger: what was run, how it ended, what it cost and what it said last.
 
+use duolog_join::{Told, tell_if_there};
 use duolog_log::{Blobs, Hold};
 use duolog_state::Tx;
 use duolog_state::owned::execution_bodies::{self, OutputRow};
 use duolog_state::owned::executions::{self as table, EndRow, ExecutionRow};
 use duolog_types::limits::{ERRORS_WALKED_MAX, OUTPUT_BYTES_MAX, PAGE_MAX, REASON_BYTES_MAX, SKILL_BYTES_MAX};
 use duolog_types::{Durability, ExecutionId, HomeId, Moment, RunId, SessionId, TriggerType};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use std::io::Read as _;
 
 use super::OpenRun;
 use super::change::{Changing, count_end, count_start};
-use super::model::{Begun, Ended, Execution, ExecutionList, Fence, Finish, NewExecution, Output, RunToken};
+use super::model::{Begun, Ended, Ending, Execution, ExecutionList, Fence, Finish, NewExecution, Output, RunToken};
 use super::rules::{self, PhaseLabel};
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -88,28 +88,28 @@ impl OpenRun<'_> {
     pub fn executions(&self, limit: u32, after: Option<&RunToken>) -> Result<ExecutionList> {
         let limit = limit.clamp(1, PAGE_MAX);
         self.store.join.state().read(|tx| {
-            let last = match after.map(|token| ExecutionId::parse(&token.id)) {
-                Some(Ok(id)) => table::find(tx, &id)?,
-                _ => None,
+            let last = match after {
+                Some(token) => Some(last_of_page(tx, &self.run, token)?),
+                None => None,
             };
             let rows = table::of_run(tx, &self.run, last.as_ref(), limit + 1)?;
             Ok::<_, Error>(page(rows, limit))
         })
     }
 
-    /// Notes the session of an execution of this run, as soon as it is known.
-    pub fn set_session(&self, execution: &ExecutionId, session: &SessionId) -> Result<()> {
+    /// Sets the session of an execution of this run that is in flight.
+    pub fn set_session(&self, execution: &ExecutionId, session: &SessionId) -> Result<Execution> {
         self.ledger().set_session(execution, session, self.fence)
     }
 
-    /// Keeps what an execution of this run said last.
+    /// Keeps what an execution of this run said last, while it is in flight.
     pub fn set_output(&self, execution: &ExecutionId, text: &str) -> Result<Output> {
         self.ledger().set_output(execution, text, self.fence)
     }
 
-    /// Ends an execution of this run.
-    pub fn end(&self, execution: &ExecutionId, finish: &Finish) -> Result<Execution> {
-        self.ledger().finish(execution, finish, self.fence)
+    /// Ends an execution of this run, with all that is kept of it.
+    pub fn end(&self, execution: &ExecutionId, ending: impl Into<Ending>) -> Result<Execution> {
+        self.ledger().finish(execution, ending, self.fence)
     }
 
     /// The ledger, of which only what this run executed is changed.
@@ -120,6 +120,8 @@ impl OpenRun<'_> {
 
 impl Executions<'_> {
     /// Enters an execution that belongs to no run, such as a turn of a chat.
+    ///
+    /// One of the same id and content is returned as it is, and nothing changes; other content is an error.
     pub fn start(&self, new: &NewExecution) -> Result<Execution> {
         rules::check_named("trigger_id", Some(&new.trigger_id))?;
         rules::check_named("repo", new.repo.as_ref())?;
@@ -129,7 +131,7 @@ impl Executions<'_> {
         let (clock, home) = (self.store.join.tx_clock(), self.store.join.home());
         let (owner, repo) = rules::split_repo(new.owner.as_deref(), new.repo.as_deref());
         let mut row = ExecutionRow {
-            id: ExecutionId::new(),
+            id: new.id.clone().unwrap_or_else(ExecutionId::new),
             home_id: home,
             trigger_type: new.trigger_type,
             trigger_id: new.trigger_id.clone(),
@@ -140,14 +142,23 @@ impl Executions<'_> {
             started_at: self.store.join.clock().now(),
             workflow_run_id: None,
             triggered_by: new.triggered_by.clone(),
+            fence: 0,
             session_id: new.session_id.clone(),
             end: None,
         };
         self.store.transact(self.durability, move |tx| {
-            row.started_at = clock.now(tx)?;
+            if let Some(there) = table::find(tx, &row.id)? {
+                return match other_field(&there, &row) {
+                    None => Ok((Execution::from(there), Vec::new())),
+                    Some(field) => Err(Error::ExecutionTaken { execution: row.id.clone(), field }),
+                };
+            }
+            let now = clock.now(tx)?;
+            row.started_at = now;
             table::insert(tx, &row)?;
             count_start(tx, &row)?;
-            Ok((Execution::from(row.clone()), Vec::new()))
+            let told = told_alone(tx, &row, now)?;
+            Ok((Execution::from(row.clone()), told))
         })
     }
 
@@ -157,37 +168,18 @@ impl Executions<'_> {
         row.map(Execution::from).ok_or_else(|| Error::NoExecution(execution.clone()))
     }
 
-    /// Notes the session whose log tells of an execution, as soon as it is known.
-    pub fn set_session(&self, execution: &ExecutionId, session: &SessionId, fence: Option<Fence>) -> Result<()> {
-        let session = session.clone();
-        self.of(execution, fence, move |tx, row, _| {
-            table::set_session(tx, &row.id, &session)?;
-            Ok(())
-        })
+    /// Sets the session of an execution that is in flight.
+    pub fn set_session(&self, execution: &ExecutionId, session: &SessionId, fence: Option<Fence>) -> Result<Execution> {
+        self.change(execution, fence, Change { session_id: Some(session.clone()), ..Change::default() })
     }
 
-    /// Keeps what an execution said last. Of a long text the row keeps the end, and a blob the whole.
+    /// Keeps what an execution that is in flight said last. Of a long text the row keeps the end, and a blob the whole.
     pub fn set_output(&self, execution: &ExecutionId, text: &str, fence: Option<Fence>) -> Result<Output> {
-        if text.contains('\0') {
-            return Err(Error::BadValue { what: "output_text", why: "has a NUL byte in it".to_owned() });
-        }
-        // It is held until the row that names it stands: as long nobody removes it.
-        let (blob, _hold) = if text.len() > OUTPUT_BYTES_MAX {
-            let (blob, hold) = self.keep_whole(text)?;
-            (Some(blob), Some(hold))
-        } else {
-            (None, None)
-        };
-        let home = self.store.join.home();
-        let row = OutputRow {
-            text: rules::tail(text, OUTPUT_BYTES_MAX).to_owned(),
-            bytes: text.len() as u64,
-            blob: blob.map(|blob| (blob, home)),
-        };
-        self.of(execution, fence, move |tx, execution, _| {
-            execution_bodies::put(tx, &execution.id, &row)?;
-            Ok(Output::from(&row))
-        })
+        // A blob is held until the row that names it is there: nobody removes it before.
+        let (row, _hold) = self.output_row(text)?;
+        let output = Output::from(&row);
+        self.change(execution, fence, Change { output: Some(row), ..Change::default() })?;
+        Ok(output)
     }
 
     /// What an execution said last, at most a mebibyte of it; nothing where nothing was kept.
@@ -213,20 +205,25 @@ impl Executions<'_> {
         Ok(Some(text))
     }
 
-    /// Ends an execution that is in flight, and adds what it used to its run. One that is closed stays as it is.
-    pub fn finish(&self, execution: &ExecutionId, finish: &Finish, fence: Option<Fence>) -> Result<Execution> {
-        rules::check_finish(finish)?;
-        let finish = finish.clone();
-        self.of(execution, fence, move |tx, row, now| {
-            let end = EndRow::from(&Ended { at: now, finish: finish.clone() });
-            if !table::finish(tx, &row.id, &end)? {
-                let outcome = rules::outcome(row.end.as_ref());
-                let why = row.end.as_ref().and_then(|end| end.error.clone());
-                return Err(Error::ExecutionClosed { execution: row.id.clone(), outcome, why });
-            }
-            count_end(tx, row, &end)?;
-            Ok(Execution::from(ExecutionRow { end: Some(end), ..row.clone() }))
-        })
+    /// Ends an execution that is in flight, and adds what it used to its run: its end, its output, its session and the
+    /// entry in the history in one transaction. One that is closed stays as it is.
+    pub fn finish(
+        &self,
+        execution: &ExecutionId,
+        ending: impl Into<Ending>,
+        fence: Option<Fence>,
+    ) -> Result<Execution> {
+        let Ending { finish, output, summary, session_id } = ending.into();
+        rules::check_finish(&finish)?;
+        if let Some(summary) = &summary {
+            rules::bounded::<REASON_BYTES_MAX>("summary", summary)?;
+        }
+        // A blob is held until the row that names it is there: nobody removes it before.
+        let (output, _hold) = match output.as_deref().map(|text| self.output_row(text)).transpose()? {
+            Some((output, hold)) => (Some(output), hold),
+            None => (None, None),
+        };
+        self.change(execution, fence, Change { session_id, output, finish: Some(finish), summary })
     }
 
     /// The last executions that something set off, in order.
@@ -272,6 +269,21 @@ impl Executions<'_> {
         })
     }
 
+    /// What is kept of an output, and the hold on the blob of a long one.
+    fn output_row(&self, text: &str) -> Result<(OutputRow, Option<Hold>)> {
+        if text.contains('\0') {
+            return Err(Error::BadValue { what: "output_text", why: "has a NUL byte in it".to_owned() });
+        }
+        let (blob, hold) = if text.len() > OUTPUT_BYTES_MAX {
+            let (blob, hold) = self.keep_whole(text)?;
+            (Some((blob, self.store.join.home())), Some(hold))
+        } else {
+            (None, None)
+        };
+        let text_kept = rules::tail(text, OUTPUT_BYTES_MAX).to_owned();
+        Ok((OutputRow { text: text_kept, bytes: text.len() as u64, blob }, hold))
+    }
+
     /// Puts a text into a blob, and holds it.
     fn keep_whole(&self, text: &str) -> Result<(String, Hold)> {
         let join = &self.store.join;
@@ -282,51 +294,130 @@ impl Executions<'_> {
         Ok((blob.to_string(), hold))
     }
 
-    /// Changes an execution, as the owner of its run where it has one.
-    fn of<T: Serialize + DeserializeOwned + Send + 'static>(
-        &self,
-        execution: &ExecutionId,
-        fence: Option<Fence>,
-        mut f: impl FnMut(&mut Tx<'_>, &ExecutionRow, Moment) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
+    /// Changes an execution that is in flight, as the owner of its run if it has one.
+    fn change(&self, execution: &ExecutionId, fence: Option<Fence>, change: Change) -> Result<Execution> {
         let (execution, of_run) = (execution.clone(), self.run.clone());
         let (clock, lease) = (self.store.join.tx_clock(), self.store.join.limits().runs.lease);
         self.store.transact(self.durability, move |tx| {
             let now = clock.now(tx)?;
             let missing = || Error::NoExecution(execution.clone());
-            let row = table::find(tx, &execution)?.ok_or_else(missing)?;
+            let mut row = table::find(tx, &execution)?.ok_or_else(missing)?;
             if of_run.is_some() && of_run != row.workflow_run_id {
                 return Err(missing());
             }
-            let Some(run) = row.workflow_run_id.clone() else { return Ok((f(tx, &row, now)?, Vec::new())) };
+            let Some(run) = row.workflow_run_id.clone() else {
+                if change.summary.is_some() {
+                    let why = "goes into the history of a run, and the execution has none".to_owned();
+                    return Err(Error::BadValue { what: "summary", why });
+                }
+                change.make(tx, &mut row, now)?;
+                let told = if row.end.is_some() { told_alone(tx, &row, now)? } else { Vec::new() };
+                return Ok((Execution::from(row), told));
+            };
             let mut run = Changing::open(tx, &run, now, lease)?;
-            // What is closed is said to be, by whomever: an owner that was overtaken learns it either way.
-            if row.end.is_none() || fence.is_some() {
-                run.check_owner(fence)?;
-            }
-            let done = f(run.tx, &row, now)?;
-            let after = table::find(run.tx, &execution)?.ok_or_else(missing)?;
-            if let (None, Some(end)) = (&row.end, &after.end) {
+            // An owner that was overtaken learns that first, and anybody else that the execution is closed.
+            run.check_fence(fence)?;
+            check_open(&row)?;
+            run.check_runs(fence)?;
+            change.make(run.tx, &mut row, now)?;
+            if let Some(end) = &row.end {
                 run.row.cost_picos = rules::sum(run.row.cost_picos, end.cost_picos);
                 run.row.tokens = rules::sum(run.row.tokens, rules::tokens(end));
-                run.tell_execution(&after)?;
+                run.tell_execution(&row)?;
+                if let Some(summary) = &change.summary {
+                    run.complete_phase(rules::phase_of(&row.skill), end.success, Some(summary))?;
+                }
             }
             let (_, told) = run.done()?;
-            Ok((done, told))
+            Ok((Execution::from(row), told))
         })
     }
 }
 
+/// What changes of an execution, in one step.
+#[derive(Default)]
+struct Change {
+    session_id: Option<SessionId>,
+    output: Option<OutputRow>,
+    finish: Option<Finish>,
+    summary: Option<String>,
+}
+
+impl Change {
+    /// Writes it, unless the execution has ended.
+    fn make(&self, tx: &mut Tx<'_>, row: &mut ExecutionRow, now: Moment) -> Result<()> {
+        check_open(row)?;
+        if let Some(session) = &self.session_id {
+            table::set_session(tx, &row.id, session)?;
+            row.session_id = Some(session.clone());
+        }
+        if let Some(output) = &self.output {
+            execution_bodies::put(tx, &row.id, output)?;
+        }
+        if let Some(finish) = &self.finish {
+            let end = EndRow::from(&Ended { at: now, finish: finish.clone() });
+            if !table::finish(tx, &row.id, &end)? {
+                let missing = || Error::NoExecution(row.id.clone());
+                let closed = table::find(tx, &row.id)?.ok_or_else(missing)?;
+                return check_open(&closed);
+            }
+            count_end(tx, row, &end)?;
+            row.end = Some(end);
+        }
+        Ok(())
+    }
+}
+
+/// Refuses an execution that has ended.
+fn check_open(row: &ExecutionRow) -> Result<()> {
+    let Some(end) = &row.end else { return Ok(()) };
+    let (execution, outcome) = (row.id.clone(), rules::outcome(Some(end)));
+    Err(Error::ExecutionClosed { execution, outcome, why: end.error.clone() })
+}
+
+/// Has the session's log tell of an execution that belongs to no run, if it has a session.
+fn told_alone(tx: &mut Tx<'_>, row: &ExecutionRow, now: Moment) -> Result<Vec<Told>> {
+    let Some(session) = &row.session_id else { return Ok(Vec::new()) };
+    Ok(tell_if_there(tx, session, "execution", now, &fields_of(row, Map::new()))?.into_iter().collect())
+}
+
+/// What a line about an execution says of it.
+fn fields_of(row: &ExecutionRow, mut fields: Map<String, Value>) -> Map<String, Value> {
+    fields.insert("execution".to_owned(), row.id.as_str().into());
+    fields.insert("skill".to_owned(), row.skill.as_str().into());
+    fields.insert("outcome".to_owned(), rules::outcome(row.end.as_ref()).as_str().into());
+    fields.insert("session".to_owned(), row.session_id.as_ref().map(SessionId::as_str).into());
+    let why = row.end.as_ref().and_then(|end| end.stop_reason.clone());
+    fields.insert("stopReason".to_owned(), why.into());
+    fields
+}
+
+/// The execution that a page ended with. A token of another list is refused, not taken for the beginning.
+fn last_of_page(tx: &mut Tx<'_>, run: &RunId, token: &RunToken) -> Result<ExecutionRow> {
+    let other = || Error::OtherPage(token.to_string());
+    let id = ExecutionId::parse(&token.id).map_err(|_| other())?;
+    let row = table::find(tx, &id)?.filter(|row| row.workflow_run_id.as_ref() == Some(run));
+    row.ok_or_else(other)
+}
+
+/// The first field in which an execution differs from one that is to be started under its id.
+fn other_field(there: &ExecutionRow, asked: &ExecutionRow) -> Option<&'static str> {
+    let fields = [
+        ("run", there.workflow_run_id == asked.workflow_run_id),
+        ("trigger", there.trigger_type == asked.trigger_type && there.trigger_id == asked.trigger_id),
+        ("skill", there.skill == asked.skill),
+        ("repository", there.owner == asked.owner && there.repo == asked.repo),
+        ("issue", there.issue_number == asked.issue_number),
+        ("triggered_by", there.triggered_by == asked.triggered_by),
+        ("session", asked.session_id.is_none() || there.session_id == asked.session_id),
+    ];
+    fields.into_iter().find(|(_, is_equal)| !is_equal).map(|(field, _)| field)
+}
+
 impl Changing<'_, '_> {
     /// Has the run's log tell of an execution.
-    fn tell_execution(&mut self, row: &ExecutionRow) -> Result<()> {
-        let mut fields = self.fields();
-        fields.insert("execution".to_owned(), row.id.as_str().into());
-        fields.insert("skill".to_owned(), row.skill.as_str().into());
-        fields.insert("outcome".to_owned(), rules::outcome(row.end.as_ref()).as_str().into());
-        fields.insert("session".to_owned(), row.session_id.as_ref().map(SessionId::as_str).into());
-        let why = row.end.as_ref().and_then(|end| end.stop_reason.clone());
-        fields.insert("stopReason".to_owned(), why.into());
+    pub(super) fn tell_execution(&mut self, row: &ExecutionRow) -> Result<()> {
+        let fields = fields_of(row, self.fields());
         self.tell("execution", &fields)
     }
 }
@@ -346,6 +437,7 @@ fn execution_of(run: &Changing<'_, '_>, id: &ExecutionId, skill: &str, home: Hom
         started_at: run.now,
         workflow_run_id: Some(row.id.clone()),
         triggered_by: row.triggered_by.clone(),
+        fence: row.fence,
         session_id: None,
         end: None,
     }

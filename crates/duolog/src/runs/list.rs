@@ -3,6 +3,7 @@
 //! | asked for | order | what is walked |
 //! |---|---|---|
 //! | nothing, or statuses, or since | active first, then newest | the index of statuses, at each of them: the page and no more |
+//! | the same, in the order of starts | newest first | the index of starts; with statuses at most [`RUNS_WALKED_MAX`] runs a page |
 //! | one of workflow, repository, trigger | newest first | the index of it: the page and no more |
 //! | one of those, and others or statuses | newest first | the index of the narrowest, at most [`RUNS_WALKED_MAX`] runs a page |
 
@@ -12,9 +13,12 @@ use duolog_types::limits::{PAGE_MAX, RUNS_WALKED_MAX};
 use duolog_types::{Moment, RunId, RunStatus};
 
 use super::Runs;
-use super::model::{RunFilter, RunList, RunPage, RunSummary, RunToken};
+use super::model::{RunFilter, RunList, RunOrder, RunPage, RunSummary, RunToken};
 use super::rules;
 use crate::error::{Error, Result};
+
+/// The rank in a token of the order of starts: no status has it.
+const STARTED_RANK: u32 = 9;
 
 /// What is left to look at in a row, once its index was walked.
 struct Rest {
@@ -76,6 +80,8 @@ fn way(filter: &RunFilter) -> Result<Way> {
         one(RunsOf::Repo(owner, repo))
     } else if let Some(name) = rest.workflow_name.take() {
         one(RunsOf::Workflow(name))
+    } else if filter.order == RunOrder::Started {
+        vec![Stretch { rank: STARTED_RANK, of: vec![RunsOf::All] }]
     } else {
         active_first(&std::mem::take(&mut rest.statuses))
     };
@@ -106,7 +112,10 @@ impl Rest {
     fn is_met(&self, row: &RunSummaryRow) -> bool {
         (self.statuses.is_empty() || self.statuses.contains(&row.status))
             && self.workflow_name.as_ref().is_none_or(|name| *name == row.workflow_name)
-            && self.repo.as_ref().is_none_or(|(owner, repo)| *owner == row.owner && Some(repo) == row.repo.as_ref())
+            && self
+                .repo
+                .as_ref()
+                .is_none_or(|(owner, repo)| (owner.is_none() || *owner == row.owner) && Some(repo) == row.repo.as_ref())
     }
 }
 
@@ -143,6 +152,11 @@ fn walk(tx: &mut Tx<'_>, way: &Way, since: Option<Moment>, page: &RunPage) -> Re
     // One more than the page tells whether another follows; where rows are passed over, more are read at once.
     let piece = if way.rest.is_nothing() { page.limit() + 1 } else { PAGE_MAX + 1 };
     let (mut runs, mut last, mut walked): (Vec<RunSummary>, Option<RunToken>, u32) = (Vec::new(), None, 0);
+    if let Some(token) = page.after()
+        && !way.stretches.iter().any(|stretch| stretch.rank == token.rank)
+    {
+        return Err(Error::OtherPage(token.to_string()));
+    }
     for stretch in &way.stretches {
         let after = match page.after() {
             Some(token) if token.rank > stretch.rank => continue,

@@ -27,14 +27,15 @@ use duolog_types::{Durability, RunId, RunStatus};
 
 pub use executions::Executions;
 pub use model::{
-    Act, Admission, Admitted, BadRunToken, Begun, Claim, End, Ended, Every, Execution, ExecutionList, Expired, Fence,
-    Finish, NewExecution, NewRun, Outcome, Output, PhaseStanding, Recovered, Rollup, RollupQuery, Run, RunFilter,
-    RunList, RunPage, RunSummary, RunToken, Started, Turned, Until,
+    Act, Admission, Admitted, BadRunToken, Begun, Claim, End, Ended, Ending, Every, Execution, ExecutionList, Expired,
+    Fence, Finish, NewExecution, NewRun, Outcome, Output, PhaseStanding, Recovered, Rollup, RollupQuery, Run,
+    RunFilter, RunList, RunOrder, RunPage, RunSummary, RunToken, Started, Turned, Until,
 };
-pub use open::{LoopPoint, NewGate, OpenRun};
+pub use open::{LoopPoint, NewGate, OpenRun, PausedAt};
 pub use rules::{Event, PhaseLabel, PhaseTurn, dollars, may_become, next};
 
 pub(crate) use change::{Changing, count_end, count_start};
+pub(crate) use queue::Queue;
 
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -101,7 +102,8 @@ impl<'s> Runs<'s> {
                 lease_expires_at: row.lease_expires_at,
                 restart_cap: row.restart_cap,
                 actor: row.actor,
-                queued_at: row.queued.map(|(_, at)| at),
+                queued_at: row.queued.map(|place| place.at),
+                is_resumed: row.queued.is_some_and(|place| place.is_resumed),
                 context: workflow_run_bodies::context(tx, run)?,
                 scratch: workflow_run_scratch::all(tx, run)?,
                 phase_history: workflow_run_phases::all(tx, run)?,

@@ -11,6 +11,7 @@ use duolog_types::{ApprovalId, ExecutionId, Moment, RunId, RunStatus, SessionId,
 use serde::{Deserialize, Serialize};
 
 use super::rules;
+use crate::error::Error;
 
 /// A run to be started.
 #[derive(Clone, Debug)]
@@ -70,7 +71,7 @@ impl NewRun {
 /// Whether a run may begin at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// If fewer run than may and none waits before it; otherwise it waits.
+    /// If a slot is free beside those that queued runs wait for; otherwise it is queued.
     IfFree,
     /// It waits, until somebody admits it.
     Queue,
@@ -81,7 +82,7 @@ pub enum Admission {
 pub struct Started {
     /// The run.
     pub run: RunSummary,
-    /// Whether it was there: an active run of the same workflow and trigger.
+    /// Whether it was there: a run of the same id, or an active run of the same workflow and trigger.
     pub existed: bool,
     /// The claim on it, if it was claimed.
     pub fence: Option<Fence>,
@@ -152,12 +153,14 @@ pub struct Claim {
 }
 
 /// What [`super::Runs::recover`] did.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Default)]
 pub struct Recovered {
     /// Runs that the caller has claimed and is to resume.
     pub resumed: Vec<Claim>,
     /// Runs that were taken over too often, and failed.
     pub given_up: Vec<RunSummary>,
+    /// Runs that could not be taken up, and why.
+    pub failed: Vec<(RunId, Error)>,
 }
 
 /// What [`super::Runs::admit`] did.
@@ -288,8 +291,10 @@ pub struct Run {
     pub restart_cap: u32,
     /// Who changed its status last.
     pub actor: Option<String>,
-    /// Since when it waits for a place.
+    /// Since when it waits for a slot.
     pub queued_at: Option<Moment>,
+    /// True if it was resumed and waits before every run that has not begun.
+    pub is_resumed: bool,
     /// What set it off, as JSON.
     pub context: Option<String>,
     /// What its phases leave to each other: keys, and values as JSON.
@@ -313,12 +318,26 @@ pub struct RunFilter {
     pub workflow_name: Option<String>,
     /// Only those of this owner; it takes a repository too.
     pub owner: Option<String>,
-    /// Only those that work on this repository, as `repo` or `owner/repo`. Without an owner: one that has none.
+    /// Only those that work on this repository, as `owner/repo`, or as `repo` whoever owns it.
     pub repo: Option<String>,
     /// Only those that this set off.
     pub trigger_id: Option<String>,
     /// Only those that were started then or later.
     pub since: Option<Moment>,
+    /// In which order.
+    pub order: RunOrder,
+}
+
+/// The order of a list of runs that is not filtered by workflow, repository or trigger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunOrder {
+    /// Running, paused and queued runs first, then all others, each newest first. A run that changes its status between
+    /// two pages may be missed or listed twice; every other run is listed once.
+    #[default]
+    Active,
+    /// Newest first, whatever the status: a key that never changes. Every run that was there when the first page was read
+    /// is listed exactly once.
+    Started,
 }
 
 /// Which page of runs.
@@ -581,6 +600,25 @@ pub struct Finish {
     pub stop_reason: Option<String>,
 }
 
+/// How an execution ends, and what is kept with its end: all of it, or nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ending {
+    /// How it ended.
+    pub finish: Finish,
+    /// What it said last.
+    pub output: Option<String>,
+    /// An entry for its phase in the history of the run, with these words.
+    pub summary: Option<String>,
+    /// The session whose log tells of it, if it was not known before.
+    pub session_id: Option<SessionId>,
+}
+
+impl From<&Finish> for Ending {
+    fn from(finish: &Finish) -> Self {
+        Self { finish: finish.clone(), ..Self::default() }
+    }
+}
+
 /// What became of the wish to run a phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Begun {
@@ -595,6 +633,8 @@ pub enum Begun {
 /// An execution that belongs to no run: a turn of a chat.
 #[derive(Clone, Debug)]
 pub struct NewExecution {
+    /// Its id; one is made if none is given.
+    pub id: Option<ExecutionId>,
     /// What kind of thing sets it off.
     pub trigger_type: TriggerType,
     /// What sets it off: a thread, a messaging session.

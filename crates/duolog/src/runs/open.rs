@@ -7,10 +7,12 @@ use duolog_state::owned::workflow_runs as table;
 use duolog_state::owned::{executions, workflow_run_nodes, workflow_run_scratch};
 use duolog_types::limits::{NODES_BYTES_MAX, REASON_BYTES_MAX, WORD_BYTES_MAX};
 use duolog_types::{ApprovalId, ApprovalKind, ApprovalStatus, Durability, ExecutionId, Moment, RunId};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::change::Changing;
 use super::model::{Act, End, Fence, PhaseStanding, RunSummary, Turned};
+use super::queue::Queue;
 use super::rules::{self, Event, PhaseLabel};
 use crate::approvals::Approval;
 use crate::error::{Error, Result};
@@ -79,6 +81,15 @@ pub struct LoopPoint {
     pub output: ExecutionId,
 }
 
+/// A gate that a run waits at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PausedAt {
+    /// The gate.
+    pub approval: Approval,
+    /// True if a gate of this id and content was there before, and nothing changed.
+    pub existed: bool,
+}
+
 impl OpenRun<'_> {
     /// Under a claim: what follows is refused once another claim has overtaken it.
     #[must_use]
@@ -112,18 +123,7 @@ impl OpenRun<'_> {
             rules::bounded::<REASON_BYTES_MAX>("summary", summary)?;
         }
         let (phase, summary) = (phase.to_owned(), summary.map(str::to_owned));
-        self.write(move |run| {
-            let mut about = Map::new();
-            if let Some(summary) = &summary {
-                about.insert("summary".to_owned(), summary.as_str().into());
-            }
-            run.add_phase(&phase, success, about)?;
-            let mut fields = run.fields();
-            fields.insert("phase".to_owned(), phase.as_str().into());
-            fields.insert("state".to_owned(), "completed".into());
-            fields.insert("success".to_owned(), success.into());
-            run.tell("phase", &fields)
-        })
+        self.write(move |run| run.complete_phase(&phase, success, summary.as_deref()))
     }
 
     /// Merges a JSON object into the scratch: each of its top-level keys replaces the one that was there, no other.
@@ -166,8 +166,21 @@ impl OpenRun<'_> {
     }
 
     /// Has a paused run go on, to be claimed. One that waits at a gate is answered there instead.
+    ///
+    /// Without a free slot it is queued, before every run that has not begun.
     pub fn resume(&self, act: &Act) -> Result<Turned> {
-        self.turn(Event::Resume, act)
+        rules::check_act(act)?;
+        let (act, fence, queue) = (act.clone(), self.fence, Queue::of(self.store));
+        self.change(move |run| {
+            if let Some(gate) = workflow_approvals::pending_of(run.tx, &run.row.id)? {
+                return Err(Error::GatePending { run: run.row.id.clone(), gate: gate.id });
+            }
+            if rules::decide(&run.row.id, run.row.status, Event::Resume)?.is_none() {
+                return Ok(false);
+            }
+            run.check_fence(fence)?;
+            queue.resume(run, &act).map(|()| true)
+        })
     }
 
     /// Ends the run from outside, whoever runs it.
@@ -195,7 +208,7 @@ impl OpenRun<'_> {
             if run.row.status == event.target() {
                 return run.check_fence(fence).map(|()| false);
             }
-            run.check_owner(fence)?;
+            run.check_runs(fence)?;
             if let Some(marker) = &marker {
                 run.add_phase(marker, event == Event::Succeed, Map::new())?;
             }
@@ -204,7 +217,9 @@ impl OpenRun<'_> {
     }
 
     /// Pauses at a gate: the marker in the history, the scratch, the gate and the status, all or nothing.
-    pub fn pause_at(&self, gate: &NewGate) -> Result<Approval> {
+    ///
+    /// A gate of the same id and content is returned as it is, and nothing changes; other content is an error.
+    pub fn pause_at(&self, gate: &NewGate) -> Result<PausedAt> {
         check_gate(gate)?;
         let patch = gate.scratch.as_deref().map(rules::patch).transpose()?.unwrap_or_default();
         let (gate, run, fence) = (gate.clone(), self.run.clone(), self.fence);
@@ -213,7 +228,18 @@ impl OpenRun<'_> {
         self.store.transact(self.durability, move |tx| {
             let now = clock.now(tx)?;
             let mut run = Changing::open(tx, &run, now, lease)?;
+            let row = gate_row(&gate, &id, &run.row.id, now);
+            if let Some(there) = workflow_approvals::find(run.tx, &id)? {
+                return match other_field(&there, &row) {
+                    None => Ok((PausedAt { approval: there.into(), existed: true }, Vec::new())),
+                    Some(field) => Err(Error::GateTaken { gate: id.clone(), field }),
+                };
+            }
             run.check_runs(fence)?;
+            if let Some(at) = gate.expires_at.filter(|at| *at <= now) {
+                let why = format!("is {at}, and a gate that has expired cannot be answered");
+                return Err(Error::BadValue { what: "expires_at", why });
+            }
             let mut about = Map::new();
             about.insert("gate".to_owned(), gate.gate.as_str().into());
             // The marker comes first: where the gate cannot be made, nothing is left of it.
@@ -222,17 +248,11 @@ impl OpenRun<'_> {
             if let Some(at) = &gate.at {
                 point(&mut run, at)?;
             }
-            let row = gate_row(&gate, &id, &run.row.id, now);
             workflow_approvals::insert(run.tx, &row)?;
             run.turn(Event::Pause, &Act { actor: gate.requested_by.clone(), reason: None })?;
-            let mut fields = run.fields();
-            fields.insert("approval".to_owned(), id.as_str().into());
-            fields.insert("gate".to_owned(), gate.gate.as_str().into());
-            fields.insert("kind".to_owned(), gate.kind.as_str().into());
-            fields.insert("status".to_owned(), ApprovalStatus::Pending.as_str().into());
-            run.tell("gate", &fields)?;
+            run.tell_gate(&row, ApprovalStatus::Pending, None)?;
             let (_, told) = run.done()?;
-            Ok((Approval::from(row), told))
+            Ok((PausedAt { approval: row.into(), existed: false }, told))
         })
     }
 
@@ -277,12 +297,11 @@ impl OpenRun<'_> {
         rules::check_act(act)?;
         let (act, fence) = (act.clone(), self.fence);
         self.change(move |run| {
-            run.check_fence(fence)?;
-            if event == Event::Resume
-                && let Some(gate) = workflow_approvals::pending_of(run.tx, &run.row.id)?
-            {
-                return Err(Error::GatePending { run: run.row.id.clone(), gate: gate.id });
+            // Asked again, it finds what it made: its claim went with the pause.
+            if run.row.status == event.target() {
+                return Ok(false);
             }
+            run.check_fence(fence)?;
             run.turn(event, &act)
         })
     }
@@ -389,8 +408,28 @@ fn point(run: &mut Changing<'_, '_>, at: &LoopPoint) -> Result<()> {
         return Err(missing());
     }
     let before = workflow_run_scratch::get(run.tx, &run.row.id, &at.key)?;
-    let mut state: Map<String, Value> = before.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    state.insert("iteration".to_owned(), at.iteration.into());
-    state.insert("lastOutputExecutionId".to_owned(), at.output.as_str().into());
-    run.merge(&[(at.key.clone(), Value::Object(state).to_string())].into())
+    let set = [
+        ("iteration", Value::from(at.iteration).to_string()),
+        ("lastOutputExecutionId", Value::from(at.output.as_str()).to_string()),
+    ];
+    let state = rules::with_members(&at.key, before.as_deref(), &set)?;
+    run.merge(&[(at.key.clone(), state)].into())
+}
+
+/// The first field in which a gate differs from one that is asked for under its id. A time limit counts from the moment
+/// of the request, so two of them are taken as equal.
+fn other_field(there: &ApprovalRow, asked: &ApprovalRow) -> Option<&'static str> {
+    let fields = [
+        ("run", there.workflow_run_id == asked.workflow_run_id),
+        ("name", there.gate == asked.gate),
+        ("kind", there.kind == asked.kind),
+        ("summary", there.summary == asked.summary),
+        ("requested_by", there.requested_by == asked.requested_by),
+        ("content_hash", there.content_hash == asked.content_hash),
+        ("expires_at", there.expires_at.is_some() == asked.expires_at.is_some()),
+        ("loop key", there.loop_key == asked.loop_key),
+        ("iteration", there.iteration == asked.iteration),
+        ("output", there.output_execution_id == asked.output_execution_id),
+    ];
+    fields.into_iter().find(|(_, is_equal)| !is_equal).map(|(field, _)| field)
 }

@@ -1,30 +1,37 @@
-//! Starting, waiting for a place, and starting again.
+//! Starting, waiting for a slot, and starting again.
 //!
-//! How many run at once is decided under one row that whoever starts or admits a run writes first. A run that goes on
-//! after a pause, or is taken over from a dead owner, had its place before and does not ask for another.
+//! How many runs are running is decided under one row that every start, admission, retry and resumption writes first. A
+//! paused run gives its slot up: without a free one it waits in the queue when it is resumed, before every run that has
+//! not begun. A run that is taken over from a dead owner keeps its slot.
 
 use std::sync::Arc;
 
 use duolog_join::{PlannedLog, Told};
 use duolog_state::Tx;
-use duolog_state::owned::workflow_runs::{self as table, RunRow};
+use duolog_state::owned::workflow_runs::{self as table, QueuePlace, RunRow};
 use duolog_state::owned::{sessions, workflow_approvals, workflow_overrides, workflow_queue, workflow_run_bodies};
 use duolog_types::limits::{CONTEXT_BYTES_MAX, PAGE_MAX, RunLimits};
 use duolog_types::{ApprovalStatus, HomeId, Moment, RunId, RunStatus, SessionId};
 use serde_json::Map;
 
-use super::change::Changing;
+use super::change::{Changing, Closing, Left};
 use super::model::{Act, Admission, Admitted, Expired, Fence, NewRun, RunSummary, Started, Turned};
 use super::rules::{self, Event, PhaseLabel};
 use super::{OpenRun, Runs};
 use crate::error::{Error, Result};
 use crate::sessions::{NewSession, rules as session_rules};
+use crate::store::Store;
 use crate::workflows::{BaseWorkflows, is_enabled};
+
+/// Why an execution is closed that was begun under a claim which ended.
+pub(super) const EARLIER: Closing<'static> =
+    Closing { stop_reason: "stale", error: "stale: the claim that it was begun under has ended" };
 
 impl Runs<'_> {
     /// Starts a run, or finds the active one of the same workflow and trigger.
     ///
-    /// It begins at once if fewer run than may, and waits otherwise. A workflow that is switched off refuses.
+    /// It is running at once if a slot is free that no queued run waits for, and queued otherwise. A disabled workflow
+    /// refuses. A run of the same id and content is returned as it is; other content is an error.
     pub fn start(&self, new: &NewRun) -> Result<Started> {
         check(new)?;
         let join = &self.store.join;
@@ -34,16 +41,25 @@ impl Runs<'_> {
             Some(_) => None,
             None => Some(join.plan(session_rules::plan(&own_session(new, &id), home, join.clock().now())?)?),
         };
-        let (new, bases) = (new.clone(), Arc::clone(&self.store.base_workflows));
+        let (new, queue) = (new.clone(), Queue::of(self.store));
         self.store.transact(self.durability, move |tx| {
             let now = clock.now(tx)?;
-            refuse_disabled(tx, &bases, &new.workflow_name)?;
+            if new.id.is_some()
+                && let Some(row) = table::find(tx, &id)?
+            {
+                let context = workflow_run_bodies::context(tx, &id)?;
+                if let Some(field) = other_field(&row, context.as_deref(), &new) {
+                    return Err(Error::RunTaken { run: id.clone(), field });
+                }
+                return Ok((Started { run: RunSummary::from(&row), existed: true, fence: None }, Vec::new()));
+            }
+            queue.refuse_disabled(tx, &new.workflow_name)?;
             if let Some(row) = table::find_active(tx, &new.workflow_name, &new.trigger_id)? {
                 return Ok((Started { run: RunSummary::from(&row), existed: true, fence: None }, Vec::new()));
             }
             let session = session_of(tx, &new, planned.as_ref())?;
             let ord = workflow_queue::enter(tx)?;
-            let begins = new.admission == Admission::IfFree && has_place(tx, &bases, &limits)?;
+            let begins = new.admission == Admission::IfFree && queue.has_slot(tx, now, SlotFor::Start)?;
             let row = run_row(&new, Beginning { id: id.clone(), home, session, begins, ord, now }, &limits);
             table::insert(tx, &row)?;
             workflow_run_bodies::insert(tx, &row.id, new.context.as_deref())?;
@@ -53,31 +69,34 @@ impl Runs<'_> {
         })
     }
 
-    /// Lets runs begin that wait for a place, the first first, as long as there are places; at most `limit` of them.
+    /// Lets queued runs begin while slots are free, at most `limit` of them: resumed runs first, then in order of arrival.
     ///
-    /// Those that waited too long are cancelled, and those of workflows that are switched off stay where they are. With
-    /// an owner, what begins is claimed in the same step.
+    /// Runs that waited too long before they began are cancelled. Those of disabled workflows stay queued. With an owner,
+    /// what begins is claimed in the same step, and executions that an earlier claim left in flight are closed.
     pub fn admit(&self, owner: Option<&str>, limit: u32) -> Result<Admitted> {
         let join = &self.store.join;
         let (clock, limits, owner) = (join.tx_clock(), join.limits().runs, owner.map(str::to_owned));
         rules::check_named("owner", owner.as_ref())?;
         let limit = limit.clamp(1, PAGE_MAX) as usize;
         // Most looks find nobody waiting, and write nothing.
-        if !self.store.has_request() && join.state().read(|tx| table::queued(tx, 0, 1))?.is_empty() {
+        if !self.store.has_request() && join.state().read(|tx| table::queued(tx, None, 1))?.is_empty() {
             return Ok(Admitted::default());
         }
-        let bases = Arc::clone(&self.store.base_workflows);
+        let queue = Queue::of(self.store);
         let admitted = self.store.transact(self.durability, move |tx| {
             workflow_queue::enter(tx)?;
             let now = clock.now(tx)?;
-            let (mut done, mut told, mut from) = (Admitted::default(), Vec::new(), 0);
-            let mut free = u64::from(limits.at_once_max).saturating_sub(table::count_running(tx)?);
+            let (mut done, mut told, mut after) = (Admitted::default(), Vec::new(), None);
+            let mut free = queue.free(tx)?;
             'queue: loop {
-                let waiting = table::queued(tx, from, PAGE_MAX)?;
-                let Some((last, _)) = waiting.last().and_then(|row| row.queued) else { break };
+                let waiting = table::queued(tx, after, PAGE_MAX)?;
+                let Some(last) = waiting.last().and_then(|row| row.queued) else { break };
                 for row in waiting {
-                    if is_over(&row, now, &limits) {
-                        let (row, lines) = expire_queued(tx, row, now, &limits)?;
+                    if queue.is_disabled(tx, &row.workflow_name)? {
+                        continue;
+                    }
+                    if queue.is_over(&row, now) {
+                        let (row, lines) = queue.expire(tx, row, now)?;
                         told.extend(lines);
                         done.expired.push(RunSummary::from(&row));
                         continue;
@@ -85,18 +104,18 @@ impl Runs<'_> {
                     if free == 0 || done.admitted.len() >= limit {
                         break 'queue;
                     }
-                    if is_disabled(tx, &bases, &row.workflow_name)? {
-                        continue;
-                    }
                     let mut run = Changing::of(tx, row, now, limits.lease);
                     run.turn(Event::Admit, &Act::default())?;
-                    let fence = owner.as_ref().map(|owner| run.claim(owner, limits.lease));
+                    let fence = match &owner {
+                        Some(owner) => Some(run.take_up(owner, limits.lease)?),
+                        None => None,
+                    };
                     let (row, lines) = run.done()?;
                     told.extend(lines);
                     done.admitted.push((RunSummary::from(&row), fence));
                     free -= 1;
                 }
-                from = last + 1;
+                after = Some(last);
             }
             Ok((done, told))
         })?;
@@ -104,28 +123,34 @@ impl Runs<'_> {
         Ok(admitted)
     }
 
-    /// How many runs wait for a place before this one; nothing where it does not wait, or is not among the first of very
-    /// many.
+    /// The number of queued runs before this one; None if it is not queued, or not among the first of very many.
     pub fn waiting_before(&self, run: &RunId) -> Result<Option<u32>> {
-        let waiting = self.store.join.state().read(|tx| table::queued(tx, 0, PAGE_MAX))?;
+        let waiting = self.store.join.state().read(|tx| table::queued(tx, None, PAGE_MAX))?;
         let at = waiting.iter().position(|row| row.id == *run);
         Ok(at.and_then(|at| u32::try_from(at).ok()))
     }
 
-    /// Ends what was waited for too long: runs in the queue, which are cancelled, and gates, whose runs fail.
+    /// Ends what was waited for too long: queued runs that have not begun are cancelled, and runs at a gate fail. Queued
+    /// runs of disabled workflows stay. One call ends a page of each at most.
     pub fn expire(&self) -> Result<Expired> {
         let join = &self.store.join;
-        let (clock, limits) = (join.tx_clock(), join.limits().runs);
+        let (clock, limits, queue) = (join.tx_clock(), join.limits().runs, Queue::of(self.store));
         let expired = self.store.transact(self.durability, move |tx| {
             let now = clock.now(tx)?;
-            let (mut done, mut told) = (Expired::default(), Vec::new());
-            for row in table::queued(tx, 0, PAGE_MAX)? {
-                if !is_over(&row, now, &limits) {
-                    break;
+            let (mut done, mut told, mut after) = (Expired::default(), Vec::new(), None);
+            loop {
+                let waiting = table::queued(tx, after, PAGE_MAX)?;
+                let Some(last) = waiting.last().and_then(|row| row.queued) else { break };
+                for row in waiting {
+                    let is_full = done.queued.len() >= PAGE_MAX as usize;
+                    if is_full || !queue.is_over(&row, now) || queue.is_disabled(tx, &row.workflow_name)? {
+                        continue;
+                    }
+                    let (row, lines) = queue.expire(tx, row, now)?;
+                    told.extend(lines);
+                    done.queued.push(RunSummary::from(&row));
                 }
-                let (row, lines) = expire_queued(tx, row, now, &limits)?;
-                told.extend(lines);
-                done.queued.push(RunSummary::from(&row));
+                after = Some(last);
             }
             for gate in workflow_approvals::overdue(tx, now, PAGE_MAX)? {
                 let mut run = Changing::open(tx, &gate.workflow_run_id, now, limits.lease)?;
@@ -147,23 +172,22 @@ impl OpenRun<'_> {
     /// It is a person's doing: it has a count of its own, and the run may be taken over as often as a new one.
     pub fn retry(&self, admission: Admission, act: &Act) -> Result<Turned> {
         rules::check_act(act)?;
-        let (act, limits) = (act.clone(), self.store.join.limits().runs);
-        let bases = Arc::clone(&self.store.base_workflows);
+        let (act, queue) = (act.clone(), Queue::of(self.store));
         self.change(move |run| {
             if !matches!(run.row.status, RunStatus::Failed | RunStatus::Cancelled) {
                 // It is so already, or may not be.
                 return run.turn(Event::Retry, &act);
             }
-            refuse_disabled(run.tx, &bases, &run.row.workflow_name)?;
+            queue.refuse_disabled(run.tx, &run.row.workflow_name)?;
             if let Some(other) = table::find_active(run.tx, &run.row.workflow_name, &run.row.trigger_id)? {
                 return Err(Error::TriggerActive { run: run.row.id.clone(), other: other.id });
             }
             let ord = workflow_queue::enter(run.tx)?;
-            if admission == Admission::IfFree && has_place(run.tx, &bases, &limits)? {
+            if admission == Admission::IfFree && queue.has_slot(run.tx, run.now, SlotFor::Start)? {
                 run.turn(Event::Retry, &act)?;
             } else {
                 run.turn(Event::RetryLater, &act)?;
-                run.row.queued = Some((ord, run.now));
+                run.row.queued = Some(QueuePlace { is_resumed: false, ord, at: run.now });
             }
             run.row.retry_count += 1;
             run.row.restart_count = 0;
@@ -171,18 +195,20 @@ impl OpenRun<'_> {
         })
     }
 
-    /// Gives the run's place up, as its owner: it waits at the end of the queue.
+    /// Gives the run's slot up, as its owner: it waits at the end of the queue.
     pub fn requeue(&self, act: &Act) -> Result<Turned> {
         rules::check_act(act)?;
         let (act, fence) = (act.clone(), self.fence);
         self.change(move |run| {
+            // Asked again, it finds what it made: its claim went with the slot.
+            if run.row.status == RunStatus::Queued {
+                return Ok(false);
+            }
             run.check_owner(fence)?;
             let ord = workflow_queue::enter(run.tx)?;
-            let changed = run.turn(Event::Requeue, &act)?;
-            if changed {
-                run.row.queued = Some((ord, run.now));
-            }
-            Ok(changed)
+            run.turn(Event::Requeue, &act)?;
+            run.row.queued = Some(QueuePlace { is_resumed: false, ord, at: run.now });
+            Ok(true)
         })
     }
 }
@@ -196,10 +222,29 @@ impl Changing<'_, '_> {
         Fence(self.row.fence)
     }
 
+    /// Claims a run that was just admitted: what earlier claims left in flight is closed.
+    fn take_up(&mut self, owner: &str, lease: std::time::Duration) -> Result<Fence> {
+        self.close_executions(&EARLIER, Left::ByEarlierClaims)?;
+        let fence = self.claim(owner, lease);
+        self.tell_claim("claim", None)?;
+        Ok(fence)
+    }
+
+    /// Has the run's log tell who holds it now.
+    pub(super) fn tell_claim(&mut self, event: &str, dead: Option<&str>) -> Result<()> {
+        let mut fields = self.fields();
+        fields.insert("event".to_owned(), event.into());
+        fields.insert("status".to_owned(), self.row.status.as_str().into());
+        fields.insert("leaseOwner".to_owned(), self.row.lease_owner.clone().into());
+        fields.insert("previousLeaseOwner".to_owned(), dead.into());
+        fields.insert("fence".to_owned(), self.row.fence.into());
+        fields.insert("restarts".to_owned(), self.row.restart_count.into());
+        self.tell("run", &fields)
+    }
+
     /// Fails a run whose gate was not answered in time.
     pub(crate) fn fail_at_gate(&mut self, gate: &workflow_approvals::ApprovalRow) -> Result<()> {
         let reason = Some(format!("gate {} was not answered in time", gate.gate));
-        self.tell_gate(gate, ApprovalStatus::Expired, None)?;
         self.turn(Event::Fail, &Act { actor: None, reason }).map(drop)
     }
 
@@ -249,7 +294,14 @@ fn own_session(new: &NewRun, id: &RunId) -> NewSession {
 /// The session whose log is to tell of a run, made where it has none.
 fn session_of(tx: &mut Tx<'_>, new: &NewRun, planned: Option<&PlannedLog>) -> Result<SessionId> {
     if let Some(planned) = planned {
-        return Ok(planned.insert(tx)?.id);
+        return planned.insert(tx).map(|row| row.id).map_err(|error| match &new.id {
+            Some(id) if error.is_taken() => {
+                let why =
+                    format!("{id} is that of a session; give another, or have that session's log tell of the run");
+                Error::BadValue { what: "id", why }
+            }
+            _ => error.into(),
+        });
     }
     let session = new.session_id.clone().unwrap_or_else(SessionId::new);
     match sessions::find(tx, &session)?.filter(|row| row.deleted_at.is_none()) {
@@ -283,7 +335,7 @@ fn run_row(new: &NewRun, with: Beginning, limits: &RunLimits) -> RunRow {
         issue_number: new.issue_number,
         current_phase: new.phase.clone().unwrap_or_default(),
         status: if begins { RunStatus::Running } else { RunStatus::Queued },
-        queued: (!begins).then_some((ord, now)),
+        queued: (!begins).then_some(QueuePlace { is_resumed: false, ord, at: now }),
         session_id: Some(session),
         error: None,
         fence: u64::from(claimed_by.is_some()),
@@ -323,39 +375,102 @@ fn told_start(tx: &mut Tx<'_>, row: RunRow, now: Moment, limits: &RunLimits) -> 
     Ok(run.told)
 }
 
-/// Whether another run may begin: fewer run than may, and none that could begin waits.
-fn has_place(tx: &mut Tx<'_>, bases: &BaseWorkflows, limits: &RunLimits) -> Result<bool> {
-    if table::count_running(tx)? >= u64::from(limits.at_once_max) {
-        return Ok(false);
+/// The first field in which a run differs from one that is to be started under its id.
+fn other_field(row: &RunRow, context: Option<&str>, new: &NewRun) -> Option<&'static str> {
+    let (owner, repo) = rules::split_repo(new.owner.as_deref(), new.repo.as_deref());
+    let fields = [
+        ("workflow", row.workflow_name == new.workflow_name),
+        ("trigger", row.trigger_id == new.trigger_id && row.trigger_type == new.trigger_type),
+        ("repository", row.owner == owner && row.repo == repo),
+        ("issue", row.issue_number == new.issue_number),
+        ("triggered_by", row.triggered_by == new.triggered_by),
+        ("context", context == new.context.as_deref()),
+        ("session", new.session_id.is_none() || row.session_id == new.session_id),
+        ("restart_cap", new.restart_cap.is_none_or(|cap| cap == row.restart_cap)),
+    ];
+    fields.into_iter().find(|(_, is_equal)| !is_equal).map(|(field, _)| field)
+}
+
+/// What a slot is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SlotFor {
+    /// A start or a retry: every queued run comes first.
+    Start,
+    /// A resumption: only runs that were resumed earlier come first.
+    Resume,
+}
+
+/// The rules of the queue: who may begin, who waits, and for how long.
+#[derive(Clone)]
+pub(crate) struct Queue {
+    bases: Arc<BaseWorkflows>,
+    limits: RunLimits,
+}
+
+impl Queue {
+    pub(crate) fn of(store: &Store) -> Self {
+        Self { bases: Arc::clone(&store.base_workflows), limits: store.join.limits().runs }
     }
-    for row in table::queued(tx, 0, PAGE_MAX)? {
-        if !is_disabled(tx, bases, &row.workflow_name)? {
-            return Ok(false);
+
+    /// Has a paused run go on: running if a slot is free, and otherwise queued before all that have not begun.
+    pub(crate) fn resume(&self, run: &mut Changing<'_, '_>, act: &Act) -> Result<()> {
+        let ord = workflow_queue::enter(run.tx)?;
+        if self.has_slot(run.tx, run.now, SlotFor::Resume)? {
+            return run.turn(Event::Resume, act).map(drop);
         }
+        run.turn(Event::ResumeLater, act)?;
+        run.row.queued = Some(QueuePlace { is_resumed: true, ord, at: run.now });
+        Ok(())
     }
-    Ok(true)
-}
 
-fn is_disabled(tx: &mut Tx<'_>, bases: &BaseWorkflows, workflow: &str) -> Result<bool> {
-    Ok(!is_enabled(bases, workflow, workflow_overrides::find(tx, workflow)?.as_ref()))
-}
-
-fn refuse_disabled(tx: &mut Tx<'_>, bases: &BaseWorkflows, workflow: &str) -> Result<()> {
-    let said = workflow_overrides::find(tx, workflow)?;
-    if is_enabled(bases, workflow, said.as_ref()) {
-        return Ok(());
+    /// The number of free slots.
+    fn free(&self, tx: &mut Tx<'_>) -> Result<u64> {
+        Ok(u64::from(self.limits.at_once_max).saturating_sub(table::count_running(tx)?))
     }
-    Err(Error::WorkflowDisabled { workflow: workflow.to_owned(), by: said.and_then(|said| said.updated_by) })
-}
 
-/// Whether a run waited for longer than it may.
-fn is_over(row: &RunRow, now: Moment, limits: &RunLimits) -> bool {
-    row.queued.is_some_and(|(_, since)| rules::later(since, limits.queue_wait) <= now)
-}
+    /// True if a slot is free beside those that queued runs wait for: each of them has a right to one.
+    fn has_slot(&self, tx: &mut Tx<'_>, now: Moment, slot: SlotFor) -> Result<bool> {
+        let (mut free, mut after) = (self.free(tx)?, None);
+        while free > 0 {
+            let waiting = table::queued(tx, after, PAGE_MAX)?;
+            after = waiting.last().and_then(|row| row.queued);
+            for row in &waiting {
+                if slot == SlotFor::Resume && row.queued.is_some_and(|place| !place.is_resumed) {
+                    return Ok(true);
+                }
+                if !self.is_over(row, now) && !self.is_disabled(tx, &row.workflow_name)? {
+                    free = free.saturating_sub(1);
+                }
+            }
+            if waiting.len() < PAGE_MAX as usize {
+                break;
+            }
+        }
+        Ok(free > 0)
+    }
 
-fn expire_queued(tx: &mut Tx<'_>, row: RunRow, now: Moment, limits: &RunLimits) -> Result<(RunRow, Vec<Told>)> {
-    let reason = Some(format!("it waited for a place for more than {} s", limits.queue_wait.as_secs()));
-    let mut run = Changing::of(tx, row, now, limits.lease);
-    run.turn(Event::Expire, &Act { actor: None, reason })?;
-    run.done()
+    fn is_disabled(&self, tx: &mut Tx<'_>, workflow: &str) -> Result<bool> {
+        Ok(!is_enabled(&self.bases, workflow, workflow_overrides::find(tx, workflow)?.as_ref()))
+    }
+
+    fn refuse_disabled(&self, tx: &mut Tx<'_>, workflow: &str) -> Result<()> {
+        let said = workflow_overrides::find(tx, workflow)?;
+        if is_enabled(&self.bases, workflow, said.as_ref()) {
+            return Ok(());
+        }
+        Err(Error::WorkflowDisabled { workflow: workflow.to_owned(), by: said.and_then(|said| said.updated_by) })
+    }
+
+    /// True if a run waited for longer than one may that has not begun. A resumed run waits for as long as it takes.
+    fn is_over(&self, row: &RunRow, now: Moment) -> bool {
+        let begins = row.queued.filter(|place| !place.is_resumed);
+        begins.is_some_and(|place| rules::later(place.at, self.limits.queue_wait) <= now)
+    }
+
+    fn expire(&self, tx: &mut Tx<'_>, row: RunRow, now: Moment) -> Result<(RunRow, Vec<Told>)> {
+        let reason = Some(format!("it waited for a place for more than {} s", self.limits.queue_wait.as_secs()));
+        let mut run = Changing::of(tx, row, now, self.limits.lease);
+        run.turn(Event::Expire, &Act { actor: None, reason })?;
+        run.done()
+    }
 }

@@ -9,11 +9,12 @@ use duolog_types::limits::PAGE_MAX;
 use duolog_types::{Moment, RunId, RunStatus};
 use serde::{Deserialize, Serialize};
 
-use super::change::{Changing, Closing};
+use super::change::{Changing, Closing, Left};
 use super::model::{Act, Claim, Fence, Recovered, RunSummary};
+use super::queue::EARLIER;
 use super::rules::{self, Event};
 use super::{OpenRun, Runs};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 
 /// What became of a wish to take a run up.
 #[derive(Serialize, Deserialize)]
@@ -41,6 +42,10 @@ impl Runs<'_> {
     /// the takeover is counted. One that was taken over too often fails instead. What waits in the queue or at a gate is
     /// left alone. A run that nobody has claimed has a lease too, from its start or its last write on. One call takes up a
     /// page of them at most.
+    ///
+    /// Each run is a transaction of its own. One that cannot be taken up is returned in [`Recovered::failed`] beside what
+    /// was done. An error of the machine (busy, disk, an unknown outcome) ends the call, and the runs that are left are
+    /// not tried.
     pub fn recover(&self, owner: &str) -> Result<Recovered> {
         let wish = self.wish(owner, self.store.join.limits().runs.lease)?;
         let expired = self.store.join.state().read(|tx| {
@@ -49,11 +54,18 @@ impl Runs<'_> {
         })?;
         let mut done = Recovered::default();
         for run in expired {
-            match self.take(&run, &wish)? {
-                Taken::Claimed(claim) => done.resumed.push(*claim),
-                Taken::GivenUp(run) => done.given_up.push(*run),
+            match self.take(&run, &wish) {
+                Ok(Taken::Claimed(claim)) => done.resumed.push(*claim),
+                Ok(Taken::GivenUp(run)) => done.given_up.push(*run),
                 // Another was faster.
-                Taken::Left => {}
+                Ok(Taken::Left) => {}
+                Err(error) => {
+                    let is_general = matches!(error.kind(), Kind::Busy | Kind::Io | Kind::Unknown);
+                    done.failed.push((run, error));
+                    if is_general {
+                        break;
+                    }
+                }
             }
         }
         Ok(done)
@@ -120,7 +132,7 @@ impl OpenRun<'_> {
             run.row.lease_owner = None;
             // What was written under this claim is over.
             run.row.fence += 1;
-            Ok(())
+            run.tell_claim("release", None)
         })
     }
 
@@ -156,7 +168,12 @@ fn take(tx: &mut Tx<'_>, run: &RunId, wish: &Wish) -> Result<(Taken, Vec<Told>)>
         Some(owner) => format!("stale: its owner {owner} did not renew its lease"),
         None => "stale: whoever ran it is gone".to_owned(),
     };
-    let closed = run.close_executions(&Closing { stop_reason: "stale", error: &error })?;
+    // What runs without a claim is alive while its lease holds, and goes on under the new claim.
+    let closed = if is_over {
+        run.close_executions(&Closing { stop_reason: "stale", error: &error }, Left::ByAnyone)?
+    } else {
+        run.close_executions(&EARLIER, Left::ByEarlierClaims)?
+    };
     // One that nobody took up was not left by anybody, and neither was one that was just resumed.
     let taken_over = dead.is_some() || (is_over && !closed.is_empty());
     if taken_over && run.row.restart_count >= run.row.restart_cap {
@@ -169,14 +186,7 @@ fn take(tx: &mut Tx<'_>, run: &RunId, wish: &Wish) -> Result<(Taken, Vec<Told>)>
     }
     run.row.restart_count += u32::from(taken_over);
     let fence = run.claim(&wish.owner, wish.lease);
-    let mut fields = run.fields();
-    fields.insert("event".to_owned(), if taken_over { "takeover" } else { "claim" }.into());
-    fields.insert("status".to_owned(), run.row.status.as_str().into());
-    fields.insert("leaseOwner".to_owned(), wish.owner.as_str().into());
-    fields.insert("previousLeaseOwner".to_owned(), dead.into());
-    fields.insert("fence".to_owned(), fence.0.into());
-    fields.insert("restarts".to_owned(), run.row.restart_count.into());
-    run.tell("run", &fields)?;
+    run.tell_claim(if taken_over { "takeover" } else { "claim" }, dead.as_deref())?;
     let unconsumed = workflow_approvals::unconsumed_of(run.tx, &run.row.id, PAGE_MAX)?;
     let (row, told) = run.done()?;
     let claim = Claim {

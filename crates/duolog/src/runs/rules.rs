@@ -10,8 +10,10 @@ use duolog_types::limits::{
 };
 use duolog_types::names::check_name;
 use duolog_types::{Bounded, Moment, RunId, RunStatus};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use super::model::{Act, Execution, Finish, Outcome};
@@ -28,6 +30,8 @@ pub enum Event {
     Pause,
     /// It goes on.
     Resume,
+    /// It is to go on once a slot is free, before all that have not begun.
+    ResumeLater,
     /// It reached its end.
     Succeed,
     /// It came to a bad end.
@@ -49,6 +53,7 @@ impl Event {
         Self::Requeue,
         Self::Pause,
         Self::Resume,
+        Self::ResumeLater,
         Self::Succeed,
         Self::Fail,
         Self::Cancel,
@@ -63,7 +68,7 @@ impl Event {
             Self::Admit => "admit",
             Self::Requeue => "requeue",
             Self::Pause => "pause",
-            Self::Resume => "resume",
+            Self::Resume | Self::ResumeLater => "resume",
             Self::Succeed => "succeed",
             Self::Fail => "fail",
             Self::Cancel => "cancel",
@@ -72,11 +77,26 @@ impl Event {
         }
     }
 
+    /// The verb in a refusal, and its participle; none if nobody asks for it by name.
+    pub(crate) const fn verb(self) -> Option<(&'static str, &'static str)> {
+        Some(match self {
+            Self::Admit => ("admit", "admitted"),
+            Self::Requeue => ("requeue", "requeued"),
+            Self::Pause => ("pause", "paused"),
+            Self::Resume => ("resume", "resumed"),
+            Self::Succeed => ("finish", "finished"),
+            Self::Fail => ("fail", "failed"),
+            Self::Cancel => ("cancel", "cancelled"),
+            Self::Retry => ("retry", "retried"),
+            Self::Expire | Self::ResumeLater | Self::RetryLater => return None,
+        })
+    }
+
     /// How a run stands after it.
     pub const fn target(self) -> RunStatus {
         match self {
             Self::Admit | Self::Resume | Self::Retry => RunStatus::Running,
-            Self::Requeue | Self::RetryLater => RunStatus::Queued,
+            Self::Requeue | Self::ResumeLater | Self::RetryLater => RunStatus::Queued,
             Self::Pause => RunStatus::Paused,
             Self::Succeed => RunStatus::Succeeded,
             Self::Fail => RunStatus::Failed,
@@ -94,7 +114,7 @@ pub const fn next(status: RunStatus, event: Event) -> Option<RunStatus> {
         (status, event),
         (Queued, Event::Admit | Event::Cancel | Event::Expire)
             | (Running, Event::Requeue | Event::Pause | Event::Succeed | Event::Fail | Event::Cancel)
-            | (Paused, Event::Resume | Event::Fail | Event::Cancel)
+            | (Paused, Event::Resume | Event::ResumeLater | Event::Fail | Event::Cancel)
             | (Failed | Cancelled, Event::Retry | Event::RetryLater)
     );
     if legal { Some(event.target()) } else { None }
@@ -111,16 +131,18 @@ pub(super) fn decide(run: &RunId, status: RunStatus, event: Event) -> Result<Opt
     match next(status, event) {
         Some(status) => Ok(Some(status)),
         None if is_so_already(status, event) => Ok(None),
-        None => Err(Error::RunCannot { run: run.clone(), status, to: event.target(), may: may_become(status) }),
+        None => Err(Error::RunCannot { run: run.clone(), status, event }),
     }
 }
 
-/// Whether an event finds what it would make: a retry, for one, finds the run active again.
+/// True if an event finds what it would make: a retry, for one, finds the run active again, and so does a resumption
+/// whose run waits for a slot.
 const fn is_so_already(status: RunStatus, event: Event) -> bool {
     match event {
         Event::Retry | Event::RetryLater => matches!(status, RunStatus::Running | RunStatus::Queued),
         Event::Requeue => matches!(status, RunStatus::Queued),
-        Event::Admit | Event::Resume => matches!(status, RunStatus::Running),
+        Event::Resume | Event::ResumeLater => matches!(status, RunStatus::Running | RunStatus::Queued),
+        Event::Admit => matches!(status, RunStatus::Running),
         Event::Pause => matches!(status, RunStatus::Paused),
         Event::Succeed => matches!(status, RunStatus::Succeeded),
         Event::Fail => matches!(status, RunStatus::Failed),
@@ -139,8 +161,8 @@ pub(super) fn turned(before: &RunRow, status: RunStatus, now: Moment, lease: Dur
     let mut after = touched(before, now);
     after.status = status;
     after.lease_owner = None;
-    // Whoever held it before it stopped is not its owner when it goes on.
-    after.fence += u64::from(status == RunStatus::Running);
+    // Whoever held it before it stopped owns it no longer. An end keeps the fence, so that its owner may ask again.
+    after.fence += u64::from(!status.is_terminal());
     after.lease_expires_at = (status == RunStatus::Running).then(|| later(now, lease));
     after.finished_at = status.is_terminal().then_some(now);
     after.queued = None;
@@ -225,6 +247,11 @@ pub(crate) fn workflow_of(skill: &str) -> &str {
     skill.rsplit_once(':').map_or(skill, |(workflow, _)| workflow)
 }
 
+/// The phase of a skill; `chat` is its own.
+pub(super) fn phase_of(skill: &str) -> &str {
+    skill.rsplit_once(':').map_or(skill, |(_, phase)| phase)
+}
+
 /// Checks a workflow's name: it stands before a colon in what an execution does.
 pub(crate) fn check_workflow(name: &str) -> Result<()> {
     check_name("workflow", name)?;
@@ -292,6 +319,47 @@ pub(super) fn patch(text: &str) -> Result<BTreeMap<String, String>> {
         patch.insert(key, value.to_owned());
     }
     Ok(patch)
+}
+
+/// A JSON object with members set: all others stay as they are written, in their order. A loop's state is kept so.
+pub(super) fn with_members(key: &str, before: Option<&str>, set: &[(&str, String)]) -> Result<String> {
+    let text = before.map(str::trim).filter(|text| *text != "null").unwrap_or("{}");
+    let bad = |why: &str| Error::BadValue { what: "loop key", why: format!("{:?} {why}", clip(key, 64)) };
+    if !text.starts_with('{') {
+        return Err(bad("holds JSON that is not an object, and a loop keeps its state in one"));
+    }
+    let members: Members<'_> = serde_json::from_str(text).map_err(|_| bad("holds an object that cannot be read"))?;
+    let is_set =
+        |name: &str| set.iter().any(|(other, _)| serde_json::from_str::<String>(name).is_ok_and(|name| name == *other));
+    let kept = members.0.iter().filter(|(name, _)| !is_set(name.get()));
+    let kept = kept.map(|(name, value)| format!("{}:{}", name.get(), value.get()));
+    let set = set.iter().map(|(name, value)| format!("\"{name}\":{value}"));
+    Ok(format!("{{{}}}", kept.chain(set).collect::<Vec<_>>().join(",")))
+}
+
+/// The members of a JSON object in their order, names and values as they are written.
+struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Each;
+        impl<'de> Visitor<'de> for Each {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> std::result::Result<Self::Value, M::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Each)
+    }
 }
 
 /// Checks a JSON text of any kind that fits its row.

@@ -12,7 +12,7 @@ fn the_machine_is_this_and_no_more() {
     let legal = [
         (Queued, vec![Running, Cancelled]),
         (Running, vec![Queued, Paused, Succeeded, Failed, Cancelled]),
-        (Paused, vec![Running, Failed, Cancelled]),
+        (Paused, vec![Queued, Running, Failed, Cancelled]),
         (Succeeded, vec![]),
         (Failed, vec![Queued, Running]),
         (Cancelled, vec![Queued, Running]),
@@ -26,11 +26,47 @@ fn the_machine_is_this_and_no_more() {
 fn a_refusal_names_both_states_and_the_legal_ones() {
     let run = RunId::parse("r1").expect("an id");
     let error = rules::decide(&run, Paused, Event::Succeed).expect_err("illegal").to_string();
-    assert_eq!(error, "run r1 is paused and cannot become succeeded: it may become running, failed, cancelled");
+    assert_eq!(error, "cannot finish run r1: it is paused; a paused run can be resumed, failed or cancelled");
     let error = rules::decide(&run, Succeeded, Event::Retry).expect_err("illegal").to_string();
-    assert!(error.ends_with("it may become nothing else"), "{error}");
+    assert_eq!(error, "cannot retry run r1: it is succeeded, which is final");
+    let error = rules::decide(&run, Failed, Event::Resume).expect_err("illegal").to_string();
+    assert_eq!(error, "cannot resume run r1: it is failed; a failed run can only be retried");
     assert!(matches!(rules::decide(&run, Cancelled, Event::Cancel), Ok(None)), "it is so already");
     assert!(matches!(rules::decide(&run, Running, Event::Retry), Ok(None)), "another was faster");
+    assert!(matches!(rules::decide(&run, Queued, Event::Resume), Ok(None)), "it goes on once a slot is free");
+}
+
+/// No refusal names what was refused among what is possible.
+#[test]
+fn a_refusal_never_contradicts_itself() {
+    let run = RunId::parse("r1").expect("an id");
+    for status in RunStatus::ALL {
+        for event in Event::ALL {
+            let Err(error) = rules::decide(&run, *status, *event) else { continue };
+            let possible = error.to_string().split_once(';').map(|(_, rest)| rest.to_owned()).unwrap_or_default();
+            if let Some((_, done)) = event.verb() {
+                assert!(!possible.contains(&format!(" {done}")), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn members_are_set_and_all_others_stay_as_they_are_written() {
+    let set = [("iteration", "2".to_owned()), ("last", "\"e\"".to_owned())];
+    let with = |before: Option<&str>| rules::with_members("k", before, &set);
+    for (before, after) in [
+        (None, r#"{"iteration":2,"last":"e"}"#),
+        (Some(" null "), r#"{"iteration":2,"last":"e"}"#),
+        (Some("{}"), r#"{"iteration":2,"last":"e"}"#),
+        (Some(r#"{"z":"\ud800","a": 1e999,"iteration":1}"#), r#"{"z":"\ud800","a":1e999,"iteration":2,"last":"e"}"#),
+        (Some(r#"{"b\udfff":[1, 2],"\u0069teration":7}"#), r#"{"b\udfff":[1, 2],"iteration":2,"last":"e"}"#),
+    ] {
+        assert_eq!(with(before).expect("merged"), after, "{before:?}");
+    }
+    for bad in ["[1]", "\"text\"", "7", "true"] {
+        assert!(matches!(with(Some(bad)), Err(Error::BadValue { what: "loop key", .. })), "{bad}");
+    }
 }
 
 #[test]
@@ -116,8 +152,8 @@ proptest! {
                 continue;
             }
             let so_already = matches!(decided, Ok(None));
-            let refused = matches!(&decided, Err(Error::RunCannot { status: from, may, .. })
-                if *from == status && *may == may_become(status));
+            let refused = matches!(&decided, Err(Error::RunCannot { status: from, event: asked, .. })
+                if *from == status && *asked == event);
             prop_assert!(so_already || refused);
         }
     }

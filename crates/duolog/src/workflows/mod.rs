@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use duolog_state::owned::workflow_overrides::{self as table, OverrideRow};
 use duolog_state::owned::workflow_runs;
@@ -71,7 +72,8 @@ impl Workflows<'_> {
         Ok(is_enabled(&self.store.base_workflows, name, said.as_ref()))
     }
 
-    /// Says that runs of a workflow may be started; false where it was said already.
+    /// Says that runs of a workflow may be started; false where it was said already. Its queued runs stayed where they
+    /// were while it was disabled, and that time does not count as waiting.
     pub fn enable(&self, name: &str, by: Option<&str>) -> Result<bool> {
         self.set(name, true, by)
     }
@@ -83,8 +85,16 @@ impl Workflows<'_> {
 
     /// Takes back what was said of a workflow; false where nothing was.
     pub fn clear(&self, name: &str) -> Result<bool> {
-        let name = name.to_owned();
-        self.store.transact(Durability::Power, move |tx| Ok((table::remove(tx, &name)?, Vec::new())))
+        let (name, bases) = (name.to_owned(), Arc::clone(&self.store.base_workflows));
+        let now = self.store.join.clock().now();
+        self.store.transact(Durability::Power, move |tx| {
+            let said = table::find(tx, &name)?;
+            let was_enabled = is_enabled(&bases, &name, said.as_ref());
+            if !was_enabled && is_enabled(&bases, &name, None) {
+                workflow_runs::restart_wait(tx, &name, now)?;
+            }
+            Ok((table::remove(tx, &name)?, Vec::new()))
+        })
     }
 
     fn set(&self, name: &str, enabled: bool, by: Option<&str>) -> Result<bool> {
@@ -92,9 +102,14 @@ impl Workflows<'_> {
         let updated_by = by.map(str::to_owned);
         rules::check_named("updated_by", updated_by.as_ref())?;
         let row = OverrideRow { name: name.to_owned(), enabled, updated_at: self.store.join.clock().now(), updated_by };
+        let bases = Arc::clone(&self.store.base_workflows);
         self.store.transact(Durability::Power, move |tx| {
-            if table::find(tx, &row.name)?.is_some_and(|said| said.enabled == enabled) {
+            let said = table::find(tx, &row.name)?;
+            if said.as_ref().is_some_and(|said| said.enabled == enabled) {
                 return Ok((false, Vec::new()));
+            }
+            if enabled && !is_enabled(&bases, &row.name, said.as_ref()) {
+                workflow_runs::restart_wait(tx, &row.name, row.updated_at)?;
             }
             table::put(tx, &row)?;
             Ok((true, Vec::new()))

@@ -17,7 +17,7 @@ on_both_engines!(
 );
 
 fn ask(store: &Store, run: &RunId, gate: &NewGate) -> Approval {
-    store.runs().open(run).pause_at(gate).expect("paused")
+    store.runs().open(run).pause_at(gate).expect("paused").approval
 }
 
 fn yes_or_no(name: &str) -> NewGate {
@@ -44,7 +44,7 @@ fn an_approved_run_goes_on_and_the_answer_waits_for_it(place: &Place) {
     };
     let unclaimed = store.runs().open(&id).pause_at(&gate).expect_err("claimed");
     assert!(matches!(unclaimed, Error::Claimed { .. }), "{unclaimed}");
-    let asked = store.runs().open(&id).under(fence).pause_at(&gate).expect("paused");
+    let asked = store.runs().open(&id).under(fence).pause_at(&gate).expect("paused").approval;
     let run = store.runs().get(&id).expect("there");
     assert_eq!((run.summary.status, run.pending.as_ref()), (RunStatus::Paused, Some(&asked.id)));
     assert_eq!((run.summary.current_phase.as_str(), run.scratch.len()), ("waiting_approval", 1));
@@ -106,7 +106,7 @@ fn a_reply_loop_keeps_questions_and_answers_by_pointer(place: &Place) {
         run.end(&execution.id, &Finish { success: true, ..Finish::default() }).expect("ended");
         let point = LoopPoint { key: "socratic".to_owned(), iteration, output: execution.id.clone() };
         let gate = NewGate { at: Some(point), ..NewGate::new(ApprovalKind::Reply, &label, "a question") };
-        let approval = run.pause_at(&gate).expect("paused");
+        let approval = run.pause_at(&gate).expect("paused").approval;
         let reply = from("ada", Some(&format!("answer {iteration}")));
         store.approvals().reply(&approval.id, &reply).expect("replied");
         fence = store.runs().open(&id).claim("w", None).expect("claimed").fence;

@@ -105,6 +105,7 @@ fn outcomes_are_derived(place: &Place) {
     // What was left out or put off is asked for again.
     assert_eq!(run.should_run_phase("e").expect("asked"), duolog::runs::PhaseStanding::Run);
     let chat = NewExecution {
+        id: None,
         trigger_type: TriggerType::Chat,
         trigger_id: "thread".to_owned(),
         skill: "chat".to_owned(),
@@ -291,13 +292,17 @@ fn filters_are_combined(place: &Place) {
     let odd = RunFilter { workflow_name: Some("odd".to_owned()), ..RunFilter::default() };
     assert_eq!(walk(&store, &odd, 2), "7 5 3 1", "newest first");
     let bare = RunFilter { repo: Some("p".to_owned()), ..RunFilter::default() };
-    assert_eq!(walk(&store, &bare, 3), "7 5 3 1");
+    assert_eq!(walk(&store, &bare, 3), "8 7 6 5 4 3 2 1 0", "whoever owns it");
     let owned = RunFilter { repo: Some("o/p".to_owned()), ..RunFilter::default() };
     assert_eq!(walk(&store, &owned, 3), "8 6 4 2 0");
     let both = RunFilter { owner: Some("o".to_owned()), repo: Some("p".to_owned()), ..owned };
     assert_eq!(walk(&store, &both, 3), "8 6 4 2 0");
     let ended = RunFilter { statuses: vec![RunStatus::Failed, RunStatus::Cancelled], ..bare };
     assert_eq!((walk(&store, &ended, 1), store.runs().count(&ended).expect("counted")), ("5 3".to_owned(), 2));
+    let bare_of_one =
+        RunFilter { workflow_name: Some("even".to_owned()), repo: Some("p".to_owned()), ..RunFilter::default() };
+    assert_eq!(walk(&store, &bare_of_one, 2), "8 6 4 2 0");
+    assert_eq!(store.runs().count(&bare_of_one).expect("counted"), 5);
     let none = RunFilter { workflow_name: Some("odd".to_owned()), ..both };
     assert_eq!(walk(&store, &none, 3), "");
     let trigger =

@@ -12,6 +12,8 @@ mod care;
 mod chats;
 /// Hosts whose clocks differ, on one server.
 mod clocks;
+/// Claims and what ends with them; ends and answers that are whole, told and never repeated.
+mod claims;
 /// What conversations keep, refuse and survive.
 mod conversations;
 /// What is sent from one to another, and how sessions stand.
@@ -28,6 +30,8 @@ mod ledger;
 mod once;
 /// Opening: what is made, and what is only looked at.
 mod opening;
+/// Lists that are paged while what they list changes.
+mod pages;
 /// Sessions as documents, from one home to another.
 mod portable;
 /// Recording what a runtime says.
@@ -48,6 +52,8 @@ mod search;
 mod shared;
 /// Messages that are near: with and without packed embeddings, whatever becomes of them, against a model.
 mod similar;
+/// Slots: who runs, who waits, and in which order.
+mod slots;
 /// What was used, and what it costs.
 mod usage;
 

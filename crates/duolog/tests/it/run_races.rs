@@ -131,7 +131,7 @@ fn eight_processes_do_each_thing_once(place: &Place) {
         let id = |what: &str| start(&store, "build", &format!("{what}-{number}")).run.id;
         let (gated, claimed, failed, cancelled) = (id("gate"), id("claim"), id("fail"), id("cancel"));
         let gate = NewGate::new(ApprovalKind::Approve, "g", "look");
-        let gate = store.runs().open(&gated).pause_at(&gate).expect("paused").id;
+        let gate = store.runs().open(&gated).pause_at(&gate).expect("paused").approval.id;
         store.runs().open(&failed).finish(&End::Failed("why".to_owned()), None).expect("finished");
         with.push(format!("{gate} {claimed} {failed} {cancelled}"));
     }

@@ -8,7 +8,7 @@ mod show;
 
 use clap::{Args, Subcommand};
 use duolog::approvals::{Answer, Answered, Approval};
-use duolog::{ApprovalId, ApprovalKind, ApprovalStatus, Error, ExecutionId, RunId, Store};
+use duolog::{ApprovalId, ApprovalKind, ApprovalStatus, Error, ExecutionId, RunId, RunStatus, Store};
 use serde::Serialize;
 
 use super::sessions::actor;
@@ -53,7 +53,7 @@ struct Asked {
     /// Who answers; the user where it is not given
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
-    /// The hash of what was looked at; where the gate asks about something else, the answer is refused
+    /// Hash of what was looked at; required if the gate has one
     #[arg(long, value_name = "HASH")]
     hash: Option<String>,
 }
@@ -146,7 +146,9 @@ fn answered(context: &mut Context<'_>, answered: &Answered) -> Outcome {
         text.line(format_args!("gate {} is {status}{}", plain(&approval.gate), plain(&by)));
         text.line(format_args!("run {} is {}", run.id, text.tone(runs::tone(run.status), run.status.as_str())));
     })?;
-    if !run.status.is_terminal() {
+    if run.status == RunStatus::Queued {
+        context.out.note(runs::NO_SLOT);
+    } else if !run.status.is_terminal() {
         let run: &RunId = &run.id;
         context.out.note(format_args!("it goes on once it is claimed: duolog runs claim {run} --owner NAME"));
     }
@@ -155,10 +157,17 @@ fn answered(context: &mut Context<'_>, answered: &Answered) -> Outcome {
 
 /// What one says to answer a gate.
 pub(super) fn to_answer(approval: &Approval) -> String {
+    let hash = approval.content_hash.as_deref().map(|hash| format!(" --hash {}", word(hash))).unwrap_or_default();
     match approval.kind {
-        ApprovalKind::Approve => format!("duolog approvals approve {}", approval.id),
-        ApprovalKind::Reply => format!("duolog approvals reply {} TEXT", approval.id),
+        ApprovalKind::Approve => format!("duolog approvals approve {}{hash}", approval.id),
+        ApprovalKind::Reply => format!("duolog approvals reply {} TEXT{hash}", approval.id),
     }
+}
+
+/// A text as one word of a shell.
+pub(super) fn word(text: &str) -> String {
+    let is_plain = text.chars().all(|letter| letter.is_alphanumeric() || "._-/:".contains(letter));
+    if is_plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 pub(super) fn tone(status: ApprovalStatus) -> Tone {

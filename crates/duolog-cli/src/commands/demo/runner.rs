@@ -57,7 +57,7 @@ impl DemoRunner {
         match run.gate(GATE)? {
             None => {
                 let gate = run.pause_at(&NewGate::new(ApprovalKind::Approve, GATE, "Ship it to everybody?"))?;
-                say(context, "asks", gate.id)?;
+                say(context, "asks", gate.approval.id)?;
             }
             Some(gate) => {
                 run.acknowledge(&gate.id)?;

@@ -15,9 +15,11 @@ Examples:
 JSON:
   {\"admitted\": [{\"run\": {… as runs list …}, \"fence\": 1|null}], \"expired\": [{… as runs list …}]}";
 
-/// Let runs begin that wait for a place, the first first, and print their ids; and the fences, where they are claimed
+/// Let queued runs begin while slots are free, and print them
 ///
-/// Those that waited too long are cancelled. Those of workflows that are switched off stay where they are.
+/// Resumed runs come first, then the others in order of arrival. With --owner each is claimed, its fence is printed, and
+/// executions that an earlier claim left in flight are closed. Runs that waited too long before they began are cancelled.
+/// Runs of disabled workflows stay queued.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Admit {
@@ -65,7 +67,7 @@ impl Admit {
             context.out.note(format_args!("run {} waited too long, and is cancelled", run.id));
         }
         if done.admitted.is_empty() {
-            context.out.note("no run begins: none waits that may, or no place is free");
+            context.out.note("no run begins: no slot is free, or no queued run may begin");
         }
         context.close(store);
         Ok(Ended::Done)

@@ -14,6 +14,8 @@ JSON:
   {\"queued\": [{… as runs list …}], \"gates\": [{… as runs list …}]}";
 
 /// End what was waited for too long: runs in the queue are cancelled, those at a gate fail
+///
+/// A resumed run waits for a slot for as long as it takes, and runs of disabled workflows stay queued.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Expire {}

@@ -1,7 +1,7 @@
 //! `duolog runs gate`.
 
 use clap::Args;
-use duolog::runs::{LoopPoint, NewGate};
+use duolog::runs::{LoopPoint, NewGate, PausedAt};
 use duolog::{ApprovalId, ApprovalKind, ExecutionId, Moment};
 use serde::Serialize;
 
@@ -18,12 +18,14 @@ Examples:
     --loop-key design --iteration 2 --output \"$execution\"
 
 JSON:
-  {\"approval\": {… as approvals list …}}";
+  {\"approval\": {… as approvals list …}, \"existed\": true|false}
+  existed: a gate of the same --id and content was there, and nothing changed";
 
 /// Pause a run at a gate until somebody answers, and print the gate's id
 ///
 /// The marker in the history, the scratch, the gate and the status change together, or not at all. The claim ends with
-/// it: once it is answered, the run goes on for whoever claims it, and the answer waits to be acknowledged.
+/// it: once it is answered, the run goes on for whoever claims it, and the answer waits to be acknowledged. A paused run
+/// holds no slot: if none is free when it is answered, it is queued before every run that has not begun.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Gate {
@@ -41,7 +43,7 @@ pub struct Gate {
     /// Who asks; the user where it is not given
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
-    /// A hash of what is asked about: an answer that names another is refused
+    /// Hash of what is asked about; an answer must carry it
     #[arg(long, value_name = "HASH")]
     hash: Option<String>,
     /// Until when it may be answered: an instant, or a time from now like 2d; after that the run fails
@@ -59,7 +61,7 @@ pub struct Gate {
     /// The execution whose output is the question
     #[arg(long, value_name = "EXECUTION", requires = "loop_key")]
     output: Option<ExecutionId>,
-    /// The gate's id; one is made where none is given
+    /// Gate id; the same id with other content is refused
     #[arg(long, value_name = "ID")]
     id: Option<ApprovalId>,
 }
@@ -67,6 +69,7 @@ pub struct Gate {
 #[derive(Serialize)]
 struct Answer<'a> {
     approval: approvals::Shape<'a>,
+    existed: bool,
 }
 
 impl Gate {
@@ -87,9 +90,14 @@ impl Gate {
             at,
         };
         let store = context.open_to_write()?;
-        let approval = self.run.open(&store)?.pause_at(&gate).map_err(in_argument("--scratch"))?;
-        context.out.answer(&Answer { approval: (&approval).into() }, |text| text.line(&approval.id))?;
-        context.out.note(format_args!("the run waits: {}", approvals::to_answer(&approval)));
+        let PausedAt { approval, existed } =
+            self.run.open(&store)?.pause_at(&gate).map_err(in_argument("--scratch"))?;
+        context.out.answer(&Answer { approval: (&approval).into(), existed }, |text| text.line(&approval.id))?;
+        if existed {
+            context.out.note(format_args!("the gate exists, with the same content: it is {}", approval.status));
+        } else {
+            context.out.note(format_args!("the run waits: {}", approvals::to_answer(&approval)));
+        }
         context.close(store);
         Ok(Ended::Done)
     }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use duolog::runs::{RunFilter, RunList, RunPage, RunSummary, RunToken};
+use duolog::runs::{RunFilter, RunList, RunOrder, RunPage, RunSummary, RunToken};
 use duolog::{Clock as _, Moment, RunStatus, SystemClock, limits};
 use serde::Serialize;
 
@@ -16,6 +16,7 @@ const AFTER: &str = "\
 Examples:
   duolog runs list
   duolog runs list --status active --repo acme/web
+  duolog runs list --order started --limit 200
   duolog runs list --status failed --since 7d --total
   duolog runs list --json | jq -r '.runs[].id'
 
@@ -33,6 +34,9 @@ const ACTIVE: &str = "active";
 /// List runs: those that run, wait or are paused first, then the newest
 ///
 /// With --workflow, --repo or --trigger all come newest first.
+///
+/// In the order of --order started, and with --workflow, --repo or --trigger, pages list every run exactly once while runs
+/// change. In the default order a run that changes its status between two pages may be missed or listed twice.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {
@@ -49,8 +53,8 @@ pub struct List {
     /// Only those of this workflow
     #[arg(long, value_name = "NAME")]
     workflow: Option<String>,
-    /// Only those that work on this repository
-    #[arg(long, value_name = "OWNER/REPO")]
+    /// Repository; without its owner, those of all owners
+    #[arg(long, value_name = "[OWNER/]REPO")]
     repo: Option<String>,
     /// Only those that this set off
     #[arg(long, value_name = "ID")]
@@ -58,6 +62,9 @@ pub struct List {
     /// Only those that were started then or later: a day, an instant, or an age like 7d
     #[arg(long, value_name = "WHEN", value_parser = args::since)]
     since: Option<Moment>,
+    /// Order: active runs first, or newest first
+    #[arg(long, default_value = "active", value_parser = PossibleValuesParser::new(["active", "started"]).map(|word| order(&word)))]
+    order: RunOrder,
     /// Count all of them, too; that takes its time where they are many
     #[arg(long)]
     total: bool,
@@ -76,6 +83,10 @@ fn statuses_of(word: &str) -> Wanted {
     Wanted(RunStatus::ALL.iter().copied().filter(is_meant).collect())
 }
 
+fn order(word: &str) -> RunOrder {
+    if word == "started" { RunOrder::Started } else { RunOrder::Active }
+}
+
 #[derive(Serialize)]
 struct Answer<'a> {
     runs: Vec<Shape<'a>>,
@@ -92,8 +103,9 @@ impl List {
             repo: self.repo,
             trigger_id: self.trigger,
             since: self.since,
+            order: self.order,
         };
-        let is_filtered = filter != RunFilter::default() || self.after.is_some();
+        let is_filtered = filter != (RunFilter { order: self.order, ..RunFilter::default() }) || self.after.is_some();
         let (list, total) = match context.open_if_there()? {
             Some(store) => {
                 let list = store.runs().list(&filter, &RunPage::new(self.limit, self.after))?;

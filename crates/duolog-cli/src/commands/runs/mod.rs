@@ -5,10 +5,12 @@ mod admit;
 mod cancel;
 mod claim;
 mod errors;
+mod execution;
 mod expire;
 mod fail;
 mod finish;
 mod gate;
+mod history;
 mod list;
 mod next;
 mod nodes;
@@ -26,6 +28,7 @@ mod scratch;
 mod show;
 mod start;
 mod stats;
+mod used;
 mod wait;
 
 use std::io::{Read as _, stdin};
@@ -48,6 +51,7 @@ use crate::out::Tone;
 pub enum Runs {
     List(list::List),
     Show(show::Show),
+    History(history::History),
     Start(start::Start),
     Claim(claim::Claim),
     Renew(renew::Renew),
@@ -55,6 +59,9 @@ pub enum Runs {
     /// The phases of a run: begun, ended, left out, as the ledger of executions has them
     #[command(subcommand)]
     Phase(phase::Phase),
+    /// Record executions that belong to no run, such as chat turns
+    #[command(subcommand)]
+    Execution(execution::Execution),
     Scratch(scratch::Scratch),
     Nodes(nodes::Nodes),
     Output(output::Output),
@@ -80,11 +87,13 @@ impl Runs {
         match self {
             Self::List(command) => command.run(context),
             Self::Show(command) => command.run(context),
+            Self::History(command) => command.run(context),
             Self::Start(command) => command.run(context),
             Self::Claim(command) => command.run(context),
             Self::Renew(command) => command.run(context),
             Self::Release(command) => command.run(context),
             Self::Phase(command) => command.run(context),
+            Self::Execution(command) => command.run(context),
             Self::Scratch(command) => command.run(context),
             Self::Nodes(command) => command.run(context),
             Self::Output(command) => command.run(context),
@@ -224,7 +233,7 @@ pub(super) struct Shape<'a> {
     started_at: String,
     updated_at: String,
     finished_at: Option<String>,
-    cost_usd: Option<Box<RawValue>>,
+    cost_usd: Option<Usd>,
     tokens: Option<u64>,
 }
 
@@ -248,7 +257,7 @@ impl<'a> From<&'a RunSummary> for Shape<'a> {
             started_at: run.started_at.to_string(),
             updated_at: run.updated_at.to_string(),
             finished_at: run.finished_at.map(|at| at.to_string()),
-            cost_usd: usd(run.cost),
+            cost_usd: run.cost.map(Usd),
             tokens: run.tokens,
         }
     }
@@ -274,7 +283,7 @@ struct ExecutionShape<'a> {
     error: Option<&'a str>,
     turns: Option<u64>,
     duration_ms: Option<u64>,
-    cost_usd: Option<Box<RawValue>>,
+    cost_usd: Option<Usd>,
     input_tokens: Option<u64>,
     cache_creation_input_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,
@@ -304,7 +313,7 @@ impl<'a> From<&'a Execution> for ExecutionShape<'a> {
             error: execution.error(),
             turns: end.and_then(|end| end.turns),
             duration_ms: end.and_then(|end| end.duration_ms),
-            cost_usd: usd(end.and_then(|end| end.cost)),
+            cost_usd: end.and_then(|end| end.cost).map(Usd),
             input_tokens: end.and_then(|end| end.input_tokens),
             cache_creation_input_tokens: end.and_then(|end| end.cache_creation_input_tokens),
             cache_read_input_tokens: end.and_then(|end| end.cache_read_input_tokens),
@@ -331,15 +340,22 @@ struct TurnedShape<'a> {
     changed: bool,
 }
 
+/// What is said of a run that goes on and finds no free slot.
+pub(super) const NO_SLOT: &str = "no slot is free: it is queued, before every run that has not begun";
+
 /// Says how a run stands after a change of status, and whether that is one.
 fn answer_turned(context: &mut Context<'_>, turned: &Turned) -> Outcome {
     let Turned { previous, changed, run } = turned;
+    let waits = *changed && run.status == RunStatus::Queued && *previous == RunStatus::Paused;
     let shape = TurnedShape { run: run.into(), previous_status: previous.as_str(), changed: *changed };
     context.out.confirm(&shape, |text| {
         let (id, status) = (&run.id, text.tone(tone(run.status), run.status.as_str()));
         let was = if *changed { format!(" (was {previous})") } else { " already".to_owned() };
         text.line(format_args!("run {id} is {status}{was}"));
     })?;
+    if waits {
+        context.out.note(NO_SLOT);
+    }
     Ok(if *changed { Ended::Done } else { Ended::No })
 }
 
@@ -355,8 +371,12 @@ fn answer_run(context: &mut Context<'_>, run: &RunSummary, said: &str) -> Outcom
 }
 
 /// Dollars, exact, as no binary fraction is.
-fn usd(money: Option<Money>) -> Option<Box<RawValue>> {
-    money.and_then(|money| RawValue::from_string(money.to_string()).ok())
+struct Usd(Money);
+
+impl Serialize for Usd {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        RawValue::from_string(self.0.to_string()).map_err(serde::ser::Error::custom)?.serialize(serializer)
+    }
 }
 
 /// What a run works on, as people write it: `owner/repo#12`.

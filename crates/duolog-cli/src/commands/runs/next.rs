@@ -73,13 +73,14 @@ fn queued(standing: &Standing<'_>) -> Next {
         return next(text, enable(workflow));
     }
     let waited = standing.run.queued_at.map_or(0, |at| standing.now.as_micros().saturating_sub(at.as_micros()));
-    if u128::try_from(waited).is_ok_and(|waited| waited >= standing.queue_wait.as_micros()) {
+    let is_over = u128::try_from(waited).is_ok_and(|waited| waited >= standing.queue_wait.as_micros());
+    if is_over && !standing.run.is_resumed {
         return next("queued for longer than it may: the next look at the queue cancels it", command("admit"));
     }
     let before = match standing.before {
-        Some(0) => "queued, and the next to begin once a place is free".to_owned(),
-        Some(before) => format!("queued, {before} before it; it begins once a place is free"),
-        None => "queued; it begins once a place is free".to_owned(),
+        Some(0) => "queued, and the next to begin once a slot is free".to_owned(),
+        Some(before) => format!("queued, {before} before it; it begins once a slot is free"),
+        None => "queued; it begins once a slot is free".to_owned(),
     };
     next(before, command("admit --owner NAME"))
 }
@@ -151,9 +152,7 @@ fn paused(standing: &Standing<'_>) -> Next {
 
 /// A workflow may be called anything: a shell gets its name as one word.
 fn enable(workflow: &str) -> String {
-    let is_plain = workflow.chars().all(|letter| letter.is_alphanumeric() || "._-/".contains(letter));
-    let name = if is_plain { workflow.to_owned() } else { format!("'{}'", workflow.replace('\'', "'\\''")) };
-    format!("duolog workflows enable {name}")
+    format!("duolog workflows enable {}", approvals::word(workflow))
 }
 
 fn command(rest: &str) -> String {
@@ -202,6 +201,7 @@ mod tests {
             restart_cap: 3,
             actor: None,
             queued_at: None,
+            is_resumed: false,
             context: None,
             scratch: Vec::new(),
             phase_history: Vec::new(),
@@ -267,6 +267,8 @@ mod tests {
         let mut long = run(RunStatus::Queued);
         long.queued_at = Some(at(-3_600));
         is(&told(&standing(&long, &[])), "longer than it may", "duolog runs admit");
+        long.is_resumed = true;
+        is(&told(&standing(&long, &[])), "once a slot is free", "duolog runs admit --owner NAME");
 
         let mut paused = run(RunStatus::Paused);
         paused.actor = Some("ada".to_owned());

@@ -16,7 +16,8 @@ JSON:
 
 /// Stop a run until somebody resumes it
 ///
-/// Its claim ends with it: whoever runs it finds its writes refused. What is in flight stays in the ledger.
+/// Its claim and its slot end with it: writes under the old fence are refused. What is in flight stays in the ledger until
+/// the run is claimed again.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Pause {

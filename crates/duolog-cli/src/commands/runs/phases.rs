@@ -2,6 +2,7 @@
 
 use duolog::RunStatus;
 use duolog::runs::{Execution, Outcome as How, Run};
+use serde::Deserialize;
 
 use super::one_line;
 use super::show::shortened;
@@ -32,6 +33,22 @@ struct Phase {
     executions: usize,
     /// What the last execution that failed said.
     error: Option<String>,
+}
+
+/// What is drawn of an entry of the history.
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(default)]
+    phase: String,
+    #[serde(default)]
+    success: Option<bool>,
+}
+
+impl Entry {
+    /// An entry of another program that is no such object: it is drawn as what it is.
+    fn unreadable() -> Self {
+        Self { phase: "(entry that cannot be read)".to_owned(), success: None }
+    }
 }
 
 /// Draws the phases of a run.
@@ -73,15 +90,16 @@ fn phases_of(run: &Run, executions: &[Execution]) -> Vec<Phase> {
         known.error = execution.error().map(|error| shortened(&one_line(error))).or_else(|| known.error.take());
     }
     for entry in &run.phase_history {
-        let Ok(entry) = serde_json::from_str::<serde_json::Value>(entry) else { continue };
-        let phase = entry["phase"].as_str().unwrap_or_default();
+        // Only what is drawn is decoded: an entry with a lone surrogate or 1e999 in its summary is one all the same.
+        let entry: Entry = serde_json::from_str(entry).unwrap_or_else(|_| Entry::unreadable());
+        let phase = entry.phase.as_str();
         // What a gate leaves there is told with the gates.
         if phase == WAITING {
             continue;
         }
         let at = find(&mut phases, phase);
         if phases[at].executions == 0 {
-            phases[at].stands = if entry["success"].as_bool() == Some(true) { DONE } else { FAILED };
+            phases[at].stands = if entry.success == Some(true) { DONE } else { FAILED };
         }
     }
     let current = &run.summary.current_phase;

@@ -1,11 +1,12 @@
 //! `duolog runs recover`.
 
 use clap::Args;
+use duolog::RunId;
 use serde::Serialize;
 
 use super::claim::ClaimShape;
 use super::{Context, Shape};
-use crate::failure::{Ended, Outcome};
+use crate::failure::{Ended, Failure, Outcome};
 
 const AFTER: &str = "\
 Examples:
@@ -13,12 +14,16 @@ Examples:
   duolog runs recover --owner worker-1 --json
 
 JSON:
-  {\"resumed\": [{… as runs claim …}], \"given_up\": [{… as runs list …}]}";
+  {\"resumed\": [{… as runs claim …}], \"given_up\": [{… as runs list …}],
+   \"failed\": [{\"run\": id, \"error\": {\"kind\", \"message\", \"hint\"}}]}";
 
 /// Take up what dead owners left, and print each run with the fence of its claim
 ///
 /// Runs whose lease ended are claimed for --owner, who is to resume them; what was in flight of each is closed, and the
 /// takeover is counted. One that was taken over too often fails instead. Do so at boot, and now and then.
+///
+/// A run that cannot be taken up does not keep the others from it: what was done is printed, the error is reported, and
+/// the exit code is that of the first error.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Recover {
@@ -31,15 +36,31 @@ pub struct Recover {
 struct Answer<'a> {
     resumed: Vec<ClaimShape<'a>>,
     given_up: Vec<Shape<'a>>,
+    failed: Vec<FailedShape<'a>>,
+}
+
+#[derive(Serialize)]
+struct FailedShape<'a> {
+    run: &'a str,
+    error: ErrorShape,
+}
+
+#[derive(Serialize)]
+struct ErrorShape {
+    kind: &'static str,
+    message: String,
+    hint: Option<String>,
 }
 
 impl Recover {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_write()?;
         let done = store.runs().recover(&self.owner)?;
+        let failed: Vec<(RunId, Failure)> = done.failed.into_iter().map(|(run, error)| (run, error.into())).collect();
         let shape = Answer {
             resumed: done.resumed.iter().map(ClaimShape::from).collect(),
             given_up: done.given_up.iter().map(Shape::from).collect(),
+            failed: failed.iter().map(|(run, failure)| shape_of(run, failure)).collect(),
         };
         context.out.answer(&shape, |text| {
             for claim in &done.resumed {
@@ -50,10 +71,19 @@ impl Recover {
             let (id, times) = (&run.id, run.restart_count);
             context.out.note(format_args!("run {id} was taken over {times} times before, and is given up"));
         }
-        if done.resumed.is_empty() && done.given_up.is_empty() {
+        if done.resumed.is_empty() && done.given_up.is_empty() && failed.is_empty() {
             context.out.note("nothing was left behind");
         }
+        for (run, failure) in &failed {
+            let message = format!("cannot recover run {run}: {}", failure.message());
+            context.out.fault(&Failure::Given { message, hint: None });
+        }
         context.close(store);
-        Ok(Ended::Done)
+        Ok(failed.first().map_or(Ended::Done, |(_, failure)| Ended::Partly(failure.kind())))
     }
+}
+
+fn shape_of<'a>(run: &'a RunId, failure: &Failure) -> FailedShape<'a> {
+    let error = ErrorShape { kind: failure.kind().as_str(), message: failure.message(), hint: failure.hint() };
+    FailedShape { run: run.as_str(), error }
 }

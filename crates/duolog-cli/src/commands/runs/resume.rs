@@ -16,7 +16,8 @@ JSON:
 
 /// Have a paused run go on, for whoever claims it
 ///
-/// One that waits at a gate is answered there instead: duolog approvals approve, reject or reply.
+/// One that waits at a gate is answered there instead: duolog approvals approve, reject or reply. Without a free slot the
+/// run is queued, before every run that has not begun.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Resume {

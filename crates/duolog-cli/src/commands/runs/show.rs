@@ -22,12 +22,13 @@ Examples:
 
 JSON:
   {\"run\": {… as runs list …, \"error\", \"fence\", \"lease_expires_at\", \"restart_cap\", \"actor\",
-     \"queued_at\", \"pending\": approval id|null, \"unconsumed\": [approval id, …], \"context\",
+     \"queued_at\", \"is_resumed\", \"pending\": approval id|null, \"unconsumed\": [approval id, …], \"context\",
      \"scratch\": {…}, \"phase_history\": [{\"phase\", \"timestamp\", \"success\", …}],
      \"node_statuses\": {…}},
    \"executions\": [{… as runs phase end …}], \"executions_after\": token|null,
    \"approvals\": [{… as approvals list …}], \"next\": [{\"text\", \"command\": command|null}]}
-  executions_after: there are more; give it back as --after. next: what would happen";
+  executions_after: there are more; give it back as --after. next: what would happen
+  is_resumed: it is queued because no slot was free when it was resumed";
 
 /// Show a run, whole: phases, executions, gates, who holds it, and what would happen next
 #[derive(Args)]
@@ -64,6 +65,7 @@ struct Whole<'a> {
     restart_cap: u32,
     actor: Option<&'a str>,
     queued_at: Option<String>,
+    is_resumed: bool,
     pending: Option<&'a str>,
     unconsumed: Vec<&'a str>,
     context: Option<Box<RawValue>>,
@@ -82,6 +84,7 @@ impl<'a> From<&'a Run> for Whole<'a> {
             restart_cap: run.restart_cap,
             actor: run.actor.as_deref(),
             queued_at: run.queued_at.map(|at| at.to_string()),
+            is_resumed: run.is_resumed,
             pending: run.pending.as_ref().map(duolog::ApprovalId::as_str),
             unconsumed: run.unconsumed.iter().map(duolog::ApprovalId::as_str).collect(),
             context: run.context.as_deref().map(|context| as_json(&one_line(context))),

@@ -17,12 +17,12 @@ Examples:
 
 JSON:
   {\"run\": {… as runs list …}, \"existed\": true|false, \"fence\": 1|null}
-  existed: an active run of the same workflow and trigger was there, and is given back";
+  existed: a run of the same --id, or an active run of the same workflow and trigger, was there";
 
 /// Start a run of a workflow, and print its id; and the fence, where it was claimed
 ///
-/// While a run of the same workflow and trigger is active, that one is found instead of starting another. A run begins
-/// at once if fewer run than may, and waits otherwise. Its log tells what becomes of it.
+/// While a run of the same workflow and trigger is active, that one is found instead of starting another. The run starts
+/// if a slot is free beside those that queued runs wait for; otherwise it is queued. Its log tells what becomes of it.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Start {
@@ -63,7 +63,7 @@ pub struct Start {
     /// How often it may be taken over from an owner that died
     #[arg(long, value_name = "N")]
     restart_cap: Option<u32>,
-    /// Its id; one is made where none is given
+    /// Run id; the same id with other content is refused
     #[arg(long, value_name = "ID")]
     id: Option<RunId>,
 }
@@ -96,17 +96,17 @@ impl Start {
         let store = context.open_to_write()?;
         let started = store.runs().start(&new).map_err(in_argument("--context"))?;
         let run = &started.run;
+        let is_same_id = new.id.as_ref() == Some(&run.id);
         let shape = Answer { run: run.into(), existed: started.existed, fence: started.fence.map(|fence| fence.0) };
         context.out.answer(&shape, |text| match started.fence {
             Some(fence) => text.line(format_args!("{} {fence}", run.id)),
             None => text.line(&run.id),
         })?;
         if started.existed {
-            context
-                .out
-                .note(format_args!("it was there: an active run of the same workflow and trigger, {}", run.status));
+            let same = if is_same_id { "a run with this id" } else { "an active run of the same workflow and trigger" };
+            context.out.note(format_args!("nothing changed: {same} exists, and is {}", run.status));
         } else if run.status == RunStatus::Queued {
-            context.out.note("it waits for a place: duolog runs admit lets runs begin");
+            context.out.note("it is queued: duolog runs admit lets queued runs begin");
         } else if started.fence.is_none() {
             context.out.note(format_args!("it runs, for whoever claims it: duolog runs claim {} --owner NAME", run.id));
         }

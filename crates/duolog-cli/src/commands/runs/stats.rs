@@ -3,9 +3,8 @@
 use clap::Args;
 use duolog::runs::{Every, Rollup, RollupQuery};
 use serde::Serialize;
-use serde_json::value::RawValue;
 
-use super::{Context, usd};
+use super::{Context, Usd};
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
 use crate::out::{Column, Table};
@@ -67,7 +66,7 @@ struct Shape<'a> {
     in_flight: u64,
     turns: u64,
     duration_ms: u64,
-    cost_usd: Option<Box<RawValue>>,
+    cost_usd: Usd,
     input_tokens: u64,
     cache_creation_input_tokens: u64,
     cache_read_input_tokens: u64,
@@ -86,7 +85,7 @@ impl<'a> From<&'a Rollup> for Shape<'a> {
             in_flight: rollup.in_flight,
             turns: rollup.turns,
             duration_ms: rollup.duration_ms,
-            cost_usd: usd(Some(rollup.cost)),
+            cost_usd: Usd(rollup.cost),
             input_tokens: rollup.input_tokens,
             cache_creation_input_tokens: rollup.cache_creation_input_tokens,
             cache_read_input_tokens: rollup.cache_read_input_tokens,

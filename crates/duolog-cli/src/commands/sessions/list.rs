@@ -1,8 +1,9 @@
 //! `duolog sessions list`.
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use duolog::sessions::{SessionFilter, SessionList, SessionSummary};
-use duolog::{CaughtUp, Clock as _, Moment, Page, PageToken, SessionStatus, SystemClock, limits};
+use duolog::{CaughtUp, Clock as _, Moment, Page, PageOrder, PageToken, SessionStatus, SystemClock, limits};
 use serde::Serialize;
 
 use super::{Context, warn_behind};
@@ -24,6 +25,9 @@ JSON:
 /// List sessions, the newest first
 ///
 /// Figures are as far as the logs are folded; where that is not the end, it is said.
+///
+/// Pages in the order of --order created list every session exactly once while sessions change. In the default order a
+/// session that changes between two pages may be missed or listed twice.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {
@@ -31,15 +35,23 @@ pub struct List {
     #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
-    /// Go on after a page: the token that it ended with
+    /// Go on after a page, in its order: the token that it ended with
     #[arg(long, value_name = "TOKEN")]
     after: Option<PageToken>,
+    /// Order: last changed first, or last made first
+    #[arg(long, default_value = "updated", conflicts_with = "after")]
+    #[arg(value_parser = PossibleValuesParser::new(["updated", "created"]).map(|word| order(&word)))]
+    order: PageOrder,
     /// Only this user's
     #[arg(long, value_name = "USER")]
     user_email: Option<String>,
     /// Only those that stand so
     #[arg(long, value_parser = args::status())]
     status: Option<SessionStatus>,
+}
+
+fn order(word: &str) -> PageOrder {
+    if word == "created" { PageOrder::Created } else { PageOrder::Updated }
 }
 
 #[derive(Serialize)]
@@ -66,8 +78,12 @@ impl List {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let is_filtered = self.user_email.is_some() || self.status.is_some() || self.after.is_some();
         let filter = SessionFilter { user_id: self.user_email, status: self.status };
+        let page = match self.after {
+            Some(after) => Page::new(self.limit, Some(after)),
+            None => Page::first(self.limit, self.order),
+        };
         let list = match context.open_if_there()? {
-            Some(store) => store.sessions().list(&filter, &Page::new(self.limit, self.after))?,
+            Some(store) => store.sessions().list(&filter, &page)?,
             // Where nothing was ever written there is nothing to list; that is an answer.
             None => SessionList { sessions: Vec::new(), next: None, behind: CaughtUp::default() },
         };

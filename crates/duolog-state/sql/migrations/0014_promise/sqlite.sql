@@ -75,3 +75,18 @@ INSERT INTO execution_rollup_slots (bucket, workflow, slot, started, succeeded, 
     SELECT bucket, workflow, 0, started, succeeded, failed, skipped, deferred, turns, duration_ms, cost_picos,
     input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens
     FROM execution_rollups;
+
+-- A resumed run that finds no free slot waits before every run that has not begun: rank 0 comes before rank 1.
+ALTER TABLE workflow_runs ADD COLUMN queue_rank INTEGER NOT NULL DEFAULT 1 CHECK (queue_rank IN (0, 1));
+DROP INDEX workflow_runs_queue;
+CREATE INDEX workflow_runs_queue ON workflow_runs (queue_rank, queue_ord) WHERE queue_ord IS NOT NULL;
+
+-- A repository is looked for by its name alone, too, whoever owns it.
+CREATE INDEX workflow_runs_by_bare_repo ON workflow_runs (repo, started_at DESC, id DESC);
+
+-- The claim that an execution was begun under: a claim of the same run closes what an earlier one left in flight, and
+-- nothing else.
+ALTER TABLE executions ADD COLUMN fence INTEGER NOT NULL DEFAULT 0 CHECK (fence >= 0);
+
+-- The list of sessions in the order they were made: a key that never changes, so that a walk over its pages misses none.
+CREATE INDEX sessions_by_creation ON sessions (created_at DESC, id DESC) WHERE deleted_at IS NULL;

@@ -52,7 +52,7 @@ use duolog_state::owned::executions::ExecutionRow;
 use duolog_state::owned::messages::{self as message_table, Content, MessageRow};
 use duolog_state::owned::progressions::{self as progression_table, Fresh, ProgressionRow};
 use duolog_state::owned::sessions as table;
-use duolog_state::owned::workflow_runs::{self as run_table, RunRow};
+use duolog_state::owned::workflow_runs::{self as run_table, QueuePlace, RunRow};
 use duolog_state::{ConstraintKind, Error, Tx};
 use duolog_testkit::engines::Place;
 use duolog_types::{BranchId, Durability, ExecutionId, MessageId, RunId, RunStatus, SessionId, TriggerType};
@@ -124,7 +124,11 @@ fn run_that_is(status: RunStatus, name: &str, started: i64) -> RunRow {
     let running = status == RunStatus::Running;
     RunRow {
         status,
-        queued: (status == RunStatus::Queued).then(|| (started.unsigned_abs(), at(started))),
+        queued: (status == RunStatus::Queued).then(|| QueuePlace {
+            is_resumed: false,
+            ord: started.unsigned_abs(),
+            at: at(started),
+        }),
         lease_expires_at: running.then(|| at(started + 60)),
         finished_at: status.is_terminal().then(|| at(started + 9)),
         ..run(name, started)
@@ -154,6 +158,7 @@ fn execution(name: &str, phase: &str, started: i64) -> ExecutionRow {
         started_at: at(started),
         workflow_run_id: Some(run_id("r")),
         triggered_by: None,
+        fence: 2,
         session_id: None,
         end: None,
     }

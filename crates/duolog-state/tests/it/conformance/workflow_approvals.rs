@@ -96,9 +96,11 @@ fn gates_are_listed_page_by_page(place: &Place) {
         assert_eq!(names(&rest), "");
         assert_eq!(names(&workflow_approvals::overdue(tx, at(17), 9)?), "g3");
         assert_eq!(names(&workflow_approvals::overdue(tx, at(18), 9)?), "g3 g2");
-        assert_eq!(names(&workflow_approvals::of_run(tx, &run_id("r1"), None, 9)?), "g1");
+        assert_eq!(names(&workflow_approvals::of_run(tx, &run_id("r1"), None, None, 9)?), "g1");
+        assert_eq!(names(&workflow_approvals::of_run(tx, &run_id("r1"), pending, None, 9)?), "g1");
+        assert_eq!(names(&workflow_approvals::of_run(tx, &run_id("r0"), pending, None, 9)?), "");
         let g1 = ApprovalId::parse("g1").expect("an id");
-        assert_eq!(names(&workflow_approvals::of_run(tx, &run_id("r1"), Some((at(0), &g1)), 9)?), "");
+        assert_eq!(names(&workflow_approvals::of_run(tx, &run_id("r1"), None, Some((at(0), &g1)), 9)?), "");
         assert_eq!(workflow_approvals::starting_with(tx, "g", 2)?, [g0, g1]);
         Ok(())
     });

@@ -1,4 +1,4 @@
-use duolog_state::owned::workflow_runs::{self, RunFilter, RunRow, RunsOf};
+use duolog_state::owned::workflow_runs::{self, QueuePlace, RunFilter, RunRow, RunsOf};
 use duolog_state::{ConstraintKind, Error, Sql, Tx};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -70,8 +70,12 @@ fn a_run_changes_only_from_where_it_was_seen(place: &Place) {
         assert!(!workflow_runs::put(tx, &noted, &paused)?, "it no longer runs");
         let failed = RunRow { status: RunStatus::Failed, finished_at: Some(at(6)), ..paused.clone() };
         assert!(workflow_runs::put(tx, &paused, &failed)?);
-        let queued =
-            RunRow { status: RunStatus::Queued, queued: Some((9, at(7))), finished_at: None, ..failed.clone() };
+        let queued = RunRow {
+            status: RunStatus::Queued,
+            queued: Some(QueuePlace { is_resumed: true, ord: 9, at: at(7) }),
+            finished_at: None,
+            ..failed.clone()
+        };
         assert!(workflow_runs::put(tx, &failed, &queued)?);
         assert_eq!(workflow_runs::find(tx, &before.id)?, Some(queued));
         Ok(())
@@ -150,7 +154,7 @@ fn runs_are_listed_by_each_index(place: &Place) {
         assert_eq!(walk(tx, &RunsOf::Status(RunStatus::Paused), None)?, "r08 r02");
         assert_eq!(walk(tx, &RunsOf::Workflow("odd".to_owned()), None)?, "r11 r09 r07 r05 r03 r01");
         assert_eq!(walk(tx, &RunsOf::Repo(Some("o".to_owned()), "p".to_owned()), None)?, "r08 r04 r00");
-        assert_eq!(walk(tx, &RunsOf::Repo(None, "p".to_owned()), None)?, "r10 r06 r02");
+        assert_eq!(walk(tx, &RunsOf::Repo(None, "p".to_owned()), None)?, "r10 r08 r06 r04 r02 r00");
         assert_eq!(walk(tx, &RunsOf::Trigger("r05".to_owned()), None)?, "r05");
         let count = |tx: &mut Tx<'_>, filter: RunFilter| workflow_runs::count(tx, &filter);
         assert_eq!(count(tx, RunFilter::default())?, 12);
@@ -178,7 +182,7 @@ fn every_list_is_read_from_its_index_in_order(place: &Place) {
         (RunsOf::Status(RunStatus::Failed), "workflow_runs_by_status"),
         (RunsOf::Workflow("w".to_owned()), "workflow_runs_by_name"),
         (RunsOf::Repo(Some("o".to_owned()), "p".to_owned()), "workflow_runs_by_repo"),
-        (RunsOf::Repo(None, "p".to_owned()), "workflow_runs_by_repo"),
+        (RunsOf::Repo(None, "p".to_owned()), "workflow_runs_by_bare_repo"),
         (RunsOf::Trigger("t".to_owned()), "workflow_runs_by_trigger"),
     ] {
         for (since, after) in [(None, None), (Some(at(1)), None), (Some(at(1)), Some(at(5))), (None, Some(at(5)))] {
@@ -208,8 +212,18 @@ fn the_queue_and_the_expired_are_found(place: &Place) {
     with_session(place, |tx| {
         fill(tx)?;
         let ids = |rows: Vec<RunRow>| rows.into_iter().map(|row| row.id.to_string()).collect::<Vec<_>>().join(" ");
-        assert_eq!(ids(workflow_runs::queued(tx, 0, 9)?), "r00 r06");
-        assert_eq!(ids(workflow_runs::queued(tx, 1, 9)?), "r06");
+        let queue = workflow_runs::queued(tx, None, 9)?;
+        let (first, second) = (queue[0].queued, queue[1].clone());
+        assert_eq!(ids(queue), "r00 r06");
+        assert_eq!(ids(workflow_runs::queued(tx, first, 9)?), "r06");
+        // One that was resumed comes first, whenever it came.
+        let resumed = QueuePlace { is_resumed: true, ord: 99, at: at(9) };
+        assert!(workflow_runs::put(tx, &second, &RunRow { queued: Some(resumed), ..second.clone() })?);
+        assert_eq!(ids(workflow_runs::queued(tx, None, 9)?), "r06 r00");
+        assert_eq!(ids(workflow_runs::queued(tx, Some(resumed), 9)?), "r00");
+        assert_eq!(workflow_runs::restart_wait(tx, &second.workflow_name, at(500))?, 2);
+        let waits = workflow_runs::find(tx, &second.id)?.and_then(|row| row.queued);
+        assert_eq!(waits, Some(QueuePlace { at: at(500), ..resumed }), "its place stays");
         assert_eq!(workflow_runs::expired(tx, at(62), 9)?, [run_id("r01")]);
         assert_eq!(workflow_runs::expired(tx, at(63), 9)?, [run_id("r07"), run_id("r01")]);
         assert_eq!(workflow_runs::expired(tx, at(63), 1)?, [run_id("r07")]);

@@ -10,7 +10,7 @@ use duolog_state::owned::executions::ExecutionRow;
 use duolog_state::owned::messaging_messages::{self, ChatMessageRow, NewChatMessageRow};
 use duolog_state::owned::messaging_sessions::{self, ChatRow};
 use duolog_state::owned::workflow_overrides::{self, OverrideRow};
-use duolog_state::owned::workflow_runs::{self, RunRow};
+use duolog_state::owned::workflow_runs::{self, QueuePlace, RunRow};
 use duolog_state::owned::{
     execution_bodies, executions, workflow_approvals, workflow_queue, workflow_run_bodies, workflow_run_nodes,
     workflow_run_phases, workflow_run_scratch,
@@ -130,7 +130,7 @@ impl RunUnit {
             // Whoever counts the running sees it, or comes before it.
             let ord = workflow_queue::enter(tx)?;
             // It waits from now on: what is behind it was not waited for here.
-            row.queued = (row.status == RunStatus::Queued).then_some((ord, now));
+            row.queued = (row.status == RunStatus::Queued).then_some(QueuePlace { is_resumed: false, ord, at: now });
         }
         workflow_runs::insert(tx, &row)?;
         workflow_run_bodies::insert(tx, &row.id, self.run.context.as_deref())?;

@@ -7,7 +7,7 @@ use duolog_log::BlobId;
 use duolog_state::owned::execution_bodies::OutputRow;
 use duolog_state::owned::executions::{EndRow, ExecutionRow};
 use duolog_state::owned::workflow_approvals::ApprovalRow;
-use duolog_state::owned::workflow_runs::RunRow;
+use duolog_state::owned::workflow_runs::{QueuePlace, RunRow};
 use duolog_types::limits::{
     CONTEXT_BYTES_MAX, METADATA_BYTES_MAX, NAME_BYTES_MAX, NODES_BYTES_MAX, OUTPUT_BYTES_MAX, REASON_BYTES_MAX,
     SCRATCH_BYTES_MAX, SCRATCH_VALUE_BYTES_MAX, SKILL_BYTES_MAX, USAGE_TOKENS_MAX, WORD_BYTES_MAX, WORKFLOW_BYTES_MAX,
@@ -174,7 +174,7 @@ pub fn run(source: &RunSource, home: HomeId, told: &mut Told) -> Result<MappedRu
         issue_number: taking.number("issue_number", &source.issue_number, i64::MAX.unsigned_abs()),
         current_phase: taking.text("current_phase", &source.current_phase, WORD_BYTES_MAX).unwrap_or_default(),
         status,
-        queued: (status == RunStatus::Queued).then_some((0, started_at)),
+        queued: (status == RunStatus::Queued).then_some(QueuePlace { is_resumed: false, ord: 0, at: started_at }),
         session_id: None,
         error,
         lease_owner: None,
@@ -267,6 +267,7 @@ pub fn execution(
         started_at,
         workflow_run_id,
         triggered_by: taking.text("triggered_by", &source.triggered_by, NAME_BYTES_MAX),
+        fence: 0,
         session_id: taking.session("session_id", &source.session_id),
         end: taking.end(source, of, started_at),
     };

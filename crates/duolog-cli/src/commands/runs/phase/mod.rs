@@ -5,6 +5,7 @@ mod check;
 mod complete;
 mod end;
 mod enter;
+mod session;
 mod skip;
 
 use clap::Subcommand;
@@ -17,6 +18,7 @@ use crate::failure::{Ended, Outcome};
 #[derive(Subcommand)]
 pub enum Phase {
     Begin(begin::Begin),
+    Session(session::Session),
     End(end::End),
     Skip(skip::Skip),
     Check(check::Check),
@@ -28,6 +30,7 @@ impl Phase {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         match self {
             Self::Begin(command) => command.run(context),
+            Self::Session(command) => command.run(context),
             Self::End(command) => command.run(context),
             Self::Skip(command) => command.run(context),
             Self::Check(command) => command.run(context),

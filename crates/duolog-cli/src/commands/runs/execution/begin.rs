@@ -1,0 +1,72 @@
+//! `duolog runs execution begin`.
+
+use clap::Args;
+use duolog::runs::NewExecution;
+use duolog::{ExecutionId, SessionId, TriggerType};
+
+use super::super::{Context, actor};
+use super::Answer;
+use crate::args;
+use crate::failure::{Ended, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  turn=$(duolog runs execution begin chat --trigger \"$thread\" --trigger-type chat --session \"$session\")
+  duolog runs execution begin triage:label --trigger acme/web#42 --repo acme/web --issue 42
+
+JSON:
+  {\"execution\": {… as runs phase end …}}";
+
+/// Begin an execution outside of runs and print its id
+///
+/// It counts in runs stats like the phases of runs.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Begin {
+    /// What it does: chat, or WORKFLOW:PHASE
+    #[arg(value_name = "SKILL")]
+    skill: String,
+    /// Trigger id, such as a thread
+    #[arg(long, value_name = "ID")]
+    trigger: String,
+    /// Trigger type
+    #[arg(long, value_name = "KIND", default_value = "chat")]
+    #[arg(value_parser = args::word(TriggerType::ALL, TriggerType::as_str))]
+    trigger_type: TriggerType,
+    /// Session id, if it is known already
+    #[arg(long, value_name = "SESSION")]
+    session: Option<SessionId>,
+    /// Repository that it works on
+    #[arg(long, value_name = "OWNER/REPO")]
+    repo: Option<String>,
+    /// Issue that it works on
+    #[arg(long, value_name = "N")]
+    issue: Option<u64>,
+    /// Who triggers it [default: the user]
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    /// Execution id; the same id with other content is refused
+    #[arg(long, value_name = "ID")]
+    id: Option<ExecutionId>,
+}
+
+impl Begin {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let new = NewExecution {
+            id: self.id,
+            trigger_type: self.trigger_type,
+            trigger_id: self.trigger,
+            skill: self.skill,
+            session_id: self.session,
+            owner: None,
+            repo: self.repo,
+            issue_number: self.issue,
+            triggered_by: actor(self.by),
+        };
+        let store = context.open_to_write()?;
+        let execution = store.runs().executions().start(&new)?;
+        context.out.answer(&Answer { execution: (&execution).into() }, |text| text.line(&execution.id))?;
+        context.close(store);
+        Ok(Ended::Done)
+    }
+}

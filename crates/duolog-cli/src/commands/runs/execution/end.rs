@@ -1,0 +1,44 @@
+//! `duolog runs execution end`.
+
+use clap::Args;
+use duolog::ExecutionId;
+
+use super::super::Context;
+use super::super::used::{Used, with_duration};
+use super::{Answer, alone};
+use crate::failure::{Ended, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  duolog runs execution end \"$turn\" --turns 1 --cost-usd 0.02 --input-tokens 900 --output-tokens 120
+  duolog runs execution end \"$turn\" --error \"the model refused\" --stop-reason error_model
+
+JSON:
+  {\"execution\": {… as runs phase end …}}";
+
+/// End an execution outside of runs, with what it used
+///
+/// What is not said stays unknown, which is not zero. An execution that has ended stays as it is.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct End {
+    /// Execution id
+    #[arg(value_name = "EXECUTION")]
+    execution: ExecutionId,
+    #[command(flatten)]
+    used: Used,
+}
+
+impl End {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let ending = self.used.ending(context, None)?;
+        let store = context.open_to_write()?;
+        let execution = alone(&store, &self.execution)?;
+        let ended = store.runs().executions().finish(&self.execution, with_duration(ending, &execution), None)?;
+        context.out.confirm(&Answer { execution: (&ended).into() }, |text| {
+            text.line(format_args!("{} {}: execution {}", ended.skill, ended.outcome(), ended.id));
+        })?;
+        context.close(store);
+        Ok(Ended::Done)
+    }
+}

@@ -1,0 +1,78 @@
+//! `duolog runs execution list`.
+
+use clap::Args;
+use duolog::{TriggerType, limits};
+use serde::Serialize;
+
+use super::super::{Context, ExecutionShape};
+use crate::args;
+use crate::failure::{Ended, Outcome};
+use crate::figures;
+use crate::out::{Column, Table};
+
+const AFTER: &str = "\
+Examples:
+  duolog runs execution list --trigger \"$thread\"
+  duolog runs execution list --trigger acme/web#42 --trigger-type webhook --json
+
+JSON:
+  {\"executions\": [{… as runs phase end …}]}";
+
+/// List the last executions of a trigger, oldest first
+///
+/// Executions of runs are among them.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct List {
+    /// Trigger id, such as a thread
+    #[arg(long, value_name = "ID")]
+    trigger: String,
+    /// Trigger type
+    #[arg(long, value_name = "KIND", default_value = "chat")]
+    #[arg(value_parser = args::word(TriggerType::ALL, TriggerType::as_str))]
+    trigger_type: TriggerType,
+    /// Maximum number of results
+    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
+    limit: u32,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    executions: Vec<ExecutionShape<'a>>,
+}
+
+impl List {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_read()?;
+        let all = store.runs().executions().of_trigger(self.trigger_type, &self.trigger, self.limit)?;
+        context.out.answer(&Answer { executions: all.iter().map(ExecutionShape::from).collect() }, |text| {
+            let mut table = Table::new(&[
+                (Column::Id, "ID"),
+                (Column::Text, "SKILL"),
+                (Column::Word, "OUTCOME"),
+                (Column::Id, "SESSION"),
+                (Column::Figure, "COST"),
+                (Column::Word, "STARTED"),
+            ]);
+            for execution in &all {
+                let end = execution.end.as_ref().map(|end| &end.finish);
+                table.row(vec![
+                    execution.id.to_string(),
+                    execution.skill.clone(),
+                    execution.outcome().to_string(),
+                    execution.session_id.as_ref().map(ToString::to_string).unwrap_or_default(),
+                    end.and_then(|end| end.cost).map(figures::dollars).unwrap_or_default(),
+                    execution.started_at.to_string(),
+                ]);
+            }
+            if !all.is_empty() {
+                text.table(&table.without_empty("SESSION").without_empty("COST"));
+            }
+        })?;
+        if all.is_empty() {
+            context.out.note("no execution has this trigger");
+        }
+        Ok(Ended::Done)
+    }
+}

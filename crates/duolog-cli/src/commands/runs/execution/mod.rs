@@ -1,0 +1,50 @@
+//! `duolog runs execution`: executions that belong to no run, such as chat turns.
+
+mod begin;
+mod end;
+mod list;
+mod session;
+
+use clap::Subcommand;
+use duolog::runs::Execution as Row;
+use duolog::{Error, ExecutionId, Store};
+use serde::Serialize;
+
+use super::super::Context;
+use super::ExecutionShape;
+use crate::failure::{Failure, Outcome};
+
+/// What to do with executions outside of runs.
+#[derive(Subcommand)]
+pub enum Execution {
+    Begin(begin::Begin),
+    Session(session::Session),
+    End(end::End),
+    List(list::List),
+}
+
+impl Execution {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        match self {
+            Self::Begin(command) => command.run(context),
+            Self::Session(command) => command.run(context),
+            Self::End(command) => command.run(context),
+            Self::List(command) => command.run(context),
+        }
+    }
+}
+
+/// An execution, as programs get it.
+#[derive(Serialize)]
+struct Answer<'a> {
+    execution: ExecutionShape<'a>,
+}
+
+/// The execution with this id, if it belongs to no run: one of a run is changed by the run's owner alone.
+fn alone(store: &Store, id: &ExecutionId) -> Result<Row, Failure> {
+    let row = store.runs().executions().get(id)?;
+    match &row.run_id {
+        None => Ok(row),
+        Some(run) => Err(Error::ExecutionOfRun { execution: id.clone(), run: run.clone() }.into()),
+    }
+}

@@ -1,0 +1,49 @@
+//! `duolog runs phase session`.
+
+use clap::Args;
+use duolog::{ExecutionId, SessionId};
+use serde::Serialize;
+
+use super::super::{ExecutionShape, Owned};
+use super::Context;
+use crate::failure::{Ended, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  duolog runs phase session \"$run\" \"$execution\" \"$session\" --fence \"$fence\"
+
+JSON:
+  {\"execution\": {… as runs phase end …}}";
+
+/// Set the session of an execution that is in flight
+///
+/// For a runtime that reports its session only once it runs.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Session {
+    #[command(flatten)]
+    run: Owned,
+    /// Execution id, as runs phase begin printed it
+    #[arg(value_name = "EXECUTION")]
+    execution: ExecutionId,
+    /// Session id
+    #[arg(value_name = "SESSION")]
+    session: SessionId,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    execution: ExecutionShape<'a>,
+}
+
+impl Session {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_write()?;
+        let execution = self.run.open(&store)?.set_session(&self.execution, &self.session)?;
+        context.out.confirm(&Answer { execution: (&execution).into() }, |text| {
+            text.line(format_args!("execution {} has session {}", execution.id, self.session));
+        })?;
+        context.close(store);
+        Ok(Ended::Done)
+    }
+}

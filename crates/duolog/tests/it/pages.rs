@@ -1,0 +1,119 @@
+use std::collections::BTreeSet;
+
+use duolog::approvals::{Answer, ApprovalFilter};
+use duolog::limits::RunLimits;
+use duolog::runs::{Act, NewGate, RunFilter, RunOrder, RunPage, RunToken};
+use duolog::sessions::SessionFilter;
+use duolog::{ApprovalKind, ApprovalStatus, Error, Page, PageOrder, RunStatus, Store};
+use duolog_testkit::engines::Place;
+use duolog_testkit::on_both_engines;
+
+use super::runs::{Timed, start};
+
+on_both_engines!(
+    a_pending_gate_is_found_behind_many_answered_ones,
+    runs_that_change_are_listed_once_in_the_order_of_starts,
+    sessions_that_change_are_listed_once_in_the_order_they_were_made
+);
+
+fn many(timed: &Timed) -> Store {
+    timed.open_with(RunLimits { at_once_max: 1000, ..RunLimits::default() })
+}
+
+fn a_pending_gate_is_found_behind_many_answered_ones(place: &Place) {
+    let timed = Timed::of(place);
+    let store = many(&timed);
+    let id = start(&store, "build", "t").run.id;
+    let gate = |name: &str| {
+        let gate = NewGate::new(ApprovalKind::Approve, name, "look");
+        store.runs().open(&id).pause_at(&gate).expect("paused").approval.id
+    };
+    for number in 0..5 {
+        store.approvals().approve(&gate(&number.to_string()), &Answer::default()).expect("approved");
+    }
+    let pending = gate("last");
+    let filter = ApprovalFilter { run: Some(id.clone()), status: Some(ApprovalStatus::Pending) };
+    let list = store.approvals().list(&filter, &RunPage::new(2, None)).expect("listed");
+    assert_eq!(list.approvals.iter().map(|gate| &gate.id).collect::<Vec<_>>(), [&pending], "on the first page");
+    assert!(list.next.is_none());
+    let answered = ApprovalFilter { status: Some(ApprovalStatus::Approved), ..filter };
+    let first = store.approvals().list(&answered, &RunPage::new(3, None)).expect("listed");
+    let rest = store.approvals().list(&answered, &RunPage::new(3, first.next)).expect("listed");
+    assert_eq!((first.approvals.len(), rest.approvals.len(), rest.next), (3, 2, None), "pages are full");
+}
+
+/// Walks a list in pages of two, and between any two of them changes what `each` says.
+fn walk(store: &Store, order: RunOrder, mut each: impl FnMut(usize)) -> Vec<String> {
+    let (mut seen, mut after, mut page): (Vec<String>, Option<RunToken>, usize) = (Vec::new(), None, 0);
+    let filter = RunFilter { order, ..RunFilter::default() };
+    loop {
+        let list = store.runs().list(&filter, &RunPage::new(2, after)).expect("listed");
+        seen.extend(list.runs.into_iter().map(|run| run.trigger_id));
+        match list.next {
+            Some(next) => after = Some(next.to_string().parse().expect("reads back")),
+            None => return seen,
+        }
+        each(page);
+        page += 1;
+    }
+}
+
+fn runs_that_change_are_listed_once_in_the_order_of_starts(place: &Place) {
+    let timed = Timed::of(place);
+    let store = many(&timed);
+    let runs: Vec<_> = (0..12).map(|number| start(&store, "build", &number.to_string()).run.id).collect();
+    for id in &runs[..6] {
+        store.runs().open(id).pause(&Act::default()).expect("paused");
+    }
+    let all: BTreeSet<String> = (0..12).map(|number: u32| number.to_string()).collect();
+    // Between two pages one run that was not listed yet begins, and one that was listed ends.
+    let change = |page: usize| {
+        if let Some(id) = runs.get(page) {
+            store.runs().open(id).resume(&Act::default()).expect("resumed");
+        }
+        if page == 0 {
+            store.runs().open(&runs[11]).cancel(&Act::default()).expect("cancelled");
+        }
+    };
+    let seen = walk(&store, RunOrder::Started, change);
+    assert_eq!(seen.len(), 12, "once: {seen:?}");
+    assert_eq!(seen.iter().cloned().collect::<BTreeSet<_>>(), all);
+    // In the other order every run whose status stays is listed once.
+    let paused = |id| store.runs().open(id).pause(&Act::default()).expect("paused");
+    paused(&runs[0]);
+    let seen = walk(&store, RunOrder::Active, |page| {
+        if page == 0 {
+            store.runs().open(&runs[0]).resume(&Act::default()).expect("resumed");
+        }
+    });
+    let stayed: Vec<_> = seen.iter().filter(|trigger| *trigger != "0").collect();
+    let once: BTreeSet<_> = stayed.iter().collect();
+    assert_eq!((stayed.len(), once.len()), (11, 11), "{seen:?}");
+    let token = store.runs().list(&RunFilter::default(), &RunPage::new(2, None)).expect("listed").next;
+    let other = RunFilter { order: RunOrder::Started, ..RunFilter::default() };
+    let mixed = store.runs().list(&other, &RunPage::new(2, token)).expect_err("of another list");
+    assert!(matches!(mixed, Error::OtherPage(_)), "{mixed}");
+    assert!(store.runs().count_by_status().expect("counted").iter().any(|(status, _)| *status == RunStatus::Running));
+}
+
+fn sessions_that_change_are_listed_once_in_the_order_they_were_made(place: &Place) {
+    let timed = Timed::of(place);
+    let store = many(&timed);
+    let sessions: Vec<_> =
+        (0..9).map(|number| store.sessions().open_thread(&format!("s{number}")).expect("made").id).collect();
+    let filter = SessionFilter::default();
+    let mut page = Page::first(2, PageOrder::Created);
+    let (mut seen, mut number) = (Vec::new(), 0);
+    loop {
+        let list = store.sessions().list(&filter, &page).expect("listed");
+        seen.extend(list.sessions.into_iter().map(|session| session.id));
+        // The oldest, which is listed last, is renamed between any two pages, and so is one that was listed.
+        store.sessions().rename(sessions[0].clone(), &format!("first-{number}")).expect("renamed");
+        store.sessions().rename(sessions[8].clone(), &format!("last-{number}")).expect("renamed");
+        number += 1;
+        let Some(next) = list.next else { break };
+        page = Page::new(2, Some(next.to_string().parse().expect("reads back")));
+    }
+    let newest_first: Vec<_> = sessions.iter().rev().cloned().collect();
+    assert_eq!(seen, newest_first, "each once, whatever happened to it");
+}
