@@ -36,7 +36,7 @@ struct Faulty<'p> {
 impl<'p> Faulty<'p> {
     fn on(place: &'p Place) -> Self {
         let faulty = Self { kit: Kit::on(place), place };
-        faulty.kit.run(&["init"]).is(0);
+        faulty.kit.run(&["workflows", "enable", "other"]).is(0);
         let mut sql =
             String::from("CREATE TABLE writes_left (n BIGINT NOT NULL); INSERT INTO writes_left VALUES (0);\n");
         if place.database().is_some() {

@@ -108,8 +108,8 @@ fn sessions_that_change_are_listed_once_in_the_order_they_were_made(place: &Plac
         let list = store.sessions().list(&filter, &page).expect("listed");
         seen.extend(list.sessions.into_iter().map(|session| session.id));
         // The oldest, which is listed last, is renamed between any two pages, and so is one that was listed.
-        store.sessions().rename(sessions[0].clone(), &format!("first-{number}")).expect("renamed");
-        store.sessions().rename(sessions[8].clone(), &format!("last-{number}")).expect("renamed");
+        store.sessions().rename(&sessions[0], &format!("first-{number}")).expect("renamed");
+        store.sessions().rename(&sessions[8], &format!("last-{number}")).expect("renamed");
         number += 1;
         let Some(next) = list.next else { break };
         page = Page::new(2, Some(next.to_string().parse().expect("reads back")));
