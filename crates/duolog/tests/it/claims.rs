@@ -276,7 +276,7 @@ fn an_end_is_written_whole_or_not_at_all(place: &Place) {
     let id = start(&store, "build", "t").run.id;
     let run = store.runs().open(&id);
     let execution = begun(&run, "plan").id;
-    let ending = |output: &str, cost: u64| Ending {
+    let ending = |output: &str, cost: u128| Ending {
         finish: Finish { cost: Some(duolog::Money::from_dollars(cost)), ..done() },
         output: Some(output.to_owned()),
         summary: Some("planned".to_owned()),

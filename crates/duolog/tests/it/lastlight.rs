@@ -298,6 +298,7 @@ fn a_run_is_taken_whole_or_not_at_all(place: &Place) {
     // An active run of the same workflow and trigger is here, and so is an execution of the same id.
     let here = super::runs::start(&store, "build", "ada/engine#2").run.id;
     let chat = NewExecution {
+        id: None,
         trigger_type: TriggerType::Chat,
         trigger_id: "t".to_owned(),
         skill: "chat".to_owned(),
