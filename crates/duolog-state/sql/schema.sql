@@ -454,6 +454,19 @@ CREATE INDEX messaging_messages_by_time ON messaging_messages (session_id, times
 -- A message that the platform delivers again is one message.
 CREATE UNIQUE INDEX messaging_messages_once
     ON messaging_messages (session_id, platform_message_id) WHERE platform_message_id IS NOT NULL;
+
+-- A platform's message id stands for one message of a conversation (platform, channel, thread and user), in whichever of its
+-- chats that is: what is delivered again after a reset, or after a chat became idle, is known. Messages that were stored twice
+-- before stay; their id stands for the first. Sums over 2048 bytes would not fit an index of PostgreSQL.
+CREATE TABLE messaging_deliveries (
+    platform            TEXT NOT NULL CHECK (length(CAST(platform AS BLOB)) BETWEEN 1 AND 128),
+    channel_id          TEXT NOT NULL CHECK (length(CAST(channel_id AS BLOB)) BETWEEN 1 AND 1024),
+    thread_id           TEXT NOT NULL CHECK (length(CAST(thread_id AS BLOB)) <= 1024),
+    user_id             TEXT NOT NULL CHECK (length(CAST(user_id AS BLOB)) BETWEEN 1 AND 1024),
+    platform_message_id TEXT NOT NULL CHECK (length(CAST(platform_message_id AS BLOB)) BETWEEN 1 AND 1024),
+    message_id          INTEGER NOT NULL REFERENCES messaging_messages (id) ON DELETE CASCADE,
+    PRIMARY KEY (platform, channel_id, thread_id, user_id, platform_message_id)
+) STRICT, WITHOUT ROWID;
 -- Runs of workflows: what was done of each, what it waits for, and who runs it. What can grow stands in tables of its own,
 -- so that lists never read it and a change of status never writes it.
 

@@ -42,6 +42,7 @@ pub(crate) const TABLES: &[&str] = &[
     "cron_runs",
     "messaging_sessions",
     "messaging_messages",
+    "messaging_deliveries",
     "outbox",
     "outbox_lines",
     "behind",

@@ -84,6 +84,8 @@ pub const PACK_BLOCK_BYTES: usize = 256 << 10;
 pub const PACK_BLOCK_RECORDS_MAX: usize = 1024;
 /// The bytes of what one message of a chat says.
 pub const CHAT_CONTENT_BYTES_MAX: usize = 1024 * 1024;
+/// The bytes of a conversation's key and a platform's message id together: an index of PostgreSQL takes no more.
+pub const CHAT_DELIVERY_BYTES_MAX: usize = 2048;
 /// How long a chat may be silent and still be the same one, when nobody says another time.
 pub const CHAT_IDLE: Duration = Duration::from_mins(30);
 /// The times that one tick fires of a schedule that missed more.

@@ -36,6 +36,9 @@ fn what_the_commands_say() {
     said.run(&kit, &at("reset", &[])).is(0);
     said.run(&kit, &at("reset", &["--json"])).is(1);
     said.run(&kit, &["chats", "show", &chat]).is(0);
+    // What the platform delivers again after that is known, and begins no chat.
+    said.run(&kit, &at("add", &["--platform-message-id", "m1", "hello"])).is(0);
+    said.run(&kit, &at("add", &["--platform-message-id", "m1", "hello", "--json"])).is(0);
     let mut settings = insta::Settings::clone_current();
     settings.add_filter(r"1\.[0-9a-f]{10,}\.", "1.[micros].");
     settings.bind(|| kit.snapshot("chats", &said.0.replace('\u{1b}', "\\e")));

@@ -17,6 +17,7 @@ pub mod log_paths;
 pub mod message_embeddings;
 pub mod message_types;
 pub mod messages;
+pub mod messaging_deliveries;
 pub mod messaging_messages;
 pub mod messaging_sessions;
 pub mod operations;

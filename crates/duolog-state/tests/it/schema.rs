@@ -117,7 +117,9 @@ fn switch_bounds() -> impl Iterator<Item = (String, usize)> {
         (NAME_BYTES_MAX, "cron_overrides.name cron_overrides.schedule cron_overrides.updated_by cron_ticks.name"),
         (NAME_BYTES_MAX, "cron_runs.name cron_runs.workflow cron_runs.actor"),
         (NAME_BYTES_MAX, "messaging_sessions.channel_id messaging_sessions.thread_id messaging_sessions.user_id"),
-        (NAME_BYTES_MAX, "messaging_messages.platform_message_id"),
+        (NAME_BYTES_MAX, "messaging_messages.platform_message_id messaging_deliveries.platform_message_id"),
+        (NAME_BYTES_MAX, "messaging_deliveries.channel_id messaging_deliveries.thread_id messaging_deliveries.user_id"),
+        (WORD_BYTES_MAX, "messaging_deliveries.platform"),
         (WORD_BYTES_MAX, "cron_overrides.zone messaging_sessions.platform"),
         (REASON_BYTES_MAX, "cron_runs.error cron_runs.detail"),
         (MESSAGE_ID_BYTES_MAX, "cron_runs.workflow_run_id messaging_sessions.id"),
@@ -277,6 +279,11 @@ fn schedules_and_chats_are_read_by_their_indexes() {
         (
             "SELECT id FROM messaging_messages WHERE session_id = 's' AND platform_message_id = 'm'",
             "messaging_messages_once",
+        ),
+        (
+            "SELECT message_id FROM messaging_deliveries WHERE platform = 'p' AND channel_id = 'c' AND thread_id = '' \
+             AND user_id = 'u' AND platform_message_id = 'm'",
+            "messaging_deliveries USING PRIMARY KEY",
         ),
     ];
     answered_by(&questions);

@@ -8,6 +8,7 @@ mod model;
 mod rules;
 
 use duolog_state::Tx;
+use duolog_state::owned::messaging_deliveries;
 use duolog_state::owned::messaging_messages::{self, NewChatMessageRow};
 use duolog_state::owned::messaging_sessions::{self as table, ChatPlace, ChatRow};
 use duolog_types::limits::PAGE_MAX;
@@ -17,6 +18,8 @@ pub use model::{
     AddedMessage, Answering, Chat, ChatFilter, ChatKey, ChatList, ChatMessage, ChatToken, History, NewChatMessage,
     Opened,
 };
+
+pub(crate) use rules::delivery_bytes;
 
 use crate::error::{Error, Kind, Result};
 use crate::store::Store;
@@ -42,33 +45,38 @@ impl Chats<'_> {
         Ok(row.filter(|row| rules::is_fresh(row.last_activity_at, now, idle)).map(Chat::from))
     }
 
-    /// Keeps what was said at a place, in the chat that goes on there, which is begun where it must be. What the
-    /// platform delivered there before is not kept again.
+    /// Stores a message in the active chat of a conversation, and begins a chat if none is active.
+    ///
+    /// A platform message id that was stored before in any chat of the conversation changes nothing: the answer names
+    /// that message and its chat.
     pub fn add(&self, key: &ChatKey, message: &NewChatMessage, durability: Durability) -> Result<AddedMessage> {
         rules::check_key(key)?;
         rules::check_message(message)?;
         let (begin, message) = (self.begin(key), message.clone());
+        rules::check_delivery(&begin.place, &message)?;
         self.store.transact(durability, move |tx| {
-            // Looked for first: a late repetition does not begin another chat.
-            if let Some(active) = table::find_active(tx, &begin.place)?
-                && let Some(again) = delivered(tx, &active.id, &message)?
-            {
+            // Looked up first: a message that is delivered again does not begin a chat.
+            if let Some(again) = delivered(tx, &begin.place, &message)? {
                 return Ok((again, Vec::new()));
             }
             let opened = begin.open(tx)?;
-            let added = add(tx, &opened.chat.id, &message, begin.now)?;
+            let added = add(tx, &opened.chat.id, &begin.place, &message, begin.now)?;
             Ok((AddedMessage { created: opened.created, ..added }, Vec::new()))
         })
     }
 
-    /// Keeps what was said in a chat, though it may go on no longer: an answer belongs to what was asked.
+    /// Stores a message in a chat, even if it is no longer active: an answer belongs to its question.
+    ///
+    /// A platform message id that was stored before in any chat of the same conversation changes nothing.
     pub fn add_to(&self, chat: &ChatId, message: &NewChatMessage, durability: Durability) -> Result<AddedMessage> {
         rules::check_message(message)?;
         let (chat, message, now) = (chat.clone(), message.clone(), self.store.join.clock().now());
         self.store.transact(durability, move |tx| {
-            let added = match delivered(tx, &chat, &message)? {
+            let row = table::find(tx, &chat)?.ok_or_else(|| Error::NoChat(chat.to_string()))?;
+            rules::check_delivery(&row.place, &message)?;
+            let added = match delivered(tx, &row.place, &message)? {
                 Some(again) => again,
-                None => add(tx, &chat, &message, now)?,
+                None => add(tx, &chat, &row.place, &message, now)?,
             };
             Ok((added, Vec::new()))
         })
@@ -205,19 +213,35 @@ impl Begin {
     }
 }
 
-/// The message that the platform delivered before, where it did.
-fn delivered(tx: &mut Tx<'_>, chat: &ChatId, message: &NewChatMessage) -> Result<Option<AddedMessage>> {
+/// Returns the message that the platform delivered before; `None` if it did not.
+fn delivered(tx: &mut Tx<'_>, place: &ChatPlace, message: &NewChatMessage) -> Result<Option<AddedMessage>> {
     let Some(platform_id) = &message.platform_message_id else { return Ok(None) };
-    let found = messaging_messages::find_delivered(tx, chat, platform_id)?;
-    Ok(found.map(|id| AddedMessage { chat: chat.clone(), id, added: false, created: false }))
+    let found = messaging_deliveries::find(tx, place, platform_id)?;
+    Ok(found.map(|(chat, id)| AddedMessage { chat, id, added: false, created: false }))
 }
 
-fn add(tx: &mut Tx<'_>, chat: &ChatId, message: &NewChatMessage, now: Moment) -> Result<AddedMessage> {
+fn add(
+    tx: &mut Tx<'_>,
+    chat: &ChatId,
+    place: &ChatPlace,
+    message: &NewChatMessage,
+    now: Moment,
+) -> Result<AddedMessage> {
     if !table::count_message(tx, chat, now)? {
         return Err(Error::NoChat(chat.to_string()));
     }
-    let NewChatMessage { role, content, platform_message_id } = message.clone();
+    let NewChatMessage { role, content, platform_message_id, agent_session_id } = message.clone();
     let row = NewChatMessageRow { session_id: chat.clone(), role, content, timestamp: now, platform_message_id };
     let id = messaging_messages::insert(tx, &row)?;
+    // Looked up in this transaction before: on a server, one that was claimed meanwhile has it run again.
+    if let Some(platform_id) = &row.platform_message_id
+        && !messaging_deliveries::claim(tx, place, platform_id, id)?
+    {
+        let (what, detail) = ("messaging_deliveries".to_owned(), format!("{platform_id:?} was free and is taken"));
+        return Err(duolog_state::Error::Damaged { what, detail }.into());
+    }
+    if agent_session_id.is_some() {
+        table::set_agent_session(tx, chat, agent_session_id.as_ref())?;
+    }
     Ok(AddedMessage { chat: chat.clone(), id, added: true, created: false })
 }

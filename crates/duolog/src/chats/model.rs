@@ -62,6 +62,8 @@ pub struct NewChatMessage {
     pub content: String,
     /// What the platform calls it. What it delivers again is kept once.
     pub platform_message_id: Option<String>,
+    /// The session of the agent that answers in the chat from this message on; `None` changes nothing.
+    pub agent_session_id: Option<SessionId>,
 }
 
 /// A message that was kept.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use duolog_state::owned::messaging_sessions::ChatPlace;
 use duolog_types::Moment;
-use duolog_types::limits::{CHAT_CONTENT_BYTES_MAX, NAME_BYTES_MAX, WORD_BYTES_MAX};
+use duolog_types::limits::{CHAT_CONTENT_BYTES_MAX, CHAT_DELIVERY_BYTES_MAX, NAME_BYTES_MAX, WORD_BYTES_MAX};
 
 use super::model::{ChatKey, NewChatMessage};
 use crate::error::{Error, Result};
@@ -32,6 +33,25 @@ pub(super) fn check_message(message: &NewChatMessage) -> Result<()> {
     let Some(id) = &message.platform_message_id else { return Ok(()) };
     bounded::<NAME_BYTES_MAX>("platform_message_id", id)?;
     said("platform_message_id", id)
+}
+
+/// Checks that a platform's message id fits its index together with the conversation's key.
+pub(super) fn check_delivery(place: &ChatPlace, message: &NewChatMessage) -> Result<()> {
+    let Some(id) = &message.platform_message_id else { return Ok(()) };
+    let bytes = delivery_bytes(place, id);
+    if bytes > CHAT_DELIVERY_BYTES_MAX {
+        let why = format!(
+            "is {bytes} bytes together with platform, channel, thread and user; expected {CHAT_DELIVERY_BYTES_MAX} at most"
+        );
+        return Err(Error::BadValue { what: "platform_message_id", why });
+    }
+    Ok(())
+}
+
+/// Returns the bytes of a conversation's key and a platform's message id together.
+pub(crate) fn delivery_bytes(place: &ChatPlace, platform_message_id: &str) -> usize {
+    let ChatPlace { platform, channel_id, thread_id, user_id } = place;
+    platform.len() + channel_id.len() + thread_id.len() + user_id.len() + platform_message_id.len()
 }
 
 fn said(what: &'static str, text: &str) -> Result<()> {

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use duolog::chats::{ChatFilter, ChatKey, NewChatMessage};
 use duolog::sessions::NewSession;
-use duolog::{ChatId, ChatRole, Durability, Error, Kind, Store};
+use duolog::{ChatId, ChatRole, Durability, Error, Kind, SessionId, Store};
 use duolog_testkit::clock::FixedClock;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -15,6 +15,9 @@ on_both_engines!(
     a_reset_begins_another_chat,
     those_who_begin_a_chat_at_once_have_the_same,
     what_the_platform_delivers_again_is_one_message,
+    a_message_id_is_stored_once_in_all_chats_of_a_conversation,
+    a_message_that_is_delivered_to_many_at_once_is_stored_once,
+    a_message_and_the_session_that_answers_are_one_change,
     a_history_is_in_the_order_of_its_messages,
     a_chat_names_the_session_that_answers_and_its_log,
     chats_are_listed_without_what_was_said,
@@ -34,7 +37,7 @@ fn key(thread: Option<&str>) -> ChatKey {
 }
 
 fn said(text: &str) -> NewChatMessage {
-    NewChatMessage { role: ChatRole::User, content: text.to_owned(), platform_message_id: None }
+    NewChatMessage { role: ChatRole::User, content: text.to_owned(), platform_message_id: None, agent_session_id: None }
 }
 
 fn delivered(text: &str, id: &str) -> NewChatMessage {
@@ -153,6 +156,105 @@ fn what_the_platform_delivers_again_is_one_message(place: &Place) {
     assert_eq!(chats.get(&first.chat).expect("there").message_count, 1);
     assert!(chats.add(&key(Some("t")), &delivered("hello", "m1"), Durability::Process).expect("kept").added);
     assert_eq!(chats.history(&first.chat, None, 9).expect("reads").messages.len(), 1);
+}
+
+/// A platform delivers a message again after the chat was reset or became idle: it is known, and no chat begins.
+fn a_message_id_is_stored_once_in_all_chats_of_a_conversation(place: &Place) {
+    let apart = Apart::of(place);
+    let (store, clock) = open(&apart);
+    let chats = store.chats();
+    let add = |thread, id| chats.add(&key(thread), &delivered("hello", id), Durability::Process).expect("answered");
+    let count = || chats.list(&ChatFilter::default(), None, 9).expect("lists").chats.len();
+    for thread in [None, Some("t")] {
+        let (before, first) = (count(), add(thread, "m1"));
+        assert!(first.added && first.created);
+        chats.reset(&key(thread), Durability::Process).expect("reset");
+        let again = add(thread, "m1");
+        assert_eq!((again.added, again.created, again.id, &again.chat), (false, false, first.id, &first.chat));
+        assert_eq!(count(), before + 1, "no chat begins after a reset");
+        let second = add(thread, "m2");
+        assert!(second.added && second.created && second.chat != first.chat);
+        clock.advance(31 * MINUTE);
+        let third = add(thread, "m3");
+        assert!(third.added && third.created, "an idle chat ends");
+        for (known, id) in [(&first, "m1"), (&second, "m2"), (&third, "m3")] {
+            let again = add(thread, id);
+            assert_eq!((again.added, again.id, &again.chat), (false, known.id, &known.chat), "{id}");
+            let again = chats.add_to(&third.chat, &delivered("hello", id), Durability::Process).expect("answered");
+            assert_eq!((again.added, again.id, &again.chat), (false, known.id, &known.chat), "{id} by its chat");
+        }
+        for chat in [&first.chat, &second.chat, &third.chat] {
+            assert_eq!(chats.get(chat).expect("there").message_count, 1);
+        }
+    }
+    let long = ChatKey { channel: "c".repeat(1024), user: "u".repeat(1024), ..key(None) };
+    let refused = chats.add(&long, &delivered("hello", "m1"), Durability::Process).expect_err("does not fit its index");
+    assert!(refused.kind() == Kind::Invalid && refused.to_string().contains("2048"), "{refused}");
+    assert!(chats.add(&long, &said("hello"), Durability::Process).expect("stored").added);
+}
+
+/// Eight stores deliver the same messages at once, to the conversation and to one of its ended chats, while it is reset.
+fn a_message_that_is_delivered_to_many_at_once_is_stored_once(place: &Place) {
+    let homes: Vec<Apart> = (0..8).map(|_| Apart::of(place)).collect();
+    let opened: Vec<(Store, FixedClock)> = homes.iter().map(open).collect();
+    let ended = opened[0].0.chats().open(&key(None), Durability::Process).expect("begun").chat.id;
+    opened[0].0.chats().reset(&key(None), Durability::Process).expect("reset");
+    let start = Barrier::new(opened.len());
+    let rounds = 12;
+    let stored: Vec<Vec<(i64, bool)>> = std::thread::scope(|scope| {
+        let those: Vec<_> = opened
+            .iter()
+            .enumerate()
+            .map(|(number, (store, _))| {
+                let (start, ended) = (&start, &ended);
+                scope.spawn(move || {
+                    let chats = store.chats();
+                    let deliver = |round: usize| {
+                        let message = delivered("me", &format!("m{round}"));
+                        match number {
+                            0 => chats.add_to(ended, &message, Durability::Process),
+                            _ => chats.add(&key(None), &message, Durability::Process),
+                        }
+                    };
+                    let mut told = Vec::new();
+                    for round in 0..rounds {
+                        start.wait();
+                        if number == 1 {
+                            chats.reset(&key(None), Durability::Process).expect("reset");
+                        }
+                        let done = deliver(round).expect("stored or known");
+                        told.push((done.id, done.added));
+                    }
+                    told
+                })
+            })
+            .collect();
+        those.into_iter().map(|one| one.join().expect("delivered")).collect()
+    });
+    for round in 0..rounds {
+        let told: Vec<_> = stored.iter().map(|one| one[round]).collect();
+        assert_eq!(told.iter().filter(|(_, added)| *added).count(), 1, "{told:?}");
+        assert!(told.iter().all(|(id, _)| *id == told[0].0), "{told:?}");
+    }
+    let all = opened[0].0.chats().list(&ChatFilter::default(), None, 200).expect("lists").chats;
+    assert_eq!(all.iter().map(|chat| chat.message_count).sum::<u64>(), rounds as u64);
+}
+
+fn a_message_and_the_session_that_answers_are_one_change(place: &Place) {
+    let apart = Apart::of(place);
+    let (store, _) = open(&apart);
+    let chats = store.chats();
+    let session = |id: &str| Some(SessionId::parse(id).expect("an id"));
+    let answer = |id: &str, agent| NewChatMessage { agent_session_id: session(agent), ..delivered("two tests", id) };
+    let first = chats.add(&key(None), &answer("m1", "one"), Durability::Process).expect("stored");
+    let agent = || chats.get(&first.chat).expect("there").agent_session_id;
+    assert_eq!(agent(), session("one"));
+    chats.add_to(&first.chat, &answer("m2", "two"), Durability::Process).expect("stored");
+    assert_eq!(agent(), session("two"));
+    chats.add(&key(None), &answer("m1", "one"), Durability::Process).expect("known");
+    assert_eq!(agent(), session("two"), "what is delivered again changes nothing");
+    chats.add(&key(None), &said("me"), Durability::Process).expect("stored");
+    assert_eq!(agent(), session("two"));
 }
 
 fn a_history_is_in_the_order_of_its_messages(place: &Place) {

@@ -20,7 +20,9 @@ Examples:
 
 JSON:
   {\"chat\": id, \"id\": 12, \"added\": true|false, \"created\": true|false}
-  added is false where the platform delivered the message before; created says whether the chat was begun with it";
+  added is false if the platform message id was stored before in any chat of this platform, channel,
+  thread and user; then nothing changes, and chat and id are those of the stored message. created is
+  true if the message begins a chat";
 
 /// Keep a message of a chat
 ///
@@ -82,7 +84,12 @@ impl Add {
             context.has_read(&said);
             said
         };
-        let message = NewChatMessage { role: self.role, content: said, platform_message_id: self.platform_message_id };
+        let message = NewChatMessage {
+            role: self.role,
+            content: said,
+            platform_message_id: self.platform_message_id,
+            agent_session_id: self.agent_session,
+        };
         let store = context.open_to_write()?;
         let chats = store.chats();
         let added = match (self.chat, self.platform, self.channel, self.user) {
@@ -98,9 +105,6 @@ impl Add {
                 });
             }
         };
-        if let Some(session) = &self.agent_session {
-            chats.set_agent_session(&added.chat, Some(session), durability)?;
-        }
         let shape = Answer { chat: added.chat.as_str(), id: added.id, added: added.added, created: added.created };
         context.out.confirm(&shape, |text| {
             let (id, chat) = (added.id, &added.chat);

@@ -90,3 +90,23 @@ ALTER TABLE executions ADD COLUMN fence BIGINT NOT NULL DEFAULT 0 CHECK (fence >
 
 -- The list of sessions in the order they were made: a key that never changes, so that a walk over its pages misses none.
 CREATE INDEX sessions_by_creation ON sessions (created_at DESC, id DESC) WHERE deleted_at IS NULL;
+
+-- A platform's message id stands for one message of a conversation (platform, channel, thread and user), in whichever of its
+-- chats that is: what is delivered again after a reset, or after a chat became idle, is known. Messages that were stored twice
+-- before stay; their id stands for the first. Sums over 2048 bytes would not fit an index of PostgreSQL.
+CREATE TABLE messaging_deliveries (
+    platform            TEXT COLLATE "C" NOT NULL CHECK (octet_length(platform) BETWEEN 1 AND 128),
+    channel_id          TEXT COLLATE "C" NOT NULL CHECK (octet_length(channel_id) BETWEEN 1 AND 1024),
+    thread_id           TEXT COLLATE "C" NOT NULL CHECK (octet_length(thread_id) <= 1024),
+    user_id             TEXT COLLATE "C" NOT NULL CHECK (octet_length(user_id) BETWEEN 1 AND 1024),
+    platform_message_id TEXT COLLATE "C" NOT NULL CHECK (octet_length(platform_message_id) BETWEEN 1 AND 1024),
+    message_id          BIGINT NOT NULL REFERENCES messaging_messages (id) ON DELETE CASCADE,
+    PRIMARY KEY (platform, channel_id, thread_id, user_id, platform_message_id)
+);
+
+INSERT INTO messaging_deliveries (platform, channel_id, thread_id, user_id, platform_message_id, message_id)
+SELECT s.platform, s.channel_id, s.thread_id, s.user_id, m.platform_message_id, MIN(m.id)
+FROM messaging_messages m JOIN messaging_sessions s ON s.id = m.session_id
+WHERE m.platform_message_id IS NOT NULL AND octet_length(s.platform || s.channel_id || s.thread_id || s.user_id
+    || m.platform_message_id) <= 2048
+GROUP BY s.platform, s.channel_id, s.thread_id, s.user_id, m.platform_message_id;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use duolog_state::Tx;
 use duolog_state::owned::cron_overrides::{self, CronOverrideRow};
 use duolog_state::owned::executions::ExecutionRow;
+use duolog_state::owned::messaging_deliveries;
 use duolog_state::owned::messaging_messages::{self, ChatMessageRow, NewChatMessageRow};
 use duolog_state::owned::messaging_sessions::{self, ChatRow};
 use duolog_state::owned::workflow_overrides::{self, OverrideRow};
@@ -15,7 +16,7 @@ use duolog_state::owned::{
     execution_bodies, executions, workflow_approvals, workflow_queue, workflow_run_bodies, workflow_run_nodes,
     workflow_run_phases, workflow_run_scratch,
 };
-use duolog_types::limits::PAGE_MAX;
+use duolog_types::limits::{CHAT_DELIVERY_BYTES_MAX, PAGE_MAX};
 use duolog_types::{HomeId, Moment, RunStatus};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,7 @@ use super::chats;
 use super::model::{Counts, Told};
 use super::runs::{self, Belongs, MappedExecution, MappedRun, RunFacts};
 use super::source::{Database, Order};
+use crate::chats::delivery_bytes;
 use crate::error::{Error, Result};
 use crate::runs::{count_end, count_start};
 
@@ -282,7 +284,13 @@ impl ChatUnit {
                 return Ok(());
             }
             messaging_sessions::count_message(tx, &row.id, row.last_activity_at)?;
-            messaging_messages::insert(tx, &message)?;
+            let id = messaging_messages::insert(tx, &message)?;
+            // Their chats may hold one message twice; both are kept, and the id stands for the first that came.
+            if let Some(delivered) = &message.platform_message_id
+                && delivery_bytes(&row.place, delivered) <= CHAT_DELIVERY_BYTES_MAX
+            {
+                messaging_deliveries::claim(tx, &row.place, delivered, id)?;
+            }
             *messages += 1;
             Ok(())
         })
