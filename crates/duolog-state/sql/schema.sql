@@ -391,7 +391,8 @@ CREATE TABLE cron_overrides (
 -- Until when the times of a schedule were looked at. What came before is not looked for again.
 CREATE TABLE cron_ticks (
     name      TEXT NOT NULL PRIMARY KEY CHECK (length(CAST(name AS BLOB)) BETWEEN 1 AND 1024),
-    ticked_at TEXT NOT NULL CHECK (length(ticked_at) = 27)
+    ticked_at TEXT NOT NULL CHECK (length(ticked_at) = 27),
+    from_at   TEXT CHECK (length(from_at) = 27)
 ) STRICT, WITHOUT ROWID;
 
 -- What came of each time of a schedule. Whoever adds the row of a time fires it, and nobody else does.

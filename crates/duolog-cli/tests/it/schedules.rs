@@ -5,7 +5,11 @@ use duolog_testkit::on_both_engines;
 
 use crate::kit::{Kit, Ran, Transcript};
 
-on_both_engines!(eight_processes_fire_a_time_once, a_schedule_is_switched_without_touching_the_configuration);
+on_both_engines!(
+    eight_processes_fire_a_time_once,
+    each_missed_time_starts_a_run_and_no_change_loses_one,
+    a_schedule_is_switched_without_touching_the_configuration
+);
 
 const CONFIG: &str = "\
 [schedules.nightly]
@@ -112,12 +116,77 @@ fn eight_processes_fire_a_time_once(place: &Place) {
     let runs = kits[0].run(&["schedules", "runs", "--json"]).is(0).field("/runs");
     let runs = runs.as_array().expect("a list");
     assert_eq!(runs.len(), 11);
-    // The first starts a run, and while that goes on the others start none.
-    let standing: Vec<_> = runs.iter().map(|run| run["standing"].as_str().expect("a word")).collect();
-    assert_eq!(standing.iter().filter(|standing| **standing == "ok").count(), 1, "{runs:?}");
-    assert!(standing.iter().all(|standing| ["ok", "skipped"].contains(standing)), "{runs:?}");
+    // Each time starts a run of its own.
+    assert!(runs.iter().all(|run| run["standing"] == "ok"), "{runs:?}");
     let started = kits[0].run(&["runs", "list", "--json"]).is(0).field("/runs");
-    assert_eq!(started.as_array().expect("a list").len(), 1);
+    assert_eq!(started.as_array().expect("a list").len(), 11);
+}
+
+fn each_missed_time_starts_a_run_and_no_change_loses_one(place: &Place) {
+    let kit = Kit::on(place);
+    let all = "[schedules.report]\ncron = \"0 * * * *\"\ncatch_up = \"all\"\nworkflow = \"review\"\n";
+    configure(&kit, &format!("{all}[schedules.sweep]\ncron = \"0 * * * *\"\nworkflow = \"sweep\"\n"));
+    let tick = |until: &str| kit.run(&["schedules", "tick", "--until", until, "--json"]).is(0).field("/fired");
+    assert_eq!(tick("2026-01-01T00:30:00Z"), serde_json::json!([]));
+    // It is enabled already: nothing of what is due is lost.
+    kit.run(&["schedules", "set", "report", "--enable"]).is(0);
+    let fired = tick("2026-01-01T04:30:00Z");
+    let told: Vec<String> = fired
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| {
+            format!("{} {} {}", one["name"], &one["due_at"].as_str().expect("an instant")[11..16], one["outcome"])
+        })
+        .collect();
+    let hours = ["01:00", "02:00", "03:00", "04:00"].map(|hour| format!("\"report\" {hour} \"ok\""));
+    assert_eq!(told[..4], hours);
+    assert_eq!(told[4..], ["\"sweep\" 04:00 \"ok\""]);
+    let runs = kit.run(&["runs", "list", "--json"]).is(0).field("/runs");
+    let mut triggers: Vec<_> =
+        runs.as_array().expect("a list").iter().map(|run| run["trigger_id"].to_string()).collect();
+    triggers.sort();
+    assert_eq!((triggers.len(), triggers[0].as_str()), (5, "\"report@2026-01-01T01:00:00.000000Z\""));
+    // A change of the times records what it skips.
+    kit.run(&["schedules", "set", "sweep", "--disable"]).is(0);
+    let latest = kit.run(&["schedules", "runs", "sweep", "--limit", "1", "--json"]).is(0);
+    assert_eq!(latest.field("/runs/0/standing"), "skipped");
+    let why = latest.field("/runs/0/detail");
+    assert!(why.as_str().is_some_and(|why| why.starts_with("the schedule was changed before")), "{why}");
+}
+
+/// What could start no run at any time is wrong; a workflow that the file disables is wrong for `config check` alone.
+#[test]
+fn a_schedule_that_can_start_no_run_is_wrong() {
+    let kit = Kit::new();
+    let check = |code, why: &str| {
+        let ran = kit.run(&["config", "check"]).is(code);
+        assert!(
+            ran.text().contains(why) || ran.stderr.contains(why),
+            "{why:?} is not in: {}{}",
+            ran.text(),
+            ran.stderr
+        );
+    };
+    let cases = [
+        ("cron = \"@daily\"\nworkflow = \"a:b\"\n", "cannot start a run: workflow \"a:b\" has a colon in it"),
+        ("cron = \"@daily\"\nworkflow = \" \"\n", "cannot start a run"),
+        ("cron = \"0 0 31 4,6 *\"\n", "no such day comes"),
+        ("cron = \"@daily\"\nzone = \"Mars/Olympus\"\n", "which is no time zone"),
+        ("cron = \"@daily\"\ncontext = { x = nan }\n", "a number that JSON has not"),
+    ];
+    for (text, why) in cases {
+        configure(&kit, &format!("[schedules.a]\n{text}"));
+        check(2, why);
+        kit.run(&["schedules", "tick"]).is(2).says(why);
+    }
+    configure(&kit, &format!("[schedules.a]\ncron = \"@daily\"\nworkflow = \"{}\"\n", "w".repeat(300)));
+    check(2, "cannot start a run");
+    configure(&kit, "[schedules.a]\ncron = \"@daily\"\nworkflow = \"off\"\n[workflows.off]\nenabled = false\n");
+    check(2, "skips every time: workflow \"off\" is disabled on line 4");
+    kit.run(&["schedules", "tick"]).is(0);
+    configure(&kit, "[schedules.a]\ncron = \"@daily\"\nworkflow = \"reveiw\"\n[workflows.review]\n");
+    check(0, "did you mean \"review\"?");
 }
 
 fn a_schedule_is_switched_without_touching_the_configuration(place: &Place) {

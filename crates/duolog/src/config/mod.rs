@@ -298,6 +298,38 @@ impl Config {
         &self.schedules
     }
 
+    /// Returns what keeps enabled schedules from ever starting a run: workflows that the file disables. It is no reason to
+    /// refuse the file: an override may enable the workflow.
+    pub fn schedule_findings(&self) -> Vec<Finding> {
+        let disabled = |schedule: &BaseSchedule| {
+            let of = |workflow: &&WorkflowSetting| Some(&workflow.name) == schedule.workflow.as_ref();
+            let workflow = self.workflows.iter().find(of).filter(|workflow| schedule.enabled && !workflow.enabled)?;
+            let message = format!(
+                "[schedules.{}] skips every time: workflow {:?} is disabled on line {}",
+                schedule.name, workflow.name, workflow.line
+            );
+            let hint = Some(format!("enable the workflow, or set enabled = false in [schedules.{}]", schedule.name));
+            let key = Some(format!("schedules.{:?}.workflow", schedule.name));
+            Some(Finding { line: Some(schedule.line), key, message, hint })
+        };
+        self.schedules.iter().filter_map(disabled).collect()
+    }
+
+    /// Returns notes on schedules whose workflow the file does not have, while it has one with nearly the same name.
+    pub fn schedule_warnings(&self) -> Vec<String> {
+        let unknown = |schedule: &BaseSchedule| {
+            let name = schedule.workflow.as_deref()?;
+            let names = || self.workflows.iter().map(|workflow| workflow.name.as_str());
+            let meant = names().filter_map(|known| Some((near(name, known)?, known))).min();
+            let (_, meant) = meant.filter(|_| names().all(|known| known != name))?;
+            let (line, schedule) = (schedule.line, &schedule.name);
+            Some(format!(
+                "line {line}: [schedules.{schedule}] starts {name:?}, which the file does not have; did you mean {meant:?}?"
+            ))
+        };
+        self.schedules.iter().filter_map(unknown).collect()
+    }
+
     /// The workflows that the file speaks of, in its order. One that it does not mention is enabled.
     pub fn workflows(&self) -> &[WorkflowSetting] {
         &self.workflows

@@ -7,7 +7,9 @@ use toml_edit::{Item, TableLike, Value};
 
 use super::model::Finding;
 use super::rules;
-use crate::schedules::{BaseSchedule, CRON_FORM, CatchUp, Timetable, ZONE_FORM};
+use crate::error::Error;
+use crate::runs::check_workflow;
+use crate::schedules::{BaseSchedule, CRON_FORM, CatchUp, Timetable, ZONE_FORM, check_firing};
 
 /// The table of all schedules.
 pub(super) const SCHEDULES: &str = "schedules";
@@ -71,6 +73,9 @@ pub(super) fn schedules<'t>(
             description: entry.text("description", "text"),
             line: at.unwrap_or(1),
         };
+        if let Err(error) = check_firing(&schedule) {
+            entry.wrong_at("workflow", at, format!("[{SCHEDULES}.{name}] cannot start a run: {}", causes(&error)));
+        }
         entry.end(schedule)
     })
 }
@@ -89,6 +94,9 @@ pub(super) fn workflows<'t>(
             description: entry.text("description", "text"),
             line: at.unwrap_or(1),
         };
+        if let Err(error) = check_workflow(name) {
+            entry.wrong_at("", at, format!("[{WORKFLOWS}.{name}] cannot be started: {}", causes(&error)));
+        }
         entry.end(workflow)
     })
 }
@@ -129,6 +137,13 @@ impl<'t> Entry<'t> {
         let line = found.and_then(|(_, _, at)| at).map(self.line);
         let (message, name) = (format!("{key} {why}"), format!("{}.{:?}.{key}", self.table, self.name));
         self.findings.push(Finding { line, key: Some(name), message, hint: None });
+    }
+
+    /// Notes that a table cannot be meant as a whole, at the line of one of its keys.
+    fn wrong_at(&mut self, key: &str, table: Option<usize>, message: String) {
+        let found = rules::entries(self.keys).find(|(name, _, _)| *name == key);
+        let line = found.and_then(|(_, _, at)| at).map(self.line).or(table);
+        self.findings.push(Finding { line, key: Some(format!("{}.{:?}", self.table, self.name)), message, hint: None });
     }
 
     fn missing(&mut self, key: &str, line: Option<usize>) {
@@ -190,6 +205,12 @@ impl<'t> Entry<'t> {
         });
         told.map_err(|why| self.wrong(key, &why)).ok()
     }
+}
+
+/// Returns an error with its causes, in one sentence.
+fn causes(error: &Error) -> String {
+    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// A table as JSON.

@@ -35,7 +35,8 @@ pub use open::{LoopPoint, NewGate, OpenRun, PausedAt};
 pub use rules::{Event, PhaseLabel, PhaseTurn, dollars, may_become, next};
 
 pub(crate) use change::{Changing, count_end, count_start};
-pub(crate) use queue::Queue;
+pub(crate) use queue::{Queue, check as check_new_run};
+pub(crate) use rules::check_workflow;
 
 use crate::error::{Error, Result};
 use crate::store::Store;

@@ -265,7 +265,8 @@ impl Changing<'_, '_> {
     }
 }
 
-fn check(new: &NewRun) -> Result<()> {
+/// Checks what can be said of a new run without the state.
+pub(crate) fn check(new: &NewRun) -> Result<()> {
     rules::check_workflow(&new.workflow_name)?;
     rules::check_named("trigger_id", Some(&new.trigger_id))?;
     rules::check_named("owner", new.owner.as_ref())?;

@@ -1,10 +1,10 @@
 //! What is done when a schedule's time has come.
 
-use duolog_types::TriggerType;
+use duolog_types::{CronRunId, Moment, TriggerType};
 
-use super::model::{Due, Outcome};
-use crate::error::Error;
-use crate::runs::NewRun;
+use super::model::{BaseSchedule, Due, Outcome};
+use crate::error::{Error, Result};
+use crate::runs::{NewRun, check_new_run};
 use crate::store::Store;
 
 /// Does what a schedule is for, and says what came of it.
@@ -15,15 +15,23 @@ pub fn fire(store: &Store, due: &Due) -> Outcome {
     }
 }
 
-/// Starts a run of the workflow. The schedule is what sets it off, so a run of an earlier time that goes on still is not
-/// joined by another.
-fn start(store: &Store, due: &Due, workflow: &str) -> Outcome {
-    let new = NewRun {
+/// Checks that the times of a schedule can start a run: what no firing could do is refused when the configuration is read.
+pub(crate) fn check(base: &BaseSchedule) -> Result<()> {
+    let due = Due::of(base, CronRunId::new(), Moment::from_micros(0), 0);
+    due.workflow.as_deref().map_or(Ok(()), |workflow| check_new_run(&new_run(&due, workflow)))
+}
+
+fn new_run(due: &Due, workflow: &str) -> NewRun {
+    NewRun {
         context: due.context.clone(),
         triggered_by: Some(format!("schedule {}", due.name)),
-        ..NewRun::new(workflow, TriggerType::Cron, &due.name)
-    };
-    match store.runs().start(&new) {
+        ..NewRun::new(workflow, TriggerType::Cron, &due.trigger_id)
+    }
+}
+
+/// Starts a run of the workflow, unless one of the same trigger is active.
+fn start(store: &Store, due: &Due, workflow: &str) -> Outcome {
+    match store.runs().start(&new_run(due, workflow)) {
         Ok(started) if started.existed => {
             let detail = format!("run {} of an earlier time goes on", started.run.id);
             Outcome { workflow_run_id: Some(started.run.id.to_string()), ..Outcome::skipped(detail) }

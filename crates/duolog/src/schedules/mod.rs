@@ -15,15 +15,16 @@ mod tests;
 use duolog_state::Tx;
 use duolog_state::owned::cron_overrides::{self, CronOverrideRow};
 use duolog_state::owned::cron_runs::{self, CronEnd, CronRunRow};
-use duolog_state::owned::cron_ticks;
+use duolog_state::owned::cron_ticks::{self, TickRow};
 use duolog_types::limits::{NAME_BYTES_MAX, PAGE_MAX, SCHEDULE_NEXT};
 use duolog_types::{CronOutcome, CronRunId, Durability, HomeId, Moment, ProcessId};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use fire::check as check_firing;
 pub use fire::fire;
 pub use model::{
-    BaseSchedule, CatchUp, CronRun, Due, Fired, InForce, Origin, Outcome, RunList, RunsToken, Schedule, ScheduleChange,
-    ScheduleList, Standing, Ticked, Time,
+    BaseSchedule, CatchUp, CronRun, Due, Fired, InForce, Interrupted, Origin, Outcome, RunList, RunsToken, Schedule,
+    ScheduleChange, ScheduleList, Standing, Ticked, Time,
 };
 pub(crate) use timetable::{BadTimetable, CRON_FORM, Timetable, ZONE_FORM};
 
@@ -67,15 +68,19 @@ impl Schedules<'_> {
         self.store.join.state().read(|tx| in_force(tx, base, now))
     }
 
-    /// Says something over a schedule, from now on. What is said already and not mentioned stays; what is cleared is as
-    /// the configuration has it.
+    /// Overrides a schedule from now on. What was overridden before and is not mentioned stays; what is cleared is as in
+    /// the configuration.
+    ///
+    /// A change that leaves the schedule's times as they are changes nothing about what is due. Otherwise times that
+    /// passed before and were not fired are recorded as skipped.
     pub fn set(&self, name: &str, change: &ScheduleChange, durability: Durability) -> Result<Schedule> {
         let base = self.base(name)?.clone();
         self.check_actor()?;
-        let now = self.store.join.clock().now();
-        let (change, actor) = (change.clone(), self.actor.clone());
+        let (change, actor, by) = (change.clone(), self.actor.clone(), self.by_now());
+        let now = by.at;
         self.store.transact(durability, move |tx| {
             let before = cron_overrides::find(tx, &base.name)?;
+            let was = rules::effective(&base, before.as_ref());
             let (enabled, schedule, zone) =
                 before.map_or((None, None, None), |row| (row.enabled, row.schedule, row.zone));
             let row = CronOverrideRow {
@@ -91,21 +96,30 @@ impl Schedules<'_> {
             Timetable::parse(&effective.cron.value, &effective.zone.value)
                 .map_err(|BadTimetable { key, why }| Error::BadValue { what: key, why })?;
             if row.enabled.is_none() && row.schedule.is_none() && row.zone.is_none() {
-                take_back(tx, &base.name, now)?;
+                cron_overrides::remove(tx, &base.name)?;
             } else {
                 cron_overrides::put(tx, &row)?;
             }
+            restart(tx, &base, &was, &effective, &by)?;
             Ok(((), Vec::new()))
         })?;
         self.get(name, now)
     }
 
-    /// Has a schedule as the configuration has it again; false where nothing was said over it. The configuration need
-    /// not have it any more.
+    /// Removes the override of a schedule; returns false if it has none. The configuration need not have the schedule any
+    /// more.
     pub fn clear(&self, name: &str, durability: Durability) -> Result<bool> {
-        let name = name.to_owned();
-        let now = self.store.join.clock().now();
-        self.store.transact(durability, move |tx| Ok((take_back(tx, &name, now)?, Vec::new())))
+        let (name, by) = (name.to_owned(), self.by_now());
+        let base = self.store.schedules.iter().find(|base| base.name == name).cloned();
+        self.store.transact(durability, move |tx| {
+            let before = cron_overrides::find(tx, &name)?;
+            let removed = cron_overrides::remove(tx, &name)?;
+            if let (true, Some(base)) = (removed, &base) {
+                let was = rules::effective(base, before.as_ref());
+                restart(tx, base, &was, &rules::effective(base, None), &by)?;
+            }
+            Ok((removed, Vec::new()))
+        })
     }
 
     /// A page of firings, the latest time first: of one schedule, or of all.
@@ -130,44 +144,76 @@ impl Schedules<'_> {
         Ok(row.map(|row| CronRun::of(row, now)))
     }
 
-    /// Fires what has become due since the last tick: what each time is for is done by `fire`, and what it answers is
-    /// kept.
+    /// Fires what has become due since the last tick: `fire` does what each time is for, and its answer is recorded.
     ///
     /// Several processes, in several homes, may tick at once; each time is fired by one of them. The first look at a
-    /// schedule fires nothing. When a process dies inside `fire`, that time is not fired again, and stands as lost.
-    pub fn tick(&self, now: Moment, mut fire: impl FnMut(&Due) -> Outcome) -> Result<Ticked> {
-        self.check_actor()?;
+    /// schedule fires nothing. A time is claimed right before it is fired: if the process dies inside `fire`, that time
+    /// is not fired again and is recorded as lost, and those after it stay due.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error together with what was fired before it.
+    pub fn tick(
+        &self,
+        now: Moment,
+        mut fire: impl FnMut(&Due) -> Outcome,
+    ) -> std::result::Result<Ticked, Box<Interrupted>> {
         let mut ticked = Ticked::default();
-        let mut idle = Vec::new();
-        for base in &self.store.schedules {
-            match self.look(base, now)? {
-                Look::Nothing => idle.push(base.name.clone()),
-                Look::Due => {
-                    let claimed = self.claim(base, now)?;
-                    ticked.taken += claimed.taken;
-                    for due in claimed.due {
-                        let outcome = fire(&due);
-                        self.finish(&due, &outcome)?;
-                        ticked.fired.push(Fired { due, outcome });
-                    }
-                }
-                Look::Wrong(why) => ticked.problems.push((base.name.clone(), why)),
-            }
+        match self.tick_all(now, &mut fire, &mut ticked) {
+            Ok(()) => Ok(ticked),
+            Err(error) => Err(Box::new(Interrupted { ticked, error })),
         }
-        if !idle.is_empty() {
-            // Lost with the power it is looked at again, and nothing is due twice.
-            self.store.transact(Durability::Process, move |tx| {
-                for name in &idle {
-                    cron_ticks::put(tx, name, now)?;
-                }
-                Ok(((), Vec::new()))
-            })?;
-        }
-        Ok(ticked)
     }
 
-    /// Whether anything of a schedule is due. Most ticks end here.
-    fn look(&self, base: &BaseSchedule, now: Moment) -> Result<Look> {
+    fn tick_all(&self, now: Moment, fire: &mut dyn FnMut(&Due) -> Outcome, ticked: &mut Ticked) -> Result<()> {
+        self.check_actor()?;
+        let clock = self.store.join.clock().now();
+        let mut idle = Vec::new();
+        for base in &self.store.schedules {
+            match self.look(base, now, clock)? {
+                Look::Nothing(idled) => idle.push(idled),
+                Look::Wrong(why) => ticked.problems.push((base.name.clone(), why)),
+                Look::Due(effective, times) => {
+                    for (at, time) in times.iter().enumerate() {
+                        // What lies behind the last one is done with; before that, an error leaves the rest due.
+                        let until = if at + 1 == times.len() { now } else { time.at };
+                        match self.claim(base, time, &effective, (now, until))? {
+                            Claim::Taken => ticked.taken += 1,
+                            Claim::Changed => break,
+                            Claim::Mine(due) => {
+                                let outcome = match &time.skipped {
+                                    Some(why) => Outcome::skipped(why),
+                                    None => fire(&due),
+                                };
+                                let kept = if time.skipped.is_some() { Ok(()) } else { self.finish(&due, &outcome) };
+                                ticked.fired.push(Fired { due, outcome });
+                                kept?;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if idle.is_empty() {
+            return Ok(());
+        }
+        // Lost with the power it is looked at again, and nothing is due twice.
+        self.store.transact(Durability::Process, move |tx| {
+            for Idle { name, enabled } in &idle {
+                let row = cron_ticks::find(tx, name)?;
+                let back = row.is_some_and(|row| rules::was_ahead(row.ticked_at, now.max(clock)));
+                if *enabled {
+                    move_to(tx, name, now, back)?;
+                } else if back || row.is_none_or(|row| row.ticked_at < now) {
+                    cron_ticks::restart(tx, name, now)?;
+                }
+            }
+            Ok(((), Vec::new()))
+        })
+    }
+
+    /// Looks for what is due of a schedule. Most ticks end here.
+    fn look(&self, base: &BaseSchedule, now: Moment, clock: Moment) -> Result<Look> {
         self.store.join.state().read(|tx| {
             let said = cron_overrides::find(tx, &base.name)?;
             let effective = rules::effective(base, said.as_ref());
@@ -175,43 +221,44 @@ impl Schedules<'_> {
                 Ok(timetable) => timetable,
                 Err(why) => return Ok(Look::Wrong(why)),
             };
-            let since = rules::since(cron_ticks::find(tx, &base.name)?, said.as_ref(), now);
-            let is_due = since.is_some_and(|since| timetable.latest(now).is_some_and(|at| at > since));
-            Ok::<_, Error>(if is_due && effective.enabled.value { Look::Due } else { Look::Nothing })
+            let since = since(tx, &base.name, now, clock)?.map(|(since, _)| since);
+            let enabled = effective.enabled.value;
+            let since = since.filter(|since| enabled && timetable.latest(now).is_some_and(|at| at > *since));
+            Ok::<_, Error>(match since {
+                Some(since) => Look::Due(effective, rules::due(&timetable, since, now, base.catch_up)),
+                None => Look::Nothing(Idle { name: base.name.clone(), enabled }),
+            })
         })
     }
 
-    /// Takes what is due of a schedule, as far as nobody has. Synced, so that a power cut fires nothing twice.
-    fn claim(&self, base: &BaseSchedule, now: Moment) -> Result<Claimed> {
-        let join = &self.store.join;
-        let base = base.clone();
-        let by = By { home: join.home(), process: join.process(), actor: self.actor.clone(), at: join.clock().now() };
+    /// Claims a time that is due, unless another process did or the schedule was changed since it was looked at. Synced,
+    /// so that a power cut fires nothing twice.
+    fn claim(
+        &self,
+        base: &BaseSchedule,
+        time: &rules::DueAt,
+        looked: &rules::Effective,
+        (now, until): (Moment, Moment),
+    ) -> Result<Claim> {
+        let (base, time, by, looked) = (base.clone(), time.clone(), self.by_now(), looked.clone());
+        let id = CronRunId::new();
         self.store.transact(Durability::Power, move |tx| {
             let said = cron_overrides::find(tx, &base.name)?;
-            let effective = rules::effective(&base, said.as_ref());
-            let since = rules::since(cron_ticks::find(tx, &base.name)?, said.as_ref(), now);
-            cron_ticks::put(tx, &base.name, now)?;
-            let mut claimed = Claimed::default();
-            let (Some(since), true, Ok(timetable)) = (since, effective.enabled.value, effective.timetable()) else {
-                return Ok((claimed, Vec::new()));
-            };
-            for time in rules::due(&timetable, since, now, base.catch_up) {
-                let row = row_of(&base, &time, &by);
-                if !cron_runs::claim(tx, &row)? {
-                    claimed.taken += 1;
-                } else if !time.is_too_late {
-                    claimed.due.push(Due {
-                        id: row.id,
-                        name: row.name,
-                        workflow: row.workflow,
-                        context: base.context.clone(),
-                        due_at: row.due_at,
-                        missed: time.missed,
-                    });
-                }
+            let none = Vec::new();
+            if !rules::effective(&base, said.as_ref()).is_same(&looked) {
+                return Ok((Claim::Changed, none));
             }
-            Ok((claimed, Vec::new()))
+            let since = since(tx, &base.name, now, by.at)?;
+            let Some((_, back)) = since.filter(|(since, _)| *since < time.at) else { return Ok((Claim::Taken, none)) };
+            let is_mine = cron_runs::claim(tx, &row_of(&base, id, &time, &by))?;
+            move_to(tx, &base.name, until, back)?;
+            Ok((if is_mine { Claim::Mine(Due::of(&base, id, time.at, time.missed)) } else { Claim::Taken }, none))
         })
+    }
+
+    fn by_now(&self) -> By {
+        let join = &self.store.join;
+        By { home: join.home(), process: join.process(), actor: self.actor.clone(), at: join.clock().now() }
     }
 
     fn finish(&self, due: &Due, outcome: &Outcome) -> Result<()> {
@@ -235,28 +282,62 @@ impl Schedules<'_> {
     }
 }
 
-/// Takes back what was said over a schedule; false where nothing was.
-fn take_back(tx: &mut Tx<'_>, name: &str, now: Moment) -> duolog_state::Result<bool> {
-    let was = cron_overrides::remove(tx, name)?;
-    // What passed while something else was in force was not missed.
-    if was && cron_ticks::find(tx, name)?.is_some() {
-        cron_ticks::put(tx, name, now)?;
+/// Returns from when on the times of a schedule count, and whether the clock was set back since; `None` if nobody looked
+/// before, and so nothing was missed.
+fn since(tx: &mut Tx<'_>, name: &str, now: Moment, clock: Moment) -> Result<Option<(Moment, bool)>> {
+    let Some(TickRow { ticked_at, from_at }) = cron_ticks::find(tx, name)? else { return Ok(None) };
+    // Somebody may ask for an instant that has passed; that is no clock set back.
+    if !rules::was_ahead(ticked_at, now.max(clock)) {
+        return Ok(Some((ticked_at, false)));
     }
-    Ok(was)
+    // The clock was ahead when it ticked: times after the last one that has a row were not fired.
+    let until = Moment::from_micros(now.as_micros().saturating_add(1));
+    let fired = cron_runs::newest_of(tx, name, Some(until), 1)?.pop().map(|row| row.due_at);
+    let since = if from_at.is_some_and(|at| at > now) { None } else { fired.max(from_at) };
+    Ok(Some((since.unwrap_or(now), true)))
+}
+
+/// Records that the times of a schedule were looked at until an instant.
+fn move_to(tx: &mut Tx<'_>, name: &str, at: Moment, back: bool) -> duolog_state::Result<()> {
+    if back { cron_ticks::set_back(tx, name, at) } else { cron_ticks::advance(tx, name, at) }
+}
+
+/// Has a schedule that was changed count from now on, and records the times that passed before and were not fired.
+fn restart(tx: &mut Tx<'_>, base: &BaseSchedule, was: &rules::Effective, is: &rules::Effective, by: &By) -> Result<()> {
+    if was.is_same(is) {
+        return Ok(());
+    }
+    let Some((since, _)) = since(tx, &base.name, by.at, by.at)? else { return Ok(()) };
+    if was.enabled.value
+        && let Ok(timetable) = was.timetable()
+        && let Some(time) = rules::passed(&timetable, since, by.at)
+    {
+        cron_runs::claim(tx, &row_of(base, CronRunId::new(), &time, by))?;
+    }
+    Ok(cron_ticks::restart(tx, &base.name, by.at)?)
 }
 
 /// What a look at a schedule shows.
 enum Look {
-    Nothing,
-    Due,
+    Nothing(Idle),
+    Due(rules::Effective, Vec<rules::DueAt>),
     Wrong(String),
 }
 
-/// What a process took of a schedule.
-#[derive(Default, Serialize, Deserialize)]
-struct Claimed {
-    due: Vec<Due>,
-    taken: u32,
+/// A schedule of which nothing is due.
+struct Idle {
+    name: String,
+    enabled: bool,
+}
+
+/// What became of a time that is due.
+#[derive(Serialize, Deserialize)]
+enum Claim {
+    Mine(Due),
+    /// Another process has it.
+    Taken,
+    /// The schedule was changed.
+    Changed,
 }
 
 /// Who fires.
@@ -268,19 +349,18 @@ struct By {
     at: Moment,
 }
 
-fn row_of(base: &BaseSchedule, time: &rules::DueAt, by: &By) -> CronRunRow {
-    let missed = rules::told_missed(time.missed);
-    let detail = if time.is_too_late { Some("it was missed, and is not made up for".to_owned()) } else { missed };
+fn row_of(base: &BaseSchedule, id: CronRunId, time: &rules::DueAt, by: &By) -> CronRunRow {
+    let is_skipped = time.skipped.is_some();
     CronRunRow {
-        id: CronRunId::new(),
+        id,
         name: base.name.clone(),
         workflow: base.workflow.clone(),
         due_at: time.at,
         started_at: by.at,
-        finished_at: time.is_too_late.then_some(by.at),
-        outcome: time.is_too_late.then_some(CronOutcome::Skipped),
+        finished_at: is_skipped.then_some(by.at),
+        outcome: is_skipped.then_some(CronOutcome::Skipped),
         error: None,
-        detail,
+        detail: time.skipped.clone().or_else(|| rules::told_missed(time.missed)),
         workflow_run_id: None,
         home_id: by.home,
         process_id: by.process,

@@ -7,13 +7,15 @@ use duolog_types::limits::{REASON_BYTES_MAX, SCHEDULE_LEASE};
 use duolog_types::{CronOutcome, CronRunId, HomeId, Moment, ProcessId};
 use serde::{Deserialize, Serialize};
 
+use crate::error::Error;
+
 /// What is done about times that passed while nobody looked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CatchUp {
     /// The last of them is fired.
     #[default]
     Latest,
-    /// Each is fired, the last [`duolog_types::limits::CATCH_UP_MAX`] of them.
+    /// Each is fired, the last [`duolog_types::limits::CATCH_UP_MAX`] of them, and each has a run of its own.
     All,
     /// None is fired that is later than [`duolog_types::limits::SCHEDULE_GRACE`].
     None,
@@ -144,6 +146,27 @@ pub struct Due {
     pub due_at: Moment,
     /// How many times before it were missed and are not fired, as far as was counted.
     pub missed: u32,
+    /// The trigger id of its run. With `catch_up = "all"` the due time is part of it, so each time has a run of its own;
+    /// otherwise it is the schedule's name, and a time is skipped while the run of an earlier one is active.
+    pub trigger_id: String,
+}
+
+impl Due {
+    pub(super) fn of(base: &BaseSchedule, id: CronRunId, due_at: Moment, missed: u32) -> Self {
+        let trigger_id = match base.catch_up {
+            CatchUp::All => format!("{}@{due_at}", base.name),
+            CatchUp::Latest | CatchUp::None => base.name.clone(),
+        };
+        Self {
+            id,
+            name: base.name.clone(),
+            workflow: base.workflow.clone(),
+            context: base.context.clone(),
+            due_at,
+            missed,
+            trigger_id,
+        }
+    }
 }
 
 /// How a firing ended.
@@ -209,12 +232,33 @@ pub struct Fired {
 /// What a tick did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ticked {
-    /// What was fired, in the order in which it was.
+    /// What was fired or skipped, in the order in which it was.
     pub fired: Vec<Fired>,
     /// Due times that another process fired.
     pub taken: u32,
     /// Schedules that cannot fire, and why.
     pub problems: Vec<(String, String)>,
+}
+
+/// An error that stopped a tick, with what the tick did before. The times that it did not come to stay due.
+#[derive(Debug)]
+pub struct Interrupted {
+    /// What was done.
+    pub ticked: Ticked,
+    /// What went wrong.
+    pub error: Error,
+}
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot fire what else is due, after {} times: {}", self.ticked.fired.len(), self.error)
+    }
+}
+
+impl std::error::Error for Interrupted {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
 }
 
 /// How a firing stands.

@@ -8,6 +8,7 @@ use super::model::{BaseSchedule, CatchUp, InForce, Origin, Standing};
 use super::timetable::Timetable;
 
 /// The values of a schedule that are in force.
+#[derive(Clone)]
 pub(super) struct Effective {
     pub(super) cron: InForce<String>,
     pub(super) zone: InForce<String>,
@@ -36,45 +37,72 @@ impl Effective {
     }
 }
 
-/// From when on times count: those before were looked at, or passed before somebody changed the schedule.
-pub(super) fn since(ticked_at: Option<Moment>, said: Option<&CronOverrideRow>, now: Moment) -> Option<Moment> {
-    // A change by a clock that was ahead must not silence the schedule until then.
-    let changed_at = said.map(|said| said.updated_at).filter(|at| *at <= now);
-    // A schedule that nobody looked at before begins now: what lies behind it was not missed.
-    ticked_at.map(|at| changed_at.map_or(at, |changed_at| at.max(changed_at)))
+impl Effective {
+    /// Returns true if a schedule fires at the same times as another.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let values = |one: &Self| (one.cron.value.clone(), one.zone.value.clone(), one.enabled.value);
+        values(self) == values(other)
+    }
+}
+
+/// Returns true if the clock that looked last was ahead of now by more than clocks of several machines differ.
+pub(super) fn was_ahead(ticked_at: Moment, now: Moment) -> bool {
+    ticked_at.as_micros().saturating_sub(now.as_micros()) > micros(SCHEDULE_GRACE)
 }
 
 /// A time that is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DueAt {
     pub(super) at: Moment,
     /// How many before it are left out, as far as was counted.
     pub(super) missed: u32,
-    /// Whether it is only to be kept on record.
-    pub(super) is_too_late: bool,
+    /// Why it is not fired, if it is only recorded.
+    pub(super) skipped: Option<String>,
 }
 
-/// The times after one instant and up to another that are to be fired, in their order.
+/// Returns the times after one instant and up to another that are fired or recorded, in their order.
 pub(super) fn due(timetable: &Timetable, since: Moment, now: Moment, catch_up: CatchUp) -> Vec<DueAt> {
     let mut times = Vec::new();
     let mut until = now;
-    // From the last one back, so that a long silence costs no more than a short one.
-    while times.len() < CATCH_UP_MAX {
+    // From the last one back, so that a long silence costs no more than a short one. One more than are fired.
+    while times.len() <= CATCH_UP_MAX {
         let Some(at) = timetable.latest(until).filter(|at| *at > since) else { break };
         times.push(at);
         until = Moment::from_micros(at.as_micros().saturating_sub(1));
     }
-    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    let grace = i64::try_from(SCHEDULE_GRACE.as_micros()).unwrap_or(i64::MAX);
-    match (catch_up, times.first().copied()) {
-        (_, None) => Vec::new(),
-        (CatchUp::All, _) => times.iter().rev().map(|at| DueAt { at: *at, missed: 0, is_too_late: false }).collect(),
-        (CatchUp::Latest | CatchUp::None, Some(at)) => {
-            let is_late = now.as_micros().saturating_sub(at.as_micros()) > grace;
-            let is_too_late = catch_up == CatchUp::None && is_late;
-            vec![DueAt { at, missed: count(times.len() - 1), is_too_late }]
+    let Some(latest) = times.first().copied() else { return Vec::new() };
+    let is_late = now.as_micros().saturating_sub(latest.as_micros()) > micros(SCHEDULE_GRACE);
+    let missed = u32::try_from(times.len() - 1).unwrap_or(u32::MAX);
+    match catch_up {
+        CatchUp::All => {
+            let fires = |at: &Moment| DueAt { at: *at, missed: 0, skipped: None };
+            let beyond = times.get(CATCH_UP_MAX).map(|at| DueAt { skipped: Some(told_beyond(since)), ..fires(at) });
+            beyond.into_iter().chain(times.iter().take(CATCH_UP_MAX).rev().map(fires)).collect()
         }
+        CatchUp::None if is_late => {
+            let minutes = SCHEDULE_GRACE.as_secs() / 60;
+            let why = format!("missed by more than {minutes} minutes, and catch_up is \"none\"");
+            vec![DueAt { at: latest, missed, skipped: told(Some(&why), missed) }]
+        }
+        CatchUp::Latest | CatchUp::None => vec![DueAt { at: latest, missed, skipped: None }],
     }
+}
+
+/// Returns the last of the times that passed before a schedule was changed and were not fired, to be recorded.
+pub(super) fn passed(timetable: &Timetable, since: Moment, now: Moment) -> Option<DueAt> {
+    let time = due(timetable, since, now, CatchUp::Latest).pop()?;
+    let skipped = told(Some("the schedule was changed before this time was fired"), time.missed);
+    Some(DueAt { skipped, ..time })
+}
+
+fn told_beyond(since: Moment) -> String {
+    format!(
+        "this time and every earlier one after {since} are skipped: catch_up fires {CATCH_UP_MAX} missed times at most"
+    )
+}
+
+fn micros(time: std::time::Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// How many firings failed one after another, the last first, and since when. What was left out, or goes on, says
@@ -104,7 +132,7 @@ pub(super) fn told(detail: Option<&str>, missed: u32) -> Option<String> {
 
 /// What is kept on record of times that are left out.
 pub(super) fn told_missed(missed: u32) -> Option<String> {
-    let or_more = if missed as usize + 1 >= CATCH_UP_MAX { " or more" } else { "" };
+    let or_more = if missed as usize >= CATCH_UP_MAX { " or more" } else { "" };
     match missed {
         0 => None,
         1 => Some("1 earlier time was missed".to_owned()),

@@ -230,18 +230,24 @@ fn what_was_missed_is_made_up_for_as_was_said() {
         due(since, now, CatchUp::All).into_iter().map(|due| due.at.to_string()[11..13].to_owned()).collect();
     assert_eq!(all, ["01", "02", "03", "04"], "in their order");
     let none = due(since, now, CatchUp::None);
-    assert!(none.len() == 1 && none[0].is_too_late, "it is on record");
+    let why = "missed by more than 5 minutes, and catch_up is \"none\"; 3 earlier times were missed";
+    assert_eq!((none.len(), none[0].skipped.as_deref()), (1, Some(why)), "it is recorded with the reason");
     let in_time = due(since, "2026-01-01T04:04:59Z", CatchUp::None);
-    assert!(in_time.len() == 1 && !in_time[0].is_too_late);
+    assert!(in_time.len() == 1 && in_time[0].skipped.is_none());
     for catch_up in CatchUp::ALL {
         assert_eq!(due("2026-01-01T04:00:00Z", now, catch_up), [], "what was looked at is not due");
         assert_eq!(due(now, since, catch_up), [], "a clock that went back");
         // However long nobody looked, it is bounded.
-        assert!(due("1990-01-01T00:00:00Z", now, catch_up).len() <= CATCH_UP_MAX);
+        assert!(due("1990-01-01T00:00:00Z", now, catch_up).len() <= CATCH_UP_MAX + 1);
     }
     let years = due("1990-01-01T00:00:00Z", now, CatchUp::All);
-    assert_eq!((years.len(), years[CATCH_UP_MAX - 1].at), (CATCH_UP_MAX, at("2026-01-01T04:00:00Z")));
-    assert_eq!(rules::told_missed(99).as_deref(), Some("99 or more earlier times were missed"));
+    let fired = years.iter().filter(|due| due.skipped.is_none()).count();
+    assert_eq!((years.len(), fired), (CATCH_UP_MAX + 1, CATCH_UP_MAX));
+    assert_eq!(years[CATCH_UP_MAX].at, at("2026-01-01T04:00:00Z"));
+    let beyond = years[0].skipped.as_deref().unwrap_or_default();
+    assert!(beyond.contains("every earlier one after 1990-01-01") && beyond.contains("100"), "{beyond}");
+    assert_eq!(rules::told_missed(99).as_deref(), Some("99 earlier times were missed"));
+    assert_eq!(rules::told_missed(100).as_deref(), Some("100 or more earlier times were missed"));
 }
 
 #[test]
@@ -266,22 +272,29 @@ fn failures_are_counted_up_to_the_last_that_went_well() {
 }
 
 #[test]
-fn a_change_by_a_clock_that_was_ahead_silences_nothing() {
-    let said = |updated_at: &str| CronOverrideRow {
-        name: "n".to_owned(),
-        enabled: Some(true),
-        schedule: None,
-        zone: None,
-        updated_at: at(updated_at),
-        updated_by: None,
+fn a_clock_was_ahead_if_it_differs_by_more_than_machines_do() {
+    let ticked = at("2026-01-01T12:00:00Z");
+    assert!(!rules::was_ahead(ticked, ticked) && !rules::was_ahead(ticked, at("2026-01-01T13:00:00Z")));
+    assert!(
+        !rules::was_ahead(ticked, at("2026-01-01T11:55:00Z")) && rules::was_ahead(ticked, at("2026-01-01T11:54:59Z"))
+    );
+}
+
+/// Every schedule that can be configured has times that can start a run.
+#[test]
+fn a_schedule_whose_times_can_start_no_run_is_refused() {
+    let with = |workflow: &str, name: &str, catch_up| BaseSchedule {
+        workflow: Some(workflow.to_owned()),
+        name: name.to_owned(),
+        ..base(catch_up)
     };
-    let (ticked, now) = (Some(at("2026-01-01T00:00:00Z")), at("2026-01-02T00:00:00Z"));
-    assert_eq!(rules::since(None, None, now), None);
-    assert_eq!(rules::since(ticked, None, now), ticked);
-    let changed = said("2026-01-01T12:00:00Z");
-    assert_eq!(rules::since(ticked, Some(&changed), now), Some(changed.updated_at));
-    assert_eq!(rules::since(ticked, Some(&said("2025-01-01T00:00:00Z")), now), ticked);
-    assert_eq!(rules::since(ticked, Some(&said("2030-01-01T00:00:00Z")), now), ticked);
+    assert!(check_firing(&with("review", "n", CatchUp::All)).is_ok());
+    assert!(check_firing(&with("a:b", "n", CatchUp::Latest)).is_err(), "a colon");
+    assert!(check_firing(&with(" ", "n", CatchUp::Latest)).is_err(), "nothing");
+    assert!(check_firing(&with(&"w".repeat(257), "n", CatchUp::Latest)).is_err(), "too long");
+    assert!(check_firing(&with("review", &"n".repeat(1000), CatchUp::All)).is_err(), "no room for the due time");
+    assert!(check_firing(&with("review", &"n".repeat(1000), CatchUp::Latest)).is_ok());
+    assert!(check_firing(&with("review", &"n".repeat(1020), CatchUp::Latest)).is_err(), "who triggered it");
 }
 
 #[test]

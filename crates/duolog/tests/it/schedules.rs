@@ -18,7 +18,12 @@ on_both_engines!(
     whoever_dies_firing_leaves_a_lost_time_that_is_not_fired_again,
     many_stores_fire_a_time_once,
     failures_one_after_another_are_counted,
-    a_clock_that_was_ahead_does_not_silence_a_schedule,
+    a_corrected_clock_loses_no_time,
+    a_change_of_a_schedule_records_the_times_that_it_skips,
+    a_change_that_changes_no_time_skips_none,
+    each_missed_time_has_a_run_of_its_own,
+    an_error_half_way_returns_what_was_fired_and_leaves_the_rest_due,
+    an_instant_that_has_passed_moves_nothing_back,
     a_page_of_firings_goes_on_where_the_last_one_ended,
     a_time_starts_a_run_unless_one_goes_on_or_its_workflow_is_off
 );
@@ -144,7 +149,7 @@ fn what_was_missed_is_made_up_for_as_the_configuration_says(place: &Place) {
     assert_eq!(tick(&store, "2026-01-01T00:30:00Z"), []);
     let told: Vec<String> =
         tick(&store, "2026-01-01T03:30:00Z").into_iter().map(|(name, at)| name + &at[10..]).collect();
-    assert_eq!(told, ["allT01:00", "allT02:00", "allT03:00", "latestT03:00"]);
+    assert_eq!(told, ["allT01:00", "allT02:00", "allT03:00", "latestT03:00", "noneT03:00"], "what is skipped is told");
     let latest = store.schedules().runs(Some("latest"), None, 9).expect("lists").runs;
     assert_eq!((latest.len(), latest[0].detail.as_deref()), (1, Some("2 earlier times were missed")));
     let none = store.schedules().runs(Some("none"), None, 9).expect("lists").runs;
@@ -154,7 +159,7 @@ fn what_was_missed_is_made_up_for_as_the_configuration_says(place: &Place) {
     let told = tick(&store, "2026-01-01T04:04:00Z");
     assert_eq!(told.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["all", "latest", "none"]);
     // However long nobody looked, it is bounded.
-    assert_eq!(tick(&store, "2036-01-01T00:00:00Z").len(), 100 + 1 + 1);
+    assert_eq!(tick(&store, "2036-01-01T00:00:00Z").len(), 101 + 1 + 1);
 }
 
 fn a_schedule_that_was_switched_off_misses_nothing(place: &Place) {
@@ -274,13 +279,144 @@ fn failures_one_after_another_are_counted(place: &Place) {
     assert_eq!((failures(&store), examined().status), (0, Status::Ok));
 }
 
-fn a_clock_that_was_ahead_does_not_silence_a_schedule(place: &Place) {
+fn a_corrected_clock_loses_no_time(place: &Place) {
     let apart = Apart::of(place);
-    let (store, _) = open(&apart, vec![named("hourly", "0 * * * *")], "2026-01-01T00:30:00Z");
+    let with = |name: &str, catch_up| BaseSchedule { catch_up, ..named(name, "0 * * * *") };
+    let bases = vec![with("latest", CatchUp::Latest), with("all", CatchUp::All)];
+    let (store, _) = open(&apart, bases, "2026-01-01T00:30:00Z");
+    let names =
+        |now: &str| -> Vec<String> { tick(&store, now).into_iter().map(|(name, at)| name + &at[5..]).collect() };
+    assert!(names("2026-01-01T00:30:00Z").is_empty());
+    assert_eq!(names("2026-01-01T01:30:00Z"), ["latest01-01T01:00", "all01-01T01:00"]);
+    let ahead = names("2027-01-01T00:30:00Z");
+    assert_eq!((ahead.len(), ahead[0].as_str()), (1 + 101, "latest01-01T00:00"), "as the clock had it");
+    // It is set right: what became due since the last right tick was fired by nobody.
+    let corrected = names("2026-01-01T03:30:00Z");
+    assert_eq!(corrected, ["latest01-01T03:00", "all01-01T02:00", "all01-01T03:00"]);
+    assert!(names("2026-01-01T03:30:00Z").is_empty(), "once");
+    assert_eq!(names("2026-01-01T04:00:00Z"), ["latest01-01T04:00", "all01-01T04:00"]);
+    // Clocks of several machines differ a little: nothing is fired twice, and nothing moves back.
+    assert!(names("2026-01-01T03:59:58Z").is_empty() && names("2026-01-01T04:00:01Z").is_empty());
+    let latest = store.schedules().runs(Some("latest"), None, 9).expect("lists").runs;
+    let of = |due: &str| latest.iter().find(|run| run.due_at == at(due)).and_then(|run| run.detail.clone());
+    assert_eq!(of("2026-01-01T03:00:00Z").as_deref(), Some("1 earlier time was missed"));
+    // A schedule that was first looked at, or changed, by the clock that was ahead begins when it is set right.
+    let elsewhere = Apart::of(place);
+    let (other, _) = open(&elsewhere, vec![named("young", "0 * * * *")], "2026-01-01T00:30:00Z");
+    assert_eq!(tick(&other, "2027-01-01T00:30:00Z"), []);
+    assert_eq!(tick(&other, "2026-01-01T05:30:00Z"), []);
+    assert_eq!(tick(&other, "2026-01-01T06:30:00Z"), fired("young", "2026-01-01T06:00"));
+}
+
+/// `tick --until` an instant that has passed is no clock set back.
+fn an_instant_that_has_passed_moves_nothing_back(place: &Place) {
+    let apart = Apart::of(place);
+    let (store, _) = open(&apart, vec![named("hourly", "0 * * * *")], "2026-01-01T05:30:00Z");
     assert_eq!(tick(&store, "2026-01-01T00:30:00Z"), []);
-    assert_eq!(tick(&store, "2027-01-01T00:30:00Z"), fired("hourly", "2027-01-01T00:00"), "as the clock had it");
-    assert_eq!(tick(&store, "2026-01-01T01:30:00Z"), [], "it is set right");
-    assert_eq!(tick(&store, "2026-01-01T02:30:00Z"), fired("hourly", "2026-01-01T02:00"));
+    assert_eq!(tick(&store, "2026-01-01T04:30:00Z"), fired("hourly", "2026-01-01T04:00"));
+    assert_eq!(tick(&store, "2026-01-01T02:30:00Z"), [], "the earlier times are recorded as missed");
+    assert_eq!(tick(&store, "2026-01-01T05:30:00Z"), fired("hourly", "2026-01-01T05:00"));
+    let latest = store.schedules().runs(Some("hourly"), None, 9).expect("lists").runs;
+    assert_eq!(latest[0].detail, None, "nothing was missed in between");
+}
+
+fn a_change_of_a_schedule_records_the_times_that_it_skips(place: &Place) {
+    let apart = Apart::of(place);
+    let (store, clock) = open(&apart, vec![named("hourly", "0 * * * *")], "2026-01-01T00:30:00Z");
+    let schedules = store.schedules().by(Some("ada".to_owned()));
+    let latest = || schedules.runs(Some("hourly"), None, 1).expect("lists").runs.pop().expect("a record");
+    let told = || {
+        let run = latest();
+        (run.due_at.to_string()[11..16].to_owned(), run.standing, run.detail.unwrap_or_default())
+    };
+    let skipped = Standing::Ended(CronOutcome::Skipped);
+    let why = |more: &str| format!("the schedule was changed before this time was fired{more}");
+    assert_eq!(tick(&store, "2026-01-01T00:30:00Z"), []);
+    clock.advance(3 * 3_600_000_000);
+    let off = ScheduleChange { enabled: Some(Some(false)), ..ScheduleChange::default() };
+    schedules.set("hourly", &off, Durability::Process).expect("set");
+    assert_eq!(told(), ("03:00".to_owned(), skipped, why("; 2 earlier times were missed")));
+    assert_eq!(latest().actor.as_deref(), Some("ada"));
+    clock.advance(3_600_000_000);
+    schedules.clear("hourly", Durability::Process).expect("cleared");
+    assert_eq!(told().0, "03:00", "nothing is due of a schedule that is disabled");
+    clock.advance(3_600_000_000);
+    let cron = ScheduleChange { cron: Some(Some("30 12 * * *".to_owned())), ..ScheduleChange::default() };
+    schedules.set("hourly", &cron, Durability::Process).expect("set");
+    assert_eq!(told(), ("05:00".to_owned(), skipped, why("")));
+    assert_eq!(tick(&store, "2026-01-01T05:40:00Z"), []);
+    assert_eq!(tick(&store, "2026-01-01T12:40:00Z"), fired("hourly", "2026-01-01T12:30"));
+}
+
+fn a_change_that_changes_no_time_skips_none(place: &Place) {
+    let apart = Apart::of(place);
+    let (store, clock) = open(&apart, vec![named("hourly", "0 * * * *")], "2026-01-01T00:30:00Z");
+    assert_eq!(tick(&store, "2026-01-01T00:30:00Z"), []);
+    clock.advance(3_600_000_000);
+    let on = ScheduleChange { enabled: Some(Some(true)), ..ScheduleChange::default() };
+    let same = ScheduleChange { cron: Some(Some("0 * * * *".to_owned())), ..ScheduleChange::default() };
+    for change in [&on, &same, &on] {
+        store.schedules().set("hourly", change, Durability::Process).expect("set");
+    }
+    assert!(store.schedules().clear("hourly", Durability::Process).expect("cleared"));
+    assert_eq!(tick(&store, "2026-01-01T01:30:00Z"), fired("hourly", "2026-01-01T01:00"));
+    assert_eq!(store.schedules().runs(None, None, 9).expect("lists").runs.len(), 1);
+}
+
+fn each_missed_time_has_a_run_of_its_own(place: &Place) {
+    let apart = Apart::of(place);
+    let all = BaseSchedule { catch_up: CatchUp::All, ..named("report", "0 * * * *") };
+    let (store, _) = open(&apart, vec![all], "2026-01-01T04:30:00Z");
+    let fire_all = |now: &str| store.schedules().tick(at(now), |due| fire(&store, due)).expect("ticks").fired;
+    assert!(fire_all("2026-01-01T00:30:00Z").is_empty());
+    let fired = fire_all("2026-01-01T04:30:00Z");
+    assert_eq!(fired.iter().map(|one| one.outcome.outcome).collect::<Vec<_>>(), [CronOutcome::Ok; 4]);
+    let ids: std::collections::BTreeSet<_> = fired.iter().map(|one| one.outcome.workflow_run_id.clone()).collect();
+    assert_eq!(ids.len(), 4, "four missed hours are four runs");
+    for one in &fired {
+        let id = RunId::parse(one.outcome.workflow_run_id.as_deref().expect("a run")).expect("an id");
+        let trigger = store.runs().get(&id).expect("there").summary.trigger_id;
+        assert_eq!(trigger, format!("report@{}", one.due.due_at));
+    }
+    // What is beyond the limit is recorded, with the reason.
+    let many = fire_all("2026-01-09T00:30:00Z");
+    assert_eq!(many.len(), 101);
+    let (first, rest) = many.split_first().expect("some");
+    assert_eq!(first.outcome.outcome, CronOutcome::Skipped);
+    assert!(first.outcome.detail.as_deref().is_some_and(|why| why.contains("100 missed times at most")), "{first:?}");
+    assert!(rest.iter().all(|one| one.outcome.outcome == CronOutcome::Ok));
+    let run = store.schedules().run(first.due.id).expect("reads").expect("a record");
+    assert_eq!((run.standing, run.detail), (Standing::Ended(CronOutcome::Skipped), first.outcome.detail.clone()));
+}
+
+/// Another schedule's row is damaged, or the state cannot be written any more: what was fired is told, and what was not
+/// tried is fired by the next tick and is never recorded as lost.
+fn an_error_half_way_returns_what_was_fired_and_leaves_the_rest_due(place: &Place) {
+    let apart = Apart::of(place);
+    let all = BaseSchedule { catch_up: CatchUp::All, ..named("all", "0 * * * *") };
+    let (store, _) = open(&apart, vec![all, named("later", "0 * * * *")], "2026-01-01T04:30:00Z");
+    assert_eq!(tick(&store, "2026-01-01T00:30:00Z"), []);
+    // The second firing leaves a row that the record of its end does not fit.
+    let too_long = Outcome { workflow_run_id: Some("r".repeat(4096)), ..Outcome::done() };
+    let mut fires = 0;
+    let interrupted = store
+        .schedules()
+        .tick(at("2026-01-01T04:30:00Z"), |_| {
+            fires += 1;
+            if fires == 2 { too_long.clone() } else { Outcome::done() }
+        })
+        .expect_err("the state refuses");
+    let told: Vec<_> =
+        interrupted.ticked.fired.iter().map(|one| one.due.due_at.to_string()[11..13].to_owned()).collect();
+    assert_eq!((fires, told), (2, vec!["01".to_owned(), "02".to_owned()]), "{interrupted}");
+    let runs = store.schedules().runs(None, None, 9).expect("lists").runs;
+    assert_eq!(runs.len(), 2, "what was not tried has no record");
+    let rest: Vec<_> = tick(&store, "2026-01-01T04:31:00Z").into_iter().map(|(name, at)| name + &at[10..]).collect();
+    assert_eq!(rest, ["allT03:00", "allT04:00", "laterT04:00"]);
+    let lost = |run: &&duolog::schedules::CronRun| !matches!(run.standing, Standing::Ended(_));
+    let runs = store.schedules().runs(None, None, 9).expect("lists").runs;
+    let open: Vec<_> = runs.iter().filter(lost).map(|run| run.due_at.to_string()[11..13].to_owned()).collect();
+    assert_eq!(open, ["02"], "only what was fired, and whose end could not be recorded");
 }
 
 fn a_page_of_firings_goes_on_where_the_last_one_ended(place: &Place) {

@@ -29,6 +29,9 @@ JSON:
 
 /// Check a configuration file, and say everything that is wrong with it
 ///
+/// A schedule that could start no run is wrong too: an expression or a date that never comes, an unknown zone, a context or
+/// a workflow name that no run takes, a workflow that the file disables.
+///
 /// Without FILE it is the one of the home, which need not be there, and what the environment and --store say. No
 /// connection is made: whether a server is there, `duolog doctor` says.
 #[derive(Args)]
@@ -69,8 +72,13 @@ impl Check {
             }
             other => (true, other),
         };
-        let warnings = read.as_ref().map(|config| config.warnings().to_vec()).unwrap_or_default();
+        let (mut warnings, mut never) = (Vec::new(), Vec::new());
+        if let Ok(config) = &read {
+            warnings = [config.warnings().to_vec(), config.schedule_warnings()].concat();
+            never = config.schedule_findings();
+        }
         let mut findings = findings_of(read)?;
+        findings.append(&mut never);
         let in_file = findings.len();
         if !is_named {
             findings.extend(findings_of(Config::default().with_environment(|name| env::var_os(name)))?);

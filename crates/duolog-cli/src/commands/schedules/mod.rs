@@ -10,7 +10,9 @@ mod tick;
 use clap::Subcommand;
 use duolog::CronOutcome;
 use duolog::schedules::{CronRun, Standing};
-use serde::Serialize;
+use serde::ser::Error as _;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use super::Context;
 use crate::failure::Outcome;
@@ -74,6 +76,14 @@ impl From<&CronRun> for RunShape {
             actor: run.actor.clone(),
         }
     }
+}
+
+/// Writes a text that is JSON as the value that it is. A text that is not fails the answer: it is never left out.
+// serde gives a reference to the field, whatever it is.
+#[allow(clippy::ref_option)]
+pub(super) fn as_json<S: Serializer>(text: &Option<&str>, serializer: S) -> Result<S::Ok, S::Error> {
+    let raw = text.map(serde_json::from_str::<&RawValue>).transpose();
+    raw.map_err(S::Error::custom)?.serialize(serializer)
 }
 
 fn tone(standing: Standing) -> Tone {

@@ -16,10 +16,11 @@ Examples:
 JSON:
   {\"schedule\": {… as schedules show …}}";
 
-/// Say something over a schedule, from now on and without touching the configuration
+/// Override a schedule without touching the configuration
 ///
-/// What is not mentioned stays as it was said; --unset has it as the configuration does; schedules clear takes back all
-/// of it. Every home on the same state has it so. Times that passed before are not made up for.
+/// What is not mentioned stays as it was; --unset uses the configuration's value; schedules clear removes the override.
+/// Every home on the same state has it so. If the change affects when the schedule fires, times that were due before and
+/// were not fired are recorded as skipped; schedules runs lists them.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 #[command(group = ArgGroup::new("said").required(true).multiple(true))]

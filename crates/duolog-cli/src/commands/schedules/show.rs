@@ -4,7 +4,6 @@ use clap::Args;
 use duolog::schedules::{InForce, Schedule, as_configured, find_base};
 use duolog::{Clock as _, SystemClock};
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use super::{Context, RunShape, tone};
 use crate::failure::{Ended, Failure, Outcome};
@@ -43,7 +42,8 @@ struct Shape<'a> {
     name: &'a str,
     description: Option<&'a str>,
     workflow: Option<&'a str>,
-    context: Option<Box<RawValue>>,
+    #[serde(serialize_with = "super::as_json")]
+    context: Option<&'a str>,
     catch_up: &'static str,
     line: usize,
     enabled: Value<bool>,
@@ -93,7 +93,7 @@ fn shape(schedule: &Schedule) -> Shape<'_> {
         name: &base.name,
         description: base.description.as_deref(),
         workflow: base.workflow.as_deref(),
-        context: base.context.as_ref().and_then(|json| RawValue::from_string(json.clone()).ok()),
+        context: base.context.as_deref(),
         catch_up: base.catch_up.as_str(),
         line: base.line,
         enabled: Value { value: schedule.enabled.value, from: schedule.enabled.from.as_str() },

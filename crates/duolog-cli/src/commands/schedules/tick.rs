@@ -16,14 +16,20 @@ Examples:
   while true; do duolog schedules tick --quiet; sleep 30; done
 
 The first tick of a schedule fires nothing: what lies before it was not missed. Of times that passed
-while nobody ticked the last one is fired, or as catch_up in the configuration says.
+while nobody ticked the last one is fired, or as catch_up in the configuration says: \"all\" starts a
+run for each missed time, 100 at most, with the trigger id NAME@DUE. Otherwise the trigger id is
+NAME, and a time is skipped while the run of an earlier one is active. Skipped times are listed with
+their reasons.
+
+After an error the times that were fired are printed first; those that were not tried stay due.
 
 Exit code: 0 all is well · 1 something failed, or a schedule cannot fire
 
 JSON:
   {\"fired\": [{\"id\", \"name\", \"workflow\", \"due_at\", \"missed\": 0, \"outcome\", \"error\", \"detail\",
               \"workflow_run_id\"}], \"taken\": 0, \"problems\": [{\"name\", \"problem\"}]}
-  missed are earlier times that are left out; taken are those that another process fired";
+  missed are earlier times that are left out; taken are those that another process fired;
+  an error follows as an object of its own";
 
 /// Fire what has become due since the last tick
 ///
@@ -76,7 +82,10 @@ impl Tick {
             });
         }
         let store = context.open_to_write()?;
-        let ticked = store.schedules().by(actor(self.actor)).tick(until, |due| fire(&store, due))?;
+        let (ticked, error) = match store.schedules().by(actor(self.actor)).tick(until, |due| fire(&store, due)) {
+            Ok(ticked) => (ticked, None),
+            Err(interrupted) => (interrupted.ticked, Some(interrupted.error)),
+        };
         let problems = ticked.problems.iter().map(|(name, problem)| Problem { name, problem }).collect();
         let answer = Answer { fired: ticked.fired.iter().map(shape).collect(), taken: ticked.taken, problems };
         context.out.confirm(&answer, |text| {
@@ -89,11 +98,14 @@ impl Tick {
                 text.line(format_args!("{}  {}  {outcome}{told}", one.due.name, one.due.due_at));
             }
         })?;
-        if ticked.fired.is_empty() {
+        if ticked.fired.is_empty() && error.is_none() {
             context.out.note(if ticked.taken > 0 { "another process fired what was due" } else { "nothing is due" });
         }
         for (name, problem) in &ticked.problems {
             context.out.warn(format_args!("{name} cannot fire: {problem}"));
+        }
+        if let Some(error) = error {
+            return Err(error.into());
         }
         context.close(store);
         Ok(if is_well(&ticked) { Ended::Done } else { Ended::No })

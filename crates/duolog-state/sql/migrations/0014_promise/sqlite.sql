@@ -110,3 +110,6 @@ FROM messaging_messages m JOIN messaging_sessions s ON s.id = m.session_id
 WHERE m.platform_message_id IS NOT NULL AND length(CAST(s.platform || s.channel_id || s.thread_id || s.user_id
     || m.platform_message_id AS BLOB)) <= 2048
 GROUP BY s.platform, s.channel_id, s.thread_id, s.user_id, m.platform_message_id;
+
+-- From when on the times of a schedule count, so that a clock that was ahead and is corrected loses none of them.
+ALTER TABLE cron_ticks ADD COLUMN from_at TEXT CHECK (length(from_at) = 27);
