@@ -5,9 +5,12 @@
 
 mod agentrylab;
 mod conversations;
+mod documents;
 mod lastlight;
+mod mutate;
 mod runs;
 mod skillet;
+mod source;
 pub mod usage;
 
 use std::io;
@@ -133,6 +136,7 @@ pub fn run(fixtures: &Path) -> io::Result<Vec<Verdict>> {
         copy_tree(&source, copy.path())?;
         verdicts.extend(check(copy.path())?);
     }
+    verdicts.extend(mutate::check(fixtures)?);
     let mut untouched = Verdict::of("the folder itself");
     untouched.figures = format!("{} files hashed before and after", before.len());
     untouched.same("files", &fingerprint(fixtures)?, &before);

@@ -21,6 +21,7 @@ use duolog::{
 use duolog_state::Foreign;
 use serde_json::{Map, Value, json};
 
+use super::source::{Row, Rows};
 use super::{Verdict, expected};
 use crate::clock::FixedClock;
 
@@ -44,7 +45,7 @@ struct Taken {
     rows: BTreeMap<&'static str, Vec<Value>>,
 }
 
-const TABLES: [&str; 7] = [
+pub(super) const TABLES: [&str; 7] = [
     "workflow_runs",
     "executions",
     "workflow_approvals",
@@ -54,15 +55,48 @@ const TABLES: [&str; 7] = [
     "messaging_messages",
 ];
 
-/// Imports a database twice, and sees that nothing of it changed.
-fn taken(root: &Path, now: &str, verdict: &mut Verdict) -> io::Result<Taken> {
-    let before = contents(root)?;
-    let database = root.join("lastlight.db");
+/// Imports a database, and compares what is returned then with these rows.
+pub(super) fn differences(database: &Path, rows: &Rows) -> io::Result<Vec<String>> {
+    let mut verdict = Verdict::default();
+    let (directory, store) = home(LAST_DAY)?;
+    let first = lastlight::import(&store, database, Durability::Process, |_| {}).map_err(other)?;
+    verdict.same("what could not be taken", &first.errors.notes, &Vec::new());
+    let object = |row: &Row| row.cells.iter().map(|(name, cell)| (name.clone(), cell.value.clone())).collect();
+    let rows = rows.iter().map(|(table, rows)| (*table, rows.iter().map(object).collect())).collect();
+    verdict.same("what was left out", &first.left_out.notes, &Vec::new());
+    verdict.same("rows taken", &first.imported, &counts(&rows));
+    let taken = Taken { _directory: directory, store, again: first.clone(), first, rows };
+    rows::compare(&mut verdict, &taken)?;
+    Ok(verdict.differences)
+}
+
+/// A home of its own, whose clock shows this.
+fn home(now: &str) -> io::Result<(tempfile::TempDir, Store)> {
     let directory = tempfile::tempdir()?;
     let mut options = StoreOptions::at(Home::beneath(directory.path())).one_shot();
     options.clock = Arc::new(FixedClock::at(now.parse::<Moment>().map_err(other)?.as_micros()));
     options.schedules = ["cron-triage", "cron-health", "cron-security"].map(schedule).into();
     let store = Store::open(options).map_err(other)?;
+    Ok((directory, store))
+}
+
+fn counts(rows: &BTreeMap<&'static str, Vec<Value>>) -> Counts {
+    Counts {
+        runs: rows["workflow_runs"].len() as u64,
+        executions: rows["executions"].len() as u64,
+        approvals: rows["workflow_approvals"].len() as u64,
+        schedules: rows["cron_overrides"].len() as u64,
+        workflows: rows["workflow_overrides"].len() as u64,
+        chats: rows["messaging_sessions"].len() as u64,
+        messages: rows["messaging_messages"].len() as u64,
+    }
+}
+
+/// Imports a database twice, and sees that nothing of it changed.
+fn taken(root: &Path, now: &str, verdict: &mut Verdict) -> io::Result<Taken> {
+    let before = contents(root)?;
+    let database = root.join("lastlight.db");
+    let (directory, store) = home(now)?;
     let mut seen = lastlight::Progress::default();
     let first = lastlight::import(&store, &database, Durability::Process, |so_far| seen = *so_far).map_err(other)?;
     let again = lastlight::import(&store, &database, Durability::Process, |_| {}).map_err(other)?;
@@ -76,16 +110,7 @@ fn taken(root: &Path, now: &str, verdict: &mut Verdict) -> io::Result<Taken> {
         rows.insert(table, rows_of(&foreign, table)?);
     }
     verdict.same("bytes of their files", &contents(root)?, &before);
-    let all = Counts {
-        runs: rows["workflow_runs"].len() as u64,
-        executions: rows["executions"].len() as u64,
-        approvals: rows["workflow_approvals"].len() as u64,
-        schedules: rows["cron_overrides"].len() as u64,
-        workflows: rows["workflow_overrides"].len() as u64,
-        chats: rows["messaging_sessions"].len() as u64,
-        messages: rows["messaging_messages"].len() as u64,
-    };
-    verdict.same("rows taken", &first.imported, &all);
+    verdict.same("rows taken", &first.imported, &counts(&rows));
     Ok(Taken { _directory: directory, store, first, again, rows })
 }
 
@@ -163,6 +188,7 @@ fn money(number: &Value) -> Option<Money> {
 pub(super) fn check(root: &Path) -> io::Result<Vec<Verdict>> {
     let mut verdict = Verdict::of("lastlight runs");
     let taken = taken(root, LAST_DAY, &mut verdict)?;
+    verdict.same("what was left out", &taken.first.left_out.notes, &Vec::new());
     rows::compare(&mut verdict, &taken)?;
     let right = expected(root, "expected/runs-detail.json")?;
     for (id, right) in right.as_object().into_iter().flatten() {

@@ -16,7 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// Who may bring which driver.
 const DRIVERS: &[(&str, &[&str])] = &[
-    ("rusqlite", &["duolog-state", "duolog-search", "duolog-bench"]),
+    ("rusqlite", &["duolog-state", "duolog-search", "duolog-testkit", "duolog-bench"]),
     ("tokio", &["duolog-state", "duolog-bench"]),
     ("tokio-postgres", &["duolog-state", "duolog-bench"]),
     ("clap", &["duolog-cli"]),

@@ -1,5 +1,7 @@
 //! lionagi: sessions, branches, messages, and progressions as arrays of ids.
 
+mod unplaced;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -35,7 +37,11 @@ pub struct SessionSource {
     pub show_play_name: Option<String>,
     pub artifacts_path: Option<String>,
     pub node_metadata: Option<String>,
+    pub first_msg_id: Option<String>,
+    pub last_msg_id: Option<String>,
     pub progression_id: Option<String>,
+    /// When that progression was made.
+    pub progression_created_at: Option<f64>,
     /// The ids of that progression.
     pub collection: Vec<String>,
 }
@@ -50,6 +56,7 @@ pub struct BranchSource {
     pub name: Option<String>,
     pub node_metadata: Option<String>,
     pub progression_id: String,
+    pub progression_created_at: Option<f64>,
     pub system_msg_id: Option<String>,
     pub collection: Vec<String>,
 }
@@ -107,8 +114,9 @@ struct Held {
 /// message that only a branch's pointer names is one of the session's too.
 pub fn map(source: Source) -> Result<Mapped, String> {
     let mut mapping = Mapping::of(source.messages)?;
-    let SessionSource { created_at, progression_id, collection, .. } = source.session.clone();
-    let at = from_seconds(created_at);
+    let SessionSource { created_at, progression_id, progression_created_at, collection, .. } = source.session.clone();
+    let ends = [source.session.first_msg_id.clone(), source.session.last_msg_id.clone()];
+    let at = from_seconds(progression_created_at.unwrap_or(created_at));
     let shared = source.branches.iter().any(|branch| Some(&branch.progression_id) == progression_id.as_ref());
     let pool = match &progression_id {
         Some(id) if !shared => parsed(id, ProgressionId::parse)?,
@@ -137,12 +145,18 @@ pub fn map(source: Source) -> Result<Mapped, String> {
     progressions[1..].sort_by(|a, b| (a.base_ord, &a.id).cmp(&(b.base_ord, &b.id)));
     let statuses: Result<Vec<_>, String> =
         source.statuses.into_iter().map(|status| status_of(status, &session.id)).collect();
-    let Mapping { messages, order, left_out, .. } = mapping;
+    let Mapping { messages, order, mut left_out, .. } = mapping;
     let mut messages = messages;
     let pooled: Vec<MappedMessage> = order.iter().filter_map(|id| messages.remove(id)).collect();
     let mut session = session;
     session.first_msg_id = order.first().map(ToString::to_string);
     session.last_msg_id = order.last().map(ToString::to_string);
+    // Ours follow from the order; where theirs say something else, that is told.
+    let ours = [("first_msg_id", &session.first_msg_id), ("last_msg_id", &session.last_msg_id)];
+    for ((name, ours), theirs) in ours.into_iter().zip(&ends).filter(|((_, ours), theirs)| *ours != *theirs) {
+        let shown = |id: &Option<String>| id.clone().unwrap_or_else(|| "none".to_owned());
+        left_out.push(format!("session {}: {name} is {}, taken as {}", session.id, shown(theirs), shown(ours)));
+    }
     Ok(Mapped { session, statuses: statuses?, progressions, messages: pooled, items, branches, left_out })
 }
 
@@ -189,6 +203,9 @@ impl Mapping {
         let id = parsed(&source.id, BranchId::parse)?;
         let metadata = said(source.node_metadata);
         let fork = metadata.as_deref().and_then(fork_of);
+        if fork.is_none() && metadata.as_deref().is_some_and(|text| text.contains("\"parent_branch_id\"")) {
+            self.left_out.push(format!("branch {id}: its parent_branch_id and forked_at_ord cannot be read"));
+        }
         let (mut ids, mut seen, mut at) = (Vec::new(), BTreeSet::new(), None);
         for (place, text) in source.collection.iter().enumerate() {
             if fork.as_ref().is_some_and(|(_, forked_at)| *forked_at == place as u64) {
@@ -202,7 +219,7 @@ impl Mapping {
         let created_at = from_seconds(source.created_at);
         let mut head = ProgressionRow {
             id: parsed(&source.progression_id, ProgressionId::parse)?,
-            ..ProgressionRow::new(None, created_at)
+            ..ProgressionRow::new(None, source.progression_created_at.map_or(created_at, from_seconds))
         };
         let mut forked = None;
         if let Some((parent_id, forked_at)) = fork {
@@ -331,7 +348,10 @@ pub fn read(path: &Path, aside: &Path, mut each: impl FnMut(Mapped) -> Result<()
             }
         }
         let statuses = statuses(&source, &session.id)?;
-        each(map(Source { session, branches, messages, statuses }).map_err(|why| bad(path, why))?)?;
+        let unplaced = unplaced::notes(&source, &session.id)?;
+        let mut mapped = map(Source { session, branches, messages, statuses }).map_err(|why| bad(path, why))?;
+        mapped.left_out.extend(unplaced);
+        each(mapped)?;
     }
     Ok(())
 }
@@ -344,7 +364,7 @@ fn collection(path: &Path, text: Option<String>) -> Result<Vec<String>> {
 fn sessions(source: &Foreign, path: &Path) -> Result<Vec<SessionSource>> {
     let sql = "SELECT s.id, s.created_at, s.updated_at, s.started_at, s.ended_at, s.user, s.name, s.status, s.agent_name, \
                s.invocation_kind, s.playbook_name, s.show_topic, s.show_play_name, s.artifacts_path, s.node_metadata, \
-               s.progression_id, p.collection FROM sessions s LEFT JOIN progressions p ON p.id = s.progression_id \
+               s.progression_id, p.created_at, p.collection, s.first_msg_id, s.last_msg_id FROM sessions s LEFT JOIN progressions p ON p.id = s.progression_id \
                ORDER BY s.created_at, s.id";
     let mut found = Vec::new();
     source.each(sql, &[], &mut |row| {
@@ -365,9 +385,12 @@ fn sessions(source: &Foreign, path: &Path) -> Result<Vec<SessionSource>> {
             artifacts_path: row.get(13)?,
             node_metadata: row.get(14)?,
             progression_id: row.get(15)?,
+            progression_created_at: row.get(16)?,
+            first_msg_id: row.get(18)?,
+            last_msg_id: row.get(19)?,
             collection: Vec::new(),
         };
-        found.push((session, row.get::<Option<String>>(16)?));
+        found.push((session, row.get::<Option<String>>(17)?));
         Ok(())
     })?;
     let all =
@@ -376,7 +399,8 @@ fn sessions(source: &Foreign, path: &Path) -> Result<Vec<SessionSource>> {
 }
 
 fn branches(source: &Foreign, path: &Path, session: &str) -> Result<Vec<BranchSource>> {
-    let sql = "SELECT b.id, b.created_at, b.user, b.name, b.node_metadata, b.progression_id, b.system_msg_id, p.collection \
+    let sql = "SELECT b.id, b.created_at, b.user, b.name, b.node_metadata, b.progression_id, b.system_msg_id, \
+               p.created_at, p.collection \
                FROM branches b LEFT JOIN progressions p ON p.id = b.progression_id WHERE b.session_id = ?1 \
                ORDER BY b.created_at, b.id";
     let mut found = Vec::new();
@@ -389,9 +413,10 @@ fn branches(source: &Foreign, path: &Path, session: &str) -> Result<Vec<BranchSo
             node_metadata: row.get(4)?,
             progression_id: row.get(5)?,
             system_msg_id: row.get(6)?,
+            progression_created_at: row.get(7)?,
             collection: Vec::new(),
         };
-        found.push((branch, row.get::<Option<String>>(7)?));
+        found.push((branch, row.get::<Option<String>>(8)?));
         Ok(())
     })?;
     found.into_iter().map(|(branch, text)| Ok(BranchSource { collection: collection(path, text)?, ..branch })).collect()

@@ -7,6 +7,7 @@ use duolog::approvals::Approval;
 use duolog::import::lastlight::Imported;
 use duolog::limits::{PAGE_MAX, SCRATCH_VALUE_BYTES_MAX};
 use duolog::runs::{Every, Execution, RollupQuery};
+use duolog::schedules::Origin;
 use duolog::{ApprovalId, ApprovalKind, ApprovalStatus, ChatId, ExecutionId, Money, RunId, Store};
 use serde_json::{Value, json};
 
@@ -41,7 +42,7 @@ pub(super) fn compare(verdict: &mut Verdict, taken: &Taken) -> io::Result<()> {
         let schedule = taken.store.schedules().get(text(row, "name"), now).map_err(other)?;
         let ours = json!([
             u8::from(schedule.enabled.value),
-            if row["schedule"].is_null() { Value::Null } else { schedule.cron.value.as_str().into() },
+            (schedule.cron.from == Origin::Override).then_some(schedule.cron.value.as_str()),
             schedule.overridden.map(|(when, by)| json!([at(when), by]))
         ]);
         let right = json!([row["enabled"], row["schedule"], [row["updated_at"], row["updated_by"]]]);

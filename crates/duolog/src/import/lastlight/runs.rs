@@ -292,6 +292,13 @@ impl Taking<'_> {
         (owner.or_else(|| named.map(str::to_owned)), repo)
     }
 
+    /// Tells the values that a row has too early, and that have no place until then.
+    fn left_out(&mut self, standing: &str, values: &[(&str, &Raw)]) {
+        for (name, _) in values.iter().filter(|(_, value)| **value != Raw::Null) {
+            self.say(format!("{standing} and has a value in {name}, which is left out"));
+        }
+    }
+
     /// How an execution ended; nothing while it is in flight.
     fn end(&mut self, source: &ExecutionSource, of: Belongs<'_>, started_at: Moment) -> Option<EndRow> {
         let finished_at = self.moment("finished_at", &source.finished_at);
@@ -320,7 +327,22 @@ impl Taking<'_> {
                 stop_reason = Some("run_ended".to_owned());
                 (at, false)
             }
-            (None, None, _) => return None,
+            (None, None, _) => {
+                let figures = [
+                    ("error", &source.error),
+                    ("stop_reason", &source.stop_reason),
+                    ("turns", &source.turns),
+                    ("duration_ms", &source.duration_ms),
+                    ("cost_usd", &source.cost_usd),
+                    ("input_tokens", &source.input_tokens),
+                    ("cache_creation_input_tokens", &source.cache_creation_input_tokens),
+                    ("cache_read_input_tokens", &source.cache_read_input_tokens),
+                    ("output_tokens", &source.output_tokens),
+                    ("api_duration_ms", &source.api_duration_ms),
+                ];
+                self.left_out("is in flight", &figures);
+                return None;
+            }
         };
         Some(EndRow {
             finished_at,
@@ -397,6 +419,16 @@ pub fn approval(
     };
     let said_at = taking.moment("responded_at", &source.responded_at);
     let is_open = status == ApprovalStatus::Pending;
+    if is_open {
+        let answer = [
+            ("responded_by", &source.responded_by),
+            ("response", &source.response),
+            ("responded_at", &source.responded_at),
+        ];
+        taking.left_out("is pending", &answer);
+    } else if said_at.is_none() && theirs != ApprovalStatus::Pending {
+        taking.say("does not say when it was answered: taken as when its run ended, or when it was asked");
+    }
     let responded_at = (!is_open).then(|| said_at.or(ended).unwrap_or(created_at));
     let went_on = |at: Moment| {
         ended.is_some()
