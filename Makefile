@@ -35,10 +35,14 @@ crash: build ## the crash harness in full: every point, 500 kills, every mutant;
 	$(CRASH) pauses
 	$(CRASH) kills
 	$(POSTGRES) run -- $(CRASH) stress --rounds 40
-	$(BLACKBOX) --minutes 30
-	$(BLACKBOX) race --minutes 15
-	$(POSTGRES) run -- $(BLACKBOX) --minutes 10 --store env
+	$(BLACKBOX) --minutes 20
+	$(BLACKBOX) race --minutes 10
+	$(BLACKBOX) queue --minutes 3
+	$(BLACKBOX) pages --minutes 2
+	$(POSTGRES) run -- $(BLACKBOX) --minutes 15 --store env
 	$(POSTGRES) run -- $(BLACKBOX) race --minutes 5 --store env
+	$(POSTGRES) run -- $(BLACKBOX) queue --minutes 3 --store env
+	$(POSTGRES) run -- $(BLACKBOX) pages --minutes 2 --store env
 
 bench: tools ## every figure against the raw limit, in one run
 	$(CARGO) build --quiet -p duolog-testkit --bin duolog-postgres

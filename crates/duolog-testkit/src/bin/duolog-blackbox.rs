@@ -1,5 +1,5 @@
-//! `duolog-blackbox [race] [--seed N] [--minutes M] [--rounds N] [--processes 8] [--steps N] [--binary PATH]
-//! [--store URL] [--profile logs|all] [--dir DIR] [--keep] [--keep-going]`: drives the real binary with random commands.
+//! `duolog-blackbox [PROFILE] [--seed N] [--minutes M] [--rounds N] [--processes 8] [--steps N] [--duolog PATH]
+//! [--store URL] [--dir DIR] [--keep] [--keep-going]`: drives the real binary with random commands.
 
 #![allow(clippy::print_stdout, clippy::expect_used)]
 
@@ -11,15 +11,17 @@ use duolog_testkit::blackbox::{Options, Profile, run, summary};
 use duolog_testkit::postgres::{Access, SHARED_ENV};
 
 const USAGE: &str = "\
-duolog-blackbox [race] [OPTIONS]
+duolog-blackbox [PROFILE] [OPTIONS]
+  PROFILE           all, race, logs, runs, gates, queue, schedules, chats, inboxes, items or pages [default: all]
   --seed N          decides what the workers do [default: the time]
   --minutes M       start no round after M minutes [default: 1, unless --rounds is given]
   --rounds N        run at most N rounds
   --processes N     workers [default: 8]
   --steps N         commands of each worker in a round [default: 40]
-  --binary PATH     the binary to test [default: duolog beside this one]
+  --duolog PATH     the binary to test [default: duolog beside this one]
   --store URL       a PostgreSQL in which every round makes a database; \"env\" takes the one of duolog-postgres run
-  --profile NAME    logs or all [default: all]
+  --profile NAME    the same as PROFILE
+  --mutant NAME     remove this rule in the binary: a run must find it; the binary must be built for tests
   --dir DIR         where homes are made [default: beside this binary]
   --keep            keep the home of a round that failed
   --keep-going      go on after a round that failed
@@ -28,7 +30,7 @@ Exit code: 0 every round held · 1 a rule did not hold · 2 wrong usage";
 fn main() -> ExitCode {
     match parse(std::env::args().skip(1)) {
         Ok(options) => {
-            println!("seed {}, {} processes, {:?}", options.seed, options.processes, options.profile);
+            println!("seed {}, {} processes, profile {}", options.seed, options.processes, options.profile.name());
             let tally = run(&options, &mut |line| println!("{line}"));
             println!("{}", summary(&tally).join("\n"));
             if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -54,13 +56,13 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
         binary: beside.join("duolog"),
         store: None,
         directory: beside,
+        mutant: None,
         keep: false,
         keep_going: false,
     };
     while let Some(word) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{word} needs a value"));
         match word.as_str() {
-            "race" => options.profile = Profile::Race,
             "--seed" => options.seed = number(&value()?)?,
             "--minutes" => {
                 let minutes: f64 = value()?.parse().map_err(|_| "--minutes needs a number".to_owned())?;
@@ -69,19 +71,15 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
             "--rounds" => options.rounds = number(&value()?)?,
             "--processes" => options.processes = number(&value()?)?,
             "--steps" => options.steps = number(&value()?)?,
-            "--binary" => options.binary = PathBuf::from(value()?),
+            "--duolog" | "--binary" => options.binary = PathBuf::from(value()?),
             "--store" => options.store = Some(store(value()?)?),
-            "--profile" => {
-                options.profile = match value()?.as_str() {
-                    "logs" => Profile::Logs,
-                    "all" => Profile::All,
-                    other => return Err(format!("no such profile: {other}")),
-                };
-            }
+            "--profile" => options.profile = profile(&value()?)?,
+            "--mutant" => options.mutant = Some(value()?),
             "--dir" => options.directory = PathBuf::from(value()?),
             "--keep" => options.keep = true,
             "--keep-going" => options.keep_going = true,
-            other => return Err(format!("unknown option: {other}")),
+            option if option.starts_with('-') => return Err(format!("unknown option: {option}")),
+            name => options.profile = profile(name)?,
         }
     }
     if options.time.is_none() && options.rounds == u32::MAX {
@@ -91,6 +89,10 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
         return Err(format!("there is no binary at {}", options.binary.display()));
     }
     Ok(options)
+}
+
+fn profile(name: &str) -> Result<Profile, String> {
+    Profile::named(name).ok_or_else(|| format!("no such profile: {name}"))
 }
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {

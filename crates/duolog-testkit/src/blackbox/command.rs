@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::Value;
 
+use super::domain::json::lenient;
 use super::faults::{Fault, Means};
 
 /// How a command ended, as its caller may understand it.
@@ -80,7 +81,7 @@ pub struct Ran {
 impl Ran {
     /// The whole JSON objects on stdout, without the error.
     pub fn answers(&self) -> Vec<Value> {
-        self.objects().into_iter().filter(|value| value.get("error").is_none()).collect()
+        self.objects().into_iter().filter(|value| !value["error"].is_object()).collect()
     }
 
     /// The only answer.
@@ -91,13 +92,23 @@ impl Ran {
     /// The kind, the message and the hint of the error.
     pub fn error(&self) -> Option<(String, String, String)> {
         let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
-        let error = self.objects().into_iter().find_map(|value| value.get("error").cloned())?;
-        error.is_object().then(|| (text(&error, "kind"), text(&error, "message"), text(&error, "hint")))
+        let error = self.objects().into_iter().map(|value| value["error"].clone()).find(Value::is_object)?;
+        Some((text(&error, "kind"), text(&error, "message"), text(&error, "hint")))
     }
 
     fn objects(&self) -> Vec<Value> {
+        self.lines().filter_map(lenient).filter(Value::is_object).collect()
+    }
+
+    /// The first whole line on stdout.
+    pub fn text(&self) -> String {
+        self.lines().next().unwrap_or_default().to_owned()
+    }
+
+    /// The whole lines on stdout that are text.
+    fn lines(&self) -> impl Iterator<Item = &str> {
         let whole = self.stdout.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
-        whole.filter_map(|line| serde_json::from_slice(line).ok()).filter(Value::is_object).collect()
+        whole.filter_map(|line| std::str::from_utf8(line).ok())
     }
 }
 
@@ -112,6 +123,8 @@ pub struct Binary {
     pub store: Option<String>,
     /// Where stdin, stdout and stderr are kept: not on the disk that is tested.
     pub scratch: PathBuf,
+    /// A rule that is removed in its processes, if it was built for tests.
+    pub mutant: Option<String>,
 }
 
 impl Binary {
@@ -154,6 +167,9 @@ impl Binary {
         command.args(&call.words);
         if let (Some(ms), Some(shim)) = (call.clock_ms, means.clock_shim()) {
             command.env("LD_PRELOAD", shim).env("BLACKBOX_CLOCK_MS", ms.to_string());
+        }
+        if let Some(mutant) = &self.mutant {
+            command.env("DUOLOG_TEST_MUTANT", mutant);
         }
         command
             .env_remove("DUOLOG_HOME")

@@ -28,8 +28,12 @@ impl Worker {
         let reported = failed.as_array().into_iter().flatten();
         let reported = reported.filter_map(|failed| Some(failed["session"].as_str()?.to_owned())).collect();
         let retried = self.retry_in_copy(backup, copy);
-        let listed = self.run_on(copy, &Call::new(&["sessions", "list", "--limit", "200"]));
-        for (session, _) in self.note_listing(&listed, backup.span, "the copy", reported) {
+        let Some((listed, _, rows)) = self.list_pages(Some(copy)) else {
+            self.violation("a copy opens", "sessions list fails in the copy".to_owned(), backup, None);
+            return;
+        };
+        self.note_listing(&listed, backup.span, "the copy", &rows, reported);
+        for session in rows.iter().filter_map(|row| row["id"].as_str().map(str::to_owned)) {
             let done = self.run_on(copy, &Call::new(&["log", "cat", &session]));
             if done.ran.code != Some(0) {
                 self.violation("a copy opens", format!("log cat {session} fails in the copy"), &done, Some(&session));

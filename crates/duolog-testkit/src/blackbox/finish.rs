@@ -26,16 +26,17 @@ impl Worker {
         if opened.ran.code.is_none() {
             self.violation("doctor finds no damage", "doctor ended by a signal".to_owned(), &opened, None);
         }
-        self.settle();
-        let listed = self.run_calmly(&Call::new(&["sessions", "list", "--limit", "200"]));
-        let sessions = self.note_listing(&listed, listed.span, "the end", Vec::new());
-        if sessions.is_empty() {
-            self.violation("acknowledged is there", "no session is listed at the end".to_owned(), &listed, None);
+        if self.round.slots < super::MANY_SLOTS {
+            self.queue_alone();
         }
-        let rows = listed.ran.answer().map(|answer| answer["sessions"].clone()).unwrap_or_default();
-        for (session, _) in &sessions {
-            let row = rows.as_array().into_iter().flatten().find(|row| row["id"] == **session).cloned();
-            self.read_session(session, &row.unwrap_or_default());
+        self.finish_schedules();
+        self.settle();
+        match self.list_pages(None) {
+            Some((listed, span, rows)) => {
+                self.note_listing(&listed, span, "the end", &rows, Vec::new());
+                rows.iter().for_each(|row| self.read_session(row["id"].as_str().unwrap_or_default(), row));
+            }
+            None => self.violation("acknowledged is there", "sessions list fails".to_owned(), &opened, None),
         }
         self.search_for_some();
         self.diagnose(&binary);

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::command::Outcome;
+use super::domain::shared::Facts;
 
 /// When a command ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,6 +208,8 @@ pub struct Events {
     pub seen: Vec<Seen>,
     /// Rules that were found broken on the way.
     pub violations: Vec<Violation>,
+    /// What all workers share of runs, chats and schedules.
+    pub facts: Facts,
     /// Commands by noun and verb: done, refused, unknown.
     pub verbs: BTreeMap<String, [u64; 3]>,
 }

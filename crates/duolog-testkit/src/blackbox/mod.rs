@@ -2,12 +2,14 @@
 //!
 //! Workers run commands side by side, and some of the processes are killed, paused, slowed down, given a wrong clock or
 //! a full disk. What they answered is held against a simple model: acknowledged means there, once; refused means that
-//! nothing changed; nobody else's data is touched. A seed decides what each worker does; what the scheduler does is its
-//! own affair, so a seed makes a finding likely again, not certain.
+//! nothing changed; nobody else's data is touched. What is not the log is held against a small model per noun
+//! ([`domain`]). A seed decides what each worker does, step by step; what the scheduler does is its own affair, so a seed
+//! makes a finding likely again, not certain.
 
 mod appends;
 mod command;
 mod copies;
+mod domain;
 mod faults;
 mod finish;
 mod history;
@@ -25,7 +27,7 @@ mod worker;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -35,6 +37,7 @@ use history::Violation;
 use home::{Disk, Ground};
 use worker::{Round, Worker};
 
+pub use domain::Group;
 pub use report::summary;
 
 use crate::postgres::{Access, Database};
@@ -49,7 +52,35 @@ pub enum Profile {
     All,
     /// Only appends, deletions and creations under the same few names, as fast as they can.
     Race,
+    /// Only the nouns of one group.
+    Only(Group),
 }
+
+impl Profile {
+    /// The profile of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        let group = Group::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, group)| Self::Only(group));
+        match name {
+            "all" => Some(Self::All),
+            "logs" => Some(Self::Logs),
+            "race" => Some(Self::Race),
+            _ => group,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Logs => "logs",
+            Self::Race => "race",
+            Self::Only(group) => Group::ALL.into_iter().find(|(_, known)| *known == group).map_or("", |(name, _)| name),
+        }
+    }
+}
+
+/// So many runs may run at once that the limit does not matter.
+const MANY_SLOTS: usize = 100_000;
 
 /// How to run it.
 #[derive(Clone, Debug)]
@@ -72,6 +103,8 @@ pub struct Options {
     pub store: Option<Access>,
     /// Where homes are made.
     pub directory: PathBuf,
+    /// A rule that is removed in the binary, which was built for tests.
+    pub mutant: Option<String>,
     /// Keep the home of a round that failed.
     pub keep: bool,
     /// Go on after a round that failed.
@@ -171,6 +204,7 @@ fn round(
         home: ground.home(),
         store: database.as_ref().map(Database::url),
         scratch: ground.scratch(),
+        mutant: options.mutant.clone(),
     };
     let shared = Arc::new(Round {
         history: history::History::default(),
@@ -179,6 +213,9 @@ fn round(
         workers: options.processes,
         profile: options.profile,
         number,
+        jumps: random.below(10) < 6,
+        slots: choose_slots(options.profile, &mut random),
+        pool: Mutex::default(),
     });
     let mut lead = Worker::new(options.processes, random.next(), binary.clone(), &shared);
     lead.prepare();
@@ -231,11 +268,24 @@ fn choose_disk(options: &Options, random: &mut Random) -> Disk {
     }
 }
 
+/// Runs that may run at once: few where the queue is looked at, and where a round is about it.
+fn choose_slots(profile: Profile, random: &mut Random) -> usize {
+    let few = match profile {
+        Profile::Only(Group::Queue) => true,
+        Profile::All => random.below(3) == 0,
+        _ => false,
+    };
+    if few { 1 + usize::try_from(random.below(3)).unwrap_or(0) } else { MANY_SLOTS }
+}
+
 impl Worker {
     /// Makes the home and the sessions that are always there.
     fn prepare(&mut self) {
         self.faulty = false;
         self.run_calmly(&Call::new(&["init"]));
+        let config = domain::shared::config(self.round.slots, self.round.workers);
+        std::fs::write(self.binary.home.join("config/duolog.toml"), config).expect("the configuration");
+        self.first_tick();
         for session in ["stable-0", "stable-1"] {
             self.create(&["--id", session], Some(session.to_owned()), None);
         }
@@ -244,14 +294,26 @@ impl Worker {
     fn work(&mut self, steps: usize) {
         if self.round.profile == Profile::Race {
             self.faulty = false;
-            for _ in 0..steps {
+            for number in 0..steps {
+                self.begin_step(number);
                 self.race();
             }
             return;
         }
         self.ensure_own();
-        for _ in 0..steps {
-            self.step();
+        for number in 0..steps {
+            self.begin_step(number);
+            let group = self.choose_group();
+            let domain = match self.round.profile {
+                Profile::Only(_) => true,
+                Profile::All => self.chance(50),
+                Profile::Logs | Profile::Race => false,
+            };
+            if domain {
+                self.domain_step(group);
+            } else {
+                self.step();
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::command::{Call, Outcome};
+use super::command::{Binary, Call, Outcome};
 use super::history::{Line, Listing, Look, Seen, Span};
 use super::worker::{Done, Worker, cursor, own_lines};
 
@@ -60,27 +60,37 @@ impl Worker {
 
     /// Lists all sessions.
     pub fn list(&mut self) {
-        let done = self.run(Call::new(&["sessions", "list", "--limit", PAGE]));
-        self.note_listing(&done, done.span, "sessions list", Vec::new());
+        if let Some((done, span, rows)) = self.list_pages(None) {
+            self.note_listing(&done, span, "sessions list", &rows, Vec::new());
+        }
     }
 
-    /// Notes which sessions there were, where all were on one page.
-    pub fn note_listing(
-        &self,
-        done: &Done,
-        span: Span,
-        how: &'static str,
-        reported: Vec<String>,
-    ) -> Vec<(String, Option<String>)> {
-        let answer = done.ran.answer().filter(|answer| answer["sessions"].is_array() && answer["next"].is_null());
-        let Some(answer) = answer else { return Vec::new() };
+    /// Reads the list of sessions to its end: without faults in a copy, otherwise as any command.
+    pub fn list_pages(&mut self, copy: Option<&Binary>) -> Option<(Done, Span, Vec<Value>)> {
+        let (mut rows, mut first, mut after) = (Vec::new(), None, None::<String>);
+        loop {
+            let call = Call::new(&["sessions", "list", "--limit", PAGE]);
+            let call = after.iter().fold(call, |call, token| call.word("--after").word(token));
+            let done = match copy {
+                Some(copy) => self.run_on(copy, &call),
+                None => self.run(call),
+            };
+            let answer = done.ran.answer().filter(|answer| answer["sessions"].is_array())?;
+            let start = *first.get_or_insert(done.span.start);
+            rows.extend(answer["sessions"].as_array().into_iter().flatten().cloned());
+            after = answer["next"].as_str().map(str::to_owned);
+            if after.is_none() {
+                let span = Span { start, end: done.span.end };
+                return Some((done, span, rows));
+            }
+        }
+    }
+
+    /// Notes which sessions there were.
+    pub fn note_listing(&self, done: &Done, span: Span, how: &'static str, rows: &[Value], reported: Vec<String>) {
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        let sessions = answer["sessions"].as_array().into_iter().flatten();
-        let sessions: Vec<_> =
-            sessions.filter_map(|session| Some((text(&session["id"])?, text(&session["name"])))).collect();
-        let listing = Listing { step: done.step, span, how, sessions: sessions.clone(), reported };
-        self.round.history.events().listings.push(listing);
-        sessions
+        let sessions = rows.iter().filter_map(|row| Some((text(&row["id"])?, text(&row["name"])))).collect();
+        self.round.history.events().listings.push(Listing { step: done.step, span, how, sessions, reported });
     }
 
     /// Goes on reading a log where the last reading stopped: each line once, or a reset.

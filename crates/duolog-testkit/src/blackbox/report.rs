@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::history::{Events, Step, Violation};
 use super::home::Disk;
-use super::{Options, Profile, Tally};
+use super::{Options, Tally};
 
 /// Violations of one rule that are told in full; the others are counted.
 const TOLD: usize = 2;
@@ -23,15 +23,10 @@ pub fn tell(
     violations: &[Violation],
     say: &mut dyn FnMut(&str),
 ) {
-    let profile = match options.profile {
-        Profile::Logs => "--profile logs",
-        Profile::All => "--profile all",
-        Profile::Race => "race",
-    };
     say(&format!(
-        "VIOLATED in round {number} on {disk:?}: {} times; repeat with: duolog-blackbox {} --seed {} --rounds {} --processes {} --steps {}",
+        "VIOLATED in round {number} on {disk:?}: {} times; repeat with: duolog-blackbox --profile {} --seed {} --rounds {} --processes {} --steps {}",
         violations.len(),
-        profile,
+        options.profile.name(),
         options.seed,
         number + 1,
         options.processes,

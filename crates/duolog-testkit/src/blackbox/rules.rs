@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::command::Outcome;
+use super::domain::shared;
 use super::history::{Append, Delete, Events, Listing, Look, Place, Span, Violation};
 use super::model::{Effect, Model};
 
@@ -29,6 +30,7 @@ pub fn check(events: &Events) -> Vec<Violation> {
     operations_answer_alike(events, &mut found);
     nothing_is_appended_to_the_deleted(&model, &mut found);
     nothing_is_deleted_twice(&model, &mut found);
+    shared::check(events, &mut found);
     found
 }
 

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::command::{Binary, Call, Outcome, Ran, says_nothing};
+use super::domain::Owned;
 use super::faults::{Fault, Means};
 use super::history::{History, Line, Place, Span, Step};
 use super::home::Ground;
 use super::{Profile, Tally};
-use crate::random::Random;
+use crate::random::{Random, mix};
 
 /// The flag that names an operation.
 pub const OPERATION: &str = "--operation";
@@ -32,6 +33,19 @@ pub struct Round {
     pub profile: Profile,
     /// Unique in the run: part of every tag.
     pub number: u32,
+    /// Returns true if wall clocks jump in this round.
+    pub jumps: bool,
+    /// How many runs may run at once; so many that it does not matter, or few.
+    pub slots: usize,
+    /// Runs that all workers change.
+    pub pool: Mutex<Vec<String>>,
+}
+
+impl Round {
+    /// Lends the runs that all workers change.
+    pub fn pool(&self) -> MutexGuard<'_, Vec<String>> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// An operation that can be tried again.
@@ -65,6 +79,9 @@ pub struct Worker {
     pub tally: Tally,
     /// Faults are chosen for commands.
     pub faulty: bool,
+    /// Its objects of each noun.
+    pub owned: Owned,
+    seed: u64,
     steps: usize,
     tags: usize,
     usual: Duration,
@@ -102,10 +119,17 @@ impl Worker {
             own_end: None,
             tally: Tally::default(),
             faulty: true,
+            owned: Owned::default(),
+            seed,
             steps: 0,
             tags: 0,
             usual: Duration::from_millis(20),
         }
+    }
+
+    /// Begins a step with chance of its own: what one step drew does not change what the next one does.
+    pub fn begin_step(&mut self, number: usize) {
+        self.random = Random::new(mix(self.seed ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
     }
 
     /// A new directory beside the home.
@@ -116,12 +140,48 @@ impl Worker {
 
     /// Runs a command with the faults that chance gives it.
     pub fn run(&mut self, mut call: Call) -> Done {
-        if self.faulty {
-            call.fault = self.round.means.choose(&mut self.random, self.usual);
-            call.clock_ms = self.round.means.clock_jump(&mut self.random);
-        }
+        self.disturb(&mut call);
         let binary = self.binary.clone();
         self.run_on(&binary, &call)
+    }
+
+    /// Chooses what happens to a command.
+    fn disturb(&mut self, call: &mut Call) {
+        if self.faulty {
+            call.fault = self.round.means.choose(&mut self.random, self.usual);
+            let jump = self.round.means.clock_jump(&mut self.random);
+            call.clock_ms = jump.filter(|_| self.round.jumps);
+        }
+    }
+
+    /// Runs commands at once, each in a process of its own, with the faults that chance gives them.
+    pub fn volley(&mut self, mut calls: Vec<Call>) -> Vec<Done> {
+        calls.iter_mut().for_each(|call| self.disturb(call));
+        let round = Arc::clone(&self.round);
+        let binaries: Vec<Binary> = (0..calls.len())
+            .map(|index| {
+                let scratch = self.binary.scratch.join(format!("volley-{index}"));
+                std::fs::create_dir_all(&scratch).expect("scratch");
+                Binary { scratch, ..self.binary.clone() }
+            })
+            .collect();
+        let ran: Vec<(Span, Ran)> = std::thread::scope(|scope| {
+            let threads: Vec<_> = calls
+                .iter()
+                .zip(&binaries)
+                .map(|(call, binary)| {
+                    let round = &round;
+                    scope.spawn(move || {
+                        let start = round.history.tick();
+                        let ran = binary.run(call, &round.means);
+                        (Span { start, end: round.history.tick() }, ran)
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().expect("a volley does not panic")).collect()
+        });
+        let binary = self.binary.clone();
+        calls.iter().zip(ran).map(|(call, (span, ran))| self.note(&binary, call, span, ran)).collect()
     }
 
     /// Runs a command without faults.
@@ -136,6 +196,12 @@ impl Worker {
         let start = history.tick();
         let ran = binary.run(call, &self.round.means);
         let span = Span { start, end: history.tick() };
+        self.note(binary, call, span, ran)
+    }
+
+    /// Notes what a command did.
+    fn note(&mut self, binary: &Binary, call: &Call, span: Span, ran: Ran) -> Done {
+        let history = &self.round.history;
         if call.fault == Fault::None && ran.outcome == Outcome::Done {
             self.usual = (self.usual * 7 + ran.took) / 8;
         }

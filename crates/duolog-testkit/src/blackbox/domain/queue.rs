@@ -1,0 +1,255 @@
+//! The queue of runs, and how many run at once.
+//!
+//! While the workers run, every list of running runs must be within the limit. At the end of the round nobody else is at
+//! work: then each command must do exactly what the model of a queue says.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::super::command::Call;
+use super::super::worker::Worker;
+use super::json::word;
+use super::linear::Object;
+
+/// Commands of the exact part.
+const ALONE: usize = 40;
+
+/// All runs of the home by their status, and the queue.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    slots: usize,
+    runs: BTreeMap<String, String>,
+    /// Who waits, the first first: those that were resumed before those that have not begun. No command shows it, so it
+    /// is known from what was done.
+    resumed: Vec<String>,
+    waiting: Vec<String>,
+}
+
+impl PartialEq for Queue {
+    fn eq(&self, other: &Self) -> bool {
+        self.runs == other.runs
+    }
+}
+
+/// What is done to the queue.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Starts a run, or has it wait.
+    Start { id: String, queue: bool },
+    /// Pauses at a gate.
+    Gate(String),
+    /// Says yes at the gate.
+    Approve(String),
+    /// Pauses, resumes, finishes, cancels, requeues or retries.
+    Turn(&'static str, String),
+    /// Lets runs begin.
+    Admit { limit: usize },
+}
+
+impl Object for Queue {
+    type Command = Command;
+
+    fn name(&self) -> String {
+        "queue".to_owned()
+    }
+
+    fn call(&self, command: &Command) -> Call {
+        match command {
+            Command::Start { id, queue } => {
+                let call = Call::new(&["runs", "start", "wf", "--trigger", id, "--id", id]);
+                if *queue { call.word("--queue") } else { call }
+            }
+            Command::Gate(run) => Call::new(&["runs", "gate", run, "ship", "--summary", "go on?"]),
+            Command::Approve(run) => Call::new(&["approvals", "approve", "--run", run, "--gate", "ship"]),
+            Command::Turn(verb, run) => Call::new(&["runs", verb, run]),
+            Command::Admit { limit } => Call::new(&["runs", "admit", "--limit", &limit.to_string()]),
+        }
+    }
+
+    fn apply(&self, command: &Command, answer: Option<&Value>) -> Vec<Self> {
+        let status = |run: &str| self.runs.get(run).map_or("", String::as_str);
+        match command {
+            Command::Start { id, .. } if self.runs.contains_key(id) => Vec::new(),
+            Command::Start { id, queue: true } => vec![self.queued(id)],
+            Command::Start { id, queue: false } => self.let_in(id),
+            Command::Gate(run) if status(run) == "running" => vec![self.turned(run, "paused")],
+            Command::Turn("pause", run) if status(run) == "running" => vec![self.turned(run, "paused")],
+            Command::Approve(run) | Command::Turn("resume", run) if status(run) == "paused" => self.go_on(run),
+            Command::Turn("finish", run) if status(run) == "running" => vec![self.turned(run, "succeeded")],
+            Command::Turn("requeue", run) if status(run) == "running" => vec![self.queued(run)],
+            Command::Turn("cancel", run) if ["queued", "running", "paused"].contains(&status(run)) => {
+                vec![self.turned(run, "cancelled")]
+            }
+            Command::Turn("retry", run) if ["failed", "cancelled"].contains(&status(run)) => self.let_in(run),
+            Command::Admit { limit } => self.admitted(*limit, answer),
+            _ => Vec::new(),
+        }
+    }
+
+    fn with_known(self, model: &Self) -> Self {
+        Self { resumed: model.resumed.clone(), waiting: model.waiting.clone(), ..self }
+    }
+}
+
+impl Queue {
+    fn free(&self) -> usize {
+        self.slots.saturating_sub(self.runs.values().filter(|status| *status == "running").count())
+    }
+
+    fn turned(&self, run: &str, status: &str) -> Self {
+        let mut next = self.clone();
+        next.runs.insert(run.to_owned(), status.to_owned());
+        next.resumed.retain(|waiting| waiting != run);
+        next.waiting.retain(|waiting| waiting != run);
+        next
+    }
+
+    fn queued(&self, run: &str) -> Self {
+        let mut next = self.turned(run, "queued");
+        next.waiting.push(run.to_owned());
+        next
+    }
+
+    /// A run begins if there is a slot for it and for everybody who waits; it waits if there is none. In between either
+    /// will do: a slot that somebody waits for may be kept.
+    fn let_in(&self, run: &str) -> Vec<Self> {
+        self.slot_or(self.resumed.len() + self.waiting.len(), self.turned(run, "running"), self.queued(run))
+    }
+
+    /// A run that goes on is before all that have not begun.
+    fn go_on(&self, run: &str) -> Vec<Self> {
+        let mut waits = self.turned(run, "queued");
+        waits.resumed.push(run.to_owned());
+        self.slot_or(self.resumed.len(), self.turned(run, "running"), waits)
+    }
+
+    fn slot_or(&self, before: usize, begins: Self, waits: Self) -> Vec<Self> {
+        match self.free() {
+            0 => vec![waits],
+            free if free > before => vec![begins],
+            _ => vec![begins, waits],
+        }
+    }
+
+    /// The first ones begin, in their order, as many as there are slots.
+    fn admitted(&self, limit: usize, answer: Option<&Value>) -> Vec<Self> {
+        let first = self.resumed.iter().chain(&self.waiting);
+        let first: Vec<String> = first.take(self.free().min(limit)).cloned().collect();
+        let told = answer.map(|answer| answer["admitted"].clone()).unwrap_or_default();
+        let told: Vec<String> = told.as_array().into_iter().flatten().map(|one| word(&one["run"], "id")).collect();
+        if answer.is_some() && told != first {
+            return Vec::new();
+        }
+        vec![first.iter().fold(self.clone(), |next, run| next.turned(run, "running"))]
+    }
+}
+
+impl Worker {
+    /// One command that changes the queue that all workers share.
+    pub fn queue_step(&mut self) {
+        let run = self.shared_run();
+        let run = run.as_str();
+        let mut call = match self.below(20) {
+            0..5 => {
+                let id = self.unique("queue");
+                self.round.pool().push(id.clone());
+                Call::new(&["runs", "start", "wf", "--trigger", &id, "--id", &id, "--restart-cap", "1000"])
+            }
+            5..8 => Call::new(&["runs", "gate", run, "ship", "--summary", "go on?"]),
+            8..11 => Call::new(&["approvals", "approve", "--run", run, "--gate", "ship"]),
+            11 => Call::new(&["runs", "pause", run]),
+            12..14 => Call::new(&["runs", "resume", run]),
+            14 => Call::new(&["runs", "finish", run]),
+            15 => Call::new(&["runs", "cancel", run]),
+            16 => Call::new(&["runs", "retry", run]),
+            17 => Call::new(&["runs", "requeue", run]),
+            18 => Call::new(&["runs", "admit", "--limit", "2"]),
+            _ => Call::new(&["runs", "recover", "--owner", "recoverer"]),
+        };
+        let starts = call.words[1] == "start" || call.words[1] == "retry";
+        if starts && self.chance(20) {
+            call = call.word("--queue");
+        } else if call.words[1] == "start" && self.chance(15) {
+            call = call.word("--claim").word("starter");
+        } else if call.words[1] == "admit" && self.chance(50) {
+            call = call.word("--owner").word("admitter");
+        }
+        let done = self.run(call);
+        self.note_grants(&done);
+        self.within_limit();
+    }
+
+    /// A run that all workers change: one of the last ones.
+    fn shared_run(&mut self) -> String {
+        let back = self.below(6);
+        let pool = self.round.pool();
+        pool.get(pool.len().saturating_sub(1 + back)).cloned().unwrap_or_else(|| "none".to_owned())
+    }
+
+    /// At no time do more runs run than may.
+    fn within_limit(&mut self) {
+        let done = self.run_calmly(&Call::new(&["runs", "list", "--status", "running", "--limit", "200"]));
+        let runs = done.ran.answer().map(|answer| answer["runs"].clone()).unwrap_or_default();
+        let running = runs.as_array().map_or(0, Vec::len);
+        if running > self.round.slots {
+            let what = format!("{running} run at once, {} may", self.round.slots);
+            self.violation("no more run than may", what, &done, None);
+        }
+    }
+
+    /// The exact part: nobody else is at work, and nothing fails.
+    pub fn queue_alone(&mut self) {
+        let mut queue = self.read_queue();
+        // Who waited before is let in or ended, so that the order of the line is known.
+        for (run, _) in queue.iter().flat_map(|queue| &queue.runs).filter(|(_, status)| *status == "queued") {
+            self.run_calmly(&Call::new(&["runs", "cancel", run]));
+        }
+        queue = self.read_queue();
+        for _ in 0..ALONE {
+            let Some(known) = queue.take() else { return };
+            let command = self.queue_command(&known);
+            queue = self.attempt(&known, vec![command], Self::read_queue);
+        }
+    }
+
+    fn queue_command(&mut self, queue: &Queue) -> Command {
+        let wanted = ["running", "paused", "queued", "cancelled"][self.below(4)];
+        let fitting: Vec<&String> =
+            queue.runs.iter().filter(|(_, status)| *status == wanted).map(|(run, _)| run).collect();
+        let run = fitting.get(self.below(fitting.len().max(1))).map(|run| (*run).clone());
+        match (wanted, run) {
+            ("running", Some(run)) => match self.below(4) {
+                0 => Command::Gate(run),
+                1 => Command::Turn("pause", run),
+                2 => Command::Turn("requeue", run),
+                _ => Command::Turn("finish", run),
+            },
+            ("paused", Some(run)) if self.chance(50) => Command::Approve(run),
+            ("paused", Some(run)) => Command::Turn("resume", run),
+            ("cancelled", Some(run)) => Command::Turn("retry", run),
+            ("queued", Some(run)) if self.chance(20) => Command::Turn("cancel", run),
+            ("queued", Some(_)) => Command::Admit { limit: 1 + self.below(3) },
+            _ => Command::Start { id: self.unique("alone"), queue: self.chance(25) },
+        }
+    }
+
+    fn read_queue(&mut self) -> Option<Queue> {
+        let mut runs = BTreeMap::new();
+        let mut after: Option<String> = None;
+        loop {
+            let mut call = Call::new(&["runs", "list", "--limit", "200"]);
+            if let Some(token) = &after {
+                call = call.word("--after").word(token);
+            }
+            let answer = self.run_calmly(&call).ran.answer()?;
+            for run in answer["runs"].as_array()? {
+                runs.insert(word(run, "id"), word(run, "status"));
+            }
+            after = answer["next"].as_str().map(str::to_owned);
+            if after.is_none() {
+                return Some(Queue { slots: self.round.slots, runs, resumed: Vec::new(), waiting: Vec::new() });
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! A run as it is read back through the binary.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::super::command::Call;
+use super::super::worker::Worker;
+use super::json::{elements, member, members, word};
+
+/// An id that the program makes: which one it is says nothing.
+#[derive(Clone, Debug, Default)]
+pub struct MadeId(pub String);
+
+impl PartialEq for MadeId {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// An execution of a phase.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Execution {
+    /// Its phase.
+    pub phase: String,
+    /// How it ended, or in_flight.
+    pub outcome: String,
+    /// Its cost in millionths of a dollar.
+    pub cost: u64,
+    /// What it said last.
+    pub output: Option<String>,
+    /// Its id.
+    pub id: MadeId,
+}
+
+/// A gate of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gate {
+    /// Its id, which the tester chose.
+    pub id: String,
+    /// Its status.
+    pub status: String,
+    /// What was answered.
+    pub response: Option<String>,
+    /// Returns true if the answer was acknowledged by the owner.
+    pub consumed: bool,
+    /// What resolves it.
+    pub kind: String,
+    /// The hash of what is asked.
+    pub hash: Option<String>,
+}
+
+/// A run as it is read back.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Run {
+    /// Its id.
+    pub id: String,
+    /// Its status.
+    pub status: String,
+    /// Its history: phase, success, and the summary or the gate.
+    pub history: Vec<(String, bool, String)>,
+    /// Its scratch, each value as text.
+    pub scratch: BTreeMap<String, String>,
+    /// Its executions, in an order of their contents.
+    pub executions: Vec<Execution>,
+    /// Its gates, by id.
+    pub gates: Vec<Gate>,
+    /// The gate that it waits at.
+    pub pending: Option<String>,
+    /// Its cost in millionths of a dollar.
+    pub cost: u64,
+    /// How often a person retried it.
+    pub retries: u64,
+    /// Who holds it.
+    pub owner: Option<String>,
+    /// The fence of the last claim, `None` if the model cannot know it; it is not compared.
+    pub fence: Fence,
+    /// Phases that were begun while nobody held the run, which has not stopped since; only the model knows them.
+    pub live: Live,
+    /// Returns true if clocks jump: then a lease may end at any time.
+    pub jumps: bool,
+}
+
+/// Phases that no claim may close.
+#[derive(Clone, Debug, Default)]
+pub struct Live(pub BTreeSet<String>);
+
+impl PartialEq for Live {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// The fence of the last claim.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fence(pub Option<u64>);
+
+impl PartialEq for Fence {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Worker {
+    /// Reads a run back: the run, what each execution said, its gates.
+    pub fn read_run(&mut self, id: &str) -> Option<Run> {
+        let shown = self.run_calmly(&Call::new(&["runs", "show", id]));
+        let answer = shown.ran.answer().filter(|_| shown.ran.code == Some(0))?;
+        let text = shown.ran.text();
+        let (value, micros) =
+            (&answer["run"], |value: &Value| (value["cost_usd"].as_f64().unwrap_or(0.0) * 1e6).round() as u64);
+        let scratch = member(&text, &["run", "scratch"]).and_then(|text| members(&text)).unwrap_or_default();
+        let mut run = Run {
+            id: id.to_owned(),
+            status: word(value, "status"),
+            scratch: scratch.into_iter().map(|(key, value)| (key, sorted(&value))).collect(),
+            pending: value["pending"].as_str().map(str::to_owned),
+            cost: micros(value),
+            retries: value["retry_count"].as_u64().unwrap_or(0),
+            owner: value["lease_owner"].as_str().map(str::to_owned),
+            fence: Fence(value["fence"].as_u64()),
+            jumps: self.round.jumps,
+            ..Run::default()
+        };
+        for entry in value["phase_history"].as_array().into_iter().flatten() {
+            let about = entry["summary"].as_str().or(entry["gate"].as_str()).unwrap_or_default();
+            run.history.push((word(entry, "phase"), entry["success"] == true, about.to_owned()));
+        }
+        for entry in answer["executions"].as_array().into_iter().flatten() {
+            let execution = word(entry, "id");
+            let said = self.run_calmly(&Call::new(&["runs", "output", &execution]));
+            let phase = word(entry, "skill").split_once(':').map(|(_, phase)| phase.to_owned());
+            run.executions.push(Execution {
+                phase: phase.unwrap_or_default(),
+                outcome: word(entry, "outcome"),
+                cost: micros(entry),
+                output: said.ran.answer().and_then(|answer| answer["text"].as_str().map(str::to_owned)),
+                id: MadeId(execution),
+            });
+        }
+        run.gates = answer["approvals"].as_array().into_iter().flatten().map(gate_of).collect();
+        self.compare_gates(&run);
+        Some(run.settle())
+    }
+
+    /// The gate that a run waits at is in the list of the gates of that run, on its first page.
+    fn compare_gates(&mut self, run: &Run) {
+        let Some(pending) = &run.pending else { return };
+        let done = self.run_calmly(&Call::new(&["approvals", "list", "--run", &run.id, "--limit", "2"]));
+        let listed = done.ran.answer().map(|answer| answer["approvals"].clone()).unwrap_or_default();
+        if done.ran.code == Some(0) && !listed.as_array().into_iter().flatten().any(|gate| gate["id"] == **pending) {
+            let what = format!("{} waits at {pending}, and the list of its gates does not show it", run.id);
+            self.violation("a pending gate is listed", what, &done, Some(&run.id));
+        }
+    }
+}
+
+fn gate_of(value: &Value) -> Gate {
+    Gate {
+        id: word(value, "id"),
+        status: word(value, "status"),
+        response: value["response"].as_str().map(str::to_owned),
+        consumed: value["consumed_at"].is_string(),
+        kind: word(value, "kind"),
+        hash: value["content_hash"].as_str().map(str::to_owned),
+    }
+}
+
+/// The text of a value, with the members of an object in the order of their names.
+pub fn sorted(text: &str) -> String {
+    if let Some(members) = members(text) {
+        let members: Vec<String> = members.iter().map(|(key, value)| format!("\"{key}\":{}", sorted(value))).collect();
+        return format!("{{{}}}", members.join(","));
+    }
+    elements(text).map_or_else(|| text.to_owned(), |elements| format!("[{}]", elements.join(",")))
+}
