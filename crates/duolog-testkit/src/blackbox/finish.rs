@@ -34,7 +34,9 @@ impl Worker {
         match self.list_pages(None) {
             Some((listed, span, rows)) => {
                 self.note_listing(&listed, span, "the end", &rows, Vec::new());
-                rows.iter().for_each(|row| self.read_session(row["id"].as_str().unwrap_or_default(), row));
+                for row in &rows {
+                    self.read_session(row["id"].as_str().unwrap_or_default(), row);
+                }
             }
             None => self.violation("acknowledged is there", "sessions list fails".to_owned(), &opened, None),
         }

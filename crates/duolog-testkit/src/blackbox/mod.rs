@@ -27,7 +27,7 @@ mod worker;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -215,7 +215,6 @@ fn round(
         number,
         jumps: random.below(10) < 6,
         slots: choose_slots(options.profile, &mut random),
-        pool: Mutex::default(),
     });
     let mut lead = Worker::new(options.processes, random.next(), binary.clone(), &shared);
     lead.prepare();

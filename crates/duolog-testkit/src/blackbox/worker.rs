@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::command::{Binary, Call, Outcome, Ran, says_nothing};
@@ -37,15 +37,6 @@ pub struct Round {
     pub jumps: bool,
     /// How many runs may run at once; so many that it does not matter, or few.
     pub slots: usize,
-    /// Runs that all workers change.
-    pub pool: Mutex<Vec<String>>,
-}
-
-impl Round {
-    /// Lends the runs that all workers change.
-    pub fn pool(&self) -> MutexGuard<'_, Vec<String>> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// An operation that can be tried again.
@@ -156,7 +147,9 @@ impl Worker {
 
     /// Runs commands at once, each in a process of its own, with the faults that chance gives them.
     pub fn volley(&mut self, mut calls: Vec<Call>) -> Vec<Done> {
-        calls.iter_mut().for_each(|call| self.disturb(call));
+        for call in &mut calls {
+            self.disturb(call);
+        }
         let round = Arc::clone(&self.round);
         let binaries: Vec<Binary> = (0..calls.len())
             .map(|index| {

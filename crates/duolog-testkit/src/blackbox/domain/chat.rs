@@ -16,7 +16,7 @@ pub struct Chats {
     platform: String,
     thread: bool,
     /// Each with its messages and whether it is active; in the order of their first messages.
-    chats: Vec<(Vec<Message>, bool)>,
+    all: Vec<(Vec<Message>, bool)>,
     /// Returns true if clocks jump: then a chat may end because it was silent.
     jumps: bool,
 }
@@ -51,14 +51,14 @@ impl Object for Chats {
 
     fn apply(&self, command: &Command, answer: Option<&Value>) -> Vec<Self> {
         let mut next = self.clone();
-        let active = next.chats.iter().position(|(_, active)| *active);
+        let active = next.all.iter().position(|(_, active)| *active);
         let Command::Add(message) = command else {
             let Some(active) = active else { return Vec::new() };
-            next.chats[active].1 = false;
+            next.all[active].1 = false;
             return vec![next];
         };
         let known =
-            |id: &String| self.chats.iter().flat_map(|(messages, _)| messages).any(|one| one.2.as_ref() == Some(id));
+            |id: &String| self.all.iter().flat_map(|(messages, _)| messages).any(|one| one.2.as_ref() == Some(id));
         let repeated = message.2.as_ref().is_some_and(known);
         if answer.is_some_and(|answer| answer["added"] == repeated) {
             return Vec::new();
@@ -67,13 +67,13 @@ impl Object for Chats {
             return vec![next];
         }
         let mut begun = self.clone();
-        begun.chats.iter_mut().for_each(|(_, active)| *active = false);
-        begun.chats.push((vec![message.clone()], true));
+        begun.all.iter_mut().for_each(|(_, active)| *active = false);
+        begun.all.push((vec![message.clone()], true));
         begun.sort();
         match active {
             None => vec![begun],
             Some(active) => {
-                next.chats[active].0.push(message.clone());
+                next.all[active].0.push(message.clone());
                 if self.jumps { vec![next, begun] } else { vec![next] }
             }
         }
@@ -82,14 +82,14 @@ impl Object for Chats {
 
 impl Chats {
     fn sort(&mut self) {
-        self.chats.sort_by(|one, other| one.0.first().cmp(&other.0.first()));
+        self.all.sort_by(|one, other| one.0.first().cmp(&other.0.first()));
     }
 }
 
 impl Worker {
     /// One step with the own chats.
     pub fn chat_step(&mut self) {
-        let chats = self.owned.chat.take().filter(|chats| chats.chats.len() < 6);
+        let chats = self.owned.chat.take().filter(|chats| chats.all.len() < 6);
         let chats = chats.unwrap_or_else(|| Chats {
             platform: self.unique("chat"),
             thread: self.chance(50),
@@ -108,7 +108,7 @@ impl Worker {
             return Command::Reset;
         }
         let ids: Vec<&String> =
-            chats.chats.iter().flat_map(|(messages, _)| messages).filter_map(|one| one.2.as_ref()).collect();
+            chats.all.iter().flat_map(|(messages, _)| messages).filter_map(|one| one.2.as_ref()).collect();
         let id = match self.below(4) {
             0 => None,
             1 => Some(again.to_owned()),
@@ -122,7 +122,7 @@ impl Worker {
     fn read_chats(&mut self, known: &Chats) -> Option<Chats> {
         let listed = self.run_calmly(&Call::new(&["chats", "list", "--platform", &known.platform, "--limit", "200"]));
         let answer = listed.ran.answer().filter(|_| listed.ran.code == Some(0))?;
-        let mut chats = Chats { chats: Vec::new(), ..known.clone() };
+        let mut chats = Chats { all: Vec::new(), ..known.clone() };
         for chat in answer["chats"].as_array()? {
             let id = word(chat, "id");
             let history = self.run_calmly(&Call::new(&["chats", "history", &id, "--limit", "200"]));
@@ -138,7 +138,7 @@ impl Worker {
                 self.violation("there once", what, &listed, Some(&known.platform));
             }
             self.exists("chats", &id);
-            chats.chats.push((messages, chat["active"] == true));
+            chats.all.push((messages, chat["active"] == true));
         }
         chats.sort();
         Some(chats)

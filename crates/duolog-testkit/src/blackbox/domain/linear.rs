@@ -66,13 +66,11 @@ impl Worker {
             }
             return None;
         };
-        match explained(before, &tried, &after) {
-            Some(known) => return Some(after.with_known(&known)),
-            None => {
-                let what = format!("{}\n{}", why(&tried), differences(before, &after));
-                self.violated(rule(before, &tried), what, &tried, &before.name());
-            }
+        if let Some(known) = explained(before, &tried, &after) {
+            return Some(after.with_known(&known));
         }
+        let what = format!("{}\n{}", why(&tried), differences(before, &after));
+        self.violated(rule(before, &tried), what, &tried, &before.name());
         // The model knows nothing more of it: the next step begins with another object.
         None
     }

@@ -73,10 +73,9 @@ impl Worker {
         // Where few runs may run at once everybody changes the queue, and no run is one worker's alone.
         let few = self.round.slots < super::MANY_SLOTS;
         match group {
-            Group::Runs | Group::Gates if few => self.queue_step(),
+            Group::Runs | Group::Gates | Group::Queue if few => self.queue_step(),
             Group::Runs => self.run_step(false),
             Group::Gates => self.run_step(true),
-            Group::Queue if few => self.queue_step(),
             Group::Queue => self.start_race(),
             Group::Schedules => self.schedule_step(),
             Group::Chats => self.chat_step(),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::super::command::Call;
-use super::super::worker::Worker;
+use super::super::worker::{Done, Worker};
 use super::json::word;
 use super::linear::Object;
 
@@ -73,8 +73,9 @@ impl Object for Queue {
             Command::Start { id, .. } if self.runs.contains_key(id) => Vec::new(),
             Command::Start { id, queue: true } => vec![self.queued(id)],
             Command::Start { id, queue: false } => self.let_in(id),
-            Command::Gate(run) if status(run) == "running" => vec![self.turned(run, "paused")],
-            Command::Turn("pause", run) if status(run) == "running" => vec![self.turned(run, "paused")],
+            Command::Gate(run) | Command::Turn("pause", run) if status(run) == "running" => {
+                vec![self.turned(run, "paused")]
+            }
             Command::Approve(run) | Command::Turn("resume", run) if status(run) == "paused" => self.go_on(run),
             Command::Turn("finish", run) if status(run) == "running" => vec![self.turned(run, "succeeded")],
             Command::Turn("requeue", run) if status(run) == "running" => vec![self.queued(run)],
@@ -148,24 +149,30 @@ impl Queue {
 impl Worker {
     /// One command that changes the queue that all workers share.
     pub fn queue_step(&mut self) {
-        let run = self.shared_run();
-        let run = run.as_str();
-        let mut call = match self.below(20) {
-            0..5 => {
+        let (verb, status) = match self.below(20) {
+            0..4 => ("start", ""),
+            4..7 => ("gate", "running"),
+            7..10 => ("approve", "paused"),
+            10 => ("pause", "running"),
+            11..13 => ("resume", "paused"),
+            13 => ("finish", "running"),
+            14 => ("cancel", "queued"),
+            15 => ("retry", "cancelled"),
+            16 => ("requeue", "running"),
+            17..19 => ("admit", ""),
+            _ => ("recover", ""),
+        };
+        let run = self.shared_run(status).unwrap_or_else(|| "none".to_owned());
+        let mut call = match verb {
+            "start" => {
                 let id = self.unique("queue");
-                self.round.pool().push(id.clone());
                 Call::new(&["runs", "start", "wf", "--trigger", &id, "--id", &id, "--restart-cap", "1000"])
             }
-            5..8 => Call::new(&["runs", "gate", run, "ship", "--summary", "go on?"]),
-            8..11 => Call::new(&["approvals", "approve", "--run", run, "--gate", "ship"]),
-            11 => Call::new(&["runs", "pause", run]),
-            12..14 => Call::new(&["runs", "resume", run]),
-            14 => Call::new(&["runs", "finish", run]),
-            15 => Call::new(&["runs", "cancel", run]),
-            16 => Call::new(&["runs", "retry", run]),
-            17 => Call::new(&["runs", "requeue", run]),
-            18 => Call::new(&["runs", "admit", "--limit", "2"]),
-            _ => Call::new(&["runs", "recover", "--owner", "recoverer"]),
+            "gate" => Call::new(&["runs", "gate", &run, "ship", "--summary", "go on?"]),
+            "approve" => Call::new(&["approvals", "approve", "--run", &run, "--gate", "ship"]),
+            "admit" => Call::new(&["runs", "admit", "--limit", "2"]),
+            "recover" => Call::new(&["runs", "recover", "--owner", "recoverer"]),
+            verb => Call::new(&["runs", verb, &run]),
         };
         let starts = call.words[1] == "start" || call.words[1] == "retry";
         if starts && self.chance(20) {
@@ -180,11 +187,14 @@ impl Worker {
         self.within_limit();
     }
 
-    /// A run that all workers change: one of the last ones.
-    fn shared_run(&mut self) -> String {
-        let back = self.below(6);
-        let pool = self.round.pool();
-        pool.get(pool.len().saturating_sub(1 + back)).cloned().unwrap_or_else(|| "none".to_owned())
+    /// A run that all workers change, of this status when it was looked for.
+    fn shared_run(&mut self, status: &str) -> Option<String> {
+        if status.is_empty() {
+            return None;
+        }
+        let done = self.run_calmly(&Call::new(&["runs", "list", "--status", status, "--limit", "9"]));
+        let runs = done.ran.answer()?["runs"].as_array()?.clone();
+        Some(word(runs.get(self.below(runs.len().max(1)))?, "id"))
     }
 
     /// At no time do more runs run than may.
@@ -200,17 +210,48 @@ impl Worker {
 
     /// The exact part: nobody else is at work, and nothing fails.
     pub fn queue_alone(&mut self) {
-        let mut queue = self.read_queue();
-        // Who waited before is let in or ended, so that the order of the line is known.
-        for (run, _) in queue.iter().flat_map(|queue| &queue.runs).filter(|(_, status)| *status == "queued") {
-            self.run_calmly(&Call::new(&["runs", "cancel", run]));
-        }
-        queue = self.read_queue();
+        self.go_on_after_admission();
+        let mut queue = None;
         for _ in 0..ALONE {
-            let Some(known) = queue.take() else { return };
+            let Some(known) = queue.take().or_else(|| self.empty_queue()) else { return };
             let command = self.queue_command(&known);
             queue = self.attempt(&known, vec![command], Self::read_queue);
         }
+    }
+
+    /// Cancels whoever waits, so that the order of the queue is known.
+    fn empty_queue(&mut self) -> Option<Queue> {
+        let queue = self.read_queue()?;
+        for (run, _) in queue.runs.iter().filter(|(_, status)| *status == "queued") {
+            self.run_calmly(&Call::new(&["runs", "cancel", run]));
+        }
+        self.read_queue()
+    }
+
+    /// A run that gave its slot up in the middle of a phase is admitted: its new owner can run that phase.
+    fn go_on_after_admission(&mut self) {
+        let Some(queue) = self.empty_queue() else { return };
+        for (run, _) in queue.runs.iter().filter(|(_, status)| ["running", "paused"].contains(&status.as_str())) {
+            self.run_calmly(&Call::new(&["runs", "cancel", run]));
+        }
+        let id = self.unique("phase");
+        let fence = |done: &Done| {
+            let answer = done.ran.answer().unwrap_or_default();
+            answer["fence"].as_u64().or(answer["admitted"][0]["fence"].as_u64()).unwrap_or(0).to_string()
+        };
+        let started =
+            self.run_calmly(&Call::new(&["runs", "start", "wf", "--trigger", &id, "--id", &id, "--claim", "one"]));
+        let first = fence(&started);
+        self.run_calmly(&Call::new(&["runs", "phase", "begin", &id, "build", "--fence", &first]));
+        self.run_calmly(&Call::new(&["runs", "requeue", &id, "--fence", &first]));
+        let admitted = self.run_calmly(&Call::new(&["runs", "admit", "--owner", "two"]));
+        let second = fence(&admitted);
+        let begun = self.run_calmly(&Call::new(&["runs", "phase", "begin", &id, "build", "--fence", &second]));
+        if begun.ran.code != Some(0) {
+            let what = format!("{id} was admitted for its new owner, who cannot begin its phase");
+            self.violation("what is admitted goes on", what, &begun, Some(&id));
+        }
+        self.run_calmly(&Call::new(&["runs", "cancel", &id]));
     }
 
     fn queue_command(&mut self, queue: &Queue) -> Command {

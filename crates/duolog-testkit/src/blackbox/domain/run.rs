@@ -107,8 +107,7 @@ impl Worker {
         let shown = self.run_calmly(&Call::new(&["runs", "show", id]));
         let answer = shown.ran.answer().filter(|_| shown.ran.code == Some(0))?;
         let text = shown.ran.text();
-        let (value, micros) =
-            (&answer["run"], |value: &Value| (value["cost_usd"].as_f64().unwrap_or(0.0) * 1e6).round() as u64);
+        let value = &answer["run"];
         let scratch = member(&text, &["run", "scratch"]).and_then(|text| members(&text)).unwrap_or_default();
         let mut run = Run {
             id: id.to_owned(),
@@ -153,6 +152,12 @@ impl Worker {
             self.violation("a pending gate is listed", what, &done, Some(&run.id));
         }
     }
+}
+
+/// The cost in millionths of a dollar.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn micros(value: &Value) -> u64 {
+    (value["cost_usd"].as_f64().unwrap_or(0.0) * 1e6).round() as u64
 }
 
 fn gate_of(value: &Value) -> Gate {

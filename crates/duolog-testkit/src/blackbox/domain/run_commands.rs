@@ -45,6 +45,15 @@ pub enum Command {
     Finish { error: bool, fence: Option<u64> },
 }
 
+/// Who may do something to a run.
+#[derive(Clone, Copy, Debug)]
+pub enum By {
+    /// Anybody.
+    Anybody,
+    /// Its owner, by the fence that is given, or anybody while nobody owns the run.
+    Owner(Option<u64>),
+}
+
 /// The turn of a loop that asks at a gate.
 #[derive(Clone, Debug)]
 pub struct LoopAt {
@@ -57,8 +66,8 @@ pub struct LoopAt {
 }
 
 impl Command {
-    /// The fence that a write of the owner carries; `None` for what anybody may do.
-    pub fn fence(&self) -> Option<Option<u64>> {
+    /// Who may do it.
+    pub fn by(&self) -> By {
         match self {
             Self::Begin { fence, .. }
             | Self::End { fence, .. }
@@ -68,8 +77,8 @@ impl Command {
             | Self::Gate { fence, .. }
             | Self::Acknowledge { fence, .. }
             | Self::Release { fence }
-            | Self::Finish { fence, .. } => Some(*fence),
-            Self::Answer { .. } | Self::Claim { .. } | Self::Turn(_) => None,
+            | Self::Finish { fence, .. } => By::Owner(*fence),
+            Self::Answer { .. } | Self::Claim { .. } | Self::Turn(_) => By::Anybody,
         }
     }
 

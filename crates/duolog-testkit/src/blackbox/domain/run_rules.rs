@@ -6,7 +6,7 @@ use super::super::command::Call;
 use super::json::members;
 use super::linear::Object;
 use super::run::{Execution, Fence, Gate, Live, Run, sorted};
-use super::run_commands::{Command, LoopAt};
+use super::run_commands::{By, Command, LoopAt};
 
 impl Object for Run {
     type Command = Command;
@@ -34,7 +34,7 @@ impl Object for Run {
         {
             return if gate.kind == *kind && gate.hash == *hash { vec![next] } else { Vec::new() };
         }
-        let legal = self.admits(command.fence())
+        let legal = self.admits(command.by())
             && match command {
                 Command::Claim { .. } => false,
                 Command::Release { .. } => {
@@ -109,11 +109,11 @@ impl Object for Run {
 
 impl Run {
     /// Returns true if a write under this fence is one of the owner, or nobody owns the run.
-    fn admits(&self, fence: Option<Option<u64>>) -> bool {
-        match fence {
-            None => true,
-            Some(None) => self.owner.is_none(),
-            Some(Some(fence)) => self.fence.0.is_none_or(|current| current == fence),
+    fn admits(&self, by: By) -> bool {
+        match by {
+            By::Anybody => true,
+            By::Owner(None) => self.owner.is_none(),
+            By::Owner(Some(fence)) => self.fence.0.is_none_or(|current| current == fence),
         }
     }
 
@@ -131,7 +131,7 @@ impl Run {
 
     /// Changes the status: the claim ends with it.
     fn set(&mut self, status: &str) {
-        self.status = status.to_owned();
+        status.clone_into(&mut self.status);
         self.owner = None;
         self.fence = Fence(None);
         self.live = Live::default();
@@ -139,7 +139,7 @@ impl Run {
 
     fn close(&mut self, ends: impl Fn(&str) -> bool) {
         for execution in self.executions.iter_mut().filter(|one| one.outcome == "in_flight" && ends(&one.phase)) {
-            execution.outcome = "failed".to_owned();
+            "failed".clone_into(&mut execution.outcome);
         }
     }
 
@@ -164,7 +164,7 @@ impl Run {
         if execution.outcome != "in_flight" || self.status != "running" {
             return false;
         }
-        execution.outcome = if error { "failed" } else { "succeeded" }.to_owned();
+        if error { "failed" } else { "succeeded" }.clone_into(&mut execution.outcome);
         execution.cost = cost;
         execution.output = output.cloned();
         self.cost += cost;
@@ -194,7 +194,7 @@ impl Run {
             _ => ("answered", "reply"),
         };
         let fits = gate.kind == kind && gate.hash.as_ref() == hash;
-        gate.status = status.to_owned();
+        status.clone_into(&mut gate.status);
         gate.response = Some(response.to_owned());
         self.pending = None;
         if verb == "reject" {
@@ -229,7 +229,7 @@ impl Run {
         self.set(status);
         self.close(|_| true);
         for gate in self.gates.iter_mut().filter(|gate| gate.status == "pending") {
-            gate.status = "expired".to_owned();
+            "expired".clone_into(&mut gate.status);
         }
         self.pending = None;
     }

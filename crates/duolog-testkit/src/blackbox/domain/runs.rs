@@ -103,11 +103,10 @@ impl Worker {
         match run.status.as_str() {
             "running" if run.owner.is_none() && self.chance(20) => Command::Claim { owner: self.unique("owner") },
             "running" => match self.below(if gates { 12 } else { 16 }) {
-                0..2 => self.gate(run),
-                2..4 => Command::Merge { key: self.key(), value: self.value(), fence: self.fence(run) },
-                4..6 => self.gate(run),
+                0..4 => self.gate(run),
+                4..6 => Command::Merge { key: self.key(), value: self.value(), fence: self.fence(run) },
                 6..8 => self.begin(run),
-                8..10 => self.end(run).unwrap_or_else(|| Command::Turn("pause")),
+                8..10 => self.end(run).unwrap_or(Command::Turn("pause")),
                 10 => self.acknowledge(run).unwrap_or(Command::Turn("pause")),
                 11 => Command::Complete { phase: self.phase(), fence: self.fence(run), summary: self.unique("note") },
                 12 => Command::Skip { phase: self.phase(), fence: self.fence(run) },
@@ -219,7 +218,7 @@ impl Worker {
         let done = self.run_calmly(&Call::new(&["log", "cat", id]));
         let lines = String::from_utf8_lossy(&done.ran.stdout).into_owned();
         let lines = lines.lines().filter(|line| line.contains("\"duolog.run\""));
-        let last = lines.filter_map(super::json::lenient).last().unwrap_or_default();
+        let last = lines.filter_map(super::json::lenient).next_back().unwrap_or_default();
         if done.ran.code == Some(0) && last["status"] != *status {
             let what = format!("{id} is {status}, and the last word of its log is {}", last["status"]);
             self.violation("the log tells every change", what, &done, Some(id));
