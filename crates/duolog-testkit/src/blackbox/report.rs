@@ -10,9 +10,27 @@ use super::{Options, Tally};
 const TOLD: usize = 2;
 /// Commands that are shown for one violation.
 const STEPS: usize = 30;
-/// Commands that change a session or its log.
-const WRITES: [&str; 6] =
-    ["log append", "log repair", "sessions new", "sessions delete", "sessions rename", "sessions import"];
+/// Commands that only read.
+const READS: [&str; 18] = [
+    "log cat",
+    "log tail",
+    "log search",
+    "log verify",
+    "log replay",
+    "sessions show",
+    "sessions list",
+    "sessions export",
+    "sessions items",
+    "sessions branches",
+    "runs show",
+    "runs list",
+    "runs output",
+    "approvals list",
+    "chats list",
+    "chats history",
+    "schedules show",
+    "schedules runs",
+];
 
 /// Tells of the violations of a round.
 pub fn tell(
@@ -42,8 +60,8 @@ pub fn tell(
         say(&format!("  rule: {}", violation.rule));
         say(&format!("    {}", violation.what.chars().take(1_500).collect::<String>()));
         let marked: BTreeSet<usize> = violation.steps.iter().copied().collect();
-        // What else changed the session, as far as the commands and the answers name it.
-        let changes = |text: &str| WRITES.iter().any(|write| text.contains(write));
+        // What else changed the object, as far as the commands and the answers name it.
+        let changes = |text: &str| !READS.iter().any(|read| text.contains(read));
         let around = violation.session.iter().flat_map(|session| {
             let mentions =
                 move |text: &str| text.contains(&format!(" {session}")) || text.contains(&format!("\"{session}\""));

@@ -80,6 +80,7 @@ impl Branch {
 
 impl Object for Conversation {
     type Command = Command;
+    const HIDDEN: bool = true;
 
     fn name(&self) -> String {
         self.session.clone()
@@ -156,7 +157,7 @@ impl Object for Conversation {
             Command::Compact { to, summary, .. } => {
                 let last = branch.summaries.0.last().map_or(0, |(_, to)| *to);
                 branch.summaries.0.push((summary.clone(), *to));
-                *to > last && *to <= branch.items.len()
+                *to > 0 && *to >= last && *to <= branch.items.len()
             }
             Command::Undo { .. } => branch.summaries.0.pop().is_some(),
         };

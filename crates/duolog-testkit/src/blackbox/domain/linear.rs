@@ -15,6 +15,9 @@ pub trait Object: Clone + PartialEq + Debug {
     /// What can be done to it.
     type Command: Clone + Debug;
 
+    /// Returns true if the model knows what no command shows: a command with an unknown end makes that uncertain.
+    const HIDDEN: bool = false;
+
     /// The command line.
     fn call(&self, command: &Self::Command) -> Call;
 
@@ -67,7 +70,8 @@ impl Worker {
             return None;
         };
         if let Some(known) = explained(before, &tried, &after) {
-            return Some(after.with_known(&known));
+            let uncertain = O::HIDDEN && tried.iter().any(|tried| tried.done.outcome() == Outcome::Unknown);
+            return (!uncertain).then(|| after.with_known(&known));
         }
         let what = format!("{}\n{}", why(&tried), differences(before, &after));
         self.violated(rule(before, &tried), what, &tried, &before.name());

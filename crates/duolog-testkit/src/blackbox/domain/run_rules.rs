@@ -124,9 +124,10 @@ impl Run {
             return Vec::new();
         }
         let next = Self { owner: Some(owner.to_owned()), fence: Fence(None), live: Live::default(), ..self.clone() };
-        let mut closed = next.clone();
-        closed.close(|phase| self.jumps || !self.live.0.contains(phase));
-        vec![next, closed.settle()]
+        let (mut left, mut all) = (next.clone(), next.clone());
+        left.close(|phase| !self.live.0.contains(phase));
+        all.close(|_| self.jumps);
+        vec![next, left.settle(), all.settle()]
     }
 
     /// Changes the status: the claim ends with it.
