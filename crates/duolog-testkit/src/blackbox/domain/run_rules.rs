@@ -176,7 +176,8 @@ impl Run {
 
     /// Sets the turn of a loop. A value that is not an object cannot keep it: then nothing may be replaced.
     fn point(&mut self, at: &LoopAt) -> bool {
-        let old = self.scratch.get(&at.key).map_or("{}", String::as_str);
+        // A null holds nothing that could be lost.
+        let old = self.scratch.get(&at.key).filter(|old| *old != "null").map_or("{}", String::as_str);
         let Some(mut state) = members(old) else { return false };
         state.insert("iteration".to_owned(), at.iteration.to_string());
         state.insert("lastOutputExecutionId".to_owned(), format!("\"{}\"", at.execution));
