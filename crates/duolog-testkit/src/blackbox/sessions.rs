@@ -89,10 +89,18 @@ impl Worker {
         self.ensure_own();
     }
 
-    /// Makes the own session, calmly, where an earlier step may have failed to.
+    /// Makes the own session, calmly, where an earlier step may have failed to. A disk that others fill is emptied:
+    /// without the session, an append to its id would make another one of that name.
     pub fn ensure_own(&mut self) {
         let faulty = std::mem::replace(&mut self.faulty, false);
-        self.make_own();
+        for _ in 0..50 {
+            self.make_own();
+            let shown = self.run_calmly(&Call::new(&["sessions", "show", &self.own()]));
+            if shown.ran.answer().is_some_and(|answer| answer["session"]["id"] == *self.own()) {
+                break;
+            }
+            self.round.ground.free();
+        }
         self.faulty = faulty;
     }
 

@@ -15,6 +15,9 @@ use crate::random::{Random, mix};
 
 /// The flag that names an operation.
 pub const OPERATION: &str = "--operation";
+/// Values that a reader of lines may stumble over.
+const ODD: [&str; 8] =
+    ["1", "\"\\ud800\"", "1e999", "\"\\u0000\"", "\"é\u{202e}\"", "[[[[{}]]]]", "-0.0", "{\"bb\":\"same\"}"];
 /// How every line of this tester begins.
 pub const MARK: &str = "{\"bb\":";
 
@@ -274,7 +277,8 @@ impl Worker {
             _ => String::new(),
         };
         let tag = format!("tag{}w{}n{}", self.round.number, self.id, self.tags);
-        Line::from(format!("{MARK}\"{tag}\",\"type\":\"user\",\"text\":\"{tag} {pad}\"}}"))
+        let odd = ODD[self.below(ODD.len())];
+        Line::from(format!("{MARK}\"{tag}\",\"type\":\"user\",\"odd\":{odd},\"text\":\"{tag} {pad}\"}}"))
     }
 
     /// A line that many write.

@@ -89,7 +89,7 @@ impl Worker {
     pub fn choose_group(&mut self) -> Group {
         match self.round.profile {
             // Somebody must write while others read.
-            Profile::Only(Group::Pages) => [Group::Pages, Group::Runs, Group::Chats, Group::Inboxes][self.below(4)],
+            Profile::Only(Group::Pages) => [Group::Pages, Group::Runs, Group::Chats, Group::Items][self.below(4)],
             Profile::Only(group) => group,
             _ => Group::ALL[self.below(Group::ALL.len())].1,
         }
