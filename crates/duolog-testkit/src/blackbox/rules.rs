@@ -262,12 +262,13 @@ fn operations_answer_alike(events: &Events, found: &mut Vec<Violation>) {
         let mut acknowledged = attempts.iter().filter(|append| append.place.is_some());
         let Some(first) = acknowledged.next() else { continue };
         let Some(place) = first.place.as_ref().filter(|place| untouched(&place.session, first.span)) else { continue };
-        for other in acknowledged {
+        // An operation belongs to its session: under a name that means another one by now, it is another operation.
+        for other in acknowledged.filter(|other| same_session(other, place) || fixed(&other.target)) {
             let steps = vec![first.step, other.step];
             if other.lines != first.lines {
                 let what = format!("operation {operation} was acknowledged with two contents");
                 found.push(violation("one operation, one content", what, steps, &place.session));
-            } else if other.place.as_ref() != Some(place) && (same_session(other, place) || fixed(&other.target)) {
+            } else if other.place.as_ref() != Some(place) {
                 let what = format!("operation {operation} answered {place:?} and then {:?}", other.place);
                 found.push(violation("one operation, one answer", what, steps, &place.session));
             }
