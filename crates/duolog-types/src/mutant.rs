@@ -1,6 +1,7 @@
 //! Rules that the crash harness removes one at a time, to show that it would notice.
 //!
 //! Without the feature `mutants` (every build but the tests') [`is`] is a constant `false` and nothing of this remains.
+//! With it, a test sets a mutant in its own process, or starts the real binary with its name in `DUOLOG_TEST_MUTANT`.
 
 /// One rule, removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +80,9 @@ mod switch {
     use super::Mutant;
     use std::sync::atomic::{AtomicU8, Ordering};
 
-    static ACTIVE: AtomicU8 = AtomicU8::new(0);
+    /// Nobody has set a mutant yet, and the environment was not read.
+    const UNREAD: u8 = u8::MAX;
+    static ACTIVE: AtomicU8 = AtomicU8::new(UNREAD);
 
     /// Removes a rule in this process, or puts all back with `None`.
     pub fn set(mutant: Option<Mutant>) {
@@ -89,7 +92,20 @@ mod switch {
     /// Whether this rule is removed.
     #[inline]
     pub fn is(mutant: Mutant) -> bool {
-        ACTIVE.load(Ordering::Relaxed) == mutant as u8
+        match ACTIVE.load(Ordering::Relaxed) {
+            UNREAD => from_environment() == mutant as u8,
+            active => active == mutant as u8,
+        }
+    }
+
+    /// Reads once which rule is removed in this process, as whoever started it says.
+    #[cold]
+    fn from_environment() -> u8 {
+        let name = std::env::var("DUOLOG_TEST_MUTANT").unwrap_or_default();
+        let all = Mutant::ALL.iter().chain([&Mutant::PowerAfterFailedSync]);
+        let active = all.copied().find(|mutant| format!("{mutant:?}") == name).map_or(0, |mutant| mutant as u8);
+        ACTIVE.store(active, Ordering::SeqCst);
+        active
     }
 }
 
