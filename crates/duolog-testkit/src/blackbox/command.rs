@@ -12,6 +12,9 @@ use serde_json::Value;
 use super::domain::json::lenient;
 use super::faults::{Fault, Means};
 
+/// A command that has not ended by then hangs: no lock is waited for so long.
+const HANGS: Duration = Duration::from_mins(5);
+
 /// How a command ended, as its caller may understand it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -72,7 +75,7 @@ pub struct Ran {
     pub stdout: Vec<u8>,
     /// What it said beside it.
     pub stderr: String,
-    /// Returns true if it ended by a signal that nobody here sent.
+    /// Returns true if it ended by a signal that nobody here sent, or not at all.
     pub crashed: bool,
     /// How long it took.
     pub took: Duration,
@@ -180,13 +183,18 @@ impl Binary {
         let begun = Instant::now();
         let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot run {}: {error}", self.path.display()));
         let sent = Self::act(&mut child, &call.fault);
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let hangs = pid.is_some_and(|pid| !ends_within(pid, HANGS));
+        if hangs {
+            child.kill().expect("a child can be killed");
+        }
         let status = child.wait().expect("the child ends");
         let took = begun.elapsed();
         let stdout = fs::read(file("stdout")).expect("scratch");
         let stderr = String::from_utf8_lossy(&fs::read(file("stderr")).expect("scratch")).into_owned();
         let expected = sent || matches!(call.fault, Fault::KillAt(..));
         let mut ran = Ran { outcome: Outcome::Unknown, code: status.code(), stdout, stderr, crashed: false, took };
-        ran.crashed = status.code().is_none() && !expected;
+        ran.crashed = hangs || status.code().is_none() && !expected;
         ran.outcome = outcome(&ran, status);
         ran
     }
