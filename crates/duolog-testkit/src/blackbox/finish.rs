@@ -140,7 +140,10 @@ impl Worker {
         let mut candidates: Vec<(String, String)> = {
             let events = self.round.history.events();
             let model = Model::new(&events);
+            // A retry under a name that means another session by now is there, too.
+            let alone = |line: &Line| model.effects.iter().filter(|effect| effect.lines.contains(line)).count() == 1;
             let unique = model.effects.iter().filter(|effect| effect.lines.len() == 1 && !effect.imported);
+            let unique = unique.filter(|effect| alone(&effect.lines[0]));
             let kept = unique.filter_map(|effect| {
                 let session = effect.session.filter(|session| model.must_stay(effect, session, end))?;
                 Some((tag(&effect.lines[0])?.to_owned(), session.to_owned()))
