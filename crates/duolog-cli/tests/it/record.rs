@@ -50,8 +50,8 @@ fn a_killed_recorder_leaves_what_it_acknowledged(place: &Place) {
     assert_eq!(lines_of(&kit.log_of("demo")).len(), 6);
     let input = said("went on") + END;
     let again = kit.feed(&[&RECORD[..], &["--json"]].concat(), input.as_bytes()).is(0);
-    assert_eq!((again.field("/recorded"), again.field("/events")), (2.into(), 2.into()));
-    assert_eq!((prompts(&kit), lines_of(&kit.log_of("demo")).len()), (1, 8));
+    assert_eq!((again.field("/recorded"), again.field("/events")), (3.into(), 2.into()));
+    assert_eq!((prompts(&kit), lines_of(&kit.log_of("demo")).len()), (1, 9));
     let replayed = kit.run(&["log", "replay", "demo"]).is(0).text();
     assert!(replayed.contains("went on") && !replayed.contains("incomplete"), "{replayed}");
     kit.feed(&RECORD, input.as_bytes()).is(0);
@@ -113,13 +113,44 @@ fn ten_thousand_events_stand_in_their_order() {
 fn lines_of_other_dialects_are_kept_or_refused_by_number() {
     let kit = Kit::new();
     let raw = ["log", "record", "--session", "demo", "--dialect", "raw"];
-    kit.feed(&raw, b"{\"n\" : 1}\nnope\n{\"n\":3}\n").is(2).says("line 2 cannot be appended");
-    assert_eq!(lines_of(&kit.log_of("demo")), ["{\"n\" : 1}"], "what came before stands");
+    kit.feed(&raw, b"{\"n\" : 1}\n{\"n\":3}\n").is(0);
     let turns = ["log", "record", "--session", "demo", "--dialect", "turns"];
     kit.feed(&turns, b"{\"kind\":\"step\"}\n{\"n\":2}").is(0).says("1 line not in the turns dialect");
-    assert_eq!(lines_of(&kit.log_of("demo"))[1..], ["{\"kind\":\"step\"}", "{\"n\":2}"]);
+    assert_eq!(lines_of(&kit.log_of("demo"))[1..], ["{\"n\":3}", "{\"kind\":\"step\"}", "{\"n\":2}"]);
     let nothing = kit.feed(&[&raw[..], &["--json"]].concat(), b"").is(0);
-    assert_eq!((nothing.field("/recorded"), nothing.field("/position")), (0.into(), 34.into()));
+    assert_eq!((nothing.field("/recorded"), nothing.field("/position")), (0.into(), 42.into()));
+}
+
+#[test]
+fn a_bad_line_is_kept_as_a_remark_and_ends_nothing() {
+    let kit = Kit::new();
+    for dialect in ["turns", "transcript", "raw"] {
+        let args = ["log", "record", "--session", dialect, "--dialect", dialect];
+        let input = b"{\"kind\":\"step\"}\nnot \xff JSON\n[1]\n{\"kind\":\"step\",\"n\":4}\n";
+        let ran = kit.feed(&args, input).is(2);
+        ran.says("cannot append line 2 as it is: it is not UTF-8").says("cannot append line 3 as it is");
+        let lines = lines_of(&kit.log_of(dialect));
+        assert_eq!((lines.len(), lines[3].as_str()), (4, "{\"kind\":\"step\",\"n\":4}"), "{lines:?}");
+        assert!(lines[1].contains(r#""content":"not \\xff JSON""#) && lines[2].contains(r#""content":"[1]""#));
+    }
+    let json = kit.feed(&["log", "record", "--session", "j", "--dialect", "turns", "--json"], b"x\n{\"n\":1}\n").is(2);
+    assert_eq!((json.field("/remarks"), json.field("/refused"), json.field("/recorded")), (1.into(), 0.into(), 2.into()));
+    assert_eq!((json.field("/bad_lines/0/line"), json.field("/bad_lines/0/kept")), (1.into(), true.into()));
+}
+
+#[test]
+fn a_line_over_the_limit_is_passed_and_ends_nothing() {
+    let kit = Kit::new();
+    kit.run(&["init"]).is(0);
+    std::fs::write(kit.home().join("config/duolog.toml"), "[limits]\nline_bytes_max = \"64 KiB\"\n").expect("written");
+    for dialect in ["turns", "envelope"] {
+        let long = format!("{{\"kind\":\"step\",\"x\":\"{}\"}}", "x".repeat(200_000));
+        let input = format!("{{\"kind\":\"step\"}}\n{long}\n{{\"kind\":\"step\",\"n\":3}}\n{long}");
+        let args = ["log", "record", "--session", dialect, "--dialect", dialect, "--json"];
+        let ran = kit.feed(&args, input.as_bytes()).is(2);
+        assert_eq!((ran.field("/events"), ran.field("/recorded"), ran.field("/refused")), (4.into(), 2.into(), 2.into()));
+        ran.says("cannot append line 2 as it is: it is 200022 bytes long").says("not recorded");
+    }
 }
 
 #[test]

@@ -4,29 +4,31 @@
 //! kept whole in a `system` line; none is dropped. Long tool results are cut for display only: the whole goes to the
 //! sink as a blob before the line that names it. Pure: lines and blobs go where the caller says.
 
+mod answers;
 mod event;
+mod known;
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
 use std::error::Error;
 use std::sync::Arc;
 
 use duolog_types::json::{JsonFault, check_object};
 use duolog_types::limits::TOOL_RESULT_BYTES_MAX;
-use duolog_types::{Clock, Moment, Position, SystemClock};
-use serde_json::value::{RawValue, to_raw_value};
+use duolog_types::{Clock, Moment, SystemClock};
+use serde_json::value::RawValue;
 
-use event::{Part, Snapshot, is_text, milliseconds, retry, shortened, snapshot, sum, tokens};
+use answers::{Answers, Channel};
+use event::{Part, Snapshot, is_text, milliseconds, retry, shortened, sum, tokens};
+pub use known::Known;
 
 use super::envelope::{Block, Builder, Ending, Line, Usage};
 use super::money::Money;
 use super::object::{Object, mend};
 use super::scene::short_hash;
-use super::timeline::{Boundary, content_text};
-use super::{Dialect, Interpreter};
+use super::timeline::content_text;
 
-/// How many answered tool calls are remembered, so that an answer told in two ways is written once.
-const ANSWERED_MAX: usize = 256;
+/// What stands in place of a prompt that continues a turn.
+const RESUMED: &str = "the same prompt was given again; its turn continues";
 
 /// Where lines and blobs go.
 pub trait Sink {
@@ -81,47 +83,19 @@ impl Default for Options {
     }
 }
 
-/// What the log of a resumed session already has, folded from its lines.
-///
-/// A prompt that stands there and has no result yet is the one being resumed, and is not written again. The same words
-/// after a turn that ended are a new prompt: people do say "go on" twice.
-#[derive(Debug)]
-pub struct Known {
-    reader: Interpreter,
-    open_prompt: Option<u64>,
-}
-
-impl Default for Known {
-    fn default() -> Self {
-        Self { reader: Interpreter::new(Dialect::Envelope), open_prompt: None }
-    }
-}
-
-impl Known {
-    /// Takes the next line of the log.
-    pub fn line(&mut self, line: &str) {
-        let mut items = Vec::new();
-        self.reader.line(Position::ZERO, line, &mut items);
-        for item in items {
-            match item.boundary {
-                Boundary::Opens => self.open_prompt = Some(short_hash(item.text.as_bytes())),
-                Boundary::Closes => self.open_prompt = None,
-                Boundary::Within => {}
-            }
-        }
-    }
-}
-
 /// What a turn came to so far.
 #[derive(Debug, Default)]
 struct Turn {
-    prompt: Option<u64>,
     started_at: Option<Moment>,
     final_text: String,
     responses: u64,
     tokens: Usage,
     cost: Money,
-    snapshot: Option<Snapshot>,
+    /// Tokens were counted whose cost no event told.
+    is_cost_partial: bool,
+    snapshot: Snapshot,
+    /// The last snapshot as it was told. Snapshots are totals, so it stands for those before it.
+    snapshot_event: Option<String>,
     stop_reason: Option<String>,
     failure: Option<&'static str>,
     tool_failed: bool,
@@ -133,8 +107,12 @@ pub struct Recorder {
     options: Options,
     session_id: Option<String>,
     prompt: Option<String>,
+    /// The prompt that waits for its result in the log, until the agent says something.
+    open_prompt: Option<u64>,
+    /// The prompt that the caller gave, until the runtime tells it too or the agent says something.
+    echo: Option<u64>,
     turn: Turn,
-    answered: VecDeque<u64>,
+    answers: Answers,
     last_at: Option<Moment>,
 }
 
@@ -146,8 +124,15 @@ impl Recorder {
         Self {
             session_id: options.session.clone(),
             prompt: options.prompt.clone(),
-            turn: Turn { prompt: resumed.open_prompt, ..Turn::default() },
-            answered: VecDeque::new(),
+            open_prompt: resumed.open_prompt,
+            echo: None,
+            turn: Turn {
+                responses: resumed.responses,
+                tokens: resumed.tokens,
+                is_cost_partial: resumed.tokens != Usage::default(),
+                ..Turn::default()
+            },
+            answers: Answers::default(),
             last_at: None,
             options,
         }
@@ -174,7 +159,14 @@ impl Recorder {
         if self.prompt.is_some() {
             self.begin(None, sink)?;
         }
-        self.settle(sink)
+        match self.turn.snapshot_event.take() {
+            // No result tells what it says.
+            Some(event) if !self.turn.ended => {
+                let at = self.last_at.unwrap_or_else(|| self.options.clock.now());
+                self.keep("usage_snapshot", &event, at, sink)
+            }
+            _ => self.settle(sink),
+        }
     }
 
     /// The runtime's session, as far as it is known.
@@ -197,9 +189,9 @@ impl Recorder {
             "tool_execution_end" => self.tool(event, text, at, sink),
             "fatal_error" => self.fatal(event, at, sink),
             "usage_snapshot" => {
-                self.turn.snapshot = Some(snapshot(event));
+                self.turn.snapshot.merge(event);
+                self.turn.snapshot_event = Some(text.to_owned());
                 self.turn.stop_reason = event.word("stopReason").or_else(|| self.turn.stop_reason.take());
-                self.turn.ended = true;
                 Ok(())
             }
             "agent_end" => {
@@ -212,9 +204,9 @@ impl Recorder {
             }
             "extension_status" | "skills_status" => {
                 let frame = ["type", "timestamp", "sessionId", "subtype"];
-                let raw = |value| serde_json::from_str::<&RawValue>(value).ok();
+                let raw = |value| serde_json::from_str::<&RawValue>(value).map_err(RecordError::Json);
                 let told = event.members().filter(|(name, _)| !frame.contains(name));
-                let members = told.filter_map(|(name, value)| Some((name, raw(value)?))).collect();
+                let members = told.map(|(name, value)| Ok((name, raw(value)?))).collect::<Result<_, _>>()?;
                 put(&self.frame(&milliseconds(at)).status(&kind, members), sink)
             }
             // The session is named by now; the others are beginnings and parts of what its end tells as a whole.
@@ -236,20 +228,37 @@ impl Recorder {
         self.last_at = Some(at);
         if let Some(prompt) = self.prompt.take() {
             self.prompted(&prompt, at, sink)?;
+            self.echo = Some(short_hash(prompt.as_bytes()));
         }
         self.turn.started_at.get_or_insert(at);
         Ok(at)
     }
 
-    /// What was asked. The prompt that is being answered already is told again by some runtimes.
+    /// Writes a prompt. One that continues the open turn of the log is a remark: its text stands there already.
     fn prompted<S: Sink>(&mut self, text: &str, at: Moment, sink: &mut S) -> Recorded<S> {
-        let hash = short_hash(text.as_bytes());
-        if self.turn.prompt == Some(hash) && !self.turn.ended {
-            return Ok(());
+        if self.turn.ended {
+            self.settle(sink)?;
         }
-        self.settle(sink)?;
-        self.turn = Turn { prompt: Some(hash), started_at: Some(at), ..Turn::default() };
-        put(&self.frame(&milliseconds(at)).user(text), sink)
+        let is_resumed = self.open_prompt.take() == Some(short_hash(text.as_bytes()));
+        self.answers.clear();
+        self.turn.started_at.get_or_insert(at);
+        if !is_resumed {
+            (self.turn.final_text, self.turn.tool_failed) = (String::new(), false);
+        }
+        let timestamp = milliseconds(at);
+        let frame = self.frame(&timestamp);
+        put(&if is_resumed { frame.remark("resumed", RESUMED) } else { frame.user(text) }, sink)
+    }
+
+    /// Writes a prompt that the runtime tells. The one that the caller gave is there already.
+    fn told_prompt<S: Sink>(&mut self, text: &str, at: Moment, sink: &mut S) -> Recorded<S> {
+        let is_echo = self.echo.take() == Some(short_hash(text.as_bytes()));
+        if is_echo && !self.turn.ended { Ok(()) } else { self.prompted(text, at, sink) }
+    }
+
+    /// The agent did something: from here on a prompt with the same text is another prompt.
+    fn acted(&mut self) {
+        (self.echo, self.open_prompt) = (None, None);
     }
 
     fn message<S: Sink>(&mut self, event: &Object<'_>, text: &str, at: Moment, sink: &mut S) -> Recorded<S> {
@@ -258,13 +267,16 @@ impl Recorder {
             Some("assistant") => self.assistant(&message, at, sink),
             Some("user") => {
                 let content = message.raw("content").unwrap_or("null");
-                self.prompted(&content_text(content), at, sink)?;
+                self.told_prompt(&content_text(content), at, sink)?;
                 // The envelope has no place for pictures in a prompt.
                 if is_text(content) { Ok(()) } else { self.keep("message_end", text, at, sink) }
             }
             Some("toolResult") => {
                 let Some(id) = message.word("toolCallId") else { return self.keep("message_end", text, at, sink) };
                 let raw = message.raw("content").unwrap_or("null");
+                if self.answers.is_repeated(Channel::Message, &id, raw) {
+                    return Ok(());
+                }
                 let content = if is_text(raw) { content_text(raw) } else { raw.into() };
                 self.answer(&id, &content, message.flag("isError"), at, sink)
             }
@@ -279,19 +291,27 @@ impl Recorder {
             None => vec![Part::Text(content_text(raw).into_owned())],
         };
         let said: String = parts.iter().filter_map(Part::text).collect();
-        let usage = message.object("usage").map(|usage| (tokens(&usage), usage.object("cost")));
+        let usage = message.object("usage");
+        let cost = usage.as_ref().and_then(|usage| Money::parse(usage.object("cost")?.raw("total")?));
+        let usage = usage.map(|usage| tokens(&usage)).filter(|tokens| *tokens != Usage::default());
+        self.acted();
+        for part in &parts {
+            if let Part::Call { id, .. } = part {
+                self.answers.called(id);
+            }
+        }
         let turn = &mut self.turn;
         turn.responses += 1;
         turn.stop_reason = message.word("stopReason").or_else(|| turn.stop_reason.take());
-        if let Some((tokens, cost)) = &usage {
-            turn.tokens = sum(turn.tokens, *tokens);
-            turn.cost += cost.as_ref().and_then(|cost| Money::parse(cost.raw("total")?)).unwrap_or_default();
+        if let Some(tokens) = usage {
+            turn.tokens = sum(turn.tokens, tokens);
+            turn.is_cost_partial |= cost.is_none();
         }
+        turn.cost += cost.unwrap_or(Money::ZERO);
         if !said.is_empty() {
             turn.final_text = said;
         }
         let blocks: Vec<Block<'_>> = parts.iter().filter_map(Part::block).collect();
-        let usage = usage.map(|(tokens, _)| tokens).filter(|tokens| *tokens != Usage::default());
         if !blocks.is_empty() || usage.is_some() {
             let model = self.options.model.clone().or_else(|| message.word("model"));
             put(&self.frame(&milliseconds(at)).assistant(model.as_deref(), blocks, usage), sink)?;
@@ -314,19 +334,15 @@ impl Recorder {
         let content = super::object::decode(told).unwrap_or(told.into());
         let failed = event.flag("isError");
         self.turn.tool_failed |= failed;
+        if self.answers.is_repeated(Channel::Execution, &id, told) {
+            return Ok(());
+        }
         self.answer(&id, &content, failed, at, sink)
     }
 
-    /// What a tool answered; the first telling is written.
+    /// What a tool answered.
     fn answer<S: Sink>(&mut self, id: &str, content: &str, failed: bool, at: Moment, sink: &mut S) -> Recorded<S> {
-        let hash = short_hash(id.as_bytes());
-        if self.answered.contains(&hash) {
-            return Ok(());
-        }
-        if self.answered.len() == ANSWERED_MAX {
-            self.answered.pop_front();
-        }
-        self.answered.push_back(hash);
+        self.acted();
         let Some(shown) = shortened(content, self.options.tool_result_bytes_max) else {
             return put(&self.frame(&milliseconds(at)).tool_result(id, content, failed, None), sink);
         };
@@ -363,12 +379,14 @@ impl Recorder {
 
     /// Writes the result of a turn that came to its end, once.
     fn settle<S: Sink>(&mut self, sink: &mut S) -> Recorded<S> {
-        let turn = std::mem::take(&mut self.turn);
-        if !turn.ended {
+        if !self.turn.ended {
             return Ok(());
         }
-        let told = Snapshot { responses: turn.responses, tokens: turn.tokens, cost: turn.cost };
-        let stats = turn.snapshot.unwrap_or(told);
+        let turn = std::mem::take(&mut self.turn);
+        self.acted();
+        // A result without a cost is charged by the price list, so a part of the cost must not stand for all of it.
+        let cost = if turn.is_cost_partial { Money::ZERO } else { turn.cost };
+        let (responses, tokens, cost) = turn.snapshot.over(turn.responses, turn.tokens, cost);
         let subtype = match turn.failure {
             Some(failure) => failure,
             None if turn.tool_failed && turn.final_text.is_empty() => "error_tool",
@@ -377,13 +395,13 @@ impl Recorder {
         let at = self.last_at.unwrap_or_else(|| self.options.clock.now());
         let micros = at.as_micros() - turn.started_at.unwrap_or(at).as_micros();
         let cost: Box<RawValue> =
-            RawValue::from_string(stats.cost.to_string()).or_else(|_| to_raw_value(&0)).map_err(RecordError::Json)?;
+            RawValue::from_string(cost.to_string()).map_err(RecordError::Json)?;
         let ending = Ending {
             subtype,
             text: &turn.final_text,
-            turns: stats.responses,
+            turns: responses,
             cost: &cost,
-            tokens: stats.tokens,
+            tokens,
             stop_reason: turn.stop_reason.as_deref(),
             duration_ms: u64::try_from(micros / 1000).unwrap_or_default(),
         };

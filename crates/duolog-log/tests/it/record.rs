@@ -125,7 +125,9 @@ fn thinking_is_kept_only_when_asked() {
 
 #[test]
 fn of_several_snapshots_the_last_wins_and_a_turn_has_one_result() {
-    let written = record(options("p"), &[session(), said("x"), snapshot(1, 0.01), snapshot(2, 0.02), snapshot(3, 0.5)]);
+    let end = json!({"type":"agent_end"});
+    let events = [session(), said("x"), snapshot(1, 0.01), snapshot(2, 0.02), end, snapshot(3, 0.5)];
+    let written = record(options("p"), &events);
     let ends: Vec<_> = written.values().into_iter().filter(|line| line["type"] == "result").collect();
     assert_eq!(ends.len(), 1);
     assert_eq!((&ends[0]["num_turns"], &ends[0]["total_cost_usd"]), (&json!(3), &json!(0.5)));
@@ -184,14 +186,15 @@ fn an_answer_told_in_two_ways_is_written_once() {
     let written = record(options("p"), &[first, second]);
     let answers: Vec<_> = written.items().into_iter().filter(|item| item.kind == ItemKind::ToolResult).collect();
     assert_eq!(answers.len(), 1);
-    assert_eq!(answers[0].text, r#"{"content":[{"text":"a","type":"text"}]}"#);
+    assert_eq!(answers[0].text, "a", "as the line's JSON text says");
+    assert!(written.lines[1].contains(r#"{\"content\":[{\"text\":\"a\",\"type\":\"text\"}]}"#), "{}", written.lines[1]);
 }
 
 #[test]
 fn a_resumed_session_repeats_no_prompt_it_has_and_writes_a_new_one() {
     let known_of = |written: &Written| {
         let mut known = Known::default();
-        written.lines.iter().for_each(|line| known.line(line));
+        let _ = written.lines.iter().rev().all(|line| known.line_before(line));
         known
     };
     let prompts = |written: &Written| {
@@ -208,6 +211,100 @@ fn a_resumed_session_repeats_no_prompt_it_has_and_writes_a_new_one() {
     let known = known_of(&written);
     record_into(&mut written, options("second"), &known, &[session(), said("again"), json!({"type":"agent_end"})]);
     assert_eq!(prompts(&written), ["first", "second", "second"], "a turn that ended can be asked for again");
+}
+
+#[test]
+fn a_call_id_that_is_used_again_has_its_own_result() {
+    let call = |text: &str| json!({"type":"message_end","message":{"role":"assistant","content":[{"type":"text","text":text},{"type":"toolCall","id":"c0","name":"bash","arguments":{}}]}});
+    let execution = |text: &str| json!({"type":"tool_execution_end","toolCallId":"c0","result":{"content":[{"type":"text","text":text}]}});
+    let message = |text: &str| json!({"type":"message_end","message":{"role":"toolResult","toolCallId":"c0","content":[{"type":"text","text":text}]}});
+    let user = |text: &str| json!({"type":"message_end","message":{"role":"user","content":text}});
+    let end = || json!({"type":"agent_end"});
+    let answers = |events: &[Value]| {
+        let items = record(options("p"), events).items().into_iter().filter(|item| item.kind == ItemKind::ToolResult);
+        items.count()
+    };
+    let (first, second) = ([call("1"), execution("a"), message("a"), end()], [user("q"), call("2")]);
+    let turns = |last: &[Value]| [&first[..], &second[..], last].concat();
+    assert_eq!(answers(&turns(&[execution("a"), message("a")])), 2, "both channels");
+    assert_eq!(answers(&turns(&[execution("b")])), 2, "one channel");
+    assert_eq!(answers(&turns(&[message("a")])), 2, "the other channel");
+    let unmatched = [call("1"), execution("a"), end(), user("q"), message("a")];
+    assert_eq!(answers(&unmatched), 2, "another turn is another result");
+    assert_eq!(answers(&[call("1"), execution("a"), call("2"), message("a")]), 2, "another call in the same turn");
+    assert_eq!(answers(&[execution("a"), execution("a"), message("a"), message("a")]), 2, "each is told twice");
+    assert_eq!(answers(&[execution("a"), message("b")]), 2, "what differs is not a repetition");
+}
+
+#[test]
+fn the_same_words_within_a_turn_are_said_twice() {
+    let user = |text: &str| json!({"type":"message_end","message":{"role":"user","content":text}});
+    let asked = |prompt: Option<&str>, events: &[Value]| {
+        let items = record(Options { prompt: prompt.map(str::to_owned), ..options("") }, events).items();
+        items.iter().filter(|item| item.kind == ItemKind::User).count()
+    };
+    assert_eq!(asked(None, &[user("go on"), user("go on")]), 2);
+    assert_eq!(asked(None, &[user("go on"), said("x"), user("go on")]), 2);
+    assert_eq!(asked(Some("go on"), &[user("go on"), said("x"), user("go on")]), 2, "the first is told by both");
+    assert_eq!(asked(Some("go on"), &[user("go on"), user("go on")]), 2);
+    assert_eq!(asked(Some("go on"), &[said("x"), user("go on")]), 2, "the runtime tells only the second");
+}
+
+#[test]
+fn a_resumed_prompt_leaves_a_remark_and_its_repetition_is_kept() {
+    let user = |text: &str| json!({"type":"message_end","message":{"role":"user","content":text}});
+    let mut written = record(options("go on"), &[session(), said("half")]);
+    let mut known = Known::default();
+    let _ = written.lines.iter().rev().all(|line| known.line_before(line));
+    let end = json!({"type":"agent_end"});
+    record_into(&mut written, options("go on"), &known, &[user("go on"), said("more"), user("go on"), said("y"), end]);
+    let kinds: Vec<_> = written.items().iter().map(|item| (item.kind.word(), item.text.clone())).collect();
+    let resumed = "the same prompt was given again; its turn continues";
+    let expected = [
+        ("user", "go on"),
+        ("assistant", "half"),
+        ("note", resumed),
+        ("assistant", "more"),
+        ("user", "go on"),
+        ("assistant", "y"),
+        ("result", "y"),
+    ];
+    assert_eq!(kinds, expected.map(|(kind, text)| (kind, text.to_owned())));
+    let result = written.values().pop().expect("a result");
+    assert_eq!((&result["num_turns"], &result["total_input_tokens"]), (&json!(3), &json!(3600)), "of the whole turn");
+    assert_eq!(result["total_cost_usd"], json!(0), "nobody knows what the first response cost");
+}
+
+#[test]
+fn a_partial_snapshot_takes_nothing_away() {
+    let end = json!({"type":"agent_end"});
+    let partial = |stats: Value| {
+        let snapshot = json!({"type":"usage_snapshot","stats":stats});
+        record(options("p"), &[said("x"), said("y"), end.clone(), snapshot]).values().pop().expect("a result")
+    };
+    let counts = |result: &Value| {
+        let names =
+            ["num_turns", "total_input_tokens", "total_output_tokens", "total_cache_read_input_tokens", "total_cost_usd"];
+        names.map(|name| result[name].clone())
+    };
+    let counted = [json!(2), json!(2400), json!(680), json!(10_000), json!(0.14)];
+    assert_eq!(counts(&partial(json!({}))), counted);
+    let zeros = json!({"assistantMessages":0,"tokens":{"input":0,"output":0},"cost":0});
+    assert_eq!(counts(&partial(zeros)), counted);
+    let [turns, _, output, cached, cost] = counted;
+    assert_eq!(counts(&partial(json!({"tokens":{"input":7}}))), [turns, json!(7), output, cached, cost]);
+}
+
+#[test]
+fn the_end_of_input_after_a_snapshot_is_no_success() {
+    let written = record(options("p"), &[session(), said("half"), snapshot(1, 0.01), snapshot(2, 0.02)]);
+    let values = written.values();
+    assert!(values.iter().all(|line| line["type"] != "result"), "{values:?}");
+    let kept = values.last().expect("a line");
+    assert_eq!((&kept["subtype"], &kept["event"]["stats"]["cost"]), (&json!("usage_snapshot"), &json!(0.02)));
+    let mut fold = TurnFold::default();
+    written.items().iter().for_each(|item| assert_eq!(fold.item(item), None));
+    assert!(!fold.last().expect("a turn").is_complete());
 }
 
 #[test]

@@ -45,7 +45,6 @@ pub(super) fn target(input: &[u8]) {
     for line in &written.lines {
         items.clear();
         interpreter.line(Position::ZERO, line, &mut items);
-        known.line(line);
         let unread = items.iter().any(|item| item.what.as_deref() == Some("unreadable"));
         assert!(!items.is_empty() && !unread, "{line:.300}");
         // The whole of what was cut is kept, and what is shown is its beginning.
@@ -60,6 +59,7 @@ pub(super) fn target(input: &[u8]) {
             }
         }
     }
+    let _ = written.lines.iter().rev().all(|line| known.line_before(line));
     // What was not acknowledged is told again by some runtimes: it is taken again.
     let again = record(&events, tool_result_bytes_max, &known);
     assert!(again.lines.len() <= written.lines.len(), "a resumed session repeats no more than was said");

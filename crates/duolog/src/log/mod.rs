@@ -20,13 +20,14 @@ use duolog_types::line::check_line;
 use duolog_types::{Batch, Cursor, Durability, OperationId, Position, SessionId};
 
 pub use duolog_log::dialect::money::Money;
+pub use duolog_log::dialect::text::readable;
 pub use duolog_log::dialect::turn::Turn;
 pub use duolog_log::dialect::usage::Tokens;
 pub use duolog_log::dialect::{Boundary, Dialect, ItemKind, TimelineItem};
 pub use duolog_log::{Progress, Start, Why};
 pub use foreign::Foreign;
 pub use model::{
-    AppendOptions, As, Ending, Entry, Full, ReadFrom, RecordOptions, Recorded, Told, TurnAt, TurnEnd, View,
+    AppendOptions, As, BadEvent, Ending, Entry, Full, ReadFrom, RecordOptions, Recorded, Told, TurnAt, TurnEnd, View,
 };
 pub use record::Recording;
 pub use replay::{Replay, Replayable};

@@ -1,10 +1,13 @@
 //! What callers give and get.
 
+use std::fmt;
+
 use duolog_log::Line;
 use duolog_log::dialect::money::Money;
 use duolog_log::dialect::turn::Turn;
 use duolog_log::dialect::usage::{Tokens, UsageFact, fact};
 use duolog_log::dialect::{Dialect, TimelineItem};
+use duolog_types::line::LineFault;
 use duolog_types::{Cursor, Durability, Moment, OperationId, Position};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -212,6 +215,25 @@ pub struct RecordOptions {
     pub keep_thinking: bool,
 }
 
+/// A line of the input that no log takes as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadEvent {
+    /// Its number in the input, from 1.
+    pub number: u64,
+    /// What is wrong with it.
+    pub fault: LineFault,
+    /// It was kept as a remark.
+    pub is_kept: bool,
+}
+
+impl fmt::Display for BadEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, fault, is_kept } = self;
+        let outcome = if *is_kept { "kept as a remark" } else { "not recorded" };
+        write!(f, "cannot append line {number} as it is: {fault}; {outcome}")
+    }
+}
+
 /// What was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
@@ -223,6 +245,10 @@ pub struct Recorded {
     pub blobs: u64,
     /// How many of the lines are not in the dialect that was named. They were kept.
     pub others: u64,
+    /// How many lines no log takes as they are; they were kept as remarks.
+    pub remarks: u64,
+    /// How many lines no log takes and were not kept, because they are too long.
+    pub refused: u64,
     /// The end of the log after the last of them.
     pub cursor: Option<Cursor>,
 }

@@ -6,19 +6,20 @@
 
 use std::time::Duration;
 
+use duolog_log::dialect::detect;
+use duolog_log::dialect::envelope::Builder;
 use duolog_log::dialect::recorder::{Known, Options, RecordError, Recorder, Sink};
-use duolog_log::dialect::{Boundary, Dialect, Interpreter, detect};
 use duolog_log::{Blobs, Hold, Item};
 use duolog_types::line::LineFault;
-use duolog_types::{BadLine, Batch, Cursor, Durability};
+use duolog_types::{BadLine, Batch, Cursor, Durability, Moment};
 
 use super::Log;
-use super::model::{As, RecordOptions, Recorded};
+use super::model::{As, BadEvent, RecordOptions, Recorded};
 use crate::error::{Error, Result};
 
 /// The bytes that collect before they are appended without being asked to.
 const BATCH_BYTES: usize = 1 << 20;
-/// The lines before the end among which an unanswered prompt is looked for.
+/// The lines before the end among which a turn without a result is looked for.
 const TAIL_LINES_MAX: u32 = 10_000;
 /// The bytes of those lines.
 const TAIL_BYTES_MAX: u64 = 64 << 20;
@@ -94,27 +95,18 @@ impl<'s> Log<'s> {
         Ok(Recording { log: self.clone(), durability: options.durability, form, sink, recorded: Recorded::default() })
     }
 
-    /// What a recorder must know of the log: the last line that begins or ends a turn, looked for from the end.
+    /// What a recorder must know of the log: the turn that has no result, looked for from the end.
     fn known(&self) -> Result<Known> {
         let mut known = Known::default();
         let Some(reader) = self.store.join.reader(&self.session)? else { return Ok(known) };
         let end = self.stable_end(&reader)?;
         let mut back = reader.back(end, self.store.join.limits().line_bytes_max)?;
-        let (mut interpreter, mut items) = (Interpreter::new(Dialect::Envelope), Vec::new());
         for _ in 0..TAIL_LINES_MAX {
             match back.next()? {
                 Some(item) if end.0 - item.end().0 > TAIL_BYTES_MAX => break,
-                Some(Item::Line(line)) => {
-                    let text = String::from_utf8_lossy(line.bytes);
-                    items.clear();
-                    interpreter.line(line.start, &text, &mut items);
-                    if items.iter().any(|item| item.boundary != Boundary::Within) {
-                        known.line(&text);
-                        break;
-                    }
-                }
+                Some(Item::Line(line)) if known.line_before(&String::from_utf8_lossy(line.bytes)) => {}
                 Some(Item::TooLong { .. }) => {}
-                None => break,
+                Some(Item::Line(_)) | None => break,
             }
         }
         Ok(known)
@@ -123,20 +115,39 @@ impl<'s> Log<'s> {
 
 impl Recording<'_> {
     /// Takes what the runtime said, one line of it. Says nothing of durability before [`Recording::flush`].
-    pub fn event(&mut self, line: &[u8]) -> Result<()> {
+    ///
+    /// A line that no log takes ends nothing: it is kept as a remark if it fits, and returned either way.
+    pub fn event(&mut self, line: &[u8]) -> Result<Option<BadEvent>> {
         self.recorded.events += 1;
-        let number = usize::try_from(self.recorded.events).unwrap_or(usize::MAX);
         let taken = match &mut self.form {
             Form::Events(recorder) => recorder.event(&String::from_utf8_lossy(line), &mut self.sink).map_err(unwrapped),
             Form::Lines(form) => {
                 keep(*form, line, &mut self.sink).map(|is_other| self.recorded.others += u64::from(is_other))
             }
         };
-        match taken {
-            Err(Error::BadLine(bad)) => return Err(BadLine { number, ..bad }.into()),
-            other => other?,
+        let bad = match taken {
+            Ok(()) => None,
+            Err(Error::BadLine(bad)) => Some(self.bad_event(line, bad.fault)?),
+            Err(other) => return Err(other),
+        };
+        if self.sink.batch.as_bytes().len() >= BATCH_BYTES {
+            self.flush()?;
         }
-        if self.sink.batch.as_bytes().len() >= BATCH_BYTES { self.flush() } else { Ok(()) }
+        Ok(bad)
+    }
+
+    /// Counts a line that is over the limit and was read past.
+    pub fn too_long(&mut self, bytes: usize, max: usize) -> BadEvent {
+        self.recorded.events += 1;
+        self.recorded.refused += 1;
+        BadEvent { number: self.recorded.events, fault: LineFault::TooLong { bytes, max }, is_kept: false }
+    }
+
+    /// Keeps a line that no log takes as a remark, unless it is too long for one.
+    fn bad_event(&mut self, line: &[u8], fault: LineFault) -> Result<BadEvent> {
+        let kept = remark(line, self.log.store.join.clock().now(), &mut self.sink)?;
+        *(if kept { &mut self.recorded.remarks } else { &mut self.recorded.refused }) += 1;
+        Ok(BadEvent { number: self.recorded.events, fault, is_kept: kept })
     }
 
     /// Appends what was taken. Once it returns, that is as durable as was asked for.
@@ -179,6 +190,22 @@ fn keep(form: As, line: &[u8], sink: &mut Waiting) -> Result<bool> {
     sink.batch.push(line)?;
     sink.lines += 1;
     Ok(form.dialect().is_some_and(|dialect| detect::of_line(&String::from_utf8_lossy(line)) != Some(dialect)))
+}
+
+/// Keeps a line that is no JSON object as a remark; false if it does not fit into a line.
+fn remark(line: &[u8], at: Moment, sink: &mut Waiting) -> Result<bool> {
+    let mut text = String::with_capacity(line.len());
+    for chunk in line.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    let timestamp = at.to_string();
+    let remark = Builder { timestamp: &timestamp, session_id: None }.remark("output", &text).to_text();
+    match sink.line(&remark.map_err(RecordError::Json).map_err(unwrapped)?) {
+        Ok(()) => Ok(true),
+        Err(Error::BadLine(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn unwrapped(error: RecordError<Error>) -> Error {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use duolog::Durability;
-use duolog::log::{As, RecordOptions, Recorded, Recording};
+use duolog::log::{As, BadEvent, RecordOptions, Recorded, Recording};
 use duolog::sessions::Session;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -29,8 +29,10 @@ Examples:
   skillet-log | duolog log record --session demo --dialect turns
 
 JSON:
-  {\"session\": id, \"recorded\": 12, \"events\": 40, \"blobs\": 1, \"others\": 0, \"position\": 1234,
-   \"cursor\": \"0:1234\", \"dialect\": \"envelope\", \"interrupted\": false}";
+  {\"session\": id, \"recorded\": 12, \"events\": 40, \"blobs\": 1, \"others\": 0, \"remarks\": 0, \"refused\": 0,
+   \"bad_lines\": [{\"line\", \"reason\", \"kept\"}], \"position\": 1234, \"cursor\": \"0:1234\", \"dialect\": \"envelope\",
+   \"interrupted\": false}
+  bad_lines has the first 20. The exit code is 2 if a line could not be appended as it is.";
 
 /// The bytes read from stdin at a time.
 const READ_BYTES: usize = 64 << 10;
@@ -42,8 +44,9 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 /// Reads a runtime's events from stdin, one JSON object per line, and appends what they tell as envelopes: each is in
 /// the log before more is read. But for thinking, which is kept with --thinking, nothing is dropped: what has no shape
 /// of its own is kept as it is, text that is no JSON as a remark, and the whole of a long tool result as a blob that its
-/// line names. A session that is resumed repeats no prompt that still waits for its result. With another dialect than
-/// envelope, lines are kept byte for byte. Ctrl-C ends it well.
+/// line names. If the first prompt equals the one that waits for its result in the log, it continues that turn: a remark
+/// is written in its place. With another dialect than envelope, lines are kept byte for byte; a line that is no JSON
+/// object is kept as a remark and reported. Ctrl-C ends it well.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Record {
@@ -67,6 +70,16 @@ pub struct Record {
     durability: Option<Durability>,
 }
 
+/// The bad lines that are reported one by one.
+const BAD_LINES_MAX: usize = 20;
+
+#[derive(Serialize)]
+struct BadLine {
+    line: u64,
+    reason: String,
+    kept: bool,
+}
+
 #[derive(Serialize)]
 struct Answer<'a> {
     session: &'a str,
@@ -74,6 +87,9 @@ struct Answer<'a> {
     events: u64,
     blobs: u64,
     others: u64,
+    remarks: u64,
+    refused: u64,
+    bad_lines: Vec<BadLine>,
     position: Option<u64>,
     cursor: Option<String>,
     dialect: &'static str,
@@ -100,11 +116,12 @@ impl Record {
             keep_thinking: self.thinking,
         })?;
         let mut input = Input::new(config.limits().line_bytes_max)?;
-        let mut taking = Taking { recording, bytes: 0, progress: context.out.progress("recording") };
+        let mut taking = Taking { recording, bytes: 0, bad: Vec::new(), progress: context.out.progress("recording") };
         let read =
             input.read_all(&is_ended, &mut taking).and_then(|()| self.take_last(context, &mut input, &mut taking));
-        let Taking { mut recording, progress, .. } = taking;
+        let Taking { mut recording, progress, bad, .. } = taking;
         drop(progress);
+        bad.iter().for_each(|bad| context.out.alert(bad));
         if let Err(failure) = read {
             // What came before stands; the next recording goes on behind it.
             recording.flush()?;
@@ -112,22 +129,22 @@ impl Record {
             return Err(failure);
         }
         let recorded = recording.finish()?;
-        self.answer(context, &session, &recorded, input.interrupted)?;
+        self.answer(context, &session, &recorded, &bad, input.interrupted)?;
         context.close(store);
-        Ok(Ended::Done)
+        Ok(if recorded.remarks + recorded.refused == 0 { Ended::Done } else { Ended::Invalid })
     }
 
     /// Takes a last line that nobody ended. One that a signal cut off is a remark among events, and nothing elsewhere.
     fn take_last(&self, context: &Context<'_>, input: &mut Input, taking: &mut Taking<'_>) -> Result<(), Failure> {
-        let rest = std::mem::take(&mut input.rest);
-        if rest.is_empty() {
+        let bytes = input.rest.len() + input.passed;
+        if bytes == 0 {
             return Ok(());
         }
         if input.interrupted && self.dialect != As::Envelope {
-            context.out.warn(format_args!("not recorded: a last line, cut off after {} bytes", rest.len()));
+            context.out.warn(format_args!("not recorded: a last line, cut off after {bytes} bytes"));
             return Ok(());
         }
-        taking.event(&rest)
+        input.end_line(taking)
     }
 
     fn answer(
@@ -135,6 +152,7 @@ impl Record {
         context: &mut Context<'_>,
         session: &Session,
         recorded: &Recorded,
+        bad: &[BadEvent],
         interrupted: bool,
     ) -> Result<(), Failure> {
         let shape = Answer {
@@ -143,6 +161,9 @@ impl Record {
             events: recorded.events,
             blobs: recorded.blobs,
             others: recorded.others,
+            remarks: recorded.remarks,
+            refused: recorded.refused,
+            bad_lines: bad.iter().map(BadLine::from).collect(),
             position: recorded.cursor.map(|cursor| cursor.position.0),
             cursor: recorded.cursor.map(|cursor| cursor.to_string()),
             dialect: self.dialect.word(),
@@ -159,7 +180,18 @@ impl Record {
             let lines = figures::things(recorded.others, "line");
             context.out.warn(format_args!("{lines} not in the {} dialect; kept as they are", self.dialect.word()));
         }
+        if recorded.remarks + recorded.refused > bad.len() as u64 {
+            let (kept, refused) =
+                (figures::things(recorded.remarks, "bad line"), figures::things(recorded.refused, "bad line"));
+            context.out.alert(format_args!("in all, {kept} kept as remarks and {refused} not recorded"));
+        }
         Ok(())
+    }
+}
+
+impl From<&BadEvent> for BadLine {
+    fn from(bad: &BadEvent) -> Self {
+        Self { line: bad.number, reason: bad.fault.to_string(), kept: bad.is_kept }
     }
 }
 
@@ -167,13 +199,30 @@ impl Record {
 struct Taking<'s> {
     recording: Recording<'s>,
     bytes: u64,
+    /// The first bad lines.
+    bad: Vec<BadEvent>,
     progress: Progress,
 }
 
 impl Taking<'_> {
     fn event(&mut self, line: &[u8]) -> Result<(), Failure> {
         self.bytes += line.len() as u64 + 1;
-        Ok(self.recording.event(line)?)
+        if let Some(bad) = self.recording.event(line)? {
+            self.report(bad);
+        }
+        Ok(())
+    }
+
+    fn too_long(&mut self, bytes: usize, max: usize) {
+        self.bytes += bytes as u64 + 1;
+        let bad = self.recording.too_long(bytes, max);
+        self.report(bad);
+    }
+
+    fn report(&mut self, bad: BadEvent) {
+        if self.bad.len() < BAD_LINES_MAX {
+            self.bad.push(bad);
+        }
     }
 
     /// Makes what was taken stand in the log.
@@ -190,6 +239,8 @@ struct Input {
     stdin: File,
     /// The beginning of a line whose end is not there yet.
     rest: Vec<u8>,
+    /// The bytes of that line that were read past, because it is over the limit.
+    passed: usize,
     interrupted: bool,
     line_bytes_max: usize,
 }
@@ -197,7 +248,7 @@ struct Input {
 impl Input {
     fn new(line_bytes_max: usize) -> Result<Self, Failure> {
         let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(Failure::file("read", Path::new("stdin")))?;
-        Ok(Self { stdin: File::from(stdin), rest: Vec::new(), interrupted: false, line_bytes_max })
+        Ok(Self { stdin: File::from(stdin), rest: Vec::new(), passed: 0, interrupted: false, line_bytes_max })
     }
 
     /// Reads up to the end, or until it is asked to stop; then only what is there already.
@@ -243,23 +294,30 @@ impl Input {
         let mut pieces = bytes.split(|byte| *byte == b'\n').peekable();
         while let Some(piece) = pieces.next() {
             let is_whole = pieces.peek().is_some();
-            if is_whole && self.rest.is_empty() {
+            if is_whole && self.rest.is_empty() && self.passed == 0 {
                 taking.event(piece)?;
                 continue;
             }
             self.rest.extend_from_slice(piece);
+            if self.passed > 0 || self.rest.len() > self.line_bytes_max {
+                self.passed += self.rest.len();
+                self.rest.clear();
+            }
             if is_whole {
-                let line = std::mem::take(&mut self.rest);
-                taking.event(&line)?;
-            } else if self.rest.len() > self.line_bytes_max {
-                let (number, most) = (taking.recording.so_far().events + 1, figures::size(self.line_bytes_max as u64));
-                return Err(Failure::Given {
-                    message: format!("event {number} is over the limit of a line, {most}"),
-                    hint: Some("what came before it is recorded; raise limits.line_bytes_max".to_owned()),
-                });
+                self.end_line(taking)?;
             }
         }
         Ok(())
+    }
+
+    /// Takes the line whose last byte was read.
+    fn end_line(&mut self, taking: &mut Taking<'_>) -> Result<(), Failure> {
+        let (line, passed) = (std::mem::take(&mut self.rest), std::mem::take(&mut self.passed));
+        if passed > 0 {
+            taking.too_long(passed, self.line_bytes_max);
+            return Ok(());
+        }
+        taking.event(&line)
     }
 }
 

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::dialect::usage::Tokens;
+
 /// A line on its way out.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
@@ -131,6 +133,17 @@ pub struct Usage {
     pub cache_read_input_tokens: u64,
     /// Put into the cache.
     pub cache_creation_input_tokens: u64,
+}
+
+impl From<Tokens> for Usage {
+    fn from(tokens: Tokens) -> Self {
+        Self {
+            input_tokens: tokens.input,
+            output_tokens: tokens.output,
+            cache_read_input_tokens: tokens.cache_read,
+            cache_creation_input_tokens: tokens.cache_write_5m.saturating_add(tokens.cache_write_1h),
+        }
+    }
 }
 
 /// `{"type":"assistant","isApiErrorMessage":true,…}`

@@ -10,12 +10,42 @@ use crate::dialect::object::{Object, elements};
 /// The characters of a reason that a remark repeats.
 const REASON_CHARS_MAX: usize = 200;
 
-/// What the runtime says that a turn took.
-#[derive(Clone, Copy, Debug)]
+/// What the runtime says that a turn took, as far as it says so. 0 says nothing: runtimes give it for what they did not
+/// count.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Snapshot {
-    pub(super) responses: u64,
-    pub(super) tokens: Usage,
-    pub(super) cost: Money,
+    responses: u64,
+    tokens: Usage,
+    cost: Money,
+}
+
+impl Snapshot {
+    /// Takes a later snapshot: what it says replaces what was said before.
+    pub(super) fn merge(&mut self, event: &Object<'_>) {
+        let stats = event.object("stats").unwrap_or_else(|| event.clone());
+        let later = Self {
+            responses: stats.count("assistantMessages").or_else(|| stats.count("turns")).unwrap_or_default(),
+            tokens: stats.object("tokens").map(|counted| tokens(&counted)).unwrap_or_default(),
+            cost: stats.raw("cost").and_then(Money::parse).unwrap_or_default(),
+        };
+        let (responses, tokens, cost) = later.over(self.responses, self.tokens, self.cost);
+        *self = Self { responses, tokens, cost };
+    }
+
+    /// The counts as the snapshot says them, and as they were where it says nothing.
+    pub(super) fn over(&self, responses: u64, tokens: Usage, cost: Money) -> (u64, Usage, Money) {
+        let told = |said: u64, counted: u64| if said == 0 { counted } else { said };
+        let tokens = Usage {
+            input_tokens: told(self.tokens.input_tokens, tokens.input_tokens),
+            output_tokens: told(self.tokens.output_tokens, tokens.output_tokens),
+            cache_read_input_tokens: told(self.tokens.cache_read_input_tokens, tokens.cache_read_input_tokens),
+            cache_creation_input_tokens: told(
+                self.tokens.cache_creation_input_tokens,
+                tokens.cache_creation_input_tokens,
+            ),
+        };
+        (told(self.responses, responses), tokens, if self.cost == Money::ZERO { cost } else { self.cost })
+    }
 }
 
 /// A part of what the agent said, as the runtime names it.
@@ -38,8 +68,15 @@ impl Part {
         match part.text("type").as_deref() {
             Some("text") => part.text("text").map_or_else(other, |text| Some(Self::Text(text.into_owned()))),
             Some("thinking") => {
-                let thought = part.word("thinking").or_else(|| part.word("text"));
-                thought.filter(|_| keep_thinking).map(Self::Thinking)
+                if !keep_thinking {
+                    return None;
+                }
+                match part.word("thinking").or_else(|| part.word("text")) {
+                    Some(thought) => Some(Self::Thinking(thought)),
+                    // An empty thought says nothing.
+                    None if part.has("thinking") => None,
+                    None => other(),
+                }
             }
             Some("toolCall" | "tool_use") => {
                 let input = part.some("arguments").or_else(|| part.some("input")).unwrap_or("{}");
@@ -102,15 +139,6 @@ pub(super) fn sum(one: Usage, other: Usage) -> Usage {
         output_tokens: one.output_tokens.saturating_add(other.output_tokens),
         cache_read_input_tokens: one.cache_read_input_tokens.saturating_add(other.cache_read_input_tokens),
         cache_creation_input_tokens: one.cache_creation_input_tokens.saturating_add(other.cache_creation_input_tokens),
-    }
-}
-
-pub(super) fn snapshot(event: &Object<'_>) -> Snapshot {
-    let stats = event.object("stats").unwrap_or_else(|| event.clone());
-    Snapshot {
-        responses: stats.count("assistantMessages").or_else(|| stats.count("turns")).unwrap_or_default(),
-        tokens: stats.object("tokens").map(|counted| tokens(&counted)).unwrap_or_default(),
-        cost: stats.raw("cost").and_then(Money::parse).unwrap_or_default(),
     }
 }
 
