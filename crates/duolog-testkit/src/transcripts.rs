@@ -207,6 +207,40 @@ pub fn codex(seed: u64, turns: u64, forked: bool) -> Made {
     made
 }
 
+/// A Codex rollout with one total, and a fork of it that replays that total and goes on.
+pub fn codex_fork_of_one(seed: u64) -> (Made, Made) {
+    let model = "gpt-5.2-codex";
+    let (parent_id, fork_id) = (format!("{seed:08x}-3333-4000-8000-{seed:012x}"), format!("{seed:08x}-4444-4000-8000-{seed:012x}"));
+    let used = [9000 + seed, 4000, 700, 100];
+    let rollout = |id: &str, parent: Option<&str>, seed: u64, all: &[[u64; 4]]| {
+        let (mut made, mut clock) = (Made { model: model.to_owned(), ..Made::default() }, Steps::new(seed));
+        let mut meta = json!({
+            "id":id,"timestamp":clock.after(0),"cwd":"/w","originator":"codex_cli_rs","cli_version":"0.90.0","source":"cli",
+        });
+        if let Some(parent) = parent {
+            meta["forked_from_id"] = json!(parent);
+        }
+        let mut rollout = Rollout { made: &mut made, clock: &mut clock };
+        rollout.line("session_meta", &meta);
+        rollout.line("turn_context", &json!({"cwd":"/w","model":model}));
+        let mut total = [0; 4];
+        for (number, used) in all.iter().enumerate() {
+            add(&mut total, *used);
+            if parent.is_none() || number > 0 {
+                rollout.clock.after(6000);
+                let [input, cache_read, output, reasoning] = *used;
+                rollout.made.count(Tokens { input: input - cache_read, cache_read, output, reasoning, ..Tokens::default() });
+            }
+            rollout.totals(total, *used);
+        }
+        made
+    };
+    (
+        rollout(&parent_id, None, seed, &[used]),
+        rollout(&fork_id, Some(&parent_id), seed + 1, &[used, [5000, 300, 80, 10], [2000, 0, 40, 0]]),
+    )
+}
+
 fn add(total: &mut [u64; 4], used: [u64; 4]) {
     total.iter_mut().zip(used).for_each(|(total, used)| *total += used);
 }

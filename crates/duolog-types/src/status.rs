@@ -59,8 +59,8 @@ Charge, "charge", {
     Bare = "bare",
     /// By what the log states.
     Stated = "stated",
-    /// Of the bare ones: what single responses used of a kind beyond 200,000.
-    Beyond200k = "beyond_200k",
+    /// Of the bare ones: all of the responses whose context was over 200,000.
+    Over200k = "beyond_200k",
     /// Of the bare ones: all of the responses whose context was over 272,000.
     Over272k = "over_272k",
 });
@@ -68,7 +68,7 @@ Charge, "charge", {
 impl Charge {
     /// Whether these tokens are told of under another charge too, and must not be added to it.
     pub const fn is_part(self) -> bool {
-        matches!(self, Self::Beyond200k | Self::Over272k)
+        matches!(self, Self::Over200k | Self::Over272k)
     }
 }
 

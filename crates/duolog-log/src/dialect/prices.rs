@@ -36,9 +36,9 @@ impl Rates {
 pub enum Long {
     /// Never.
     Same,
-    /// What a response uses of a kind beyond 200,000 tokens is charged at these rates.
-    Beyond200k(Rates),
-    /// A response whose context is over 272,000 tokens is charged at these rates as a whole.
+    /// A response whose context is over 200,000 tokens is charged at these rates as a whole: Anthropic and Google.
+    Whole200k(Rates),
+    /// A response whose context is over 272,000 tokens is charged at these rates as a whole: OpenAI.
     Whole272k(Rates),
 }
 
@@ -56,9 +56,7 @@ impl Price {
     pub fn cost(&self, used: &Tiers) -> Money {
         match self.long {
             Long::Same => self.rates.cost(&used.all),
-            Long::Beyond200k(rates) => {
-                self.rates.cost(&used.all.less(&used.beyond_200k)) + rates.cost(&used.beyond_200k)
-            }
+            Long::Whole200k(rates) => self.rates.cost(&used.all.less(&used.over_200k)) + rates.cost(&used.over_200k),
             Long::Whole272k(rates) => self.rates.cost(&used.all.less(&used.over_272k)) + rates.cost(&used.over_272k),
         }
     }
@@ -69,7 +67,7 @@ const fn claude(input: u64, output: u64) -> Rates {
     Rates { input, output, cache_read: input / 10, cache_write_5m: input / 4 * 5, cache_write_1h: input * 2 }
 }
 
-/// OpenAI's way: cache reads have a price of their own, writes cost what input costs.
+/// OpenAI's way, and Google's: cache reads have a price of their own, writes cost what input costs.
 const fn openai(input: u64, output: u64, cache_read: u64) -> Rates {
     Rates { input, output, cache_read, cache_write_5m: input, cache_write_1h: input }
 }
@@ -82,11 +80,15 @@ const OPUS_OLD: Price = flat(claude(15_000_000, 75_000_000));
 const OPUS: Price = flat(claude(5_000_000, 25_000_000));
 const SONNET: Price = flat(claude(3_000_000, 15_000_000));
 const SONNET_LONG: Price =
-    Price { rates: claude(3_000_000, 15_000_000), long: Long::Beyond200k(claude(6_000_000, 22_500_000)) };
+    Price { rates: claude(3_000_000, 15_000_000), long: Long::Whole200k(claude(6_000_000, 22_500_000)) };
 /// The same model answering faster, at a multiple of the price.
 const OPUS_FAST_6: Price = flat(claude(30_000_000, 150_000_000));
 const OPUS_FAST_2: Price = flat(claude(10_000_000, 50_000_000));
 const FABLE: Price = flat(claude(10_000_000, 50_000_000));
+const GEMINI_3_PRO: Price = Price {
+    rates: openai(2_000_000, 12_000_000, 200_000),
+    long: Long::Whole200k(openai(4_000_000, 18_000_000, 400_000)),
+};
 const GPT_5: Price = flat(openai(1_250_000, 10_000_000, 125_000));
 const GPT_5_2: Price = flat(openai(1_750_000, 14_000_000, 175_000));
 const GPT_5_MINI: Price = flat(openai(250_000, 2_000_000, 25_000));
@@ -124,6 +126,18 @@ const TABLE: &[(&str, Price)] = &[
     ("claude-sonnet-4-5", SONNET_LONG),
     ("claude-sonnet-4-6", SONNET),
     ("claude-sonnet-5", flat(claude(2_000_000, 10_000_000))),
+    ("gemini-2.5-flash", flat(openai(300_000, 2_500_000, 30_000))),
+    ("gemini-2.5-flash-lite", flat(openai(100_000, 400_000, 10_000))),
+    (
+        "gemini-2.5-pro",
+        Price {
+            rates: openai(1_250_000, 10_000_000, 125_000),
+            long: Long::Whole200k(openai(2_500_000, 15_000_000, 250_000)),
+        },
+    ),
+    ("gemini-3-flash-preview", flat(openai(500_000, 3_000_000, 50_000))),
+    ("gemini-3-pro-preview", GEMINI_3_PRO),
+    ("gemini-3.1-pro-preview", GEMINI_3_PRO),
     ("gpt-4.1", flat(openai(2_000_000, 8_000_000, 500_000))),
     ("gpt-4.1-mini", flat(openai(400_000, 1_600_000, 100_000))),
     ("gpt-4.1-nano", flat(openai(100_000, 400_000, 25_000))),
@@ -271,10 +285,23 @@ mod tests {
         let cost =
             |model: &str, tokens: Tokens| prices.get(model).map(|price| price.cost(&Tiers::of(tokens)).to_string());
         let input = |input| Tokens { input, ..Tokens::default() };
-        assert_eq!(cost("claude-sonnet-4-5", input(1_000_000)).as_deref(), Some("5.4"));
+        assert_eq!(cost("claude-sonnet-4-5", input(200_000)).as_deref(), Some("0.6"));
+        assert_eq!(cost("claude-sonnet-4-5", input(200_001)).as_deref(), Some("1.200006"), "the whole of it");
+        assert_eq!(cost("claude-sonnet-4-5", input(1_000_000)).as_deref(), Some("6"));
+        let read = Tokens { input: 10, cache_read: 200_000, output: 1000, ..Tokens::default() };
+        assert_eq!(cost("claude-sonnet-4", read).as_deref(), Some("0.14256"), "what is cached is input too");
+        let said = Tokens { input: 10, output: 250_000, ..Tokens::default() };
+        assert_eq!(cost("claude-sonnet-4", said).as_deref(), Some("3.75003"), "output decides nothing");
+        assert_eq!(cost("gemini-2.5-pro", input(200_000)).as_deref(), Some("0.25"));
+        let long = Tokens { input: 300_000, output: 1000, ..Tokens::default() };
+        assert_eq!(cost("google/gemini-2.5-pro", long).as_deref(), Some("0.765"));
+        assert_eq!(cost("gemini-3.1-pro-preview", long).as_deref(), Some("1.218"));
+        assert_eq!(cost("gemini-2.5-flash", long).as_deref(), Some("0.0925"), "one price");
         assert_eq!(cost("claude-sonnet-4-6", input(1_000_000)).as_deref(), Some("3"));
         assert_eq!(cost("gpt-5.5", input(272_000)).as_deref(), Some("1.36"));
+        assert_eq!(cost("gpt-5.5", input(272_001)).as_deref(), Some("2.72001"));
         assert_eq!(cost("gpt-5.5", input(1_000_000)).as_deref(), Some("10"));
+        assert_eq!(cost("gpt-5.2", input(1_000_000)).as_deref(), Some("1.75"), "one price");
         let cached = Tokens { input: 10, cache_read: 300_000, output: 1000, ..Tokens::default() };
         assert_eq!(cost("gpt-5.5", cached).as_deref(), Some("0.3451"), "the whole context decides");
     }

@@ -4,10 +4,11 @@
 //! - **Claude**: one response spans several lines, each with the usage so far. Lines with the same message id and
 //!   request id are one response, and the largest count holds (of equal ones the first), as ccusage does it. A side
 //!   conversation may replay a message at the same instant under another request id; the main line holds. A line that
-//!   says it was copied from another session (`forkedFrom`) was paid for there.
+//!   says it was copied from another session (`forkedFrom`) has the key of the original, and is counted once. What
+//!   subagents said stands in `progress` lines, and again in their own logs.
 //! - **Codex**: totals run up over the session; what counts is how far they moved. A total told again moved nothing; one
-//!   that fell back began anew. A fork first replays its parent's totals in one burst (less than a second from one to
-//!   the next), and what is replayed is not counted.
+//!   that fell back began anew. A fork first replays its parent's totals in one burst (less than a second from its
+//!   first line, or from one to the next), and what is replayed is not counted.
 //! - **Envelope**: the `result` of a turn says what the turn took, and stands for the messages before it.
 //!
 //! The fold remembers a bounded number of responses ([`USAGE_RECENT_MAX`](duolog_types::limits::USAGE_RECENT_MAX) that a later line can still correct,

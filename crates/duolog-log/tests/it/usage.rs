@@ -1,6 +1,6 @@
 use duolog_log::dialect::money::Money;
 use duolog_log::dialect::prices::{Long, Price, Prices, Rates};
-use duolog_log::dialect::usage::{Tokens, Usage, UsageFold};
+use duolog_log::dialect::usage::{Tokens, Usage, UsageFact, UsageFold, fact};
 use duolog_testkit::transcripts::{self, Made};
 use proptest::prelude::*;
 
@@ -92,10 +92,72 @@ fn different_requests_are_different_responses() {
 }
 
 #[test]
-fn a_copy_from_another_session_was_paid_for_there() {
+fn a_copy_from_another_session_counts_where_that_is_absent() {
     let fork = r#","forkedFrom":{"sessionId":"s","messageUuid":"u"}"#;
     let copied = response("m", "r", "claude-opus-4-8", r#"{"input_tokens":10}"#, fork);
-    assert_eq!(used(&[copied]).tokens(), Tokens::default());
+    assert_eq!(used(std::slice::from_ref(&copied)).tokens().input, 10);
+    let told = fact(&copied).expect("usage");
+    let mut beside = UsageFold::default();
+    beside.fact(told, |_| true);
+    assert_eq!(beside.report(&Prices::builtin()).tokens(), Tokens::default(), "its log counts it");
+    let original = response("m", "r", "claude-opus-4-8", r#"{"input_tokens":10}"#, "");
+    let key = |line: &str| match fact(line) {
+        Some(UsageFact::Response(response)) => response.key(),
+        _ => None,
+    };
+    assert_eq!(key(&copied), key(&original));
+    let nameless = copied.replace(r#""id":"m","#, "");
+    assert_eq!(used(&[nameless]).tokens(), Tokens::default(), "nobody could tell it from the original");
+}
+
+#[test]
+fn what_a_subagent_used_is_counted_once_whoever_tells() {
+    let said = response("m", "r", "claude-haiku-4-5", r#"{"input_tokens":10,"output_tokens":5}"#, "");
+    let progress = |said: &str| {
+        format!(
+            r#"{{"type":"progress","timestamp":"2026-01-01T00:00:00Z","data":{{"type":"agent_progress","agentId":"a","message":{said}}}}}"#
+        )
+    };
+    let more = progress(&said.replace(r#""output_tokens":5"#, r#""output_tokens":9"#));
+    assert_eq!(used(&[progress(&said)]).tokens().output, 5);
+    assert_eq!(used(&[progress(&said), more.clone()]).tokens().output, 9, "the largest count holds");
+    assert_eq!(used(&[progress(&said), said.clone()]).tokens().input, 10, "its own log tells the same");
+    for silent in [progress(&said.replace("assistant", "user")), progress("null"), progress(&said.replace(r#""id":"m","#, ""))] {
+        assert_eq!(used(&[silent]).tokens(), Tokens::default());
+    }
+}
+
+#[test]
+fn what_goes_into_the_cache_is_counted_whatever_its_parts_say() {
+    let written = |parts: &str| {
+        let usage = format!(r#"{{"input_tokens":1,"cache_creation_input_tokens":1000{parts}}}"#);
+        let tokens = used(&[response("m", "r", "claude-opus-4-8", &usage, "")]).tokens();
+        (tokens.cache_write_5m, tokens.cache_write_1h)
+    };
+    assert_eq!(written(""), (1000, 0));
+    assert_eq!(written(r#","cache_creation":{}"#), (1000, 0));
+    assert_eq!(written(r#","cache_creation":null"#), (1000, 0));
+    let parts = |short: u64, long: u64| {
+        format!(r#","cache_creation":{{"ephemeral_5m_input_tokens":{short},"ephemeral_1h_input_tokens":{long}}}"#)
+    };
+    assert_eq!(written(&parts(0, 0)), (1000, 0));
+    assert_eq!(written(&parts(300, 700)), (300, 700));
+    assert_eq!(written(&parts(300, 100)), (900, 100), "what no part tells of");
+    assert_eq!(written(&parts(900, 300)), (900, 300), "the parts say more");
+    assert_eq!(written(r#","cache_creation":{"ephemeral_1h_input_tokens":1000}"#), (0, 1000));
+}
+
+#[test]
+fn a_fork_of_a_parent_with_one_total_counts_its_own_only() {
+    let meta =
+        r#"{"timestamp":"2026-01-01T00:00:00Z","type":"session_meta","payload":{"id":"a","forked_from_id":"b"}}"#;
+    let replayed = total([1000, 0, 100], Some([1000, 0, 100]), "2026-01-01T00:00:00.024Z");
+    let own = total([1100, 0, 110], Some([100, 0, 10]), "2026-01-01T00:00:08Z");
+    let lines = [meta.to_owned(), replayed, own];
+    assert_eq!(used(&lines).tokens().input, 100);
+    assert_eq!(used(&lines[..2]).tokens().input, 0);
+    let parent = [lines[0].replace(r#","forked_from_id":"b""#, ""), lines[1].clone()];
+    assert_eq!(used(&parent).tokens().input, 1000, "it is no fork");
 }
 
 #[test]

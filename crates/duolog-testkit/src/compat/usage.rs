@@ -12,7 +12,8 @@ use crate::transcripts::{self, Made};
 const SESSIONS: u64 = 12;
 
 /// Writes `claude/projects/…` and `codex/sessions/…`; says how many files. Some sessions were resumed by copying, as older
-/// versions of Claude Code did, and some were forked, as newer ones do.
+/// versions of Claude Code did, and some were forked, as newer ones do, from sessions that are there or are not. Some tell
+/// of what their subagents said, which may have logs of their own.
 pub fn make(folder: &Path) -> io::Result<u64> {
     fs::create_dir_all(folder.parent().unwrap_or(Path::new(".")))?;
     fs::create_dir(folder)?;
@@ -34,8 +35,25 @@ pub fn make(folder: &Path) -> io::Result<u64> {
         if seed % 4 == 1 {
             write(&claude, id(seed + 200), &after(&session, 200 + seed, forked))?;
         }
+        if seed % 4 == 2 {
+            // The parent's file is not there.
+            let parent = transcripts::claude(400 + seed, 5);
+            write(&claude, id(seed + 300), &after(&parent, 300 + seed, forked))?;
+        }
+        if seed % 4 == 3 {
+            let subagent = transcripts::claude(600 + seed, 3);
+            write(&claude, id(seed + 500), &with_progress(transcripts::claude(500 + seed, 2), &subagent))?;
+            if seed % 8 == 3 {
+                write(&claude, format!("agent-{seed}.jsonl"), &subagent)?;
+            }
+        }
         let rollout = format!("rollout-2026-05-01T00-00-00-{seed:08x}-0000-4000-8000-{seed:012x}.jsonl");
         write(&codex, rollout, &transcripts::codex(seed, 2 + seed, seed % 3 == 0))?;
+        if seed % 5 == 1 {
+            let (parent, fork) = transcripts::codex_fork_of_one(700 + seed);
+            write(&codex, format!("rollout-2026-05-02T00-00-00-parent-{seed}.jsonl"), &parent)?;
+            write(&codex, format!("rollout-2026-05-02T01-00-00-fork-{seed}.jsonl"), &fork)?;
+        }
     }
     Ok(files)
 }
@@ -46,6 +64,19 @@ fn after(session: &Made, seed: u64, copy: impl Fn(&str) -> String) -> Made {
     let copied = session.lines.iter().take(session.lines.len() * 3 / 4);
     next.lines.splice(0..0, copied.map(|line| copy(line)));
     next
+}
+
+/// A session that tells of what a subagent said.
+fn with_progress(mut session: Made, subagent: &Made) -> Made {
+    for line in &subagent.lines {
+        let Ok(said) = serde_json::from_str::<Value>(line) else { continue };
+        if said["type"] == "assistant" {
+            let data = json!({"type":"agent_progress","agentId":"a1","prompt":"","message":said});
+            let at = said["timestamp"].clone();
+            session.lines.push(json!({"type":"progress","timestamp":at,"toolUseID":"t","data":data}).to_string());
+        }
+    }
+    session
 }
 
 /// A line as a fork copies it.

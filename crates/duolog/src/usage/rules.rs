@@ -23,7 +23,7 @@ pub(super) fn priced<'a>(sums: impl IntoIterator<Item = &'a UsageSum>, prices: &
         match charge {
             Charge::Stated => total.cost = Some(total.cost.unwrap_or_default() + Money::from_picos(used.cost_picos)),
             Charge::Bare => bare.entry(model).or_default().all = tokens,
-            Charge::Beyond200k => bare.entry(model).or_default().beyond_200k = tokens,
+            Charge::Over200k => bare.entry(model).or_default().over_200k = tokens,
             Charge::Over272k => bare.entry(model).or_default().over_272k = tokens,
         }
     }

@@ -58,7 +58,7 @@ impl Counted {
             Charge::Stated => {
                 Used { responses: self.covered, tokens: self.tokens.less(&self.bare.all), stated: self.stated }
             }
-            Charge::Beyond200k => Used { tokens: self.bare.beyond_200k, ..Used::default() },
+            Charge::Over200k => Used { tokens: self.bare.over_200k, ..Used::default() },
             Charge::Over272k => Used { tokens: self.bare.over_272k, ..Used::default() },
         }
     }

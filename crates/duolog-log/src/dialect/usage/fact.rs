@@ -38,6 +38,8 @@ pub enum UsageFact {
     Began {
         /// It goes on from another, and may replay what that one told.
         forked: bool,
+        /// When its first line was written.
+        at: Option<Moment>,
     },
 }
 
@@ -87,7 +89,14 @@ fn fact_of(line: &Object<'_>) -> Option<UsageFact> {
         return codex_fact(line);
     }
     match line.text("type").as_deref() {
-        Some("assistant") if !line.has("forkedFrom") => response(line).map(UsageFact::Response),
+        // A line copied from another session counts where that one's log is not: both have the same key. Without an id
+        // nobody could tell.
+        Some("assistant") => {
+            let response = response(line)?;
+            let is_counted = response.response_id.is_some() || !line.has("forkedFrom");
+            is_counted.then_some(UsageFact::Response(response))
+        }
+        Some("progress") => progress(line).map(UsageFact::Response),
         Some("result") => Some(ending(line)),
         _ => None,
     }
@@ -113,6 +122,17 @@ fn response(line: &Object<'_>) -> Option<Response> {
     })
 }
 
+/// What a subagent said, as its parent's log tells it. The subagent may have a log of its own, so only what has an id is
+/// counted.
+fn progress(line: &Object<'_>) -> Option<Response> {
+    let said = line.object("data")?.object("message")?;
+    if !said.is("type", "assistant") {
+        return None;
+    }
+    let response = response(&said).filter(|response| response.response_id.is_some())?;
+    Some(Response { at: response.at.or_else(|| line.instant("timestamp")), sidechain: true, ..response })
+}
+
 fn claude_tokens(usage: &Object<'_>) -> Tokens {
     let count = |name| count(usage, name);
     let tokens = Tokens {
@@ -121,14 +141,11 @@ fn claude_tokens(usage: &Object<'_>) -> Tokens {
         cache_read: count("cache_read_input_tokens"),
         ..Tokens::default()
     };
-    match usage.object("cache_creation") {
-        Some(kept) => Tokens {
-            cache_write_5m: self::count(&kept, "ephemeral_5m_input_tokens"),
-            cache_write_1h: self::count(&kept, "ephemeral_1h_input_tokens"),
-            ..tokens
-        },
-        None => Tokens { cache_write_5m: count("cache_creation_input_tokens"), ..tokens },
-    }
+    // The total, and of it the parts by how long they are kept; what no part tells of is kept for five minutes.
+    let part = |name| usage.object("cache_creation").map_or(0, |kept| self::count(&kept, name));
+    let (short, long) = (part("ephemeral_5m_input_tokens"), part("ephemeral_1h_input_tokens"));
+    let rest = count("cache_creation_input_tokens").saturating_sub(short.saturating_add(long));
+    Tokens { cache_write_5m: short + rest, cache_write_1h: long, ..tokens }
 }
 
 fn ending(line: &Object<'_>) -> UsageFact {
@@ -167,7 +184,7 @@ fn codex_fact(line: &Object<'_>) -> Option<UsageFact> {
         Some("session_meta") => {
             let from_agent = payload.object("source").is_some_and(|source| source.has("subagent"));
             let parent = ["forked_from_id", "parent_thread_id"].iter().any(|name| payload.word(name).is_some());
-            Some(UsageFact::Began { forked: from_agent || parent })
+            Some(UsageFact::Began { forked: from_agent || parent, at: line.instant("timestamp") })
         }
         Some("turn_context") => payload.word("model").filter(|model| is_model(model)).map(UsageFact::Model),
         Some("event_msg") if payload.is("type", "token_count") => {

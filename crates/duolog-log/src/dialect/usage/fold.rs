@@ -72,8 +72,8 @@ enum Replay {
     /// No fork, or the replay is over.
     #[default]
     Over,
-    /// A fork that has told no total yet.
-    Expected,
+    /// A fork that has told no total yet, and when it began.
+    Expected { began: Option<i64> },
     /// One total, counted until the next shows it to be a replay.
     First { cell: Cell, counted: Box<Counted>, at: Option<i64> },
     /// In the burst.
@@ -112,7 +112,7 @@ pub struct UsageFold {
 }
 
 /// The form of [`UsageFold::to_bytes`].
-const FORM: u8 = 3;
+const FORM: u8 = 4;
 
 impl UsageFold {
     /// Takes the next line of a log that shares no response with another.
@@ -130,9 +130,9 @@ impl UsageFold {
             UsageFact::Running { total, last, at } => self.running(total, last, at.map(Moment::as_micros)),
             UsageFact::Model(model) => self.last_model = Some(model),
             // Later ones can be copies of the parent's; only the first tells of this session.
-            UsageFact::Began { forked } if !self.began => {
+            UsageFact::Began { forked, at } if !self.began => {
                 self.began = true;
-                self.replay = if forked { Replay::Expected } else { Replay::Over };
+                self.replay = if forked { Replay::Expected { began: at.map(Moment::as_micros) } } else { Replay::Over };
             }
             UsageFact::Began { .. } => {}
         }
@@ -282,13 +282,14 @@ impl UsageFold {
                 self.repeated += 1;
                 self.replay = Replay::Within { at: at.unwrap_or(before) };
             }
-            Replay::Within { at: before } if soon(before) => {
+            // Nobody answers as fast as a file is written: even a single total beside the first line is a replay.
+            Replay::Within { at: before } | Replay::Expected { began: Some(before) } if soon(before) => {
                 self.repeated += 1;
                 self.replay = Replay::Within { at: at.unwrap_or(before) };
             }
             before => {
                 self.add(&cell, &counted);
-                if matches!(before, Replay::Expected) {
+                if matches!(before, Replay::Expected { .. }) {
                     self.replay = Replay::First { cell, counted: Box::new(counted), at };
                 }
             }

@@ -62,8 +62,8 @@ impl Tokens {
 pub struct Tiers {
     /// All of them.
     pub all: Tokens,
-    /// What single responses used of a kind beyond 200,000.
-    pub beyond_200k: Tokens,
+    /// All of the responses whose context was over 200,000.
+    pub over_200k: Tokens,
     /// All of the responses whose context was over 272,000.
     pub over_272k: Tokens,
 }
@@ -71,23 +71,14 @@ pub struct Tiers {
 impl Tiers {
     /// The tokens of one response.
     pub fn of(tokens: Tokens) -> Self {
-        let limit = 200_000;
-        let cap = Tokens {
-            input: limit,
-            output: limit,
-            cache_read: limit,
-            cache_write_5m: limit,
-            cache_write_1h: limit,
-            reasoning: limit,
-        };
-        let over_272k = if tokens.context() > 272_000 { tokens } else { Tokens::default() };
-        Self { all: tokens, beyond_200k: tokens.less(&cap), over_272k }
+        let over = |limit| if tokens.context() > limit { tokens } else { Tokens::default() };
+        Self { all: tokens, over_200k: over(200_000), over_272k: over(272_000) }
     }
 
     pub(super) fn plus(&self, other: &Self) -> Self {
         Self {
             all: self.all.plus(&other.all),
-            beyond_200k: self.beyond_200k.plus(&other.beyond_200k),
+            over_200k: self.over_200k.plus(&other.over_200k),
             over_272k: self.over_272k.plus(&other.over_272k),
         }
     }
@@ -95,7 +86,7 @@ impl Tiers {
     pub(super) fn less(&self, other: &Self) -> Self {
         Self {
             all: self.all.less(&other.all),
-            beyond_200k: self.beyond_200k.less(&other.beyond_200k),
+            over_200k: self.over_200k.less(&other.over_200k),
             over_272k: self.over_272k.less(&other.over_272k),
         }
     }
