@@ -9,6 +9,7 @@
 //! Not here: what a line means, which text it holds, and what belongs to a session. Nothing here opens a log.
 
 mod error;
+mod fold;
 mod index;
 mod lock;
 mod query;

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 
+use crate::fold::{fold, unfold};
 use crate::words::{self, is_joined, is_part};
 
 /// The bytes of a query.
@@ -49,7 +50,7 @@ pub struct Query {
     terms: Vec<Term>,
 }
 
-/// One term: a piece of text, letters of either case alike, that begins and ends where words do.
+/// One term: a piece of folded text that begins and ends where words do.
 #[derive(Clone, Debug)]
 struct Term {
     needle: String,
@@ -133,7 +134,7 @@ impl Term {
             (before.unwrap_or(word).to_owned(), before.is_some(), rest)
         };
         let mut needle = String::new();
-        words::fold(literal.trim(), &mut needle);
+        fold(literal.trim(), &mut needle);
         if needle.is_empty() {
             return (None, rest);
         }
@@ -198,7 +199,7 @@ impl<'q> Matcher<'q> {
 
     /// Where a text holds what is looked for, in order and apart from each other; nothing where it does not match.
     pub fn matches(&mut self, text: &str) -> Option<Vec<Span>> {
-        words::fold(text, &mut self.folded);
+        fold(text, &mut self.folded);
         let folded = self.folded.as_str();
         let is_match = self.query.terms.iter().all(|term| term.find(folded, 0).is_some() != term.is_excluded);
         if !is_match {
@@ -225,26 +226,6 @@ impl<'q> Matcher<'q> {
             unfold(text, &mut apart);
         }
         Some(apart)
-    }
-}
-
-/// Turns places in the folded text, in order, into places in the text itself; half a character counts as a whole one.
-fn unfold(text: &str, places: &mut [Span]) {
-    let mut letters = text.char_indices();
-    // The character that is being looked at: where it stands folded, and where in the text.
-    let (mut folded, mut here) = (0..0, 0..0);
-    let mut seek = |target: usize, take_end: bool| {
-        while folded.end < target || (folded.end == target && !take_end) {
-            let Some((at, letter)) = letters.next() else { break };
-            let width: usize = letter.to_lowercase().map(char::len_utf8).sum();
-            folded = folded.end..folded.end + width;
-            here = at..at + letter.len_utf8();
-        }
-        if take_end { here.end } else { here.start }
-    };
-    for place in places {
-        let start = seek(place.start, false);
-        *place = start..seek(place.end, true);
     }
 }
 
@@ -306,7 +287,14 @@ mod tests {
     fn places_are_those_of_the_text_and_not_of_what_it_folds_to() {
         assert_eq!(found("x", "İİ x İ"), Some(vec!["x"]));
         assert_eq!(found("i", "İx"), Some(vec!["İ"]));
-        assert_eq!(found("größe", "Die GRÖSSE: GRÖẞE"), Some(vec!["GRÖẞE"]));
+        assert_eq!(found("größe", "Die GRÖSSE: GRÖẞE"), Some(vec!["GRÖSSE", "GRÖẞE"]));
+        assert_eq!(found("σοφος", "ΣΟΦΟΣ σοφος σοφοσ"), Some(vec!["ΣΟΦΟΣ", "σοφος", "σοφοσ"]));
+        assert_eq!(found("café", "ein cafe\u{301}!"), Some(vec!["cafe\u{301}"]));
+        assert_eq!(found("cafe\u{301}", "ein CAFÉ!"), Some(vec!["CAFÉ"]));
+        assert_eq!(found("duolog", "ＤＵＯＬＯＧ ﬁx"), Some(vec!["ＤＵＯＬＯＧ"]));
+        assert_eq!(found("fix", "ＤＵＯＬＯＧ ﬁx"), Some(vec!["ﬁx"]));
+        assert_eq!(found("ガ", "ｱｶﾞｲ"), Some(vec!["ｶﾞ"]));
+        assert_eq!(found("cafe", "café"), None);
         assert_eq!(found("kelvin", "300 \u{212a}elvin"), Some(vec!["\u{212a}elvin"]));
         assert_eq!(found("é a", "aé é a"), Some(vec!["é", "a"]));
     }

@@ -1,7 +1,7 @@
 //! A conversation as people read it, live and in replay: one rendering for every dialect.
 
 use duolog::Moment;
-use duolog::log::{Boundary, Ending, Full, ItemKind, TimelineItem, TurnAt, TurnEnd};
+use duolog::log::{Boundary, Ending, Full, ItemKind, TimelineItem, TurnAt, TurnEnd, readable};
 
 use super::prose::{columns, one_line, one_line_end, wrapped};
 use super::{Text, Tone};
@@ -170,7 +170,8 @@ impl Timeline {
         let most = if self.detail == Detail::Full { usize::MAX } else { ANSWER_LINES };
         match shown.full {
             Some(Full::Whole(whole)) => text.prose(whole, None, most),
-            _ => text.prose(&item.text, None, most),
+            // JSON that a tool printed is shown with its line ends.
+            _ => text.prose(&readable(item), None, most),
         }
         if let Some(reference) = &item.full {
             // Never broken or cut: it is there to be copied.

@@ -212,3 +212,61 @@ fn doctor_tells_how_the_index_stands() {
     kit.run(&["log", "search", "--rebuild"]).is(0);
     assert!(index(&kit).contains("4 texts of 1 session"));
 }
+
+/// Case, width and composition make no difference, with an index and without; what tools answer in JSON is decoded.
+#[test]
+fn what_is_written_in_another_way_is_found_alike() {
+    let kit = Kit::new();
+    let said = ["Die Straße nach ΣΟΦΟΣ", "ein cafe\u{301} in ＤＵＯＬＯＧ", "ｶﾞｷﾞ ﬁle GRÖẞE"];
+    let line = |text: &str| format!("{{\"type\":\"user\",\"message\":{{\"role\":\"user\",\"content\":\"{text}\"}}}}\n");
+    kit.append("demo", &said.iter().map(|text| line(text)).collect::<String>());
+    let codex = r#"{"timestamp":"2026-01-01T00:00:00Z","type":"session_meta","payload":{"id":"a"}}
+{"timestamp":"2026-01-01T00:00:01Z","type":"response_item","payload":{"type":"function_call_output","call_id":"c","output":"{\"output\":\"firstword one\\nsecondword two\",\"metadata\":{\"exit_code\":0}}"}}
+"#;
+    kit.append("codex", codex);
+    let light = r#"{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"d0","content":"{\"content\":[{\"type\":\"text\",\"text\":\"alphaword one\\nbetaword two\"}]}"}]}}
+{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"d1","content":"{\"stdout\":\"gammaword\\ndeltaword\"}"}]}}
+"#;
+    kit.append("light", light);
+    for index in [&[][..], &["--no-index"]] {
+        for (query, found) in [
+            ("STRASSE", "Straße"),
+            ("straße", "Straße"),
+            ("σοφος", "ΣΟΦΟΣ"),
+            ("σοφοσ", "ΣΟΦΟΣ"),
+            ("CAFÉ", "cafe\u{301}"),
+            ("duolog", "ＤＵＯＬＯＧ"),
+            ("ガギ", "ｶﾞｷﾞ"),
+            ("FILE", "ﬁle"),
+            ("grösse", "GRÖẞE"),
+            ("secondword", "secondword"),
+            ("betaword", "betaword"),
+            ("deltaword", "deltaword"),
+        ] {
+            let ran = kit.run(&[&["log", "search", query, "--json"], index].concat()).is(0);
+            let (snippet, place) = (ran.field("/hits/0/snippet"), ran.field("/hits/0/matches/0"));
+            let at = |end: usize| usize::try_from(place[end].as_u64().expect("a number")).expect("fits");
+            let letters = snippet.as_str().expect("text").chars().skip(at(0)).take(at(1) - at(0));
+            assert_eq!(letters.collect::<String>(), found, "{query} {index:?} in {snippet}");
+            assert_eq!(ran.field("/index/used"), index.is_empty(), "{query}");
+        }
+        kit.run(&[&["log", "search", "cafe"], index].concat()).is(1);
+    }
+    for session in ["codex", "light"] {
+        let shown = kit.run(&["log", "replay", session, "--verbose"]).is(0).text();
+        assert!(shown.contains("word one\n") && !shown.contains("\\n"), "{shown}");
+    }
+}
+
+#[test]
+fn an_index_of_an_older_format_is_made_anew() {
+    let kit = talking();
+    kit.run(&["log", "search", "deadlock"]).is(0);
+    let index = kit.home().join("state/search.db");
+    rusqlite::Connection::open(&index).expect("opens").pragma_update(None, "user_version", 1).expect("written");
+    let found = kit.run(&["log", "search", "deadlock", "--json"]).is(0);
+    assert_eq!(found.field("/index/used"), true, "{}", found.text());
+    let format = |row: &rusqlite::Row<'_>| row.get::<_, u32>(0);
+    let now = rusqlite::Connection::open(&index).expect("opens").query_row("PRAGMA user_version", [], format);
+    assert_eq!(now.expect("read"), 2);
+}

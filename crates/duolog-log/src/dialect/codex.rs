@@ -4,10 +4,12 @@
 //! (`event_msg`). Each is shown once, whichever comes first. What Codex puts into the conversation by itself in the
 //! user's name (environment, instructions) is a note.
 
+use std::borrow::Cow;
+
 use super::envelope::rest_of;
 use super::object::{Object, decode};
 use super::scene::{Channel, Scene};
-use super::timeline::{Boundary, ItemKind, TimelineItem, content_text};
+use super::timeline::{Boundary, ItemKind, TimelineItem, answer_text, content_text};
 
 const TYPES: &[&str] = &[
     "compacted",
@@ -135,8 +137,18 @@ fn output(payload: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) 
         failed: parts.as_ref().is_some_and(|parts| parts.raw("success") == Some("false")),
         full: payload.word("fullOutput"),
         call_id,
-        ..TimelineItem::new(ItemKind::ToolResult, content_text(text))
+        ..TimelineItem::new(ItemKind::ToolResult, exec_text(text))
     });
+}
+
+/// What a tool answered. A shell's answer is JSON text: `{"output":"…","metadata":{…}}`.
+fn exec_text(raw: &str) -> Cow<'_, str> {
+    let text = answer_text(raw);
+    let is_exec = |answer: &Object<'_>| answer.members().all(|(name, _)| matches!(name, "output" | "metadata"));
+    match Object::parse(&text).filter(is_exec).and_then(|answer| answer.text("output")) {
+        Some(output) => Cow::Owned(output.into_owned()),
+        None => text,
+    }
 }
 
 fn event(payload: &Object<'_>, raw: &str, scene: &mut Scene, out: &mut Vec<TimelineItem>) {

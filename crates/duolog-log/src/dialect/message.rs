@@ -2,7 +2,7 @@
 
 use super::object::{Object, decode};
 use super::scene::Scene;
-use super::timeline::{Boundary, ItemKind, TimelineItem, content_text};
+use super::timeline::{Boundary, ItemKind, TimelineItem, answer_text, content_text};
 
 /// Renders a `user` or `assistant` line; false if the line has nothing of such a message.
 pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) -> bool {
@@ -108,7 +108,7 @@ pub(crate) fn tool_result(block: &Object<'_>, line: &Object<'_>, scene: &mut Sce
         // Tools of others say it in their answer.
         failed: block.flag("is_error") || Object::parse(answer).is_some_and(|answer| answer.flag("isError")),
         call_id,
-        ..TimelineItem::new(ItemKind::ToolResult, content_text(answer))
+        ..TimelineItem::new(ItemKind::ToolResult, answer_text(answer))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The text of an item as people would write it: what is searched.
 //!
-//! Most texts are decoded already. Arguments of tools and notes may be JSON as it stands in the line, where a newline is
+//! Most texts are decoded already. Arguments of tools, what tools answer and notes may be JSON as it stands in the line, where a newline is
 //! `\n` and would make one word of itself and what follows. What tools print for a terminal has colors in it, which would
 //! do the same: `ESC[31m`.
 
@@ -10,7 +10,8 @@ use super::timeline::{ItemKind, TimelineItem};
 
 /// The text of an item with the escapes of JSON strings in it undone, and without what steers a terminal.
 pub fn readable(item: &TimelineItem) -> Cow<'_, str> {
-    let may_be_json = matches!(item.kind, ItemKind::ToolCall | ItemKind::Note) && item.text.starts_with(['{', '[']);
+    let may_be_json = matches!(item.kind, ItemKind::ToolCall | ItemKind::ToolResult | ItemKind::Note)
+        && item.text.starts_with(['{', '[']);
     let text = if may_be_json && memchr::memchr(b'\\', item.text.as_bytes()).is_some() {
         Cow::Owned(unescape(&item.text))
     } else {
@@ -120,6 +121,8 @@ mod tests {
         let printed = "a \u{1b}[1;31mred\u{1b}[0m \u{1b}]0;title\u{7}b\u{1b}]8;;x\u{1b}\\c \u{1b}[31 \u{1b}";
         let printed = TimelineItem::new(ItemKind::ToolResult, printed);
         assert_eq!(readable(&printed), "a red bc \u{1b}[31 \u{1b}", "what does not end is text");
+        let answered = TimelineItem::new(ItemKind::ToolResult, r#"{"stdout":"first\nsecond"}"#);
+        assert_eq!(readable(&answered), "{\"stdout\":\"first\nsecond\"}");
         let said = TimelineItem::new(ItemKind::User, r#"{"as":"typed\n"}"#);
         assert_eq!(readable(&said), said.text);
     }

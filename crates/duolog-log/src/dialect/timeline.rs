@@ -127,6 +127,22 @@ pub(crate) fn content_text(raw: &str) -> Cow<'_, str> {
     nested_text(raw, 0)
 }
 
+/// The text of what a tool answered: as [`content_text`], but if that is itself JSON text of an object with a list of
+/// content parts, the text of these parts. Runtimes put such an object into a string.
+pub(crate) fn answer_text(raw: &str) -> Cow<'_, str> {
+    let text = content_text(raw);
+    match Object::parse(&text).and_then(|answer| answer.some("content")).filter(|parts| is_parts(parts)) {
+        Some(parts) => Cow::Owned(content_text(parts).into_owned()),
+        None => text,
+    }
+}
+
+/// Whether JSON is a list of content parts, each of which says its type.
+fn is_parts(raw: &str) -> bool {
+    let is_part = |part: &&str| Object::parse(part).is_some_and(|part| part.text("type").is_some());
+    super::object::elements(raw).is_some_and(|parts| !parts.is_empty() && parts.iter().all(|part| is_part(&part)))
+}
+
 /// Real content nests three deep (a list of messages that hold lists of parts); deeper it is shown as it stands.
 const CONTENT_DEPTH_MAX: u32 = 4;
 
@@ -186,6 +202,12 @@ mod tests {
         assert_eq!(content_text(r#"{"content":"a"}"#), "a");
         assert_eq!(content_text(r#"{"content":{"a":1}}"#), r#"{"content":{"a":1}}"#);
         assert_eq!(content_text("null"), "");
+        let light = r#""{\"content\":[{\"type\":\"text\",\"text\":\"first\\nsecond\"}],\"details\":{}}""#;
+        assert_eq!(answer_text(light), "first\nsecond");
+        for kept in [r#"{"content":"a"}"#, r#"{"content":[1]}"#, r#"{"content":[]}"#, "[1]"] {
+            let text = serde_json::to_string(kept).expect("serialises");
+            assert_eq!(answer_text(&text), kept, "what a tool printed stays as it is");
+        }
         assert_eq!(content_text(r#"["a",1]"#), "a1");
         let deep = "[".repeat(200_000) + &"]".repeat(200_000);
         assert!(content_text(&deep).len() > 199_000, "shown as it stands");

@@ -9,7 +9,7 @@ use super::Index;
 use super::file;
 use crate::error::{Error, Result};
 use crate::lock::Lock;
-use crate::words;
+use crate::words::{self, Room};
 
 /// The bytes of a role or a tool's name that are kept.
 const NAME_BYTES_MAX: usize = 512;
@@ -70,7 +70,7 @@ impl<'i> Indexing<'i> {
     pub fn batch(&self) -> Result<Batch<'_>> {
         // The lock keeps others away unless somebody deleted it; then this does.
         self.index.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.index.failed())?;
-        Ok(Batch { index: self.index, names: HashMap::new(), runs: HashMap::new(), room: String::new(), is_open: true })
+        Ok(Batch { index: self.index, names: HashMap::new(), runs: HashMap::new(), room: Room::default(), is_open: true })
     }
 
     /// How far a session was indexed; nothing where it never was.
@@ -100,7 +100,7 @@ pub struct Batch<'i> {
     names: HashMap<String, i64>,
     /// What was added to each session since its checkpoint was moved, as the ids of its rows.
     runs: HashMap<SourceId, Vec<(i64, i64)>>,
-    room: String,
+    room: Room,
     is_open: bool,
 }
 

@@ -21,7 +21,7 @@ const LOCK: &str = "search.lock";
 /// `dlsx`: by it a database is known to be an index of ours.
 const APPLICATION_ID: i32 = 0x646c_7378;
 /// The format. Another one is made anew from the logs, so there are no migrations.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// How long a read waits for one who recovers the write-ahead log; nobody else makes it wait.
 const BUSY: Duration = Duration::from_millis(500);
 

@@ -168,7 +168,8 @@ impl Fold<'_> {
         let checkpoint = Checkpoint {
             epoch: pass.epoch,
             position: pass.at,
-            line_hash: pass.reader.line_hash_at(pass.at, line_bytes_max).unwrap_or_default(),
+            // If the line cannot be read, no line has this hash, and the next search indexes the log anew.
+            line_hash: pass.reader.line_hash_at(pass.at, line_bytes_max).unwrap_or(Some([0; 32])),
             damaged: pass.reading.damaged,
             memory: pass.reading.memory(),
         };
