@@ -1,7 +1,8 @@
 //! Folding: derived rows follow the log, in batches, each a transaction that takes effect only where the last one ended.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use duolog_log::dialect::digest::Digest;
 use duolog_log::{Reader, Standing, Synced};
 use duolog_state::Tx;
 use duolog_state::derived::catalog::{self, CatalogRow, Checkpoint};
@@ -39,9 +40,16 @@ pub struct CaughtUp {
     pub sessions_behind: u64,
     /// By how many bytes, all together.
     pub bytes_behind: u64,
+    /// How many sessions of other homes with the same state may be behind. Their logs are not here to be looked at.
+    pub sessions_elsewhere: u64,
 }
 
 impl CaughtUp {
+    /// Returns true if derived rows tell of all that the logs hold.
+    pub const fn is_complete(&self) -> bool {
+        self.sessions_behind == 0 && self.sessions_elsewhere == 0
+    }
+
     fn add(&mut self, bytes: u64) {
         self.sessions_behind += u64::from(bytes > 0);
         self.bytes_behind += bytes;
@@ -244,9 +252,50 @@ impl Join {
 
     /// Folds what is marked behind, before a read of derived rows: at most `budget` bytes, and says what is left.
     pub fn catch_up(&self, budget: u64) -> Result<CaughtUp> {
-        if !self.is_writable() {
-            return self.measure_behind();
+        let caught_up = if self.is_writable() { self.fold_behind(budget)? } else { self.measure_behind()? };
+        let home = self.home;
+        let sessions_elsewhere = self.state.read(|tx| behind::sessions_elsewhere(tx, &home))?;
+        Ok(CaughtUp { sessions_elsewhere, ..caught_up })
+    }
+
+    /// Folds all that is behind, before a read whose answer must be complete; nothing if `fold_before_read_bytes` is 0.
+    pub fn catch_up_whole(&self) -> Result<CaughtUp> {
+        self.catch_up(if self.limits.fold_before_read_bytes == 0 { 0 } else { u64::MAX })
+    }
+
+    /// Folds one session to its end, unless `fold_before_read_bytes` is 0, and says what is left of it.
+    pub fn catch_up_session(&self, session: &SessionId) -> Result<CaughtUp> {
+        let mut caught_up = CaughtUp::default();
+        let known = self.known(session)?;
+        if known.row.home_id != self.home {
+            let marks = self.state.read(|tx| behind::of_session(tx, session))?;
+            caught_up.sessions_elsewhere = (!marks.is_empty()).into();
+            return Ok(caught_up);
         }
+        let is_outdated = known.catalog.as_ref().is_some_and(|row| row.fold_version < Digest::VERSION);
+        let may_fold = self.is_writable() && self.limits.fold_before_read_bytes > 0;
+        let folded = match (may_fold, is_outdated) {
+            (false, _) => Ok(()),
+            (true, false) => self.fold(session, u64::MAX).map(drop),
+            (true, true) => self.rebuild_session(session).map(drop),
+        };
+        match folded {
+            // It stays behind, and the answer says so.
+            Ok(()) | Err(Error::Log(_) | Error::LogChanged { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        caught_up.add(match self.known_behind(session) {
+            Ok((known, behind)) => {
+                let is_outdated = known.catalog.is_some_and(|row| row.fold_version < Digest::VERSION);
+                behind.max(is_outdated.into())
+            }
+            Err(Error::Log(_)) => 1,
+            Err(error) => return Err(error),
+        });
+        Ok(caught_up)
+    }
+
+    fn fold_behind(&self, budget: u64) -> Result<CaughtUp> {
         let mut caught_up = CaughtUp::default();
         let mut left = budget;
         let mut after = None;
@@ -258,14 +307,13 @@ impl Join {
                 let owner = self.process.state_of(mark.process_id)?;
                 let folded = match self.fold_marked(&mark.session_id, owner, left) {
                     Ok(folded) => folded,
-                    // It was deleted meanwhile, and its mark went with its row.
-                    Err(Error::NoSession(_) | Error::Deleted(_)) => continue,
-                    // A log that is locked or closed stays behind and says so, by one byte where its size is not known;
-                    // it holds up no other.
+                    // A log that is locked or closed stays behind and says so; it holds up no other.
                     Err(error) if error.leaves_behind() => {
-                        caught_up.add(self.bytes_behind(&mark.session_id).unwrap_or(1).max(1));
+                        caught_up.add(self.bytes_behind_or_one(&mark.session_id)?);
                         continue;
                     }
+                    // Gone since: no row tells of it.
+                    Err(Error::NoSession(_) | Error::Deleted(_)) => continue,
                     Err(error) => return Err(error),
                 };
                 left = left.saturating_sub(folded.1);
@@ -291,8 +339,18 @@ impl Join {
         }
         // A sweep looks at every log, marked or not, so what it finds is the whole of what is behind.
         let mut caught_up = if self.has_swept()? { caught_up } else { self.sweep(left)? };
-        self.renew_outdated(budget, left, |bytes| caught_up.add(bytes))?;
+        self.renew_outdated(budget, left)?.into_iter().for_each(|bytes| caught_up.add(bytes));
         Ok(caught_up)
+    }
+
+    /// How many bytes a session that cannot be folded is behind: one at least, because nobody knows.
+    fn bytes_behind_or_one(&self, session: &SessionId) -> Result<u64> {
+        match self.bytes_behind(session) {
+            Ok(bytes) => Ok(bytes.max(1)),
+            Err(Error::Log(_)) => Ok(1),
+            Err(Error::NoSession(_) | Error::Deleted(_)) => Ok(0),
+            Err(error) => Err(error),
+        }
     }
 
     fn fold_marked(&self, session: &SessionId, owner: ProcessState, budget: u64) -> Result<(Folded, u64)> {
@@ -413,20 +471,31 @@ impl Join {
         }
     }
 
+    /// What a reader that may not write would have to fold: marked sessions, every log where this boot's sweep has not
+    /// run, and rows that an older fold made.
     fn measure_behind(&self) -> Result<CaughtUp> {
-        let home = self.home;
-        let marks = self.state.read(|tx| behind::of_home(tx, &home, None, PAGE))?;
-        let sessions: BTreeSet<SessionId> = marks.into_iter().map(|mark| mark.session_id).collect();
-        let mut caught_up = CaughtUp::default();
-        for session in sessions {
-            match self.bytes_behind(&session) {
-                Ok(bytes) => caught_up.add(bytes),
-                Err(Error::NoSession(_) | Error::Deleted(_)) => {}
-                // How far it is behind cannot be seen; that it is, is said.
-                Err(Error::Log(_)) => caught_up.add(1),
-                Err(error) => return Err(error),
-            }
+        let mut behind: BTreeMap<SessionId, u64> = BTreeMap::new();
+        let mut measure = |session: &SessionId| {
+            let bytes = match self.bytes_behind(session) {
+                Err(Error::Log(_)) => 1,
+                Err(Error::NoSession(_) | Error::Deleted(_)) => 0,
+                other => other?,
+            };
+            behind.insert(session.clone(), bytes);
+            Ok(())
+        };
+        if self.has_swept()? {
+            let standings = self.log_standings()?;
+            standings.iter().filter(|log| log.is_marked).try_for_each(|log| measure(&log.session))?;
+        } else {
+            self.each_log(&mut measure)?;
         }
+        for (session, bytes) in self.outdated()? {
+            let before = behind.entry(session).or_default();
+            *before = bytes.max(*before).max(1);
+        }
+        let mut caught_up = CaughtUp::default();
+        behind.into_values().for_each(|bytes| caught_up.add(bytes));
         Ok(caught_up)
     }
 }

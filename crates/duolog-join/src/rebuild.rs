@@ -16,6 +16,8 @@ use crate::store::Join;
 
 /// The rows that one look at a list takes.
 const PAGE: u32 = 256;
+/// How often sessions that outdate one another are gone through before a read.
+const PASSES_MAX: u32 = 8;
 
 /// What a rebuild did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,33 +56,56 @@ impl Join {
         Ok(rebuilt)
     }
 
-    /// Makes rows anew that an older fold made, where at most `left` bytes of log are read for it; `behind` is told the
-    /// bytes of each that is left.
+    /// Rebuilds rows that an older fold made, where at most `left` bytes of log are read for it; returns the bytes of
+    /// each that is left.
     ///
     /// A log of more than `budget` bytes would never be read at once: its rows begin anew, and it is folded in parts.
-    pub(crate) fn renew_outdated(&self, budget: u64, mut left: u64, mut behind: impl FnMut(u64)) -> Result<()> {
-        let (home, mut after) = (self.home, None::<SessionId>);
-        loop {
-            let from = after.take();
-            let outdated = self.state.read(|tx| catalog::outdated(tx, &home, Digest::VERSION, from.as_ref(), PAGE))?;
-            for (session, bytes) in &outdated {
-                let renewed = match *bytes {
-                    bytes if bytes > budget => self.begin_anew(session).map(|()| Some(bytes)),
-                    bytes if bytes > left => Ok(Some(bytes)),
-                    _ => self.rebuild_session(session).map(|_| None),
+    pub(crate) fn renew_outdated(&self, budget: u64, mut left: u64) -> Result<Vec<u64>> {
+        let mut begun = Vec::new();
+        for pass in 0.. {
+            let (mut behind, mut renewed) = (Vec::new(), false);
+            for (session, bytes) in self.outdated()? {
+                if bytes <= budget && (bytes > left || pass == PASSES_MAX) {
+                    behind.push(bytes.max(1));
+                    continue;
+                }
+                let done = if bytes > budget {
+                    self.begin_anew(&session).map(|()| begun.push(bytes))
+                } else {
+                    self.rebuild_session(&session).map(|(_, read)| {
+                        // A log that is empty or gone has nothing to count.
+                        if read > 0 {
+                            (left, renewed) = (left - bytes, true);
+                        }
+                    })
                 };
-                match renewed {
-                    Ok(Some(bytes)) => behind(bytes),
-                    Ok(None) => left -= bytes,
+                match done {
+                    Ok(()) => {}
                     // What cannot be read stays as it is, and holds up no other.
-                    Err(error) if error.leaves_behind() => behind((*bytes).max(1)),
+                    Err(error) if error.leaves_behind() => behind.push(bytes.max(1)),
                     Err(Error::NoSession(_) | Error::Deleted(_)) => {}
                     Err(error) => return Err(error),
                 }
             }
-            match outdated.last() {
-                Some((last, _)) if outdated.len() == PAGE as usize => after = Some(last.clone()),
-                _ => return Ok(()),
+            // A session that was rebuilt may count what another did, and that one is outdated from then on.
+            if !renewed {
+                begun.append(&mut behind);
+                return Ok(begun);
+            }
+        }
+        Ok(begun)
+    }
+
+    /// The sessions whose rows an older fold made, with the bytes that it folded.
+    pub(crate) fn outdated(&self) -> Result<Vec<(SessionId, u64)>> {
+        let (home, mut all) = (self.home, Vec::<(SessionId, u64)>::new());
+        loop {
+            let after = all.last().map(|(session, _)| session.clone());
+            let page = self.state.read(|tx| catalog::outdated(tx, &home, Digest::VERSION, after.as_ref(), PAGE))?;
+            let is_last = page.len() < PAGE as usize;
+            all.extend(page);
+            if is_last {
+                return Ok(all);
             }
         }
     }
@@ -102,7 +127,7 @@ impl Join {
         })
     }
 
-    fn rebuild_session(&self, session: &SessionId) -> Result<(u64, u64)> {
+    pub(crate) fn rebuild_session(&self, session: &SessionId) -> Result<(u64, u64)> {
         // What is known first says whether this is still the log we knew; a changed one gets its new epoch here.
         self.fold(session, 0)?;
         let known = self.known(session)?;

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod chats;
+mod completeness;
 mod completions;
 mod config;
 mod demo;

@@ -24,6 +24,8 @@ mod retry;
 mod atomic;
 /// Blobs: counted, removed, lost.
 mod blobs;
+/// Answers that do not count all log lines, and say so.
+mod completeness;
 /// Stores and logs that are not what they should be.
 mod damage;
 /// What holds on either engine. Every function there is two tests.
@@ -56,6 +58,8 @@ mod server;
 
 /// Sessions by name, moved, deleted in part, run by processes.
 mod surface;
+/// What a terminal is given of hostile text.
+mod terminal;
 
 /// Large logs in little memory.
 mod memory;

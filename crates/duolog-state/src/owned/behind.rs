@@ -95,6 +95,12 @@ pub fn of_home(
     tx.all(sql, params![home, session, process, limit], BehindRow::read)
 }
 
+/// How many sessions of other homes are marked: only their own homes can tell how far those are behind.
+pub fn sessions_elsewhere(tx: &mut Tx<'_>, home: &HomeId) -> Result<u64> {
+    let sql = "SELECT COUNT(DISTINCT session_id) FROM behind WHERE home_id <> ?1";
+    Ok(tx.find(sql, params![home], |row| row.get(0))?.unwrap_or(0))
+}
+
 /// The marks on a session.
 pub fn of_session(tx: &mut Tx<'_>, session: &SessionId) -> Result<Vec<BehindRow>> {
     tx.all(select!("WHERE session_id = ?1 ORDER BY process_id"), params![session], BehindRow::read)

@@ -77,6 +77,13 @@ pub struct Found {
     pub unread: Vec<(SessionId, String)>,
 }
 
+impl Found {
+    /// Returns true if every line of every log was searched.
+    pub fn is_complete(&self) -> bool {
+        self.damaged == 0 && self.unread.is_empty()
+    }
+}
+
 /// How far the index was brought.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Indexed {

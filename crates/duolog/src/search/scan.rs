@@ -208,15 +208,27 @@ impl<'t> Looking<'t> {
         }
     }
 
-    fn open(&self, snapshot: &Snapshot<'_>, session: &SessionId) -> Result<Option<Open>> {
-        let dialect = snapshot.checkpoint(session)?.and_then(|checkpoint| Reading::dialect_of(&checkpoint.memory));
+    fn open(&mut self, snapshot: &Snapshot<'_>, session: &SessionId) -> Result<Option<Open>> {
+        let checkpoint = snapshot.checkpoint(session)?;
+        let Some(dialect) = checkpoint.and_then(|checkpoint| Reading::dialect_of(&checkpoint.memory)) else {
+            // What the index remembers cannot be read: it is not asked about this log.
+            self.changed = Some(session.clone());
+            return Ok(None);
+        };
         let reader = match self.store.join.reader(session) {
             Ok(reader) => reader,
-            // Gone since, or taken away: there is nothing to be shown of it.
-            Err(duolog_join::Error::NoSession(_) | duolog_join::Error::Deleted(_) | duolog_join::Error::Log(_)) => None,
+            // Gone since: there is nothing to be shown of it.
+            Err(duolog_join::Error::NoSession(_) | duolog_join::Error::Deleted(_)) => None,
+            Err(error @ duolog_join::Error::Log(_)) => {
+                // Told once, whatever the number of candidates.
+                if self.found.unread.iter().all(|(told, _)| told != session) {
+                    self.found.unread.push((session.clone(), super::told(&error)));
+                }
+                None
+            }
             Err(error) => return Err(error.into()),
         };
-        Ok(dialect.zip(reader).map(|(dialect, reader)| Open { reader, dialect }))
+        Ok(reader.map(|reader| Open { reader, dialect }))
     }
 
     /// Reads what a candidate names, and decides.

@@ -159,7 +159,8 @@ impl<'s> Sessions<'s> {
     /// What is known of a session's log, after folding what is waiting of it.
     pub fn figures(&self, id: &SessionId) -> Result<SessionFigures> {
         let join = &self.store.join;
-        let behind = join.catch_up(join.limits().fold_before_read_bytes)?;
+        join.catch_up(join.limits().fold_before_read_bytes)?;
+        let behind = join.catch_up_session(id)?;
         let row = join.figures(id)?;
         Ok(SessionFigures {
             events: row.as_ref().map(|row| row.events),

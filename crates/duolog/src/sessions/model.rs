@@ -160,7 +160,7 @@ pub struct SessionFigures {
     pub model: Option<String>,
     /// The dialect that it is in.
     pub dialect: Option<String>,
-    /// How far the figures are behind the logs.
+    /// How far the figures are behind the session's log.
     pub behind: CaughtUp,
 }
 

@@ -43,11 +43,12 @@ impl Usage<'_> {
         self.report(Grouping::Workflow, filter)
     }
 
-    /// A page of a report, with the total of all pages. What is marked behind is folded first, within a bound.
+    /// A page of a report, with the total of all pages. Every log is folded to its end first: a part of a sum is not an
+    /// answer.
     fn report(&self, by: Grouping, filter: &UsageFilter) -> Result<UsageReport> {
         let join = &self.store.join;
         let after = filter.after.as_ref().map(|token| token.order_in(by)).transpose()?;
-        let behind = join.catch_up(join.limits().fold_before_read_bytes)?;
+        let behind = join.catch_up_whole()?;
         let limit = Page::new(filter.limit, None).limit();
         let rows = filter.into();
         // One transaction, so that the lines and their total are of one moment.

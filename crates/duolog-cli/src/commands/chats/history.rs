@@ -63,7 +63,7 @@ impl History {
                 let role = text.tone(tone, message.role.as_str());
                 text.line(format_args!("{role}  {}", message.timestamp));
                 for line in message.content.lines() {
-                    text.line(format_args!("  {}", plain(line)));
+                    text.line(format_args!("  {line}"));
                 }
             }
         })?;
@@ -75,11 +75,6 @@ impl History {
         }
         Ok(Ended::Done)
     }
-}
-
-/// A line without what would move a terminal's cursor: people on platforms are not to be trusted with that.
-fn plain(line: &str) -> String {
-    line.chars().map(|letter| if letter.is_control() && letter != '\t' { '\u{fffd}' } else { letter }).collect()
 }
 
 fn shape(message: &ChatMessage) -> Shape<'_> {

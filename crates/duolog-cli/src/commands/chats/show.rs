@@ -5,6 +5,7 @@ use duolog::chats::{Answering, Chat};
 use duolog::{Clock as _, Moment, Store, SystemClock};
 use serde::Serialize;
 
+use super::super::completeness::{self, Completeness};
 use super::{Context, Shape};
 use crate::failure::{Ended, Outcome};
 use crate::figures;
@@ -17,9 +18,10 @@ Examples:
 
 JSON:
   {\"chat\": {… as chats list …}, \"session\": {\"id\", \"name\", \"status\", \"log\": path, \"home_id\",
-   \"events\", \"bytes\", \"last_at\", \"title\"}|null}
+   \"events\", \"bytes\", \"last_at\", \"title\", \"complete\",
+   \"behind\": {\"sessions\", \"bytes\", \"sessions_elsewhere\"}}|null}
   session is that of the agent which answers, null where none is said or it is not kept here;
-  its figures are as far as its log is folded";
+  complete is false if events, bytes, last_at and title do not tell of the whole log";
 
 /// Show a chat, and the session and log of the agent that answers in it
 #[derive(Args)]
@@ -47,6 +49,8 @@ struct Session<'a> {
     bytes: Option<u64>,
     last_at: Option<String>,
     title: Option<&'a str>,
+    #[serde(flatten)]
+    completeness: Completeness,
 }
 
 impl Show {
@@ -67,6 +71,9 @@ impl Show {
                 }
             }
         })?;
+        if let Some(answering) = &answering {
+            completeness::alert(context.out, &answering.figures.behind);
+        }
         Ok(Ended::Done)
     }
 }
@@ -93,6 +100,7 @@ fn shape<'a>(store: &Store, answering: &'a Answering) -> Session<'a> {
         bytes: figures.bytes,
         last_at: figures.last_at.map(|at| at.to_string()),
         title: figures.title.as_deref(),
+        completeness: (&figures.behind).into(),
     }
 }
 

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use clap::Args;
 use duolog::search::{Found, Hit, HitToken, Indexed, Query, SearchFilter, SearchRequest, UseIndex};
 use duolog::sessions::SessionRef;
-use duolog::{Clock as _, Error, Moment, SessionId, Store, SystemClock, limits};
+use duolog::{Clock as _, Error, Kind, Moment, SessionId, Store, SystemClock, limits};
 use serde::Serialize;
 
 use super::Context;
 use crate::args::{self, OfUser};
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
-use crate::out::{Out, Progress, Text, Tone};
+use crate::out::{Out, Progress, Text, Tone, plain};
 
 const AFTER: &str = "\
 Query: every term must be in the text, in any order; upper and lower case are alike
@@ -34,9 +34,9 @@ JSON:
   {\"query\", \"hits\": [{\"session\", \"name\", \"position\", \"epoch\", \"part\", \"at\", \"kind\", \"role\", \"tool\",
                        \"snippet\", \"matches\": [[from, to]]}],
    \"next\": token|null, \"index\": {\"used\", \"reason\": null|text}, \"scanned_bytes\", \"damaged\",
-   \"unread\": [{\"session\", \"reason\"}]}
+   \"unread\": [{\"session\", \"reason\"}], \"complete\": true}
   position is the first byte of the line, part the text in it; matches are characters of the snippet. reason says why
-  the index was not used, or not for all. With --rebuild and no query:
+  the index was not used, or not for all. complete is false if lines are damaged or logs unread. With --rebuild and no query:
   {\"rebuilt\": {\"sessions\", \"texts\", \"bytes\", \"failed\": [{\"session\", \"reason\"}]}}";
 
 /// Find what was said, in all logs at once, the newest first
@@ -94,6 +94,7 @@ struct Answer<'a> {
     scanned_bytes: u64,
     damaged: u64,
     unread: Vec<Unread<'a>>,
+    complete: bool,
 }
 
 #[derive(Serialize)]
@@ -157,7 +158,7 @@ impl Search {
             None => None,
         };
         let found = self.find(context.out, &store, query, session)?;
-        self.answer(context.out, &found, &names(&store, &found.hits))
+        self.answer(context.out, &found, &names(&store, &found.hits)?)
     }
 
     fn find(&self, out: &Out, store: &Store, query: Query, session: Option<SessionId>) -> Result<Found, Failure> {
@@ -184,6 +185,7 @@ impl Search {
             scanned_bytes: found.scanned_bytes,
             damaged: found.damaged,
             unread: unread.map(|(session, reason)| Unread { session: session.as_str(), reason }).collect(),
+            complete: found.is_complete(),
         };
         let now = SystemClock.now();
         out.answer(&answer, |text| found.hits.iter().for_each(|hit| draw(text, hit, names, now)))?;
@@ -209,7 +211,7 @@ impl Search {
         }
         if found.damaged > 0 {
             let lines = figures::things(found.damaged, "damaged line");
-            out.warn(format_args!("{lines} not searched; duolog log verify --all shows where"));
+            out.alert(format_args!("{lines} not searched; duolog log verify --all shows where"));
         }
     }
 }
@@ -263,17 +265,22 @@ struct Called {
 }
 
 /// Looks up what the sessions of hits are called; one that goes meanwhile has its id.
-fn names(store: &Store, hits: &[Hit]) -> Names {
+fn names(store: &Store, hits: &[Hit]) -> duolog::Result<Names> {
     let mut names = Names::new();
     for hit in hits {
-        if !names.contains_key(&hit.session)
-            && let Ok(session) = store.sessions().get(&hit.session)
-        {
-            let is_thread = session.user_id.is_none();
-            names.insert(hit.session.clone(), Called { name: session.name, is_thread });
+        if names.contains_key(&hit.session) {
+            continue;
+        }
+        match store.sessions().get(&hit.session) {
+            Ok(session) => {
+                let is_thread = session.user_id.is_none();
+                names.insert(hit.session.clone(), Called { name: session.name, is_thread });
+            }
+            Err(error) if error.kind() == Kind::NotFound => {}
+            Err(error) => return Err(error),
         }
     }
-    names
+    Ok(names)
 }
 
 fn shape<'a>(hit: &'a Hit, names: &'a Names) -> Shape<'a> {
@@ -297,11 +304,11 @@ fn shape<'a>(hit: &'a Hit, names: &'a Names) -> Shape<'a> {
 /// A hit in two lines: where it is, and what it says.
 fn draw(text: &mut Text, hit: &Hit, names: &Names, now: Moment) {
     let what = match (&hit.tool, &hit.role) {
-        (Some(name), _) | (None, Some(name)) => format!("{} {}", hit.kind.word(), plain(name)),
+        (Some(name), _) | (None, Some(name)) => format!("{} {}", hit.kind.word(), short(name)),
         (None, None) => hit.kind.word().to_owned(),
     };
     let thread = names.get(&hit.session).filter(|called| called.is_thread).and_then(|called| called.name.as_deref());
-    let session = thread.map_or_else(|| hit.session.to_string(), plain);
+    let session = thread.map_or_else(|| hit.session.to_string(), short);
     let place = text.tone(Tone::Strong, &format!("{session} {}", hit.cursor));
     let age = hit.at.map(|at| format!("  {}", figures::age(at, now))).unwrap_or_default();
     text.line(format_args!("{place}  {}", text.tone(Tone::Faint, &format!("{what}{age}"))));
@@ -317,7 +324,7 @@ fn draw(text: &mut Text, hit: &Hit, names: &Names, now: Moment) {
     text.line(line);
 }
 
-/// A name without what would steer a terminal.
-fn plain(name: &str) -> String {
-    name.chars().filter(|letter| !letter.is_control()).take(64).collect()
+/// The beginning of a name.
+fn short(name: &str) -> String {
+    plain(name).chars().take(64).collect()
 }

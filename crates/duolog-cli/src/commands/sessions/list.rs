@@ -6,7 +6,8 @@ use duolog::sessions::{SessionFilter, SessionList, SessionSummary};
 use duolog::{CaughtUp, Clock as _, Moment, Page, PageOrder, PageToken, SessionStatus, SystemClock, limits};
 use serde::Serialize;
 
-use super::{Context, warn_behind};
+use super::Context;
+use super::super::completeness::{self, Completeness};
 use crate::args;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
@@ -20,11 +21,13 @@ Examples:
 
 JSON:
   {\"sessions\": [{\"id\", \"user_id\", \"name\", \"scope\", \"status\", \"started_at\", \"updated_at\",
-                 \"events\", \"bytes\", \"title\"}], \"next\": token|null}";
+                 \"events\", \"bytes\", \"title\"}], \"next\": token|null,
+   \"complete\": true, \"behind\": {\"sessions\", \"bytes\", \"sessions_elsewhere\"}}
+  complete is false if events, bytes and titles do not tell of all log lines; behind tells what is missing";
 
 /// List sessions, the newest first
 ///
-/// Figures are as far as the logs are folded; where that is not the end, it is said.
+/// Counts may lag behind the logs; a warning tells you when they do.
 ///
 /// Pages in the order of --order created list every session exactly once while sessions change. In the default order a
 /// session that changes between two pages may be missed or listed twice.
@@ -58,6 +61,8 @@ fn order(word: &str) -> PageOrder {
 struct Answer<'a> {
     sessions: Vec<Shape<'a>>,
     next: Option<String>,
+    #[serde(flatten)]
+    completeness: Completeness,
 }
 
 #[derive(Serialize)]
@@ -88,7 +93,11 @@ impl List {
             None => SessionList { sessions: Vec::new(), next: None, behind: CaughtUp::default() },
         };
         let next = list.next.as_ref().map(ToString::to_string);
-        let answer = Answer { sessions: list.sessions.iter().map(shape).collect(), next: next.clone() };
+        let answer = Answer {
+            sessions: list.sessions.iter().map(shape).collect(),
+            next: next.clone(),
+            completeness: (&list.behind).into(),
+        };
         context.out.answer(&answer, |text| {
             if !list.sessions.is_empty() {
                 text.table(&table(&list, SystemClock.now()));
@@ -101,7 +110,7 @@ impl List {
                 "there are no sessions yet; begin one with: duolog log append --session NAME < events.jsonl"
             });
         }
-        warn_behind(context.out, &list.behind);
+        completeness::alert(context.out, &list.behind);
         if let Some(next) = next {
             context.out.note(format_args!("there are more: duolog sessions list --after {next}"));
         }

@@ -24,14 +24,12 @@ mod vector;
 
 use clap::{Args, Subcommand};
 use duolog::sessions::{BranchRef, Session};
-use duolog::{CaughtUp, OperationId, Store};
+use duolog::{OperationId, Store};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::Context;
 use crate::failure::Outcome;
-use crate::figures;
-use crate::out::Out;
 
 /// What to do with sessions.
 #[derive(Subcommand)]
@@ -166,14 +164,6 @@ impl Operation {
             Some(operation) => store.sessions().once(operation),
             None => store.sessions(),
         }
-    }
-}
-
-/// Says how far figures are behind the logs, where they are.
-pub(super) fn warn_behind(out: &Out, behind: &CaughtUp) {
-    if behind.bytes_behind > 0 {
-        let bytes = figures::things(behind.bytes_behind, "byte");
-        out.warn(format_args!("figures are {bytes} behind; duolog state rebuild catches up"));
     }
 }
 

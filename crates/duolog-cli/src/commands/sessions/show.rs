@@ -6,7 +6,8 @@ use duolog::{Clock as _, Cursor, Moment, SystemClock, limits};
 use serde::Serialize;
 
 use super::super::log::redraw;
-use super::{Context, Shape, branches, list, run, warn_behind};
+use super::super::completeness::{self, Completeness};
+use super::{Context, Shape, branches, list, run};
 use crate::args::Which;
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
@@ -23,9 +24,10 @@ JSON:
   {\"session\": {… as sessions new …}, \"position\": 1234, \"cursor\": \"0:1234\",
    \"events\": 12, \"bytes\": 1234, \"damaged\": 0, \"first_at\": instant, \"last_at\": instant,
    \"title\", \"model\", \"dialect\", \"process\": {\"pid\", \"host\", \"since\", \"liveness\"}|null,
-   \"branches\": [… as sessions branches …]}
+   \"branches\": [… as sessions branches …], \"complete\": true,
+   \"behind\": {\"sessions\", \"bytes\", \"sessions_elsewhere\"}}
   position is where the log ends; null where it cannot be read
-  the figures are as far as the log is folded; null where it never was. first_at, last_at,
+  complete is false if the counts do not tell of the whole log. first_at, last_at,
   title, model and dialect are what its lines say; of many branches the first are shown
   process is the one that runs it; liveness is \"alive\", \"dead\", \"elsewhere\" or \"unknown\"
   with --replay one object per item follows, as log replay gives them";
@@ -56,6 +58,8 @@ struct Answer {
     dialect: Option<String>,
     process: Option<Process>,
     branches: Vec<branches::Shape>,
+    #[serde(flatten)]
+    completeness: Completeness,
 }
 
 #[derive(Serialize)]
@@ -103,6 +107,7 @@ impl Show {
             dialect: figures.dialect.clone(),
             process: owner.as_ref().map(Process::from),
             branches: found.iter().map(branches::Shape::from).collect(),
+            completeness: (&figures.behind).into(),
         };
         let log = if session.home_id == store.home_id() {
             store.home().state.join(&session.log_path).display().to_string()
@@ -130,7 +135,7 @@ impl Show {
                 branches::draw(text, &found);
             }
         })?;
-        warn_behind(context.out, &figures.behind);
+        completeness::alert(context.out, &figures.behind);
         if self.replay {
             context.out.part(|text| text.line(""))?;
             return redraw(context, &store.log(&session.id));

@@ -5,6 +5,7 @@ use duolog::state::risk_of;
 use serde::{Serialize, Serializer};
 
 use super::Context;
+use super::super::completeness::{self, Completeness};
 use crate::failure::{Ended, Outcome};
 use crate::figures;
 use crate::out::{Column, Table, Text, Tone};
@@ -19,9 +20,10 @@ JSON:
    \"tables\": {\"sessions\": 3, …},
    \"statuses\": {\"sessions\": {\"running\": 1, \"unset\": 2, …}, \"workflow_runs\": {\"paused\": 1, …}},
    \"logs\": {\"files\", \"bytes\", \"events\"},
-   \"behind\": {\"sessions\", \"bytes\"},
+   \"complete\": true, \"behind\": {\"sessions\", \"bytes\", \"sessions_elsewhere\"},
    \"pragmas\": {\"journal_mode\": \"wal\", …}}
-  unset counts those of which nobody has said how they stand; behind says how far events lag
+  unset counts those of which nobody has said how they stand; complete is false if events do not
+  count all log lines; behind tells what is missing
   on a server path is its address without the password, bytes is what our tables take, wal_bytes is
   null, pragmas are its settings, and unsafe those of them that are off and should be on";
 
@@ -39,7 +41,8 @@ struct Answer<'a> {
     tables: Pairs<'a, u64>,
     statuses: Statuses<'a>,
     logs: Logs,
-    behind: Behind,
+    #[serde(flatten)]
+    completeness: Completeness,
     pragmas: Pairs<'a, String>,
 }
 
@@ -63,12 +66,6 @@ struct Logs {
     files: u64,
     bytes: u64,
     events: u64,
-}
-
-#[derive(Serialize)]
-struct Behind {
-    sessions: u64,
-    bytes: u64,
 }
 
 /// Names with values, as an object in their order.
@@ -105,10 +102,11 @@ impl Stats {
             tables: Pairs(&stats.state.rows),
             statuses: Statuses { sessions: Pairs(&statuses), workflow_runs: Pairs(&run_statuses) },
             logs: Logs { files: stats.logs.files, bytes: stats.logs.bytes, events: stats.logs.events },
-            behind: Behind { sessions: stats.behind.sessions_behind, bytes: stats.behind.bytes_behind },
+            completeness: (&stats.behind).into(),
             pragmas: Pairs(&figures.settings),
         };
         context.out.answer(&answer, |text| show(text, &answer))?;
+        completeness::alert(context.out, &stats.behind);
         for (name, value) in &figures.unsafe_settings {
             context.out.warn(format_args!("{name} is {value} on the server: {}", risk_of(name)));
         }
@@ -117,17 +115,13 @@ impl Stats {
 }
 
 fn show(text: &mut Text, answer: &Answer<'_>) {
-    let Answer { database, tables, statuses, logs, behind, pragmas } = answer;
+    let Answer { database, tables, statuses, logs, pragmas, .. } = answer;
     text.field("database", database.path);
     text.field("engine", database.engine);
     let wal = database.wal_bytes.map(|bytes| format!(", write-ahead log {}", figures::size(bytes)));
     text.field("size", figures::size(database.bytes) + &wal.unwrap_or_default());
     let (files, bytes) = (figures::things(logs.files, "file"), figures::size(logs.bytes));
     text.field("logs", format_args!("{files}, {bytes}, {}", figures::things(logs.events, "event")));
-    if behind.bytes > 0 {
-        let sessions = figures::things(behind.sessions, "session");
-        text.field("behind", format_args!("{sessions} by {}", figures::size(behind.bytes)));
-    }
     for (what, numbers) in [("sessions", &statuses.sessions), ("runs", &statuses.workflow_runs)] {
         if !numbers.0.is_empty() {
             let named = numbers.0.iter().map(|(name, number)| format!("{} {name}", figures::count(*number)));

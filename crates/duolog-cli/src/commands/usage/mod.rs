@@ -9,11 +9,12 @@ use clap::{Args, Subcommand};
 use duolog::limits;
 use duolog::usage::{Day, UsageFilter, UsageReport, UsageToken, UsageTotal};
 use duolog::{Money, Store};
-use serde::ser::SerializeMap as _;
+use serde::ser::{Error as _, SerializeMap as _};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::Context;
+use super::completeness::{self, Completeness};
 use crate::failure::{Ended, Outcome};
 use crate::figures;
 use crate::out::{Column, Table, Tone};
@@ -115,7 +116,7 @@ impl Report {
                 "not in the cost, for want of a price: {named}; set one: duolog config show --help"
             ));
         }
-        super::sessions::warn_behind(context.out, &report.behind);
+        completeness::alert(context.out, &report.behind);
         if let Some(next) = &report.next {
             context.out.note(format_args!("there are more: duolog usage {} --after {next}", self.verb));
         }
@@ -139,7 +140,8 @@ impl Report {
                 table.tone(0, Tone::Faint);
             }
         }
-        table.row(self.cells("total".to_owned(), "", &report.total));
+        let total = if report.behind.is_complete() { "total" } else { "total (incomplete)" };
+        table.row(self.cells(total.to_owned(), "", &report.total));
         table
     }
 
@@ -171,7 +173,7 @@ struct Answer<'a> {
 
 impl Serialize for Answer<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let UsageReport { lines, total, next, .. } = self.report;
+        let UsageReport { lines, total, next, behind } = self.report;
         let lines: Vec<_> = lines
             .iter()
             .map(|line| {
@@ -180,10 +182,13 @@ impl Serialize for Answer<'_> {
                 Line { about, used: &line.used }
             })
             .collect();
-        let mut map = serializer.serialize_map(Some(3))?;
+        let mut map = serializer.serialize_map(None)?;
         map.serialize_entry(self.kind.list, &lines)?;
         map.serialize_entry("total", &Line { about: Vec::new(), used: total })?;
         map.serialize_entry("next", &next.as_ref().map(ToString::to_string))?;
+        let Completeness { complete, behind } = behind.into();
+        map.serialize_entry("complete", &complete)?;
+        map.serialize_entry("behind", &behind)?;
         map.end()
     }
 }
@@ -210,7 +215,7 @@ impl Serialize for Line<'_> {
         map.serialize_entry("total_tokens", &tokens.total())?;
         // Exact, as no binary fraction is.
         let cost = cost.or_else(|| unpriced.is_empty().then_some(Money::ZERO));
-        let cost = cost.and_then(|cost| RawValue::from_string(cost.to_string()).ok());
+        let cost = cost.map(|cost| RawValue::from_string(cost.to_string())).transpose().map_err(S::Error::custom)?;
         map.serialize_entry("cost_usd", &cost)?;
         map.serialize_entry("unpriced", unpriced)?;
         map.end()
