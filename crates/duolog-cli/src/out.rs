@@ -1,11 +1,13 @@
 //! Everything that is said: the only file that knows `--json`, color, stdout, stderr, terminals and exit codes.
 //!
 //! Answers go to stdout, talk goes to stderr. A command gives each answer in both renderings and never asks which one
-//! is wanted. A reader that closed its pipe has what it wanted: that is success.
+//! is wanted. A reader that closed its pipe has what it wanted: that is success. Whatever was stored, no control or
+//! invisible character of it reaches a terminal: see `screen`.
 
 mod ending;
 mod progress;
 mod prose;
+mod screen;
 mod table;
 mod timeline;
 
@@ -23,6 +25,7 @@ use serde::Serialize;
 pub use ending::Ending;
 pub use progress::Progress;
 pub use prose::plain;
+use screen::{Screen, styled, visible};
 pub use table::{Column, Table};
 pub use timeline::{Detail, Shown, Timeline};
 
@@ -48,6 +51,23 @@ pub enum Tone {
 }
 
 impl Tone {
+    const ALL: [Self; 5] = [Self::Good, Self::Worth, Self::Bad, Self::Faint, Self::Strong];
+
+    /// Stands for the tone in text that is not shown yet.
+    const fn letter(self) -> char {
+        match self {
+            Self::Good => 'g',
+            Self::Worth => 'w',
+            Self::Bad => 'b',
+            Self::Faint => 'f',
+            Self::Strong => 's',
+        }
+    }
+
+    fn of_letter(letter: char) -> Option<Self> {
+        Self::ALL.into_iter().find(|tone| tone.letter() == letter)
+    }
+
     fn style(self) -> Style {
         match self {
             Self::Good => AnsiColor::Green.on_default(),
@@ -65,6 +85,8 @@ pub struct Out {
     color: bool,
     talk: Talk,
     stdout: BufWriter<StdoutLock<'static>>,
+    /// Where data goes to a terminal.
+    screen: Option<Screen>,
 }
 
 /// How much is said beside the answer, and whether in color.
@@ -86,6 +108,7 @@ impl Out {
             color: colored(AutoStream::choice(&io::stdout())),
             talk: Talk { quiet: global.quiet, color: colored(AutoStream::choice(&io::stderr())) },
             stdout: BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock()),
+            screen: io::stdout().is_terminal().then(Screen::default),
         }
     }
 
@@ -102,12 +125,10 @@ impl Out {
     /// Gives one of many answers, and leaves it to the caller to hand them over.
     pub fn piece<T: Serialize>(&mut self, shape: &T, people: impl FnOnce(&mut Text)) -> Result<(), Failure> {
         if self.json {
-            serde_json::to_writer(&mut self.stdout, shape).map_err(|error| Failure::Output(error.into()))?;
+            serde_json::to_writer(self.writer(), shape).map_err(|error| Failure::Output(error.into()))?;
             return self.raw(b"\n");
         }
-        let mut text = Text { color: self.color, width: self.width(), lines: String::new() };
-        people(&mut text);
-        self.raw(text.lines.as_bytes())
+        self.part_of(people)
     }
 
     /// Gives people something between the answers that programs do without, and leaves it to the caller to hand over.
@@ -117,7 +138,7 @@ impl Out {
         }
         let mut text = Text { color: self.color, width: self.width(), lines: String::new() };
         people(&mut text);
-        self.raw(text.lines.as_bytes())
+        self.stdout.write_all(text.lines.as_bytes()).map_err(Failure::Output)
     }
 
     /// Confirms what was done, where the answer is no more than that: people who want quiet are spared it.
@@ -139,19 +160,19 @@ impl Out {
         !self.json && io::stdout().is_terminal()
     }
 
-    /// Gives bytes as they are, to programs and people alike.
+    /// Gives bytes as they are; on a terminal, as they may be shown.
     pub fn raw(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.stdout.write_all(bytes).map_err(Failure::Output)
+        self.writer().write_all(bytes).map_err(Failure::Output)
     }
 
-    /// Takes a document that is written as it comes about, to programs and people alike.
+    /// Takes a document that is written as it comes about, as [`Out::raw`] does.
     pub fn writer(&mut self) -> impl io::Write + '_ {
-        &mut self.stdout
+        Data { stdout: &mut self.stdout, screen: self.screen.as_mut() }
     }
 
     /// Hands over what was given so far.
     pub fn flush(&mut self) -> Result<(), Failure> {
-        self.stdout.flush().map_err(Failure::Output)
+        self.writer().flush().map_err(Failure::Output)
     }
 
     /// Listens for what ends a command that goes on and on: Ctrl-C, or that whoever read the answer has gone. One who
@@ -224,7 +245,8 @@ impl Out {
         if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
             return None;
         }
-        let _ = write!(io::stderr(), "{} [y/N] ", paint(self.talk.color, Tone::Strong, question));
+        let question = visible(&paint(self.talk.color, Tone::Strong, question));
+        let _ = write!(io::stderr(), "{question} [y/N] ");
         let mut answer = String::new();
         io::stdin().read_line(&mut answer).ok()?;
         Some(matches!(answer.trim(), "y" | "Y" | "yes"))
@@ -250,7 +272,7 @@ impl Out {
         // What was given before the failure stands before it.
         let _ = self.flush();
         // What has more than one line stands in one column.
-        let message = plain(&message).replace('\n', "\n       ");
+        let message = message.replace('\n', "\n       ");
         say(&format_args!("{}: {message}", paint(self.talk.color, Tone::Bad, "error")));
         if let Some(hint) = hint {
             say(&format_args!("  {}: {hint}", paint(self.talk.color, Tone::Good, "hint")));
@@ -276,7 +298,7 @@ pub struct Text {
 impl Text {
     /// Adds a line.
     pub fn line(&mut self, text: impl Display) {
-        self.lines.push_str(&text.to_string());
+        self.lines.push_str(&visible(&text.to_string()));
         self.lines.push('\n');
     }
 
@@ -316,7 +338,8 @@ pub fn refuse(error: &clap::Error) -> ExitCode {
     let text = without_passwords(&said);
     if !error.use_stderr() || !env::args_os().any(|arg| arg == "--json") {
         // A closed pipe is as good as a reader who saw enough.
-        let _ = if !error.use_stderr() || text == said { error.print() } else { write!(io::stderr(), "{text}") };
+        let shown = visible(&text);
+        let _ = if !error.use_stderr() || shown == said { error.print() } else { write!(io::stderr(), "{shown}") };
         return code;
     }
     let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
@@ -351,16 +374,34 @@ fn without_passwords(text: &str) -> String {
 }
 
 fn paint(color: bool, tone: Tone, text: &str) -> String {
-    if !color {
-        return text.to_owned();
-    }
-    let style = tone.style();
-    format!("{style}{text}{style:#}")
+    if color { styled(tone, text) } else { text.to_owned() }
 }
 
 /// Talk is best effort: where stderr is closed nobody listens.
 fn say(text: &dyn Display) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", visible(&text.to_string()));
+}
+
+/// Data on its way to stdout: exact, or as a terminal may show it.
+struct Data<'o> {
+    stdout: &'o mut BufWriter<StdoutLock<'static>>,
+    screen: Option<&'o mut Screen>,
+}
+
+impl io::Write for Data<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.screen {
+            None => self.stdout.write(bytes),
+            Some(screen) => screen.write(bytes, self.stdout).map(|()| bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if let Some(screen) = &mut self.screen {
+            screen.end(self.stdout)?;
+        }
+        self.stdout.flush()
+    }
 }
 
 fn ended_code(ended: Ended) -> ExitCode {

@@ -37,7 +37,7 @@ impl Progress {
     /// Says what is being worked on.
     pub fn at(&self, text: String) {
         if let Some(bar) = &self.0 {
-            bar.set_message(text);
+            bar.set_message(super::prose::plain(&text));
         }
     }
 }

@@ -3,29 +3,10 @@
 
 use unicode_width::UnicodeWidthChar as _;
 
+use super::screen::harmless;
+
 /// The columns between tab stops.
 const TAB: usize = 4;
-
-/// One character of foreign text as it may be shown; newlines and tabs are left to the caller.
-///
-/// Control characters get the pictures that Unicode has for them, so that one sees that something was there.
-fn harmless(letter: char) -> char {
-    match letter {
-        '\u{0}'..='\u{1f}' => char::from_u32(0x2400 + u32::from(letter)).unwrap_or('\u{fffd}'),
-        '\u{7f}' => '\u{2421}',
-        // Controls of eight bits; marks that turn the direction of writing; line ends of Unicode; letters without a look.
-        '\u{80}'..='\u{9f}'
-        | '\u{61c}'
-        | '\u{200b}'
-        | '\u{200e}'..='\u{200f}'
-        | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}'
-        | '\u{feff}'
-        | '\u{fff9}'..='\u{fffb}'
-        | '\u{e0000}'..='\u{e0fff}' => '\u{fffd}',
-        _ => letter,
-    }
-}
 
 /// A foreign text as it may be shown, with its own line ends.
 pub fn plain(text: &str) -> String {
