@@ -210,7 +210,8 @@ pub fn codex(seed: u64, turns: u64, forked: bool) -> Made {
 /// A Codex rollout with one total, and a fork of it that replays that total and goes on.
 pub fn codex_fork_of_one(seed: u64) -> (Made, Made) {
     let model = "gpt-5.2-codex";
-    let (parent_id, fork_id) = (format!("{seed:08x}-3333-4000-8000-{seed:012x}"), format!("{seed:08x}-4444-4000-8000-{seed:012x}"));
+    let (parent_id, fork_id) =
+        (format!("{seed:08x}-3333-4000-8000-{seed:012x}"), format!("{seed:08x}-4444-4000-8000-{seed:012x}"));
     let used = [9000 + seed, 4000, 700, 100];
     let rollout = |id: &str, parent: Option<&str>, seed: u64, all: &[[u64; 4]]| {
         let (mut made, mut clock) = (Made { model: model.to_owned(), ..Made::default() }, Steps::new(seed));
@@ -229,7 +230,13 @@ pub fn codex_fork_of_one(seed: u64) -> (Made, Made) {
             if parent.is_none() || number > 0 {
                 rollout.clock.after(6000);
                 let [input, cache_read, output, reasoning] = *used;
-                rollout.made.count(Tokens { input: input - cache_read, cache_read, output, reasoning, ..Tokens::default() });
+                rollout.made.count(Tokens {
+                    input: input - cache_read,
+                    cache_read,
+                    output,
+                    reasoning,
+                    ..Tokens::default()
+                });
             }
             rollout.totals(total, *used);
         }

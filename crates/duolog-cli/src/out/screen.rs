@@ -141,7 +141,8 @@ fn push_escaped(shown: &mut String, text: &str) {
 mod tests {
     use super::*;
 
-    const HOSTILE: &str = "\u{1b}[2J\u{9b}31m\u{7f}\u{202e}a\u{2066}\u{200f}\u{61c}\u{200b}\u{200d}\u{feff}\u{ad}\u{e0041}\r";
+    const HOSTILE: &str =
+        "\u{1b}[2J\u{9b}31m\u{7f}\u{202e}a\u{2066}\u{200f}\u{61c}\u{200b}\u{200d}\u{feff}\u{ad}\u{e0041}\r";
 
     #[test]
     fn people_see_that_something_was_there() {
@@ -153,7 +154,11 @@ mod tests {
     #[test]
     fn only_our_styles_are_styles() {
         let shown = visible(&format!("\u{1b}[31mx {}", styled(Tone::Bad, HOSTILE)));
-        assert_eq!(shown.matches('\u{1b}').count(), 2 + usize::from(shown.contains("\u{1b}[1m\u{1b}[31m")), "{shown:?}");
+        assert_eq!(
+            shown.matches('\u{1b}').count(),
+            2 + usize::from(shown.contains("\u{1b}[1m\u{1b}[31m")),
+            "{shown:?}"
+        );
         assert!(shown.starts_with("␛[31mx \u{1b}[") && shown.ends_with("\u{1b}[0m"), "{shown:?}");
     }
 

@@ -134,7 +134,10 @@ fn a_bad_line_is_kept_as_a_remark_and_ends_nothing() {
         assert!(lines[1].contains(r#""content":"not \\xff JSON""#) && lines[2].contains(r#""content":"[1]""#));
     }
     let json = kit.feed(&["log", "record", "--session", "j", "--dialect", "turns", "--json"], b"x\n{\"n\":1}\n").is(2);
-    assert_eq!((json.field("/remarks"), json.field("/refused"), json.field("/recorded")), (1.into(), 0.into(), 2.into()));
+    assert_eq!(
+        (json.field("/remarks"), json.field("/refused"), json.field("/recorded")),
+        (1.into(), 0.into(), 2.into())
+    );
     assert_eq!((json.field("/bad_lines/0/line"), json.field("/bad_lines/0/kept")), (1.into(), true.into()));
 }
 
@@ -148,7 +151,10 @@ fn a_line_over_the_limit_is_passed_and_ends_nothing() {
         let input = format!("{{\"kind\":\"step\"}}\n{long}\n{{\"kind\":\"step\",\"n\":3}}\n{long}");
         let args = ["log", "record", "--session", dialect, "--dialect", dialect, "--json"];
         let ran = kit.feed(&args, input.as_bytes()).is(2);
-        assert_eq!((ran.field("/events"), ran.field("/recorded"), ran.field("/refused")), (4.into(), 2.into(), 2.into()));
+        assert_eq!(
+            (ran.field("/events"), ran.field("/recorded"), ran.field("/refused")),
+            (4.into(), 2.into(), 2.into())
+        );
         ran.says("cannot append line 2 as it is: it is 200022 bytes long").says("not recorded");
     }
 }

@@ -243,14 +243,14 @@ fn what_is_written_in_another_way_is_found_alike() {
             ("betaword", "betaword"),
             ("deltaword", "deltaword"),
         ] {
-            let ran = kit.run(&[&["log", "search", query, "--json"], index].concat()).is(0);
+            let ran = kit.run(&[&["log", "search", query, "--json"][..], index].concat()).is(0);
             let (snippet, place) = (ran.field("/hits/0/snippet"), ran.field("/hits/0/matches/0"));
             let at = |end: usize| usize::try_from(place[end].as_u64().expect("a number")).expect("fits");
             let letters = snippet.as_str().expect("text").chars().skip(at(0)).take(at(1) - at(0));
             assert_eq!(letters.collect::<String>(), found, "{query} {index:?} in {snippet}");
             assert_eq!(ran.field("/index/used"), index.is_empty(), "{query}");
         }
-        kit.run(&[&["log", "search", "cafe"], index].concat()).is(1);
+        kit.run(&[&["log", "search", "cafe"][..], index].concat()).is(1);
     }
     for session in ["codex", "light"] {
         let shown = kit.run(&["log", "replay", session, "--verbose"]).is(0).text();

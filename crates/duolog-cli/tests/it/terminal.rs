@@ -93,7 +93,9 @@ fn no_command_gives_a_terminal_what_was_stored_raw() {
             assert!(color == "always" || !shown.contains('\u{1b}'), "{args:?}: {shown:?}");
         }
     }
-    for args in [&["sessions", "show", HOSTILE][..], &["log", "search", "abc", "--session", HOSTILE], &["usage", HOSTILE]] {
+    for args in
+        [&["sessions", "show", HOSTILE][..], &["log", "search", "abc", "--session", HOSTILE], &["usage", HOSTILE]]
+    {
         let shown = without_styles(&on_terminal(&kit, args));
         assert!(shown.contains("error") && !shown.contains(is_hostile), "{args:?}: {shown:?}");
     }

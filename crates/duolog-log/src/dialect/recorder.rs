@@ -394,8 +394,7 @@ impl Recorder {
         };
         let at = self.last_at.unwrap_or_else(|| self.options.clock.now());
         let micros = at.as_micros() - turn.started_at.unwrap_or(at).as_micros();
-        let cost: Box<RawValue> =
-            RawValue::from_string(cost.to_string()).map_err(RecordError::Json)?;
+        let cost: Box<RawValue> = RawValue::from_string(cost.to_string()).map_err(RecordError::Json)?;
         let ending = Ending {
             subtype,
             text: &turn.final_text,

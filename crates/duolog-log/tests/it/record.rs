@@ -283,8 +283,13 @@ fn a_partial_snapshot_takes_nothing_away() {
         record(options("p"), &[said("x"), said("y"), end.clone(), snapshot]).values().pop().expect("a result")
     };
     let counts = |result: &Value| {
-        let names =
-            ["num_turns", "total_input_tokens", "total_output_tokens", "total_cache_read_input_tokens", "total_cost_usd"];
+        let names = [
+            "num_turns",
+            "total_input_tokens",
+            "total_output_tokens",
+            "total_cache_read_input_tokens",
+            "total_cost_usd",
+        ];
         names.map(|name| result[name].clone())
     };
     let counted = [json!(2), json!(2400), json!(680), json!(10_000), json!(0.14)];

@@ -122,7 +122,9 @@ fn what_a_subagent_used_is_counted_once_whoever_tells() {
     assert_eq!(used(&[progress(&said)]).tokens().output, 5);
     assert_eq!(used(&[progress(&said), more.clone()]).tokens().output, 9, "the largest count holds");
     assert_eq!(used(&[progress(&said), said.clone()]).tokens().input, 10, "its own log tells the same");
-    for silent in [progress(&said.replace("assistant", "user")), progress("null"), progress(&said.replace(r#""id":"m","#, ""))] {
+    for silent in
+        [progress(&said.replace("assistant", "user")), progress("null"), progress(&said.replace(r#""id":"m","#, ""))]
+    {
         assert_eq!(used(&[silent]).tokens(), Tokens::default());
     }
 }

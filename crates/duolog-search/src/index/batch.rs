@@ -70,7 +70,13 @@ impl<'i> Indexing<'i> {
     pub fn batch(&self) -> Result<Batch<'_>> {
         // The lock keeps others away unless somebody deleted it; then this does.
         self.index.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.index.failed())?;
-        Ok(Batch { index: self.index, names: HashMap::new(), runs: HashMap::new(), room: Room::default(), is_open: true })
+        Ok(Batch {
+            index: self.index,
+            names: HashMap::new(),
+            runs: HashMap::new(),
+            room: Room::default(),
+            is_open: true,
+        })
     }
 
     /// How far a session was indexed; nothing where it never was.

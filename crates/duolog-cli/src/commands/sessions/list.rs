@@ -6,8 +6,8 @@ use duolog::sessions::{SessionFilter, SessionList, SessionSummary};
 use duolog::{CaughtUp, Clock as _, Moment, Page, PageOrder, PageToken, SessionStatus, SystemClock, limits};
 use serde::Serialize;
 
-use super::Context;
 use super::super::completeness::{self, Completeness};
+use super::Context;
 use crate::args;
 use crate::failure::{Ended, Outcome};
 use crate::figures;

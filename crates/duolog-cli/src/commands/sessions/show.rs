@@ -5,8 +5,8 @@ use duolog::sessions::{Liveness, Owner, Session, SessionFigures};
 use duolog::{Clock as _, Cursor, Moment, SystemClock, limits};
 use serde::Serialize;
 
-use super::super::log::redraw;
 use super::super::completeness::{self, Completeness};
+use super::super::log::redraw;
 use super::{Context, Shape, branches, list, run};
 use crate::args::Which;
 use crate::failure::{Ended, Failure, Outcome};

@@ -4,8 +4,8 @@ use clap::Args;
 use duolog::state::risk_of;
 use serde::{Serialize, Serializer};
 
-use super::Context;
 use super::super::completeness::{self, Completeness};
+use super::Context;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
 use crate::out::{Column, Table, Text, Tone};

@@ -23,12 +23,7 @@ pub struct Known {
 
 impl Default for Known {
     fn default() -> Self {
-        Self {
-            reader: Interpreter::new(Dialect::Envelope),
-            open_prompt: None,
-            responses: 0,
-            tokens: Usage::default(),
-        }
+        Self { reader: Interpreter::new(Dialect::Envelope), open_prompt: None, responses: 0, tokens: Usage::default() }
     }
 }
 
