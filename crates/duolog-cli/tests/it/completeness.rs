@@ -38,9 +38,10 @@ fn asked(kit: &Kit, report: &[&str], more: &[&str]) -> Ran {
 fn an_answer_that_is_not_complete_says_so(place: &Place) {
     let kit = Kit::on(place);
     kit.run(&["init"]).is(0);
-    // Nothing is folded before a read, nor at the end of a command.
+    // Nothing is folded before a read.
     limit(&kit, "[limits]\nfold_before_read_bytes = \"0\"\n");
-    let lines: String = (0..3).map(|number| response(number, 10)).collect();
+    // More than a command folds when it ends.
+    let lines: String = (0..3).map(|number| response(number, 2 << 20)).collect();
     kit.append("demo", &lines);
     for report in REPORTS {
         let told = asked(&kit, report, &["--json"]);
@@ -58,7 +59,7 @@ fn an_answer_that_is_not_complete_says_so(place: &Place) {
     }
     assert_eq!(asked(&kit, REPORTS[0], &["--json"]).field("/total/input_tokens"), 3000);
     limit(&kit, "[limits]\nfold_before_read_bytes = \"0\"\n");
-    kit.append("demo", &response(3, 10));
+    kit.append("demo", &(3..6).map(|number| response(number, 2 << 20)).collect::<String>());
     let table = asked(&kit, REPORTS[0], &[]).text();
     assert!(table.contains("total (incomplete)") && table.contains("3,000"), "{table}");
     kit.run(&["state", "rebuild"]).is(0);
