@@ -259,10 +259,10 @@ pub struct Which {
 #[derive(Args)]
 pub struct OfUser {
     /// The user whose session it is; the one of the configuration where it is not given
-    #[arg(long, value_name = "USER", requires = "session_name")]
+    #[arg(long, value_name = "USER", requires = "user_scope")]
     user_email: Option<String>,
     /// What that user calls it
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", group = "user_scope")]
     session_name: Option<String>,
 }
 
@@ -276,6 +276,11 @@ impl OfUser {
 }
 
 impl Which {
+    /// The user, if one is given.
+    pub fn user(&self) -> Option<&str> {
+        self.of_user.user_email.as_deref()
+    }
+
     /// The reference as the library takes it.
     pub fn reference(&self, config: &Config) -> Result<SessionRef, Failure> {
         let text = self.reference.as_ref().or(self.session.as_ref());

@@ -51,6 +51,18 @@ CREATE INDEX sessions_by_status ON sessions (status, updated_at DESC, id DESC)
     WHERE status IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX sessions_by_user ON sessions (user_id, updated_at DESC, id DESC)
     WHERE user_id IS NOT NULL AND deleted_at IS NULL;
+-- Lists by what they show, newest first. Each holds only sessions that say so: adding items writes the index of a session
+-- that has an agent, and none of one that has not.
+CREATE INDEX sessions_by_agent ON sessions (agent_name, updated_at DESC, id DESC)
+    WHERE agent_name IS NOT NULL AND deleted_at IS NULL;
+CREATE INDEX sessions_by_playbook ON sessions (playbook_name, updated_at DESC, id DESC)
+    WHERE playbook_name IS NOT NULL AND deleted_at IS NULL;
+CREATE INDEX sessions_by_kind ON sessions (invocation_kind, updated_at DESC, id DESC)
+    WHERE invocation_kind IS NOT NULL AND deleted_at IS NULL;
+CREATE INDEX sessions_by_cwd ON sessions (cwd, updated_at DESC, id DESC)
+    WHERE cwd IS NOT NULL AND deleted_at IS NULL;
+CREATE INDEX sessions_by_source ON sessions (source_kind, updated_at DESC, id DESC)
+    WHERE source_kind <> 'live' AND deleted_at IS NULL;
 CREATE INDEX sessions_deleted ON sessions (home_id, id, deleted_at) WHERE deleted_at IS NOT NULL;
 -- The logs of a home, page by page.
 CREATE INDEX sessions_by_home ON sessions (home_id, id);
@@ -807,3 +819,35 @@ FROM seen s JOIN sessions e ON e.id = s.session_id
 JOIN progression_items i ON i.progression_id = s.progression_id AND i.ord < s.end_ord
 JOIN messages m ON m.id = i.message_id
 WHERE e.deleted_at IS NULL;
+
+-- Messages and progressions as lionagi's tables have them, for those who look with a client of the database: times are
+-- seconds, the embedding stands with its message, and a collection is the ids of all messages that a history has. The
+-- collection of a session's own progression is its pool. A message in a blob has no content here.
+CREATE VIEW messages_whole AS
+SELECT m.id,
+    CAST(strftime('%s', substr(m.created_at, 1, 19)) AS INTEGER)
+        + CAST(substr(m.created_at, 21, 6) AS REAL) / 1000000 AS created_at,
+    m.node_metadata, m.content, e.embedding, m.sender, m.recipient, m.channel, m.role, m.lion_class
+FROM messages m LEFT JOIN message_embeddings e ON e.message_id = m.id;
+
+CREATE VIEW progressions_whole AS
+SELECT p.id,
+    CAST(strftime('%s', substr(p.created_at, 1, 19)) AS INTEGER)
+        + CAST(substr(p.created_at, 21, 6) AS REAL) / 1000000 AS created_at,
+    '[' || COALESCE(CASE
+        WHEN EXISTS (SELECT 1 FROM sessions e WHERE e.id = p.session_id AND e.progression_id = p.id) THEN
+            (SELECT group_concat(json_quote(o.message_id), ',') FROM (
+                SELECT i.message_id FROM pool_segments g JOIN progression_items i
+                    ON i.progression_id = g.progression_id AND i.ord >= g.from_ord
+                    AND (g.to_ord IS NULL OR i.ord < g.to_ord)
+                WHERE g.session_id = p.session_id ORDER BY g.ord, i.ord) o)
+        ELSE (WITH RECURSIVE seen (progression_id, parent_id, base_ord, end_ord) AS (
+                SELECT p.id, p.parent_id, p.base_ord, 9223372036854775807
+                UNION ALL
+                SELECT q.id, q.parent_id, q.base_ord, s.base_ord FROM seen s JOIN progressions q ON q.id = s.parent_id
+            )
+            SELECT group_concat(json_quote(o.message_id), ',') FROM (
+                SELECT i.message_id FROM seen s JOIN progression_items i
+                    ON i.progression_id = s.progression_id AND i.ord < s.end_ord ORDER BY i.ord) o)
+        END, '') || ']' AS collection
+FROM progressions p;

@@ -228,9 +228,12 @@ pub enum Error {
     /// A session with this id is there.
     #[error("session {0} is there already")]
     SessionTaken(SessionId),
-    /// A message with this id is there and says something else.
-    #[error("message {0} is there already, and is another one")]
+    /// Another message has this id.
+    #[error("cannot add message {0}: another message has this id, and a stored message is never changed")]
     MessageTaken(MessageId),
+    /// A message for nobody that is known.
+    #[error("no session or branch is called {0:?}")]
+    NoRecipient(String),
     /// There is no such run.
     #[error("there is no run {0:?}")]
     NoRun(String),
@@ -497,6 +500,7 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match self {
             Self::NoSession(_)
+            | Self::NoRecipient(_)
             | Self::NoBranch { .. }
             | Self::NoMessage(_)
             | Self::NothingToUndo
@@ -619,7 +623,10 @@ impl Error {
                 "nothing was changed; write the document anew with duolog sessions export".to_owned()
             }
             Self::SessionTaken(id) => format!("import it into another home, or delete {id} first"),
-            Self::MessageTaken(_) => "nothing was changed; import it into another home".to_owned(),
+            Self::MessageTaken(_) => "use another id; import a document into another home".to_owned(),
+            Self::NoRecipient(name) => {
+                format!("duolog sessions list shows the sessions; --mailbox {name:?} is a mailbox of no session")
+            }
             Self::NothingToUndo => "duolog sessions compact --info shows what holds".to_owned(),
             Self::Join(error) => return join_hint(error),
             Self::BadName(_)

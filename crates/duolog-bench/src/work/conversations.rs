@@ -13,8 +13,13 @@ use crate::bench::{Bench, store_in};
 use crate::measure::{Figure, Target, in_turns};
 
 /// Not synced, where a sync would hide what is measured.
-const OPTIONS: AddOptions =
-    AddOptions { operation: None, durability: Durability::Process, system: None, embeddings: Vec::new() };
+const OPTIONS: AddOptions = AddOptions {
+    operation: None,
+    durability: Durability::Process,
+    system: None,
+    embeddings: Vec::new(),
+    about: Vec::new(),
+};
 /// An item as agents have them.
 const ITEM: &str = concat!(
     r#"{"type":"message","role":"assistant","content":"The plan is to read the file, "#,

@@ -5,7 +5,111 @@ use duolog_testkit::on_both_engines;
 
 use crate::kit::{Kit, Transcript};
 
-on_both_engines!(a_conversation_branches_and_is_summarised, eight_commands_add_to_one_session);
+on_both_engines!(
+    a_conversation_branches_and_is_summarised,
+    eight_commands_add_to_one_session,
+    a_refused_command_leaves_no_session,
+    a_command_that_is_repeated_creates_one_session
+);
+
+/// The names of all sessions.
+fn sessions(kit: &Kit) -> Vec<String> {
+    let list = kit.run(&["sessions", "list", "--json"]).is(0).text();
+    let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
+    let all = list["sessions"].as_array().expect("a list");
+    all.iter().map(|session| session["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+fn a_refused_command_leaves_no_session(place: &Place) {
+    let kit = Kit::on(place);
+    kit.run(&["sessions", "add", "--session", "first", "--item", "1", "--id", "m"]).is(0);
+    let refused: [(&[&str], &[u8], i32); 14] = [
+        (&["sessions", "add", "--item", "NaN"], b"", 2),
+        (&["sessions", "add"], b"{} {", 2),
+        (&["sessions", "add", "--item", "1", "--embedding", "[]"], b"", 2),
+        (&["sessions", "add", "--item", "1", "--embedding", "[1]", "--embedding", "[2]"], b"", 2),
+        (&["sessions", "add", "--item", "2", "--id", "m"], b"", 1),
+        (&["sessions", "add", "--item", "1", "--id", "a", "--id", "b"], b"", 2),
+        (&["sessions", "add", "--item", "1", "--metadata", "1"], b"", 2),
+        (&["sessions", "add", "--item", "1", "--branch", "nowhere"], b"", 1),
+        (&["log", "append", "--line", "NaN"], b"", 2),
+        (&["log", "append", "--line", "{}", "--if-position", "7"], b"", 7),
+        (&["log", "append", "--line", "{}", "--if-position", "7", "--operation", "op"], b"", 7),
+        (&["log", "append", "--each"], b"NaN\n", 2),
+        (&["log", "append", "--each", "--if-position", "7"], b"{}\n", 7),
+        (&["log", "record", "--dialect", "turns"], b"\nNaN\n", 2),
+    ];
+    for (command, input, code) in refused {
+        for target in [["--session", "new"], ["--user-email", "ada"], ["--session-name", "plan"]] {
+            let ran = kit.feed(&[command, &target[..]].concat(), input);
+            assert!(ran.code == Some(code) || (code == 7 && ran.code == Some(1)), "{command:?}: {}", ran.stderr);
+            assert_eq!(sessions(&kit), ["first"], "{command:?} {target:?}");
+        }
+    }
+    kit.run(&["sessions", "new", "--name", "new", "--pid", "999999999"]).is(2);
+    kit.run(&["sessions", "new", "--name", "new", "--started-at", "2026-01-02", "--ended-at", "2026-01-01"]).is(2);
+    assert_eq!(sessions(&kit), ["first"]);
+}
+
+fn a_command_that_is_repeated_creates_one_session(place: &Place) {
+    let kit = Kit::on(place);
+    for command in [&["sessions", "add", "--item", "1"][..], &["log", "append", "--line", "{}"]] {
+        let command = [command, &["--user-email", "ada", "--operation", "op", "--json"]].concat();
+        let first = kit.run(&command).is(0).text();
+        for _ in 0..2 {
+            assert_eq!(kit.run(&command).is(0).text(), first);
+        }
+    }
+    assert_eq!(sessions(&kit).len(), 2);
+}
+
+/// What sessions, branches and items say about themselves.
+#[test]
+fn what_is_known_is_set_and_shown() {
+    let kit = Kit::new();
+    let mut said = Transcript::default();
+    let new = ["sessions", "new", "--name", "demo", "--agent", "coder", "--kind", "play", "--playbook", "review"];
+    kit.run(&[&new[..], &["--source", "imported_fs", "--started-at", "2026-01-31T09:30:00Z"]].concat()).is(0);
+    kit.run(&["sessions", "new", "--name", "other"]).is(0);
+    let set = ["sessions", "set", "demo", "--topic", "tests", "--play", "act 1", "--artifacts", "/srv/a"];
+    said.run(&kit, &set).is(0);
+    said.run(&kit, &["sessions", "set", "demo", "--playbook", ""]).is(0);
+    said.run(&kit, &["sessions", "set", "demo"]).is(2);
+    said.run(&kit, &["sessions", "set", "demo", "--ended-at", "2026-01-30"]).is(2);
+    said.run(&kit, &["sessions", "show", "demo"]).is(0);
+    said.run(&kit, &["sessions", "show", "demo", "--json"]).is(0);
+    for filter in [["--agent", "coder"], ["--kind", "play"], ["--source", "imported_fs"], ["--since", "1h"]] {
+        let text = kit.run(&[&["sessions", "list"], &filter[..]].concat()).is(0).text();
+        assert!(text.contains("demo"), "{filter:?}: {text}");
+    }
+    said.run(&kit, &["sessions", "list", "--playbook", "review"]).is(0);
+    said.run(&kit, &["sessions", "branch", "new", "demo", "--name", "first", "--metadata", "{\"model\":1}"]).is(0);
+    said.run(&kit, &["sessions", "branch", "rename", "demo", "--branch", "first", "--name", "main"]).is(0);
+    said.run(&kit, &["sessions", "branch", "set", "demo", "--metadata", "{\"model\":2}"]).is(0);
+    said.run(&kit, &["sessions", "branches", "demo", "--json"]).is(0);
+    let about = ["--id", "m-1", "--role", "tool", "--sender", "ada", "--lion-class", "a.B", "--metadata", "{\"a\":1}"];
+    let add = ["sessions", "add", "--session", "demo", "--item", "{\"text\":\"hi\"}", "--embedding", "[0.5]"];
+    said.run(&kit, &[&add[..], &about].concat()).is(0);
+    said.run(&kit, &[&add[..], &about].concat()).is(0);
+    said.run(&kit, &["sessions", "add", "--session", "demo", "--item", "2", "--id", "m-1"]).is(1);
+    said.run(&kit, &["sessions", "items", "demo", "--detail"]).is(0);
+    said.run(&kit, &["sessions", "items", "demo", "--detail", "--json"]).is(0);
+    said.run(&kit, &["sessions", "items", "demo", "--pool"]).is(0);
+    said.run(&kit, &["sessions", "close", "demo", "--reason", "done", "--actor", "ada"]).is(0);
+    said.run(&kit, &["sessions", "history", "demo"]).is(0);
+    said.run(&kit, &["sessions", "history", "demo", "--json"]).is(0);
+    said.run(&kit, &["sessions", "send", "--to", "demo", "--content", "1", "--id", "note"]).is(0);
+    said.run(&kit, &["sessions", "rename", "demo", "renamed", "--quiet"]).is(0);
+    said.run(&kit, &["sessions", "inbox", "renamed"]).is(0);
+    said.run(&kit, &["sessions", "send", "--to", "demo", "--content", "1"]).is(1);
+    said.run(&kit, &["sessions", "send", "--to", "renamed", "--content", "2", "--id", "note"]).is(1);
+    said.run(&kit, &["sessions", "delete", "--all"]).is(2);
+    said.run(&kit, &["sessions", "delete", "--all", "--user-email", "nobody", "--yes"]).is(0);
+    said.run(&kit, &["sessions", "delete", "--all", "--yes"]).is(0);
+    said.run(&kit, &["sessions", "delete", "--all", "renamed"]).is(2);
+    assert_eq!(sessions(&kit), Vec::<String>::new());
+    kit.snapshot("described", &said.0);
+}
 
 #[test]
 fn what_the_commands_say() {
@@ -39,12 +143,12 @@ fn what_the_commands_say() {
         .is(0);
     said.run(&kit, &["sessions", "close", "demo", "--json"]).is(1);
     said.run(&kit, &["sessions", "reopen", "demo", "--reason", "again", "--actor", "ada", "--json"]).is(0);
-    said.run(&kit, &["sessions", "send", "--to", "ada", "--from", "demo", "--content", "\"done\""]).is(0);
-    said.run(&kit, &["sessions", "send", "--to", "ada", "--id", "m", "--content", "{}", "--json"]).is(0);
-    said.run(&kit, &["sessions", "inbox", "ada", "--json"]).is(0);
-    said.run(&kit, &["sessions", "inbox", "ada", "--limit", "1", "--ack"]).is(0);
-    said.run(&kit, &["sessions", "inbox", "ada", "--ack"]).is(0);
-    said.run(&kit, &["sessions", "inbox", "ada"]).is(0);
+    said.run(&kit, &["sessions", "send", "--mailbox", "ada", "--from", "demo", "--content", "\"done\""]).is(0);
+    said.run(&kit, &["sessions", "send", "--mailbox", "ada", "--id", "m", "--content", "{}", "--json"]).is(0);
+    said.run(&kit, &["sessions", "inbox", "--mailbox", "ada", "--json"]).is(0);
+    said.run(&kit, &["sessions", "inbox", "--mailbox", "ada", "--limit", "1", "--ack"]).is(0);
+    said.run(&kit, &["sessions", "inbox", "--mailbox", "ada", "--ack"]).is(0);
+    said.run(&kit, &["sessions", "inbox", "--mailbox", "ada"]).is(0);
     kit.snapshot("conversations", &said.0);
 }
 

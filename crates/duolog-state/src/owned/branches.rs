@@ -208,6 +208,18 @@ pub fn is_at(tx: &mut Tx<'_>, progression: &ProgressionId) -> Result<bool> {
     Ok(tx.find(sql, params![progression], |_| Ok(()))?.is_some())
 }
 
+/// Gives a branch another name, user and metadata; false where there is no such branch.
+pub fn describe(
+    tx: &mut Tx<'_>,
+    id: &BranchId,
+    name: Option<&str>,
+    user_id: Option<&str>,
+    node_metadata: Option<&str>,
+) -> Result<bool> {
+    let sql = "UPDATE branches SET name = ?2, user_id = ?3, node_metadata = ?4 WHERE id = ?1";
+    Ok(tx.execute(sql, params![id, name, user_id, node_metadata])? == 1)
+}
+
 /// Gives a branch the message that comes before all others; false where it has one.
 pub fn set_system(tx: &mut Tx<'_>, id: &BranchId, message: &MessageId) -> Result<bool> {
     let sql = "UPDATE branches SET system_msg_id = ?2 WHERE id = ?1 AND system_msg_id IS NULL";

@@ -1,7 +1,7 @@
 //! `message_embeddings`: what messages mean to a model, packed so that all of it is looked at and nothing else.
 //!
-//! An embedding is little-endian 32-bit floats. It goes with its message. What stands under a number never changes, and a
-//! number never comes again: another embedding of the message has another.
+//! An embedding is little-endian 32-bit floats. It is added and removed with its message and never changed in between, and
+//! a number is never used again.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -13,20 +13,6 @@ use crate::engine::{Sql, Tx, Value};
 use crate::error::Result;
 use crate::params;
 
-/// Gives a message its embedding, or another; one that has none is without from here on.
-///
-/// The message is written before it in the same transaction: [`Horizon`] counts on that.
-pub fn put(tx: &mut Tx<'_>, message: &MessageId, embedding: Option<&[u8]>) -> Result<()> {
-    let Some(embedding) = embedding else {
-        return tx.execute("DELETE FROM message_embeddings WHERE message_id = ?1", params![message]).map(drop);
-    };
-    let other = "DELETE FROM message_embeddings WHERE message_id = ?1 AND embedding <> ?2";
-    tx.execute(other, params![message, embedding])?;
-    let sql =
-        "INSERT INTO message_embeddings (message_id, embedding) VALUES (?1, ?2) ON CONFLICT (message_id) DO NOTHING";
-    tx.execute(sql, params![message, embedding]).map(drop)
-}
-
 /// The rows of one statement that adds many: fewer statements, and on a server fewer answers to wait for.
 const ROWS: usize = 16;
 
@@ -35,7 +21,9 @@ static ADD_MANY: LazyLock<String> = LazyLock::new(|| {
     format!("INSERT INTO message_embeddings (message_id, embedding) VALUES {}", rows.join(", "))
 });
 
-/// Gives messages that were just added their embeddings.
+/// Adds the embeddings of messages that were just added.
+///
+/// A message is written before its embedding in the same transaction: [`Horizon`] counts on that.
 pub fn add(tx: &mut Tx<'_>, embeddings: &[(&MessageId, &[u8])]) -> Result<()> {
     let (many, rest) = embeddings.as_chunks::<ROWS>();
     for some in many {

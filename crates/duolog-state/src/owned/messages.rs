@@ -131,6 +131,24 @@ impl MessageRow {
         }
     }
 
+    /// Returns true if this is a repetition of a stored message.
+    fn repeats(&self, stored: &Self) -> bool {
+        let content = match (&self.content, &stored.content) {
+            // A blob is named by what it holds, whichever home keeps it.
+            (Content::Blob { blob: one, .. }, Content::Blob { blob: other, .. }) => one == other,
+            (one, other) => one == other,
+        };
+        content
+            && (self.embedding.is_none() || self.embedding == stored.embedding)
+            && self.node_metadata == stored.node_metadata
+            && self.sender == stored.sender
+            && self.recipient == stored.recipient
+            && self.channel == stored.channel
+            && self.role == stored.role
+            && self.lion_class == stored.lion_class
+            && self.compactable == stored.compactable
+    }
+
     fn read(row: &Row<'_>) -> Result<Self> {
         Ok(Self {
             id: row.get(0)?,
@@ -148,19 +166,30 @@ impl MessageRow {
     }
 }
 
-/// Adds a message, or says anew what one with this id is. When it was made stays as it was.
-pub fn put(tx: &mut Tx<'_>, row: &MessageRow) -> Result<()> {
-    let sql = concat!(
-        "INSERT INTO messages (",
-        columns!(),
-        ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) \
-         ON CONFLICT (id) DO UPDATE SET node_metadata = excluded.node_metadata, content = excluded.content, \
-         content_blob = excluded.content_blob, home_id = excluded.home_id, sender = excluded.sender, \
-         recipient = excluded.recipient, channel = excluded.channel, role = excluded.role, \
-         lion_class = excluded.lion_class, compactable = excluded.compactable"
-    );
-    tx.execute(sql, &values_of(row))?;
-    message_embeddings::put(tx, &row.id, row.embedding.as_deref())
+/// The result of [`put`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Put {
+    /// The id was free, and the message was added.
+    Added,
+    /// The same message is there already; nothing was changed.
+    Same,
+    /// Another message has this id; nothing was changed.
+    Taken,
+}
+
+/// Adds a message unless its id is taken. A row that is there is never changed.
+///
+/// Two messages are the same if they say the same about the same: all columns but `created_at`, which the stored row
+/// keeps. A message without an embedding is the same as the stored one with it.
+pub fn put(tx: &mut Tx<'_>, row: &MessageRow) -> Result<Put> {
+    if tx.execute(&*PUT, &values_of(row))? == 1 {
+        if let Some(embedding) = &row.embedding {
+            message_embeddings::add(tx, &[(&row.id, embedding)])?;
+        }
+        return Ok(Put::Added);
+    }
+    let there = find(tx, &row.id)?;
+    Ok(if there.is_some_and(|there| row.repeats(&there)) { Put::Same } else { Put::Taken })
 }
 
 /// The rows of one statement that adds many: fewer statements, and on a server fewer answers to wait for.
@@ -168,6 +197,7 @@ const ROWS: usize = 16;
 
 static ADD_ONE: LazyLock<String> = LazyLock::new(|| add_sql(columns!(), COLUMNS, 1));
 static ADD_MANY: LazyLock<String> = LazyLock::new(|| add_sql(columns!(), COLUMNS, ROWS));
+static PUT: LazyLock<String> = LazyLock::new(|| format!("{} ON CONFLICT (id) DO NOTHING", *ADD_ONE));
 /// For messages of which nothing is known but what they say, as most are: a third of the values.
 static ADD_PLAIN: LazyLock<String> = LazyLock::new(|| add_sql(PLAIN, PLAIN_COLUMNS, ROWS));
 const PLAIN: &str = "id, created_at, content, role, compactable";

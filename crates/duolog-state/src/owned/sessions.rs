@@ -268,6 +268,18 @@ pub struct SessionFilter {
     pub user_id: Option<String>,
     /// Only those that stand so.
     pub status: Option<SessionStatus>,
+    /// Only those of this agent.
+    pub agent_name: Option<String>,
+    /// Only those of this playbook.
+    pub playbook_name: Option<String>,
+    /// Only those that were started so.
+    pub invocation_kind: Option<InvocationKind>,
+    /// Only those that came from there.
+    pub source_kind: Option<SourceKind>,
+    /// Only those of this working directory.
+    pub cwd: Option<String>,
+    /// Only those that changed then or later.
+    pub since: Option<Moment>,
 }
 
 /// Adds a session. A taken id, log or address is a [`crate::ConstraintKind::Unique`] error.
@@ -357,6 +369,57 @@ pub fn touch(tx: &mut Tx<'_>, id: &SessionId, at: Moment) -> Result<()> {
 pub fn rename(tx: &mut Tx<'_>, id: &SessionId, name: &str, at: Moment) -> Result<bool> {
     let sql = "UPDATE sessions SET name = ?2, updated_at = ?3 WHERE id = ?1 AND deleted_at IS NULL";
     Ok(tx.execute(sql, params![id, name, at])? == 1)
+}
+
+/// Writes what a session says about itself, as this row has it; false when there is no such session.
+pub fn describe(tx: &mut Tx<'_>, row: &SessionRow, at: Moment) -> Result<bool> {
+    let sql = "UPDATE sessions SET agent_name = ?2, invocation_kind = ?3, playbook_name = ?4, show_topic = ?5, \
+               show_play_name = ?6, artifacts_path = ?7, source_kind = ?8, started_at = ?9, ended_at = ?10, \
+               node_metadata = ?11, updated_at = CASE WHEN updated_at < ?12 THEN ?12 ELSE updated_at END \
+               WHERE id = ?1 AND deleted_at IS NULL";
+    let values = params![
+        &row.id,
+        row.agent_name.as_ref(),
+        row.invocation_kind,
+        row.playbook_name.as_ref(),
+        row.show_topic.as_ref(),
+        row.show_play_name.as_ref(),
+        row.artifacts_path.as_ref(),
+        row.source_kind,
+        row.started_at,
+        row.ended_at,
+        row.node_metadata.as_ref(),
+        at,
+    ];
+    Ok(tx.execute(sql, values)? == 1)
+}
+
+/// The sessions of a home, or of one user there, by id, after this one. Deleted sessions are not among them.
+pub fn ids(
+    tx: &mut Tx<'_>,
+    home: &HomeId,
+    user: Option<&str>,
+    after: Option<&SessionId>,
+    limit: u32,
+) -> Result<Vec<SessionId>> {
+    let all = "SELECT id FROM sessions WHERE home_id = ?1 AND id > ?2 AND deleted_at IS NULL ORDER BY id LIMIT ?3";
+    let of_user = "SELECT id FROM sessions WHERE home_id = ?1 AND id > ?2 AND deleted_at IS NULL AND user_id = ?4 \
+                   ORDER BY id LIMIT ?3";
+    let after = after.map_or("", SessionId::as_str);
+    match user {
+        Some(user) => tx.all(of_user, params![home, after, limit, user], |row| row.get(0)),
+        None => tx.all(all, params![home, after, limit], |row| row.get(0)),
+    }
+}
+
+/// How many sessions of a home there are, or of one user there. Deleted sessions are not counted.
+pub fn count(tx: &mut Tx<'_>, home: &HomeId, user: Option<&str>) -> Result<u64> {
+    let sql = "SELECT COUNT(*) FROM sessions WHERE home_id = ?1 AND deleted_at IS NULL";
+    let found = match user {
+        Some(user) => tx.find(&format!("{sql} AND user_id = ?2"), params![home, user], |row| row.get(0))?,
+        None => tx.find(sql, params![home], |row| row.get(0))?,
+    };
+    Ok(found.unwrap_or_default())
 }
 
 /// Raises the epoch of its log; false when it is not what the caller saw, or the session is deleted.
@@ -538,6 +601,28 @@ fn list_statement<'a>(filter: &'a SessionFilter, page: &'a Page) -> (String, Vec
     }
     if let Some(status) = filter.status {
         and(" AND s.status = ?#", status.into());
+    }
+    if let Some(agent) = &filter.agent_name {
+        and(" AND s.agent_name = ?#", agent.into());
+    }
+    if let Some(playbook) = &filter.playbook_name {
+        and(" AND s.playbook_name = ?#", playbook.into());
+    }
+    if let Some(kind) = filter.invocation_kind {
+        and(" AND s.invocation_kind = ?#", kind.into());
+    }
+    match filter.source_kind {
+        // Most sessions are live: they are found by walking the newest.
+        Some(SourceKind::Live) => and(" AND s.source_kind = ?#", SourceKind::Live.into()),
+        // The planner takes the index of the others only if it is told that this is one.
+        Some(kind) => and(" AND s.source_kind <> 'live' AND s.source_kind = ?#", kind.into()),
+        None => {}
+    }
+    if let Some(cwd) = &filter.cwd {
+        and(" AND s.cwd = ?#", cwd.into());
+    }
+    if let Some(since) = filter.since {
+        and(" AND s.updated_at >= ?#", since.into());
     }
     let (behind, order) = match page.order() {
         PageOrder::Updated => (" AND (s.updated_at, s.id) < (?#", " ORDER BY s.updated_at DESC, s.id DESC LIMIT ?#"),

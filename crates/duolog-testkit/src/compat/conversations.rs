@@ -184,7 +184,7 @@ pub(super) fn check_skillet(root: &Path) -> io::Result<Vec<Verdict>> {
     for (user, right) in facts["sqlite"].as_object().into_iter().flatten() {
         let names: Vec<&str> =
             right["session_names"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let filter = SessionFilter { user_id: Some(user.clone()), status: None };
+        let filter = SessionFilter { user_id: Some(user.clone()), ..SessionFilter::default() };
         let page = Page::new(limits::PAGE_MAX, None);
         let mut listed = store.sessions().list(&filter, &page).map_err(other)?.sessions;
         listed.sort_by_key(|session| std::cmp::Reverse(session.started_at));

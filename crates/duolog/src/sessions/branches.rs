@@ -3,6 +3,7 @@
 use duolog_join::tell;
 use duolog_state::owned::branches::{self as table, BranchRow};
 use duolog_state::owned::{compactions, progressions};
+use duolog_types::json::check_value;
 use duolog_types::limits::{METADATA_BYTES_MAX, PAGE_MAX};
 use duolog_types::names::check_name;
 use duolog_types::{BranchId, Durability, Moment, SessionId};
@@ -64,6 +65,28 @@ pub struct NewFork {
     pub node_metadata: Option<String>,
 }
 
+/// A branch to be created, without a history.
+#[derive(Clone, Debug, Default)]
+pub struct NewBranch {
+    /// Its name.
+    pub name: Option<String>,
+    /// Its user.
+    pub user_id: Option<String>,
+    /// Metadata, as JSON.
+    pub node_metadata: Option<String>,
+}
+
+/// A change of what a branch says about itself. `None` leaves a field as it is, and an empty text clears it.
+#[derive(Clone, Debug, Default)]
+pub struct BranchChange {
+    /// Its name.
+    pub name: Option<String>,
+    /// Its user.
+    pub user_id: Option<String>,
+    /// Metadata, as JSON.
+    pub node_metadata: Option<String>,
+}
+
 impl Branch {
     fn of(row: BranchRow, items: u64) -> Self {
         Self {
@@ -82,12 +105,7 @@ impl Branch {
 impl Branches<'_> {
     /// Begins a branch that sees the first items of another, and copies none. The log tells of it.
     pub fn fork(&self, new: NewFork, durability: Durability) -> Result<Branch> {
-        if let Some(name) = &new.name {
-            check_name("branch name", name)?;
-        }
-        if let Some(metadata) = &new.node_metadata {
-            bounded::<METADATA_BYTES_MAX>("node_metadata", metadata)?;
-        }
+        check(new.name.as_deref(), None, new.node_metadata.as_deref())?;
         let (session, now) = (self.session.clone(), self.store.join.clock().now());
         let (id, made) = (BranchId::new(), self.session.clone());
         self.store.transact(durability, move |tx| {
@@ -121,6 +139,64 @@ impl Branches<'_> {
         })
     }
 
+    /// Creates a branch without a history. The first branch of a session is its default. The log tells of it.
+    pub fn create(&self, new: NewBranch, durability: Durability) -> Result<Branch> {
+        let NewBranch { name, user_id, node_metadata } = new;
+        check(name.as_deref(), user_id.as_deref(), node_metadata.as_deref())?;
+        let (session, now, id) = (self.session.clone(), self.store.join.clock().now(), BranchId::new());
+        self.store.transact(durability, move |tx| {
+            let about = conversation::BranchAbout {
+                id: id.clone(),
+                name: name.clone(),
+                user_id: user_id.clone(),
+                node_metadata: node_metadata.clone(),
+            };
+            let row = conversation::create(tx, &session, about, now)?;
+            let mut fields: Map<String, Value> = Map::new();
+            fields.insert("branch".to_owned(), id.as_str().into());
+            fields.insert("name".to_owned(), row.name.clone().into());
+            let told = tell(tx, &session, "branch_created", now, &fields)?;
+            Ok((Branch::of(row, 0), vec![told]))
+        })
+    }
+
+    /// Changes what a branch says about itself. The log tells of it.
+    pub fn set(&self, which: &BranchRef, change: &BranchChange, durability: Durability) -> Result<Branch> {
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let BranchChange { name, user_id, node_metadata } = change;
+        check(given(name).as_deref(), given(user_id).as_deref(), given(node_metadata).as_deref())?;
+        let (session, which, change) = (self.session.clone(), which.clone(), change.clone());
+        let now = self.store.join.clock().now();
+        self.store.transact(durability, move |tx| {
+            let Some(place) = conversation::enter(tx, &session, &which, now)? else {
+                let branch = which.text().unwrap_or("default").to_owned();
+                return Err(Error::NoBranch { branch, session: session.clone() });
+            };
+            let (mut row, before) = (place.branch.clone(), place.branch);
+            let fields = [
+                (&change.name, &mut row.name),
+                (&change.user_id, &mut row.user_id),
+                (&change.node_metadata, &mut row.node_metadata),
+            ];
+            for (new, old) in fields {
+                if new.is_some() {
+                    *old = given(new);
+                }
+            }
+            if row == before {
+                return Ok((Branch::of(row, place.head.end), Vec::new()));
+            }
+            let (name, user) = (row.name.as_deref(), row.user_id.as_deref());
+            table::describe(tx, &row.id, name, user, row.node_metadata.as_deref())?;
+            let mut fields: Map<String, Value> = Map::new();
+            fields.insert("branch".to_owned(), row.id.as_str().into());
+            fields.insert("name".to_owned(), row.name.clone().into());
+            fields.insert("previousName".to_owned(), before.name.into());
+            let told = tell(tx, &session, "branch_changed", now, &fields)?;
+            Ok((Branch::of(row, place.head.end), vec![told]))
+        })
+    }
+
     /// A branch.
     pub fn get(&self, which: &BranchRef) -> Result<Option<Branch>> {
         let place = self.store.join.state().read(|tx| conversation::find(tx, &self.session, which));
@@ -139,4 +215,18 @@ impl Branches<'_> {
             Ok::<_, Error>(branches)
         })
     }
+}
+
+fn check(name: Option<&str>, user: Option<&str>, metadata: Option<&str>) -> Result<()> {
+    if let Some(name) = name {
+        check_name("branch name", name)?;
+    }
+    if let Some(user) = user {
+        check_name("user", user)?;
+    }
+    if let Some(metadata) = metadata {
+        bounded::<METADATA_BYTES_MAX>("node_metadata", metadata)?;
+        check_value(metadata).map_err(|fault| Error::BadItem { number: 0, fault })?;
+    }
+    Ok(())
 }

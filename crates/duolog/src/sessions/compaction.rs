@@ -86,7 +86,7 @@ impl Compaction<'_> {
             if let Some(one) = shown.iter().find(|one| !around(one) && !one.is_apart_from(from, to)) {
                 return Err(Error::RangeCrosses { from, to, other_from: one.from, other_to: one.to });
             }
-            messages::put(tx, &message)?;
+            messages::add(tx, std::slice::from_ref(&message))?;
             place.pool(tx, &message.id)?;
             place.note(tx)?;
             let covers_all = shown.iter().all(around);

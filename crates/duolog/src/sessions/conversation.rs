@@ -86,10 +86,46 @@ pub(super) fn open_for(
 }
 
 fn find_or_make(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Moment) -> Result<Place> {
-    let Seen { pool, last, place } = look(tx, session, which)?;
-    if let Some(place) = place {
+    let seen = look(tx, session, which)?;
+    if let Some(place) = seen.place {
         return Ok(place);
     }
+    let about = BranchAbout { id: BranchId::new(), name: None, user_id: None, node_metadata: None };
+    let (pool, branch, head) = begin(tx, session, seen.pool, about, IsDefault::Yes, now)?;
+    Ok(Place { pool, branch, head, last: seen.last, pooled: None })
+}
+
+/// What a new branch says about itself.
+pub(super) struct BranchAbout {
+    pub(super) id: BranchId,
+    pub(super) name: Option<String>,
+    pub(super) user_id: Option<String>,
+    pub(super) node_metadata: Option<String>,
+}
+
+/// Whether a branch is the default of its session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum IsDefault {
+    Yes,
+    No,
+}
+
+/// Creates a branch without a history: the default one if the session has none.
+pub(super) fn create(tx: &mut Tx<'_>, session: &SessionId, about: BranchAbout, now: Moment) -> Result<BranchRow> {
+    sessions::enter(tx, session, now)?;
+    let seen = look(tx, session, &BranchRef::Default)?;
+    let default = if seen.place.is_some() { IsDefault::No } else { IsDefault::Yes };
+    Ok(begin(tx, session, seen.pool, about, default, now)?.1)
+}
+
+fn begin(
+    tx: &mut Tx<'_>,
+    session: &SessionId,
+    pool: Option<ProgressionId>,
+    about: BranchAbout,
+    default: IsDefault,
+    now: Moment,
+) -> Result<(ProgressionId, BranchRow, ProgressionRow)> {
     let pool = if let Some(pool) = pool {
         pool
     } else {
@@ -100,20 +136,21 @@ fn find_or_make(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Mo
     };
     let head = ProgressionRow::new(Some(session), now);
     progressions::insert(tx, &head)?;
+    let BranchAbout { id, name, user_id, node_metadata } = about;
     let branch = BranchRow {
-        id: BranchId::new(),
+        id,
         created_at: now,
-        node_metadata: None,
-        user_id: None,
-        name: None,
+        node_metadata,
+        user_id,
+        name,
         session_id: session.clone(),
         progression_id: head.id.clone(),
         system_msg_id: None,
         forked: None,
-        is_default: true,
+        is_default: default == IsDefault::Yes,
     };
     branches::insert(tx, &branch)?;
-    Ok(Place { pool, branch, head, last, pooled: None })
+    Ok((pool, branch, head))
 }
 
 impl Place {

@@ -2,15 +2,17 @@
 
 use duolog_state::Tx;
 use duolog_state::owned::progressions::{self, Fresh, ProgressionRow};
-use duolog_state::owned::{inbox_cursors, inboxes, message_types, messages, progression_items};
+use duolog_state::owned::{branches, inbox_cursors, inboxes, message_types, messages, progression_items, sessions};
 use duolog_types::limits::{NAME_BYTES_MAX, PAGE_MAX};
-use duolog_types::{Durability, MessageId, Moment, ProgressionId, SessionId};
+use duolog_types::{BranchId, Durability, MessageId, Moment, ProgressionId, SessionId};
 use serde::{Deserialize, Serialize};
 
 use super::contents::Contents;
 use super::conversation::{self, BranchRef};
-use super::messages::{NewMessage, row_of};
+use super::messages::{NewMessage, put, row_of};
+use super::model::SessionRef;
 use super::rules::bounded;
+use super::target;
 use crate::error::{Error, Result};
 use crate::store::Store;
 
@@ -20,11 +22,24 @@ pub struct Exchange<'s> {
     pub(crate) store: &'s Store,
 }
 
+/// The recipient of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recipient {
+    /// A session, by its whole id, its thread name, or user and name; or a branch, by its id.
+    ///
+    /// It is resolved once, to an id, so a session that is renamed keeps its mail.
+    Of(SessionRef),
+    /// A mailbox that belongs to no session, by its name.
+    Mailbox(String),
+}
+
 /// A message on its way, and the branch that sends it, where one does.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// The message. Its recipient must be said.
+    /// The message. Its recipient is set to the id, or the mailbox, that `to` names.
     pub message: NewMessage,
+    /// The recipient.
+    pub to: Recipient,
     /// The session and branch whose history is to hold it too.
     pub from: Option<(SessionId, BranchRef)>,
 }
@@ -41,7 +56,7 @@ pub struct Sent {
 /// An inbox: a recipient on a channel, or on none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inbox {
-    /// Whom messages are for: a session, a branch, or any name.
+    /// The id of a session or a branch, or the name of a mailbox.
     pub recipient: String,
     /// On which channel.
     pub channel: Option<String>,
@@ -79,23 +94,60 @@ impl Inbox {
     }
 }
 
-impl Exchange<'_> {
-    /// Sends a message: into the recipient's inbox and, where a branch sends it, its history; both or neither. One that
-    /// is there already is not sent again.
-    pub fn send(&self, outgoing: &Outgoing, durability: Durability) -> Result<Sent> {
-        let (join, new) = (&self.store.join, &outgoing.message);
-        let Some(recipient) = new.recipient.clone() else {
-            return Err(Error::BadValue { what: "recipient", why: "must be said".to_owned() });
+impl Recipient {
+    /// The id, or the mailbox, that is meant; which session it is, is decided in this transaction.
+    ///
+    /// Returns an error if no session or branch is called that, or the text is the beginning of an id.
+    fn resolve(&self, tx: &mut Tx<'_>) -> Result<String> {
+        let text = match self {
+            Self::Mailbox(name) => return Ok(name.clone()),
+            Self::Of(SessionRef::Text(text)) => text,
+            Self::Of(reference @ SessionRef::UserAndName { user, name }) => {
+                let found = sessions::find_addressed(tx, Some(user), name)?;
+                return found.map(|row| row.id.to_string()).ok_or_else(|| Error::NoSession(reference.to_string()));
+            }
         };
-        let inbox = Inbox { recipient, channel: new.channel.clone() };
+        if let Some(row) = target::find_exactly(tx, text)? {
+            return Ok(row.id.to_string());
+        }
+        if let Ok(id) = BranchId::parse(text)
+            && branches::find(tx, &id)?.is_some()
+        {
+            return Ok(id.to_string());
+        }
+        let mut found = sessions::starting_with(tx, text, 4)?;
+        match (found.len(), found.pop()) {
+            (1, Some(id)) => Err(Error::Shortened { prefix: text.clone(), id }),
+            (_, Some(last)) => {
+                found.push(last);
+                Err(Error::Ambiguous { prefix: text.clone(), found })
+            }
+            (_, None) => Err(Error::NoRecipient(text.clone())),
+        }
+    }
+}
+
+impl Exchange<'_> {
+    /// Sends a message: into the recipient's inbox and, where a branch sends it, its history; both or neither.
+    ///
+    /// A repetition, the same message under the same id, is not sent again. Returns an error if another message has its
+    /// id.
+    pub fn send(&self, outgoing: &Outgoing, durability: Durability) -> Result<Sent> {
+        let (join, new, to) = (&self.store.join, &outgoing.message, outgoing.to.clone());
+        if let Recipient::Mailbox(name) = &to {
+            named("mailbox", name)?;
+        }
+        let channel = new.channel.clone();
         let now = join.clock().now();
         let contents = Contents::of(join);
         let mut row = row_of(new, &contents, now)?;
         let fresh = if new.id.is_some() { Fresh::No } else { Fresh::Yes };
         let (class, from) = (new.lion_class.clone(), outgoing.from.clone());
         self.store.transact(durability, move |tx| {
+            let inbox = Inbox { recipient: to.resolve(tx)?, channel: channel.clone() };
+            row.recipient = Some(inbox.recipient.clone());
             row.lion_class = message_types::resolve(tx, class.as_deref())?;
-            messages::put(tx, &row)?;
+            put(tx, &row)?;
             if let Some((session, branch)) = &from {
                 let mut place = conversation::open(tx, session, branch, now)?;
                 place.append(tx, &row.id, fresh)?;
@@ -105,6 +157,18 @@ impl Exchange<'_> {
             let ord = progression_items::push(tx, &progression, &row.id)?;
             Ok((Sent { id: row.id.clone(), ord }, Vec::new()))
         })
+    }
+
+    /// The inbox of a recipient, on a channel or on none.
+    ///
+    /// The beginning of a session's id is enough if it fits one.
+    pub fn inbox_of(&self, recipient: &Recipient, channel: Option<&str>) -> Result<Inbox> {
+        let found = self.store.join.state().read(|tx| recipient.resolve(tx));
+        let recipient = match found {
+            Err(Error::Shortened { id, .. }) => id.to_string(),
+            other => other?,
+        };
+        Ok(Inbox { recipient, channel: channel.map(str::to_owned) })
     }
 
     /// What a reader has not taken note of, in order.
@@ -133,12 +197,8 @@ impl Exchange<'_> {
 
     /// Takes note of all that a reader was given up to this place; false where it had.
     pub fn ack(&self, inbox: &Inbox, reader: &str, ord: u64, durability: Durability) -> Result<bool> {
-        for (what, text) in [("recipient", inbox.recipient.as_str()), ("reader", reader)] {
-            bounded::<NAME_BYTES_MAX>(what, text)?;
-            if text.is_empty() {
-                return Err(Error::BadValue { what, why: "must be said".to_owned() });
-            }
-        }
+        named("recipient", &inbox.recipient)?;
+        named("reader", reader)?;
         bounded::<NAME_BYTES_MAX>("channel", inbox.channel())?;
         let (inbox, reader, now) = (inbox.clone(), reader.to_owned(), self.store.join.clock().now());
         self.store.transact(durability, move |tx| {
@@ -153,4 +213,13 @@ impl Exchange<'_> {
             Ok((moved, Vec::new()))
         })
     }
+}
+
+/// Checks a name that must be given.
+fn named(what: &'static str, text: &str) -> Result<()> {
+    bounded::<NAME_BYTES_MAX>(what, text)?;
+    if text.is_empty() {
+        return Err(Error::BadValue { what, why: "must not be empty".to_owned() });
+    }
+    Ok(())
 }

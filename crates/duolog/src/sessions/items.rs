@@ -2,17 +2,17 @@
 
 use std::ops::Range;
 
-use duolog_join::{IdempotencyKey, Write};
 use duolog_state::Tx;
-use duolog_state::owned::messages::{self, Content, MessageRow};
+use duolog_state::owned::messages::{self, Content};
 use duolog_state::owned::progressions::{self, Fresh};
-use duolog_state::owned::{branches, progression_items};
-use duolog_types::{BranchId, Durability, MessageId, OperationId, SessionId};
+use duolog_state::owned::{pool_segments, progression_items};
+use duolog_types::{Durability, MessageId, SessionId};
 use serde::{Deserialize, Serialize};
 
+use super::adding::Added;
 use super::contents::Contents;
 use super::conversation::{self, BranchRef, Place};
-use super::messages::packed;
+use super::messages::{Message, message_in};
 use super::reading::{Checked, RawItems, Reading, Sink};
 use super::{active, rules};
 use crate::error::{Error, Result};
@@ -24,36 +24,6 @@ pub struct Items<'s> {
     pub(crate) store: &'s Store,
     pub(crate) session: SessionId,
     pub(crate) branch: BranchRef,
-}
-
-/// How items are added.
-#[derive(Clone, Debug)]
-pub struct AddOptions {
-    /// Adds only once under this id, however often it is asked.
-    pub operation: Option<OperationId>,
-    /// What the items survive once they are acknowledged.
-    pub durability: Durability,
-    /// The item that comes before all others, where the branch has none yet.
-    pub system: Option<String>,
-    /// What the items mean to a model, one for each; none at all where that is not known.
-    pub embeddings: Vec<Vec<f32>>,
-}
-
-impl Default for AddOptions {
-    fn default() -> Self {
-        Self { operation: None, durability: Durability::Power, system: None, embeddings: Vec::new() }
-    }
-}
-
-/// What was added.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Added {
-    /// The branch.
-    pub branch: BranchId,
-    /// Where the first of them stands.
-    pub from_ord: u64,
-    /// Where its history ends now.
-    pub end: u64,
 }
 
 /// One item.
@@ -91,6 +61,28 @@ pub struct ItemList {
     pub end: u64,
 }
 
+/// An item with what is known of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Described {
+    /// Its place; `None` for the one that comes before all others, and for a summary.
+    pub ord: Option<u64>,
+    /// The places that it stands for, where it is a summary.
+    pub stands_for: Option<Range<u64>>,
+    /// Its message, whole.
+    pub message: Message,
+}
+
+/// Items with what is known of them, in their order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DescribedList {
+    /// Those that can be read.
+    pub items: Vec<Described>,
+    /// Those among them that cannot.
+    pub broken: Vec<BrokenItem>,
+    /// How many there are in all.
+    pub end: u64,
+}
+
 /// What is shown of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
@@ -106,51 +98,6 @@ impl Items<'_> {
     pub fn on(mut self, branch: BranchRef) -> Self {
         self.branch = branch;
         self
-    }
-
-    /// Adds items at the end: all of them, or none. The default branch is made by the first.
-    ///
-    /// Each is one JSON text, given back byte for byte. They go to the state; the log tells of what happened and is the
-    /// caller's.
-    pub fn add(&self, items: &[&str], options: &AddOptions) -> Result<Added> {
-        let join = &self.store.join;
-        let request = rules::Added {
-            what: "add items",
-            session: self.session.as_str(),
-            branch: self.branch.text(),
-            items,
-            system: options.system.as_deref(),
-            embeddings: &options.embeddings,
-        };
-        let key = |operation| IdempotencyKey::new("items.add", operation, &request);
-        let key = options.operation.as_ref().map(key).transpose()?;
-        if let Some(answer) = key.as_ref().map_or(Ok(None), |key| join.answer_to(key))? {
-            return Ok(answer);
-        }
-        let (contents, now) = (Contents::of(join), join.clock().now());
-        let mut new = contents.messages(items, now)?;
-        embed(&mut new, &options.embeddings)?;
-        let system = options.system.as_deref();
-        let system = system.map(|system| contents.message(system, now)).transpose()?;
-        let (session, branch) = (self.session.clone(), self.branch.clone());
-        self.store.transact(Write::once(options.durability, key), move |tx| {
-            let mut place = match (&system, new.first().zip(new.last())) {
-                // What the pool will list is known, so the session's row is written once.
-                (None, Some((first, last))) => {
-                    conversation::open_for(tx, &session, &branch, (&first.id, &last.id), now)?
-                }
-                _ => conversation::open(tx, &session, &branch, now)?,
-            };
-            if let Some(system) = &system {
-                set_system(tx, &mut place, system)?;
-            }
-            let from_ord = place.head.end;
-            place.add(tx, &new)?;
-            if system.is_some() {
-                place.note(tx)?;
-            }
-            Ok((Added { branch: place.branch.id.clone(), from_ord, end: place.head.end }, Vec::new()))
-        })
     }
 
     /// Puts messages that are there already at the end; says where each stands. One that the history holds stays where
@@ -194,6 +141,63 @@ impl Items<'_> {
         *items = taken;
         (items.broken, items.end) = (broken, end);
         Ok(())
+    }
+
+    /// The last items, as [`Items::latest`] gives them, with what is known of each.
+    pub fn described(&self, limit: usize, view: View) -> Result<DescribedList> {
+        let contents = Contents::of(&self.store.join);
+        let list = self.store.join.state().read(|tx| {
+            let Some(place) = conversation::find(tx, &self.session, &self.branch)? else {
+                return Ok(DescribedList::default());
+            };
+            let shown = match view {
+                View::Full => Vec::new(),
+                View::Context => active::shown(tx, &place.branch)?,
+            };
+            let (sink, broken) = Reading::of(&place, &contents, Checked::default()).latest(tx, shown, limit)?;
+            let mut list = DescribedList { items: Vec::new(), broken, end: place.head.end };
+            for item in sink.into_items() {
+                let message = message_in(tx, &item.id, &contents)?;
+                list.items.push(Described { ord: item.ord, stands_for: item.stands_for, message });
+            }
+            Ok::<_, Error>(list)
+        });
+        Ok(list?)
+    }
+
+    /// The last messages of the session, of all its branches, in the order they came.
+    pub fn pool(&self, limit: usize) -> Result<DescribedList> {
+        let contents = Contents::of(&self.store.join);
+        let list = self.store.join.state().read(|tx| {
+            let mut list = DescribedList { end: pool_segments::count(tx, &self.session)?, ..DescribedList::default() };
+            let mut found = Vec::new();
+            for stretch in pool_segments::list(tx, &self.session, None, u32::MAX)?.into_iter().rev() {
+                let left = (limit - found.len()) as u64;
+                if left == 0 {
+                    break;
+                }
+                let to = match stretch.to_ord {
+                    Some(to) => to,
+                    None => progressions::get(tx, &stretch.progression_id)?.end,
+                };
+                let from = stretch.from_ord.max(to.saturating_sub(left));
+                let count = u32::try_from(to.saturating_sub(from)).unwrap_or(u32::MAX);
+                let mut some = progression_items::from(tx, &stretch.progression_id, from, count)?;
+                some.retain(|(ord, _)| *ord < to);
+                found.extend(some.into_iter().rev().map(|(ord, id)| (stretch.ord + (ord - stretch.from_ord), id)));
+            }
+            for (ord, id) in found.into_iter().rev() {
+                match message_in(tx, &id, &contents) {
+                    Ok(message) => list.items.push(Described { ord: Some(ord), stands_for: None, message }),
+                    Err(Error::BrokenItem { message: id, detail }) => {
+                        list.broken.push(BrokenItem { id, ord: Some(ord), detail });
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok::<_, Error>(list)
+        });
+        Ok(list?)
     }
 
     /// Hands the last items to a sink, the last first.
@@ -293,35 +297,10 @@ impl Items<'_> {
             place.cut(tx, from, now)?;
             place.add(tx, &new)?;
             place.note(tx)?;
-            Ok((Added { branch: place.branch.id.clone(), from_ord: from, end: place.head.end }, Vec::new()))
+            let branch = place.branch.id.clone();
+            Ok((Added { session: session.clone(), branch, from_ord: from, end: place.head.end }, Vec::new()))
         })
     }
-}
-
-/// Says what messages mean to a model, where that is known.
-fn embed(new: &mut [MessageRow], embeddings: &[Vec<f32>]) -> Result<()> {
-    if embeddings.is_empty() {
-        return Ok(());
-    }
-    if embeddings.len() != new.len() {
-        let why = format!("must be one for each item: there are {} for {}", embeddings.len(), new.len());
-        return Err(Error::BadValue { what: "embeddings", why });
-    }
-    for (row, embedding) in new.iter_mut().zip(embeddings) {
-        row.embedding = Some(packed(embedding)?);
-    }
-    Ok(())
-}
-
-/// Writes the item that comes before all others, where the branch has none.
-fn set_system(tx: &mut Tx<'_>, place: &mut Place, system: &MessageRow) -> Result<()> {
-    if place.branch.system_msg_id.is_some() {
-        return Ok(());
-    }
-    messages::put(tx, system)?;
-    branches::set_system(tx, &place.branch.id, &system.id)?;
-    place.branch.system_msg_id = Some(system.id.clone());
-    place.pool(tx, &system.id)
 }
 
 /// The messages from a place of a history on.

@@ -1,7 +1,8 @@
 //! Messages by themselves: put, found again, put on branches by their ids.
 
+use duolog_state::Tx;
 use duolog_state::owned::message_types;
-use duolog_state::owned::messages::{self as table, MessageRow};
+use duolog_state::owned::messages::{self as table, MessageRow, Put};
 use duolog_types::limits::{EMBEDDING_BYTES_MAX, METADATA_BYTES_MAX, NAME_BYTES_MAX, WORD_BYTES_MAX};
 use duolog_types::{Durability, MessageId, Moment};
 
@@ -65,7 +66,9 @@ pub struct Message {
 }
 
 impl Messages<'_> {
-    /// Puts a message, or says anew what one with this id is; when it was made stays.
+    /// Adds a message. Does nothing if the same message is there under its id.
+    ///
+    /// Returns an error if another message has this id: what is stored under an id never changes.
     pub fn put(&self, new: &NewMessage, durability: Durability) -> Result<MessageId> {
         let join = &self.store.join;
         let contents = Contents::of(join);
@@ -73,7 +76,7 @@ impl Messages<'_> {
         let (id, class) = (row.id.clone(), new.lion_class.clone());
         self.store.transact(durability, move |tx| {
             row.lion_class = message_types::resolve(tx, class.as_deref())?;
-            table::put(tx, &row)?;
+            put(tx, &row)?;
             Ok(((), Vec::new()))
         })?;
         Ok(id)
@@ -82,28 +85,38 @@ impl Messages<'_> {
     /// The message with this id.
     pub fn get(&self, id: &MessageId) -> Result<Message> {
         let join = &self.store.join;
-        let found = join.state().read(|tx| {
-            let Some(row) = table::find(tx, id)? else { return Ok(None) };
-            let class =
-                message_types::class_of(tx, row.lion_class)?.filter(|_| row.lion_class != message_types::UNKNOWN);
-            Ok::<_, Error>(Some((row, class)))
-        });
-        let (row, lion_class) = found?.ok_or_else(|| Error::NoMessage(id.clone()))?;
-        let content = Contents::of(join)
-            .text(Ok(row.content))
-            .map_err(|detail| Error::BrokenItem { message: id.clone(), detail })?;
-        Ok(Message {
-            id: row.id,
-            created_at: row.created_at,
-            role: row.role,
-            content,
-            lion_class,
-            node_metadata: row.node_metadata,
-            embedding: row.embedding.map(|bytes| unpacked(&bytes)),
-            sender: row.sender,
-            recipient: row.recipient,
-            channel: row.channel,
-        })
+        let contents = Contents::of(join);
+        join.state().read(|tx| message_in(tx, id, &contents))
+    }
+}
+
+/// The message with this id.
+pub(super) fn message_in(tx: &mut Tx<'_>, id: &MessageId, contents: &Contents) -> Result<Message> {
+    let row = table::find(tx, id)?.ok_or_else(|| Error::NoMessage(id.clone()))?;
+    let class = message_types::class_of(tx, row.lion_class)?;
+    let content = contents.text(Ok(row.content));
+    Ok(Message {
+        content: content.map_err(|detail| Error::BrokenItem { message: id.clone(), detail })?,
+        lion_class: class.filter(|_| row.lion_class != message_types::UNKNOWN),
+        id: row.id,
+        created_at: row.created_at,
+        role: row.role,
+        node_metadata: row.node_metadata,
+        embedding: row.embedding.map(|bytes| unpacked(&bytes)),
+        sender: row.sender,
+        recipient: row.recipient,
+        channel: row.channel,
+    })
+}
+
+/// Adds a message, and returns false if the same one is there already.
+///
+/// Returns an error if another message has its id.
+pub(super) fn put(tx: &mut Tx<'_>, row: &MessageRow) -> Result<bool> {
+    match table::put(tx, row)? {
+        Put::Added => Ok(true),
+        Put::Same => Ok(false),
+        Put::Taken => Err(Error::MessageTaken(row.id.clone())),
     }
 }
 

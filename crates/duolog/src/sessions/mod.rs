@@ -1,10 +1,12 @@
 //! Sessions: what logs and everything else belong to.
 
 mod active;
+mod adding;
 mod branches;
 mod compaction;
 mod contents;
 mod conversation;
+mod describe;
 mod exchange;
 mod items;
 mod messages;
@@ -13,6 +15,7 @@ mod portable;
 mod reading;
 mod similar;
 mod status;
+mod target;
 
 pub(crate) mod rules;
 
@@ -22,27 +25,32 @@ mod tests;
 use duolog_join::{Deleted, IdempotencyKey, Write, tell};
 use duolog_state::Page;
 use duolog_state::owned::sessions as table;
-use duolog_state::owned::{branches as branch_table, pool_segments};
+use duolog_state::owned::{branches as branch_table, pool_segments, session_owners};
+use duolog_types::limits::PAGE_MAX;
 use duolog_types::names::check_name;
 use duolog_types::{Durability, OperationId, SessionId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Map;
 
-pub use branches::{Branch, Branches, Forked, NewFork};
+pub use adding::{About, AddOptions, Added};
+pub use branches::{Branch, BranchChange, Branches, Forked, NewBranch, NewFork};
 pub use compaction::{Compaction, CompactionInfo, Summarised};
 pub use conversation::BranchRef;
 pub use duolog_join::{Conversations, Deleted as DeletedSession, RemovedLog};
-pub use exchange::{Exchange, Inbox, Outgoing, Received, Sent};
-pub use items::{AddOptions, Added, BrokenItem, Item, ItemList, Items, View};
+pub use exchange::{Exchange, Inbox, Outgoing, Received, Recipient, Sent};
+pub use items::{BrokenItem, Described, DescribedList, Item, ItemList, Items, View};
 pub use messages::{Message, Messages, NewMessage};
-pub use model::{NewSession, Session, SessionFigures, SessionFilter, SessionList, SessionRef, SessionSummary};
+pub use model::{
+    NewSession, Session, SessionChange, SessionFigures, SessionFilter, SessionList, SessionRef, SessionSummary,
+};
 pub(crate) use portable::write_mapped;
 pub use portable::{Exported, Imported};
 pub use reading::{RawItem, RawItems};
 pub(crate) use rules::{bounded, seen_in};
 pub use similar::{Metric, PackStanding, Similar, SimilarFilter};
 pub use status::{Change, Changed, Liveness, Owner, Status, StatusTransition};
+pub use target::WriteTarget;
 
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -99,26 +107,37 @@ impl<'s> Sessions<'s> {
     /// called `session_<when>_<six letters>`.
     pub fn create(&self, new: &NewSession) -> Result<Session> {
         let join = &self.store.join;
-        let log = rules::plan(new, join.home(), join.clock().now())?;
-        // An id goes before the same name.
-        match join.create_once(self.asking("sessions.create", &rules::Request::create(new))?, log, Durability::Power) {
-            Ok(row) => Ok(row.into()),
-            Err(error) if error.is_taken() => Err(Error::NameTaken(new.name.clone().unwrap_or_default())),
-            Err(error) => Err(error.into()),
+        let now = join.clock().now();
+        let key = self.asking("sessions.create", &rules::Request::create(new))?;
+        let planned = join.plan(rules::plan(new, join.home(), now)?)?;
+        let process = new.pid.map(|pid| join.identify(pid));
+        let made = self.store.transact(Write::once(Durability::Power, key), move |tx| {
+            let row = planned.insert(tx)?;
+            if let Some(process) = process.clone() {
+                session_owners::put(tx, &status::owner_row(&row.id, process, now))?;
+            }
+            Ok((row.id, Vec::new()))
+        });
+        match made {
+            Ok(id) => self.get(&id),
+            Err(error) if error.is_taken() => Err(self.taken(new)?),
+            Err(error) => Err(error),
         }
+    }
+
+    /// What is taken of a session that could not be created.
+    fn taken(&self, new: &NewSession) -> Result<Error> {
+        if let Some(id) = &new.id
+            && self.store.join.state().read(|tx| table::find(tx, id))?.is_some()
+        {
+            return Ok(Error::SessionTaken(id.clone()));
+        }
+        Ok(Error::NameTaken(new.name.clone().unwrap_or_default()))
     }
 
     /// The session to append to under this name: the one whose id or thread name it is exactly, or a new thread.
     pub fn open_thread(&self, name: &str) -> Result<Session> {
-        if let Some(found) = self.find_exactly(name)? {
-            return Ok(found);
-        }
-        check_name("thread name", name)?;
-        match self.create(&NewSession { name: Some(name.to_owned()), ..NewSession::default() }) {
-            // Another process was first: its session is the one we mean.
-            Err(Error::NameTaken(_)) => self.find_exactly(name)?.ok_or_else(|| Error::NoSession(name.to_owned())),
-            other => other,
-        }
+        self.open_target(&WriteTarget::Named(SessionRef::Text(name.to_owned())))
     }
 
     /// The session that a person means, for reading: by id, by thread name, by the beginning of an id, or by user and
@@ -238,6 +257,33 @@ impl<'s> Sessions<'s> {
         }
     }
 
+    /// How many sessions of this home there are, or of one user here.
+    pub fn count(&self, user: Option<&str>) -> Result<u64> {
+        let join = &self.store.join;
+        Ok(join.state().read(|tx| table::count(tx, &join.home(), user))?)
+    }
+
+    /// Deletes every session of this home, or of one user here, each in transactions of its own.
+    ///
+    /// `each` gets every session that went. After an error the ones that it got are gone, and the others are not.
+    pub fn delete_all(&self, user: Option<&str>, mut each: impl FnMut(&Deleted)) -> Result<()> {
+        let join = &self.store.join;
+        let mut after = None;
+        loop {
+            let ids = join.state().read(|tx| table::ids(tx, &join.home(), user, after.as_ref(), PAGE_MAX))?;
+            let Some(last) = ids.last() else { return Ok(()) };
+            after = Some(last.clone());
+            for id in &ids {
+                match join.delete(id) {
+                    Ok(deleted) => each(&deleted),
+                    // Another process deleted it first.
+                    Err(duolog_join::Error::NoSession(_)) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+    }
+
     /// What a session's conversations come to.
     pub fn conversations(&self, session: &SessionId) -> Result<Conversations> {
         Ok(self.store.join.conversations_of(session)?)
@@ -309,15 +355,8 @@ impl<'s> Sessions<'s> {
     }
 
     fn find_exactly(&self, text: &str) -> Result<Option<Session>> {
-        let row = self.store.join.state().read(|tx| {
-            if let Ok(id) = SessionId::parse(text)
-                && let Some(row) = table::find(tx, &id)?.filter(|row| row.deleted_at.is_none())
-            {
-                return Ok::<_, Error>(Some(row));
-            }
-            Ok(table::find_addressed(tx, None, text)?)
-        })?;
-        Ok(row.map(Session::from))
+        let row = self.store.join.state().read(|tx| target::find_exactly(tx, text));
+        Ok(row?.map(Session::from))
     }
 }
 

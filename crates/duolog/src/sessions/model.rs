@@ -24,8 +24,24 @@ pub struct NewSession {
     pub agent_name: Option<String>,
     /// What started it.
     pub invocation_kind: Option<InvocationKind>,
+    /// The playbook that it runs.
+    pub playbook_name: Option<String>,
+    /// The topic of its show.
+    pub show_topic: Option<String>,
+    /// The play of its show.
+    pub show_play_name: Option<String>,
+    /// The directory of its artifacts.
+    pub artifacts_path: Option<String>,
+    /// Where it came from [default: live].
+    pub source_kind: Option<SourceKind>,
     /// How it stands.
     pub status: Option<SessionStatus>,
+    /// The process of this machine that runs it.
+    pub pid: Option<u32>,
+    /// When it began [default: now].
+    pub started_at: Option<Moment>,
+    /// When it ended [default: now, if its status is a final one].
+    pub ended_at: Option<Moment>,
     /// Whatever its maker keeps with it, as JSON.
     pub node_metadata: Option<String>,
 }
@@ -53,6 +69,14 @@ pub struct Session {
     pub agent_name: Option<String>,
     /// What started it.
     pub invocation_kind: Option<InvocationKind>,
+    /// The playbook that it runs.
+    pub playbook_name: Option<String>,
+    /// The topic of its show.
+    pub show_topic: Option<String>,
+    /// The play of its show.
+    pub show_play_name: Option<String>,
+    /// The directory of its artifacts.
+    pub artifacts_path: Option<String>,
     /// Where it came from.
     pub source_kind: SourceKind,
     /// How it stands.
@@ -65,6 +89,12 @@ pub struct Session {
     pub updated_at: Moment,
     /// When it ended.
     pub ended_at: Option<Moment>,
+    /// Its first message.
+    pub first_msg_id: Option<String>,
+    /// Its last message.
+    pub last_msg_id: Option<String>,
+    /// The progression of all its messages, in the order they came.
+    pub progression_id: Option<String>,
     /// Whatever its maker keeps with it, as JSON.
     pub node_metadata: Option<String>,
 }
@@ -82,12 +112,19 @@ impl From<SessionRow> for Session {
             cwd: row.cwd,
             agent_name: row.agent_name,
             invocation_kind: row.invocation_kind,
+            playbook_name: row.playbook_name,
+            show_topic: row.show_topic,
+            show_play_name: row.show_play_name,
+            artifacts_path: row.artifacts_path,
             source_kind: row.source_kind,
             status: row.status,
             created_at: row.created_at,
             started_at: row.started_at,
             updated_at: row.updated_at,
             ended_at: row.ended_at,
+            first_msg_id: row.first_msg_id,
+            last_msg_id: row.last_msg_id,
+            progression_id: row.progression_id,
             node_metadata: row.node_metadata,
         }
     }
@@ -176,18 +213,64 @@ pub struct SessionList {
 }
 
 /// Which sessions to list. Nothing said is all of them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionFilter {
     /// Only this user's.
     pub user_id: Option<String>,
     /// Only those that stand so.
     pub status: Option<SessionStatus>,
+    /// Only those of this agent.
+    pub agent_name: Option<String>,
+    /// Only those of this playbook.
+    pub playbook_name: Option<String>,
+    /// Only those that were started so.
+    pub invocation_kind: Option<InvocationKind>,
+    /// Only those that came from there.
+    pub source_kind: Option<SourceKind>,
+    /// Only those of this working directory.
+    pub cwd: Option<String>,
+    /// Only those that changed then or later.
+    pub since: Option<Moment>,
 }
 
 impl From<&SessionFilter> for FilterRow {
     fn from(filter: &SessionFilter) -> Self {
-        Self { user_id: filter.user_id.clone(), status: filter.status }
+        Self {
+            user_id: filter.user_id.clone(),
+            status: filter.status,
+            agent_name: filter.agent_name.clone(),
+            playbook_name: filter.playbook_name.clone(),
+            invocation_kind: filter.invocation_kind,
+            source_kind: filter.source_kind,
+            cwd: filter.cwd.clone(),
+            since: filter.since,
+        }
     }
+}
+
+/// What a session says about itself, to be changed. `None` leaves a field as it is, and an empty text clears it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionChange {
+    /// The agent's name.
+    pub agent_name: Option<String>,
+    /// What started it.
+    pub invocation_kind: Option<InvocationKind>,
+    /// The playbook that it runs.
+    pub playbook_name: Option<String>,
+    /// The topic of its show.
+    pub show_topic: Option<String>,
+    /// The play of its show.
+    pub show_play_name: Option<String>,
+    /// The directory of its artifacts.
+    pub artifacts_path: Option<String>,
+    /// Where it came from.
+    pub source_kind: Option<SourceKind>,
+    /// When it began.
+    pub started_at: Option<Moment>,
+    /// When it ended.
+    pub ended_at: Option<Moment>,
+    /// Metadata, as JSON.
+    pub node_metadata: Option<String>,
 }
 
 /// How a person names a session that exists.

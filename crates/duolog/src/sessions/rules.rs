@@ -9,10 +9,11 @@ use duolog_state::owned::sessions::SessionRow;
 use duolog_types::json::{JsonFault, check_members};
 use duolog_types::limits::{METADATA_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, WORD_BYTES_MAX};
 use duolog_types::names::{THREADS, check_name, project_slug, sanitize};
-use duolog_types::{Bounded, HomeId, InvocationKind, Moment, SessionId, SessionStatus};
+use duolog_types::{Bounded, HomeId, Moment, SessionId};
 
 use serde::Serialize;
 
+use super::adding::About;
 use super::model::{NewSession, Session, SessionRef};
 use crate::error::{Error, Result};
 
@@ -29,9 +30,15 @@ pub(crate) fn plan(new: &NewSession, home: HomeId, at: Moment) -> Result<NewLog>
     if let Some(user) = &new.user_id {
         check_name("user", user)?;
     }
-    if let Some(agent) = &new.agent_name {
-        bounded::<NAME_BYTES_MAX>("agent_name", agent)?;
+    for (what, text) in [
+        ("agent_name", &new.agent_name),
+        ("playbook_name", &new.playbook_name),
+        ("show_topic", &new.show_topic),
+        ("show_play_name", &new.show_play_name),
+    ] {
+        bounded::<NAME_BYTES_MAX>(what, text.as_deref().unwrap_or_default())?;
     }
+    bounded::<PATH_BYTES_MAX>("artifacts_path", new.artifacts_path.as_deref().unwrap_or_default())?;
     if let Some(metadata) = &new.node_metadata {
         bounded::<METADATA_BYTES_MAX>("node_metadata", metadata)?;
     }
@@ -48,10 +55,26 @@ pub(crate) fn plan(new: &NewSession, home: HomeId, at: Moment) -> Result<NewLog>
     row.node_metadata.clone_from(&new.node_metadata);
     row.cwd = cwd;
     row.invocation_kind = new.invocation_kind;
+    row.playbook_name.clone_from(&new.playbook_name);
+    row.show_topic.clone_from(&new.show_topic);
+    row.show_play_name.clone_from(&new.show_play_name);
+    row.artifacts_path.clone_from(&new.artifacts_path);
+    row.source_kind = new.source_kind.unwrap_or(row.source_kind);
     row.status = new.status;
-    row.started_at = Some(at);
-    row.ended_at = new.status.filter(|status| status.is_terminal()).map(|_| at);
+    row.started_at = Some(new.started_at.unwrap_or(at));
+    row.ended_at = new.ended_at.or_else(|| new.status.filter(|status| status.is_terminal()).map(|_| at));
+    check_times(row.started_at, row.ended_at)?;
     Ok(NewLog { row, stem })
+}
+
+/// Checks that a session does not end before it begins.
+pub(super) fn check_times(started_at: Option<Moment>, ended_at: Option<Moment>) -> Result<()> {
+    match started_at.zip(ended_at) {
+        Some((started, ended)) if ended < started => {
+            Err(Error::BadValue { what: "ended_at", why: format!("{ended} is before started_at, {started}") })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What a log is called after: a working directory's slug and the id, the user and the name, or the thread's name.
@@ -87,39 +110,59 @@ pub(super) fn is_called(session: &Session, text: &str) -> bool {
 #[derive(Serialize)]
 pub(super) struct Request<'r> {
     what: &'static str,
-    fields: Vec<Option<&'r str>>,
+    fields: Vec<Option<Cow<'r, str>>>,
 }
 
 impl<'r> Request<'r> {
     /// To make a session. An id that is minted is not asked for.
     pub(super) fn create(new: &'r NewSession) -> Self {
-        let NewSession { id, user_id, name, cwd, agent_name, invocation_kind, status, node_metadata } = new;
-        let fields = vec![
-            id.as_ref().map(SessionId::as_str),
-            user_id.as_deref(),
-            name.as_deref(),
-            cwd.as_deref().and_then(Path::to_str),
-            agent_name.as_deref(),
-            invocation_kind.map(InvocationKind::as_str),
-            status.map(SessionStatus::as_str),
-            node_metadata.as_deref(),
-        ];
+        let NewSession {
+            id,
+            user_id,
+            name,
+            cwd,
+            agent_name,
+            invocation_kind,
+            playbook_name,
+            show_topic,
+            show_play_name,
+            artifacts_path,
+            source_kind,
+            status,
+            pid,
+            started_at,
+            ended_at,
+            node_metadata,
+        } = new;
+        let texts =
+            [user_id, name, agent_name, playbook_name, show_topic, show_play_name, artifacts_path, node_metadata];
+        let mut fields: Vec<Option<Cow<'r, str>>> = texts.map(|text| text.as_deref().map(Cow::Borrowed)).into();
+        fields.extend([
+            id.as_ref().map(|id| id.as_str().into()),
+            cwd.as_deref().map(Path::to_string_lossy),
+            invocation_kind.map(|kind| kind.as_str().into()),
+            source_kind.map(|kind| kind.as_str().into()),
+            status.map(|status| status.as_str().into()),
+            pid.map(|pid| pid.to_string().into()),
+            started_at.map(|at| at.to_string().into()),
+            ended_at.map(|at| at.to_string().into()),
+        ]);
         Self { what: "create session", fields }
     }
 
     /// To give a session another name.
     pub(super) fn rename(which: &'r SessionRef, name: &'r str) -> Self {
         let [user, session] = parts(which);
-        Self { what: "rename session", fields: vec![user, session, Some(name)] }
+        Self { what: "rename session", fields: [user, session, Some(name)].map(|text| text.map(Cow::Borrowed)).into() }
     }
 
     /// To delete a session.
     pub(super) fn delete(which: &'r SessionRef) -> Self {
-        Self { what: "delete session", fields: parts(which).into() }
+        Self { what: "delete session", fields: parts(which).map(|text| text.map(Cow::Borrowed)).into() }
     }
 }
 
-fn parts(which: &SessionRef) -> [Option<&str>; 2] {
+pub(super) fn parts(which: &SessionRef) -> [Option<&str>; 2] {
     match which {
         SessionRef::Text(text) => [None, Some(text)],
         SessionRef::UserAndName { user, name } => [Some(user), Some(name)],
@@ -130,12 +173,15 @@ fn parts(which: &SessionRef) -> [Option<&str>; 2] {
 #[derive(Serialize)]
 pub(super) struct Added<'r> {
     pub(super) what: &'static str,
-    pub(super) session: &'r str,
+    /// The user and the session, as they were given.
+    pub(super) session: [Option<&'r str>; 2],
     pub(super) branch: Option<&'r str>,
     pub(super) items: &'r [&'r str],
     pub(super) system: Option<&'r str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(super) embeddings: &'r [Vec<f32>],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(super) about: &'r [About],
 }
 
 /// The role of an item that does not say who speaks.

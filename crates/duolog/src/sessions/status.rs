@@ -35,6 +35,8 @@ pub struct Change {
     pub actor: Option<String>,
     /// What shows that it is so, as JSON.
     pub evidence: Option<String>,
+    /// The process of this machine that runs the session from then on, if it is running then.
+    pub pid: Option<u32>,
 }
 
 /// The process that runs a session.
@@ -65,12 +67,7 @@ impl Status<'_> {
     /// Says how it stands. What has ended stays as it is: only [`Status::reopen`] changes that.
     pub fn set(&self, status: SessionStatus, change: &Change, durability: Durability) -> Result<Changed> {
         check(change)?;
-        self.become_from(change, durability, move |session, previous| match previous {
-            Some(previous) if previous.is_terminal() && previous != status => {
-                Err(Error::Ended { session: session.clone(), status: previous })
-            }
-            _ => Ok(status),
-        })
+        self.become_from(change, durability, move |session, previous| keep_ended(session, previous, status))
     }
 
     /// Has a session that ended run again. It takes someone, and a reason.
@@ -89,26 +86,7 @@ impl Status<'_> {
 
     /// Has a process of this machine run it from now on, whichever did before. What has ended is reopened first.
     pub fn run(&self, pid: u32, change: &Change, durability: Durability) -> Result<Changed> {
-        let changed = self.set(SessionStatus::Running, change, durability)?;
-        let join = &self.store.join;
-        let Identity { pid, started, host, boot } = join.identify(pid);
-        let row = SessionOwnerRow {
-            session_id: self.session.clone(),
-            pid,
-            process_started: started,
-            host,
-            boot_id: boot,
-            since: join.clock().now(),
-        };
-        self.store.transact(durability, move |tx| {
-            // Someone may have ended it in between: then nobody runs it.
-            let status = table::find(tx, &row.session_id)?.and_then(|row| row.status);
-            if status == Some(SessionStatus::Running) {
-                session_owners::put(tx, &row)?;
-            }
-            Ok(((), Vec::new()))
-        })?;
-        Ok(changed)
+        self.set(SessionStatus::Running, &Change { pid: Some(pid), ..change.clone() }, durability)
     }
 
     /// Whether the process that runs it is there; nothing where none is known to.
@@ -140,10 +118,14 @@ impl Status<'_> {
         decide: impl Fn(&SessionId, Option<SessionStatus>) -> Result<SessionStatus> + Send + 'static,
     ) -> Result<Changed> {
         let (session, change, now) = (self.session.clone(), change.clone(), self.store.join.clock().now());
+        let owner = change.pid.map(|pid| owner_row(&session, self.store.join.identify(pid), now));
         self.store.transact(durability, move |tx| {
             let gone = || Error::from(duolog_join::Error::NoSession(session.clone()));
             let row = table::find(tx, &session)?.filter(|row| row.deleted_at.is_none()).ok_or_else(gone)?;
             let (previous, status) = (row.status, decide(&session, row.status)?);
+            if let Some(owner) = owner.as_ref().filter(|_| status == SessionStatus::Running) {
+                session_owners::put(tx, owner)?;
+            }
             if previous == Some(status) {
                 return Ok((Changed { previous, status, changed: false }, Vec::new()));
             }
@@ -153,7 +135,7 @@ impl Status<'_> {
             if status.is_terminal() {
                 session_owners::remove(tx, &session)?;
             }
-            let Change { reason_code, reason, actor, evidence } = change.clone();
+            let Change { reason_code, reason, actor, evidence, .. } = change.clone();
             let mut fields: Map<String, Value> = Map::new();
             fields.insert("status".to_owned(), status.as_str().into());
             fields.insert("previousStatus".to_owned(), previous.map(SessionStatus::as_str).into());
@@ -174,6 +156,22 @@ impl Status<'_> {
             Ok((Changed { previous, status, changed: true }, vec![told]))
         })
     }
+}
+
+/// The status to be, unless the session has ended with another.
+fn keep_ended(session: &SessionId, previous: Option<SessionStatus>, to: SessionStatus) -> Result<SessionStatus> {
+    match previous {
+        Some(previous) if previous.is_terminal() && previous != to => {
+            Err(Error::Ended { session: session.clone(), status: previous })
+        }
+        _ => Ok(to),
+    }
+}
+
+/// The row of a process that runs a session from now on.
+pub(super) fn owner_row(session: &SessionId, process: Identity, since: Moment) -> SessionOwnerRow {
+    let Identity { pid, started, host, boot } = process;
+    SessionOwnerRow { session_id: session.clone(), pid, process_started: started, host, boot_id: boot, since }
 }
 
 fn check(change: &Change) -> Result<()> {

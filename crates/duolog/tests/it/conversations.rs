@@ -38,8 +38,13 @@ on_both_engines!(
     raw_items_are_those_that_are_shown
 );
 
-const PROCESS: AddOptions =
-    AddOptions { operation: None, durability: Durability::Process, system: None, embeddings: Vec::new() };
+const PROCESS: AddOptions = AddOptions {
+    operation: None,
+    durability: Durability::Process,
+    system: None,
+    embeddings: Vec::new(),
+    about: Vec::new(),
+};
 
 fn session(store: &Store) -> SessionId {
     store.sessions().create(&NewSession::default()).expect("made").id

@@ -1,6 +1,9 @@
 use std::process::{Command, Stdio};
 
-use duolog::sessions::{AddOptions, BranchRef, Change, Inbox, Liveness, NewMessage, NewSession, Outgoing, View};
+use duolog::sessions::{
+    AddOptions, BranchRef, Change, Inbox, Liveness, NewMessage, NewSession, Outgoing, Received, Recipient, SessionRef,
+    View,
+};
 use duolog::{Durability, Error, Kind, MessageId, SessionStatus};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -9,15 +12,16 @@ use super::{Apart, lines};
 
 on_both_engines!(
     a_message_is_in_the_inbox_and_in_the_sender_s_history,
+    a_given_id_never_changes_a_message,
+    a_recipient_is_resolved_once,
     a_status_changes_by_its_rules,
     a_session_is_run_by_a_process
 );
 
-fn to(recipient: &str, content: &str) -> NewMessage {
+fn saying(content: &str) -> NewMessage {
     NewMessage {
         role: "user".to_owned(),
         content: content.to_owned(),
-        recipient: Some(recipient.to_owned()),
         sender: Some("me".to_owned()),
         ..NewMessage::default()
     }
@@ -28,15 +32,17 @@ fn a_message_is_in_the_inbox_and_in_the_sender_s_history(place: &Place) {
     let store = apart.open();
     let session = store.sessions().create(&NewSession::default()).expect("made").id;
     let exchange = store.sessions().exchange();
-    let send =
-        |message: NewMessage, from| exchange.send(&Outgoing { message, from }, Durability::Process).expect("sent");
+    let send = |message: NewMessage, from| {
+        let outgoing = Outgoing { message, to: Recipient::Mailbox("ada".to_owned()), from };
+        exchange.send(&outgoing, Durability::Process).expect("sent")
+    };
     let from = Some((session.clone(), BranchRef::Default));
-    let first = send(to("ada", "1"), from.clone());
+    let first = send(saying("1"), from.clone());
     let id = Some(MessageId::parse("m").expect("an id"));
-    let second = send(NewMessage { id: id.clone(), ..to("ada", "2") }, from.clone());
-    let again = send(NewMessage { id, ..to("ada", "2") }, from);
+    let second = send(NewMessage { id: id.clone(), ..saying("2") }, from.clone());
+    let again = send(NewMessage { id, ..saying("2") }, from);
     assert_eq!((first.ord, second.ord, &again), (0, 1, &second), "an id is sent once");
-    send(NewMessage { channel: Some("news".to_owned()), ..to("ada", "3") }, None);
+    send(NewMessage { channel: Some("news".to_owned()), ..saying("3") }, None);
     let history = store.sessions().items(&session).latest(9, View::Full).expect("reads");
     assert_eq!(history.items.iter().map(|item| item.content.as_str()).collect::<Vec<_>>(), ["1", "2"]);
     let inbox = Inbox { recipient: "ada".to_owned(), channel: None };
@@ -52,12 +58,102 @@ fn a_message_is_in_the_inbox_and_in_the_sender_s_history(place: &Place) {
     assert!(matches!(exchange.ack(&inbox, "r", 9, Durability::Process), Err(Error::PastEnd { len: 2, .. })));
     let news = Inbox { channel: Some("news".to_owned()), ..inbox.clone() };
     assert_eq!(exchange.inbox(&news, "r", 9).expect("reads").len(), 1);
-    let nobody = Outgoing { message: NewMessage { recipient: None, ..to("x", "1") }, from: None };
+    let nobody = Outgoing { message: saying("1"), to: Recipient::Mailbox(String::new()), from: None };
     assert_eq!(exchange.send(&nobody, Durability::Process).expect_err("nobody").kind(), Kind::Invalid);
     // What the sender takes away, or takes with it, stays with whom it was sent to.
     store.sessions().items(&session).clear(Durability::Process).expect("cleared");
     store.sessions().delete(&session).expect("deleted");
     assert_eq!(read("other", 9).len(), 2);
+}
+
+/// What is stored under an id stays, with its embedding; a repetition is no change, and anything else is a conflict.
+fn a_given_id_never_changes_a_message(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let (messages, exchange) = (store.sessions().messages(), store.sessions().exchange());
+    let session = store.sessions().open_thread("demo").expect("made").id;
+    let m = MessageId::parse("m").expect("an id");
+    let given = |content: &str| NewMessage { id: Some(m.clone()), ..saying(content) };
+    let embedded = NewMessage { embedding: Some(vec![1.0, 2.0]), recipient: Some("box".to_owned()), ..given("1") };
+    messages.put(&embedded, Durability::Process).expect("put");
+    let before = messages.get(&m).expect("there");
+    store.sessions().items(&session).append(std::slice::from_ref(&m), Durability::Process).expect("on a branch");
+    let send = |message: NewMessage, to: &str| {
+        let from = Some((session.clone(), BranchRef::Default));
+        exchange.send(&Outgoing { message, to: Recipient::Mailbox(to.to_owned()), from }, Durability::Process)
+    };
+    let sent = send(given("1"), "box").expect("the same, without its embedding");
+    assert_eq!(send(given("1"), "box").expect("again"), sent);
+    messages.put(&embedded, Durability::Process).expect("the same");
+    let others = [
+        send(given("2"), "box").map(drop),
+        send(given("1"), "other").map(drop),
+        send(NewMessage { role: "tool".to_owned(), ..given("1") }, "box").map(drop),
+        send(NewMessage { node_metadata: Some("{}".to_owned()), ..given("1") }, "box").map(drop),
+        send(NewMessage { lion_class: Some("c".to_owned()), ..given("1") }, "box").map(drop),
+        messages.put(&NewMessage { embedding: Some(vec![9.0]), ..embedded.clone() }, Durability::Process).map(drop),
+        messages.put(&NewMessage { sender: None, ..embedded.clone() }, Durability::Process).map(drop),
+    ];
+    for (number, other) in others.into_iter().enumerate() {
+        let refused = other.expect_err("another message");
+        assert!(matches!(&refused, Error::MessageTaken(id) if *id == m), "{number}: {refused}");
+        assert_eq!(refused.kind(), Kind::Conflict);
+    }
+    assert_eq!(messages.get(&m).expect("there"), before);
+    let history = store.sessions().items(&session).latest(9, View::Full).expect("reads");
+    assert_eq!(history.items.iter().map(|item| item.content.as_str()).collect::<Vec<_>>(), ["1"]);
+    let other = Inbox { recipient: "other".to_owned(), channel: None };
+    assert_eq!(exchange.inbox(&other, "r", 9).expect("reads"), [], "nothing was sent");
+}
+
+/// Mail is found by whatever names its recipient, before and after a rename.
+fn a_recipient_is_resolved_once(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let sessions = store.sessions();
+    let exchange = sessions.exchange();
+    let demo = sessions.open_thread("demo").expect("made").id;
+    let plan = NewSession { user_id: Some("ada".to_owned()), name: Some("plan".to_owned()), ..NewSession::default() };
+    let plan = sessions.create(&plan).expect("made").id;
+    let branch =
+        sessions.branches(&demo).fork(duolog::sessions::NewFork::default(), Durability::Process).expect("forked");
+    let text = |text: &str| Recipient::Of(SessionRef::Text(text.to_owned()));
+    let of_user = Recipient::Of(SessionRef::UserAndName { user: "ada".to_owned(), name: "plan".to_owned() });
+    let send = |to: &Recipient, content: &str| {
+        let outgoing = Outgoing { message: saying(content), to: to.clone(), from: None };
+        exchange.send(&outgoing, Durability::Process)
+    };
+    let read = |recipient: &Recipient| {
+        let inbox = exchange.inbox_of(recipient, None).expect("an inbox");
+        let received = exchange.inbox(&inbox, "r", 9).expect("reads");
+        received.into_iter().map(|Received { content, .. }| content.expect("readable")).collect::<Vec<_>>()
+    };
+    for (to, content) in [(text("demo"), "1"), (text(demo.as_str()), "2"), (of_user.clone(), "3")] {
+        send(&to, content).expect("sent");
+    }
+    send(&text(branch.id.as_str()), "4").expect("sent");
+    send(&Recipient::Mailbox("demo".to_owned()), "5").expect("a mailbox is no session");
+    assert_eq!(read(&text("demo")), ["1", "2"]);
+    assert_eq!(read(&text(&demo.as_str()[..30])), ["1", "2"], "the beginning of an id is enough to read");
+    assert_eq!((read(&of_user), read(&text(plan.as_str()))), (vec!["3".to_owned()], vec!["3".to_owned()]));
+    assert_eq!(read(&text(branch.id.as_str())), ["4"]);
+    assert_eq!(read(&Recipient::Mailbox("demo".to_owned())), ["5"]);
+    sessions.rename(&demo, "renamed").expect("renamed");
+    assert_eq!(read(&text("renamed")), ["1", "2"], "mail stays with whom it was sent to");
+    let other = sessions.open_thread("demo").expect("made").id;
+    assert_eq!(read(&text("demo")), Vec::<String>::new(), "another session has its own");
+    send(&text("demo"), "6").expect("sent");
+    assert_eq!(
+        (read(&text(other.as_str())), read(&text("renamed"))),
+        (vec!["6".to_owned()], vec!["1".to_owned(), "2".to_owned()])
+    );
+    let refused = send(&text("nobody"), "7").expect_err("nobody");
+    assert!(matches!(refused, Error::NoRecipient(_)) && refused.kind() == Kind::NotFound, "{refused}");
+    assert!(refused.hint().is_some_and(|hint| hint.contains("--mailbox")));
+    let shortened = send(&text(&demo.as_str()[..30]), "7").expect_err("a change names it whole");
+    assert!(matches!(shortened, Error::Shortened { .. }), "{shortened}");
+    let ambiguous = send(&text(&demo.as_str()[..2]), "7").expect_err("which one");
+    assert!(matches!(ambiguous, Error::Ambiguous { .. }), "{ambiguous}");
 }
 
 fn a_status_changes_by_its_rules(place: &Place) {
@@ -74,6 +170,7 @@ fn a_status_changes_by_its_rules(place: &Place) {
         reason: Some("it broke".to_owned()),
         actor: Some("ada".to_owned()),
         evidence: Some("{\"line\":7}".to_owned()),
+        ..Change::default()
     };
     let set = |to, change: &Change| status.set(to, change, Durability::Process);
     assert!(set(SessionStatus::Running, &none).expect("set").changed);

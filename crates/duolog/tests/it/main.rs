@@ -16,6 +16,8 @@ mod clocks;
 mod claims;
 /// What conversations keep, refuse and survive.
 mod conversations;
+/// What sessions, branches and items say about themselves, and the lists by it.
+mod described;
 /// What is sent from one to another, and how sessions stand.
 mod exchange;
 /// What other programs keep, mapped to our rows.
@@ -54,6 +56,8 @@ mod shared;
 mod similar;
 /// Slots: who runs, who waits, and in which order.
 mod slots;
+/// Writes that create their session: with what they write, or not at all.
+mod targets;
 /// What was used, and what it costs.
 mod usage;
 

@@ -3,7 +3,8 @@ use std::io::{Cursor, Write as _};
 
 use duolog::log::{Full, RecordOptions};
 use duolog::sessions::{
-    AddOptions, BranchRef, Change, Exported, Metric, NewFork, NewMessage, NewSession, Outgoing, SimilarFilter, View,
+    AddOptions, BranchRef, Change, Exported, Metric, NewFork, NewMessage, NewSession, Outgoing, Recipient,
+    SimilarFilter, View,
 };
 use duolog::{Durability, Error, InvocationKind, Kind, MessageId, SessionId, SessionStatus, Store};
 use duolog_testkit::engines::Place;
@@ -22,7 +23,8 @@ on_both_engines!(
 );
 
 const DURABILITY: Durability = Durability::Process;
-const ADD: AddOptions = AddOptions { operation: None, durability: DURABILITY, system: None, embeddings: Vec::new() };
+const ADD: AddOptions =
+    AddOptions { operation: None, durability: DURABILITY, system: None, embeddings: Vec::new(), about: Vec::new() };
 
 fn export(store: &Store, session: &SessionId) -> Vec<u8> {
     let mut document = Vec::new();
@@ -174,7 +176,8 @@ fn everything_of_a_session_is_carried(place: &Place) {
         recipient: Some("b".to_owned()),
         channel: Some("c".to_owned()),
     };
-    let outgoing = Outgoing { message, from: Some((session.clone(), BranchRef::Default)) };
+    let mailbox = Recipient::Mailbox("b".to_owned());
+    let outgoing = Outgoing { message, to: mailbox, from: Some((session.clone(), BranchRef::Default)) };
     store.sessions().exchange().send(&outgoing, DURABILITY).expect("sent");
     // Lines of every kind, and what nobody can read between them.
     let blob = "x".repeat(100 << 10);

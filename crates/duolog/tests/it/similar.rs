@@ -125,7 +125,7 @@ fn add_items(store: &Store, session: &SessionId, branch: &BranchRef, vectors: &[
     let items = store.sessions().items(session).on(branch.clone());
     let contents: Vec<&str> = vectors.iter().map(|_| "{\"role\":\"user\"}").collect();
     let embeddings = vectors.to_vec();
-    let options = AddOptions { operation: None, durability: Durability::Process, system: None, embeddings };
+    let options = AddOptions { durability: Durability::Process, embeddings, ..AddOptions::default() };
     items.add(&contents, &options).expect("added");
     let list = items.latest(vectors.len(), View::Full).expect("reads");
     list.items.into_iter().map(|item| item.id.to_string()).collect()
@@ -420,7 +420,7 @@ fn slow(place: &Place, number: u64) -> (mpsc::Sender<()>, JoinHandle<()>) {
     let writer = std::thread::spawn(move || {
         let row = row(number, Some(&vector(number)));
         let written = state.write(Durability::Process, move |tx| {
-            table::put(tx, &row)?;
+            table::add(tx, std::slice::from_ref(&row))?;
             let _ = began.send(());
             let _ = ends.lock().expect("alone").recv();
             Ok::<_, duolog_state::Error>(())

@@ -90,8 +90,7 @@ impl Append {
         }
         let options = self.options(config.durability());
         let store = context.open_to_write()?;
-        let session = self.target.open(&store, &config)?;
-        let committed = store.log(&session.id).append_with(&batch, &options)?;
+        let (session, committed) = store.sessions().append(&self.target.write_target(&config), &batch, &options)?;
         answer_whole(context, &session.id, session.called(), &committed)?;
         // The acknowledgement is out before the store is put in order.
         context.close(store);
@@ -110,13 +109,22 @@ impl Append {
                 bad.number = appended + 1;
                 Error::from(bad)
             })?;
-            if opened.is_none() {
+            let committed = if let Some((store, session)) = &opened {
+                store.log(&session.id).append_with(&batch, &options)?
+            } else {
                 let store = context.open_to_write()?;
-                let session = self.target.open(&store, config)?;
+                let appended = store.sessions().append(&self.target.write_target(config), &batch, &options);
+                let (session, committed) = match appended {
+                    Ok(appended) => appended,
+                    Err(error) => {
+                        context.close(store);
+                        return Err(error.into());
+                    }
+                };
                 opened = Some((store, session));
-            }
-            let Some((store, session)) = &opened else { return Ok(()) };
-            let committed = store.log(&session.id).append_with(&batch, &options)?;
+                committed
+            };
+            let Some((_, session)) = &opened else { return Ok(()) };
             // Whoever asked to be alone at first stays so: the next line goes right behind this one.
             options.if_position = options.if_position.map(|_| committed.end);
             appended += 1;

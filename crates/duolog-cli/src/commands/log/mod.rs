@@ -13,8 +13,8 @@ mod verify;
 
 use clap::{ArgGroup, Args, Subcommand};
 use duolog::log::{Entry, ReadFrom, Replay, Replayable, View};
-use duolog::sessions::{NewSession, Session, SessionRef};
-use duolog::{Config, Cursor, Error, Store};
+use duolog::sessions::{Session, SessionRef, WriteTarget};
+use duolog::{Config, Cursor, Store};
 pub(super) use replay::redraw;
 use told::Teller;
 
@@ -166,27 +166,12 @@ impl Target {
         Some(SessionRef::UserAndName { user, name })
     }
 
-    /// The session that is called exactly so, or a new one.
-    pub(super) fn open(&self, store: &Store, config: &Config) -> Result<Session, Failure> {
-        let sessions = store.sessions();
-        let reference = match self.reference(config) {
-            Some(SessionRef::Text(text)) => return Ok(sessions.open_thread(&text)?),
-            Some(reference) => reference,
-            None => {
-                return Ok(sessions.create(&NewSession { user_id: self.user_email.clone(), ..NewSession::default() })?);
-            }
-        };
-        match sessions.resolve(&reference) {
-            Err(Error::NoSession(_)) => {}
-            other => return Ok(other?),
-        }
-        let SessionRef::UserAndName { user, name } = reference.clone() else {
-            return Ok(sessions.resolve(&reference)?);
-        };
-        match sessions.create(&NewSession { user_id: Some(user), name: Some(name), ..NewSession::default() }) {
-            // Another process was first: its session is the one we mean.
-            Err(Error::NameTaken(_)) => Ok(sessions.resolve(&reference)?),
-            other => Ok(other?),
+    /// The session that a write goes to.
+    pub(super) fn write_target(&self, config: &Config) -> WriteTarget {
+        match self.reference(config) {
+            Some(reference) => WriteTarget::Named(reference),
+            // The group of arguments requires one of the three.
+            None => WriteTarget::NewOf(self.user_email.clone().unwrap_or_else(|| config.user().to_owned())),
         }
     }
 }

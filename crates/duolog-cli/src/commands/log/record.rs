@@ -107,7 +107,7 @@ impl Record {
         }
         context.out.invite("reading events; Ctrl-D ends them");
         let store = context.open_to_write()?;
-        let session = self.target.open(&store, &config)?;
+        let session = store.sessions().open_target(&self.target.write_target(&config))?;
         let recording = store.log(&session.id).record(RecordOptions {
             durability: config.durability(),
             form: self.dialect,

@@ -6,8 +6,9 @@ use clap::Args;
 use duolog::sessions::Branch;
 use duolog::{BranchId, limits};
 use serde::Serialize;
+use serde_json::value::RawValue;
 
-use super::Context;
+use super::{Context, as_json};
 use crate::args::Which;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
@@ -20,7 +21,7 @@ Examples:
 
 JSON:
   {\"branches\": [{\"id\", \"name\", \"default\", \"parent_branch_id\", \"forked_at_ord\", \"items\",
-                \"created_at\"}], \"next\": id|null}";
+                \"created_at\", \"user_id\", \"metadata\"}], \"next\": id|null}";
 
 /// Show the branches of a session, each below the one that it was forked from
 #[derive(Args)]
@@ -53,6 +54,8 @@ pub(super) struct Shape {
     forked_at_ord: Option<u64>,
     items: u64,
     created_at: String,
+    user_id: Option<String>,
+    metadata: Option<Box<RawValue>>,
 }
 
 impl From<&Branch> for Shape {
@@ -65,6 +68,8 @@ impl From<&Branch> for Shape {
             forked_at_ord: branch.forked.as_ref().map(|forked| forked.at),
             items: branch.items,
             created_at: branch.created_at.to_string(),
+            user_id: branch.user_id.clone(),
+            metadata: branch.node_metadata.as_deref().map(as_json),
         }
     }
 }

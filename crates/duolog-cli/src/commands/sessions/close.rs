@@ -61,6 +61,7 @@ impl Close {
             reason: self.reason,
             actor: actor(self.actor),
             evidence: self.evidence,
+            pid: None,
         };
         let changed = store.sessions().status(&session.id).set(self.status, &change, durability)?;
         answer(context, &session, changed)?;

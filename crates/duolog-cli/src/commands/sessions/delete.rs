@@ -1,8 +1,8 @@
 //! `duolog sessions delete`.
 
 use clap::Args;
-use duolog::Store;
 use duolog::sessions::{Conversations, Session, SessionRef};
+use duolog::{Error, Store};
 use serde::Serialize;
 
 use super::{Context, Operation, actor};
@@ -16,24 +16,33 @@ Examples:
   duolog sessions delete 01936400-0000-7000-8000-000000000000 --yes
   duolog sessions delete demo --yes --operation-id job-17-clean
   duolog sessions delete --user-email ada@example.com --session-name plan --context --yes
+  duolog sessions delete --all --user-email ada@example.com --yes
 
 Exit code: 1 where the question is answered with no
 
 JSON:
   {\"session\": id, \"deleted\": true|false, \"bytes\": 1234, \"branches\": 1, \"messages\": 12,
    \"parts\": [\"session\", \"context\", \"log\"]}
-  bytes are those of the log, branches and messages those of the state; parts is what it was about";
+  bytes are those of the log, branches and messages those of the state; parts is what it was about
+  with --all: {\"deleted\": 12, \"bytes\": 1234}";
 
 /// Delete a session: what the state holds of it, and its log
 ///
 /// --context deletes its conversations alone, and --log its log alone; the session stays then. The session must be named
 /// whole: by its id, its thread name, or user and name. A person at a terminal is told what would go, and asked; a script
 /// says --yes. What was deleted is on record: in the log where that stays, and else where duolog doctor finds it.
+///
+/// --all deletes every session of this home, or of one user with --user-email, one after the other. If it is interrupted,
+/// the sessions that were deleted so far are gone, and the others are whole.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Delete {
     #[command(flatten)]
     which: Which,
+    /// Delete every session of this home, or of the user that --user-email names
+    #[arg(long, group = "user_scope")]
+    #[arg(conflicts_with_all = ["reference", "session", "session_name", "context", "log", "operation"])]
+    all: bool,
     /// Only its conversations: branches, items, summaries
     #[arg(long)]
     context: bool,
@@ -85,6 +94,9 @@ struct Held {
 
 impl Delete {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        if self.all {
+            return delete_all(context, self.which.user(), self.yes);
+        }
         let reference = self.which.reference(context.config()?)?;
         let part = match (self.context, self.log) {
             (true, false) => Part::Context,
@@ -95,7 +107,7 @@ impl Delete {
         // What went before under the same operation id is no longer there to be looked at.
         let held = match store.sessions().resolve_whole(&reference) {
             Ok(session) => Some(Held::of(&store, &session, part)?),
-            Err(_) if self.yes && part == Part::All => None,
+            Err(Error::NoSession(_)) if self.yes && part == Part::All => None,
             Err(error) => return Err(error.into()),
         };
         if let Some(held) = held.as_ref().filter(|_| !self.yes)
@@ -114,6 +126,48 @@ impl Delete {
         context.close(store);
         Ok(Ended::Done)
     }
+}
+
+#[derive(Serialize)]
+struct AllAnswer {
+    deleted: u64,
+    bytes: u64,
+}
+
+fn delete_all(context: &mut Context<'_>, user: Option<&str>, yes: bool) -> Outcome {
+    let store = context.open_to_write()?;
+    let count = store.sessions().count(user)?;
+    let of_user = user.map(|user| format!(" of {user}")).unwrap_or_default();
+    let what = format!("{}{of_user} with logs and conversations", figures::things(count, "session"));
+    if !yes && count > 0 {
+        let answer = context.out.ask(&format!("delete {what}?")).ok_or_else(|| Failure::Given {
+            message: format!("cannot delete {what}: stdin is not a terminal, so nobody can confirm"),
+            hint: Some("add --yes".to_owned()),
+        })?;
+        if !answer {
+            let kept = AllAnswer { deleted: 0, bytes: 0 };
+            context.out.answer(&kept, |text| text.line(format_args!("kept {what}")))?;
+            context.close(store);
+            return Ok(Ended::No);
+        }
+    }
+    let mut gone = AllAnswer { deleted: 0, bytes: 0 };
+    let deleted = store.sessions().delete_all(user, |one| {
+        gone.deleted += 1;
+        gone.bytes += one.bytes;
+    });
+    if deleted.is_err() {
+        let done = figures::count(gone.deleted);
+        context.out.alert(format_args!("{done} of {} were deleted", figures::things(count, "session")));
+    } else {
+        context.out.answer(&gone, |text| {
+            let (sessions, log) = (figures::things(gone.deleted, "session"), figures::size(gone.bytes));
+            text.line(format_args!("deleted {sessions}{of_user}, and {log} of log"));
+        })?;
+    }
+    context.close(store);
+    deleted?;
+    Ok(Ended::Done)
 }
 
 fn delete(

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use duolog::limits;
-use duolog::sessions::{self, Received};
+use duolog::sessions::{Received, Recipient, SessionRef};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -15,6 +15,7 @@ Examples:
   duolog sessions inbox reviewer
   duolog sessions inbox reviewer --channel news --reader laptop --ack
   duolog sessions inbox --user-email ada@example.com --session-name plan
+  duolog sessions inbox --mailbox on-call
   duolog sessions inbox reviewer --json | jq '.messages[].content'
 
 JSON:
@@ -26,9 +27,13 @@ JSON:
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Inbox {
-    /// Whose inbox: a session, a branch, or any name
-    #[arg(value_name = "RECIPIENT", required_unless_present = "session_name", conflicts_with = "session_name")]
+    /// Recipient: the id, the beginning of one, or the thread name of a session; or the id of a branch
+    #[arg(value_name = "RECIPIENT", required_unless_present_any = ["session_name", "mailbox"])]
+    #[arg(conflicts_with_all = ["session_name", "mailbox"])]
     recipient: Option<String>,
+    /// Name of a mailbox that belongs to no session
+    #[arg(long, value_name = "NAME", conflicts_with = "session_name")]
+    mailbox: Option<String>,
     #[command(flatten)]
     of_user: OfUser,
     /// On which channel
@@ -64,13 +69,14 @@ impl Inbox {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let durability = context.config()?.durability();
         let store = if self.ack { context.open_to_write()? } else { context.open_to_read()? };
-        let recipient = match self.of_user.reference(context.config()?) {
-            Some(reference) => store.sessions().resolve(&reference)?.id.to_string(),
-            None => self.recipient.unwrap_or_default(),
+        let recipient = match (self.of_user.reference(context.config()?), self.mailbox) {
+            (Some(reference), _) => Recipient::Of(reference),
+            (None, Some(name)) => Recipient::Mailbox(name),
+            (None, None) => Recipient::Of(SessionRef::Text(self.recipient.unwrap_or_default())),
         };
-        let reader = self.reader.unwrap_or_else(|| recipient.clone());
-        let inbox = sessions::Inbox { recipient, channel: self.channel };
         let exchange = store.sessions().exchange();
+        let inbox = exchange.inbox_of(&recipient, self.channel.as_deref())?;
+        let reader = self.reader.unwrap_or_else(|| inbox.recipient.clone());
         let received = exchange.inbox(&inbox, &reader, self.limit)?;
         context.out.answer(&Answer { messages: received.iter().map(shape).collect() }, |text| {
             for one in &received {
@@ -81,11 +87,16 @@ impl Inbox {
         if received.is_empty() {
             context.out.note("nothing new");
         }
-        if let Some(last) = received.last().filter(|_| self.ack) {
+        for (one, detail) in received.iter().filter_map(|one| Some((one, one.content.as_ref().err()?))) {
+            context.out.alert(format_args!("message {} cannot be read: {detail}", one.id));
+        }
+        // A message that cannot be read is not acknowledged, nor is any behind it.
+        let readable = received.iter().take_while(|one| one.content.is_ok());
+        if let Some(last) = readable.last().filter(|_| self.ack) {
             exchange.ack(&inbox, &reader, last.ord, durability)?;
         }
         context.close(store);
-        Ok(Ended::Done)
+        Ok(if received.iter().all(|one| one.content.is_ok()) { Ended::Done } else { Ended::Damaged })
     }
 }
 

@@ -1,9 +1,14 @@
 //! `duolog sessions list`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use duolog::sessions::{SessionFilter, SessionList, SessionSummary};
-use duolog::{CaughtUp, Clock as _, Moment, Page, PageOrder, PageToken, SessionStatus, SystemClock, limits};
+use duolog::{
+    CaughtUp, Clock as _, InvocationKind, Moment, Page, PageOrder, PageToken, SessionStatus, SourceKind, SystemClock,
+    limits,
+};
 use serde::Serialize;
 
 use super::super::completeness::{self, Completeness};
@@ -17,6 +22,7 @@ const AFTER: &str = "\
 Examples:
   duolog sessions list
   duolog sessions list --user-email ada@example.com --status running --limit 50
+  duolog sessions list --agent coder --cwd . --since 7d
   duolog sessions list --json | jq -r '.sessions[].id'
 
 JSON:
@@ -51,6 +57,24 @@ pub struct List {
     /// Only those that stand so
     #[arg(long, value_parser = args::status())]
     status: Option<SessionStatus>,
+    /// Filter by agent
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// Filter by playbook
+    #[arg(long, value_name = "NAME")]
+    playbook: Option<String>,
+    /// Filter by the kind of the invocation
+    #[arg(long, value_parser = args::word(InvocationKind::ALL, InvocationKind::as_str))]
+    kind: Option<InvocationKind>,
+    /// Filter by source
+    #[arg(long, value_parser = args::word(SourceKind::ALL, SourceKind::as_str))]
+    source: Option<SourceKind>,
+    /// Filter by working directory
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Filter by the time of the last change: an instant, a day, or an age like 12h
+    #[arg(long, value_name = "TIME", value_parser = args::since)]
+    since: Option<Moment>,
 }
 
 fn order(word: &str) -> PageOrder {
@@ -81,8 +105,18 @@ struct Shape<'a> {
 
 impl List {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let is_filtered = self.user_email.is_some() || self.status.is_some() || self.after.is_some();
-        let filter = SessionFilter { user_id: self.user_email, status: self.status };
+        let filter = SessionFilter {
+            user_id: self.user_email,
+            status: self.status,
+            agent_name: self.agent,
+            playbook_name: self.playbook,
+            invocation_kind: self.kind,
+            source_kind: self.source,
+            // Sessions keep the real path. A directory that is gone is looked for as it is given.
+            cwd: self.cwd.map(|cwd| cwd.canonicalize().unwrap_or(cwd).to_string_lossy().into_owned()),
+            since: self.since,
+        };
+        let is_filtered = filter != SessionFilter::default() || self.after.is_some();
         let page = match self.after {
             Some(after) => Page::new(self.limit, Some(after)),
             None => Page::first(self.limit, self.order),

@@ -1,6 +1,7 @@
 //! `duolog sessions`, and the shape that its commands share.
 
 mod add;
+mod branch;
 mod branches;
 mod clear;
 mod close;
@@ -8,6 +9,7 @@ mod compact;
 mod delete;
 mod export;
 mod fork;
+mod history;
 mod import;
 mod inbox;
 mod items;
@@ -18,18 +20,20 @@ mod rename;
 mod reopen;
 mod run;
 mod send;
+mod set;
 mod show;
 mod similar;
 mod vector;
 
 use clap::{Args, Subcommand};
 use duolog::sessions::{BranchRef, Session};
-use duolog::{OperationId, Store};
+use duolog::{InvocationKind, Moment, OperationId, SourceKind, Store};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::Context;
-use crate::failure::Outcome;
+use crate::args;
+use crate::failure::{Failure, Outcome};
 
 /// What to do with sessions.
 #[derive(Subcommand)]
@@ -37,6 +41,7 @@ pub enum Sessions {
     List(list::List),
     Show(show::Show),
     New(new::New),
+    Set(set::Set),
     Rename(rename::Rename),
     Delete(delete::Delete),
     Export(export::Export),
@@ -46,10 +51,13 @@ pub enum Sessions {
     Pop(pop::Pop),
     Clear(clear::Clear),
     Fork(fork::Fork),
+    #[command(subcommand)]
+    Branch(branch::Branch),
     Branches(branches::Branches),
     Compact(compact::Compact),
     Close(close::Close),
     Reopen(reopen::Reopen),
+    History(history::History),
     Run(run::Run),
     Similar(similar::Similar),
     Send(send::Send),
@@ -62,6 +70,7 @@ impl Sessions {
             Self::List(command) => command.run(context),
             Self::Show(command) => command.run(context),
             Self::New(command) => command.run(context),
+            Self::Set(command) => command.run(context),
             Self::Rename(command) => command.run(context),
             Self::Delete(command) => command.run(context),
             Self::Export(command) => command.run(context),
@@ -71,10 +80,12 @@ impl Sessions {
             Self::Pop(command) => command.run(context),
             Self::Clear(command) => command.run(context),
             Self::Fork(command) => command.run(context),
+            Self::Branch(command) => command.run(context),
             Self::Branches(command) => command.run(context),
             Self::Compact(command) => command.run(context),
             Self::Close(command) => command.run(context),
             Self::Reopen(command) => command.run(context),
+            Self::History(command) => command.run(context),
             Self::Run(command) => command.run(context),
             Self::Similar(command) => command.run(context),
             Self::Send(command) => command.run(context),
@@ -98,10 +109,17 @@ struct Shape {
     cwd: Option<String>,
     agent_name: Option<String>,
     invocation_kind: Option<&'static str>,
+    playbook_name: Option<String>,
+    show_topic: Option<String>,
+    show_play_name: Option<String>,
+    artifacts_path: Option<String>,
     source_kind: &'static str,
     home_id: String,
     log_path: String,
     log_epoch: u32,
+    first_msg_id: Option<String>,
+    last_msg_id: Option<String>,
+    progression_id: Option<String>,
     node_metadata: Option<Box<RawValue>>,
 }
 
@@ -120,13 +138,52 @@ impl From<&Session> for Shape {
             cwd: session.cwd.clone(),
             agent_name: session.agent_name.clone(),
             invocation_kind: session.invocation_kind.map(duolog::InvocationKind::as_str),
+            playbook_name: session.playbook_name.clone(),
+            show_topic: session.show_topic.clone(),
+            show_play_name: session.show_play_name.clone(),
+            artifacts_path: session.artifacts_path.clone(),
             source_kind: session.source_kind.as_str(),
             home_id: session.home_id.to_string(),
             log_path: session.log_path.clone(),
             log_epoch: session.log_epoch.0,
+            first_msg_id: session.first_msg_id.clone(),
+            last_msg_id: session.last_msg_id.clone(),
+            progression_id: session.progression_id.clone(),
             node_metadata: session.node_metadata.as_deref().map(as_json),
         }
     }
+}
+
+/// Where a session comes from and what it is for.
+#[derive(Args)]
+struct Provenance {
+    /// Name of the agent
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// Kind of the invocation that started it
+    #[arg(long, value_parser = args::word(InvocationKind::ALL, InvocationKind::as_str))]
+    kind: Option<InvocationKind>,
+    /// Name of the playbook
+    #[arg(long, value_name = "NAME")]
+    playbook: Option<String>,
+    /// Topic of the show
+    #[arg(long, value_name = "TOPIC")]
+    topic: Option<String>,
+    /// Name of the play in the show
+    #[arg(long, value_name = "NAME")]
+    play: Option<String>,
+    /// Directory of the artifacts
+    #[arg(long, value_name = "DIR")]
+    artifacts: Option<String>,
+    /// Source of the session
+    #[arg(long, value_parser = args::word(SourceKind::ALL, SourceKind::as_str))]
+    source: Option<SourceKind>,
+    /// Time at which it began: an instant, a day, or an age like 12h
+    #[arg(long, value_name = "TIME", value_parser = args::since)]
+    started_at: Option<Moment>,
+    /// Time at which it ended, likewise
+    #[arg(long, value_name = "TIME", value_parser = args::since)]
+    ended_at: Option<Moment>,
 }
 
 /// The branch that a command is about.
@@ -176,4 +233,16 @@ pub(super) fn one_line(item: &str) -> String {
 pub(super) fn as_json(text: &str) -> Box<RawValue> {
     let raw = RawValue::from_string(text.to_owned()).or_else(|_| serde_json::value::to_raw_value(text));
     raw.unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// Checks that --metadata is a JSON object.
+pub(super) fn check_metadata(text: &str) -> Result<(), Failure> {
+    let is_object = serde_json::from_str::<&RawValue>(text).is_ok_and(|raw| raw.get().starts_with('{'));
+    if is_object {
+        return Ok(());
+    }
+    Err(Failure::Given {
+        message: "--metadata is not a JSON object".to_owned(),
+        hint: Some("--metadata '{\"team\":\"blue\"}'".to_owned()),
+    })
 }

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use duolog::sessions::NewSession;
-use duolog::{Durability, SessionId, SessionStatus};
+use duolog::{SessionId, SessionStatus};
 use serde::Serialize;
-use serde_json::value::RawValue;
 
-use super::{Context, Operation, Shape, run};
+use super::{Context, Operation, Provenance, Shape, check_metadata, run};
 use crate::args;
 use crate::failure::{Ended, Failure, Outcome};
 
@@ -19,11 +18,13 @@ Examples:
   id=$(duolog sessions new --cwd . --agent coder)
   duolog sessions new --name build --operation-id job-17-session
   duolog sessions new --session-name plan --pid $$
+  duolog sessions new --name nightly --playbook review --kind play --source imported_fs --started-at 2026-01-31T09:30:00Z
 
 JSON:
   {\"session\": {\"id\", \"user_id\", \"name\", \"scope\", \"status\", \"created_at\", \"started_at\",
-   \"updated_at\", \"ended_at\", \"cwd\", \"agent_name\", \"invocation_kind\", \"source_kind\", \"home_id\",
-   \"log_path\", \"log_epoch\", \"node_metadata\"}}";
+   \"updated_at\", \"ended_at\", \"cwd\", \"agent_name\", \"invocation_kind\", \"playbook_name\",
+   \"show_topic\", \"show_play_name\", \"artifacts_path\", \"source_kind\", \"home_id\", \"log_path\",
+   \"log_epoch\", \"first_msg_id\", \"last_msg_id\", \"progression_id\", \"node_metadata\"}}";
 
 /// Make a session, and print its id
 ///
@@ -48,9 +49,8 @@ pub struct New {
     /// The working directory it belongs to
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// The agent's name
-    #[arg(long, value_name = "NAME")]
-    agent: Option<String>,
+    #[command(flatten)]
+    provenance: Provenance,
     /// How it stands
     #[arg(long, value_parser = args::status())]
     status: Option<SessionStatus>,
@@ -80,36 +80,35 @@ impl New {
             (None, Some(_)) => Some(context.config()?.user().to_owned()),
             (user, _) => user,
         };
+        if let Some(pid) = self.pid {
+            run::is_there(pid)?;
+        }
+        let Provenance { agent, kind, playbook, topic, play, artifacts, source, started_at, ended_at } =
+            self.provenance;
         let new = NewSession {
             id: self.id,
             user_id,
             name: self.session_name.or(self.name),
             cwd,
-            agent_name: self.agent,
-            invocation_kind: None,
+            agent_name: agent,
+            invocation_kind: kind,
+            playbook_name: playbook,
+            show_topic: topic,
+            show_play_name: play,
+            artifacts_path: artifacts,
+            source_kind: source,
             status: self.status.or(self.pid.map(|_| SessionStatus::Running)),
+            pid: self.pid,
+            started_at,
+            ended_at,
             node_metadata: self.metadata,
         };
         let store = context.open_to_write()?;
         let session = self.operation.sessions(&store).create(&new)?;
-        if let Some(pid) = self.pid {
-            run::own(&store, &session, pid, Durability::Power)?;
-        }
         let path = store.home().state.join(&session.log_path);
         context.out.answer(&Answer { session: (&session).into() }, |text| text.line(&session.id))?;
         context.out.note(format_args!("its log is {}", path.display()));
         context.close(store);
         Ok(Ended::Done)
     }
-}
-
-fn check_metadata(text: &str) -> Result<(), Failure> {
-    let is_object = serde_json::from_str::<&RawValue>(text).is_ok_and(|raw| raw.get().starts_with('{'));
-    if is_object {
-        return Ok(());
-    }
-    Err(Failure::Given {
-        message: "--metadata is not a JSON object".to_owned(),
-        hint: Some("--metadata '{\"team\":\"blue\"}'".to_owned()),
-    })
 }

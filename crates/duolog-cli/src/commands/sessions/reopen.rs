@@ -40,11 +40,12 @@ impl Reopen {
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;
         let session = store.sessions().resolve_whole(&reference)?;
-        let change = Change { reason: Some(self.reason), actor: actor(self.actor), ..Change::default() };
-        let changed = store.sessions().status(&session.id).reopen(&change, durability)?;
         if let Some(pid) = self.pid {
-            run::own(&store, &session, pid, durability)?;
+            run::is_there(pid)?;
         }
+        let (reason, actor) = (Some(self.reason), actor(self.actor));
+        let change = Change { reason, actor, pid: self.pid, ..Change::default() };
+        let changed = store.sessions().status(&session.id).reopen(&change, durability)?;
         close::answer(context, &session, changed)?;
         context.close(store);
         Ok(Ended::Done)

@@ -1,8 +1,7 @@
 //! `duolog sessions run`, and what other commands say of the process that runs a session.
 
 use clap::Args;
-use duolog::sessions::{Change, Changed, Liveness, Session};
-use duolog::{Durability, Store};
+use duolog::sessions::{Change, Liveness};
 
 use super::{Context, actor, close};
 use crate::args::Which;
@@ -45,12 +44,6 @@ impl Run {
         context.close(store);
         Ok(Ended::Done)
     }
-}
-
-/// Has a process run a session.
-pub(super) fn own(store: &Store, session: &Session, pid: u32, durability: Durability) -> Result<Changed, Failure> {
-    is_there(pid)?;
-    Ok(store.sessions().status(&session.id).run(pid, &Change::default(), durability)?)
 }
 
 /// Refuses a number that no process has: it could only ever be told to be dead.

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use duolog::MessageId;
-use duolog::sessions::{NewMessage, Outgoing, SessionRef};
+use duolog::sessions::{NewMessage, Outgoing, Recipient, SessionRef};
 use serde::Serialize;
 
 use super::{Context, OnBranch};
@@ -14,20 +14,27 @@ Examples:
   duolog sessions send --to reviewer --content '\"please look at this\"'
   duolog sessions send --to reviewer --channel news --from demo --content '{\"text\":\"done\"}'
   duolog sessions send --to reviewer --id turn-7-note --content '\"once, however often it is sent\"'
+  duolog sessions send --mailbox on-call --content '\"the build failed\"'
+
+Exit code: 1 if no session is called RECIPIENT, or another message has this id. Nothing is changed then.
 
 JSON:
   {\"message\": id, \"ord\": 0}";
 
 /// Send a message to an inbox
 ///
-/// With --from or --session-name it is added to the conversation of that session too: both, or neither. A message of an id that is in the
-/// inbox already is not sent again.
+/// The recipient is resolved once, to an id: a session that is renamed keeps its mail. With --from or --session-name the
+/// message is added to the conversation of that session too: both, or neither. The same message under the same --id is
+/// sent once; another message under a taken id is refused.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Send {
-    /// Whom it is for: a session, a branch, or any name
-    #[arg(long, value_name = "RECIPIENT")]
-    to: String,
+    /// Recipient: the whole id or the thread name of a session, or the id of a branch
+    #[arg(long, value_name = "RECIPIENT", required_unless_present = "mailbox", conflicts_with = "mailbox")]
+    to: Option<String>,
+    /// Name of a mailbox that belongs to no session
+    #[arg(long, value_name = "NAME")]
+    mailbox: Option<String>,
     /// What it says
     #[arg(long, value_name = "JSON")]
     content: String,
@@ -67,16 +74,19 @@ impl Send {
             Some(from) => Some(store.sessions().resolve_whole(&from)?.id),
             None => None,
         };
+        let to = match (self.mailbox, self.to) {
+            (Some(name), _) => Recipient::Mailbox(name),
+            (None, to) => Recipient::Of(SessionRef::Text(to.unwrap_or_default())),
+        };
         let message = NewMessage {
             id: self.id,
             role: self.role,
             content: self.content,
             sender: self.sender.or_else(|| from.as_ref().map(ToString::to_string)),
-            recipient: Some(self.to),
             channel: self.channel,
             ..NewMessage::default()
         };
-        let outgoing = Outgoing { message, from: from.map(|session| (session, self.branch.reference())) };
+        let outgoing = Outgoing { message, to, from: from.map(|session| (session, self.branch.reference())) };
         let sent = store.sessions().exchange().send(&outgoing, durability)?;
         context.out.answer(&Answer { message: sent.id.as_str(), ord: sent.ord }, |text| text.line(&sent.id))?;
         context.close(store);

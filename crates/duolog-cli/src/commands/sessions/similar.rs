@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueEnum};
 use duolog::sessions::{self, BranchRef, SessionRef, SimilarFilter};
-use duolog::{Moment, Store, limits};
+use duolog::{Error, Moment, Store, limits};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -151,8 +151,15 @@ impl Similar {
         let found = messages.similar(&vector, self.k as usize, self.metric.into(), &filter)?;
         let mut shapes = Vec::new();
         for one in &found {
-            // What cannot be read is near all the same.
-            let message = messages.get(&one.id).ok();
+            // A message that cannot be read, or was removed since, is near all the same.
+            let message = match messages.get(&one.id) {
+                Ok(message) => Some(message),
+                Err(error @ (Error::BrokenItem { .. } | Error::NoMessage(_))) => {
+                    context.out.alert(error);
+                    None
+                }
+                Err(error) => return Err(error.into()),
+            };
             shapes.push(Shape {
                 message: one.id.to_string(),
                 score: one.score,

@@ -34,7 +34,7 @@ pub(super) fn read(path: &Path, raw: bool) -> Result<Vec<f32>, Failure> {
     };
     read.map_err(Failure::file("read", path))?;
     if !raw {
-        let text = String::from_utf8(bytes).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
         return parse(&path.display().to_string(), &text);
     }
     let (numbers, rest) = bytes.as_chunks::<4>();

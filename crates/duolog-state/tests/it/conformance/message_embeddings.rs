@@ -1,10 +1,10 @@
 use std::sync::{Mutex, mpsc};
 
 use duolog_state::owned::message_embeddings::{Among, Horizon};
-use duolog_state::owned::messages::{self, Content, MessageRow};
-use duolog_state::owned::progressions::Segment;
+use duolog_state::owned::messages::{self, Content, MessageRow, Put};
+use duolog_state::owned::progressions::{Fresh, Segment};
 use duolog_state::owned::{message_embeddings, progressions};
-use duolog_state::{ConstraintKind, Error, Tx, params};
+use duolog_state::{ConstraintKind, Error, Tx};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::limits::EMBEDDING_BYTES_MAX;
@@ -19,7 +19,7 @@ on_both_engines!(
     another_embedding_has_another_number,
     embeddings_are_those_of_messages_that_are_meant,
     numbers_are_settled_when_no_lower_one_can_come,
-    a_message_has_one_embedding_or_none,
+    a_message_keeps_its_embedding,
     an_embedding_is_numbers_of_a_message
 );
 
@@ -49,7 +49,7 @@ fn embeddings_come_in_pages_in_the_order_they_were_put(place: &Place) {
         let mut expected = Vec::new();
         for (name, first) in [("m-3", 3), ("m-1", 1), ("m-4", 4), ("m-0", 0), ("m-2", 2)] {
             let id = say(tx, name)?;
-            message_embeddings::put(tx, &id, Some(&[first, 0, 0, 0]))?;
+            message_embeddings::add(tx, &[(&id, &[first, 0, 0, 0])])?;
             expected.push((name.to_owned(), first));
         }
         assert_eq!(seen(tx)?, (expected, 3));
@@ -92,28 +92,31 @@ fn names(seen: &[(String, u8)]) -> Vec<String> {
     seen.iter().map(|one| one.0.clone()).collect()
 }
 
-/// What a number stood for is not what it stands for later: another embedding has another, and none comes again.
+/// What a number stood for is not what it stands for later: none comes again.
 fn another_embedding_has_another_number(place: &Place) {
     with_session(place, |tx| {
-        let id = say(tx, "m")?;
-        message_embeddings::put(tx, &id, Some(&[1; 4]))?;
+        let embedded = |bytes: u8| MessageRow {
+            embedding: Some(vec![bytes; 4]),
+            ..MessageRow::new(message("m"), "user", Content::Text("1".to_owned()), at(1))
+        };
+        assert_eq!(messages::put(tx, &embedded(1))?, Put::Added);
         let first = message_embeddings::last(tx)?;
-        message_embeddings::put(tx, &id, Some(&[1; 4]))?;
-        assert_eq!(message_embeddings::last(tx)?, first, "the same one stays");
-        message_embeddings::put(tx, &id, Some(&[2; 4]))?;
+        assert_eq!(messages::put(tx, &embedded(1))?, Put::Same);
+        assert_eq!(messages::put(tx, &embedded(2))?, Put::Taken);
+        assert_eq!(message_embeddings::last(tx)?, first, "it stays");
+        assert_eq!(messages::remove_unnamed(tx, &[message("m")], None)?, 1);
+        assert_eq!(messages::put(tx, &embedded(2))?, Put::Added);
         let second = message_embeddings::last(tx)?;
         assert!(second > first, "{second}");
-        assert_eq!(message_embeddings::standing(tx, &[first, second], &Among::default())?, [(second, id.clone())]);
-        message_embeddings::put(tx, &id, None)?;
-        message_embeddings::put(tx, &id, Some(&[1; 4]))?;
-        assert!(message_embeddings::last(tx)? > second);
+        assert_eq!(message_embeddings::standing(tx, &[first, second], &Among::default())?, [(second, message("m"))]);
         Ok(())
     });
 }
 
 fn embeddings_are_those_of_messages_that_are_meant(place: &Place) {
     with_session(place, |tx| {
-        let branch = branch_of(tx, "branch", &["a", "b", "c"])?;
+        let branch = branch_of(tx, "branch", &[])?;
+        let mut head = progressions::get(tx, &branch.progression_id)?;
         for (number, name) in (0_i64..).zip(["a", "b", "c", "elsewhere"]) {
             let row = MessageRow {
                 sender: (number < 2).then(|| "ada".to_owned()),
@@ -128,11 +131,9 @@ fn embeddings_are_those_of_messages_that_are_meant(place: &Place) {
                     at(number),
                 )
             };
-            if name == "elsewhere" {
-                messages::add(tx, &[row])?;
-            } else {
-                tx.execute("UPDATE messages SET created_at = ?2 WHERE id = ?1", params![&row.id, row.created_at])?;
-                messages::put(tx, &row)?;
+            messages::add(tx, &[row])?;
+            if name != "elsewhere" {
+                progressions::append(tx, &mut head, &message(name), Fresh::Yes)?;
             }
         }
         let last = message_embeddings::last(tx)?;
@@ -235,20 +236,17 @@ fn numbers_are_settled_when_no_lower_one_can_come(place: &Place) {
     assert_eq!(standing.len(), expected, "{standing:?}");
 }
 
-fn a_message_has_one_embedding_or_none(place: &Place) {
+fn a_message_keeps_its_embedding(place: &Place) {
     with_session(place, |tx| {
         let pool = branch_of(tx, "pool", &["a", "b"])?;
-        message_embeddings::put(tx, &message("a"), Some(&[1; 4]))?;
-        message_embeddings::put(tx, &message("b"), Some(&[2; 4]))?;
-        message_embeddings::put(tx, &message("a"), Some(&[3; 8]))?;
-        assert_eq!(seen(tx)?.0, [("b".to_owned(), 2), ("a".to_owned(), 3)], "another comes behind all");
-        assert_eq!(messages::find(tx, &message("a"))?.expect("there").embedding, Some(vec![3; 8]));
-        // A message that is put anew without one has none; one that goes takes its own along.
+        message_embeddings::add(tx, &[(&message("a"), &[1; 4]), (&message("b"), &[2; 4])])?;
+        assert_eq!(seen(tx)?.0, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
+        // A repetition without an embedding takes nothing away; a message that goes takes its own along.
         let row = messages::find(tx, &message("a"))?.expect("there");
-        messages::put(tx, &MessageRow { embedding: None, created_at: at(9), ..row })?;
-        assert_eq!(messages::find(tx, &message("a"))?.expect("there").embedding, None);
+        assert_eq!(messages::put(tx, &MessageRow { embedding: None, created_at: at(9), ..row.clone() })?, Put::Same);
+        assert_eq!(messages::find(tx, &message("a"))?, Some(row));
         assert_eq!(messages::remove_unnamed(tx, &[message("b")], Some(&pool.progression_id))?, 1);
-        assert_eq!(seen(tx)?.0, []);
+        assert_eq!(seen(tx)?.0, [("a".to_owned(), 1)]);
         assert_eq!(progressions::get(tx, &pool.progression_id)?.base_ord, 0);
         Ok(())
     });
@@ -258,11 +256,11 @@ fn an_embedding_is_numbers_of_a_message(place: &Place) {
     with_session(place, |tx| {
         let id = say(tx, "m")?;
         for bytes in [vec![], vec![0; 5], vec![0; EMBEDDING_BYTES_MAX + 4]] {
-            let refused = tx.savepoint(|tx| message_embeddings::put(tx, &id, Some(&bytes)));
+            let refused = tx.savepoint(|tx| message_embeddings::add(tx, &[(&id, &bytes)]));
             assert!(is_constraint(&refused, ConstraintKind::Check), "{}: {refused:?}", bytes.len());
         }
-        message_embeddings::put(tx, &id, Some(&vec![0; EMBEDDING_BYTES_MAX]))?;
-        let nobody = tx.savepoint(|tx| message_embeddings::put(tx, &message("nobody"), Some(&[0; 4])));
+        message_embeddings::add(tx, &[(&id, &vec![0; EMBEDDING_BYTES_MAX])])?;
+        let nobody = tx.savepoint(|tx| message_embeddings::add(tx, &[(&message("nobody"), &[0; 4])]));
         assert!(is_constraint(&nobody, ConstraintKind::ForeignKey), "{nobody:?}");
         Ok(())
     });

@@ -1,4 +1,4 @@
-use duolog_state::owned::messages::{self, Content, MessageRow};
+use duolog_state::owned::messages::{self, Content, MessageRow, Put};
 use duolog_state::owned::{branches, compactions, progression_items, progressions};
 use duolog_state::{ConstraintKind, Error, Tx, params};
 use duolog_testkit::engines::Place;
@@ -11,6 +11,7 @@ use crate::{at, home, id};
 
 on_both_engines!(
     a_message_is_given_back_as_it_was_put,
+    a_taken_id_changes_nothing,
     what_no_row_takes_is_refused,
     a_role_is_never_nothing,
     a_message_goes_when_nothing_names_it
@@ -38,16 +39,41 @@ fn a_message_is_given_back_as_it_was_put(place: &Place) {
         assert_eq!(messages::find(tx, &message("m"))?, None);
         messages::add(tx, &[whole()])?;
         assert_eq!(messages::find(tx, &message("m"))?, Some(whole()));
-        messages::put(tx, &whole())?;
-        assert_eq!(messages::find(tx, &message("m"))?, Some(whole()));
         let blob = "ab".repeat(32);
         let content = Content::Blob { blob: blob.clone(), home: home() };
-        let other = MessageRow { created_at: at(9), ..MessageRow::new(message("m"), "user", content.clone(), at(9)) };
-        messages::put(tx, &other)?;
-        let found = messages::find(tx, &message("m"))?.expect("there");
-        assert_eq!(found, MessageRow { created_at: at(1), ..other }, "all is new but when it was made");
+        messages::add(tx, &[MessageRow::new(message("b"), "user", content, at(9))])?;
         assert_eq!(messages::naming_blob(tx, &home(), &blob)?, 1);
         assert_eq!(messages::naming_blob(tx, &HomeId::new(), &blob)?, 0);
+        Ok(())
+    });
+}
+
+fn a_taken_id_changes_nothing(place: &Place) {
+    with_session(place, |tx| {
+        assert_eq!(messages::put(tx, &whole())?, Put::Added);
+        assert_eq!(messages::put(tx, &MessageRow { created_at: at(9), ..whole() })?, Put::Same);
+        assert_eq!(messages::put(tx, &MessageRow { embedding: None, ..whole() })?, Put::Same);
+        let text = |text: &str| Some(text.to_owned());
+        let others = [
+            MessageRow { content: Content::Text("\"other\"".to_owned()), ..whole() },
+            MessageRow { content: Content::Blob { blob: "ab".repeat(32), home: home() }, ..whole() },
+            MessageRow { embedding: Some(vec![9; 8]), ..whole() },
+            MessageRow { node_metadata: text("{}"), ..whole() },
+            MessageRow { node_metadata: None, ..whole() },
+            MessageRow { sender: text("other"), ..whole() },
+            MessageRow { recipient: text("other"), ..whole() },
+            MessageRow { channel: text("other"), ..whole() },
+            MessageRow { role: "other".to_owned(), ..whole() },
+            MessageRow { lion_class: 1, ..whole() },
+            MessageRow { compactable: true, ..whole() },
+        ];
+        for other in others {
+            assert_eq!(messages::put(tx, &other)?, Put::Taken, "{other:?}");
+            assert_eq!(messages::find(tx, &message("m"))?, Some(whole()));
+        }
+        let bare = MessageRow { embedding: None, ..MessageRow::new(message("n"), "user", whole().content, at(1)) };
+        assert_eq!(messages::put(tx, &bare)?, Put::Added);
+        assert_eq!(messages::put(tx, &MessageRow { embedding: Some(vec![1; 4]), ..bare })?, Put::Taken);
         Ok(())
     });
 }
@@ -68,18 +94,21 @@ fn what_no_row_takes_is_refused(place: &Place) {
             MessageRow { embedding: Some(vec![0; EMBEDDING_BYTES_MAX + 4]), ..whole() },
         ];
         for row in wrong {
-            let refused = tx.savepoint(|tx| messages::put(tx, &row));
+            let refused = tx.savepoint(|tx| messages::add(tx, std::slice::from_ref(&row)));
             assert!(is_constraint(&refused, ConstraintKind::Check), "{refused:?}");
         }
         let unknown = MessageRow { lion_class: 99, ..whole() };
-        assert!(is_constraint(&tx.savepoint(|tx| messages::put(tx, &unknown)), ConstraintKind::ForeignKey));
+        assert!(is_constraint(
+            &tx.savepoint(|tx| messages::add(tx, std::slice::from_ref(&unknown))),
+            ConstraintKind::ForeignKey
+        ));
         let largest = MessageRow {
             content: text(CONTENT_BYTES_MAX),
             embedding: Some(vec![0; EMBEDDING_BYTES_MAX]),
             node_metadata: Some("x".repeat(METADATA_BYTES_MAX)),
             ..whole()
         };
-        messages::put(tx, &largest)
+        messages::add(tx, &[largest])
     });
 }
 

@@ -35,6 +35,7 @@ mod sessions;
 mod status_transitions;
 mod transactions;
 mod usage_by_day;
+mod whole_views;
 mod workflow_approvals;
 mod workflow_overrides;
 mod workflow_queue;
@@ -171,7 +172,7 @@ fn message(text: &str) -> MessageId {
 /// Adds a message that says its own id.
 fn say(tx: &mut Tx<'_>, text: &str) -> Result<MessageId, Error> {
     let row = MessageRow::new(message(text), "user", Content::Text(format!("{text:?}")), at(1));
-    message_table::put(tx, &row)?;
+    message_table::add(tx, std::slice::from_ref(&row))?;
     Ok(row.id)
 }
 

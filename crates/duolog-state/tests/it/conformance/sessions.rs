@@ -125,7 +125,8 @@ fn sessions_are_listed_newest_first_page_by_page(place: &Place) {
             "s9 s6 s3 s0"
         );
         assert_eq!(walk(tx, &SessionFilter { user_id: Some("u".into()), ..Default::default() })?, "s8 s6 s2 s0");
-        let both = SessionFilter { user_id: Some("u".into()), status: Some(SessionStatus::Failed) };
+        let both =
+            SessionFilter { user_id: Some("u".into()), status: Some(SessionStatus::Failed), ..Default::default() };
         assert_eq!(walk(tx, &both)?, "s6 s0");
         assert_eq!(sessions::count_by_status(tx)?, [(None, 5), (Some(SessionStatus::Failed), 4)]);
         assert_eq!(sessions::starting_with(tx, "s", 3)?, [id("s0"), id("s1"), id("s2")]);
@@ -248,7 +249,14 @@ fn every_list_is_read_from_its_index_in_order(place: &Place) {
         (SessionFilter::default(), "sessions_newest"),
         (SessionFilter { status, ..Default::default() }, "sessions_by_status"),
         (SessionFilter { user_id: user.clone(), ..Default::default() }, "sessions_by_user"),
-        (SessionFilter { user_id: user, status }, "sessions_by_"),
+        (SessionFilter { user_id: user, status, ..Default::default() }, "sessions_by_"),
+        (SessionFilter { agent_name: Some("a".to_owned()), ..Default::default() }, "sessions_by_agent"),
+        (SessionFilter { playbook_name: Some("p".to_owned()), ..Default::default() }, "sessions_by_playbook"),
+        (SessionFilter { invocation_kind: Some(InvocationKind::Play), ..Default::default() }, "sessions_by_kind"),
+        (SessionFilter { cwd: Some("/srv".to_owned()), ..Default::default() }, "sessions_by_cwd"),
+        (SessionFilter { source_kind: Some(SourceKind::ImportedFs), ..Default::default() }, "sessions_by_source"),
+        (SessionFilter { source_kind: Some(SourceKind::Live), ..Default::default() }, "sessions_newest"),
+        (SessionFilter { since: Some(at(1)), ..Default::default() }, "sessions_newest"),
     ] {
         for page in [Page::default(), Page::new(20, Some(PageToken::after(at(5), &id("s"))))] {
             let explain = |tx: &mut Tx<'_>| {

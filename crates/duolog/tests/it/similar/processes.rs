@@ -92,7 +92,9 @@ fn write(at: &Said, home: &Home) {
         state.write(Durability::Process, move |tx| table::add(tx, &rows)).expect("added");
         let (another, gone) = (row(from, Some(&vector(from + 5000))), row(from + 1, None).id);
         let changed = state.write(Durability::Process, move |tx| {
-            table::put(tx, &another)?;
+            // A message has one embedding for ever: another one is that of a message added anew.
+            table::remove_unnamed(tx, std::slice::from_ref(&another.id), None)?;
+            table::add(tx, std::slice::from_ref(&another))?;
             table::remove_unnamed(tx, std::slice::from_ref(&gone), None)
         });
         assert_eq!(changed.expect("changed"), 1);

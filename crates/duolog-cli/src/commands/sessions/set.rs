@@ -1,0 +1,76 @@
+//! `duolog sessions set`.
+
+use clap::Args;
+use duolog::sessions::SessionChange;
+use serde::Serialize;
+
+use super::{Context, Provenance, Shape, check_metadata};
+use crate::args::Which;
+use crate::failure::{Ended, Failure, Outcome};
+
+const AFTER: &str = "\
+Examples:
+  duolog sessions set demo --playbook review --kind play --artifacts /srv/artifacts/demo
+  duolog sessions set demo --topic ''
+  duolog sessions set --user-email ada@example.com --session-name plan --metadata '{\"team\":\"blue\"}'
+
+JSON:
+  {\"session\": {… as sessions new …}}";
+
+/// Set the provenance, times and metadata of a session
+///
+/// What is not given stays as it is, and an empty text clears a field. The session's log tells of the change. The status is
+/// set with sessions close and sessions reopen, and the name with sessions rename.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Set {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    provenance: Provenance,
+    /// Metadata, as a JSON object
+    #[arg(long, value_name = "JSON")]
+    metadata: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    session: Shape,
+}
+
+impl Set {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let reference = self.which.reference(context.config()?)?;
+        if let Some(metadata) = self.metadata.as_deref().filter(|text| !text.is_empty()) {
+            check_metadata(metadata)?;
+        }
+        let Provenance { agent, kind, playbook, topic, play, artifacts, source, started_at, ended_at } =
+            self.provenance;
+        let change = SessionChange {
+            agent_name: agent,
+            invocation_kind: kind,
+            playbook_name: playbook,
+            show_topic: topic,
+            show_play_name: play,
+            artifacts_path: artifacts,
+            source_kind: source,
+            started_at,
+            ended_at,
+            node_metadata: self.metadata,
+        };
+        if change == SessionChange::default() {
+            return Err(Failure::Given {
+                message: "cannot set the session: no field is given".to_owned(),
+                hint: Some("duolog sessions set --help lists the fields".to_owned()),
+            });
+        }
+        let durability = context.config()?.durability();
+        let store = context.open_to_write()?;
+        let session = store.sessions().set(&reference, &change, durability)?;
+        context.out.confirm(&Answer { session: (&session).into() }, |text| {
+            text.line(format_args!("set session {}", session.id));
+        })?;
+        context.close(store);
+        Ok(Ended::Done)
+    }
+}

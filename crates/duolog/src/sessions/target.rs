@@ -1,0 +1,155 @@
+//! The session that a write goes to: one that exists, or one that the write creates.
+//!
+//! Items are added in the transaction that creates their session. An append is no transaction of the state, so all that can
+//! be refused is checked before its session is created.
+
+use duolog_join::{Committed, IdempotencyKey, PlannedLog, Write};
+use duolog_log::Error as LogError;
+use duolog_state::Tx;
+use duolog_state::owned::sessions::{self as table, SessionRow};
+use duolog_types::names::check_name;
+use duolog_types::{Batch, Durability, Position, SessionId};
+
+use super::model::{NewSession, Session, SessionRef};
+use super::{Sessions, rules};
+use crate::error::{Error, Result};
+use crate::log::AppendOptions;
+
+/// How often another process may create or delete the session in between before a write gives up.
+const TRIES_MAX: u32 = 8;
+
+/// The session that a write goes to. It is created if there is none that is called exactly so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteTarget {
+    /// The session with this id or thread name, or of this user and name.
+    Named(SessionRef),
+    /// A new session of this user, with a generated name.
+    NewOf(String),
+}
+
+/// Where rows of a write go.
+#[derive(Clone)]
+pub(super) enum Destination {
+    /// A session that exists.
+    Existing(SessionId),
+    /// A session that the transaction of the write creates.
+    Planned(PlannedLog),
+}
+
+impl Destination {
+    /// The session; it is created here if it is planned.
+    pub(super) fn open(&self, tx: &mut Tx<'_>) -> Result<SessionId> {
+        match self {
+            Self::Existing(session) => Ok(session.clone()),
+            Self::Planned(planned) => Ok(planned.insert(tx)?.id),
+        }
+    }
+}
+
+impl WriteTarget {
+    /// The user and the session as they were given, which make a request the same when it is repeated.
+    pub(super) fn parts(&self) -> [Option<&str>; 2] {
+        match self {
+            Self::Named(reference) => rules::parts(reference),
+            Self::NewOf(user) => [Some(user), None],
+        }
+    }
+
+    fn new_session(&self) -> Result<NewSession> {
+        Ok(match self {
+            Self::Named(SessionRef::Text(name)) => {
+                check_name("thread name", name)?;
+                NewSession { name: Some(name.clone()), ..NewSession::default() }
+            }
+            Self::Named(SessionRef::UserAndName { user, name }) => {
+                NewSession { user_id: Some(user.clone()), name: Some(name.clone()), ..NewSession::default() }
+            }
+            Self::NewOf(user) => NewSession { user_id: Some(user.clone()), ..NewSession::default() },
+        })
+    }
+}
+
+impl Sessions<'_> {
+    /// The session that a target names; `None` if the write would create it.
+    pub fn find_target(&self, target: &WriteTarget) -> Result<Option<Session>> {
+        let row = self.store.join.state().read(|tx| match target {
+            WriteTarget::Named(SessionRef::Text(text)) => find_exactly(tx, text),
+            WriteTarget::Named(SessionRef::UserAndName { user, name }) => {
+                Ok::<_, Error>(table::find_addressed(tx, Some(user), name)?)
+            }
+            WriteTarget::NewOf(_) => Ok(None),
+        })?;
+        Ok(row.map(Session::from))
+    }
+
+    /// Runs a write that may create its session: again if another process created that first.
+    pub(super) fn write_to<T>(
+        &self,
+        target: &WriteTarget,
+        mut write: impl FnMut(Destination) -> Result<T>,
+    ) -> Result<T> {
+        let mut left = TRIES_MAX;
+        loop {
+            let destination = match self.find_target(target)? {
+                Some(session) => Destination::Existing(session.id),
+                None => Destination::Planned(self.planned(target)?),
+            };
+            let is_new = matches!(destination, Destination::Planned(_));
+            match write(destination) {
+                Err(error) if is_new && left > 0 && error.is_taken() => left -= 1,
+                other => return other,
+            }
+        }
+    }
+
+    fn planned(&self, target: &WriteTarget) -> Result<PlannedLog> {
+        let join = &self.store.join;
+        Ok(join.plan(rules::plan(&target.new_session()?, join.home(), join.clock().now())?)?)
+    }
+
+    /// Opens the session that a target names, and creates it if there is none.
+    pub fn open_target(&self, target: &WriteTarget) -> Result<Session> {
+        self.open_once(target, None)
+    }
+
+    fn open_once(&self, target: &WriteTarget, key: Option<&IdempotencyKey>) -> Result<Session> {
+        let id = self.write_to(target, |destination| {
+            if let Destination::Existing(id) = destination {
+                return Ok(id);
+            }
+            let how = Write::once(Durability::Power, key.cloned());
+            self.store.transact(how, move |tx| Ok((destination.open(tx)?, Vec::new())))
+        })?;
+        self.get(&id)
+    }
+
+    /// Appends a batch to the log of the session that a target names. The session is created if there is none.
+    ///
+    /// An append that is refused creates nothing. Under an operation id, a new session is created once: a repetition
+    /// appends nothing and returns the same session.
+    pub fn append(&self, target: &WriteTarget, batch: &Batch, options: &AppendOptions) -> Result<(Session, Committed)> {
+        let session = match self.find_target(target)? {
+            Some(session) => session,
+            None => {
+                if let Some(expected) = options.if_position.filter(|expected| *expected != Position::ZERO) {
+                    return Err(LogError::Moved { expected, found: Position::ZERO }.into());
+                }
+                let request = (target.parts(), String::from_utf8_lossy(batch.as_bytes()));
+                let key = |operation| IdempotencyKey::new("log.append", operation, &request);
+                self.open_once(target, options.operation.as_ref().map(key).transpose()?.as_ref())?
+            }
+        };
+        let committed = self.store.log(&session.id).append_with(batch, options)?;
+        Ok((session, committed))
+    }
+}
+
+/// The session with exactly this id or thread name.
+pub(super) fn find_exactly(tx: &mut Tx<'_>, text: &str) -> Result<Option<SessionRow>> {
+    if let Ok(id) = SessionId::parse(text)
+        && let Some(row) = table::find(tx, &id)?.filter(|row| row.deleted_at.is_none())
+    {
+        return Ok(Some(row));
+    }
+    Ok(table::find_addressed(tx, None, text)?)
+}
