@@ -158,6 +158,7 @@ fn blobs_that_rows_of_another_state_name_are_kept() {
         };
         let output = |store: &Store, word: &str| {
             let new = NewExecution {
+                id: None,
                 trigger_type: TriggerType::Chat,
                 trigger_id: word.to_owned(),
                 skill: "chat".to_owned(),

@@ -91,7 +91,7 @@ fn nothing_expires_early_on_a_host_with_a_wrong_clock() {
     for (number, (_, host)) in hosts.iter().enumerate() {
         let (run, fence) = claimed(host, &format!("gate-{number}"), "holder");
         let gate = NewGate { expires_at: Some(until), ..NewGate::new(ApprovalKind::Approve, "g", "?") };
-        let gate = host.runs().open(&run).under(fence).pause_at(&gate).expect("paused");
+        let gate = host.runs().open(&run).under(fence).pause_at(&gate).expect("paused").approval;
         for (_, other) in &hosts {
             assert!(other.runs().expire().expect("looks").gates.is_empty());
             assert_eq!(other.approvals().get(&gate.id).expect("there").status, ApprovalStatus::Pending);

@@ -10,10 +10,10 @@ mod branching;
 mod care;
 /// Chats: one at a place, begun, ended, told once.
 mod chats;
-/// Hosts whose clocks differ, on one server.
-mod clocks;
 /// Claims and what ends with them; ends and answers that are whole, told and never repeated.
 mod claims;
+/// Hosts whose clocks differ, on one server.
+mod clocks;
 /// What conversations keep, refuse and survive.
 mod conversations;
 /// What sessions, branches and items say about themselves, and the lists by it.
