@@ -221,6 +221,7 @@ impl Request {
         let operation = at.try_get_one::<OperationId>(OPERATION_ID).ok().flatten()?.clone();
         // How the answer looks is no part of the request; where the home is, the id is unique within.
         let of_global = ["home", "store", "json", "quiet", "color", OPERATION_ID];
+        #[allow(clippy::unnecessary_debug_formatting, reason = "Display loses bytes that are not UTF-8")]
         let raw = |id: &clap::Id| {
             let values = at.try_get_raw(id.as_str()).ok().flatten()?;
             Some((id.to_string(), values.map(|value| format!("{value:?}")).collect()))

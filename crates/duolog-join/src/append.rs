@@ -40,12 +40,12 @@ impl Join {
     /// before its first append of the burst, and whoever reads derived rows folds the marked sessions first (I3).
     pub fn append(&self, session: &SessionId, batch: &Batch, how: &Append) -> Result<Committed> {
         self.wait_for_lines(session)?;
-        self.reopening(|| self.try_append(session, batch, how))
+        Self::reopening(|| self.try_append(session, batch, how))
     }
 
     /// Tries again where the file of a log is another by now: nothing was written, and the log is opened anew. Had it lost
     /// lines, that would be another error.
-    pub(crate) fn reopening<T>(&self, mut f: impl FnMut() -> Result<T>) -> Result<T> {
+    pub(crate) fn reopening<T>(mut f: impl FnMut() -> Result<T>) -> Result<T> {
         let mut left = REOPENINGS_MAX;
         loop {
             match f() {

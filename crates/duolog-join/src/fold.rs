@@ -495,7 +495,9 @@ impl Join {
             *before = bytes.max(*before).max(1);
         }
         let mut caught_up = CaughtUp::default();
-        behind.into_values().for_each(|bytes| caught_up.add(bytes));
+        for bytes in behind.into_values() {
+            caught_up.add(bytes);
+        }
         Ok(caught_up)
     }
 }

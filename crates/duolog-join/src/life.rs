@@ -195,16 +195,16 @@ impl Join {
     ///
     /// Both happen under the log's lock, the epoch first: should the process die in between, the log can be taken away
     /// again; the other way round it would look as if someone had lost it.
-    pub fn remove_log(&self, session: &SessionId, detail: Option<String>) -> Result<RemovedLog> {
+    pub fn remove_log(&self, session: &SessionId, detail: Option<&str>) -> Result<RemovedLog> {
         self.remove_log_once(None, session, detail)
     }
 
     /// Takes the log of a session away, under a key where one is given. It is answered with the epoch.
     pub fn remove_log_once(
         &self,
-        key: Option<IdempotencyKey>,
+        key: Option<&IdempotencyKey>,
         session: &SessionId,
-        detail: Option<String>,
+        detail: Option<&str>,
     ) -> Result<RemovedLog> {
         if !self.is_writable() {
             return Err(Error::ReadOnly);
@@ -212,7 +212,7 @@ impl Join {
         let _no_backup = self.keep_backups_out()?;
         loop {
             // Another who asks the same may be inside.
-            if let Some(answer) = key.as_ref().map_or(Ok(None), |key| self.answer_to(key))? {
+            if let Some(answer) = key.map_or(Ok(None), |key| self.answer_to(key))? {
                 return Ok(answer);
             }
             let known = self.known(session)?;
@@ -222,18 +222,18 @@ impl Join {
             let raise = |end: Position| {
                 let mut repair = self.repair_row(session, epoch, RepairAction::Deleted, end);
                 repair.bytes = end.0;
-                repair.detail.clone_from(&detail);
+                repair.detail = detail.map(str::to_owned);
                 if mutant::is(Mutant::EpochAfterUnlink) {
                     removed = Some(end);
                     return Ok(());
                 }
                 let answer = RemovedLog { bytes: end.0, epoch: epoch.next() };
-                let raised = self.raise_epoch_at(session, epoch, repair, key.as_ref().map(|key| (key, &answer)));
-                match raised.map_err(|error| LogError::Record(Box::new(error)))? {
-                    true => removed = Some(end),
+                let raised = self.raise_epoch_at(session, epoch, repair, key.map(|key| (key, &answer)));
+                if !raised.map_err(|error| LogError::Record(Box::new(error)))? {
                     // The log is another one by now.
-                    false => return Err(LogError::Replaced(place.path.clone())),
+                    return Err(LogError::Replaced(place.path.clone()));
                 }
+                removed = Some(end);
                 Ok(())
             };
             match duolog_log::remove(&self.disk, &place, &self.limits, raise) {

@@ -130,7 +130,7 @@ impl Join {
                 place: None,
                 unverified_from: None,
             });
-            match self.append_claimed(session, row, found.is_some(), batch, how) {
+            match self.append_claimed(session, &row, found.is_some(), batch, how) {
                 Ok(committed) => return Ok(committed),
                 Err(Refusal::Failed(error)) => return Err(error),
                 Err(Refusal::Taken) => {}
@@ -143,7 +143,7 @@ impl Join {
     fn append_claimed(
         &self,
         session: &SessionId,
-        row: OperationRow,
+        row: &OperationRow,
         is_there: bool,
         batch: &Batch,
         how: &Append,

@@ -183,7 +183,7 @@ impl Join {
         rows: &[OutboxRow],
         floors: &HashMap<OutboxId, (Epoch, Position)>,
     ) -> Result<(Arc<OpenLog>, bool)> {
-        self.reopening(|| self.try_copy(session, rows, floors))
+        Self::reopening(|| self.try_copy(session, rows, floors))
     }
 
     fn try_copy(

@@ -80,10 +80,9 @@ impl Join {
                     })
                 };
                 match done {
-                    Ok(()) => {}
                     // What cannot be read stays as it is, and holds up no other.
                     Err(error) if error.leaves_behind() => behind.push(bytes.max(1)),
-                    Err(Error::NoSession(_) | Error::Deleted(_)) => {}
+                    Ok(()) | Err(Error::NoSession(_) | Error::Deleted(_)) => {}
                     Err(error) => return Err(error),
                 }
             }

@@ -79,8 +79,16 @@ pub struct Follower {
     pause: Duration,
     /// Whether a writer was inside: that it leaves makes no sound.
     is_held_up: bool,
-    /// The file that it may read, or that there is none, where its owner says so.
-    only: Option<Option<Ident>>,
+    files: Files,
+}
+
+/// The files that a follower may read at its log's path.
+#[derive(Clone, Copy)]
+enum Files {
+    /// Every file that it finds there.
+    Any,
+    /// Only this file; `None` if there must be no file.
+    Only(Option<Ident>),
 }
 
 impl Follower {
@@ -103,7 +111,7 @@ impl Follower {
             pace: Pace::default(),
             pause: Pace::default().soon,
             is_held_up: false,
-            only: None,
+            files: Files::Any,
         }
     }
 
@@ -134,7 +142,7 @@ impl Follower {
 
     /// Reads this file from now on and no other that takes its place, until it is told again.
     pub fn read_only(&mut self, file: Option<Ident>) {
-        self.only = Some(file);
+        self.files = Files::Only(file);
     }
 
     /// Goes on from an earlier position: what was delivered behind it is no longer there.
@@ -208,7 +216,7 @@ impl Follower {
     fn look(&mut self, each: &mut dyn FnMut(Item<'_>)) -> Result<Polled> {
         let path = &self.place.path;
         let stat = self.disk.stat(path).map_err(Error::io("look at", path))?;
-        if self.only.is_some_and(|only| only != stat.map(|stat| stat.ident)) {
+        if matches!(self.files, Files::Only(file) if file != stat.map(|stat| stat.ident)) {
             return Ok(Polled::Idle);
         }
         let Some(stat) = stat else {

@@ -158,9 +158,8 @@ mod tests {
             let cuts: Vec<usize> = folded.char_indices().map(|(at, _)| at).chain([folded.len()]).collect();
             let (from, to) = (cuts[from.index(cuts.len())], cuts[to.index(cuts.len())]);
             if from < to {
-                let mut places = [from..to];
-                unfold(&text, &mut places);
-                let [place] = places;
+                let mut place = from..to;
+                unfold(&text, std::slice::from_mut(&mut place));
                 let mut inner = String::new();
                 super::fold(&text[place], &mut inner);
                 prop_assert!(inner.contains(&folded[from..to]), "{:?} {:?}", inner, &folded[from..to]);

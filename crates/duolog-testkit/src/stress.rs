@@ -142,8 +142,10 @@ fn is_allowed(error: &Error) -> bool {
         matches!(error, StateError::Unknown { .. } | StateError::Busy { .. } | StateError::Unreachable { .. })
     };
     match error {
-        Error::NoSession(_) | Error::Deleted(_) | Error::BackupRunning { .. } => true,
-        Error::Log(duolog_log::Error::Full(_) | duolog_log::Error::Busy { .. }) => true,
+        Error::NoSession(_)
+        | Error::Deleted(_)
+        | Error::BackupRunning { .. }
+        | Error::Log(duolog_log::Error::Full(_) | duolog_log::Error::Busy { .. }) => true,
         Error::Log(duolog_log::Error::Record(cause)) => {
             cause.downcast_ref().is_some_and(is_trouble) || cause.downcast_ref().is_some_and(is_allowed)
         }

@@ -705,9 +705,10 @@ fn join_hint(error: &JoinError) -> Option<String> {
         JoinError::OtherHome { .. } => "run the command in that home",
         JoinError::OperationReused { .. } => "use a new operation id for other content",
         JoinError::OtherStates { .. } => "delete the record of a state that no longer exists from states/ in the home",
-        JoinError::BackupRunning { holder } => return Some(try_again(*holder)),
         JoinError::ReadOnly => "the directory cannot be written; copy the home or change its permissions",
-        JoinError::Log(LogError::Busy { holder, .. }) => return Some(try_again(*holder)),
+        JoinError::BackupRunning { holder } | JoinError::Log(LogError::Busy { holder, .. }) => {
+            return Some(try_again(*holder));
+        }
         JoinError::Log(LogError::Poisoned(_)) => {
             "duolog log repair --session ID copies what can be read into a new file"
         }

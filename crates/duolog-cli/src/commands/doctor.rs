@@ -49,7 +49,7 @@ impl Doctor {
         let (verdict, checks) = match opened {
             Ok(store) => {
                 let progress = context.out.progress("examining");
-                let report = store.doctor().examine(|check| progress.at(format!("{} done", check.name)))?;
+                let report = store.doctor().examine(|check| progress.at(&format!("{} done", check.name)))?;
                 (report.verdict, report.checks)
             }
             // A store that is too damaged to open is a finding, and the one that was asked for.

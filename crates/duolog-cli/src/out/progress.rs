@@ -35,9 +35,9 @@ impl Progress {
     }
 
     /// Says what is being worked on.
-    pub fn at(&self, text: String) {
+    pub fn at(&self, text: &str) {
         if let Some(bar) = &self.0 {
-            bar.set_message(super::prose::plain(&text));
+            bar.set_message(super::prose::plain(text));
         }
     }
 }

@@ -82,22 +82,18 @@ impl<'p> Faulty<'p> {
             if table == "outbox_lines" {
                 continue;
             }
-            match self.place.database() {
-                Some(database) => {
-                    let sql = format!("SELECT {columns} FROM {table} ORDER BY 1");
-                    all += &database.run_sql(&sql).expect("reads");
-                }
-                None => {
-                    let state = rusqlite::Connection::open(self.kit.home().join("state/state.db")).expect("opens");
-                    let mut rows =
-                        state.prepare(&format!("SELECT {columns} FROM {table} ORDER BY 1")).expect("prepares");
-                    let width = rows.column_count();
-                    let mut rows = rows.query([]).expect("reads");
-                    while let Some(row) = rows.next().expect("reads") {
-                        for column in 0..width {
-                            write!(all, "{:?}|", row.get::<_, rusqlite::types::Value>(column).expect("reads"))
-                                .expect("writes");
-                        }
+            if let Some(database) = self.place.database() {
+                let sql = format!("SELECT {columns} FROM {table} ORDER BY 1");
+                all += &database.run_sql(&sql).expect("reads");
+            } else {
+                let state = rusqlite::Connection::open(self.kit.home().join("state/state.db")).expect("opens");
+                let mut rows = state.prepare(&format!("SELECT {columns} FROM {table} ORDER BY 1")).expect("prepares");
+                let width = rows.column_count();
+                let mut rows = rows.query([]).expect("reads");
+                while let Some(row) = rows.next().expect("reads") {
+                    for column in 0..width {
+                        write!(all, "{:?}|", row.get::<_, rusqlite::types::Value>(column).expect("reads"))
+                            .expect("writes");
                     }
                 }
             }

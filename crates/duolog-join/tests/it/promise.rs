@@ -334,7 +334,9 @@ fn logs_that_are_let_go_of_leave_their_marks_to_nobody(place: &Place) {
 fn a_deleted_session_keeps_no_other_from_being_folded(place: &Place) {
     let join = open(place);
     let ids = ["a", "b", "c"].map(|name| session(&join, name));
-    ids.iter().for_each(|id| put(&join, id, "{}"));
+    for id in &ids {
+        put(&join, id, "{}");
+    }
     open(place).delete(&ids[1]).unwrap();
     join.leave(u64::MAX).unwrap();
     for id in [&ids[0], &ids[2]] {
@@ -362,12 +364,11 @@ pub(crate) fn whoever_saw_a_change_appends_behind_its_line(place: &Place) {
     let mut named = None;
     for line in lines(&join, &id) {
         let line: serde_json::Value = serde_json::from_str(&line).unwrap();
-        match line["saw"].as_u64() {
-            Some(saw) => assert!(named >= Some(saw), "the line of change {saw} comes after who saw it"),
-            None => {
-                let name = line["name"].as_str().and_then(|name| name.strip_prefix("name-"));
-                named = name.and_then(|n| n.parse().ok());
-            }
+        if let Some(saw) = line["saw"].as_u64() {
+            assert!(named >= Some(saw), "the line of change {saw} comes after who saw it");
+        } else {
+            let name = line["name"].as_str().and_then(|name| name.strip_prefix("name-"));
+            named = name.and_then(|n| n.parse().ok());
         }
     }
 }

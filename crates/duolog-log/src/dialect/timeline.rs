@@ -140,7 +140,7 @@ pub(crate) fn answer_text(raw: &str) -> Cow<'_, str> {
 /// Whether JSON is a list of content parts, each of which says its type.
 fn is_parts(raw: &str) -> bool {
     let is_part = |part: &&str| Object::parse(part).is_some_and(|part| part.text("type").is_some());
-    super::object::elements(raw).is_some_and(|parts| !parts.is_empty() && parts.iter().all(|part| is_part(&part)))
+    super::object::elements(raw).is_some_and(|parts| !parts.is_empty() && parts.iter().all(is_part))
 }
 
 /// Real content nests three deep (a list of messages that hold lists of parts); deeper it is shown as it stands.

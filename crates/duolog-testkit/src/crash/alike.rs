@@ -22,6 +22,7 @@ type Held<T = ()> = Result<T, Broken>;
 
 /// One session whose lines are counted.
 #[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is set by a step of its own, in any combination")]
 pub(crate) struct Counted {
     /// Whether making it was acknowledged.
     created: bool,

@@ -107,7 +107,7 @@ enum NewItems<'s> {
     /// They were added before, under the same operation id.
     Answered(Added),
     /// They can be added.
-    Checked(Batch<'s>),
+    Checked(Box<Batch<'s>>),
 }
 
 /// Items that were checked.
@@ -158,7 +158,8 @@ impl<'s> NewItems<'s> {
         let (contents, now) = (Contents::of(join), join.clock().now());
         let rows = Rows::of(&contents, items, options, now)?;
         let how = Write::once(options.durability, key);
-        Ok(Self::Checked(Batch { store, how, now, branch: branch.clone(), rows, _contents: contents }))
+        let batch = Batch { store, how, now, branch: branch.clone(), rows, _contents: contents };
+        Ok(Self::Checked(Box::new(batch)))
     }
 }
 

@@ -113,7 +113,7 @@ impl Compaction<'_> {
     /// How the branch stands, and whether a summary is due.
     pub fn info(&self, threshold: Option<u64>) -> Result<CompactionInfo> {
         let threshold = threshold.unwrap_or(COMPACTION_THRESHOLD);
-        let info = self.store.join.state().read(|tx| {
+        self.store.join.state().read(|tx| {
             let Some(place) = conversation::find(tx, &self.session, &self.branch)? else {
                 return Ok(CompactionInfo { items: 0, summaries: Vec::new(), uncompacted: 0, threshold });
             };
@@ -130,7 +130,6 @@ impl Compaction<'_> {
             }
             let summaries = shown.into_iter().map(Summarised::from).collect();
             Ok::<_, Error>(CompactionInfo { items: place.head.end, summaries, uncompacted, threshold })
-        });
-        Ok(info?)
+        })
     }
 }

@@ -146,7 +146,7 @@ impl Items<'_> {
     /// The last items, as [`Items::latest`] gives them, with what is known of each.
     pub fn described(&self, limit: usize, view: View) -> Result<DescribedList> {
         let contents = Contents::of(&self.store.join);
-        let list = self.store.join.state().read(|tx| {
+        self.store.join.state().read(|tx| {
             let Some(place) = conversation::find(tx, &self.session, &self.branch)? else {
                 return Ok(DescribedList::default());
             };
@@ -161,14 +161,13 @@ impl Items<'_> {
                 list.items.push(Described { ord: item.ord, stands_for: item.stands_for, message });
             }
             Ok::<_, Error>(list)
-        });
-        Ok(list?)
+        })
     }
 
     /// The last messages of the session, of all its branches, in the order they came.
     pub fn pool(&self, limit: usize) -> Result<DescribedList> {
         let contents = Contents::of(&self.store.join);
-        let list = self.store.join.state().read(|tx| {
+        self.store.join.state().read(|tx| {
             let mut list = DescribedList { end: pool_segments::count(tx, &self.session)?, ..DescribedList::default() };
             let mut found = Vec::new();
             for stretch in pool_segments::list(tx, &self.session, None, u32::MAX)?.into_iter().rev() {
@@ -196,14 +195,13 @@ impl Items<'_> {
                 }
             }
             Ok::<_, Error>(list)
-        });
-        Ok(list?)
+        })
     }
 
     /// Hands the last items to a sink, the last first.
     fn read_latest<S: Sink>(&self, limit: usize, view: View, sink: S) -> Result<(S, Vec<BrokenItem>, u64)> {
         let contents = Contents::of(&self.store.join);
-        let read = self.store.join.state().read(|tx| {
+        self.store.join.state().read(|tx| {
             let Some(place) = conversation::find(tx, &self.session, &self.branch)? else {
                 return Ok((sink, Vec::new(), 0));
             };
@@ -213,14 +211,13 @@ impl Items<'_> {
             };
             let (sink, broken) = Reading::of(&place, &contents, sink).latest(tx, shown, limit)?;
             Ok::<_, Error>((sink, broken, place.head.end))
-        });
-        Ok(read?)
+        })
     }
 
     /// A page of the whole history, from a place on, without the one that comes before all others.
     pub fn history(&self, from: u64, limit: u32) -> Result<ItemList> {
         let contents = Contents::of(&self.store.join);
-        let list = self.store.join.state().read(|tx| {
+        self.store.join.state().read(|tx| {
             let Some(place) = conversation::find(tx, &self.session, &self.branch)? else {
                 return Ok(ItemList::default());
             };
@@ -233,8 +230,7 @@ impl Items<'_> {
             }
             let (sink, broken) = reading.over();
             Ok::<_, Error>(ItemList { items: sink.into_items(), broken, end: place.head.end })
-        });
-        Ok(list?)
+        })
     }
 
     /// Takes the last item off, and gives it; nothing where there is none.

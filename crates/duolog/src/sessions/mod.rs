@@ -328,7 +328,7 @@ impl<'s> Sessions<'s> {
         };
         let by = actor.map(|actor| format!(" by {actor}")).unwrap_or_default();
         let detail = format!("the log alone was deleted{by}; the session stays");
-        Ok(self.store.join.remove_log_once(key, &id, Some(detail))?)
+        Ok(self.store.join.remove_log_once(key.as_ref(), &id, Some(&detail))?)
     }
 
     /// A request as it is known when it is asked again; nothing where it has no operation id.

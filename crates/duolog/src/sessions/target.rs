@@ -33,7 +33,7 @@ pub(super) enum Destination {
     /// A session that exists.
     Existing(SessionId),
     /// A session that the transaction of the write creates.
-    Planned(PlannedLog),
+    Planned(Box<PlannedLog>),
 }
 
 impl Destination {
@@ -92,7 +92,7 @@ impl Sessions<'_> {
         loop {
             let destination = match self.find_target(target)? {
                 Some(session) => Destination::Existing(session.id),
-                None => Destination::Planned(self.planned(target)?),
+                None => Destination::Planned(Box::new(self.planned(target)?)),
             };
             let is_new = matches!(destination, Destination::Planned(_));
             match write(destination) {
@@ -128,16 +128,15 @@ impl Sessions<'_> {
     /// An append that is refused creates nothing. Under an operation id, a new session is created once: a repetition
     /// appends nothing and returns the same session.
     pub fn append(&self, target: &WriteTarget, batch: &Batch, options: &AppendOptions) -> Result<(Session, Committed)> {
-        let session = match self.find_target(target)? {
-            Some(session) => session,
-            None => {
-                if let Some(expected) = options.if_position.filter(|expected| *expected != Position::ZERO) {
-                    return Err(LogError::Moved { expected, found: Position::ZERO }.into());
-                }
-                let request = (target.parts(), String::from_utf8_lossy(batch.as_bytes()));
-                let key = |operation| IdempotencyKey::new("log.append", operation, &request);
-                self.open_once(target, options.operation.as_ref().map(key).transpose()?.as_ref())?
+        let session = if let Some(session) = self.find_target(target)? {
+            session
+        } else {
+            if let Some(expected) = options.if_position.filter(|expected| *expected != Position::ZERO) {
+                return Err(LogError::Moved { expected, found: Position::ZERO }.into());
             }
+            let request = (target.parts(), String::from_utf8_lossy(batch.as_bytes()));
+            let key = |operation| IdempotencyKey::new("log.append", operation, &request);
+            self.open_once(target, options.operation.as_ref().map(key).transpose()?.as_ref())?
         };
         let committed = self.store.log(&session.id).append_with(batch, options)?;
         Ok((session, committed))

@@ -136,24 +136,21 @@ fn every_end_is_told(place: &Place) {
 /// Makes every change of one run fail in the database.
 fn spoil(place: &Place, run: &RunId) {
     let when = format!("OLD.id = '{run}'");
-    match place.database() {
-        Some(database) => {
-            let sql = format!(
-                "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
-                 RAISE EXCEPTION 'spoilt' USING ERRCODE = 'check_violation'; END $$; \
-                 CREATE TRIGGER spoilt BEFORE UPDATE ON workflow_runs FOR EACH ROW WHEN ({when}) \
-                 EXECUTE FUNCTION refuse();"
-            );
-            database.run_sql(&sql).expect("spoilt");
-        }
-        None => {
-            let path = place.home().join("state.db");
-            let sql = format!(
-                "CREATE TRIGGER spoilt BEFORE UPDATE ON workflow_runs WHEN {when} \
-                 BEGIN INSERT INTO workflow_queue (id, next_ord) VALUES (2, 0); END;"
-            );
-            rusqlite::Connection::open(path).and_then(|state| state.execute_batch(&sql)).expect("spoilt");
-        }
+    if let Some(database) = place.database() {
+        let sql = format!(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+             RAISE EXCEPTION 'spoilt' USING ERRCODE = 'check_violation'; END $$; \
+             CREATE TRIGGER spoilt BEFORE UPDATE ON workflow_runs FOR EACH ROW WHEN ({when}) \
+             EXECUTE FUNCTION refuse();"
+        );
+        database.run_sql(&sql).expect("spoilt");
+    } else {
+        let path = place.home().join("state.db");
+        let sql = format!(
+            "CREATE TRIGGER spoilt BEFORE UPDATE ON workflow_runs WHEN {when} \
+             BEGIN INSERT INTO workflow_queue (id, next_ord) VALUES (2, 0); END;"
+        );
+        rusqlite::Connection::open(path).and_then(|state| state.execute_batch(&sql)).expect("spoilt");
     }
 }
 

@@ -19,6 +19,7 @@ on_both_engines!(
 
 const PROCESS: Durability = Durability::Process;
 
+#[allow(clippy::unnecessary_wraps, reason = "every field that it fills is optional")]
 fn text(text: &str) -> Option<String> {
     Some(text.to_owned())
 }

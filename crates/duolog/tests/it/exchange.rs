@@ -82,8 +82,8 @@ fn a_given_id_never_changes_a_message(place: &Place) {
         let from = Some((session.clone(), BranchRef::Default));
         exchange.send(&Outgoing { message, to: Recipient::Mailbox(to.to_owned()), from }, Durability::Process)
     };
-    let sent = send(given("1"), "box").expect("the same, without its embedding");
-    assert_eq!(send(given("1"), "box").expect("again"), sent);
+    let first = send(given("1"), "box").expect("the same, without its embedding");
+    assert_eq!(send(given("1"), "box").expect("again"), first);
     messages.put(&embedded, Durability::Process).expect("the same");
     let others = [
         send(given("2"), "box").map(drop),

@@ -52,18 +52,18 @@ fn an_answered_run_without_a_slot_is_queued_first(place: &Place) {
     assert_eq!(store.runs().waiting_before(&third).expect("asked"), Some(1));
     // By hand it is the same, and behind the one that was resumed earlier.
     store.runs().open(&second).pause(&by("ada")).expect("paused");
-    assert_eq!(admit(&store), [asking.clone()]);
+    assert_eq!(admit(&store), std::slice::from_ref(&asking));
     let resumed = store.runs().open(&second).resume(&by("ada")).expect("resumed");
     assert!(resumed.changed && resumed.run.status == RunStatus::Queued);
     assert!(!store.runs().open(&second).resume(&by("ada")).expect("asked again").changed);
     assert_eq!((running(&store), store.runs().waiting_before(&second).expect("asked")), (1, Some(0)));
     store.runs().open(&asking).finish(&End::Succeeded, None).expect("finished");
-    assert_eq!(admit(&store), [second.clone()]);
+    assert_eq!(admit(&store), std::slice::from_ref(&second));
     store.runs().open(&second).finish(&End::Succeeded, None).expect("finished");
     // A slot that is free is taken at once.
     let fourth = start(&store, "build", "third").run.id;
     assert_eq!(fourth, third);
-    assert_eq!(admit(&store), [third.clone()]);
+    assert_eq!(admit(&store), std::slice::from_ref(&third));
     store.runs().open(&third).pause(&Act::default()).expect("paused");
     assert_eq!(store.runs().open(&third).resume(&Act::default()).expect("resumed").run.status, RunStatus::Running);
 }

@@ -28,8 +28,8 @@ fn sessions(store: &Store) -> usize {
     store.sessions().list(&SessionFilter::default(), &Page::new(100, None)).expect("lists").sessions.len()
 }
 
-fn once(operation: &str) -> Option<OperationId> {
-    Some(OperationId::parse(operation).expect("an operation id"))
+fn operation_id(text: &str) -> OperationId {
+    OperationId::parse(text).expect("an operation id")
 }
 
 fn a_refused_write_leaves_no_session(place: &Place) {
@@ -57,7 +57,7 @@ fn a_refused_write_leaves_no_session(place: &Place) {
     ];
     for (number, (branch, items, options)) in refused.into_iter().enumerate() {
         for target in [named("new"), of_user("ada")] {
-            let operation = AddOptions { operation: once("op"), ..options.clone() };
+            let operation = AddOptions { operation: Some(operation_id("op")), ..options.clone() };
             for options in [&options, &operation] {
                 let error = store.sessions().add_items(&target, branch, items, options).expect_err("refused");
                 assert!(matches!(error.kind(), Kind::Invalid | Kind::NotFound | Kind::Conflict), "{number}: {error}");
@@ -80,7 +80,7 @@ fn a_refused_write_leaves_no_session(place: &Place) {
 fn an_operation_creates_one_session(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
-    let options = AddOptions { operation: once("op"), ..AddOptions::default() };
+    let options = AddOptions { operation: Some(operation_id("op")), ..AddOptions::default() };
     let add =
         |store: &Store, item: &str| store.sessions().add_items(&of_user("ada"), &BranchRef::Default, &[item], &options);
     let first = add(&store, "1").expect("added");
@@ -100,7 +100,7 @@ fn an_operation_creates_one_session(place: &Place) {
     let items = store.sessions().items(&first.session).latest(9, View::Full).expect("reads").items;
     assert_eq!(items.len(), 1);
     // Under a name, the request is the same whether it created the session or not, and whatever it is called now.
-    let named_once = AddOptions { operation: once("named"), ..AddOptions::default() };
+    let named_once = AddOptions { operation: Some(operation_id("named")), ..AddOptions::default() };
     let add = || store.sessions().add_items(&named("demo"), &BranchRef::Default, &["1"], &named_once);
     let first = add().expect("added");
     store.sessions().rename(&first.session, "renamed").expect("renamed");

@@ -9,7 +9,7 @@ use duolog::{Config, Money, Rates};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::super::schedules::as_json;
+use super::super::schedules::JsonText;
 use super::Context;
 use crate::failure::{Ended, Outcome};
 use crate::out::{Column, Table, Tone};
@@ -115,8 +115,7 @@ struct Scheduled<'a> {
     cron: &'a str,
     zone: &'a str,
     workflow: Option<&'a str>,
-    #[serde(serialize_with = "as_json")]
-    context: Option<&'a str>,
+    context: Option<JsonText<'a>>,
     enabled: bool,
     catch_up: &'static str,
     description: Option<&'a str>,
@@ -214,7 +213,7 @@ fn scheduled(schedule: &BaseSchedule) -> Scheduled<'_> {
         cron: &schedule.cron,
         zone: &schedule.zone,
         workflow: schedule.workflow.as_deref(),
-        context: schedule.context.as_deref(),
+        context: schedule.context.as_deref().map(JsonText),
         enabled: schedule.enabled,
         catch_up: schedule.catch_up.as_str(),
         description: schedule.description.as_deref(),

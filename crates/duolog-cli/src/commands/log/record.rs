@@ -121,7 +121,9 @@ impl Record {
             input.read_all(&is_ended, &mut taking).and_then(|()| self.take_last(context, &mut input, &mut taking));
         let Taking { mut recording, progress, bad, .. } = taking;
         drop(progress);
-        bad.iter().for_each(|bad| context.out.alert(bad));
+        for bad in &bad {
+            context.out.alert(bad);
+        }
         if let Err(failure) = read {
             // What came before stands; the next recording goes on behind it.
             recording.flush()?;
@@ -229,7 +231,7 @@ impl Taking<'_> {
     fn flush(&mut self) -> Result<(), Failure> {
         self.recording.flush()?;
         self.progress.set(self.bytes, None);
-        self.progress.at(figures::things(self.recording.so_far().events, "event"));
+        self.progress.at(&figures::things(self.recording.so_far().events, "event"));
         Ok(())
     }
 }

@@ -157,7 +157,7 @@ fn each_session(store: &Store, mut each: impl FnMut(&SessionId)) -> Result<(), F
 
 fn verify(out: &Out, store: &Store, id: &SessionId) -> Result<Verified, Failure> {
     let progress = out.progress("verifying");
-    progress.at(id.to_string());
+    progress.at(&id.to_string());
     Ok(store.log(id).verify(|done, of| progress.set(done, Some(of)))?)
 }
 

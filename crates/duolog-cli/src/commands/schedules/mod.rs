@@ -78,12 +78,13 @@ impl From<&CronRun> for RunShape {
     }
 }
 
-/// Writes a text that is JSON as the value that it is. A text that is not fails the answer: it is never left out.
-// serde gives a reference to the field, whatever it is.
-#[allow(clippy::ref_option)]
-pub(super) fn as_json<S: Serializer>(text: &Option<&str>, serializer: S) -> Result<S::Ok, S::Error> {
-    let raw = text.map(serde_json::from_str::<&RawValue>).transpose();
-    raw.map_err(S::Error::custom)?.serialize(serializer)
+/// A JSON text that is written as the value that it is. A text that is not JSON fails the answer: it is never left out.
+pub(super) struct JsonText<'a>(pub(super) &'a str);
+
+impl Serialize for JsonText<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serde_json::from_str::<&RawValue>(self.0).map_err(S::Error::custom)?.serialize(serializer)
+    }
 }
 
 fn tone(standing: Standing) -> Tone {

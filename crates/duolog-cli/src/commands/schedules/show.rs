@@ -5,7 +5,7 @@ use duolog::schedules::{InForce, Schedule, as_configured, find_base};
 use duolog::{Clock as _, SystemClock};
 use serde::Serialize;
 
-use super::{Context, RunShape, tone};
+use super::{Context, JsonText, RunShape, tone};
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
 use crate::out::{Text, Tone};
@@ -42,8 +42,7 @@ struct Shape<'a> {
     name: &'a str,
     description: Option<&'a str>,
     workflow: Option<&'a str>,
-    #[serde(serialize_with = "super::as_json")]
-    context: Option<&'a str>,
+    context: Option<JsonText<'a>>,
     catch_up: &'static str,
     line: usize,
     enabled: Value<bool>,
@@ -93,7 +92,7 @@ fn shape(schedule: &Schedule) -> Shape<'_> {
         name: &base.name,
         description: base.description.as_deref(),
         workflow: base.workflow.as_deref(),
-        context: base.context.as_deref(),
+        context: base.context.as_deref().map(JsonText),
         catch_up: base.catch_up.as_str(),
         line: base.line,
         enabled: Value { value: schedule.enabled.value, from: schedule.enabled.from.as_str() },

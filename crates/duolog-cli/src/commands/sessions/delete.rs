@@ -36,6 +36,7 @@ JSON:
 /// the sessions that were deleted so far are gone, and the others are whole.
 #[derive(Args)]
 #[command(after_help = AFTER)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Delete {
     #[command(flatten)]
     which: Which,

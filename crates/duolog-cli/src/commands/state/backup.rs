@@ -59,7 +59,7 @@ impl Backup {
         let progress = context.out.progress("copying");
         let copied = store.state().backup(&destination, |done| {
             progress.set(done.bytes, total);
-            progress.at(figures::things(done.logs, "log"));
+            progress.at(&figures::things(done.logs, "log"));
         })?;
         drop(progress);
         let failed = copied.failed.iter().map(|(session, reason)| Failed { session: session.as_str(), reason });

@@ -47,7 +47,7 @@ impl Rebuild {
         let progress = context.out.progress("rebuilding");
         let rebuilt = store.state().rebuild(|done| {
             progress.set(done.bytes, total);
-            progress.at(figures::things(done.sessions, "session"));
+            progress.at(&figures::things(done.sessions, "session"));
         })?;
         drop(progress);
         let failed = rebuilt.failed.iter().map(|(session, reason)| Failed { session: session.as_str(), reason });

@@ -18,8 +18,8 @@ use crate::failure::{Ended, Outcome};
 #[derive(Subcommand)]
 pub enum Phase {
     Begin(begin::Begin),
-    Session(session::Session),
-    End(end::End),
+    Session(session::SetSession),
+    End(Box<end::End>),
     Skip(skip::Skip),
     Check(check::Check),
     Enter(enter::Enter),

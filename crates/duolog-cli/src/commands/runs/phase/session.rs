@@ -20,7 +20,7 @@ JSON:
 /// For a runtime that reports its session only once it runs.
 #[derive(Args)]
 #[command(after_help = AFTER)]
-pub struct Session {
+pub struct SetSession {
     #[command(flatten)]
     run: Owned,
     /// Execution id, as runs phase begin printed it
@@ -36,7 +36,7 @@ struct Answer<'a> {
     execution: ExecutionShape<'a>,
 }
 
-impl Session {
+impl SetSession {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_write()?;
         let execution = self.run.open(&store)?.set_session(&self.execution, &self.session)?;
