@@ -536,7 +536,7 @@ CREATE INDEX workflow_runs_by_name ON workflow_runs (workflow_name, started_at D
 CREATE INDEX workflow_runs_by_repo ON workflow_runs (COALESCE(owner, ''), repo, started_at DESC, id DESC);
 CREATE INDEX workflow_runs_by_trigger ON workflow_runs (trigger_id, started_at DESC, id DESC);
 CREATE INDEX workflow_runs_started_at ON workflow_runs (started_at DESC, id DESC);
-CREATE INDEX workflow_runs_by_bare_repo ON workflow_runs (repo, started_at DESC, id DESC);
+CREATE INDEX workflow_runs_by_bare_repo ON workflow_runs ((repo || ''), started_at DESC, id DESC);
 -- The queue: resumed runs (rank 0) before those that have not begun (rank 1), each first come first served.
 CREATE INDEX workflow_runs_queue ON workflow_runs (queue_rank, queue_ord) WHERE queue_ord IS NOT NULL;
 

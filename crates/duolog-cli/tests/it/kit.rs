@@ -105,7 +105,7 @@ impl Kit {
         settings.add_filter(r"(\$ duolog runs claim [^\n]*\n  )\d+\n", "${1}[fence]\n");
         settings.add_filter(r"(00000000-0000-7000-8000-000000000000) \d+\n", "$1 [fence]\n");
         settings.add_filter(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "[instant]");
-        settings.add_filter(r"\((now|\d+s ago)\)", "([age])");
+        settings.add_filter(r"\((now|\d+(s|m|h|d|mo|y) ago)\)", "([age])");
         settings.add_filter(r"( +)(now|\d+s ago)\n", "  [age]\n");
         settings.add_filter(r"sqlite \d+\.\d+\.\d+", "sqlite [version]");
         settings.add_filter(r"postgresql \d+\.\d+", "postgresql [version]");

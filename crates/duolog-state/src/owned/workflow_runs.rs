@@ -463,10 +463,14 @@ impl<'a> Building<'a> {
 
     /// Adds a repository, in the words of the index that has its owner, or of the one that has none.
     fn repo(&mut self, owner: Option<&'a String>, repo: &'a String) {
-        if let Some(owner) = owner {
-            self.and(" AND COALESCE(owner, '') = ?#", owner);
+        match owner {
+            Some(owner) => {
+                self.and(" AND COALESCE(owner, '') = ?#", owner);
+                self.and(" AND repo = ?#", repo);
+            }
+            // In the words of its own index, which the list with an owner must not take.
+            None => self.and(" AND (repo || '') = ?#", repo),
         }
-        self.and(" AND repo = ?#", repo);
     }
 }
 

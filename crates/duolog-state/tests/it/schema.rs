@@ -315,7 +315,8 @@ fn runs_are_read_by_their_indexes() {
             "runs_by_status",
         ),
         (
-            "SELECT id FROM workflow_runs WHERE queue_ord IS NOT NULL AND queue_ord >= 5 ORDER BY queue_ord LIMIT 9",
+            "SELECT id FROM workflow_runs WHERE queue_ord IS NOT NULL AND (queue_rank, queue_ord) > (1, 5) \
+             ORDER BY queue_rank, queue_ord, id LIMIT 9",
             "runs_queue",
         ),
         (
@@ -393,10 +394,15 @@ fn translated(sqlite: &str) -> String {
         let (column, after) = rest.split_once(" AS BLOB))").expect("a cast");
         text = format!("{}octet_length({column}){after}", &text[..at]);
     }
-    text = text.replace(
-        "CAST(strftime('%s', substr(m.created_at, 1, 19)) AS INTEGER)",
-        "CAST(extract(epoch FROM CAST(substr(m.created_at, 1, 19) || 'Z' AS TIMESTAMPTZ)) AS BIGINT)",
-    );
+    for table in ["m", "p"] {
+        text = text.replace(
+            &format!("CAST(strftime('%s', substr({table}.created_at, 1, 19)) AS INTEGER)"),
+            &format!(
+                "CAST(extract(epoch FROM CAST(substr({table}.created_at, 1, 19) || 'Z' AS TIMESTAMPTZ)) AS BIGINT)"
+            ),
+        );
+    }
+    text = text.replace(" AS REAL)", " AS DOUBLE PRECISION)");
     for (theirs, ours) in [("TEXT", "TEXT COLLATE \"C\""), ("INTEGER", "BIGINT"), ("BLOB", "BYTEA")] {
         for end in [" ", ",", ")"] {
             text = text.replace(&format!(" {theirs}{end}"), &format!(" {ours}{end}"));

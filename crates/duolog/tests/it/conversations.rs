@@ -207,14 +207,17 @@ fn a_message_keeps_its_numbers_and_its_place(place: &Place) {
     messages.put(&new, Durability::Process).expect("put");
     let first = messages.get(&id).expect("there");
     assert_eq!((first.embedding.as_ref(), first.lion_class.as_deref()), (new.embedding.as_ref(), Some("mine.Note")));
-    messages.put(&NewMessage { content: "2".to_owned(), lion_class: None, ..new }, Durability::Process).expect("put");
+    let other = NewMessage { content: "2".to_owned(), lion_class: None, ..new };
+    let taken = messages.put(&other, Durability::Process).expect_err("another message");
+    assert_eq!(taken.kind(), Kind::Conflict, "{taken}");
     let second = messages.get(&id).expect("there");
-    assert_eq!((second.created_at, second.content.as_str(), second.lion_class), (first.created_at, "2", None));
+    assert_eq!((second.created_at, second.content.as_str()), (first.created_at, "\"1\""));
+    assert_eq!((second.embedding, second.lion_class), (first.embedding, first.lion_class));
     let items = store.sessions().items(&session);
     items.add(&["1"], &PROCESS).expect("added");
     let append = || items.append(std::slice::from_ref(&id), Durability::Process).expect("appended");
     assert_eq!((append(), append()), (vec![1], vec![1]), "it stands once");
-    assert_eq!(latest(&store, &session, 9), ["1", "2"]);
+    assert_eq!(latest(&store, &session, 9), ["1", "\"1\""]);
 }
 
 fn a_fork_is_told_in_the_log_and_stays_in_its_session(place: &Place) {

@@ -585,6 +585,8 @@ fn a_change_of_status_writes_little() {
             duolog_testkit::written_ahead(&log)
         });
         let bytes = written.min().expect("some");
-        assert!((3 * 4120..=20_000).contains(&bytes), "{what}: {bytes} bytes of write-ahead log");
+        // Resuming takes a slot, and so writes the row of the queue too.
+        let most = if what == "resume" { 5 * 4120 } else { 20_000 };
+        assert!((3 * 4120..=most).contains(&bytes), "{what}: {bytes} bytes of write-ahead log");
     }
 }

@@ -82,7 +82,7 @@ DROP INDEX workflow_runs_queue;
 CREATE INDEX workflow_runs_queue ON workflow_runs (queue_rank, queue_ord) WHERE queue_ord IS NOT NULL;
 
 -- A repository is looked for by its name alone, too, whoever owns it.
-CREATE INDEX workflow_runs_by_bare_repo ON workflow_runs (repo, started_at DESC, id DESC);
+CREATE INDEX workflow_runs_by_bare_repo ON workflow_runs ((repo || ''), started_at DESC, id DESC);
 
 -- The claim that an execution was begun under: a claim of the same run closes what an earlier one left in flight, and
 -- nothing else.
@@ -132,14 +132,14 @@ CREATE INDEX sessions_by_source ON sessions (source_kind, updated_at DESC, id DE
 -- collection of a session's own progression is its pool. A message in a blob has no content here.
 CREATE VIEW messages_whole AS
 SELECT m.id,
-    CAST(extract(epoch FROM CAST(substr(m.created_at, 1, 19) || 'Z' AS TIMESTAMPTZ)) AS DOUBLE PRECISION)
+    CAST(extract(epoch FROM CAST(substr(m.created_at, 1, 19) || 'Z' AS TIMESTAMPTZ)) AS BIGINT)
         + CAST(substr(m.created_at, 21, 6) AS DOUBLE PRECISION) / 1000000 AS created_at,
     m.node_metadata, m.content, e.embedding, m.sender, m.recipient, m.channel, m.role, m.lion_class
 FROM messages m LEFT JOIN message_embeddings e ON e.message_id = m.id;
 
 CREATE VIEW progressions_whole AS
 SELECT p.id,
-    CAST(extract(epoch FROM CAST(substr(p.created_at, 1, 19) || 'Z' AS TIMESTAMPTZ)) AS DOUBLE PRECISION)
+    CAST(extract(epoch FROM CAST(substr(p.created_at, 1, 19) || 'Z' AS TIMESTAMPTZ)) AS BIGINT)
         + CAST(substr(p.created_at, 21, 6) AS DOUBLE PRECISION) / 1000000 AS created_at,
     '[' || COALESCE(CASE
         WHEN EXISTS (SELECT 1 FROM sessions e WHERE e.id = p.session_id AND e.progression_id = p.id) THEN

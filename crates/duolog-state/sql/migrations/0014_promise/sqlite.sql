@@ -82,7 +82,7 @@ DROP INDEX workflow_runs_queue;
 CREATE INDEX workflow_runs_queue ON workflow_runs (queue_rank, queue_ord) WHERE queue_ord IS NOT NULL;
 
 -- A repository is looked for by its name alone, too, whoever owns it.
-CREATE INDEX workflow_runs_by_bare_repo ON workflow_runs (repo, started_at DESC, id DESC);
+CREATE INDEX workflow_runs_by_bare_repo ON workflow_runs ((repo || ''), started_at DESC, id DESC);
 
 -- The claim that an execution was begun under: a claim of the same run closes what an earlier one left in flight, and
 -- nothing else.

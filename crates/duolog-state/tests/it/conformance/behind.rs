@@ -1,7 +1,7 @@
 use duolog_state::owned::behind::{self, BehindRow};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
-use duolog_types::ProcessId;
+use duolog_types::{HomeId, ProcessId};
 
 use super::with_session;
 use crate::{at, home, id};
@@ -20,6 +20,8 @@ fn a_mark_is_cleared_only_by_the_burst_that_set_it(place: &Place) {
             marked_at: at(1),
         };
         behind::mark(tx, &mark(1))?;
+        assert_eq!(behind::sessions_elsewhere(tx, &home())?, 0);
+        assert_eq!(behind::sessions_elsewhere(tx, &HomeId::new())?, 1);
         behind::mark(tx, &mark(2))?;
         behind::mark(tx, &mark(1))?;
         assert_eq!(behind::of_session(tx, &id("s"))?, [mark(2)]);

@@ -31,6 +31,11 @@ fn a_branch_is_given_back_as_it_was_made(place: &Place) {
         };
         branches::insert(tx, &side)?;
         assert_eq!(branches::find(tx, &side.id)?, Some(side.clone()));
+        assert!(branches::describe(tx, &side.id, Some("other"), None, None)?);
+        let other = BranchRow { name: Some("other".to_owned()), user_id: None, node_metadata: None, ..side.clone() };
+        assert_eq!(branches::find(tx, &side.id)?, Some(other));
+        assert!(branches::describe(tx, &side.id, Some("main"), Some("ada"), Some("{\"model\":\"m\"}"))?);
+        assert!(!branches::describe(tx, &BranchId::new(), None, None, None)?);
         assert_eq!(branches::list(tx, &id("s"), None, 9)?, [side.clone(), main.clone()]);
         assert_eq!(branches::list(tx, &id("s"), Some(&side.id), 9)?, std::slice::from_ref(&main));
         assert_eq!(branches::forks(tx, &id("s"), None, None, 9)?, std::slice::from_ref(&main));

@@ -1,4 +1,3 @@
-use duolog_state::owned::messaging_deliveries;
 use duolog_state::owned::messaging_messages::{self, NewChatMessageRow};
 use duolog_state::owned::messaging_sessions;
 use duolog_state::{ConstraintKind, Error};
@@ -40,10 +39,6 @@ fn messages_are_kept_in_the_order_of_their_ids_and_once(place: &Place) {
         assert_eq!(messaging_messages::find_delivered(tx, &two.id, "m1")?, None);
         let other = NewChatMessageRow { session_id: two.id.clone(), ..said(ChatRole::User, "x", 1, Some("m1")) };
         messaging_messages::insert(tx, &other)?;
-        assert!(messaging_deliveries::claim(tx, &one.place, "m1", first)?);
-        assert_eq!(messaging_deliveries::find(tx, &one.place, "m1")?, Some((one.id.clone(), first)));
-        assert_eq!(messaging_deliveries::find(tx, &two.place, "m1")?, None);
-        assert!(!messaging_deliveries::claim(tx, &one.place, "m1", second)?);
         let full = said(ChatRole::User, &"x".repeat(CHAT_CONTENT_BYTES_MAX), 1, None);
         messaging_messages::insert(tx, &full)?;
         let wrong = [

@@ -19,6 +19,7 @@ mod log_paths;
 mod message_embeddings;
 mod message_types;
 mod messages;
+mod messaging_deliveries;
 mod messaging_messages;
 mod messaging_sessions;
 mod operations;

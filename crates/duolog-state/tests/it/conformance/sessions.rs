@@ -11,6 +11,7 @@ use crate::{at, home, id, session};
 
 on_both_engines!(
     a_session_reads_back_whole,
+    a_session_is_described_and_counted,
     addresses_and_logs_are_unique,
     sessions_are_listed_newest_first_page_by_page,
     an_epoch_is_raised_only_from_where_it_was_seen,
@@ -19,6 +20,27 @@ on_both_engines!(
     a_status_changes_only_from_where_it_was_seen,
     every_list_is_read_from_its_index_in_order
 );
+
+fn a_session_is_described_and_counted(place: &Place) {
+    with_session(place, |tx| {
+        let mut row = SessionRow { user_id: Some("ada".into()), ..session("t") };
+        sessions::insert(tx, &row)?;
+        row.agent_name = Some("coder".into());
+        row.show_topic = Some("tests".into());
+        row.node_metadata = Some("{\"a\":1}".into());
+        row.ended_at = Some(at(7));
+        row.updated_at = at(9);
+        assert!(sessions::describe(tx, &row, at(9))?);
+        assert_eq!(sessions::find(tx, &row.id)?, Some(row.clone()));
+        assert!(!sessions::describe(tx, &session("none"), at(9))?);
+        assert_eq!(sessions::ids(tx, &home(), None, None, 9)?, [id("s"), id("t")]);
+        assert_eq!(sessions::ids(tx, &home(), None, Some(&id("s")), 9)?, [id("t")]);
+        assert_eq!(sessions::ids(tx, &home(), Some("ada"), None, 9)?, [id("t")]);
+        assert_eq!((sessions::count(tx, &home(), None)?, sessions::count(tx, &home(), Some("ada"))?), (2, 1));
+        assert_eq!(sessions::count(tx, &HomeId::new(), None)?, 0);
+        Ok(())
+    });
+}
 
 fn a_session_reads_back_whole(place: &Place) {
     with_session(place, |tx| {

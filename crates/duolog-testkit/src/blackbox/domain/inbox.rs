@@ -76,11 +76,24 @@ impl Object for Inbox {
                 }
             }
             Command::Ack { limit } => {
-                next.acknowledged = (self.acknowledged + limit).min(self.messages.len());
-                let shown = answer.and_then(|answer| answer["messages"].as_array().map(Vec::len));
-                if shown.is_some_and(|shown| shown != next.acknowledged - self.acknowledged) {
+                let all = (self.acknowledged + limit).min(self.messages.len());
+                let Some(shown) = answer.and_then(|answer| answer["messages"].as_array()) else {
+                    next.acknowledged = all;
+                    return vec![next];
+                };
+                // Delivery is at least once: two readers at a time may be shown the same, and each acknowledges what it
+                // was shown. Nobody passes over a message.
+                let place = |id: &str| self.messages.iter().position(|(_, known)| known.0 == id);
+                let last = shown.last().map(|last| place(last["id"].as_str().unwrap_or_default()));
+                let end = match last {
+                    None if all == self.acknowledged => self.acknowledged,
+                    Some(Some(last)) => last + 1,
+                    _ => return Vec::new(),
+                };
+                if shown.len() > *limit || end > self.acknowledged + shown.len() {
                     return Vec::new();
                 }
+                next.acknowledged = self.acknowledged.max(end);
             }
             Command::Rename { title } => next.title.clone_from(title),
         }
