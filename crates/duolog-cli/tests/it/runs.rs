@@ -378,7 +378,7 @@ fn what_others_wrote_does_nothing_to_the_terminal() {
     let gate = printed(kit.run(&ask));
     shown(&kit, &["approvals", "list"]);
     shown(&kit, &["approvals", "show", &gate]);
-    shown(&kit, &["approvals", "reply", &gate, hostile, "--by", hostile]);
+    shown(&kit, &["approvals", "reply", &gate, hostile, "--by", hostile, "--hash", hostile]);
     shown(&kit, &["approvals", "show", &gate]);
     shown(&kit, &["runs", "show", &run]);
 }

@@ -370,13 +370,13 @@ pub fn queued(tx: &mut Tx<'_>, after: Option<QueuePlace>, limit: u32) -> Result<
     const FIRST: &str = concat!(
         "SELECT ",
         columns!(),
-        " FROM workflow_runs WHERE queue_ord IS NOT NULL ORDER BY queue_rank, queue_ord, id LIMIT ?1"
+        " FROM workflow_runs WHERE queue_ord IS NOT NULL ORDER BY queue_rank, queue_ord LIMIT ?1"
     );
     const NEXT: &str = concat!(
         "SELECT ",
         columns!(),
         " FROM workflow_runs WHERE queue_ord IS NOT NULL AND (queue_rank, queue_ord) > (?2, ?3) \
-         ORDER BY queue_rank, queue_ord, id LIMIT ?1"
+         ORDER BY queue_rank, queue_ord LIMIT ?1"
     );
     match after {
         None => tx.all(FIRST, params![limit], RunRow::read),
