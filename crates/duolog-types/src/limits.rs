@@ -9,7 +9,7 @@ pub const OPERATION_ID_BYTES_MAX: usize = 128;
 /// The bytes of what an operation id is unique within.
 pub const SCOPE_BYTES_MAX: usize = 256;
 /// How long an operation can be asked for again and gets the first answer.
-pub const OPERATION_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+pub const OPERATION_KEPT: Duration = Duration::from_hours(30 * 24);
 /// The bytes of a session's name or user. The file name made from it is shorter still.
 pub const NAME_BYTES_MAX: usize = 1024;
 /// The characters of a file or folder name made from a name, before any suffix.
