@@ -34,7 +34,7 @@ pub fn run(bench: &Bench) -> Vec<Figure> {
         || finish(Command::new("sh").args(["-c", ":"])),
     );
     vec![
-        appended.cost("one-shot/append", "duolog log append --line / sh -c 'printf >> file'", Target::AtMost(3.0)),
+        appended.cost("one-shot/append", "duolog log append --line / sh -c 'printf >> file'", Target::AtMost(5.0)),
         started.cost("one-shot/start", "duolog --version / sh -c :", Target::Told),
     ]
 }
