@@ -66,6 +66,13 @@ pub enum Failure {
         /// Why the next one was not.
         cause: Box<Self>,
     },
+    /// Some due times of schedules were fired, and then no more.
+    TickStopped {
+        /// How many were fired.
+        fired: usize,
+        /// Why the next one was not.
+        cause: Box<Self>,
+    },
 }
 
 impl From<duolog::Error> for Failure {
@@ -99,7 +106,7 @@ impl Failure {
             }
             Self::Config(ConfigError::Unreadable { .. }) | Self::File { .. } | Self::Output(_) => Kind::Io,
             Self::Given { .. } | Self::Config(_) => Kind::Invalid,
-            Self::Partly { cause, .. } => cause.kind(),
+            Self::Partly { cause, .. } | Self::TickStopped { cause, .. } => cause.kind(),
         }
     }
 
@@ -111,6 +118,11 @@ impl Failure {
             Self::Given { message, .. } | Self::Absent { message, .. } => message.clone(),
             Self::File { call, path, source } => format!("cannot {call} {}: {source}", path.display()),
             Self::Output(source) => format!("cannot write the answer: {source}"),
+            Self::TickStopped { fired, cause } => {
+                let times = figures::things(*fired as u64, "time");
+                let were = if *fired == 1 { "was" } else { "were" };
+                format!("cannot fire the next due time: {}; {times} {were} fired", cause.message())
+            }
             Self::Partly { appended, cause } => {
                 let lines = figures::things(*appended, "line");
                 let were = if *appended == 1 { "was" } else { "were" };
@@ -141,6 +153,7 @@ impl Failure {
             Self::Partly { appended, cause } if cause.is_full() => {
                 Some(format!("make room on the disk, then append the input from line {} on", appended + 1))
             }
+            Self::TickStopped { .. } => Some("run duolog schedules tick again: the other times stay due".to_owned()),
             Self::Partly { cause, .. } => cause.hint(),
             Self::Config(_) | Self::File { .. } | Self::Output(_) => None,
         }

@@ -105,7 +105,7 @@ impl Tick {
             context.out.warn(format_args!("{name} cannot fire: {problem}"));
         }
         if let Some(error) = error {
-            return Err(error.into());
+            return Err(Failure::TickStopped { fired: ticked.fired.len(), cause: Box::new(error.into()) });
         }
         context.close(store);
         Ok(if is_well(&ticked) { Ended::Done } else { Ended::No })
