@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use duolog_log::{Append, Error as LogError};
+use duolog_log::{Append, Error as LogError, Reader};
 use duolog_types::{Batch, Cursor, Epoch, Position, SessionId};
 
 use crate::behind::OpenLog;
@@ -40,7 +40,19 @@ impl Join {
     /// before its first append of the burst, and whoever reads derived rows folds the marked sessions first (I3).
     pub fn append(&self, session: &SessionId, batch: &Batch, how: &Append) -> Result<Committed> {
         self.wait_for_lines(session)?;
+        self.check_position(session, how)?;
         Self::reopening(|| self.try_append(session, batch, how))
+    }
+
+    /// Refuses an append whose position has passed before the session is marked: a refused append changes nothing.
+    fn check_position(&self, session: &SessionId, how: &Append) -> Result<()> {
+        let Some(expected) = how.if_position.filter(|_| self.open.get(session).is_none()) else { return Ok(()) };
+        let known = self.known(session)?;
+        let found = match Reader::open(&self.disk, &known.place())? {
+            Some(reader) => reader.stable_end(self.limits.busy_timeout)?,
+            None => known.row.log_base,
+        };
+        if found == expected { Ok(()) } else { Err(LogError::Moved { expected, found }.into()) }
     }
 
     /// Tries again where the file of a log is another by now: nothing was written, and the log is opened anew. Had it lost

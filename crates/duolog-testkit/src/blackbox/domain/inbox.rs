@@ -94,6 +94,8 @@ impl Object for Inbox {
                     return Vec::new();
                 }
                 next.acknowledged = self.acknowledged.max(end);
+                // A command that is killed after it printed has shown its messages and not acknowledged them.
+                return vec![next, self.clone()];
             }
             Command::Rename { title } => next.title.clone_from(title),
         }
