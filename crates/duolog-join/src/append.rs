@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use duolog_log::{Append, Error as LogError, Reader};
+use duolog_log::{Append, Error as LogError};
 use duolog_types::{Batch, Cursor, Epoch, Position, SessionId};
 
 use crate::behind::OpenLog;
@@ -48,7 +48,7 @@ impl Join {
     fn check_position(&self, session: &SessionId, how: &Append) -> Result<()> {
         let Some(expected) = how.if_position.filter(|_| self.open.get(session).is_none()) else { return Ok(()) };
         let known = self.known(session)?;
-        let found = match Reader::open(&self.disk, &known.place())? {
+        let found = match known.reader(&self.disk)? {
             Some(reader) => reader.stable_end(self.limits.busy_timeout)?,
             None => known.row.log_base,
         };

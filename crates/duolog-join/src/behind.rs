@@ -113,6 +113,9 @@ impl Join {
                 error.of_session(session)
             })?;
             self.own(&known.row)?;
+            if self.finish_unlink(&known)? {
+                continue;
+            }
             let opened = self.open_writer(&known).and_then(|(writer, recovery)| {
                 self.note_recovery(session, known.row.log_epoch, &recovery, None).map(|same| (writer, same))
             });

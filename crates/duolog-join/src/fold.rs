@@ -118,7 +118,7 @@ impl Join {
         loop {
             let known = read.take().map_or_else(|| self.known(session), Ok)?;
             self.own(&known.row)?;
-            let Some(reader) = Reader::open(&self.disk, &known.place())? else {
+            let Some(reader) = known.reader(&self.disk)? else {
                 if known.watermark.recorded_to > known.row.log_base && !mutant::is(Mutant::NoEpoch) {
                     self.note_change(session, known.row.log_epoch, Standing::Missing)?;
                     continue;
@@ -376,9 +376,7 @@ impl Join {
     /// The same, and what is known of the log.
     fn known_behind(&self, session: &SessionId) -> Result<(Known, u64)> {
         let known = self.known(session)?;
-        let path = &known.place().path;
-        let stat = self.disk.stat(path).map_err(duolog_log::Error::io("look at", path))?;
-        let end = known.row.log_base.0 + stat.map_or(0, |stat| stat.len);
+        let end = known.row.log_base.0 + known.stat(&self.disk)?.map_or(0, |stat| stat.len);
         let folded = known.catalog.as_ref().map_or(known.row.log_base.0, |row| row.position.0);
         Ok((known, end.abs_diff(folded)))
     }

@@ -159,6 +159,11 @@ impl Follow<'_> {
         let known = reader.while_current(self.join.limits.busy_timeout, || self.join.known(&self.session))?;
         // Another by now: the next look meets that one.
         let Some(known) = known.transpose()? else { return Ok(None) };
+        if known.row.unlink_due {
+            // A file of the previous epoch, which a deletion has still to unlink: there is none of this one.
+            self.follower.read_only(None);
+            return Ok(None);
+        }
         let (before, epoch) = (self.cursor(), known.row.log_epoch);
         self.epoch = epoch;
         self.follower.read_only(Some(reader.ident()));

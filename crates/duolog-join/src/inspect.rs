@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
-use duolog_log::{Error as LogError, Kind, Reader, Standing};
+use duolog_log::{Error as LogError, Kind, Standing};
 use duolog_state::derived::catalog::CatalogRow;
 use duolog_state::owned::{behind, sessions};
 use duolog_types::{Epoch, Position, ProcessId, SessionId};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::process::ProcessState;
 use crate::store::Join;
 
@@ -37,7 +37,7 @@ impl Join {
     pub fn standing_of(&self, session: &SessionId) -> Result<Standing> {
         let known = self.known(session)?;
         self.own(&known.row)?;
-        let Some(reader) = Reader::open(&self.disk, &known.place())? else {
+        let Some(reader) = known.reader(&self.disk)? else {
             let missing = known.watermark.recorded_to > known.row.log_base;
             return Ok(if missing { Standing::Missing } else { Standing::Same });
         };
@@ -47,18 +47,16 @@ impl Join {
 
     /// Whether a session's log is closed to appends because the disk failed a writer.
     pub fn is_poisoned(&self, session: &SessionId) -> Result<bool> {
-        let path = self.known(session)?.place().path;
-        let stat = self.disk.stat(&path).map_err(LogError::io("look at", &path))?;
+        let stat = self.known(session)?.stat(&self.disk)?;
         Ok(stat.is_some_and(|stat| stat.is_poisoned()))
     }
 
     /// Who holds a session's log for longer than an append takes: nobody, someone, or a process that can be named.
     pub fn log_holder(&self, session: &SessionId) -> Result<Option<Option<u32>>> {
-        let place = self.known(session)?.place();
-        let reader = match Reader::open(&self.disk, &place) {
+        let reader = match self.known(session)?.reader(&self.disk) {
             Ok(Some(reader)) => reader,
-            Ok(None) | Err(LogError::NotALog { .. }) => return Ok(None),
-            Err(error) => return Err(error.into()),
+            Ok(None) | Err(Error::Log(LogError::NotALog { .. })) => return Ok(None),
+            Err(error) => return Err(error),
         };
         match reader.stable_end(HELD_FOR_LONG) {
             Ok(_) => Ok(None),
@@ -69,8 +67,7 @@ impl Join {
 
     /// The size of a session's log; nothing where it has no file yet.
     pub fn log_bytes(&self, session: &SessionId) -> Result<Option<u64>> {
-        let path = self.known(session)?.place().path;
-        let stat = self.disk.stat(&path).map_err(LogError::io("look at", &path))?;
+        let stat = self.known(session)?.stat(&self.disk)?;
         Ok(stat.filter(|stat| stat.kind == Kind::File).map(|stat| stat.len))
     }
 

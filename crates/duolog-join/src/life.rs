@@ -12,20 +12,26 @@
 //! | found shorter | written → written | transaction | + 1 | up to the end found |
 //! | found replaced | written → written | transaction | + 1 | nothing |
 //! | found missing | written → made | transaction | + 1 | nothing |
-//! | delete the log | any → made | log lock over epoch and unlink | + 1 | nothing |
+//! | delete the log | any → stale | log lock over epoch and unlink; the mode says claimed, the row says `unlink_due` | + 1 | nothing |
+//! | finish a deletion | stale → made | log lock over unlink, if the row still says `unlink_due`; then the row is cleared, synced | same | |
 //! | delete the session | any → none | tombstone; log lock over unlink; then the row goes | retired | nothing |
 //!
 //! Every change of a file that writers may have open happens under its lock, together with the row that tells of it: who
 //! waits for the lock finds another file, or asks the state and finds another epoch. An epoch is never used twice: a log
 //! that begins after a deletion begins above all epochs that were deleted. A path is never given to a second session.
+//!
+//! While a row says `unlink_due`, a file at the path is of the previous epoch. Readers take it for absent; whoever opens the
+//! log for writing, asks for the deletion again or opens the home finishes the deletion first. No file of the new epoch is
+//! made before the row is cleared.
 
 use std::path::{Path, PathBuf};
 
 use duolog_log::{Error as LogError, Reader};
+use duolog_state::owned::operations::{self, OperationRow};
 use duolog_state::owned::repairs::{self, NewRepair, RepairAction};
 use duolog_state::owned::sessions::{self, SessionRow};
 use duolog_state::owned::status_transitions::{self, StatusTransitionRow};
-use duolog_state::owned::{behind, branches, log_epochs, log_paths, operations, outbox, pool_segments};
+use duolog_state::owned::{behind, branches, log_epochs, log_paths, outbox, pool_segments};
 use duolog_state::{Result as StateResult, Tx};
 use duolog_types::names::with_suffix;
 use duolog_types::{Durability, Epoch, Position, SessionId, mutant, mutant::Mutant};
@@ -34,7 +40,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::fold::{empty_row, leave_responses, write_rows};
 use crate::project::Derived;
-use crate::store::{Join, known, place_of};
+use crate::store::{Join, Known, known, place_of};
 use crate::transact::{IdempotencyKey, Write};
 
 /// What a log's file is called after.
@@ -193,8 +199,8 @@ impl Join {
 
     /// Takes the log of a session away and leaves the session: its epoch is raised, and a record says who asked for it.
     ///
-    /// Both happen under the log's lock, the epoch first: should the process die in between, the log can be taken away
-    /// again; the other way round it would look as if someone had lost it.
+    /// Both happen under the log's lock, the epoch first: the other way round it would look as if someone had lost the log.
+    /// Should the process die in between, whoever opens the log next finishes it.
     pub fn remove_log(&self, session: &SessionId, detail: Option<&str>) -> Result<RemovedLog> {
         self.remove_log_once(None, session, detail)
     }
@@ -213,10 +219,13 @@ impl Join {
         loop {
             // Another who asks the same may be inside.
             if let Some(answer) = key.map_or(Ok(None), |key| self.answer_to(key))? {
-                return Ok(answer);
+                return match self.current(session) {
+                    // It was deleted since, with its log.
+                    Ok(_) | Err(Error::NoSession(_) | Error::Deleted(_)) => Ok(answer),
+                    Err(error) => Err(error),
+                };
             }
-            let known = self.known(session)?;
-            self.own(&known.row)?;
+            let known = self.current(session)?;
             let (place, epoch) = (known.place(), known.row.log_epoch);
             let mut removed = None;
             let raise = |end: Position| {
@@ -240,6 +249,7 @@ impl Join {
                 Err(LogError::Replaced(_)) => continue,
                 other => other?,
             }
+            self.note_unlinked(session, epoch.next())?;
             let end = removed.unwrap_or(known.row.log_base);
             if mutant::is(Mutant::EpochAfterUnlink) {
                 let repair = self.repair_row(session, epoch, RepairAction::Deleted, end);
@@ -251,6 +261,43 @@ impl Join {
             }
             return Ok(RemovedLog { bytes: end.0, epoch: epoch.next() });
         }
+    }
+
+    /// What is known of a log of this home, once a deletion of it that was begun is finished.
+    pub(crate) fn current(&self, session: &SessionId) -> Result<Known> {
+        loop {
+            let known = self.known(session)?;
+            self.own(&known.row)?;
+            if !self.finish_unlink(&known)? {
+                return Ok(known);
+            }
+        }
+    }
+
+    /// Unlinks the file that a deletion of the log left; false if there is none to unlink.
+    pub(crate) fn finish_unlink(&self, known: &Known) -> Result<bool> {
+        let (session, epoch) = (&known.row.id, known.row.log_epoch);
+        if !known.row.unlink_due {
+            return Ok(false);
+        }
+        let is_due = |_| {
+            let now = self.known(session).map_err(|error| LogError::Record(Box::new(error)))?;
+            // Another was faster, and the file may be of the new epoch.
+            let is_due = now.row.unlink_due && now.row.log_epoch == epoch;
+            if is_due { Ok(()) } else { Err(LogError::Replaced(known.place().path)) }
+        };
+        match duolog_log::remove(&self.disk, &known.place(), &self.limits, is_due) {
+            Err(LogError::Replaced(_)) => return Ok(true),
+            other => other?,
+        }
+        self.note_unlinked(session, epoch)?;
+        Ok(true)
+    }
+
+    /// Notes that the file of the previous epoch is gone. Synced: the note must outlive the lines of the new file.
+    fn note_unlinked(&self, session: &SessionId, epoch: Epoch) -> Result<bool> {
+        let id = session.clone();
+        self.write(Durability::Power, move |tx| Ok(sessions::note_unlinked(tx, &id, epoch)?))
     }
 
     /// Raises the epoch from the one the caller saw. Whoever did so first, its record stands.
@@ -274,16 +321,21 @@ impl Join {
     ) -> Result<bool> {
         let (id, home, at) = (session.clone(), self.home, self.clock.now());
         let operation = answer.map(|(key, answer)| key.answered_with(answer, at)).transpose()?;
+        let clock = self.tx_clock();
         self.write(Durability::Power, move |tx| {
             if !sessions::raise_epoch(tx, &id, epoch)? {
                 return Ok(false);
             }
             if let Some(operation) = &operation {
-                operations::insert(tx, operation)?;
+                let created_at = clock.now(tx)?;
+                operations::insert(tx, &OperationRow { created_at, ..operation.clone() })?;
             }
             repairs::note(tx, &repair)?;
             leave_responses(tx, &id)?;
             if repair.action == RepairAction::Deleted {
+                if !mutant::is(Mutant::UnlinkForgotten) {
+                    sessions::owe_unlink(tx, &id, epoch.next())?;
+                }
                 // The lines that wait are of the log that goes; what operations were answered stands.
                 outbox::forget(tx, &id)?;
             } else if let Some(kept) = kept_to(repair.action, repair.position) {
@@ -312,6 +364,11 @@ impl Join {
             return Err(Error::ReadOnly);
         }
         if let Some(answer) = key.as_ref().map_or(Ok(None), |key| self.answer_to(key))? {
+            let row = self.state.read(|tx| sessions::find(tx, session))?;
+            if row.is_some_and(|row| row.deleted_at.is_some()) {
+                // It died before the files were gone.
+                self.delete(session)?;
+            }
             return Ok(answer);
         }
         let _no_backup = self.keep_backups_out()?;
@@ -321,8 +378,8 @@ impl Join {
         let place = place_of(&row);
         // What is not a log is not ours to remove, and one in use is left alone: both are said before the tombstone.
         let end = match Reader::open(&self.disk, &place)? {
-            Some(reader) => reader.stable_end(self.limits.busy_timeout)?,
-            None => row.log_base,
+            Some(reader) if !row.unlink_due => reader.stable_end(self.limits.busy_timeout)?,
+            _ => row.log_base,
         };
         let went = self.conversations_of(session)?;
         let (id, path, at) = (session.clone(), row.log_path.clone(), self.clock.now());

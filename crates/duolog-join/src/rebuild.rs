@@ -4,7 +4,7 @@
 //! readers see the old row or the new one, never a part.
 
 use duolog_log::dialect::digest::Digest;
-use duolog_log::{Error as LogError, Reader};
+use duolog_log::Error as LogError;
 use duolog_state::derived::catalog::{self, CatalogRow};
 use duolog_state::owned::behind;
 use duolog_types::{Durability, SessionId};
@@ -130,7 +130,7 @@ impl Join {
         // What is known first says whether this is still the log we knew; a changed one gets its new epoch here.
         self.fold(session, 0)?;
         let known = self.known(session)?;
-        let Some(reader) = Reader::open(&self.disk, &known.place())? else { return Ok((0, 0)) };
+        let Some(reader) = known.reader(&self.disk)? else { return Ok((0, 0)) };
         let mut derived = Derived::new(empty_row(&known));
         loop {
             let from = derived.row.position;

@@ -25,17 +25,21 @@ impl Join {
     /// Idempotent, and bounded: it does not fold.
     pub(crate) fn recover(&self) -> Result<()> {
         let home = self.home;
-        let (marks, waiting, deleted) = self.state.read(|tx| {
+        let (marks, waiting, deleted, stale) = self.state.read(|tx| {
             // Mostly nothing is: one question instead of three.
             if !owned::is_anything_left(tx, &home)? {
-                return Ok::<_, Error>((Vec::new(), Vec::new(), Vec::new()));
+                return Ok::<_, Error>(Default::default());
             }
             let marks = behind::of_home(tx, &home, None, AT_OPEN)?;
             let waiting = outbox::waiting(tx, &home, AT_OPEN)?;
-            Ok((marks, waiting, sessions::tombstoned(tx, &home, AT_OPEN)?))
+            let stale = sessions::with_unlink_due(tx, &home, AT_OPEN)?;
+            Ok((marks, waiting, sessions::tombstoned(tx, &home, AT_OPEN)?, stale))
         })?;
         for session in deleted {
             tolerate(self.delete(&session).map(drop))?;
+        }
+        for session in stale {
+            tolerate(self.current(&session).map(drop))?;
         }
         for mark in marks {
             // Who left in good order left no torn tail; its lines are folded when someone reads.
@@ -53,10 +57,12 @@ impl Join {
     /// Forgets operations that were first tried so long ago that nobody asks again.
     fn expire_operations(&self) -> Result<()> {
         let kept = i64::try_from(OPERATION_KEPT.as_micros()).unwrap_or(i64::MAX);
-        let before = Moment::from_micros(self.clock.now().as_micros().saturating_sub(kept));
-        if !self.state.read(|tx| operations::any_before(tx, before))? {
-            return Ok(());
-        }
+        let clock = self.tx_clock();
+        let expired = self.state.read(|tx| {
+            let before = Moment::from_micros(clock.now(tx)?.as_micros().saturating_sub(kept));
+            Ok::<_, Error>(operations::any_before(tx, before)?.then_some(before))
+        })?;
+        let Some(before) = expired else { return Ok(()) };
         match self.write(Durability::Process, move |tx| Ok(operations::expire(tx, before, EXPIRED_AT_OPEN)?)) {
             // They stay until there is room to forget them.
             Ok(_) | Err(Error::State(duolog_state::Error::Full { .. } | duolog_state::Error::Busy { .. })) => Ok(()),
@@ -71,9 +77,7 @@ impl Join {
 
     /// The same; the record of a change of the log says in addition what was found.
     pub(crate) fn mend_telling(&self, session: &SessionId, found: Option<String>) -> Result<()> {
-        let known = self.known(session)?;
-        self.own(&known.row)?;
-        let mut known = known;
+        let mut known = self.current(session)?;
         let epoch = known.row.log_epoch;
         known.watermark.claimed_to = self.state.read(|tx| operations::claimed_to(tx, session, epoch))?;
         let (_, recovery) = self.open_writer(&known)?;

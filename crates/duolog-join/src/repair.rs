@@ -47,7 +47,7 @@ impl Join {
         tolerate(self.drain(session).map(drop))?;
         self.fold_and_seal(self.known(session)?, u64::MAX, None)?;
         let known = self.known(session)?;
-        let end = match Reader::open(&self.disk, &known.place())? {
+        let end = match known.reader(&self.disk)? {
             Some(reader) => reader.stable_end(self.limits.busy_timeout)?,
             None => known.row.log_base,
         };

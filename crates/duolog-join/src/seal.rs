@@ -57,7 +57,7 @@ impl Join {
             if known.seal.as_ref().is_some_and(|last| last.to_position >= to) {
                 return Ok(());
             }
-            let Some(reader) = Reader::open(&self.disk, &known.place())? else { return Ok(()) };
+            let Some(reader) = known.reader(&self.disk)? else { return Ok(()) };
             let Some(plan) = self.plan_seals(&known, &reader, to)? else { return Ok(()) };
             let sealed_to = plan.to;
             let put = self.write(Durability::Process, move |tx| plan.put(tx));

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use duolog_log::{Disk, Hints, Place, Reader, Recent, Watermark};
+use duolog_log::{Disk, Error as LogError, Hints, Place, Reader, Recent, Stat, Watermark};
 use duolog_state::derived::catalog::{self, CatalogRow};
 use duolog_state::owned::seals::{self, SealRow};
 use duolog_state::owned::sessions::{self, SessionRow};
@@ -64,6 +64,21 @@ pub(crate) struct Known {
 impl Known {
     pub(crate) fn place(&self) -> Place {
         place_of(&self.row)
+    }
+
+    /// Opens the log for reading; `None` if it has no file, or one that a deletion has still to unlink.
+    pub(crate) fn reader(&self, disk: &Arc<dyn Disk>) -> Result<Option<Reader>> {
+        if self.row.unlink_due {
+            return Ok(None);
+        }
+        Ok(Reader::open(disk, &self.place())?)
+    }
+
+    /// Looks at the file of the log; `None` as for [`Self::reader`].
+    pub(crate) fn stat(&self, disk: &Arc<dyn Disk>) -> Result<Option<Stat>> {
+        let path = self.place().path;
+        let stat = disk.stat(&path).map_err(LogError::io("look at", &path))?;
+        Ok(stat.filter(|_| !self.row.unlink_due))
     }
 }
 
@@ -164,7 +179,7 @@ impl Join {
     pub fn reader(&self, session: &SessionId) -> Result<Option<Reader>> {
         let known = self.known(session)?;
         self.own(&known.row)?;
-        Ok(Reader::open(&self.disk, &known.place())?)
+        known.reader(&self.disk)
     }
 
     pub(crate) fn known(&self, session: &SessionId) -> Result<Known> {

@@ -220,7 +220,7 @@ impl Join {
             losses: self.state.read(|tx| repairs::losses(tx, session, LOSSES_LISTED))?,
         };
         let recorded_to = known.watermark.recorded_to;
-        let Some(reader) = Reader::open(&self.disk, &known.place())? else {
+        let Some(reader) = known.reader(&self.disk)? else {
             if recorded_to > base {
                 let kind = DamageKind::Missing { unchecked_from: base };
                 verified.add_line(Damage { line: 1, line_to: 1, ..Damage::new(kind, base, recorded_to, recorded_to) });

@@ -8,14 +8,16 @@ use duolog_types::Position;
 use duolog_types::limits::Limits;
 
 use crate::error::{Error, Result};
-use crate::fs::{Disk, Lock, Open};
+use crate::fs::{Disk, Lock, MODE_CLAIMED, Open};
 use crate::lock;
 use crate::reader::Place;
 use crate::torn::torn_path;
 
 /// Removes a log and what was set aside of it, while no writer is inside. Writers that come later see that it is gone.
 ///
-/// `before` runs under the lock, right before the file goes; its error keeps the file. Without a file it runs too.
+/// `before` runs under the lock, right before the file goes; its error keeps the file. Without a file it runs too. From
+/// before that until the unlink the mode of the file is the one of a claim: should this process die in between, a writer
+/// that has the file open asks the state before it appends.
 pub fn remove(
     disk: &Arc<dyn Disk>,
     place: &Place,
@@ -46,8 +48,11 @@ pub fn remove(
         }
     };
     // The lock ends with the file.
-    let len = file.stat().map_err(Error::io("look at", path))?.len;
-    before(Position(place.base.0 + len))?;
+    let stat = file.stat().map_err(Error::io("look at", path))?;
+    if !stat.is_poisoned() {
+        file.set_mode(MODE_CLAIMED).map_err(Error::io("change the mode of", path))?;
+    }
+    before(Position(place.base.0 + stat.len))?;
     disk.unlink(path).map_err(Error::io("remove", path))?;
     remove_torn(disk, path)?;
     match path.parent() {

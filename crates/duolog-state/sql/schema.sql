@@ -37,6 +37,8 @@ CREATE TABLE sessions (
     progression_id  TEXT CHECK (length(CAST(progression_id AS BLOB)) <= 128),
     node_metadata   TEXT CHECK (length(CAST(node_metadata AS BLOB)) <= 65536),
     deleted_at      TEXT CHECK (length(deleted_at) = 27),
+    -- The epoch was raised by a deletion of the log, and the file at the path, if there is one, is of the previous epoch.
+    unlink_due      INTEGER NOT NULL DEFAULT 0 CHECK (unlink_due IN (0, 1)),
     CHECK (addressed = 0 OR name IS NOT NULL),
     UNIQUE (home_id, log_key)
 ) STRICT;
@@ -64,6 +66,7 @@ CREATE INDEX sessions_by_cwd ON sessions (cwd, updated_at DESC, id DESC)
 CREATE INDEX sessions_by_source ON sessions (source_kind, updated_at DESC, id DESC)
     WHERE source_kind <> 'live' AND deleted_at IS NULL;
 CREATE INDEX sessions_deleted ON sessions (home_id, id, deleted_at) WHERE deleted_at IS NOT NULL;
+CREATE INDEX sessions_unlink_due ON sessions (home_id, id) WHERE unlink_due = 1;
 -- The logs of a home, page by page.
 CREATE INDEX sessions_by_home ON sessions (home_id, id);
 

@@ -35,6 +35,8 @@ pub enum Mutant {
     ForkedAppend,
     /// A log is taken away before its epoch is raised.
     EpochAfterUnlink,
+    /// A deletion of a log does not note that its file is still to be unlinked.
+    UnlinkForgotten,
     /// A new log begins with epoch 0, whatever was deleted before.
     EpochsRestart,
     /// A follower that meets another file keeps the epoch that it began with.
@@ -67,6 +69,7 @@ impl Mutant {
         Self::NoClaimMode,
         Self::ForkedAppend,
         Self::EpochAfterUnlink,
+        Self::UnlinkForgotten,
         Self::EpochsRestart,
         Self::FollowerKeepsEpoch,
         Self::BackupUncut,

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 
-use duolog_join::{Error, Join, Seen};
+use duolog_join::{Error, IdempotencyKey, Join, Seen};
 use duolog_log::{Error as LogError, Item};
 use duolog_state::owned::repairs::RepairAction;
 use duolog_state::owned::{behind, outbox, sessions};
@@ -23,6 +23,8 @@ on_both_engines!(
     a_first_append_to_a_deleted_session_is_refused,
     a_second_deletion_leaves_the_new_session_alone,
     deleting_a_log_takes_no_line_of_the_new_epoch,
+    a_deletion_of_a_log_that_died_is_finished_before_anything_else,
+    a_deletion_of_a_session_that_died_is_finished_by_its_retry,
     a_cursor_of_a_deleted_log_gets_a_reset,
     a_cursor_of_a_later_epoch_begins_anew,
     a_log_that_is_gone_has_no_counts,
@@ -190,6 +192,96 @@ pub(crate) fn deleting_a_log_takes_no_line_of_the_new_epoch(place: &Place) {
     }
     let repairs = joins[0].repairs_of(&id).unwrap();
     assert!(repairs.iter().all(|row| row.repair.action == RepairAction::Deleted), "{repairs:?}");
+}
+
+/// Who comes next to a log whose deletion died.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// A live process that has the log open appends.
+    Appends,
+    /// The same, under an operation id.
+    AppendsOnce,
+    /// Another process opens the home and appends.
+    Opens,
+    /// Nobody but the one who asks for the deletion again.
+    Retries,
+}
+
+/// Whatever call the process that deletes dies in: what was acknowledged under the new epoch is there, once, and nothing else.
+pub(crate) fn a_deletion_of_a_log_that_died_is_finished_before_anything_else(place: &Place) {
+    for next in [Next::Appends, Next::AppendsOnce, Next::Opens, Next::Retries] {
+        let mut died_in_between = 0;
+        for nth in 0.. {
+            let (disk, home) = (SimDisk::new(), HomeId::new());
+            let other = open_on(place, &disk, home);
+            let id = session(&other, &format!("s-{next:?}-{nth}"));
+            (0..2).for_each(|_| put(&other, &id, "{}"));
+            let key = IdempotencyKey::new("delete", &operation(id.as_str()), &"request").unwrap();
+            let deleting = open_on(place, &disk, home);
+            let before = disk.call_count();
+            disk.fail_at(before + nth, Fault::Stop { after_bytes: None });
+            let answered = deleting.remove_log_once(Some(&key), &id, None);
+            let is_over = disk.call_count() <= before + nth;
+            disk.heal();
+            let (old, now) = (Epoch(0), row(&other, &id));
+            died_in_between += usize::from(now.unlink_due);
+            let expected: &[&str] = if now.log_epoch == old { &["{}", "{}"] } else { &[] };
+            assert_eq!(lines(&other, &id), expected, "{next:?}, call {nth}: a reader beside it");
+            let mut seen = Vec::new();
+            let stale = Cursor { epoch: old, position: Position(6) };
+            let mut follower = other.follow(&id, Some(stale)).unwrap();
+            let reset = follower.poll(&mut |item| seen.push(matches!(item, Item::Line(_)))).unwrap();
+            assert_eq!(matches!(reset, Seen::Reset(_)), now.log_epoch > old, "{next:?}, call {nth}: {reset:?}");
+            while follower.poll(&mut |item| seen.push(matches!(item, Item::Line(_)))).unwrap() == Seen::Delivered {}
+            assert!(seen.is_empty(), "{next:?}, call {nth}: a follower was given lines of the deleted log");
+            let committed = match next {
+                Next::Appends => Some(other.append(&id, &batch(&["{}"]), &PROCESS).unwrap()),
+                Next::AppendsOnce => {
+                    Some(other.append_once(&id, &operation("op"), &batch(&["{}"]), &PROCESS).unwrap())
+                }
+                Next::Opens => Some(open_on(place, &disk, home).append(&id, &batch(&["{}"]), &PROCESS).unwrap()),
+                Next::Retries => None,
+            };
+            let again = other.remove_log_once(Some(&key), &id, None).unwrap();
+            assert!(answered.is_err() || answered.unwrap() == again, "{next:?}, call {nth}");
+            let now = row(&other, &id);
+            assert_eq!((now.log_epoch, now.unlink_due), (again.epoch, false), "{next:?}, call {nth}");
+            let is_new = committed.is_some_and(|committed| committed.epoch == now.log_epoch);
+            let expected: &[&str] = if is_new { &["{}"] } else { &[] };
+            assert_eq!(lines(&other, &id), expected, "{next:?}, call {nth}: after the retry");
+            if is_new {
+                assert_eq!(disk.mode(&now.log_path), Some(0o600), "{next:?}, call {nth}");
+                while follower.poll(&mut |item| seen.push(matches!(item, Item::Line(_)))).unwrap() != Seen::Idle {}
+                assert_eq!(seen, [true], "{next:?}, call {nth}: the follower");
+            } else {
+                assert_eq!(disk.read(&now.log_path).unwrap_or_default(), b"", "{next:?}, call {nth}");
+            }
+            let repairs = other.repairs_of(&id).unwrap();
+            let deleted = repairs.iter().all(|row| row.repair.action == RepairAction::Deleted);
+            assert!(deleted && repairs.len() == 1, "{next:?}, call {nth}: {repairs:?}");
+            if is_over {
+                assert!(died_in_between > 0, "no call of {nth} was between epoch and unlink");
+                break;
+            }
+        }
+    }
+}
+
+fn a_deletion_of_a_session_that_died_is_finished_by_its_retry(place: &Place) {
+    let (disk, home) = (SimDisk::new(), HomeId::new());
+    let (other, deleting) = (open_on(place, &disk, home), open_on(place, &disk, home));
+    let id = session(&other, "s");
+    put(&other, &id, "{}");
+    let path = row(&other, &id).log_path;
+    let key = IdempotencyKey::new("delete", &operation("op"), &"request").unwrap();
+    disk.fail_kind_from(CallKind::Unlink, 0, Fault::Stop { after_bytes: None });
+    deleting.delete_once(Some(key.clone()), &id).unwrap_err();
+    disk.heal();
+    let refused = other.append(&id, &batch(&["{}"]), &PROCESS);
+    assert!(matches!(refused, Err(Error::NoSession(_) | Error::Deleted(_))), "{refused:?}");
+    assert_eq!(other.delete_once(Some(key), &id).unwrap().bytes, 3);
+    assert_eq!(disk.read(&path), None);
+    assert_eq!(other.state().read(|tx| sessions::find(tx, &id)).unwrap(), None);
 }
 
 fn a_cursor_of_a_deleted_log_gets_a_reset(place: &Place) {

@@ -42,6 +42,11 @@ fn an_epoch_that_is_raised_after_the_unlink_is_noticed() {
 }
 
 #[test]
+fn a_file_that_is_forgotten_between_epoch_and_unlink_is_noticed() {
+    is_noticed_by(Mutant::UnlinkForgotten, promise::a_deletion_of_a_log_that_died_is_finished_before_anything_else);
+}
+
+#[test]
 fn a_follower_that_keeps_its_epoch_is_noticed() {
     is_noticed_by(Mutant::FollowerKeepsEpoch, promise::a_follower_across_a_repair_sees_each_line_once);
 }

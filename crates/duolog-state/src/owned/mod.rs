@@ -49,7 +49,8 @@ use crate::params;
 pub fn is_anything_left(tx: &mut Tx<'_>, home: &HomeId) -> Result<bool> {
     let sql = "SELECT 1 WHERE EXISTS (SELECT 1 FROM behind WHERE home_id = ?1) \
                OR EXISTS (SELECT 1 FROM outbox_lines WHERE home_id = ?1) \
-               OR EXISTS (SELECT 1 FROM sessions WHERE home_id = ?1 AND deleted_at IS NOT NULL)";
+               OR EXISTS (SELECT 1 FROM sessions WHERE home_id = ?1 AND deleted_at IS NOT NULL) \
+               OR EXISTS (SELECT 1 FROM sessions WHERE home_id = ?1 AND unlink_due = 1)";
     Ok(tx.find(sql, params![home], |_| Ok(()))?.is_some())
 }
 

@@ -14,7 +14,8 @@ macro_rules! columns {
     () => {
         "id, home_id, created_at, user_id, name, addressed, scope, log_path, log_key, log_base, log_epoch, cwd, \
          agent_name, invocation_kind, playbook_name, show_topic, show_play_name, artifacts_path, source_kind, status, \
-         started_at, updated_at, ended_at, first_msg_id, last_msg_id, progression_id, node_metadata, deleted_at"
+         started_at, updated_at, ended_at, first_msg_id, last_msg_id, progression_id, node_metadata, deleted_at, \
+         unlink_due"
     };
 }
 
@@ -86,6 +87,8 @@ pub struct SessionRow {
     pub node_metadata: Option<String>,
     /// When it was deleted; the row goes once its log is gone.
     pub deleted_at: Option<Moment>,
+    /// The file at the path, if there is one, is of the previous epoch and is still to be unlinked.
+    pub unlink_due: bool,
 }
 
 impl SessionRow {
@@ -120,6 +123,7 @@ impl SessionRow {
             progression_id: None,
             node_metadata: None,
             deleted_at: None,
+            unlink_due: false,
         }
     }
 
@@ -153,6 +157,7 @@ impl SessionRow {
             progression_id: row.get(25)?,
             node_metadata: row.get(26)?,
             deleted_at: row.get(27)?,
+            unlink_due: row.get(28)?,
         })
     }
 }
@@ -248,6 +253,8 @@ pub struct LogRow {
     pub epoch: Epoch,
     /// Whether the session was deleted and only the row is left.
     pub deleted: bool,
+    /// The file at the path, if there is one, is of the previous epoch and is still to be unlinked.
+    pub unlink_due: bool,
 }
 
 /// How far a session's log is folded.
@@ -288,7 +295,7 @@ pub fn insert(tx: &mut Tx<'_>, row: &SessionRow) -> Result<()> {
         "INSERT INTO sessions (",
         columns!(),
         ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
-         ?22, ?23, ?24, ?25, ?26, ?27, ?28)"
+         ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)"
     );
     let values = params![
         &row.id,
@@ -319,6 +326,7 @@ pub fn insert(tx: &mut Tx<'_>, row: &SessionRow) -> Result<()> {
         row.progression_id.as_ref(),
         row.node_metadata.as_ref(),
         row.deleted_at,
+        row.unlink_due,
     ];
     tx.execute(sql, values).map(drop)
 }
@@ -346,9 +354,10 @@ pub fn find_by_log(tx: &mut Tx<'_>, home: &HomeId, log_path: &str) -> Result<Opt
     Ok(found.filter(|row| row.log_path == log_path))
 }
 
-/// Whether a session that is not deleted has this log, in this epoch.
+/// Returns true if a session that is not deleted has this log, in this epoch, and no older file is to be unlinked first.
 pub fn names_log(tx: &mut Tx<'_>, id: &SessionId, log_path: &str, epoch: Epoch) -> Result<bool> {
-    let sql = "SELECT 1 FROM sessions WHERE id = ?1 AND log_path = ?2 AND log_epoch = ?3 AND deleted_at IS NULL";
+    let sql = "SELECT 1 FROM sessions WHERE id = ?1 AND log_path = ?2 AND log_epoch = ?3 AND deleted_at IS NULL \
+               AND unlink_due = 0";
     Ok(tx.find(sql, params![id, log_path, epoch], |_| Ok(()))?.is_some())
 }
 
@@ -426,6 +435,24 @@ pub fn count(tx: &mut Tx<'_>, home: &HomeId, user: Option<&str>) -> Result<u64> 
 pub fn raise_epoch(tx: &mut Tx<'_>, id: &SessionId, from: Epoch) -> Result<bool> {
     let sql = "UPDATE sessions SET log_epoch = ?3 WHERE id = ?1 AND log_epoch = ?2 AND deleted_at IS NULL";
     Ok(tx.execute(sql, params![id, from, from.next()])? == 1)
+}
+
+/// Notes that the file of the epoch before this one is still to be unlinked.
+pub fn owe_unlink(tx: &mut Tx<'_>, id: &SessionId, epoch: Epoch) -> Result<bool> {
+    let sql = "UPDATE sessions SET unlink_due = 1 WHERE id = ?1 AND log_epoch = ?2 AND deleted_at IS NULL";
+    Ok(tx.execute(sql, params![id, epoch])? == 1)
+}
+
+/// Notes that it was unlinked; false if that was noted before, or the log is of another epoch by now.
+pub fn note_unlinked(tx: &mut Tx<'_>, id: &SessionId, epoch: Epoch) -> Result<bool> {
+    let sql = "UPDATE sessions SET unlink_due = 0 WHERE id = ?1 AND log_epoch = ?2 AND unlink_due = 1";
+    Ok(tx.execute(sql, params![id, epoch])? == 1)
+}
+
+/// Sessions of a home whose log was deleted and whose file is still to be unlinked.
+pub fn with_unlink_due(tx: &mut Tx<'_>, home: &HomeId, limit: u32) -> Result<Vec<SessionId>> {
+    let sql = "SELECT id FROM sessions WHERE home_id = ?1 AND unlink_due = 1 ORDER BY id LIMIT ?2";
+    tx.all(sql, params![home, limit], |row| row.get(0))
 }
 
 /// Marks the session with this log deleted; false when it is gone, marked already, or another by now. Its name is free
@@ -537,7 +564,7 @@ pub fn remove(tx: &mut Tx<'_>, id: &SessionId, log_path: &str) -> Result<bool> {
 
 /// The logs of a home, by id, after this one: for sweeps. Deleted sessions are among them.
 pub fn logs(tx: &mut Tx<'_>, home: &HomeId, after: Option<&SessionId>, limit: u32) -> Result<Vec<LogRow>> {
-    let sql = "SELECT id, log_path, log_base, log_epoch, deleted_at FROM sessions \
+    let sql = "SELECT id, log_path, log_base, log_epoch, deleted_at, unlink_due FROM sessions \
                WHERE home_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
     tx.all(sql, params![home, after.map_or("", SessionId::as_str), limit], |row| {
         Ok(LogRow {
@@ -546,6 +573,7 @@ pub fn logs(tx: &mut Tx<'_>, home: &HomeId, after: Option<&SessionId>, limit: u3
             base: row.get(2)?,
             epoch: row.get(3)?,
             deleted: row.get::<Option<Moment>>(4)?.is_some(),
+            unlink_due: row.get(5)?,
         })
     })
 }

@@ -6,6 +6,7 @@ const SHOWN_ELSEWHERE: &[Mutant] = &[
     Mutant::NoClaimMode,
     Mutant::ForkedAppend,
     Mutant::EpochAfterUnlink,
+    Mutant::UnlinkForgotten,
     Mutant::EpochsRestart,
     Mutant::FollowerKeepsEpoch,
     Mutant::BackupUncut,

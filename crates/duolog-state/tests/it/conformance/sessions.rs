@@ -178,6 +178,13 @@ fn an_epoch_is_raised_only_from_where_it_was_seen(place: &Place) {
     with_session(place, |tx| {
         assert!(sessions::raise_epoch(tx, &id("s"), Epoch(0))?);
         assert!(!sessions::raise_epoch(tx, &id("s"), Epoch(0))?);
+        assert!(!sessions::owe_unlink(tx, &id("s"), Epoch(0))?, "it is another epoch by now");
+        assert!(sessions::owe_unlink(tx, &id("s"), Epoch(1))?);
+        assert_eq!(sessions::with_unlink_due(tx, &home(), 9)?, [id("s")]);
+        assert!(!sessions::note_unlinked(tx, &id("s"), Epoch(0))?);
+        assert!(sessions::note_unlinked(tx, &id("s"), Epoch(1))?);
+        assert!(!sessions::note_unlinked(tx, &id("s"), Epoch(1))?, "it was noted before");
+        assert_eq!(sessions::with_unlink_due(tx, &home(), 9)?, []);
         assert_eq!(sessions::find(tx, &id("s"))?.map(|row| row.log_epoch), Some(Epoch(1)));
         let path = log_of(&id("s"));
         assert!(sessions::names_log(tx, &id("s"), &path, Epoch(1))?);
