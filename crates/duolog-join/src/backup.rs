@@ -5,16 +5,17 @@
 //! the copy, it does nothing. No log goes while a copy is made. Blobs come last: each was there before the line that names
 //! it, and nothing that is named is removed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use duolog_log::{
-    BlobId, Blobs, Disk, DiskFile, Error as LogError, Lock, Open, Place, Reader, chain, hash_range, torn_path,
+    BlobId, Blobs, Disk, DiskFile, Error as LogError, Item, Lock, Open, Place, Reader, chain, hash_range, torn_path,
+    wholes,
 };
 use duolog_state::derived::catalog;
 use duolog_state::owned::sessions::{self, LogRow};
-use duolog_state::owned::{operations, seals};
+use duolog_state::owned::{execution_bodies, messages, operations, seals};
 use duolog_state::{Access, OpenState, State};
 use duolog_types::{Durability, HomeId, Position, SessionId, mutant, mutant::Mutant};
 
@@ -34,6 +35,8 @@ pub struct BackedUp {
     pub bytes: u64,
     /// How many blobs.
     pub blobs: u64,
+    /// Blobs that the copy lacks although they were there damaged, or are named by a line or a row; and why.
+    pub blobs_failed: BTreeMap<BlobId, String>,
     /// Logs that could not be copied whole, and why. The others were.
     pub failed: Vec<(SessionId, String)>,
 }
@@ -56,30 +59,23 @@ impl Join {
         self.state.backup_to(&to.join("state.db"))?;
         let copied = State::open(OpenState { access: Access::ReadOnly, ..OpenState::at(to) })?;
         let mut done = BackedUp::default();
-        let mut after: Option<SessionId> = None;
-        loop {
-            let (home, from): (HomeId, _) = (self.home, after.take());
-            let logs: Vec<LogRow> = copied.read(|tx| sessions::logs(tx, &home, from.as_ref(), PAGE))?;
-            for log in logs.iter().filter(|log| !log.deleted) {
-                let end = ends.get(&log.session_id).copied().unwrap_or(log.base);
-                match self.copy_log(&copied, log, end, disk) {
-                    Ok(Some(bytes)) => {
-                        done.bytes += bytes;
-                        done.logs += 1;
-                    }
-                    Ok(None) => {}
-                    // A copy that cannot be written is no copy; a log that cannot be read is one log.
-                    Err(error @ (Error::Log(LogError::Full(_)) | Error::State(_))) => return Err(error),
-                    Err(error) => done.failed.push((log.session_id.clone(), error.to_string())),
+        self.each_copied_log(&copied, |log| {
+            let end = ends.get(&log.session_id).copied().unwrap_or(log.base);
+            match self.copy_log(&copied, log, end, disk) {
+                Ok(Some(bytes)) => {
+                    done.bytes += bytes;
+                    done.logs += 1;
                 }
-                each(&done);
+                Ok(None) => {}
+                // A copy that cannot be written is no copy; a log that cannot be read is one log.
+                Err(error @ (Error::Log(LogError::Full(_)) | Error::State(_))) => return Err(error),
+                Err(error) => done.failed.push((log.session_id.clone(), error.to_string())),
             }
-            match logs.last() {
-                Some(last) if logs.len() == PAGE as usize => after = Some(last.session_id.clone()),
-                _ => break,
-            }
-        }
+            each(&done);
+            Ok(())
+        })?;
         self.copy_blobs(disk, &mut done)?;
+        self.check_blobs(&copied, disk, &mut done)?;
         let mut directories = vec![Path::new("sessions").to_owned(), PathBuf::new()];
         let scopes = disk.list(Path::new("sessions")).map_err(LogError::io("list", to))?;
         directories.extend(scopes.into_iter().map(|(scope, _)| Path::new("sessions").join(scope)));
@@ -91,6 +87,20 @@ impl Join {
             }
         }
         Ok(done)
+    }
+
+    /// Visits the logs that the copy of the state names.
+    fn each_copied_log(&self, copied: &State, mut each: impl FnMut(&LogRow) -> Result<()>) -> Result<()> {
+        let mut after: Option<SessionId> = None;
+        loop {
+            let (home, from): (HomeId, _) = (self.home, after.take());
+            let logs: Vec<LogRow> = copied.read(|tx| sessions::logs(tx, &home, from.as_ref(), PAGE))?;
+            logs.iter().filter(|log| !log.deleted).try_for_each(&mut each)?;
+            match logs.last() {
+                Some(last) if logs.len() == PAGE as usize => after = Some(last.session_id.clone()),
+                _ => return Ok(()),
+            }
+        }
     }
 
     /// Keeps backups from beginning, while a log is taken away.
@@ -120,7 +130,7 @@ impl Join {
         }
         self.each_log(|session| {
             let end = match self.known(session) {
-                Ok(known) => match Reader::open(&self.disk, &known.place()) {
+                Ok(known) => match known.reader(&self.disk) {
                     Ok(Some(reader)) => reader.stable_end(self.limits.busy_timeout)?,
                     // What cannot be read is told of when it is copied.
                     Ok(None) | Err(_) => known.row.log_base,
@@ -136,6 +146,10 @@ impl Join {
 
     /// Copies one log and the torn bytes beside it, and checks the copy; nothing where there is no file.
     fn copy_log(&self, copied: &State, log: &LogRow, end: Position, disk: &Arc<dyn Disk>) -> Result<Option<u64>> {
+        if log.unlink_due {
+            // The file is of an epoch that the snapshot does not name; there is none of this one yet.
+            return Ok(None);
+        }
         let place = Place { path: log.path.clone().into(), base: log.base, sealed: Vec::new() };
         let torn = Place::file(torn_path(&place.path));
         if let Some(reader) = Reader::open(&self.disk, &torn)? {
@@ -188,8 +202,8 @@ fn check_copy(copied: &State, log: &LogRow, place: &Place, disk: &Arc<dyn Disk>)
 }
 
 impl Join {
-    /// Copies the blobs, whole and synced. One that is damaged or goes meanwhile is left out: whoever verifies the copy
-    /// is told as here.
+    /// Copies the blobs, whole and synced. One that is damaged is left out and reported. One that goes meanwhile was not
+    /// named, or is found missing by [`Self::check_blobs`].
     fn copy_blobs(&self, disk: &Arc<dyn Disk>, done: &mut BackedUp) -> Result<()> {
         let (from, to) = (Blobs::on(&self.disk), Blobs::on(disk));
         let mut after: Option<BlobId> = None;
@@ -199,7 +213,10 @@ impl Join {
                 let put = from.open(id).and_then(|mut blob| to.put(&mut blob, Durability::Power));
                 match put {
                     Ok(_) => done.blobs += 1,
-                    Err(LogError::NoBlob(_) | LogError::Source(_)) => {}
+                    Err(LogError::NoBlob(_)) => {}
+                    Err(LogError::Source(why)) => {
+                        done.blobs_failed.insert(*id, why.to_string());
+                    }
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -208,6 +225,43 @@ impl Join {
                 None => return Ok(()),
             }
         }
+    }
+}
+
+impl Join {
+    /// Reports the blobs that lines or rows of the copy name and that the copy lacks.
+    fn check_blobs(&self, copied: &State, disk: &Arc<dyn Disk>, done: &mut BackedUp) -> Result<()> {
+        let (blobs, home) = (Blobs::on(disk), self.home);
+        let mut check = |id: BlobId| {
+            if blobs.len(&id)?.is_none() {
+                done.blobs_failed.entry(id).or_insert_with(|| "it is missing".to_owned());
+            }
+            Ok::<_, Error>(())
+        };
+        self.each_copied_log(copied, |log| {
+            let place = Place { path: log.path.clone().into(), base: log.base, sealed: Vec::new() };
+            let Some(reader) = Reader::open(disk, &place)? else { return Ok(()) };
+            let end = reader.stable_end(self.limits.busy_timeout)?;
+            let mut lines = reader.lines(place.base, end, self.limits.line_bytes_max)?;
+            while let Some(item) = lines.next()? {
+                if let Item::Line(line) = item {
+                    wholes(line.bytes).try_for_each(&mut check)?;
+                }
+            }
+            Ok(())
+        })?;
+        for list in [messages::blobs, execution_bodies::blobs] {
+            let mut after = String::new();
+            loop {
+                let page = copied.read(|tx| list(tx, &home, &after, PAGE))?;
+                page.iter().filter_map(|id| id.parse().ok()).try_for_each(&mut check)?;
+                match page.into_iter().last() {
+                    Some(last) => after = last,
+                    None => break,
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -67,6 +67,16 @@ fn a_blob_that_a_line_names_and_that_is_lost_is_found_by_whoever_verifies() {
     assert_eq!((ran.field("/logs/0/status"), ran.field("/logs/0/blobs_lost")), ("damaged".into(), 1.into()));
     assert_eq!(ran.field("/logs/0/places/0/kind"), "blob");
     kit.run(&["doctor"]).is(4);
+    let missing = kit.run(&["state", "backup", "missing", "--json"]).is(4).says("could not be copied: it is missing");
+    assert_eq!(missing.field("/blobs_failed/0/reason"), "it is missing");
+    fs::write(&blob, "forged").expect("written");
+    let damaged = kit.run(&["state", "backup", "damaged", "--json"]).is(4).says("could not be copied: blob");
+    assert_eq!((damaged.field("/logs"), damaged.field("/blobs")), (1.into(), 0.into()), "the rest is copied");
+    let named = blob.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
+    assert_eq!(damaged.field("/blobs_failed/0/blob"), named);
+    assert_eq!(damaged.field("/blobs_failed").as_array().map(Vec::len), Some(1));
+    kit.run(&["state", "backup", "told"]).is(4).says(&format!("blob {named} could not be copied"));
+    fs::remove_file(&blob).expect("removed");
     kit.run(&["--home", "copy", "log", "verify", "one"]).is(0);
     kit.run(&["--home", "copy", "doctor"]).is(0);
     // What a text says of a blob needs none.

@@ -36,6 +36,13 @@ pub fn find(tx: &mut Tx<'_>, execution: &ExecutionId) -> Result<Option<OutputRow
     })
 }
 
+/// The blobs of a home that hold what executions said, in their order, after this one.
+pub fn blobs(tx: &mut Tx<'_>, home: &HomeId, after: &str, limit: u32) -> Result<Vec<String>> {
+    let sql = "SELECT DISTINCT output_blob FROM execution_bodies WHERE output_blob > ?1 AND home_id = ?2 \
+               ORDER BY output_blob LIMIT ?3";
+    tx.all(sql, params![after, home, limit], |row| row.get(0))
+}
+
 /// How many executions have what they said in this blob of a home.
 pub fn naming_blob(tx: &mut Tx<'_>, home: &HomeId, blob: &str) -> Result<u64> {
     let sql = "SELECT COUNT(*) FROM execution_bodies WHERE output_blob = ?1 AND home_id = ?2";

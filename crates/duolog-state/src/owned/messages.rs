@@ -313,6 +313,13 @@ pub fn existing(tx: &mut Tx<'_>, ids: &[MessageId]) -> Result<BTreeSet<MessageId
     Ok(found)
 }
 
+/// The blobs that hold the content of messages of this home, in their order, after this one.
+pub fn blobs(tx: &mut Tx<'_>, home: &HomeId, after: &str, limit: u32) -> Result<Vec<String>> {
+    let sql = "SELECT DISTINCT content_blob FROM messages WHERE content_blob > ?1 AND home_id = ?2 \
+               ORDER BY content_blob LIMIT ?3";
+    tx.all(sql, params![after, home, limit], |row| row.get(0))
+}
+
 /// How many messages of this home have their content in this blob.
 pub fn naming_blob(tx: &mut Tx<'_>, home: &HomeId, blob: &str) -> Result<u64> {
     let sql = "SELECT COUNT(*) FROM messages WHERE content_blob = ?1 AND home_id = ?2";

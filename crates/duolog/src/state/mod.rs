@@ -105,8 +105,9 @@ impl<'s> State<'s> {
             other => other.into(),
         })?;
         let copied = self.store.join.backup(&directory, &prepared.disk, each)?;
-        let BackedUp { logs, bytes, blobs, failed } = copied;
-        Ok(Backup { path: to.to_owned(), logs, bytes, blobs, failed })
+        let BackedUp { logs, bytes, blobs, blobs_failed, failed } = copied;
+        let blobs_failed = blobs_failed.into_iter().map(|(id, why)| (id.to_string(), why)).collect();
+        Ok(Backup { path: to.to_owned(), logs, bytes, blobs, blobs_failed, failed })
     }
 }
 

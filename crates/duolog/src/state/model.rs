@@ -48,6 +48,8 @@ pub struct Backup {
     pub bytes: u64,
     /// How many blobs were copied.
     pub blobs: u64,
+    /// Blobs that the copy lacks, because they are damaged or missing, and why.
+    pub blobs_failed: Vec<(String, String)>,
     /// Logs that could not be copied, and why. The others were.
     pub failed: Vec<(SessionId, String)>,
 }

@@ -19,10 +19,12 @@ A state on a server is not copied by this: copy the database first, then the hom
   pg_dump --format=custom --file=state.dump 'postgres://USER@HOST/DATABASE'
   cp -a HOME /backups/today
 
-Exit code: 4 where a log could not be copied; all others are
+Exit code: 4 if a log or a blob could not be copied; all others are copied
 
 JSON:
-  {\"path\": path, \"logs\": 3, \"bytes\": 45678, \"blobs\": 1, \"failed\": [{\"session\", \"reason\"}]}";
+  {\"path\": path, \"logs\": 3, \"bytes\": 45678, \"blobs\": 1, \"failed\": [{\"session\", \"reason\"}],
+   \"blobs_failed\": [{\"blob\", \"reason\"}]}
+  blobs_failed are damaged, or named by a line or a row and missing";
 
 /// Copy the home to a new directory, while writers run
 ///
@@ -42,11 +44,18 @@ struct Answer<'a> {
     bytes: u64,
     blobs: u64,
     failed: Vec<Failed<'a>>,
+    blobs_failed: Vec<FailedBlob<'a>>,
 }
 
 #[derive(Serialize)]
 struct Failed<'a> {
     session: &'a str,
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct FailedBlob<'a> {
+    blob: &'a str,
     reason: &'a str,
 }
 
@@ -69,6 +78,7 @@ impl Backup {
             bytes: copied.bytes,
             blobs: copied.blobs,
             failed: failed.collect(),
+            blobs_failed: copied.blobs_failed.iter().map(|(blob, reason)| FailedBlob { blob, reason }).collect(),
         };
         context.out.answer(&answer, |text| {
             let (logs, bytes) = (figures::things(copied.logs, "log"), figures::size(copied.bytes));
@@ -78,6 +88,9 @@ impl Backup {
         for Failed { session, reason } in &answer.failed {
             context.out.alert(format_args!("{session} could not be copied: {reason}"));
         }
-        Ok(if answer.failed.is_empty() { Ended::Done } else { Ended::Damaged })
+        for FailedBlob { blob, reason } in &answer.blobs_failed {
+            context.out.alert(format_args!("blob {blob} could not be copied: {reason}"));
+        }
+        Ok(if answer.failed.is_empty() && answer.blobs_failed.is_empty() { Ended::Done } else { Ended::Damaged })
     }
 }
