@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use duolog::log::{As, Dialect};
+use duolog::runs::Expiry;
 use duolog::sessions::SessionRef;
 use duolog::{
     Clock as _, Config, Cursor, Durability, Home, Moment, OperationId, Position, SessionStatus, Surroundings,
@@ -153,7 +154,9 @@ impl<T: Subcommand> Subcommand for Deferred<T> {
 /// The commands whose change happens once under an operation id, by the command that they are below. Those that keep
 /// more than the answer under their id have the flag by themselves.
 const ONCE: &[(&str, &[&str])] = &[
-    ("sessions", &["clear", "close", "compact", "fork", "pop", "reopen", "run", "send"]),
+    ("log", &["repair"]),
+    ("branch", &["new", "rename", "set"]),
+    ("sessions", &["clear", "close", "compact", "fork", "inbox", "pop", "reopen", "run", "send", "set"]),
     (
         "runs",
         &[
@@ -161,11 +164,13 @@ const ONCE: &[(&str, &[&str])] = &[
             "admit",
             "cancel",
             "claim",
+            "expire",
             "fail",
             "finish",
             "gate",
             "nodes",
             "pause",
+            "recover",
             "release",
             "renew",
             "requeue",
@@ -175,10 +180,11 @@ const ONCE: &[(&str, &[&str])] = &[
             "start",
         ],
     ),
-    ("phase", &["begin", "complete", "end", "enter", "skip"]),
+    ("phase", &["begin", "complete", "end", "enter", "session", "skip"]),
+    ("execution", &["begin", "end", "session"]),
     ("approvals", &["approve", "reject", "reply"]),
     ("chats", &["add", "reset"]),
-    ("schedules", &["clear", "set"]),
+    ("schedules", &["clear", "set", "tick"]),
     ("workflows", &["clear", "disable", "enable"]),
 ];
 
@@ -191,10 +197,15 @@ fn with_operation_ids(command: clap::Command) -> clap::Command {
     let takes = ONCE.iter().find(|(name, _)| *name == above).map_or(&[][..], |(_, names)| *names);
     command.mut_subcommands(|below| {
         if !takes.contains(&below.get_name()) {
-            return if below.get_name() == "phase" { with_operation_ids(below) } else { below };
+            return if ONCE.iter().any(|(name, _)| *name == below.get_name()) {
+                with_operation_ids(below)
+            } else {
+                below
+            };
         }
         let flag = clap::Arg::new(OPERATION_ID).long("operation-id").value_name("ID");
         let flag = flag.value_parser(clap::value_parser!(OperationId));
+        let flag = if below.get_name() == "inbox" { flag.requires("ack") } else { flag };
         below.arg(flag.help("Operation id; the same request under the same id changes nothing again"))
     })
 }
@@ -334,15 +345,12 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "a time is a number and a unit, like 30s, 5m, 12h or 7d".into())
 }
 
-/// Reads a moment to come: an instant, a day, or how long from now.
-pub fn until(text: &str) -> Result<Moment, String> {
-    let ahead = |seconds: u64| {
-        let micros = i64::try_from(seconds).ok()?.checked_mul(1_000_000)?;
-        Some(Moment::from_micros(SystemClock.now().as_micros().saturating_add(micros)))
-    };
-    let instant = || text.parse().or_else(|_| format!("{text}T00:00:00Z").parse()).ok();
+/// Reads until when a gate may be answered: an instant, a day, or how long from now. What "now" is, the state says.
+pub fn expiry(text: &str) -> Result<Expiry, String> {
+    let after = seconds(text).map(|seconds| Expiry::After(Duration::from_secs(seconds)));
+    let instant = || text.parse().or_else(|_| format!("{text}T00:00:00Z").parse()).ok().map(Expiry::At);
     let wrong = || "a moment is 2026-01-31, 2026-01-31T09:30:00Z, or a time from now like 12h".into();
-    seconds(text).and_then(ahead).or_else(instant).ok_or_else(wrong)
+    after.or_else(instant).ok_or_else(wrong)
 }
 
 fn seconds(text: &str) -> Option<u64> {

@@ -212,6 +212,7 @@ impl Join {
     ) -> std::result::Result<(), Refusal> {
         let (of, named, path) = (session, path, path.to_owned());
         let session = session.clone();
+        let clock = self.tx_clock();
         let claimed = self.write(Durability::Power, move |tx| {
             let Some(place) = row.place else { return Ok(Some(false)) };
             if !sessions::names_log(tx, &session, &path, place.epoch)? {
@@ -220,7 +221,8 @@ impl Join {
             if is_there {
                 return Ok(Some(operations::claim(tx, &row.scope, &row.operation_id, place)?));
             }
-            operations::insert(tx, &row)?;
+            let created_at = clock.now(tx)?;
+            operations::insert(tx, &OperationRow { created_at, ..row.clone() })?;
             Ok(Some(true))
         });
         match claimed {

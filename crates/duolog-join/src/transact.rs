@@ -34,6 +34,13 @@ impl IdempotencyKey {
         Ok(Self { scope: scope.to_owned(), operation: operation.clone(), request_hash: blake3::hash(&text).into() })
     }
 
+    /// The key of one part of the request, for a request that takes several transactions: asked again, each part that was
+    /// done gives its answer, and the others are done.
+    #[must_use]
+    pub fn part(&self, name: &str) -> Self {
+        Self { scope: format!("{}/{name}", self.scope), ..self.clone() }
+    }
+
     /// The row that keeps the answer to a request.
     pub(crate) fn answered_with(&self, answer: &impl Serialize, at: Moment) -> Result<OperationRow> {
         let text = serde_json::to_string(answer).map_err(Error::NoJson)?;
@@ -118,7 +125,7 @@ impl Join {
             return Err(Error::ReadOnly.into());
         }
         let Write { durability, key } = how.into();
-        let at = self.clock.now();
+        let clock = self.tx_clock();
         let announced = Announced::new(&self.telling, &self.open);
         let announce = announced.clone();
         let (answer, told) = self.state.write(durability, move |tx| {
@@ -129,6 +136,7 @@ impl Join {
             }
             let (answer, mut told) = f(tx)?;
             if let Some(key) = &key {
+                let at = clock.now(tx)?;
                 operations::insert(tx, &key.answered_with(&answer, at)?)?;
             }
             announce.add(&mut told);

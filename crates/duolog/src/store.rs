@@ -9,7 +9,7 @@ use duolog_join::{
 use duolog_log::dialect::prices::Prices;
 use duolog_search::Index;
 use duolog_state::{Access as StateAccess, Address, Error as StateError, Migrate, OpenState, Reading, Tx};
-use duolog_types::{Durability, HomeId, OperationId, SessionId};
+use duolog_types::{Durability, HomeId, Moment, OperationId, SessionId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -181,6 +181,17 @@ impl Store {
         self.join.home()
     }
 
+    /// The present time by the clock of the state: the server's clock if the state is on one, else the machine's. For what
+    /// several machines compare.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server cannot be asked.
+    pub fn now(&self) -> Result<Moment> {
+        let clock = self.join.tx_clock();
+        Ok(self.join.state().read(|tx| clock.now(tx))?)
+    }
+
     /// Whether this store can be written.
     pub fn is_writable(&self) -> bool {
         self.join.is_writable()
@@ -202,9 +213,20 @@ impl Store {
         Ok(())
     }
 
+    /// Makes the next change of rows under this key.
+    pub(crate) fn put_request(&self, key: Option<IdempotencyKey>) {
+        *self.request.lock().unwrap_or_else(PoisonError::into_inner) = key;
+    }
+
     /// Returns the key of the request that this store serves, if its change was not made yet.
     pub(crate) fn take_request(&self) -> Option<IdempotencyKey> {
         self.request.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Returns the answer that the request of this store got when it was carried out; `None` if it was not.
+    pub(crate) fn answer_to_request<T: DeserializeOwned>(&self) -> Result<Option<T>> {
+        let key = self.request.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok(key.as_ref().map_or(Ok(None), |key| self.join.answer_to(key))?)
     }
 
     /// Whether the next change has a key.

@@ -7,6 +7,7 @@
 mod model;
 mod rules;
 
+use duolog_join::TxClock;
 use duolog_state::Tx;
 use duolog_state::owned::messaging_deliveries;
 use duolog_state::owned::messaging_messages::{self, NewChatMessageRow};
@@ -40,8 +41,9 @@ impl Chats<'_> {
 
     /// The chat that goes on at a place, where there is one. One that was silent for too long goes on no more.
     pub fn find_active(&self, key: &ChatKey) -> Result<Option<Chat>> {
-        let (now, idle) = (self.store.join.clock().now(), self.store.chat_idle);
-        let row = self.store.join.state().read(|tx| table::find_active(tx, &key.into()))?;
+        let (clock, idle) = (self.store.join.tx_clock(), self.store.chat_idle);
+        let find = |tx: &mut Tx<'_>| Ok::<_, Error>((table::find_active(tx, &key.into())?, clock.now(tx)?));
+        let (row, now) = self.store.join.state().read(find)?;
         Ok(row.filter(|row| rules::is_fresh(row.last_activity_at, now, idle)).map(Chat::from))
     }
 
@@ -60,7 +62,8 @@ impl Chats<'_> {
                 return Ok((again, Vec::new()));
             }
             let opened = begin.open(tx)?;
-            let added = add(tx, &opened.chat.id, &begin.place, &message, begin.now)?;
+            let now = begin.clock.now(tx)?;
+            let added = add(tx, &opened.chat.id, &begin.place, &message, now)?;
             Ok((AddedMessage { created: opened.created, ..added }, Vec::new()))
         })
     }
@@ -70,8 +73,9 @@ impl Chats<'_> {
     /// A platform message id that was stored before in any chat of the same conversation changes nothing.
     pub fn add_to(&self, chat: &ChatId, message: &NewChatMessage, durability: Durability) -> Result<AddedMessage> {
         rules::check_message(message)?;
-        let (chat, message, now) = (chat.clone(), message.clone(), self.store.join.clock().now());
+        let (chat, message, clock) = (chat.clone(), message.clone(), self.store.join.tx_clock());
         self.store.transact(durability, move |tx| {
+            let now = clock.now(tx)?;
             let row = table::find(tx, &chat)?.ok_or_else(|| Error::NoChat(chat.to_string()))?;
             rules::check_delivery(&row.place, &message)?;
             let added = match delivered(tx, &row.place, &message)? {
@@ -84,8 +88,11 @@ impl Chats<'_> {
 
     /// Notes that something was done in a chat, so that it goes on.
     pub fn touch(&self, chat: &ChatId, durability: Durability) -> Result<()> {
-        let now = self.store.join.clock().now();
-        self.change(chat, durability, move |tx, chat| table::touch(tx, chat, now))
+        let clock = self.store.join.tx_clock();
+        self.change(chat, durability, move |tx, chat| {
+            let now = clock.now(tx)?;
+            table::touch(tx, chat, now)
+        })
     }
 
     /// Says which session of the agent answers in a chat; its log is the chat's other half.
@@ -162,8 +169,8 @@ impl Chats<'_> {
     }
 
     fn begin(&self, key: &ChatKey) -> Begin {
-        let (now, idle) = (self.store.join.clock().now(), self.store.chat_idle);
-        Begin { place: key.into(), id: ChatId::new(), now, idle }
+        let (clock, idle) = (self.store.join.tx_clock(), self.store.chat_idle);
+        Begin { place: key.into(), id: ChatId::new(), clock, idle }
     }
 
     fn change(
@@ -184,16 +191,16 @@ struct Begin {
     place: ChatPlace,
     /// The id of the new one, which stays the same however often the transaction runs.
     id: ChatId,
-    now: Moment,
+    clock: TxClock,
     idle: std::time::Duration,
 }
 
 impl Begin {
     /// Finds the chat that goes on, or begins one. Who is overtaken on a server runs again, and finds the winner's.
     fn open(&self, tx: &mut Tx<'_>) -> Result<Opened> {
-        let mut ended = None;
+        let (mut ended, now) = (None, self.clock.now(tx)?);
         if let Some(active) = table::find_active(tx, &self.place)? {
-            if rules::is_fresh(active.last_activity_at, self.now, self.idle) {
+            if rules::is_fresh(active.last_activity_at, now, self.idle) {
                 return Ok(Opened { chat: active.into(), created: false, ended });
             }
             table::deactivate(tx, &active.id)?;
@@ -203,8 +210,8 @@ impl Begin {
             id: self.id.clone(),
             place: self.place.clone(),
             agent_session_id: None,
-            created_at: self.now,
-            last_activity_at: self.now,
+            created_at: now,
+            last_activity_at: now,
             message_count: 0,
             active: true,
         };

@@ -31,7 +31,7 @@ pub use model::{
     Fence, Finish, NewExecution, NewRun, Outcome, Output, PhaseStanding, Recovered, Rollup, RollupQuery, Run,
     RunFilter, RunList, RunOrder, RunPage, RunSummary, RunToken, Started, Turned, Until,
 };
-pub use open::{LoopPoint, NewGate, OpenRun, PausedAt};
+pub use open::{Expiry, LoopPoint, NewGate, OpenRun, PausedAt};
 pub use rules::{Event, PhaseLabel, PhaseTurn, dollars, may_become, next};
 
 pub(crate) use change::{Changing, count_end, count_start};

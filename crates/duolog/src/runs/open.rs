@@ -30,6 +30,24 @@ pub struct OpenRun<'s> {
     pub(super) durability: Durability,
 }
 
+/// Until when a gate may be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// Until this instant.
+    At(Moment),
+    /// For so long from the commit on, by the clock of the state: the server's clock if the state is on one.
+    After(Duration),
+}
+
+impl Expiry {
+    fn instant(self, now: Moment) -> Moment {
+        match self {
+            Self::At(at) => at,
+            Self::After(time) => rules::later(now, time),
+        }
+    }
+}
+
 /// A gate to pause at.
 #[derive(Clone, Debug)]
 pub struct NewGate {
@@ -46,7 +64,7 @@ pub struct NewGate {
     /// A hash of what is asked about: an answer that names another is refused.
     pub content_hash: Option<String>,
     /// Until when it may be answered. After that the run fails.
-    pub expires_at: Option<Moment>,
+    pub expires: Option<Expiry>,
     /// What is merged into the scratch in the same step, as a JSON object.
     pub scratch: Option<String>,
     /// The turn of a loop that asks.
@@ -63,7 +81,7 @@ impl NewGate {
             summary: summary.to_owned(),
             requested_by: None,
             content_hash: None,
-            expires_at: None,
+            expires: None,
             scratch: None,
             at: None,
         }
@@ -236,7 +254,7 @@ impl OpenRun<'_> {
                 };
             }
             run.check_runs(fence)?;
-            if let Some(at) = gate.expires_at.filter(|at| *at <= now) {
+            if let Some(at) = row.expires_at.filter(|at| *at <= now) {
                 let why = format!("is {at}, and a gate that has expired cannot be answered");
                 return Err(Error::BadValue { what: "expires_at", why });
             }
@@ -392,7 +410,7 @@ fn gate_row(gate: &NewGate, id: &ApprovalId, run: &RunId, now: Moment) -> Approv
         responded_at: None,
         created_at: now,
         content_hash: gate.content_hash.clone(),
-        expires_at: gate.expires_at,
+        expires_at: gate.expires.map(|expires| expires.instant(now)),
         consumed_at: None,
         loop_key: gate.at.as_ref().map(|at| at.key.clone()),
         iteration: gate.at.as_ref().map(|at| at.iteration),

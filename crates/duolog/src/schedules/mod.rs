@@ -7,6 +7,7 @@
 mod fire;
 mod model;
 mod rules;
+mod tick;
 mod timetable;
 
 #[cfg(test)]
@@ -14,11 +15,10 @@ mod tests;
 
 use duolog_state::Tx;
 use duolog_state::owned::cron_overrides::{self, CronOverrideRow};
-use duolog_state::owned::cron_runs::{self, CronEnd, CronRunRow};
+use duolog_state::owned::cron_runs::{self, CronRunRow};
 use duolog_state::owned::cron_ticks::{self, TickRow};
 use duolog_types::limits::{NAME_BYTES_MAX, PAGE_MAX, SCHEDULE_NEXT};
 use duolog_types::{CronOutcome, CronRunId, Durability, HomeId, Moment, ProcessId};
-use serde::{Deserialize, Serialize};
 
 pub(crate) use fire::check as check_firing;
 pub use fire::fire;
@@ -76,7 +76,7 @@ impl Schedules<'_> {
     pub fn set(&self, name: &str, change: &ScheduleChange, durability: Durability) -> Result<Schedule> {
         let base = self.base(name)?.clone();
         self.check_actor()?;
-        let (change, actor, by) = (change.clone(), self.actor.clone(), self.by_now());
+        let (change, actor, by) = (change.clone(), self.actor.clone(), self.by_now()?);
         let now = by.at;
         self.store.transact(durability, move |tx| {
             let before = cron_overrides::find(tx, &base.name)?;
@@ -109,7 +109,7 @@ impl Schedules<'_> {
     /// Removes the override of a schedule; returns false if it has none. The configuration need not have the schedule any
     /// more.
     pub fn clear(&self, name: &str, durability: Durability) -> Result<bool> {
-        let (name, by) = (name.to_owned(), self.by_now());
+        let (name, by) = (name.to_owned(), self.by_now()?);
         let base = self.store.schedules.iter().find(|base| base.name == name).cloned();
         self.store.transact(durability, move |tx| {
             let before = cron_overrides::find(tx, &name)?;
@@ -125,7 +125,7 @@ impl Schedules<'_> {
     /// A page of firings, the latest time first: of one schedule, or of all.
     pub fn runs(&self, name: Option<&str>, after: Option<&RunsToken>, limit: u32) -> Result<RunList> {
         let limit = limit.clamp(1, PAGE_MAX);
-        let now = self.store.join.clock().now();
+        let now = self.store.now()?;
         let mut rows = self.store.join.state().read(|tx| match name {
             Some(name) => cron_runs::newest_of(tx, name, after.map(|token| token.due_at), limit + 1),
             None => cron_runs::newest(tx, after.map(|token| (token.due_at, token.name.as_str())), limit + 1),
@@ -139,138 +139,14 @@ impl Schedules<'_> {
 
     /// The firing with this id.
     pub fn run(&self, id: CronRunId) -> Result<Option<CronRun>> {
-        let now = self.store.join.clock().now();
+        let now = self.store.now()?;
         let row = self.store.join.state().read(|tx| cron_runs::find(tx, id))?;
         Ok(row.map(|row| CronRun::of(row, now)))
     }
 
-    /// Fires what has become due since the last tick: `fire` does what each time is for, and its answer is recorded.
-    ///
-    /// Several processes, in several homes, may tick at once; each time is fired by one of them. The first look at a
-    /// schedule fires nothing. A time is claimed right before it is fired: if the process dies inside `fire`, that time
-    /// is not fired again and is recorded as lost, and those after it stay due.
-    ///
-    /// # Errors
-    ///
-    /// Returns the first error together with what was fired before it.
-    pub fn tick(
-        &self,
-        now: Moment,
-        mut fire: impl FnMut(&Due) -> Outcome,
-    ) -> std::result::Result<Ticked, Box<Interrupted>> {
-        let mut ticked = Ticked::default();
-        match self.tick_all(now, &mut fire, &mut ticked) {
-            Ok(()) => Ok(ticked),
-            Err(error) => Err(Box::new(Interrupted { ticked, error })),
-        }
-    }
-
-    fn tick_all(&self, now: Moment, fire: &mut dyn FnMut(&Due) -> Outcome, ticked: &mut Ticked) -> Result<()> {
-        self.check_actor()?;
-        let clock = self.store.join.clock().now();
-        let mut idle = Vec::new();
-        for base in &self.store.schedules {
-            match self.look(base, now, clock)? {
-                Look::Nothing(idled) => idle.push(idled),
-                Look::Wrong(why) => ticked.problems.push((base.name.clone(), why)),
-                Look::Due(effective, times) => {
-                    for (at, time) in times.iter().enumerate() {
-                        // What lies behind the last one is done with; before that, an error leaves the rest due.
-                        let until = if at + 1 == times.len() { now } else { time.at };
-                        match self.claim(base, time, &effective, (now, until))? {
-                            Claim::Taken => ticked.taken += 1,
-                            Claim::Changed => break,
-                            Claim::Mine(due) => {
-                                let outcome = match &time.skipped {
-                                    Some(why) => Outcome::skipped(why),
-                                    None => fire(&due),
-                                };
-                                let kept = if time.skipped.is_some() { Ok(()) } else { self.finish(&due, &outcome) };
-                                ticked.fired.push(Fired { due, outcome });
-                                kept?;
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if idle.is_empty() {
-            return Ok(());
-        }
-        // Lost with the power it is looked at again, and nothing is due twice.
-        self.store.transact(Durability::Process, move |tx| {
-            for Idle { name, enabled } in &idle {
-                let row = cron_ticks::find(tx, name)?;
-                let back = row.is_some_and(|row| rules::was_ahead(row.ticked_at, now.max(clock)));
-                if *enabled {
-                    move_to(tx, name, now, back)?;
-                } else if back || row.is_none_or(|row| row.ticked_at < now) {
-                    cron_ticks::restart(tx, name, now)?;
-                }
-            }
-            Ok(((), Vec::new()))
-        })
-    }
-
-    /// Looks for what is due of a schedule. Most ticks end here.
-    fn look(&self, base: &BaseSchedule, now: Moment, clock: Moment) -> Result<Look> {
-        self.store.join.state().read(|tx| {
-            let said = cron_overrides::find(tx, &base.name)?;
-            let effective = rules::effective(base, said.as_ref());
-            let timetable = match effective.timetable() {
-                Ok(timetable) => timetable,
-                Err(why) => return Ok(Look::Wrong(why)),
-            };
-            let since = since(tx, &base.name, now, clock)?.map(|(since, _)| since);
-            let enabled = effective.enabled.value;
-            let since = since.filter(|since| enabled && timetable.latest(now).is_some_and(|at| at > *since));
-            Ok::<_, Error>(match since {
-                Some(since) => Look::Due(effective, rules::due(&timetable, since, now, base.catch_up)),
-                None => Look::Nothing(Idle { name: base.name.clone(), enabled }),
-            })
-        })
-    }
-
-    /// Claims a time that is due, unless another process did or the schedule was changed since it was looked at. Synced,
-    /// so that a power cut fires nothing twice.
-    fn claim(
-        &self,
-        base: &BaseSchedule,
-        time: &rules::DueAt,
-        looked: &rules::Effective,
-        (now, until): (Moment, Moment),
-    ) -> Result<Claim> {
-        let (base, time, by, looked) = (base.clone(), time.clone(), self.by_now(), looked.clone());
-        let id = CronRunId::new();
-        self.store.transact(Durability::Power, move |tx| {
-            let said = cron_overrides::find(tx, &base.name)?;
-            let none = Vec::new();
-            if !rules::effective(&base, said.as_ref()).is_same(&looked) {
-                return Ok((Claim::Changed, none));
-            }
-            let since = since(tx, &base.name, now, by.at)?;
-            let Some((_, back)) = since.filter(|(since, _)| *since < time.at) else { return Ok((Claim::Taken, none)) };
-            let is_mine = cron_runs::claim(tx, &row_of(&base, id, &time, &by))?;
-            move_to(tx, &base.name, until, back)?;
-            Ok((if is_mine { Claim::Mine(Due::of(&base, id, time.at, time.missed)) } else { Claim::Taken }, none))
-        })
-    }
-
-    fn by_now(&self) -> By {
+    fn by_now(&self) -> Result<By> {
         let join = &self.store.join;
-        By { home: join.home(), process: join.process(), actor: self.actor.clone(), at: join.clock().now() }
-    }
-
-    fn finish(&self, due: &Due, outcome: &Outcome) -> Result<()> {
-        let id = due.id;
-        let end = CronEnd {
-            finished_at: self.store.join.clock().now(),
-            outcome: outcome.outcome,
-            error: outcome.error.clone(),
-            detail: rules::told(outcome.detail.as_deref(), due.missed),
-            workflow_run_id: outcome.workflow_run_id.clone(),
-        };
-        self.store.transact(Durability::Power, move |tx| Ok((cron_runs::finish(tx, id, &end)?, Vec::new()))).map(drop)
+        Ok(By { home: join.home(), process: join.process(), actor: self.actor.clone(), at: self.store.now()? })
     }
 
     fn base(&self, name: &str) -> Result<&BaseSchedule> {
@@ -317,35 +193,12 @@ fn restart(tx: &mut Tx<'_>, base: &BaseSchedule, was: &rules::Effective, is: &ru
     Ok(cron_ticks::restart(tx, &base.name, by.at)?)
 }
 
-/// What a look at a schedule shows.
-enum Look {
-    Nothing(Idle),
-    Due(rules::Effective, Vec<rules::DueAt>),
-    Wrong(String),
-}
-
-/// A schedule of which nothing is due.
-struct Idle {
-    name: String,
-    enabled: bool,
-}
-
-/// What became of a time that is due.
-#[derive(Serialize, Deserialize)]
-enum Claim {
-    Mine(Due),
-    /// Another process has it.
-    Taken,
-    /// The schedule was changed.
-    Changed,
-}
-
 /// Who fires.
 struct By {
     home: HomeId,
     process: ProcessId,
     actor: Option<String>,
-    /// When, by the clock: the times that are due are looked for up to another instant, if the caller wants.
+    /// When, by the clock of the state: the times that are due are looked for up to another instant, if the caller wants.
     at: Moment,
 }
 

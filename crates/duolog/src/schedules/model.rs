@@ -170,7 +170,7 @@ impl Due {
 }
 
 /// How a firing ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// In a word.
     pub outcome: CronOutcome,

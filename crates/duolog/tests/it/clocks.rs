@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duolog::approvals::Answer;
+use duolog::chats::{ChatKey, NewChatMessage};
 use duolog::limits::RunLimits;
-use duolog::runs::{Admission, NewGate, NewRun};
-use duolog::{ApprovalKind, ApprovalStatus, Clock, Error, Moment, RunStatus, Store, SystemClock};
+use duolog::runs::{Admission, Expiry, NewGate, NewRun};
+use duolog::{ApprovalKind, ApprovalStatus, ChatRole, Clock, Error, Moment, RunStatus, Store, SystemClock};
 use duolog_testkit::engines::Place;
 
 use super::Apart;
@@ -82,6 +83,63 @@ fn a_lease_that_ended_is_taken_over_by_any_host() {
     }
 }
 
+/// A time limit that is given as a length counts from the server's clock, whatever the clock of the host that asks says.
+#[test]
+fn a_gate_that_expires_after_a_time_expires_by_the_clock_of_the_server() {
+    let place = Place::postgres();
+    let hosts = hosts(&place);
+    let half = Duration::from_secs(30);
+    for (number, (_, host)) in hosts.iter().enumerate() {
+        let (run, fence) = claimed(host, &number.to_string(), "holder");
+        let before = host.now().expect("asked");
+        let gate = NewGate { expires: Some(Expiry::After(half)), ..NewGate::new(ApprovalKind::Approve, "g", "?") };
+        let gate = host.runs().open(&run).under(fence).pause_at(&gate).expect("paused").approval;
+        let after = host.now().expect("asked");
+        let later = |at: Moment| Some(Moment::from_micros(at.as_micros() + 30_000_000));
+        assert!(later(before) <= gate.expires_at && gate.expires_at <= later(after), "{before} {gate:?} {after}");
+        for (_, other) in &hosts {
+            assert!(other.runs().expire().expect("looks").gates.is_empty());
+        }
+    }
+}
+
+/// All hosts on one server have one present time.
+#[test]
+fn the_present_time_is_the_one_of_the_server() {
+    let place = Place::postgres();
+    let hosts = hosts(&place);
+    let now = |at: usize| hosts[at].1.now().expect("asked");
+    let seen = [now(2), now(0), now(1), now(2), now(0)];
+    assert!(seen.is_sorted(), "{seen:?}");
+}
+
+/// A chat goes on for as long as it is active by the server's clock.
+#[test]
+fn a_chat_goes_on_whatever_the_clocks_of_the_hosts_say() {
+    let place = Place::postgres();
+    let hosts = [-60, 0, 60].map(|seconds| {
+        let apart = Apart::of(&place);
+        let mut options = apart.options();
+        options.clock = Arc::new(Wrong(seconds));
+        options.chat_idle = Duration::from_secs(30);
+        (Store::open(options).expect("opens"), apart)
+    });
+    let key = ChatKey { platform: "p".into(), channel: "c".into(), thread: None, user: "u".into() };
+    let message = |text: &str| NewChatMessage {
+        role: ChatRole::User,
+        content: text.to_owned(),
+        platform_message_id: None,
+        agent_session_id: None,
+    };
+    let power = duolog::Durability::Power;
+    let first = hosts[0].0.chats().add(&key, &message("one"), power).expect("added").chat;
+    for (store, _) in hosts.iter().chain(hosts.iter().rev()) {
+        let added = store.chats().add(&key, &message("more"), power).expect("added");
+        assert_eq!((added.chat, added.created), (first.clone(), false));
+        assert_eq!(store.chats().find_active(&key).expect("looks").map(|chat| chat.id), Some(first.clone()));
+    }
+}
+
 /// What waits in the queue or for an answer has its time by the same clock.
 #[test]
 fn nothing_expires_early_on_a_host_with_a_wrong_clock() {
@@ -90,7 +148,7 @@ fn nothing_expires_early_on_a_host_with_a_wrong_clock() {
     let until = Moment::from_micros(SystemClock.now().as_micros() + 30_000_000);
     for (number, (_, host)) in hosts.iter().enumerate() {
         let (run, fence) = claimed(host, &format!("gate-{number}"), "holder");
-        let gate = NewGate { expires_at: Some(until), ..NewGate::new(ApprovalKind::Approve, "g", "?") };
+        let gate = NewGate { expires: Some(Expiry::At(until)), ..NewGate::new(ApprovalKind::Approve, "g", "?") };
         let gate = host.runs().open(&run).under(fence).pause_at(&gate).expect("paused").approval;
         for (_, other) in &hosts {
             assert!(other.runs().expire().expect("looks").gates.is_empty());

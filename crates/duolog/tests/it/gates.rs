@@ -1,5 +1,5 @@
 use duolog::approvals::{Answer, Approval, ApprovalFilter};
-use duolog::runs::{Act, Begun, End, Finish, LoopPoint, NewGate, RunPage};
+use duolog::runs::{Act, Begun, End, Expiry, Finish, LoopPoint, NewGate, RunPage};
 use duolog::{ApprovalId, ApprovalKind, ApprovalStatus, Error, ExecutionId, Kind, Moment, RunId, RunStatus, Store};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -181,8 +181,8 @@ fn an_overdue_gate_fails_its_run(place: &Place) {
     let store = timed.open();
     let until = |seconds: i64| Some(Moment::from_micros((BEGIN + seconds) * 1_000_000));
     let (one, two) = (start(&store, "build", "1").run.id, start(&store, "build", "2").run.id);
-    let first = ask(&store, &one, &NewGate { expires_at: until(100), ..yes_or_no("g") });
-    let second = ask(&store, &two, &NewGate { expires_at: until(100), ..yes_or_no("g") });
+    let first = ask(&store, &one, &NewGate { expires: until(100).map(Expiry::At), ..yes_or_no("g") });
+    let second = ask(&store, &two, &NewGate { expires: until(100).map(Expiry::At), ..yes_or_no("g") });
     assert!(store.runs().expire().expect("looks").gates.is_empty());
     timed.pass(101);
     // Who comes too late is told, and the run does not wait any longer.

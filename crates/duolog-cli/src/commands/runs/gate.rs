@@ -1,8 +1,8 @@
 //! `duolog runs gate`.
 
 use clap::Args;
-use duolog::runs::{LoopPoint, NewGate, PausedAt};
-use duolog::{ApprovalId, ApprovalKind, ExecutionId, Moment};
+use duolog::runs::{Expiry, LoopPoint, NewGate, PausedAt};
+use duolog::{ApprovalId, ApprovalKind, ExecutionId};
 use serde::Serialize;
 
 use super::{Context, Owned, actor, in_argument, text_or_stdin};
@@ -47,8 +47,8 @@ pub struct Gate {
     #[arg(long, value_name = "HASH")]
     hash: Option<String>,
     /// Until when it may be answered: an instant, or a time from now like 2d; after that the run fails
-    #[arg(long, value_name = "WHEN", value_parser = args::until)]
-    expires: Option<Moment>,
+    #[arg(long, value_name = "WHEN", value_parser = args::expiry)]
+    expires: Option<Expiry>,
     /// A JSON object that is merged into the scratch in the same step
     #[arg(long, value_name = "JSON")]
     scratch: Option<String>,
@@ -85,7 +85,7 @@ impl Gate {
             summary: text_or_stdin(context, self.summary)?,
             requested_by: actor(self.by),
             content_hash: self.hash,
-            expires_at: self.expires,
+            expires: self.expires,
             scratch: self.scratch,
             at,
         };

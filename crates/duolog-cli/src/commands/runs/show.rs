@@ -3,7 +3,7 @@
 use clap::Args;
 use duolog::approvals::{Approval, ApprovalFilter};
 use duolog::runs::{Execution, Run, RunPage, RunToken};
-use duolog::{ApprovalStatus, Clock as _, Moment, Store, SystemClock, limits};
+use duolog::{ApprovalStatus, Moment, Store, limits};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -106,7 +106,7 @@ impl Show {
         executions.sort_by(|a, b| (a.started_at, &a.id).cmp(&(b.started_at, &b.id)));
         let filter = ApprovalFilter { run: Some(id), status: None };
         let gates = store.approvals().list(&filter, &RunPage::new(limits::PAGE_MAX, None))?.approvals;
-        let now = SystemClock.now();
+        let now = store.now()?;
         let queue_wait = context.config()?.limits().runs.queue_wait;
         let after = next::of(&Standing {
             run: &run,

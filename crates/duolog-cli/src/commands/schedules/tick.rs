@@ -2,7 +2,7 @@
 
 use clap::Args;
 use duolog::schedules::{Fired, Ticked, fire};
-use duolog::{Clock as _, CronOutcome, Moment, SystemClock};
+use duolog::{CronOutcome, Moment};
 use serde::Serialize;
 
 use super::super::sessions::actor;
@@ -73,7 +73,8 @@ struct Problem<'a> {
 
 impl Tick {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let now = SystemClock.now();
+        let store = context.open_to_write()?;
+        let now = store.now()?;
         let until = self.until.unwrap_or(now);
         if until > now {
             return Err(Failure::Given {
@@ -81,7 +82,6 @@ impl Tick {
                 hint: Some("leave --until out, or name an instant that has passed".to_owned()),
             });
         }
-        let store = context.open_to_write()?;
         let (ticked, error) = match store.schedules().by(actor(self.actor)).tick(until, |due| fire(&store, due)) {
             Ok(ticked) => (ticked, None),
             Err(interrupted) => (interrupted.ticked, Some(interrupted.error)),
