@@ -38,6 +38,7 @@ const STEPS: &[Step] = &[
     step!("0012_lists"),
     step!("0013_pool_segments"),
     step!("0014_promise"),
+    step!("0015_chats_by_creation"),
 ];
 
 /// The version this program works with.
