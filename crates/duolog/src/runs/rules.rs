@@ -8,6 +8,7 @@ use duolog_types::limits::{
     COST_PICOS_MAX, NAME_BYTES_MAX, REASON_BYTES_MAX, SCRATCH_VALUE_BYTES_MAX, USAGE_COST_MAX, USAGE_TOKENS_MAX,
     WORD_BYTES_MAX, WORKFLOW_BYTES_MAX,
 };
+use duolog_types::mutant::{self, Mutant};
 use duolog_types::names::check_name;
 use duolog_types::{Bounded, Moment, RunId, RunStatus};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
@@ -325,6 +326,7 @@ pub(super) fn patch(text: &str) -> Result<BTreeMap<String, String>> {
 pub(super) fn with_members(key: &str, before: Option<&str>, set: &[(&str, String)]) -> Result<String> {
     let text = before.map(str::trim).filter(|text| *text != "null").unwrap_or("{}");
     let bad = |why: &str| Error::BadValue { what: "loop key", why: format!("{:?} {why}", clip(key, 64)) };
+    let text = if mutant::is(Mutant::LoopStateReplaced) && !text.starts_with('{') { "{}" } else { text };
     if !text.starts_with('{') {
         return Err(bad("holds JSON that is not an object, and a loop keeps its state in one"));
     }
