@@ -331,12 +331,23 @@ pub(super) fn with_members(key: &str, before: Option<&str>, set: &[(&str, String
         return Err(bad("holds JSON that is not an object, and a loop keeps its state in one"));
     }
     let members: Members<'_> = serde_json::from_str(text).map_err(|_| bad("holds an object that cannot be read"))?;
-    let is_set =
-        |name: &str| set.iter().any(|(other, _)| serde_json::from_str::<String>(name).is_ok_and(|name| name == *other));
-    let kept = members.0.iter().filter(|(name, _)| !is_set(name.get()));
+    let is_set = |name: &RawValue| set.iter().any(|(other, _)| is_named(name, other));
+    let kept = members.0.iter().filter(|(name, _)| !is_set(name));
     let kept = kept.map(|(name, value)| format!("{}:{}", name.get(), value.get()));
     let set = set.iter().map(|(name, value)| format!("\"{name}\":{value}"));
     Ok(format!("{{{}}}", kept.chain(set).collect::<Vec<_>>().join(",")))
+}
+
+/// A member of a JSON object as it is written; of two with one name the last. None if the text is not an object.
+///
+/// What else the object holds may be anything that JSON is, such as half of a surrogate pair or `1e999`.
+pub(crate) fn member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let members: Members<'a> = serde_json::from_str(text).ok()?;
+    members.0.iter().rev().find(|(key, _)| is_named(key, name)).map(|(_, value)| value.get())
+}
+
+fn is_named(key: &RawValue, name: &str) -> bool {
+    serde_json::from_str::<String>(key.get()).is_ok_and(|key| key == name)
 }
 
 /// The members of a JSON object in their order, names and values as they are written.
