@@ -87,7 +87,11 @@ fn chats_are_listed_by_when_they_were_active(place: &Place) {
     let done = place.open().write(Durability::Process, |tx| {
         let slack = chat("x", "", 15);
         let other = ChatRow { place: ChatPlace { platform: "matrix".to_owned(), ..slack.place.clone() }, ..slack };
-        let rows = [chat("a", "1", 10), chat("b", "2", 20), chat("c", "3", 20), other];
+        let mut rows = [chat("a", "1", 10), chat("b", "2", 20), chat("c", "3", 20), other];
+        // Begun in the order x, c, b, a.
+        for (row, second) in rows.iter_mut().zip([4, 3, 2, 1]) {
+            row.created_at = at(second);
+        }
         for row in &rows {
             messaging_sessions::insert(tx, row)?;
         }
@@ -112,9 +116,9 @@ fn chats_are_listed_by_when_they_were_active(place: &Place) {
             let found = messaging_sessions::list(tx, &filter, PageOrder::Created, after, 9)?;
             Ok::<_, Error>(found.iter().map(|row| row.id.as_str()).collect::<String>())
         };
-        assert_eq!(created(None, false, None)?, "cbxa", "whatever was active since");
-        assert_eq!(created(None, false, Some(&rows[1]))?, "xa");
-        assert_eq!(created(Some("slack"), true, None)?, "ba");
+        assert_eq!(created(None, false, None)?, "abcx", "whatever was active since");
+        assert_eq!(created(None, false, Some(&rows[1]))?, "cx");
+        assert_eq!(created(Some("slack"), true, None)?, "ab");
         Ok::<_, Error>(())
     });
     done.expect("writes");
