@@ -13,8 +13,8 @@ use duolog::log::{As, Dialect};
 use duolog::runs::Expiry;
 use duolog::sessions::SessionRef;
 use duolog::{
-    Clock as _, Config, Cursor, Durability, Home, Moment, OperationId, Position, SessionStatus, Surroundings,
-    SystemClock, UnknownWord,
+    Clock as _, Config, Cursor, Durability, Home, Moment, OperationId, PageOrder, Position, SessionStatus,
+    Surroundings, SystemClock, UnknownWord,
 };
 
 use crate::commands::Command;
@@ -378,6 +378,12 @@ where
 pub fn status() -> impl TypedValueParser<Value = SessionStatus> {
     PossibleValuesParser::new(SessionStatus::ALL.iter().map(|status| status.as_str()))
         .try_map(|word| word.parse::<SessionStatus>())
+}
+
+/// Reads the order of a list: the word for the last changed first, or `created`.
+pub fn page_order(changed: &'static str) -> impl TypedValueParser<Value = PageOrder> {
+    let order = |word: String| if word == "created" { PageOrder::Created } else { PageOrder::Updated };
+    PossibleValuesParser::new([changed, "created"]).map(order)
 }
 
 /// Reads a dialect, likewise.

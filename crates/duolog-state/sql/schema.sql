@@ -453,6 +453,8 @@ CREATE INDEX messaging_sessions_by_platform ON messaging_sessions (platform, las
 CREATE INDEX messaging_sessions_active ON messaging_sessions (last_activity_at, id) WHERE active = 1;
 CREATE INDEX messaging_sessions_active_by_platform
     ON messaging_sessions (platform, last_activity_at, id) WHERE active = 1;
+CREATE INDEX messaging_sessions_by_creation ON messaging_sessions (created_at, id);
+CREATE INDEX messaging_sessions_by_platform_creation ON messaging_sessions (platform, created_at, id);
 
 -- What was said in a chat, in the order of the ids.
 CREATE TABLE messaging_messages (

@@ -39,6 +39,7 @@ const STEPS: &[Step] = &[
     step!("0013_pool_segments"),
     step!("0014_promise"),
     step!("0015_unlink_due"),
+    step!("0016_chats_by_creation"),
 ];
 
 /// The version this program works with.

@@ -6,14 +6,14 @@ use std::str::FromStr;
 use duolog_types::limits::{PAGE_DEFAULT, PAGE_MAX};
 use duolog_types::{Moment, SessionId};
 
-/// The order of a list of sessions.
+/// The order of a list of sessions or chats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PageOrder {
-    /// Last changed first. A session that changes between two pages may be missed or listed twice; every other session is
-    /// listed once.
+    /// Last changed first. A row that changes between two pages may be missed or listed twice; every other row is listed
+    /// once.
     #[default]
     Updated,
-    /// Last made first: a key that never changes. Every session that was there when the first page was read, and is not
+    /// Last created first: a key that never changes. Every row that was there when the first page was read, and is not
     /// deleted, is listed exactly once.
     Created,
 }

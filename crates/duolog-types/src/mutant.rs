@@ -1,4 +1,4 @@
-//! Rules that the crash harness removes one at a time, to show that it would notice.
+//! Rules that the crash harness and the black-box tester remove one at a time, to show that they would notice.
 //!
 //! Without the feature `mutants` (every build but the tests') [`is`] is a constant `false` and nothing of this remains.
 //! With it, a test sets a mutant in its own process, or starts the real binary with its name in `DUOLOG_TEST_MUTANT`.
@@ -49,6 +49,18 @@ pub enum Mutant {
     OperationByContent,
     /// After a failed sync of the state, the next commit is acknowledged as `power` on top of what was not synced.
     PowerAfterFailedSync,
+    /// An execution that has ended takes another end and another output.
+    ClosedExecutionsChange,
+    /// The output of an execution is written in a transaction of its own, before its end is decided.
+    EndInTwoTransactions,
+    /// A loop's state that is not an object is replaced by an empty one.
+    LoopStateReplaced,
+    /// A resumed run is running at once, whether a slot is free or not.
+    ResumeWithoutSlot,
+    /// A page of gates is filled before it is filtered by status.
+    GatesFilteredAfterPage,
+    /// A list of runs in the order of their starts is paged by status.
+    StartsPagedByStatus,
 }
 
 impl Mutant {
@@ -75,6 +87,16 @@ impl Mutant {
         Self::BackupUncut,
         Self::LinesLeftWaiting,
         Self::OperationByContent,
+    ];
+
+    /// Every mutant that the black-box tester hunts: rules of runs, gates and lists.
+    pub const DOMAIN: &'static [Self] = &[
+        Self::ClosedExecutionsChange,
+        Self::EndInTwoTransactions,
+        Self::LoopStateReplaced,
+        Self::ResumeWithoutSlot,
+        Self::GatesFilteredAfterPage,
+        Self::StartsPagedByStatus,
     ];
 }
 
@@ -105,7 +127,7 @@ mod switch {
     #[cold]
     fn from_environment() -> u8 {
         let name = std::env::var("DUOLOG_TEST_MUTANT").unwrap_or_default();
-        let all = Mutant::ALL.iter().chain([&Mutant::PowerAfterFailedSync]);
+        let all = Mutant::ALL.iter().chain(Mutant::DOMAIN).chain([&Mutant::PowerAfterFailedSync]);
         let active = all.copied().find(|mutant| format!("{mutant:?}") == name).map_or(0, |mutant| mutant as u8);
         ACTIVE.store(active, Ordering::SeqCst);
         active

@@ -120,9 +120,24 @@ pub enum Error {
         /// The session that it is one of.
         session: SessionId,
     },
-    /// Several branches are called that.
-    #[error("more than one branch is called {0:?}")]
-    AmbiguousBranch(String),
+    /// Several branches have this name; a document of another program brought them.
+    #[error("more than one branch is named {name:?}: {}", some_texts(.found))]
+    AmbiguousBranch {
+        /// The name.
+        name: String,
+        /// The ids of the first that have it.
+        found: Vec<String>,
+    },
+    /// Another branch of the session has this name.
+    #[error("cannot name a branch {name:?}: branch {branch} of session {session} has that name")]
+    BranchNameTaken {
+        /// The name.
+        name: String,
+        /// The branch that has it.
+        branch: BranchId,
+        /// Their session.
+        session: SessionId,
+    },
     /// There is no such message.
     #[error("there is no message {0}")]
     NoMessage(MessageId),
@@ -529,13 +544,14 @@ impl Error {
             | Self::BadQuery(_)
             | Self::BadItem { .. }
             | Self::BadValue { .. }
-            | Self::AmbiguousBranch(_)
+            | Self::AmbiguousBranch { .. }
             | Self::OtherSession { .. }
             | Self::PastEnd { .. }
             | Self::BadDocument { .. }
             | Self::EmptyRange { .. } => Kind::Invalid,
             Self::Index(IndexError::Busy(_)) | Self::Claimed { .. } => Kind::Busy,
             Self::NameTaken(_)
+            | Self::BranchNameTaken { .. }
             | Self::SessionTaken(_)
             | Self::MessageTaken(_)
             | Self::Index(IndexError::Foreign(_))
@@ -612,7 +628,10 @@ impl Error {
             Self::NoBranch { session, .. } | Self::OtherSession { session, .. } => {
                 format!("duolog sessions branches {session} shows what there is")
             }
-            Self::AmbiguousBranch(_) => "name it by its id".to_owned(),
+            Self::AmbiguousBranch { .. } => "name it by its id".to_owned(),
+            Self::BranchNameTaken { branch, .. } => {
+                format!("choose another name, or use the one there: --branch {branch}")
+            }
             Self::BadItem { .. } => "an item is one JSON text; NaN and Infinity are none".to_owned(),
             Self::PastEnd { len, .. } => format!("use a place from 0 to {len}"),
             Self::EmptyRange { .. } => "a range ends after it begins".to_owned(),

@@ -6,6 +6,7 @@ use duolog_types::{Charge, SessionId};
 
 use crate::engine::{Row, Tx, Value};
 use crate::error::Result;
+use crate::page::PageOrder;
 use crate::params;
 
 /// The picodollars of a micro-dollar.
@@ -183,8 +184,8 @@ pub fn dump(tx: &mut Tx<'_>) -> Result<Vec<UsageRow>> {
 pub enum Grouping {
     /// Each day, the newest first.
     Day,
-    /// Each session, the one that changed last first.
-    Session,
+    /// Each session, in this order.
+    Session(PageOrder),
     /// Each model, by name.
     Model,
     /// Each playbook, or agent where there is none, by name.
@@ -196,7 +197,7 @@ impl Grouping {
     const fn key(self) -> &'static str {
         match self {
             Self::Day => "u.day",
-            Self::Session => "s.id",
+            Self::Session(_) => "s.id",
             Self::Model => "u.model",
             Self::Workflow => "COALESCE(s.playbook_name, s.agent_name, '')",
         }
@@ -226,7 +227,7 @@ pub struct UsageGroup {
 }
 
 /// The characters of an instant, by which sessions are ordered before their id.
-const INSTANT_CHARS: usize = 27;
+pub const INSTANT_CHARS: usize = 27;
 
 /// A statement being made, with its values.
 struct Statement<'v> {
@@ -273,8 +274,8 @@ pub fn groups(
     after: Option<&str>,
     limit: u32,
 ) -> Result<Vec<UsageGroup>> {
-    if by == Grouping::Session {
-        return sessions(tx, filter, after, limit);
+    if let Grouping::Session(order) = by {
+        return sessions(tx, filter, order, after, limit);
     }
     let key = by.key();
     let mut statement = Statement::new(&format!("SELECT DISTINCT {key}{JOINED}"));
@@ -291,21 +292,32 @@ pub fn groups(
 }
 
 /// Sessions that used something, by the index of their list.
-fn sessions(tx: &mut Tx<'_>, filter: &UsageFilter, after: Option<&str>, limit: u32) -> Result<Vec<UsageGroup>> {
-    let mut statement = Statement::new("SELECT s.id, s.updated_at, s.name FROM sessions s WHERE s.deleted_at IS NULL");
+fn sessions(
+    tx: &mut Tx<'_>,
+    filter: &UsageFilter,
+    order: PageOrder,
+    after: Option<&str>,
+    limit: u32,
+) -> Result<Vec<UsageGroup>> {
+    let at = match order {
+        PageOrder::Updated => "s.updated_at",
+        PageOrder::Created => "s.created_at",
+    };
+    let mut statement =
+        Statement::new(&format!("SELECT s.id, {at}, s.name FROM sessions s WHERE s.deleted_at IS NULL"));
     if let Some(user) = &filter.user_id {
         statement.and(" AND s.user_id = ?#", user);
     }
-    if let Some((updated_at, id)) = after.and_then(|after| after.split_at_checked(INSTANT_CHARS)) {
-        statement.and(" AND (s.updated_at, s.id) < (?#", updated_at);
+    if let Some((instant, id)) = after.and_then(|after| after.split_at_checked(INSTANT_CHARS)) {
+        statement.and(&format!(" AND ({at}, s.id) < (?#"), instant);
         statement.and(", ?#)", id);
     }
     statement.sql.push_str(" AND EXISTS (SELECT 1 FROM usage_by_day u WHERE u.session_id = s.id");
     statement.days(filter);
-    statement.and(") ORDER BY s.updated_at DESC, s.id DESC LIMIT ?#", limit);
+    statement.and(&format!(") ORDER BY {at} DESC, s.id DESC LIMIT ?#"), limit);
     tx.all(&statement.sql, &statement.values, |row| {
-        let (key, updated_at): (String, String) = (row.get(0)?, row.get(1)?);
-        Ok(UsageGroup { order: updated_at + &key, name: row.get(2)?, key })
+        let (key, instant): (String, String) = (row.get(0)?, row.get(1)?);
+        Ok(UsageGroup { order: instant + &key, name: row.get(2)?, key })
     })
 }
 
@@ -327,7 +339,7 @@ pub fn sums(tx: &mut Tx<'_>, by: Grouping, filter: &UsageFilter, groups: &[Usage
     let keys = || groups.iter().map(|group| group.key.as_str());
     let ranges: Vec<(&str, &str)> = match by {
         // They do not stand together: each is found by itself.
-        Grouping::Session => keys().map(|key| (key, key)).collect(),
+        Grouping::Session(_) => keys().map(|key| (key, key)).collect(),
         _ => keys().min().zip(keys().max()).into_iter().collect(),
     };
     let key = by.key();

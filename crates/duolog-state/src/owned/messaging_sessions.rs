@@ -4,6 +4,7 @@ use duolog_types::{ChatId, Moment, SessionId};
 
 use crate::engine::{Row, Tx};
 use crate::error::Result;
+use crate::page::PageOrder;
 use crate::params;
 
 macro_rules! columns {
@@ -141,32 +142,29 @@ pub fn set_agent_session(tx: &mut Tx<'_>, id: &ChatId, session: Option<&SessionI
     Ok(tx.execute(sql, params![id, session])? == 1)
 }
 
-/// Chats, the last active first, after this one.
+/// Chats after this one: the last active first, or the last begun first.
 pub fn list(
     tx: &mut Tx<'_>,
     filter: &ChatFilter,
+    order: PageOrder,
     after: Option<(Moment, &ChatId)>,
     limit: u32,
 ) -> Result<Vec<ChatRow>> {
-    macro_rules! page {
-        ($condition:literal) => {
-            concat!(
-                "SELECT ",
-                columns!(),
-                " FROM messaging_sessions WHERE (last_activity_at, id) < (?1, ?2)",
-                $condition,
-                " ORDER BY last_activity_at DESC, id DESC LIMIT ?3"
-            )
-        };
-    }
+    let key = match order {
+        PageOrder::Updated => "last_activity_at",
+        PageOrder::Created => "created_at",
+    };
     // `~` is text after every instant.
     let (at, id) = after.map_or_else(|| ("~".to_owned(), ""), |(at, id)| (at.to_string(), id.as_str()));
-    match (&filter.platform, filter.active) {
-        (None, false) => tx.all(page!(""), params![at, id, limit], ChatRow::read),
-        (None, true) => tx.all(page!(" AND active = 1"), params![at, id, limit], ChatRow::read),
-        (Some(platform), false) => tx.all(page!(" AND platform = ?4"), params![at, id, limit, platform], ChatRow::read),
-        (Some(platform), true) => {
-            tx.all(page!(" AND active = 1 AND platform = ?4"), params![at, id, limit, platform], ChatRow::read)
-        }
+    let mut values = params![at, id, limit].to_vec();
+    let mut sql = format!(concat!("SELECT ", columns!(), " FROM messaging_sessions WHERE ({}, id) < (?1, ?2)"), key);
+    if filter.active {
+        sql.push_str(" AND active = 1");
     }
+    if let Some(platform) = &filter.platform {
+        values.push(platform.into());
+        sql.push_str(" AND platform = ?4");
+    }
+    sql.push_str(&format!(" ORDER BY {key} DESC, id DESC LIMIT ?3"));
+    tx.all(&sql, &values, ChatRow::read)
 }

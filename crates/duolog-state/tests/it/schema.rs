@@ -273,6 +273,16 @@ fn schedules_and_chats_are_read_by_their_indexes() {
             "messaging_sessions_active_by_platform",
         ),
         (
+            "SELECT id FROM messaging_sessions WHERE (created_at, id) < ('~', '') \
+             ORDER BY created_at DESC, id DESC LIMIT 9",
+            "messaging_sessions_by_creation",
+        ),
+        (
+            "SELECT id FROM messaging_sessions WHERE (created_at, id) < ('~', '') AND platform = 'p' \
+             ORDER BY created_at DESC, id DESC LIMIT 9",
+            "messaging_sessions_by_platform_creation",
+        ),
+        (
             "SELECT content FROM messaging_messages WHERE session_id = 's' AND id < 9 ORDER BY id DESC LIMIT 9",
             "messaging_messages_by_session",
         ),

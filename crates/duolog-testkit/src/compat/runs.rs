@@ -433,7 +433,7 @@ fn compare_facts(verdict: &mut Verdict, root: &Path, store: &Store) -> io::Resul
             running.insert(run.summary.id.clone());
         }
     }
-    let filter = ChatFilter { platform: None, active: false };
+    let filter = ChatFilter::default();
     let chats = store.chats().list(&filter, None, PAGE_MAX).map_err(other)?.chats;
     let ours: Vec<(&str, bool)> = chats.iter().map(|chat| (chat.id.as_str(), chat.active)).collect();
     let right = vec![(text(&facts["chat"], "fresh"), true), (text(&facts["chat"], "old"), false)];

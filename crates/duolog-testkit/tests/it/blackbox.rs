@@ -3,6 +3,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use duolog_testkit::blackbox::{Group, Options, Profile, run, summary};
 use duolog_testkit::postgres::{Access, Shared};
+use duolog_types::mutant::Mutant;
 
 /// The binary beside those of this crate; `make build` puts it there, and so does any run of the whole workspace.
 fn duolog() -> PathBuf {
@@ -68,6 +69,55 @@ groups_hold! {
     a_message_is_in_an_inbox_once: Inboxes,
     one_order_explains_the_items_of_a_conversation: Items,
     pages_lose_no_row_while_others_write: Pages,
+}
+
+/// The rules of which one is broken where no order of the commands explains the state.
+const MODEL: &[&str] = &[
+    "one after the other",
+    "what is wrong is refused",
+    "refused changes nothing",
+    "acknowledged is done",
+    "all or none",
+];
+const PAGES: &[&str] = &["pages lose no row", "pages show a row once"];
+
+/// The tester finds a rule of runs, gates and lists that is removed in the binary. The seed decides what the workers do, so
+/// a finding is likely in one round and certain in a few.
+macro_rules! removed_rules_are_found {
+    ($($name:ident: $mutant:ident by $group:ident --seed $seed:literal finds $rules:expr),+ $(,)?) => {
+        $(
+            #[test]
+            fn $name() {
+                is_found(Mutant::$mutant, Group::$group, $seed, $rules);
+            }
+        )+
+
+        #[test]
+        fn every_removed_rule_is_looked_for() {
+            let hunted = [$(Mutant::$mutant),+];
+            assert!(Mutant::DOMAIN.iter().all(|mutant| hunted.contains(mutant)));
+        }
+    };
+}
+
+removed_rules_are_found! {
+    a_closed_execution_that_changes_is_found: ClosedExecutionsChange by Runs --seed 101 finds MODEL,
+    a_phase_end_in_two_transactions_is_found: EndInTwoTransactions by Runs --seed 101 finds MODEL,
+    a_loop_state_that_is_replaced_is_found: LoopStateReplaced by Gates --seed 102 finds MODEL,
+    a_resume_without_a_slot_is_found: ResumeWithoutSlot by Queue --seed 103 finds &["no more run than may"],
+    a_pending_gate_that_is_hidden_is_found: GatesFilteredAfterPage by Gates --seed 102 finds &["a pending gate is listed"],
+    pages_that_lose_rows_are_found: StartsPagedByStatus by Pages --seed 104 finds PAGES,
+}
+
+#[allow(clippy::print_stdout)]
+fn is_found(mutant: Mutant, group: Group, seed: u64, rules: &[&str]) {
+    let options = options(Profile::Only(group), 10);
+    let options = Options { seed, mutant: Some(format!("{mutant:?}")), keep: false, ..options };
+    let tally = run(&options, &mut |line| println!("{line}"));
+    println!("{}", summary(&tally).join("\n"));
+    let found: Vec<&str> = tally.broken.keys().copied().collect();
+    let built = "; is the binary built with mutants? cargo build -p duolog-cli -p duolog-testkit";
+    assert!(found.iter().any(|rule| rules.contains(rule)), "without the rule of {mutant:?} {found:?} is found{built}");
 }
 
 fn server() -> Access {

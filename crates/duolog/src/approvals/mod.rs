@@ -5,6 +5,7 @@ mod model;
 use duolog_join::Told;
 use duolog_state::owned::workflow_approvals::{self as table, ApprovalRow};
 use duolog_types::limits::{METADATA_BYTES_MAX, PAGE_MAX, REASON_BYTES_MAX};
+use duolog_types::mutant::{self, Mutant};
 use duolog_types::{ApprovalId, ApprovalKind, ApprovalStatus, Durability, Moment, RunId};
 use serde::{Deserialize, Serialize};
 
@@ -91,14 +92,18 @@ impl Approvals<'_> {
             None => None,
         };
         let after = after.as_ref().map(|(at, id)| (*at, id));
+        let status = filter.status.filter(|_| !mutant::is(Mutant::GatesFilteredAfterPage));
         let mut rows = self.store.join.state().read(|tx| match &filter.run {
-            Some(run) => table::of_run(tx, run, filter.status, after, limit + 1),
+            Some(run) => table::of_run(tx, run, status, after, limit + 1),
             None => table::list(tx, filter.status, after, limit + 1),
         })?;
         let more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
         let token = |last: &ApprovalRow| RunToken { rank: 0, at: last.created_at, id: last.id.as_str().into() };
         let next = rows.last().filter(|_| more).map(token);
+        if mutant::is(Mutant::GatesFilteredAfterPage) {
+            rows.retain(|row| filter.status.is_none_or(|status| status == row.status));
+        }
         Ok(ApprovalList { approvals: rows.into_iter().map(Approval::from).collect(), next })
     }
 

@@ -8,10 +8,10 @@ mod model;
 mod rules;
 
 use duolog_join::TxClock;
-use duolog_state::Tx;
 use duolog_state::owned::messaging_deliveries;
 use duolog_state::owned::messaging_messages::{self, NewChatMessageRow};
 use duolog_state::owned::messaging_sessions::{self as table, ChatPlace, ChatRow};
+use duolog_state::{PageOrder, Tx};
 use duolog_types::limits::PAGE_MAX;
 use duolog_types::{ChatId, Durability, Moment, SessionId};
 
@@ -155,16 +155,23 @@ impl Chats<'_> {
         Ok(History { messages: rows.into_iter().map(ChatMessage::from).collect(), before })
     }
 
-    /// A page of chats, the last active first. What was said in them is not among it (I5).
+    /// A page of chats, in the order of the filter. What was said in them is not among it (I5).
+    ///
+    /// Returns an error if the token is of a list in another order.
     pub fn list(&self, filter: &ChatFilter, after: Option<&ChatToken>, limit: u32) -> Result<ChatList> {
         let limit = limit.clamp(1, PAGE_MAX);
+        let order = filter.order.or(after.map(|token| token.order)).unwrap_or_default();
+        if let Some(token) = after.filter(|token| token.order != order) {
+            return Err(Error::OtherPage(token.to_string()));
+        }
         let filter = table::ChatFilter { platform: filter.platform.clone(), active: filter.active };
-        let after = after.map(|token| (token.last_activity_at, &token.id));
-        let mut rows = self.store.join.state().read(|tx| table::list(tx, &filter, after, limit + 1))?;
+        let after = after.map(|token| (token.at, &token.id));
+        let mut rows = self.store.join.state().read(|tx| table::list(tx, &filter, order, after, limit + 1))?;
         let is_more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
         let last = rows.last().filter(|_| is_more);
-        let next = last.map(|row| ChatToken { last_activity_at: row.last_activity_at, id: row.id.clone() });
+        let at = |row: &ChatRow| if order == PageOrder::Created { row.created_at } else { row.last_activity_at };
+        let next = last.map(|row| ChatToken { order, at: at(row), id: row.id.clone() });
         Ok(ChatList { chats: rows.into_iter().map(Chat::from).collect(), next })
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use duolog_state::PageOrder;
 use duolog_state::owned::messaging_messages::ChatMessageRow;
 use duolog_state::owned::messaging_sessions::{ChatPlace, ChatRow};
 use duolog_types::{ChatId, ChatRole, Moment, SessionId};
@@ -119,9 +120,11 @@ pub struct ChatFilter {
     pub platform: Option<String>,
     /// Only those that go on.
     pub active: bool,
+    /// The order; `None` for that of the page token, or the last active first.
+    pub order: Option<PageOrder>,
 }
 
-/// A page of chats, the last active first.
+/// A page of chats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChatList {
     /// The chats.
@@ -133,13 +136,16 @@ pub struct ChatList {
 /// Where a page of chats ends and the next begins. Its text is for handing back, not for reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChatToken {
-    pub(super) last_activity_at: Moment,
+    pub(super) order: PageOrder,
+    /// When the last chat of the page was active, or began.
+    pub(super) at: Moment,
     pub(super) id: ChatId,
 }
 
 impl fmt::Display for ChatToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "1.{:x}.{}", self.last_activity_at.as_micros(), self.id)
+        let kind = if self.order == PageOrder::Created { 2 } else { 1 };
+        write!(f, "{kind}.{:x}.{}", self.at.as_micros(), self.id)
     }
 }
 
@@ -148,9 +154,15 @@ impl FromStr for ChatToken {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let parse = || {
-            let (micros, id) = text.strip_prefix("1.")?.split_once('.')?;
-            let last_activity_at = Moment::from_micros(i64::from_str_radix(micros, 16).ok()?);
-            Some(Self { last_activity_at, id: ChatId::parse(id).ok()? })
+            let (kind, rest) = text.split_once('.')?;
+            let order = match kind {
+                "1" => PageOrder::Updated,
+                "2" => PageOrder::Created,
+                _ => return None,
+            };
+            let (micros, id) = rest.split_once('.')?;
+            let at = Moment::from_micros(i64::from_str_radix(micros, 16).ok()?);
+            Some(Self { order, at, id: ChatId::parse(id).ok()? })
         };
         // Only what prints back as given was ever handed out.
         let shown = || text.chars().take(64).collect::<String>();

@@ -12,10 +12,10 @@ use duolog_state::owned::progressions::ProgressionRow;
 use duolog_state::owned::sessions::SessionRow;
 use duolog_state::owned::status_transitions::StatusTransitionRow;
 use duolog_types::{BranchId, HomeId, MessageId, ProgressionId, SessionId, SourceKind};
-use serde_json::Value;
 
 use super::{Mapped, MappedItem, MappedMessage, bad, from_seconds, said};
 use crate::error::Result;
+use crate::runs::rules::member;
 use crate::sessions::seen_in;
 
 /// A row of `sessions`, as far as we have a place for it.
@@ -268,9 +268,8 @@ fn holder(known: &BTreeMap<BranchId, Held>, head: &ProgressionRow, at: u64) -> P
 
 /// What a branch's metadata says that it was forked from, and where.
 fn fork_of(metadata: &str) -> Option<(BranchId, u64)> {
-    let value: Value = serde_json::from_str(metadata).ok()?;
-    let parent = BranchId::parse(value.get("parent_branch_id")?.as_str()?).ok()?;
-    Some((parent, value.get("forked_at_ord")?.as_u64()?))
+    let parent: String = serde_json::from_str(member(metadata, "parent_branch_id")?).ok()?;
+    Some((BranchId::parse(&parent).ok()?, member(metadata, "forked_at_ord")?.parse().ok()?))
 }
 
 fn parsed<T>(text: &str, parse: fn(&str) -> Result<T, duolog_types::BadId>) -> Result<T, String> {

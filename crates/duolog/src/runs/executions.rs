@@ -6,6 +6,7 @@ use duolog_state::Tx;
 use duolog_state::owned::execution_bodies::{self, OutputRow};
 use duolog_state::owned::executions::{self as table, EndRow, ExecutionRow};
 use duolog_types::limits::{ERRORS_WALKED_MAX, OUTPUT_BYTES_MAX, PAGE_MAX, REASON_BYTES_MAX, SKILL_BYTES_MAX};
+use duolog_types::mutant::{self, Mutant};
 use duolog_types::{Durability, ExecutionId, HomeId, Moment, RunId, SessionId, TriggerType};
 use serde_json::{Map, Value};
 use std::io::Read as _;
@@ -223,6 +224,15 @@ impl Executions<'_> {
             Some((output, hold)) => (Some(output), hold),
             None => (None, None),
         };
+        let output = match output {
+            Some(output) if mutant::is(Mutant::EndInTwoTransactions) => {
+                let id = execution.clone();
+                let put = move |tx: &mut Tx<'_>| Ok((execution_bodies::put(tx, &id, &output)?, Vec::new()));
+                self.store.transact(self.durability, put)?;
+                None
+            }
+            output => output,
+        };
         self.change(execution, fence, Change { session_id, output, finish: Some(finish), summary })
     }
 
@@ -370,7 +380,7 @@ impl Change {
 
 /// Refuses an execution that has ended.
 fn check_open(row: &ExecutionRow) -> Result<()> {
-    let Some(end) = &row.end else { return Ok(()) };
+    let Some(end) = row.end.as_ref().filter(|_| !mutant::is(Mutant::ClosedExecutionsChange)) else { return Ok(()) };
     let (execution, outcome) = (row.id.clone(), rules::outcome(Some(end)));
     Err(Error::ExecutionClosed { execution, outcome, why: end.error.clone() })
 }

@@ -10,6 +10,7 @@
 use duolog_state::Tx;
 use duolog_state::owned::workflow_runs::{self as table, RunFilter as FilterRow, RunSummaryRow, RunsOf};
 use duolog_types::limits::{PAGE_MAX, RUNS_WALKED_MAX};
+use duolog_types::mutant::{self, Mutant};
 use duolog_types::{Moment, RunId, RunStatus};
 
 use super::Runs;
@@ -80,7 +81,7 @@ fn way(filter: &RunFilter) -> Result<Way> {
         one(RunsOf::Repo(owner, repo))
     } else if let Some(name) = rest.workflow_name.take() {
         one(RunsOf::Workflow(name))
-    } else if filter.order == RunOrder::Started {
+    } else if filter.order == RunOrder::Started && !mutant::is(Mutant::StartsPagedByStatus) {
         vec![Stretch { rank: STARTED_RANK, of: vec![RunsOf::All] }]
     } else {
         active_first(&std::mem::take(&mut rest.statuses))

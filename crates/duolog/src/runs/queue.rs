@@ -11,6 +11,7 @@ use duolog_state::Tx;
 use duolog_state::owned::workflow_runs::{self as table, QueuePlace, RunRow};
 use duolog_state::owned::{sessions, workflow_approvals, workflow_overrides, workflow_queue, workflow_run_bodies};
 use duolog_types::limits::{CONTEXT_BYTES_MAX, PAGE_MAX, RunLimits};
+use duolog_types::mutant::{self, Mutant};
 use duolog_types::{ApprovalStatus, HomeId, Moment, RunId, RunStatus, SessionId};
 use serde_json::Map;
 
@@ -419,7 +420,7 @@ impl Queue {
     /// Has a paused run go on: running if a slot is free, and otherwise queued before all that have not begun.
     pub(crate) fn resume(&self, run: &mut Changing<'_, '_>, act: &Act) -> Result<()> {
         let ord = workflow_queue::enter(run.tx)?;
-        if self.has_slot(run.tx, run.now, SlotFor::Resume)? {
+        if mutant::is(Mutant::ResumeWithoutSlot) || self.has_slot(run.tx, run.now, SlotFor::Resume)? {
             return run.turn(Event::Resume, act).map(drop);
         }
         run.turn(Event::ResumeLater, act)?;

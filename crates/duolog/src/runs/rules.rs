@@ -8,6 +8,7 @@ use duolog_types::limits::{
     COST_PICOS_MAX, NAME_BYTES_MAX, REASON_BYTES_MAX, SCRATCH_VALUE_BYTES_MAX, USAGE_COST_MAX, USAGE_TOKENS_MAX,
     WORD_BYTES_MAX, WORKFLOW_BYTES_MAX,
 };
+use duolog_types::mutant::{self, Mutant};
 use duolog_types::names::check_name;
 use duolog_types::{Bounded, Moment, RunId, RunStatus};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
@@ -325,16 +326,28 @@ pub(super) fn patch(text: &str) -> Result<BTreeMap<String, String>> {
 pub(super) fn with_members(key: &str, before: Option<&str>, set: &[(&str, String)]) -> Result<String> {
     let text = before.map(str::trim).filter(|text| *text != "null").unwrap_or("{}");
     let bad = |why: &str| Error::BadValue { what: "loop key", why: format!("{:?} {why}", clip(key, 64)) };
+    let text = if mutant::is(Mutant::LoopStateReplaced) && !text.starts_with('{') { "{}" } else { text };
     if !text.starts_with('{') {
         return Err(bad("holds JSON that is not an object, and a loop keeps its state in one"));
     }
     let members: Members<'_> = serde_json::from_str(text).map_err(|_| bad("holds an object that cannot be read"))?;
-    let is_set =
-        |name: &str| set.iter().any(|(other, _)| serde_json::from_str::<String>(name).is_ok_and(|name| name == *other));
-    let kept = members.0.iter().filter(|(name, _)| !is_set(name.get()));
+    let is_set = |name: &RawValue| set.iter().any(|(other, _)| is_named(name, other));
+    let kept = members.0.iter().filter(|(name, _)| !is_set(name));
     let kept = kept.map(|(name, value)| format!("{}:{}", name.get(), value.get()));
     let set = set.iter().map(|(name, value)| format!("\"{name}\":{value}"));
     Ok(format!("{{{}}}", kept.chain(set).collect::<Vec<_>>().join(",")))
+}
+
+/// A member of a JSON object as it is written; of two with one name the last. None if the text is not an object.
+///
+/// What else the object holds may be anything that JSON is, such as half of a surrogate pair or `1e999`.
+pub(crate) fn member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let members: Members<'a> = serde_json::from_str(text).ok()?;
+    members.0.iter().rev().find(|(key, _)| is_named(key, name)).map(|(_, value)| value.get())
+}
+
+fn is_named(key: &RawValue, name: &str) -> bool {
+    serde_json::from_str::<String>(key.get()).is_ok_and(|key| key == name)
 }
 
 /// The members of a JSON object in their order, names and values as they are written.

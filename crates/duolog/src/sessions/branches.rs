@@ -104,6 +104,8 @@ impl Branch {
 
 impl Branches<'_> {
     /// Begins a branch that sees the first items of another, and copies none. The log tells of it.
+    ///
+    /// Returns an error if another branch of the session has its name.
     pub fn fork(&self, new: NewFork, durability: Durability) -> Result<Branch> {
         check(new.name.as_deref(), None, new.node_metadata.as_deref())?;
         let (session, now) = (self.session.clone(), self.store.join.clock().now());
@@ -111,6 +113,7 @@ impl Branches<'_> {
         self.store.transact(durability, move |tx| {
             // The default branch is there to be forked even before anything was said on it.
             let place = conversation::open(tx, &session, &new.from, now)?;
+            conversation::check_name_free(tx, &session, new.name.as_deref())?;
             let at = new.at.unwrap_or(place.head.end);
             if at > place.head.end {
                 return Err(Error::PastEnd { at, len: place.head.end });
@@ -140,6 +143,8 @@ impl Branches<'_> {
     }
 
     /// Creates a branch without a history. The first branch of a session is its default. The log tells of it.
+    ///
+    /// Returns an error if another branch of the session has its name.
     pub fn create(&self, new: NewBranch, durability: Durability) -> Result<Branch> {
         let NewBranch { name, user_id, node_metadata } = new;
         check(name.as_deref(), user_id.as_deref(), node_metadata.as_deref())?;
@@ -161,6 +166,8 @@ impl Branches<'_> {
     }
 
     /// Changes what a branch says about itself. The log tells of it.
+    ///
+    /// Returns an error if another branch of the session has its new name.
     pub fn set(&self, which: &BranchRef, change: &BranchChange, durability: Durability) -> Result<Branch> {
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let BranchChange { name, user_id, node_metadata } = change;
@@ -185,6 +192,9 @@ impl Branches<'_> {
             }
             if row == before {
                 return Ok((Branch::of(row, place.head.end), Vec::new()));
+            }
+            if row.name != before.name {
+                conversation::check_name_free(tx, &session, row.name.as_deref())?;
             }
             let (name, user) = (row.name.as_deref(), row.user_id.as_deref());
             table::describe(tx, &row.id, name, user, row.node_metadata.as_deref())?;

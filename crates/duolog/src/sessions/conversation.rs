@@ -115,6 +115,7 @@ pub(super) fn create(tx: &mut Tx<'_>, session: &SessionId, about: BranchAbout, n
     sessions::enter(tx, session, now)?;
     let seen = look(tx, session, &BranchRef::Default)?;
     let default = if seen.place.is_some() { IsDefault::No } else { IsDefault::Yes };
+    check_name_free(tx, session, about.name.as_deref())?;
     Ok(begin(tx, session, seen.pool, about, default, now)?.1)
 }
 
@@ -316,6 +317,15 @@ fn live(session: &SessionId, row: PoolRow) -> Result<Option<ProgressionId>> {
     Ok(row.progression_id)
 }
 
+/// Refuses a name that a branch of the session has. The session was entered, so no other transaction gives it out meanwhile.
+pub(super) fn check_name_free(tx: &mut Tx<'_>, session: &SessionId, name: Option<&str>) -> Result<()> {
+    let Some(name) = name else { return Ok(()) };
+    match branches::named(tx, session, name, 1)?.pop() {
+        None => Ok(()),
+        Some(branch) => Err(Error::BranchNameTaken { name: name.to_owned(), branch, session: session.clone() }),
+    }
+}
+
 /// The branch of a session with this id, or the only one that is called so.
 fn named(tx: &mut Tx<'_>, session: &SessionId, text: &str) -> Result<BranchRow> {
     if let Ok(id) = BranchId::parse(text)
@@ -326,9 +336,10 @@ fn named(tx: &mut Tx<'_>, session: &SessionId, text: &str) -> Result<BranchRow> 
         }
         return Err(Error::OtherSession { branch: id, session: row.session_id });
     }
-    let mut found = branches::named(tx, session, text, 2)?;
+    let mut found = branches::named(tx, session, text, 4)?;
     if found.len() > 1 {
-        return Err(Error::AmbiguousBranch(text.to_owned()));
+        let found = found.iter().map(ToString::to_string).collect();
+        return Err(Error::AmbiguousBranch { name: text.to_owned(), found });
     }
     let row = found.pop().map(|id| branches::find(tx, &id)).transpose()?.flatten();
     row.ok_or_else(|| Error::NoBranch { branch: text.to_owned(), session: session.clone() })

@@ -28,9 +28,10 @@ impl Usage<'_> {
         self.report(Grouping::Day, filter)
     }
 
-    /// By session, the one that changed last first.
+    /// By session, in the order of the filter.
     pub fn session(&self, filter: &UsageFilter) -> Result<UsageReport> {
-        self.report(Grouping::Session, filter)
+        let order = filter.order.or(filter.after.as_ref().and_then(UsageToken::session_order));
+        self.report(Grouping::Session(order.unwrap_or_default()), filter)
     }
 
     /// By model, in the order of their names.

@@ -6,7 +6,8 @@ use std::str::FromStr;
 use duolog_join::CaughtUp;
 use duolog_log::dialect::money::Money;
 use duolog_log::dialect::usage::Tokens;
-use duolog_state::derived::usage_by_day::{Grouping, UsageFilter as FilterRow};
+use duolog_state::PageOrder;
+use duolog_state::derived::usage_by_day::{Grouping, INSTANT_CHARS, UsageFilter as FilterRow};
 use duolog_types::Moment;
 use duolog_types::limits::PAGE_DEFAULT;
 
@@ -54,11 +55,13 @@ pub struct UsageFilter {
     pub limit: u32,
     /// After the page that ended with this token.
     pub after: Option<UsageToken>,
+    /// The order of a report by session; `None` for that of the page token, or last changed first.
+    pub order: Option<PageOrder>,
 }
 
 impl Default for UsageFilter {
     fn default() -> Self {
-        Self { since: None, until: None, user_id: None, limit: PAGE_DEFAULT, after: None }
+        Self { since: None, until: None, user_id: None, limit: PAGE_DEFAULT, after: None, order: None }
     }
 }
 
@@ -113,12 +116,27 @@ pub struct UsageToken {
     order: String,
 }
 
-const LETTERS: [(char, Grouping); 4] =
-    [('d', Grouping::Day), ('s', Grouping::Session), ('m', Grouping::Model), ('w', Grouping::Workflow)];
+const LETTERS: [(char, Grouping); 5] = [
+    ('d', Grouping::Day),
+    ('s', Grouping::Session(PageOrder::Updated)),
+    ('c', Grouping::Session(PageOrder::Created)),
+    ('m', Grouping::Model),
+    ('w', Grouping::Workflow),
+];
 
 impl UsageToken {
     pub(super) fn after(by: Grouping, order: &str) -> Self {
         Self { by, order: order.to_owned() }
+    }
+
+    /// The order of its report by session; `None` if it is of another report.
+    pub(super) fn session_order(&self) -> Option<PageOrder> {
+        if let Grouping::Session(order) = self.by { Some(order) } else { None }
+    }
+
+    /// True if the key of a report by session begins with an instant, as all that were given out do.
+    fn is_whole(&self) -> bool {
+        self.session_order().is_none() || self.order.get(..INSTANT_CHARS).is_some_and(|at| at.parse::<Moment>().is_ok())
     }
 
     /// Where the page ended, if it was one of this report.
@@ -151,6 +169,8 @@ impl FromStr for UsageToken {
             Some(Self { by, order: String::from_utf8(bytes).ok()? })
         };
         // Only what prints back as given was ever handed out.
-        parse().filter(|token| token.to_string() == text).ok_or_else(|| BadUsageToken(text.chars().take(64).collect()))
+        parse()
+            .filter(|token| token.is_whole() && token.to_string() == text)
+            .ok_or_else(|| BadUsageToken(text.chars().take(64).collect()))
     }
 }

@@ -1,3 +1,5 @@
+use duolog_state::PageOrder;
+
 use super::*;
 
 #[test]
@@ -15,9 +17,12 @@ fn a_token_reads_back_and_is_of_one_report() {
         let token = UsageToken::after(by, order);
         assert_eq!(token.to_string().parse(), Ok(token.clone()));
         assert_eq!(token.order_in(by).expect("of this report"), order);
-        assert!(token.order_in(Grouping::Session).is_err());
+        assert!(token.order_in(Grouping::Session(PageOrder::Created)).is_err());
     }
-    for bad in ["", "x61", "d6", "d6g", "dFF", "d61 ", "D61"] {
+    let last = UsageToken::after(Grouping::Session(PageOrder::Created), "2026-01-31T00:00:00.000000Zs");
+    assert_eq!(last.to_string().parse(), Ok(last.clone()));
+    assert!(last.order_in(Grouping::Session(PageOrder::Updated)).is_err(), "of another order");
+    for bad in ["", "c61", "s", "x61", "d6", "d6g", "dFF", "d61 ", "D61"] {
         assert!(bad.parse::<UsageToken>().is_err(), "{bad}");
     }
 }

@@ -324,7 +324,8 @@ fn chats_are_listed_without_what_was_said(place: &Place) {
             }
         }
     };
-    let filter = |platform: Option<&str>, active| ChatFilter { platform: platform.map(str::to_owned), active };
+    let filter =
+        |platform: Option<&str>, active| ChatFilter { platform: platform.map(str::to_owned), active, order: None };
     assert_eq!(channels(&filter(None, false), 2), "43210");
     assert_eq!(channels(&filter(None, true), 2), "4320");
     assert_eq!(channels(&filter(Some("slack"), false), 2), "4310");

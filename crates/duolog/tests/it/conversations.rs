@@ -236,8 +236,6 @@ fn a_fork_is_told_in_the_log_and_stays_in_its_session(place: &Place) {
     let refused =
         store.sessions().branches(&there).fork(elsewhere, Durability::Process).expect_err("another session's");
     assert!(matches!(refused, Error::OtherSession { .. }), "{refused}");
-    branches.fork(new, Durability::Process).expect("a second of that name");
-    assert!(matches!(branches.get(&side), Err(Error::AmbiguousBranch(_))));
 }
 
 fn the_threshold_counts_what_a_summary_may_stand_for(place: &Place) {

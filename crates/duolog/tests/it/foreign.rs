@@ -50,7 +50,11 @@ fn forked() -> Source {
         branches: vec![
             branch("main", "a gone b c", Some("null")),
             branch("side", "a gone b d", Some("{\"parent_branch_id\":\"main\",\"forked_at_ord\":3}")),
-            branch("deep", "a gone b e", Some("{\"parent_branch_id\":\"side\",\"forked_at_ord\":3}")),
+            branch(
+                "deep",
+                "a gone b e",
+                Some("{\"parent_branch_id\":\"side\",\"forked_at_ord\":3,\"half\":\"\\ud800\"}"),
+            ),
             branch("other", "c a", Some("{\"parent_branch_id\":\"main\",\"forked_at_ord\":1}")),
         ],
         messages: named.into(),

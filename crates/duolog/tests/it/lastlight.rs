@@ -64,12 +64,12 @@ const ROWS: &str = r#"
         started_at, updated_at, finished_at, node_statuses, scratch, restart_count) VALUES
     ('failed', 'build', 'ada/engine#1', 'engine', 1, 'plan',
         '[{"phase":"plan","timestamp":"2026-05-26T08:01:00.000Z","success":false, "summary":"é"}]', 'failed',
-        '{"kind": "build",  "error":"no way"}', '2026-05-26T08:00:00.000Z', '2026-05-26T08:02:00.000Z',
+        '{"kind": "build",  "error":"no way","half":"\ud800"}', '2026-05-26T08:00:00.000Z', '2026-05-26T08:02:00.000Z',
         '2026-05-26T08:02:00.000Z', '{"a":"succeeded","b":{"x":1}}', '{"k": [1, 2], "l":null}', 4),
     ('running', 'build', 'ada/engine#2', 'ada/engine', 2, 'plan', '[]', 'running', NULL, '2026-05-26T09:00:00.000Z',
         '2026-05-26T09:01:00.000Z', NULL, NULL, NULL, 0),
     ('paused', 'explore', 'slack:T:C:1.2', NULL, NULL, 'ask_iter_2', '[]', 'paused', '{}', '2026-05-26T10:00:00.000Z',
-        '2026-05-26T10:05:00.000Z', NULL, NULL, '{"ask":{"iteration":2,"lastOutputExecutionId":"asks"}}', 0);
+        '2026-05-26T10:05:00.000Z', NULL, NULL, '{"ask":{"iteration":2,"lastOutputExecutionId":"asks","much":1e999}}', 0);
     INSERT INTO executions (id, trigger_type, trigger_id, skill, repo, issue_number, started_at, finished_at,
         success, error,
         turns, duration_ms, session_id, cost_usd, input_tokens, cache_creation_input_tokens, cache_read_input_tokens,
@@ -165,7 +165,11 @@ fn a_run_comes_with_all_that_it_has(place: &Place) {
     assert_eq!(told(&report), Vec::<String>::new());
     assert_eq!(seen.last(), Some(&Progress { done: ALL, all: ALL }));
     let failed = store.runs().get(&run("failed")).expect("there");
-    assert_eq!(failed.context.as_deref(), Some("{\"kind\": \"build\",  \"error\":\"no way\"}"), "byte for byte");
+    assert_eq!(
+        failed.context.as_deref(),
+        Some("{\"kind\": \"build\",  \"error\":\"no way\",\"half\":\"\\ud800\"}"),
+        "byte for byte"
+    );
     let pair = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
     assert_eq!(failed.scratch, [("k", "[1, 2]"), ("l", "null")].map(pair));
     assert_eq!(failed.node_statuses, [("a", "\"succeeded\""), ("b", "{\"x\":1}")].map(pair));

@@ -5,6 +5,7 @@
 /// Blobs: what is counted, and what may be taken away when.
 mod blobs;
 /// Branches, items and summaries against a model that keeps them in memory.
+mod branch_names;
 mod branching;
 /// Space, checkpoints, copies, figures, and what doctor says of an engine.
 mod care;

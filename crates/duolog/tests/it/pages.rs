@@ -1,19 +1,24 @@
 use std::collections::BTreeSet;
 
 use duolog::approvals::{Answer, ApprovalFilter};
+use duolog::chats::{ChatFilter, ChatKey, NewChatMessage};
 use duolog::limits::RunLimits;
 use duolog::runs::{Act, NewGate, RunFilter, RunOrder, RunPage, RunToken};
 use duolog::sessions::SessionFilter;
-use duolog::{ApprovalKind, ApprovalStatus, Error, Page, PageOrder, RunStatus, Store};
+use duolog::usage::{UsageFilter, UsageToken};
+use duolog::{ApprovalKind, ApprovalStatus, ChatRole, Durability, Error, Page, PageOrder, RunStatus, SessionId, Store};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
+use super::line;
 use super::runs::{Timed, start};
 
 on_both_engines!(
     a_pending_gate_is_found_behind_many_answered_ones,
     runs_that_change_are_listed_once_in_the_order_of_starts,
-    sessions_that_change_are_listed_once_in_the_order_they_were_made
+    sessions_that_change_are_listed_once_in_the_order_they_were_made,
+    chats_that_change_are_listed_once_in_the_order_they_were_created,
+    usage_of_sessions_that_change_is_listed_once_in_the_order_they_were_created
 );
 
 fn many(timed: &Timed) -> Store {
@@ -116,4 +121,71 @@ fn sessions_that_change_are_listed_once_in_the_order_they_were_made(place: &Plac
     }
     let newest_first: Vec<_> = sessions.iter().rev().cloned().collect();
     assert_eq!(seen, newest_first, "each once, whatever happened to it");
+}
+
+fn chats_that_change_are_listed_once_in_the_order_they_were_created(place: &Place) {
+    let timed = Timed::of(place);
+    let store = many(&timed);
+    let chats = store.chats();
+    let message = NewChatMessage {
+        role: ChatRole::User,
+        content: "hello".to_owned(),
+        platform_message_id: None,
+        agent_session_id: None,
+    };
+    let say = |channel: usize| {
+        let key = ChatKey { platform: "slack".into(), channel: channel.to_string(), thread: None, user: "U".into() };
+        timed.pass(1);
+        chats.add(&key, &message, Durability::Process).expect("kept").chat
+    };
+    (0..9).for_each(|channel| drop(say(channel)));
+    let newest_first: Vec<String> = (0..9).rev().map(|channel: usize| channel.to_string()).collect();
+    for platform in [None, Some("slack".to_owned())] {
+        let filter = ChatFilter { platform, order: Some(PageOrder::Created), ..ChatFilter::default() };
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let list = chats.list(&filter, after.as_ref(), 2).expect("listed");
+            seen.extend(list.chats.into_iter().map(|chat| chat.key.channel));
+            // Between two pages somebody writes in the chat that is listed last, and in one that was listed.
+            say(0);
+            say(8);
+            let Some(next) = list.next else { break };
+            let other = ChatFilter { order: Some(PageOrder::Updated), ..filter.clone() };
+            let mixed = chats.list(&other, Some(&next), 2).expect_err("of another list");
+            assert!(matches!(mixed, Error::OtherPage(_)), "{mixed}");
+            after = Some(next.to_string().parse().expect("reads back"));
+        }
+        assert_eq!(seen, newest_first, "each once, whatever is said in it");
+    }
+}
+
+fn usage_of_sessions_that_change_is_listed_once_in_the_order_they_were_created(place: &Place) {
+    let timed = Timed::of(place);
+    let store = many(&timed);
+    let text =
+        r#"{"type":"assistant","timestamp":"2026-01-31T00:00:00Z","message":{"model":"m","usage":{"input_tokens":7}}}"#;
+    let spend = |session: &SessionId| {
+        timed.pass(1);
+        store.log(session).append(&line(text), Durability::Process).expect("appended");
+    };
+    let sessions: Vec<_> =
+        (0..9).map(|number| store.sessions().open_thread(&format!("s{number}")).expect("made").id).collect();
+    sessions.iter().for_each(spend);
+    let (mut seen, mut filter) = (Vec::new(), UsageFilter { limit: 2, ..UsageFilter::default() });
+    filter.order = Some(PageOrder::Created);
+    loop {
+        let report = store.usage().session(&filter).expect("listed");
+        seen.extend(report.lines.into_iter().filter_map(|line| line.key));
+        spend(&sessions[0]);
+        spend(&sessions[8]);
+        let Some(next) = report.next else { break };
+        let token: UsageToken = next.to_string().parse().expect("reads back");
+        let other = UsageFilter { order: Some(PageOrder::Updated), after: Some(token.clone()), ..filter.clone() };
+        let mixed = store.usage().session(&other).expect_err("of another list");
+        assert!(matches!(mixed, Error::OtherPage(_)), "{mixed}");
+        // The token alone tells the order.
+        filter = UsageFilter { order: None, after: Some(token), ..filter };
+    }
+    let newest_first: Vec<_> = sessions.iter().rev().map(ToString::to_string).collect();
+    assert_eq!(seen, newest_first, "each once, whatever is used in it");
 }

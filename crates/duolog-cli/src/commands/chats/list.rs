@@ -2,10 +2,11 @@
 
 use clap::Args;
 use duolog::chats::{Chat, ChatFilter, ChatList, ChatToken};
-use duolog::{Clock as _, Moment, SystemClock, limits};
+use duolog::{Clock as _, Moment, PageOrder, SystemClock, limits};
 use serde::Serialize;
 
 use super::{Context, Shape};
+use crate::args;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
 use crate::out::{Column, Table, Tone};
@@ -14,6 +15,7 @@ const AFTER: &str = "\
 Examples:
   duolog chats list --active
   duolog chats list --platform slack --limit 50
+  duolog chats list --order created --limit 200
   duolog chats list --json | jq -r '.chats[].id'
 
 JSON:
@@ -21,6 +23,9 @@ JSON:
               \"last_activity_at\", \"message_count\", \"active\": true|false}], \"next\": token|null}";
 
 /// List chats, the last active first
+///
+/// Pages in the order of --order created list every chat exactly once while people write. In the default order a chat
+/// that becomes active between two pages may be missed or listed twice.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {
@@ -31,6 +36,9 @@ pub struct List {
     /// Go on after a page: the token that it ended with
     #[arg(long, value_name = "TOKEN")]
     after: Option<ChatToken>,
+    /// Order: last active first, or last created first [default: activity]
+    #[arg(long, value_parser = args::page_order("activity"))]
+    order: Option<PageOrder>,
     /// Only those on this platform
     #[arg(long, value_name = "NAME")]
     platform: Option<String>,
@@ -48,7 +56,7 @@ struct Answer<'a> {
 impl List {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let is_filtered = self.platform.is_some() || self.active || self.after.is_some();
-        let filter = ChatFilter { platform: self.platform, active: self.active };
+        let filter = ChatFilter { platform: self.platform, active: self.active, order: self.order };
         let list = match context.open_if_there()? {
             Some(store) => store.chats().list(&filter, self.after.as_ref(), self.limit)?,
             None => ChatList { chats: Vec::new(), next: None },
@@ -64,7 +72,7 @@ impl List {
             context.out.note(if is_filtered { "no chat is like that" } else { "there are no chats yet" });
         }
         if let Some(next) = next {
-            context.out.note(format_args!("there are more: duolog chats list --after {next}"));
+            context.out.note(format_args!("there are more: add --after {next}"));
         }
         Ok(Ended::Done)
     }

@@ -132,7 +132,7 @@ impl List {
             context.out.note(format_args!("{} in all", figures::things(total, "run")));
         }
         if let Some(next) = next {
-            context.out.note(format_args!("there are more: duolog runs list --after {next}"));
+            context.out.note(format_args!("there are more: add --after {next}"));
         }
         Ok(Ended::Done)
     }

@@ -42,7 +42,8 @@ pub enum Branch {
 
 /// Create a branch without items, and print its id
 ///
-/// The first branch of a session is its default. sessions fork creates one that sees the items of another.
+/// The first branch of a session is its default. sessions fork creates one that sees the items of another. A name is
+/// unique within its session.
 #[derive(Args)]
 #[command(after_help = NEW)]
 pub struct New {
@@ -61,7 +62,8 @@ pub struct New {
 
 /// Rename a branch
 ///
-/// An empty name takes the name away. The session's log tells of the change.
+/// An empty name takes the name away. A name that another branch of the session has is refused. The session's log tells
+/// of the change.
 #[derive(Args)]
 #[command(after_help = RENAME)]
 pub struct Rename {

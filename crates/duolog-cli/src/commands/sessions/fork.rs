@@ -31,7 +31,7 @@ pub struct Fork {
     /// How many items it is to see; all where it is not given
     #[arg(long, value_name = "N")]
     at: Option<u64>,
-    /// What people are to call it
+    /// Name of the new branch, unique within its session
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 }

@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use duolog::sessions::{SessionFilter, SessionList, SessionSummary};
 use duolog::{
-    CaughtUp, Clock as _, InvocationKind, Moment, Page, PageOrder, PageToken, SessionStatus, SourceKind, SystemClock,
-    limits,
+    CaughtUp, Clock as _, Error, InvocationKind, Moment, Page, PageOrder, PageToken, SessionStatus, SourceKind,
+    SystemClock, limits,
 };
 use serde::Serialize;
 
@@ -44,13 +43,12 @@ pub struct List {
     #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
-    /// Go on after a page, in its order: the token that it ended with
+    /// Go on after a page: the token that it ended with
     #[arg(long, value_name = "TOKEN")]
     after: Option<PageToken>,
-    /// Order: last changed first, or last made first
-    #[arg(long, default_value = "updated", conflicts_with = "after")]
-    #[arg(value_parser = PossibleValuesParser::new(["updated", "created"]).map(|word| order(&word)))]
-    order: PageOrder,
+    /// Order: last changed first, or last created first [default: updated]
+    #[arg(long, value_parser = args::page_order("updated"))]
+    order: Option<PageOrder>,
     /// Only this user's
     #[arg(long, value_name = "USER")]
     user_email: Option<String>,
@@ -75,10 +73,6 @@ pub struct List {
     /// Filter by the time of the last change: an instant, a day, or an age like 12h
     #[arg(long, value_name = "TIME", value_parser = args::since)]
     since: Option<Moment>,
-}
-
-fn order(word: &str) -> PageOrder {
-    if word == "created" { PageOrder::Created } else { PageOrder::Updated }
 }
 
 #[derive(Serialize)]
@@ -118,8 +112,11 @@ impl List {
         };
         let is_filtered = filter != SessionFilter::default() || self.after.is_some();
         let page = match self.after {
+            Some(after) if self.order.is_some_and(|order| order != after.order()) => {
+                return Err(Error::OtherPage(after.to_string()).into());
+            }
             Some(after) => Page::new(self.limit, Some(after)),
-            None => Page::first(self.limit, self.order),
+            None => Page::first(self.limit, self.order.unwrap_or_default()),
         };
         let list = match context.open_if_there()? {
             Some(store) => store.sessions().list(&filter, &page)?,
@@ -146,7 +143,7 @@ impl List {
         }
         completeness::alert(context.out, &list.behind);
         if let Some(next) = next {
-            context.out.note(format_args!("there are more: duolog sessions list --after {next}"));
+            context.out.note(format_args!("there are more: add --after {next}"));
         }
         Ok(Ended::Done)
     }

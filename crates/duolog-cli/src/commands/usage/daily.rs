@@ -31,10 +31,10 @@ pub struct Daily {
 }
 
 const REPORT: Report =
-    Report { verb: "daily", list: "days", key: "day", column: (Column::Word, "DAY"), name: false, none: "(no day)" };
+    Report { list: "days", key: "day", column: (Column::Word, "DAY"), name: false, none: "(no day)" };
 
 impl Daily {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        REPORT.run(self.asked, context, |store, filter| store.usage().daily(filter))
+        REPORT.run(self.asked, None, context, |store, filter| store.usage().daily(filter))
     }
 }

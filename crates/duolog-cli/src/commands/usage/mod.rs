@@ -8,7 +8,7 @@ mod workflow;
 use clap::{Args, Subcommand};
 use duolog::limits;
 use duolog::usage::{Day, UsageFilter, UsageReport, UsageToken, UsageTotal};
-use duolog::{Money, Store};
+use duolog::{Money, PageOrder, Store};
 use serde::ser::{Error as _, SerializeMap as _};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -62,8 +62,6 @@ struct Asked {
 
 /// How a report is called, and what its lines are about.
 struct Report {
-    /// The command.
-    verb: &'static str,
     /// The list in JSON.
     list: &'static str,
     /// What a line is about, in JSON.
@@ -81,13 +79,14 @@ impl Report {
     fn run(
         &self,
         asked: Asked,
+        order: Option<PageOrder>,
         context: &mut Context<'_>,
         ask: impl FnOnce(&Store, &UsageFilter) -> duolog::Result<UsageReport>,
     ) -> Outcome {
         let is_filtered =
             asked.since.is_some() || asked.until.is_some() || asked.user.is_some() || asked.after.is_some();
         let Asked { since, until, user: user_id, limit, after } = asked;
-        let filter = UsageFilter { since, until, user_id, limit, after };
+        let filter = UsageFilter { since, until, user_id, limit, after, order };
         let report = match context.open_if_there()? {
             Some(store) => ask(&store, &filter)?,
             None => UsageReport::default(),
@@ -118,7 +117,7 @@ impl Report {
         }
         completeness::alert(context.out, &report.behind);
         if let Some(next) = &report.next {
-            context.out.note(format_args!("there are more: duolog usage {} --after {next}", self.verb));
+            context.out.note(format_args!("there are more: add --after {next}"));
         }
     }
 

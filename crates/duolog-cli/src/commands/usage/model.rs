@@ -30,17 +30,11 @@ pub struct Model {
     asked: Asked,
 }
 
-const REPORT: Report = Report {
-    verb: "model",
-    list: "models",
-    key: "model",
-    column: (Column::Text, "MODEL"),
-    name: false,
-    none: "(no name)",
-};
+const REPORT: Report =
+    Report { list: "models", key: "model", column: (Column::Text, "MODEL"), name: false, none: "(no name)" };
 
 impl Model {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        REPORT.run(self.asked, context, |store, filter| store.usage().model(filter))
+        REPORT.run(self.asked, None, context, |store, filter| store.usage().model(filter))
     }
 }

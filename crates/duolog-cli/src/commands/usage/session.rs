@@ -1,14 +1,17 @@
 //! `duolog usage session`.
 
 use clap::Args;
+use duolog::PageOrder;
 
 use super::{Asked, Context, Outcome, Report};
+use crate::args;
 use crate::out::Column;
 
 const AFTER: &str = "\
 Examples:
   duolog usage session
   duolog usage session --user ada@example.com --limit 50
+  duolog usage session --order created --limit 200
   duolog usage session --json | jq '.sessions[] | select(.cost_usd > 1) | .session'
 
 JSON:
@@ -21,18 +24,25 @@ JSON:
   unpriced names the models whose tokens are not in it. output_tokens holds reasoning_tokens";
 
 /// Show what each session used, the one that changed last first
+///
+/// Pages in the order of --order created list every session exactly once while sessions change. In the default order a
+/// session that changes between two pages may be missed or listed twice. Each line and the total are of the moment in
+/// which their page was read.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Session {
     #[command(flatten)]
     asked: Asked,
+    /// Order: last changed first, or last created first [default: updated]
+    #[arg(long, value_parser = args::page_order("updated"))]
+    order: Option<PageOrder>,
 }
 
 const REPORT: Report =
-    Report { verb: "session", list: "sessions", key: "session", column: (Column::Id, "SESSION"), name: true, none: "" };
+    Report { list: "sessions", key: "session", column: (Column::Id, "SESSION"), name: true, none: "" };
 
 impl Session {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        REPORT.run(self.asked, context, |store, filter| store.usage().session(filter))
+        REPORT.run(self.asked, self.order, context, |store, filter| store.usage().session(filter))
     }
 }

@@ -30,17 +30,11 @@ pub struct Workflow {
     asked: Asked,
 }
 
-const REPORT: Report = Report {
-    verb: "workflow",
-    list: "workflows",
-    key: "workflow",
-    column: (Column::Text, "WORKFLOW"),
-    name: false,
-    none: "(none)",
-};
+const REPORT: Report =
+    Report { list: "workflows", key: "workflow", column: (Column::Text, "WORKFLOW"), name: false, none: "(none)" };
 
 impl Workflow {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        REPORT.run(self.asked, context, |store, filter| store.usage().workflow(filter))
+        REPORT.run(self.asked, None, context, |store, filter| store.usage().workflow(filter))
     }
 }

@@ -1,3 +1,4 @@
+use duolog_state::PageOrder;
 use duolog_state::owned::messaging_sessions::{self, ChatFilter, ChatPlace, ChatRow};
 use duolog_state::{ConstraintKind, Error};
 use duolog_testkit::engines::Place;
@@ -86,7 +87,11 @@ fn chats_are_listed_by_when_they_were_active(place: &Place) {
     let done = place.open().write(Durability::Process, |tx| {
         let slack = chat("x", "", 15);
         let other = ChatRow { place: ChatPlace { platform: "matrix".to_owned(), ..slack.place.clone() }, ..slack };
-        let rows = [chat("a", "1", 10), chat("b", "2", 20), chat("c", "3", 20), other];
+        let mut rows = [chat("a", "1", 10), chat("b", "2", 20), chat("c", "3", 20), other];
+        // Begun in the order x, c, b, a.
+        for (row, second) in rows.iter_mut().zip([4, 3, 2, 1]) {
+            row.created_at = at(second);
+        }
         for row in &rows {
             messaging_sessions::insert(tx, row)?;
         }
@@ -94,7 +99,7 @@ fn chats_are_listed_by_when_they_were_active(place: &Place) {
         let mut names = |platform: Option<&str>, active: bool, after: Option<&ChatRow>, limit: u32| {
             let filter = ChatFilter { platform: platform.map(str::to_owned), active };
             let after = after.map(|row| (row.last_activity_at, &row.id));
-            let found = messaging_sessions::list(tx, &filter, after, limit)?;
+            let found = messaging_sessions::list(tx, &filter, PageOrder::Updated, after, limit)?;
             Ok::<_, Error>(found.iter().map(|row| row.id.as_str()).collect::<String>())
         };
         assert_eq!(names(None, false, None, 9)?, "cbxa");
@@ -104,6 +109,16 @@ fn chats_are_listed_by_when_they_were_active(place: &Place) {
         assert_eq!(names(Some("slack"), false, None, 9)?, "cba");
         assert_eq!(names(Some("slack"), true, Some(&rows[1]), 9)?, "a");
         assert_eq!(names(Some("none"), false, None, 9)?, "");
+        messaging_sessions::touch(tx, &rows[0].id, at(40))?;
+        let mut created = |platform: Option<&str>, active: bool, after: Option<&ChatRow>| {
+            let filter = ChatFilter { platform: platform.map(str::to_owned), active };
+            let after = after.map(|row| (row.created_at, &row.id));
+            let found = messaging_sessions::list(tx, &filter, PageOrder::Created, after, 9)?;
+            Ok::<_, Error>(found.iter().map(|row| row.id.as_str()).collect::<String>())
+        };
+        assert_eq!(created(None, false, None)?, "abcx", "whatever was active since");
+        assert_eq!(created(None, false, Some(&rows[1]))?, "cx");
+        assert_eq!(created(Some("slack"), true, None)?, "ab");
         Ok::<_, Error>(())
     });
     done.expect("writes");

@@ -2,7 +2,7 @@ use duolog_state::derived::usage_by_day::{
     self, Grouping, UsageChange, UsageFilter, UsageGroup, UsageRow, UsageSum, UsedRow,
 };
 use duolog_state::owned::sessions;
-use duolog_state::{Error, Tx};
+use duolog_state::{Error, PageOrder, Tx};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::{Charge, SessionId};
@@ -87,7 +87,8 @@ fn fill(tx: &mut Tx<'_>) -> Result<(), Error> {
         let mut row = session(name);
         row.user_id = Some(user.to_owned());
         row.agent_name = agent.map(str::to_owned);
-        row.updated_at = at(second);
+        // Those that were created last changed first.
+        (row.created_at, row.updated_at) = (at(9 - second / 10), at(second));
         sessions::insert(tx, &row)?;
     }
     let bare = |day: &str, model: &str, input| add(day, model, Charge::Bare, used(input, 0));
@@ -108,9 +109,10 @@ fn groups_follow_each_other_and_add_up(place: &Place) {
     with_session(place, |tx| {
         fill(tx)?;
         let all = UsageFilter::default();
-        let expected: [(Grouping, &[&str]); 4] = [
+        let expected: [(Grouping, &[&str]); 5] = [
             (Grouping::Day, &["2026-01-03", "2026-01-02", "2026-01-01", ""]),
-            (Grouping::Session, &["a", "b", "c"]),
+            (Grouping::Session(PageOrder::Updated), &["a", "b", "c"]),
+            (Grouping::Session(PageOrder::Created), &["c", "b", "a"]),
             (Grouping::Model, &["", "m", "n"]),
             (Grouping::Workflow, &["", "coder"]),
         ];
@@ -140,7 +142,7 @@ fn groups_follow_each_other_and_add_up(place: &Place) {
             until: Some("2026-01-02".to_owned()),
         };
         assert_eq!(inputs(&usage_by_day::total(tx, &some)?), [("", "n", 2)]);
-        assert_eq!(keys(&usage_by_day::groups(tx, Grouping::Session, &some, None, 9)?), ["a"]);
+        assert_eq!(keys(&usage_by_day::groups(tx, Grouping::Session(PageOrder::Updated), &some, None, 9)?), ["a"]);
         let until = UsageFilter { until: Some("2026-01-01".to_owned()), ..UsageFilter::default() };
         assert_eq!(inputs(&usage_by_day::total(tx, &until)?), [("", "m", 1)], "what has no day is not before one");
         Ok(())
@@ -156,7 +158,10 @@ fn what_was_deleted_is_not_counted(place: &Place) {
             Ok::<_, Error>(total.iter().map(|sum| sum.used.input).sum::<u64>())
         };
         assert_eq!(left(tx, &id("b"))?, 51);
-        assert_eq!(keys(&usage_by_day::groups(tx, Grouping::Session, &UsageFilter::default(), None, 9)?), ["a", "c"]);
+        assert_eq!(
+            keys(&usage_by_day::groups(tx, Grouping::Session(PageOrder::Updated), &UsageFilter::default(), None, 9)?),
+            ["a", "c"]
+        );
         remove_session(tx, &id("a"))?;
         assert!(usage_by_day::dump(tx)?.iter().all(|row| row.session_id != id("a")), "rows go with their session");
         Ok(())

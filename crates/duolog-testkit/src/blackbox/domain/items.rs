@@ -214,7 +214,16 @@ impl Worker {
         match self.below(20) {
             0..4 => Command::Pop { branch },
             4 => Command::Clear { branch },
-            5..7 => Command::Fork { branch, at: self.below(length + 2), name: self.unique("branch") },
+            5..7 => {
+                // A name that another process wants at once, one that a branch has, or a new one.
+                let name = match self.below(4) {
+                    0 => again.replacen("again", "branch", 1),
+                    1 => names[self.below(names.len())].clone(),
+                    _ => String::new(),
+                };
+                let name = if name == MAIN { self.unique("branch") } else { name };
+                Command::Fork { branch, at: self.below(length + 2), name }
+            }
             7..9 => Command::Compact { branch, to: length, summary: self.item() },
             9 => Command::Undo { branch },
             10..12 => {

@@ -65,6 +65,8 @@ pub struct Owned {
     inbox: Option<inbox::Inbox>,
     chat: Option<chat::Chats>,
     overrides: Option<overrides::Override>,
+    /// Sessions whose logs tell of usage.
+    spending: Vec<String>,
 }
 
 impl Worker {

@@ -102,36 +102,61 @@ impl Worker {
         self.round.history.events().facts.grants.extend(grants);
     }
 
-    /// Reads a list page by page while others write. Not `chats list`: it has no order yet in which rows stay in place.
+    /// Reads a list page by page while others write.
     pub fn pages_step(&mut self) {
         let limit = (2 + self.below(4)).to_string();
-        match self.below(6) {
-            0..4 => self.walk_in_order("runs", "started", &limit),
-            4 => _ = self.walk("approvals", &["approvals", "list", "--all", "--limit", &limit]),
-            _ => self.walk_in_order("sessions", "created", &limit),
+        match self.below(10) {
+            0..3 => self.walk_in_order(["runs", "list"], "started", &limit),
+            3 => _ = self.walk("approvals", &["approvals", "list", "--all", "--limit", &limit]),
+            4 => self.walk_in_order(["sessions", "list"], "created", &limit),
+            5..7 => self.walk_in_order(["chats", "list"], "created", &limit),
+            7 => self.walk_in_order(["usage", "session"], "created", &limit),
+            _ => self.spend(),
         }
     }
 
     /// Where a list has an order that does not change, that one must lose nothing; otherwise the only one must.
-    fn walk_in_order(&mut self, list: &'static str, order: &str, limit: &str) {
-        let stable = [list, "list", "--order", order, "--limit", limit];
+    fn walk_in_order(&mut self, [noun, verb]: [&'static str; 2], order: &str, limit: &str) {
+        let stable = [noun, verb, "--order", order, "--limit", limit];
         let known = self.run_calmly(&Call::new(&stable)).ran.code != Some(2);
-        _ = if known { self.walk(list, &stable) } else { self.walk(list, &[list, "list", "--limit", limit]) };
+        _ = if known { self.walk(noun, &stable) } else { self.walk(noun, &[noun, verb, "--limit", limit]) };
+    }
+
+    /// Appends a line that tells of usage, to a new session or one that changes by it.
+    fn spend(&mut self) {
+        let index = self.below(self.owned.spending.len() + 2);
+        let session = self.owned.spending.get(index).cloned().unwrap_or_else(|| self.unique("spending"));
+        if !self.owned.spending.contains(&session) {
+            self.run_calmly(&Call::new(&["sessions", "new", "--id", &session]));
+        }
+        let used = r#"{"type":"assistant","message":{"model":"m","usage":{"input_tokens":7,"output_tokens":1}}}"#;
+        let done = self.run(Call::new(&["log", "append", "--session", &session, "--line", used]));
+        if done.ran.code == Some(0) {
+            self.exists("usage", &session);
+            self.owned.spending.push(session);
+        }
     }
 
     /// Reads a list to its end. Returns its rows.
     pub fn walk(&mut self, list: &'static str, words: &[&str]) -> Vec<Value> {
         let (mut rows, mut first, mut after) = (Vec::new(), None, None::<String>);
-        let key = list.split(' ').next().unwrap_or_default();
+        let (key, id) = match list {
+            "usage" => ("sessions", "session"),
+            list => (list.split(' ').next().unwrap_or_default(), "id"),
+        };
         loop {
             let call = after.iter().fold(Call::new(words), |call, token| call.word("--after").word(token));
             let done = self.run_calmly(&call);
             let Some(answer) = done.ran.answer().filter(|_| done.ran.code == Some(0)) else { return rows };
+            // A report that says that it is not complete may lack a session.
+            if list == "usage" && answer["complete"] == false {
+                return rows;
+            }
             let start = *first.get_or_insert(done.span.start);
             rows.extend(answer[key].as_array().into_iter().flatten().cloned());
             after = answer["next"].as_str().map(str::to_owned);
             if after.is_none() {
-                let ids = rows.iter().map(|row| word(row, "id")).collect();
+                let ids = rows.iter().map(|row| word(row, id)).collect();
                 let (span, how) = (Span { start, end: done.span.end }, words.join(" "));
                 self.round.history.events().facts.walks.push(Walk { step: done.step, span, list, how, ids });
                 return rows;

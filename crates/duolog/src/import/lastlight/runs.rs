@@ -15,12 +15,12 @@ use duolog_types::limits::{
 use duolog_types::{
     ApprovalId, ApprovalKind, ApprovalStatus, ExecutionId, HomeId, Moment, RunId, RunStatus, TriggerType,
 };
-use serde_json::Value;
 
 use super::model::Told;
 use super::source::{ApprovalSource, ExecutionSource, Raw, RunSource};
 use super::taking::{Taking, instant};
-use crate::runs::{PhaseLabel, PhaseTurn, rules};
+use crate::runs::rules::{self, member};
+use crate::runs::{PhaseLabel, PhaseTurn};
 
 /// A run with all that it has beside executions and gates.
 #[derive(Clone, Debug, PartialEq)]
@@ -200,8 +200,9 @@ pub fn run(source: &RunSource, home: HomeId, told: &mut Told) -> Result<MappedRu
 
 /// Why a run ended badly: they write it into its context.
 fn error_in(context: &str) -> Option<String> {
-    let context: Value = serde_json::from_str(context).ok()?;
-    context.get("error")?.as_str().map(str::to_owned)
+    let error = member(context, "error").filter(|error| error.starts_with('"'))?;
+    // Text that is no Unicode is kept as it is written.
+    Some(serde_json::from_str(error).unwrap_or_else(|_| error.to_owned()))
 }
 
 /// What an execution belongs to.
@@ -467,8 +468,9 @@ fn loop_of(
     let PhaseLabel { name, turn: Some(PhaseTurn::Iteration(turn)) } = PhaseLabel::parse(gate).ok()? else {
         return None;
     };
-    let kept: Value = serde_json::from_str(scratch.get(&name).filter(|_| kind == ApprovalKind::Reply)?).ok()?;
-    let is_this = kept.get("iteration").and_then(Value::as_u64) == Some(u64::from(turn));
-    let output = kept.get("lastOutputExecutionId").and_then(Value::as_str).filter(|_| is_this);
-    Some((name, turn.into(), output.and_then(|id| ExecutionId::parse(id).ok())))
+    let kept = scratch.get(&name).filter(|_| kind == ApprovalKind::Reply)?;
+    let is_this = member(kept, "iteration").and_then(|turn| turn.parse().ok()) == Some(u64::from(turn));
+    let output = member(kept, "lastOutputExecutionId").filter(|_| is_this);
+    let output = output.and_then(|id| serde_json::from_str::<String>(id).ok());
+    Some((name, turn.into(), output.and_then(|id| ExecutionId::parse(&id).ok())))
 }

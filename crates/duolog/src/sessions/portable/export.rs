@@ -5,13 +5,13 @@ use std::io::{Read as _, Write};
 use std::ops::Range;
 
 use duolog_log::Blobs;
-use duolog_state::Tx;
 use duolog_state::owned::branches;
 use duolog_state::owned::messages::{self, Content, MessageRow};
 use duolog_state::owned::pool_segments::{self, PoolSegmentRow};
 use duolog_state::owned::sessions::{self as table, SessionRow};
 use duolog_state::owned::{compactions, message_types, progression_items, progressions, status_transitions};
-use duolog_types::{BranchId, MessageId, ProgressionId, SessionId};
+use duolog_state::{Error as StateError, Tx};
+use duolog_types::{BadId, BranchId, MessageId, ProgressionId, SessionId};
 use serde::Serialize;
 
 use super::document::{
@@ -169,7 +169,8 @@ impl Document<'_> {
     /// Everything that is not the log.
     fn rows(&mut self, tx: &mut Tx<'_>, row: SessionRow, contents: &Contents) -> Result<()> {
         let (id, pool) = (row.id.clone(), row.progression_id.clone());
-        let pool = pool.and_then(|pool| ProgressionId::parse(&pool).ok());
+        let damaged = |error: BadId| StateError::Damaged { what: format!("session {id}"), detail: error.to_string() };
+        let pool = pool.map(|pool| ProgressionId::parse(&pool)).transpose().map_err(damaged)?;
         self.session(row)?;
         self.statuses(tx, &id)?;
         let progressions = self.progressions(tx, &id)?;

@@ -89,7 +89,7 @@ impl Sessions<'_> {
         let called = session.name.clone().unwrap_or_default();
         let adopted = join.adopt(key, NewLog { row: session, stem }, draft, move |tx, row| {
             document.seek(SeekFrom::Start(0)).map_err(|error| wrong(format!("it cannot be read again: {error}")))?;
-            let pool = row.progression_id.as_deref().and_then(|pool| ProgressionId::parse(pool).ok());
+            let pool = row.progression_id.as_deref().map(parsed).transpose()?;
             let mut writing = Writing { tx, home: row.home_id, session: row.id.clone(), pool, stretch: None };
             read(&mut document, entry_bytes_max, &mut writing)?;
             writing.end_stretch()
