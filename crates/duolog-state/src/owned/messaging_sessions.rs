@@ -2,7 +2,7 @@
 
 use duolog_types::{ChatId, Moment, SessionId};
 
-use crate::engine::{Row, Tx};
+use crate::engine::{Row, Tx, Value};
 use crate::error::Result;
 use crate::page::PageOrder;
 use crate::params;
@@ -157,14 +157,19 @@ pub fn list(
     // `~` is text after every instant.
     let (at, id) = after.map_or_else(|| ("~".to_owned(), ""), |(at, id)| (at.to_string(), id.as_str()));
     let mut values = params![at, id, limit].to_vec();
-    let mut sql = format!(concat!("SELECT ", columns!(), " FROM messaging_sessions WHERE ({}, id) < (?1, ?2)"), key);
-    if filter.active {
-        sql.push_str(" AND active = 1");
-    }
-    if let Some(platform) = &filter.platform {
-        values.push(platform.into());
-        sql.push_str(" AND platform = ?4");
-    }
-    sql.push_str(&format!(" ORDER BY {key} DESC, id DESC LIMIT ?3"));
+    let active = if filter.active { " AND active = 1" } else { "" };
+    let platform = if filter.platform.is_some() { " AND platform = ?4" } else { "" };
+    values.extend(filter.platform.as_ref().map(Value::from));
+    let sql = format!(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM messaging_sessions WHERE ({key}, id) < (?1, ?2){active}{platform} ",
+            "ORDER BY {key} DESC, id DESC LIMIT ?3"
+        ),
+        key = key,
+        active = active,
+        platform = platform
+    );
     tx.all(&sql, &values, ChatRow::read)
 }

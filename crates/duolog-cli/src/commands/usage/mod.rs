@@ -96,29 +96,8 @@ impl Report {
                 text.table(&self.table(&report));
             }
         })?;
-        self.talk(context, &report, is_filtered);
+        talk(context, &report, is_filtered);
         Ok(Ended::Done)
-    }
-
-    fn talk(&self, context: &Context<'_>, report: &UsageReport, is_filtered: bool) {
-        if report.lines.is_empty() {
-            context.out.note(if is_filtered {
-                "nothing was used like that"
-            } else {
-                "nothing was used yet; tokens are counted from what logs say, once there are some"
-            });
-        }
-        if !report.total.unpriced.is_empty() {
-            let named = report.total.unpriced.iter().map(|model| model.as_deref().unwrap_or("(no name)"));
-            let named = named.collect::<Vec<_>>().join(", ");
-            context.out.note(format_args!(
-                "not in the cost, for want of a price: {named}; set one: duolog config show --help"
-            ));
-        }
-        completeness::alert(context.out, &report.behind);
-        if let Some(next) = &report.next {
-            context.out.note(format_args!("there are more: add --after {next}"));
-        }
     }
 
     fn table(&self, report: &UsageReport) -> Table {
@@ -152,6 +131,27 @@ impl Report {
         cells.extend(counts.map(figures::count));
         cells.push(cost(used));
         cells
+    }
+}
+
+fn talk(context: &Context<'_>, report: &UsageReport, is_filtered: bool) {
+    if report.lines.is_empty() {
+        context.out.note(if is_filtered {
+            "nothing was used like that"
+        } else {
+            "nothing was used yet; tokens are counted from what logs say, once there are some"
+        });
+    }
+    if !report.total.unpriced.is_empty() {
+        let named = report.total.unpriced.iter().map(|model| model.as_deref().unwrap_or("(no name)"));
+        let named = named.collect::<Vec<_>>().join(", ");
+        context
+            .out
+            .note(format_args!("not in the cost, for want of a price: {named}; set one: duolog config show --help"));
+    }
+    completeness::alert(context.out, &report.behind);
+    if let Some(next) = &report.next {
+        context.out.note(format_args!("there are more: add --after {next}"));
     }
 }
 
