@@ -16,8 +16,10 @@ mod play;
 mod record;
 mod script;
 mod shim;
+mod steps;
 mod stopped;
 mod targets;
+mod template;
 mod tree;
 
 use std::path::{Path, PathBuf};
