@@ -1,5 +1,6 @@
 //! The crash harness as a command: `duolog-crash enumerate | faults | kill [ROUNDS [SEED]] | mutants [NAME] |
-//! replay [--seed N] [--scripts N] [--points N] [--faults KIND|all] [--binary PATH] | pauses | kills | stress`.
+//! replay [--seed N] [--scripts N] [--points N] [--faults KIND|all] [--binary PATH] | pauses | kills |
+//! transactions | stress`.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         ["replay", rest @ ..] => replayed(rest),
         ["pauses", rest @ ..] => cases("pauses", rest, replay::pauses),
         ["kills", rest @ ..] => cases("kills", rest, replay::kills),
+        ["transactions", rest @ ..] => cases("transactions", rest, replay::transactions),
         ["stress", rest @ ..] => stressed(rest),
         [kill::CHILD, role, number, seed, dir] => {
             kill::child(role, number.parse().expect("a number"), seed.parse().expect("a seed"), Path::new(dir));
@@ -33,7 +35,7 @@ fn main() -> ExitCode {
             println!("duolog-crash enumerate | faults | kill [ROUNDS [SEED]] | mutants [NAME]");
             println!("duolog-crash stress [--seed N] [--rounds N] [--steps N]");
             println!(
-                "duolog-crash pauses|kills [--seed N] [--cases N] [--only COMMAND] [--store URL|env] [--binary PATH]"
+                "duolog-crash pauses|kills|transactions [--seed N] [--cases N] [--only COMMAND] [--store URL|env] [--binary PATH]"
             );
             println!(
                 "duolog-crash replay [--seed N] [--scripts N] [--commands N] [--points N] [--faults KIND|all] [--binary PATH]"

@@ -52,7 +52,7 @@ pub fn kills(cases: &Cases) -> Result<usize, String> {
     try_all(&sample(all, cases.cases, cases.seed), |(target, step)| killed::run(&binary, &prepared, *target, *step))
 }
 
-fn binary(cases: &Cases) -> Binary {
+pub(super) fn binary(cases: &Cases) -> Binary {
     Binary { path: cases.binary.clone(), shim: Arc::new(Shim::build()) }
 }
 
@@ -75,7 +75,7 @@ fn steps_of_all(binary: &Binary, prepared: &Prepared, cases: &Cases) -> Result<V
 }
 
 /// All, or so many of them by chance.
-fn sample<T>(mut all: Vec<T>, count: Option<usize>, seed: u64) -> Vec<T> {
+pub(super) fn sample<T>(mut all: Vec<T>, count: Option<usize>, seed: u64) -> Vec<T> {
     let Some(count) = count else { return all };
     let mut random = Random::new(mix(seed));
     let mut some = Vec::new();
@@ -87,7 +87,7 @@ fn sample<T>(mut all: Vec<T>, count: Option<usize>, seed: u64) -> Vec<T> {
 }
 
 /// Two threads try one case after the other until one does not hold.
-fn try_all<T: Sync>(cases: &[T], run: impl Fn(&T) -> Result<bool, String> + Sync) -> Result<usize, String> {
+pub(super) fn try_all<T: Sync>(cases: &[T], run: impl Fn(&T) -> Result<bool, String> + Sync) -> Result<usize, String> {
     let (next, tried) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let broken: Mutex<Option<String>> = Mutex::new(None);
     std::thread::scope(|scope| {

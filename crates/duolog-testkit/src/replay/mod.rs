@@ -21,6 +21,7 @@ mod stopped;
 mod targets;
 mod template;
 mod tree;
+mod whole;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,6 +36,7 @@ use play::Recording;
 use record::What;
 use shim::Shim;
 use tree::Tree;
+pub use whole::transactions;
 
 use crate::random::{Random, mix};
 

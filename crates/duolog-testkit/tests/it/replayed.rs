@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use duolog_testkit::postgres::{Access, Shared};
-use duolog_testkit::replay::{Cases, Fault, Options, kills, pauses, run};
+use duolog_testkit::replay::{Cases, Fault, Options, kills, pauses, run, transactions};
 
 /// The binary beside those of this crate; `make build` puts it there, and so does any run of the whole workspace.
 fn duolog() -> PathBuf {
@@ -68,4 +68,20 @@ fn a_command_that_is_killed_at_any_step_and_given_again_happens_once() {
 #[test]
 fn a_command_that_is_killed_at_any_step_on_a_server_and_given_again_happens_once() {
     killed(20, Some(Shared::get().expect("a server")));
+}
+
+fn whole(count: usize, store: Option<&Access>) {
+    let cases = cases(count, store);
+    let tried = transactions(&cases).unwrap_or_else(|broken| panic!("seed {}: {broken}", cases.seed));
+    assert!(tried > 0);
+}
+
+#[test]
+fn a_command_that_is_killed_at_any_step_is_done_or_not_begun() {
+    whole(200, None);
+}
+
+#[test]
+fn a_command_that_is_killed_at_any_step_on_a_server_is_done_or_not_begun() {
+    whole(70, Some(Shared::get().expect("a server")));
 }
