@@ -77,7 +77,7 @@ fn json(value: ValueRef<'_>) -> Value {
         ValueRef::Integer(number) => number.into(),
         ValueRef::Real(number) => number.into(),
         ValueRef::Text(text) => String::from_utf8_lossy(text).into(),
-        ValueRef::Blob(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
+        ValueRef::Blob(bytes) => format!("{bytes:02x?}").into(),
     }
 }
 
