@@ -34,6 +34,10 @@ crash: build ## the crash harness in full: every point, 500 kills, every mutant;
 	$(CRASH) replay --scripts 21 --points 400 --faults all
 	$(CRASH) pauses
 	$(CRASH) kills
+	$(CRASH) transactions
+	$(POSTGRES) run -- $(CRASH) pauses --cases 400 --store env
+	$(POSTGRES) run -- $(CRASH) kills --store env
+	$(POSTGRES) run -- $(CRASH) transactions --store env
 	$(POSTGRES) run -- $(CRASH) stress --rounds 40
 	$(BLACKBOX) --minutes 20
 	$(BLACKBOX) race --minutes 10

@@ -26,13 +26,13 @@
 
 use std::path::{Path, PathBuf};
 
-use duolog_log::{Error as LogError, Reader};
+use duolog_log::{Error as LogError, Place, Reader};
 use duolog_state::owned::operations::{self, OperationRow};
 use duolog_state::owned::repairs::{self, NewRepair, RepairAction};
 use duolog_state::owned::sessions::{self, SessionRow};
 use duolog_state::owned::status_transitions::{self, StatusTransitionRow};
 use duolog_state::owned::{behind, branches, log_epochs, log_paths, outbox, pool_segments};
-use duolog_state::{Result as StateResult, Tx};
+use duolog_state::{Error as StateError, Result as StateResult, Tx};
 use duolog_types::names::with_suffix;
 use duolog_types::{Durability, Epoch, Position, SessionId, mutant, mutant::Mutant};
 use serde::{Deserialize, Serialize};
@@ -351,7 +351,7 @@ impl Join {
         })
     }
 
-    /// Deletes a session: a tombstone first, then the files, then the row; a record of what went stays.
+    /// Deletes a session: a tombstone and a record of what goes first, then the files, then the row.
     ///
     /// A crash in between is finished when the home is opened next. Where the log is in use, nothing is changed.
     pub fn delete(&self, session: &SessionId) -> Result<Deleted> {
@@ -385,8 +385,14 @@ impl Join {
         let (id, path, at) = (session.clone(), row.log_path.clone(), self.clock.now());
         let deleted = Deleted { id: id.clone(), name: row.name.clone(), bytes: end.0 };
         let is_marked = row.deleted_at.is_some();
+        let mut repair = self.repair_row(session, row.log_epoch, RepairAction::Deleted, end);
+        repair.bytes = end.0;
+        repair.detail = Some(told(row.name.as_deref(), went)).filter(|told| !told.is_empty());
         let deleted: Deleted = self.transact::<_, Error>(Write::once(Durability::Power, key), move |tx| {
-            if !sessions::tombstone(tx, &id, &path, at)? && !is_marked {
+            if sessions::tombstone(tx, &id, &path, at)? {
+                // What goes is known now: whoever finishes after a crash may find no file.
+                repairs::note(tx, &repair)?;
+            } else if !is_marked {
                 // It is gone, or another session has its id by now.
                 return Err(Error::NoSession(id.clone()));
             }
@@ -396,21 +402,23 @@ impl Join {
             leave_responses(tx, &id)?;
             Ok((deleted.clone(), Vec::new()))
         })?;
-        duolog_log::remove(&self.disk, &place, &self.limits, |_| Ok(()))?;
-        let mut repair = self.repair_row(session, row.log_epoch, RepairAction::Deleted, end);
-        repair.bytes = end.0;
-        repair.detail = Some(told(row.name.as_deref(), went)).filter(|told| !told.is_empty());
-        let (id, path) = (session.clone(), row.log_path);
-        self.write(Durability::Power, move |tx| {
-            if sessions::remove(tx, &id, &path)? {
-                repairs::note(tx, &repair)?;
-            }
-            Ok(())
-        })?;
+        match self.remove_tombstoned(session, row.log_path, &place) {
+            // It is deleted since the tombstone: opening the home finishes what others or a full disk are in the way of.
+            Err(Error::Log(LogError::Busy { .. }) | Error::State(StateError::Busy { .. })) => {}
+            Err(error) if error.is_full() => {}
+            other => other?,
+        }
         if let Some(open) = self.open.get(session) {
             self.open.let_go(session, &open);
         }
         Ok(deleted)
+    }
+
+    /// Removes the log of a session that has a tombstone, and then its row.
+    fn remove_tombstoned(&self, session: &SessionId, path: String, place: &Place) -> Result<()> {
+        duolog_log::remove(&self.disk, place, &self.limits, |_| Ok(()))?;
+        let id = session.clone();
+        self.write(Durability::Power, move |tx| Ok(sessions::remove(tx, &id, &path).map(drop)?))
     }
 }
 

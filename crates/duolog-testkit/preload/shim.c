@@ -1,15 +1,17 @@
-/* Records, fails, pauses and kills the file system calls of a program below one directory.
+/* Records, fails, pauses and kills the file system calls of a program below one directory, and what it sends to a server.
  *
  * Preloaded into the real binary (LD_PRELOAD). Environment:
  *   DUOLOG_SHIM_DIR   the directory that is watched, as a canonical path
  *   DUOLOG_SHIM_LOG   the file that gets one record per call, from all processes, in the order of effect
  *   DUOLOG_SHIM_PLAN  faults: "ACTION KIND SUFFIX FIRST EVERY" separated by ';'
+ *   DUOLOG_SHIM_STEPS the file that gets a line "KIND NOTE PATH" per step, before it is taken; NOTE is `commit` for the
+ *                     header of a frame that ends a transaction in SQLite's write-ahead log, else `-`
  *   DUOLOG_SHIM_BOOT  a file that is read instead of the kernel's boot id
  *
  * ACTION  stop | kill | killafter | fail=ERRNO | short=BYTES | delay=MILLISECONDS
- * KIND    write sync truncate create unlink rename mkdir link chmod opendir lock, `change` (all but opendir and lock)
- *         or `step` (all)
- * SUFFIX  what the path ends with, or *
+ * KIND    write sync truncate create unlink rename mkdir link chmod opendir lock send, `change` (all but opendir and
+ *         lock) or `step` (all)
+ * SUFFIX  what the path ends with, or *; the path of a socket is `server`
  * FIRST   the number of the first matching call of this process that is hit, from 1
  * EVERY   0: only that call; n: that one and every n-th after it
  *
@@ -31,6 +33,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -40,7 +43,7 @@
 
 enum kind {
     CREATE = 1, WRITE, TRUNCATE, RENAME, UNLINK, MKDIR, RMDIR, LINK, CHMOD, SYNC, SAID, UNSUPPORTED = 99,
-    OPENDIR = 100, LOCK = 101
+    OPENDIR = 100, LOCK = 101, SEND = 102
 };
 enum { SYNC_FAILED = 1, SYNC_DATA = 2 };
 
@@ -62,7 +65,7 @@ struct plan {
 
 static char dir[PATH_MAX];
 static size_t dir_len;
-static int log_fd = -1;
+static int log_fd = -1, steps_fd = -1;
 static const char *boot;
 static struct plan plans[8];
 static int plan_count;
@@ -96,17 +99,22 @@ static void parse_plan(const char *text) {
     }
 }
 
+static int appending(const char *path) {
+    int fd = (int)next()(SYS_openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, 700);
+    next()(SYS_close, fd);
+    return high;
+}
+
 __attribute__((constructor)) static void begin(void) {
     const char *at = getenv("DUOLOG_SHIM_DIR"), *log = getenv("DUOLOG_SHIM_LOG"), *plan = getenv("DUOLOG_SHIM_PLAN");
+    const char *steps = getenv("DUOLOG_SHIM_STEPS");
     boot = getenv("DUOLOG_SHIM_BOOT");
     if (!at) return;
     snprintf(dir, sizeof dir, "%s", at);
     dir_len = strlen(dir);
-    if (log) {
-        int fd = (int)next()(SYS_openat, AT_FDCWD, log, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-        log_fd = fcntl(fd, F_DUPFD_CLOEXEC, 700);
-        next()(SYS_close, fd);
-    }
+    if (log) log_fd = appending(log);
+    if (steps) steps_fd = appending(steps);
     if (plan) parse_plan(plan);
 }
 
@@ -169,7 +177,7 @@ static const char *name_of(int kind) {
     case CREATE: return "create"; case WRITE: return "write"; case TRUNCATE: return "truncate";
     case RENAME: return "rename"; case UNLINK: case RMDIR: return "unlink"; case MKDIR: return "mkdir";
     case LINK: return "link"; case CHMOD: return "chmod"; case SYNC: return "sync"; case LOCK: return "lock";
-    case OPENDIR: return "opendir"; default: return "other";
+    case OPENDIR: return "opendir"; case SEND: return "send"; default: return "other";
     }
 }
 
@@ -178,9 +186,17 @@ static int ends_with(const char *path, const char *suffix) {
     return !strcmp(suffix, "*") || (n >= m && !strcmp(path + n - m, suffix));
 }
 
+static void write_step(int kind, const char *note, const char *path) {
+    char line[PATH_MAX + 32];
+    int before = errno, size = snprintf(line, sizeof line, "%s %s %s\n", name_of(kind), note, path);
+    if (steps_fd >= 0) next()(SYS_write, steps_fd, line, size);
+    errno = before;
+}
+
 /* Counts the call, stops or kills the process if the plan says so, and returns the plan that is left to apply. */
-static struct plan *planned(int kind, const char *path) {
+static struct plan *noted(int kind, const char *note, const char *path) {
     struct plan *left = NULL;
+    write_step(kind, note, path);
     for (int i = 0; i < plan_count; i++) {
         struct plan *p = &plans[i];
         int all = !strcmp(p->kind, "step") || (!strcmp(p->kind, "change") && kind != LOCK && kind != OPENDIR);
@@ -190,13 +206,16 @@ static struct plan *planned(int kind, const char *path) {
         pthread_mutex_unlock(&plan_mutex);
         if (!(n == p->first || (p->every && n > p->first && (n - p->first) % p->every == 0))) continue;
         struct timespec pause = { p->value / 1000, p->value % 1000 * 1000000 };
-        if (p->action == STOP) kill(getpid(), SIGSTOP);
+        /* To this thread: another could be the one that stops at once while this one goes on. */
+        if (p->action == STOP) next()(SYS_tgkill, getpid(), next()(SYS_gettid), SIGSTOP);
         else if (p->action == KILL) kill(getpid(), SIGKILL);
         else if (p->action == DELAY) nanosleep(&pause, NULL);
         else left = p;
     }
     return left;
 }
+
+static struct plan *planned(int kind, const char *path) { return noted(kind, "-", path); }
 
 #define FAILS(p) ((p) && (p)->action == FAIL ? (errno = (int)(p)->value, 1) : 0)
 
@@ -308,13 +327,31 @@ long syscall(long number, ...) {
 
 /* ---- write, truncate, sync ---- */
 
+/* A frame's header is written alone, and says how large the database is if the frame ends a transaction. */
+static int ends_transaction(const char *path, const struct iovec *parts, int count) {
+    const unsigned char *frame = parts[0].iov_base;
+    return count == 1 && parts[0].iov_len == 24 && ends_with(path, "-wal") && (frame[4] | frame[5] | frame[6] | frame[7]);
+}
+
+/* What is sent to a server is a step that a plan can hit, never recorded. */
+static struct plan *sent(int fd) {
+    struct stat st;
+    if (!dir_len || (!plan_count && steps_fd < 0) || fstat(fd, &st) || !S_ISSOCK(st.st_mode)) return NULL;
+    return planned(SEND, "server");
+}
+
 static ssize_t written(int fd, const struct iovec *parts, int count, off_t at) {
 #define WRITEV(v, n) (at < 0 ? next()(SYS_writev, fd, v, n) : next()(SYS_pwritev, fd, v, n, at, 0))
     char buffer[PATH_MAX];
     struct stat st;
     const char *name = of_fd(fd, buffer, &st);
-    if (!name && !(fd == 1 && log_fd >= 0)) return WRITEV(parts, count);
-    struct plan *p = name ? planned(WRITE, name) : NULL;
+    struct plan *p = name ? noted(WRITE, ends_transaction(name, parts, count) ? "commit" : "-", name) : sent(fd);
+    if (!name && !(fd == 1 && log_fd >= 0)) {
+        if (FAILS(p)) return -1;
+        ssize_t n = WRITEV(parts, count);
+        after(p);
+        return n;
+    }
     if (FAILS(p)) return -1;
     struct iovec one;
     if (p && p->action == SHORT && count > 0 && parts[0].iov_len > (size_t)p->value) {
@@ -350,6 +387,22 @@ ssize_t pwrite64(int fd, const void *data, size_t size, off64_t at) { return pwr
 ssize_t writev(int fd, const struct iovec *parts, int count) { return written(fd, parts, count > 64 ? 64 : count, -1); }
 ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at) { return written(fd, parts, count > 64 ? 64 : count, at); }
 ssize_t pwritev64(int fd, const struct iovec *parts, int count, off64_t at) { return pwritev(fd, parts, count, at); }
+
+ssize_t sendto(int fd, const void *data, size_t size, int flags, const struct sockaddr *to, socklen_t to_len) {
+    struct plan *p = sent(fd);
+    if (FAILS(p)) return -1;
+    ssize_t n = next()(SYS_sendto, fd, data, size, flags, to, to_len);
+    after(p);
+    return n;
+}
+ssize_t send(int fd, const void *data, size_t size, int flags) { return sendto(fd, data, size, flags, NULL, 0); }
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
+    struct plan *p = sent(fd);
+    if (FAILS(p)) return -1;
+    ssize_t n = next()(SYS_sendmsg, fd, message, flags);
+    after(p);
+    return n;
+}
 
 int ftruncate(int fd, off_t size) {
     char buffer[PATH_MAX];
@@ -488,7 +541,7 @@ int chmod(const char *path, mode_t mode) { return fchmodat(AT_FDCWD, path, mode,
 int flock(int fd, int operation) {
     char buffer[PATH_MAX];
     struct stat st;
-    const char *name = plan_count ? of_fd(fd, buffer, &st) : NULL;
+    const char *name = plan_count || steps_fd >= 0 ? of_fd(fd, buffer, &st) : NULL;
     struct plan *p = name ? planned(LOCK, name) : NULL;
     if (FAILS(p)) return -1;
     int answer = (int)next()(SYS_flock, fd, operation);

@@ -1,5 +1,6 @@
 //! The crash harness as a command: `duolog-crash enumerate | faults | kill [ROUNDS [SEED]] | mutants [NAME] |
-//! replay [--seed N] [--scripts N] [--points N] [--faults KIND|all] [--binary PATH] | pauses | kills | stress`.
+//! replay [--seed N] [--scripts N] [--points N] [--faults KIND|all] [--binary PATH] | pauses | kills |
+//! transactions | stress`.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
@@ -9,6 +10,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use duolog_testkit::crash::{Calls, Script, Summary, enumerate, faults, kill, mutants};
 use duolog_testkit::engines::Place;
+use duolog_testkit::postgres::{Access, Shared};
 use duolog_testkit::{replay, stress};
 use duolog_types::mutant::Mutant;
 
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
         ["replay", rest @ ..] => replayed(rest),
         ["pauses", rest @ ..] => cases("pauses", rest, replay::pauses),
         ["kills", rest @ ..] => cases("kills", rest, replay::kills),
+        ["transactions", rest @ ..] => cases("transactions", rest, replay::transactions),
         ["stress", rest @ ..] => stressed(rest),
         [kill::CHILD, role, number, seed, dir] => {
             kill::child(role, number.parse().expect("a number"), seed.parse().expect("a seed"), Path::new(dir));
@@ -31,7 +34,9 @@ fn main() -> ExitCode {
         _ => {
             println!("duolog-crash enumerate | faults | kill [ROUNDS [SEED]] | mutants [NAME]");
             println!("duolog-crash stress [--seed N] [--rounds N] [--steps N]");
-            println!("duolog-crash pauses|kills [--seed N] [--cases N] [--only COMMAND] [--binary PATH]");
+            println!(
+                "duolog-crash pauses|kills|transactions [--seed N] [--cases N] [--only COMMAND] [--store URL|env] [--binary PATH]"
+            );
             println!(
                 "duolog-crash replay [--seed N] [--scripts N] [--commands N] [--points N] [--faults KIND|all] [--binary PATH]"
             );
@@ -121,6 +126,14 @@ fn seed(arguments: &[&str]) -> u64 {
     number(arguments, "--seed").unwrap_or(now.as_secs())
 }
 
+/// The PostgreSQL of a URL, or with `env` the one of `duolog-postgres run`.
+fn server(url: &str) -> Access {
+    match url {
+        "env" => Shared::get().expect("a server").clone(),
+        url => Access::parse(url).expect("the URL of a server"),
+    }
+}
+
 /// One kind of faults by its name, or `all`.
 fn named_faults(name: &str) -> Vec<replay::Fault> {
     let all = replay::Fault::ALL.into_iter();
@@ -156,6 +169,7 @@ fn cases(what: &str, rest: &[&str], run: impl Fn(&replay::Cases) -> Result<usize
         seed: seed(rest),
         cases: number(rest, "--cases").map(|cases| usize::try_from(cases).expect("a small number")),
         only: value(rest, "--only").map(str::to_owned),
+        store: value(rest, "--store").map(server),
     };
     println!("{what}: seed {}", cases.seed);
     let start = Instant::now();

@@ -139,10 +139,14 @@ impl Access {
 
     /// From `template0`, which nobody can be connected to, so that tests do not stand in each other's way.
     fn create_owned(&self, owner: Option<&Role>) -> Result<Database> {
-        let name = fresh_name()?;
         let owner = owner.map(|role| format!("OWNER {}", role.name())).unwrap_or_default();
+        self.create_from("template0", &owner)
+    }
+
+    fn create_from(&self, template: &str, owner: &str) -> Result<Database> {
+        let name = fresh_name()?;
         let place = self.tablespace.map(|tablespace| format!("TABLESPACE {tablespace}")).unwrap_or_default();
-        self.run_sql(&self.database, &format!("CREATE DATABASE {name} TEMPLATE template0 {owner} {place}"))?;
+        self.run_sql(&self.database, &format!("CREATE DATABASE {name} TEMPLATE {template} {owner} {place}"))?;
         Ok(Database { access: self.clone(), name })
     }
 }
@@ -168,6 +172,11 @@ impl Database {
     /// Its URL, with the name and password of `role`.
     pub fn url_as(&self, role: &Role) -> String {
         self.access.url_for(&role.login, &self.name)
+    }
+
+    /// Makes a database with the same content. Nobody may be connected to this one meanwhile.
+    pub fn copy(&self) -> Result<Self> {
+        self.access.create_from(&self.name, "")
     }
 
     /// Runs statements in it, as [`Access::run_sql`] does.

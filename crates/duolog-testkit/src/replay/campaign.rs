@@ -1,14 +1,15 @@
 //! Pauses and kills over every command and every step, or over some of them by chance.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::home::Binary;
-use super::killed;
 use super::shim::Shim;
 use super::stopped::{self, Case};
-use super::targets::{Places, Template, ask_with, meanwhile, targets};
+use super::targets::{Prepared, meanwhile, targets};
+use super::{killed, steps};
+use crate::postgres::Access;
 use crate::random::{Random, mix};
 
 /// Which cases are tried.
@@ -20,83 +21,63 @@ pub struct Cases {
     pub seed: u64,
     /// How many cases by chance; none: all.
     pub cases: Option<usize>,
-    /// Only commands and doings of others whose name has this in it.
+    /// Only the command of this name.
     pub only: Option<String>,
+    /// A server on which every case has a database of its own; none: the state is in the home.
+    pub store: Option<Access>,
 }
 
 /// Stops commands at their steps while others work. Returns how many cases were tried.
 pub fn pauses(cases: &Cases) -> Result<usize, String> {
-    let (binary, template) = (binary(cases), template(cases)?);
+    let binary = binary(cases);
+    let prepared = Prepared::make(&binary, cases.store.as_ref())?;
+    let others = meanwhile(&prepared.places(Path::new(""))).len();
     let mut all = Vec::new();
-    for (target, steps) in steps_of_all(&binary, &template, cases)? {
-        for other in 0..names(&template, cases).1 {
+    for (target, steps) in steps_of_all(&binary, &prepared, cases)? {
+        for other in 0..others {
             all.extend((1..=steps).map(|step| Case { target, other, step }));
         }
     }
-    try_all(&chosen(all, cases), |case| stopped::run(&binary, &template, *case, None))
+    try_all(&sample(all, cases.cases, cases.seed), |case| stopped::run(&binary, &prepared, *case))
 }
 
 /// Kills commands at their steps and gives them again. Returns how many cases were tried.
 pub fn kills(cases: &Cases) -> Result<usize, String> {
-    let (binary, template) = (binary(cases), template(cases)?);
+    let binary = binary(cases);
+    let prepared = Prepared::make(&binary, cases.store.as_ref())?;
     let mut all = Vec::new();
-    for (target, steps) in steps_of_all(&binary, &template, cases)? {
+    for (target, steps) in steps_of_all(&binary, &prepared, cases)? {
         all.extend((1..=steps).map(|step| (target, step)));
     }
-    try_all(&chosen(all, cases), |(target, step)| killed::run(&binary, &template, *target, *step, None))
+    try_all(&sample(all, cases.cases, cases.seed), |(target, step)| killed::run(&binary, &prepared, *target, *step))
 }
 
-fn binary(cases: &Cases) -> Binary {
+pub(super) fn binary(cases: &Cases) -> Binary {
     Binary { path: cases.binary.clone(), shim: Arc::new(Shim::build()) }
 }
 
-fn template(cases: &Cases) -> Result<Template, String> {
-    Template::make(&binary(cases), None)
-}
-
-/// The numbers of the commands that are meant, and how many doings of others there are.
-fn names(template: &Template, cases: &Cases) -> (Vec<usize>, usize) {
-    let document = template.document();
-    let places = Places { document: &document, scratch: &document };
+/// How many steps each command has that is meant.
+fn steps_of_all(binary: &Binary, prepared: &Prepared, cases: &Cases) -> Result<Vec<(usize, u32)>, String> {
     let meant = |name: &str| cases.only.as_ref().is_none_or(|only| name == only);
-    let all = targets(&places);
-    let numbers = (0..all.len()).filter(|at| meant(all[*at].0)).collect();
-    (numbers, meanwhile(&places).len())
-}
-
-/// How many steps each command has: a kill at a later one does not come.
-fn steps_of_all(binary: &Binary, template: &Template, cases: &Cases) -> Result<Vec<(usize, u32)>, String> {
-    let document = template.document();
+    let names: Vec<&str> = targets(&prepared.places(Path::new(""))).iter().map(|target| target.0).collect();
     let mut counted = Vec::new();
-    for target in names(template, cases).0 {
-        let has = |step: u32| {
-            let scratch = crate::crash::scratch();
-            template.copy_to(scratch.path());
-            let places = Places { document: &document, scratch: scratch.path() };
-            let home = stopped::home(binary, scratch.path(), None);
-            let order = targets(&places).swap_remove(target).1;
-            ask_with(&home, &order, Some(&format!("kill step * {step} 0"))).code.is_none()
-        };
-        let (mut least, mut beyond) = (0, 1);
-        while has(beyond) {
-            (least, beyond) = (beyond, beyond * 2);
-        }
-        while least + 1 < beyond {
-            let middle = u32::midpoint(least, beyond);
-            if has(middle) { least = middle } else { beyond = middle }
-        }
-        if least == 0 {
+    for target in (0..names.len()).filter(|at| meant(names[*at])) {
+        let copied = prepared.copy(binary)?;
+        let order = targets(&prepared.places(copied.scratch.path())).swap_remove(target).1;
+        let words: Vec<&str> = order.arguments.iter().map(String::as_str).collect();
+        let (_, steps) = steps::of(&copied.home, &words, None);
+        if steps.is_empty() {
             return Err("the shim sees no step of a command: the binary does not go through the C library".to_owned());
         }
-        counted.push((target, least));
+        counted.push((target, u32::try_from(steps.len()).expect("a small number")));
     }
     Ok(counted)
 }
 
-/// All, or some by chance.
-fn chosen<T>(mut all: Vec<T>, cases: &Cases) -> Vec<T> {
-    let Some(count) = cases.cases else { return all };
-    let mut random = Random::new(mix(cases.seed));
+/// All, or so many of them by chance.
+pub(super) fn sample<T>(mut all: Vec<T>, count: Option<usize>, seed: u64) -> Vec<T> {
+    let Some(count) = count else { return all };
+    let mut random = Random::new(mix(seed));
     let mut some = Vec::new();
     while some.len() < count && !all.is_empty() {
         let at = usize::try_from(random.below(all.len() as u64)).unwrap_or_default();
@@ -106,7 +87,7 @@ fn chosen<T>(mut all: Vec<T>, cases: &Cases) -> Vec<T> {
 }
 
 /// Two threads try one case after the other until one does not hold.
-fn try_all<T: Sync>(cases: &[T], run: impl Fn(&T) -> Result<bool, String> + Sync) -> Result<usize, String> {
+pub(super) fn try_all<T: Sync>(cases: &[T], run: impl Fn(&T) -> Result<bool, String> + Sync) -> Result<usize, String> {
     let (next, tried) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let broken: Mutex<Option<String>> = Mutex::new(None);
     std::thread::scope(|scope| {

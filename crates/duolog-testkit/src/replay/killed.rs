@@ -6,46 +6,44 @@ use super::check::{Held, done, look, sound};
 use super::follower::Follower;
 use super::home::Binary;
 use super::ledger::Ledger;
-use super::stopped::{explained, home, next};
-use super::targets::{CLOSED, FIRST, FRESH, Places, Template, ask, ask_with, targets};
+use super::stopped::{explained, next};
+use super::targets::{CLOSED, FIRST, FRESH, Prepared, ask, ask_with, targets};
 
 /// Kills one command before a step, gives it again and checks all. False if the command has fewer steps.
-pub(crate) fn run(binary: &Binary, template: &Template, target: usize, step: u32, store: Option<&str>) -> Held<bool> {
-    let scratch = crate::crash::scratch();
-    template.copy_to(scratch.path());
-    let document = template.document();
-    let places = Places { document: &document, scratch: scratch.path() };
-    let (name, order) = targets(&places).swap_remove(target);
-    let home = home(binary, scratch.path(), store);
+pub(crate) fn run(binary: &Binary, prepared: &Prepared, target: usize, step: u32) -> Held<bool> {
+    let copied = prepared.copy(binary)?;
+    let (scratch, home) = (&copied.scratch, &copied.home);
+    let (name, order) = targets(&prepared.places(scratch.path())).swap_remove(target);
     let killed = || {
         let mut followers: Vec<Follower> = [FIRST, FRESH, CLOSED].map(Follower::new).into();
         for follower in &mut followers {
-            follower.resume(&home)?;
+            follower.resume(home)?;
         }
-        let first = ask_with(&home, &order, Some(&format!("kill step * {step} 0")));
+        let first = ask_with(home, &order, Some(&format!("kill step * {step} 0")));
         if first.code.is_some() {
             return Ok(false);
         }
+        copied.wait_for_server()?;
         for follower in &mut followers {
-            follower.resume(&home)?;
+            follower.resume(home)?;
         }
         // The copy of a backup that was killed stays as it is.
         let _ = std::fs::remove_dir_all(scratch.path().join("target-copy"));
-        let second = ask(&home, &order);
+        let second = ask(home, &order);
         if !(second.agreed() || second.code == Some(1)) {
             return Err(format!("{:?}, given again, ended with {:?}", order.arguments, second.code));
         }
         done(&home.run(&["log", "repair", CLOSED], None), "repairing")?;
-        sound(&home, "after the kill")?;
+        sound(home, "after the kill")?;
         for (follower, session) in followers.iter_mut().zip([FIRST, FRESH, CLOSED]) {
-            follower.resume(&home)?;
+            follower.resume(home)?;
             let cleared = name == "delete --log" && session == FIRST;
-            follower.compare(&home, session == CLOSED || cleared, cleared)?;
+            follower.compare(home, session == CLOSED || cleared, cleared)?;
         }
-        let found = look(&home, &BTreeSet::new())?;
-        let before = Ledger { played: template.ledger.played.iter().cloned().chain([first]).collect() };
+        let found = look(home, &BTreeSet::new())?;
+        let before = Ledger { played: prepared.ledger.played.iter().cloned().chain([first]).collect() };
         explained(&before, &[], &second, &[], &found)?;
-        next(&home, &found)?;
+        next(home, &found)?;
         Ok(true)
     };
     killed().map_err(|why: String| format!("{name}, killed before step {step}: {why}"))

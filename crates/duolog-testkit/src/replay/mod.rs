@@ -16,9 +16,12 @@ mod play;
 mod record;
 mod script;
 mod shim;
+mod steps;
 mod stopped;
 mod targets;
+mod template;
 mod tree;
+mod whole;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,6 +36,7 @@ use play::Recording;
 use record::What;
 use shim::Shim;
 use tree::Tree;
+pub use whole::transactions;
 
 use crate::random::{Random, mix};
 

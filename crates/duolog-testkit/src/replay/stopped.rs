@@ -10,12 +10,12 @@ use std::process::Child;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use super::check::{self, Found, Held, NEXT, again, counted, done, glance, go_on, look, matching, sound};
+use super::check::{self, Found, Held, NEXT, There, again, counted, done, glance, go_on, look, matching, sound};
 use super::disk::Loss;
 use super::follower::Follower;
 use super::home::{Binary, Home};
 use super::ledger::{Effect, Ledger, Moment, Played};
-use super::targets::{CLOSED, FIRST, FRESH, Order, Places, Template, ask, meanwhile, played, targets};
+use super::targets::{CLOSED, FIRST, FRESH, Order, Prepared, ask, meanwhile, played, targets};
 
 /// Which step of which command is hit.
 #[derive(Clone, Copy, Debug)]
@@ -26,29 +26,17 @@ pub(crate) struct Case {
 }
 
 /// Runs one case. False if the command has fewer steps.
-pub(crate) fn run(binary: &Binary, template: &Template, case: Case, store: Option<&str>) -> Held<bool> {
-    let scratch = crate::crash::scratch();
-    template.copy_to(scratch.path());
-    let document = template.document();
-    let places = Places { document: &document, scratch: scratch.path() };
+pub(crate) fn run(binary: &Binary, prepared: &Prepared, case: Case) -> Held<bool> {
+    let copied = prepared.copy(binary)?;
+    let places = prepared.places(copied.scratch.path());
     let (name, target) = targets(&places).swap_remove(case.target);
     let (meanwhile_name, others) = meanwhile(&places).swap_remove(case.other);
     let what = format!("{name}, stopped before step {}, while others: {meanwhile_name}", case.step);
-    let home = home(binary, scratch.path(), store);
-    let paused = paused(&home, template, &target, &others, case.step, scratch.path());
+    let paused = paused(&copied.home, prepared, &target, &others, case.step, copied.scratch.path());
     paused.map_err(|why| format!("{what}: {why}"))
 }
 
-/// The home of a case, with short waits for locks.
-pub(crate) fn home(binary: &Binary, scratch: &Path, store: Option<&str>) -> Home {
-    let mut home = Home::new(binary, &scratch.join("home"), "first");
-    home.watched = Some((home.at.clone(), None));
-    home.with.push(("DUOLOG_BUSY_TIMEOUT_MS", "200".to_owned()));
-    home.store = store.map(str::to_owned);
-    home
-}
-
-fn paused(home: &Home, template: &Template, target: &Order, others: &[Order], step: u32, scratch: &Path) -> Held<bool> {
+fn paused(home: &Home, prepared: &Prepared, target: &Order, others: &[Order], step: u32, scratch: &Path) -> Held<bool> {
     let mut followers: Vec<Follower> = [FIRST, FRESH, CLOSED].map(Follower::new).into();
     for follower in &mut followers {
         follower.resume(home)?;
@@ -78,7 +66,7 @@ fn paused(home: &Home, template: &Template, target: &Order, others: &[Order], st
         let ordered = |played: &Played| played.arguments.iter().any(|word| Path::new(word) == copy);
         let whole = ledger.played.iter().chain([&target_done]).any(|played| ordered(played) && played.agreed());
         if whole {
-            check_copy(home, &copy, &target_done, template)?;
+            check_copy(home, &copy, &target_done, prepared)?;
         }
     }
     // A log that a failed sync closed is opened by a repair, before or after.
@@ -94,11 +82,14 @@ fn paused(home: &Home, template: &Template, target: &Order, others: &[Order], st
     };
     for (follower, session) in followers.iter().zip([FIRST, FRESH, CLOSED]) {
         let cleared = all.iter().any(|played| removes(session, &played) && played.agreed());
-        let changed = session == CLOSED || all.iter().any(|played| removes(session, &played));
+        // An append to a session that was deleted makes another of that name.
+        let deletes = |played: &&Played| matches!(&played.effect, Effect::Delete { session: of } if of == session);
+        let another = all.iter().any(|played| deletes(played) && !played.refused());
+        let changed = session == CLOSED || another || all.iter().any(|played| removes(session, &played));
         follower.compare(home, changed, cleared)?;
     }
     let found = look(home, &BTreeSet::new())?;
-    explained(&template.ledger, &ledger.played, &target_done, &reads, &found)?;
+    explained(&prepared.ledger, &ledger.played, &target_done, &reads, &found)?;
     next(home, &found)?;
     Ok(true)
 }
@@ -176,11 +167,13 @@ pub(crate) fn next(home: &Home, before: &Found) -> Held {
     }
     let after = look(home, &BTreeSet::new())?;
     counted(&after)?;
-    let same = |found: &Found, id: &String| {
-        let lines = found.sessions.get(id).and_then(|there| there.lines.as_ref());
+    // By their ids: all have another name now.
+    let same = |found: &Found, id: &str| {
+        let there = found.sessions.values().find(|there| there.id == id);
+        let lines = there.and_then(|there| there.lines.as_ref());
         lines.into_iter().flatten().filter(|line| *line == NEXT).count()
     };
-    for id in before.sessions.keys() {
+    for There { id, .. } in before.sessions.values() {
         let (was, is) = (same(before, id), same(&after, id));
         if is != was + 1 {
             return Err(format!("one more line was appended to {id}: it had {was} of them and has {is}"));
@@ -190,7 +183,7 @@ pub(crate) fn next(home: &Home, before: &Found) -> Held {
 }
 
 /// A copy is a home of its own: it opens, nothing is missing in it, and an operation asked again there is not doubled.
-fn check_copy(home: &Home, copy: &Path, target: &Played, template: &Template) -> Held {
+fn check_copy(home: &Home, copy: &Path, target: &Played, prepared: &Prepared) -> Held {
     let mut other = home.clone();
     other.at = copy.parent().unwrap_or(copy).join(format!("{}-home", copy.file_name().unwrap_or_default().display()));
     other.watched = None;
@@ -203,7 +196,7 @@ fn check_copy(home: &Home, copy: &Path, target: &Played, template: &Template) ->
     }
     sound(&other, "in the copy")?;
     let _ = other.run(&["log", "repair", CLOSED], None);
-    let mut asked: Vec<&Played> = template.ledger.played.iter().collect();
+    let mut asked: Vec<&Played> = prepared.ledger.played.iter().collect();
     asked.push(target);
     let once = |played: &&&Played| matches!(played.effect, Effect::Append { operation: Some(_), .. });
     let runs = BTreeSet::new();

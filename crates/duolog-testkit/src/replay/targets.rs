@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::home::{Binary, Home};
 use super::ledger::{Effect, Ledger, Played, Session};
+use super::template::{Copied, Template};
+use crate::postgres::Access;
 
 /// A command and its effect.
 #[derive(Clone, Debug)]
@@ -76,16 +78,18 @@ fn exported() -> Session {
 }
 
 /// Where the commands of a case put and find files.
-pub(crate) struct Places<'p> {
+pub(crate) struct Places {
     /// The document of the session that was exported.
-    pub(crate) document: &'p Path,
+    document: PathBuf,
     /// A directory for copies.
-    pub(crate) scratch: &'p Path,
+    scratch: PathBuf,
+    /// Whether copies of the home are taken; a state on a server has none.
+    copies: bool,
 }
 
 /// Commands that are stopped or killed at each of their steps.
-pub(crate) fn targets(places: &Places<'_>) -> Vec<(&'static str, Order)> {
-    vec![
+pub(crate) fn targets(places: &Places) -> Vec<(&'static str, Order)> {
+    let mut targets = vec![
         ("append", append(FIRST, false, None)),
         ("append power", append(FIRST, true, None)),
         ("append once", append(FIRST, true, Some("target"))),
@@ -95,15 +99,18 @@ pub(crate) fn targets(places: &Places<'_>) -> Vec<(&'static str, Order)> {
         ("delete --log", delete_log(FIRST)),
         ("repair", repair(CLOSED)),
         ("rename", rename(FIRST, "zeta")),
-        ("import", import(places.document)),
-        ("backup", backup(&places.scratch.join("target-copy"))),
+        ("import", import(&places.document)),
         ("new", create("s9", "alpha-2")),
-    ]
+    ];
+    if places.copies {
+        targets.push(("backup", backup(&places.scratch.join("target-copy"))));
+    }
+    targets
 }
 
 /// What others do while a command is stopped.
-pub(crate) fn meanwhile(places: &Places<'_>) -> Vec<(&'static str, Vec<Order>)> {
-    vec![
+pub(crate) fn meanwhile(places: &Places) -> Vec<(&'static str, Vec<Order>)> {
+    let mut all = vec![
         (
             "append equal lines",
             vec![append(FIRST, true, None), append(FIRST, true, Some("other")), append(FRESH, true, None)],
@@ -121,25 +128,27 @@ pub(crate) fn meanwhile(places: &Places<'_>) -> Vec<(&'static str, Vec<Order>)> 
         ("repair", vec![repair(FIRST), append(FIRST, false, None), repair(CLOSED), append(CLOSED, true, None)]),
         ("re-create the fresh one", vec![delete(FRESH), create("s7", "gamma"), append("s7", true, None)]),
         ("rename and reuse the name", vec![rename(FIRST, "eta"), create("s8", "alpha"), append("s8", true, None)]),
-        ("import", vec![import(places.document)]),
-        ("backup", vec![backup(&places.scratch.join("copy"))]),
-    ]
+        ("import", vec![import(&places.document)]),
+    ];
+    if places.copies {
+        all.push(("backup", vec![backup(&places.scratch.join("copy"))]));
+    }
+    all
 }
 
-/// A home with something in it, to be copied for each case.
-pub(crate) struct Template {
-    base: tempfile::TempDir,
+/// A home with something in it, to be copied for each case, and how it came to that.
+pub(crate) struct Prepared {
+    pub(crate) template: Template,
     pub(crate) ledger: Ledger,
 }
 
-impl Template {
+impl Prepared {
     /// Makes the home with the real binary.
-    pub(crate) fn make(binary: &Binary, store: Option<&str>) -> Result<Self, String> {
-        let base = crate::crash::scratch();
-        let mut home = Home::new(binary, &base.path().join("home"), "first");
-        home.store = store.map(str::to_owned);
-        let document = base.path().join("document.json").display().to_string();
-        let mut template = Self { base, ledger: Ledger::default() };
+    pub(crate) fn make(binary: &Binary, store: Option<&Access>) -> Result<Self, String> {
+        let template = Template::new(store)?;
+        let home = template.home(binary);
+        let document = document(&template).display().to_string();
+        let mut ledger = Ledger::default();
         let mut orders = vec![
             create(EXPORTED, "epsilon"),
             append(EXPORTED, true, None),
@@ -156,28 +165,35 @@ impl Template {
         }
         orders.extend([append(OTHER, true, None), append(OTHER, true, None)]);
         for order in orders {
-            template.ledger.played.push(ask(&home, &order));
-            let played = &template.ledger.played[template.ledger.played.len() - 1];
+            let played = ask(&home, &order);
             if played.code != Some(0) {
                 return Err(format!("making the home: {:?} ended with {:?}", order.arguments, played.code));
             }
+            ledger.played.push(played);
         }
         let failing = append(CLOSED, true, None);
-        home.watched = Some((home.at.clone(), None));
-        template.ledger.played.push(ask_with(&home, &failing, Some("fail=5 sync .jsonl 1 0")));
-        Ok(template)
+        ledger.played.push(ask_with(&home, &failing, Some("fail=5 sync .jsonl 1 0")));
+        template.finish()?;
+        Ok(Self { template, ledger })
     }
 
-    /// The document of the session that was exported.
-    pub(crate) fn document(&self) -> PathBuf {
-        self.base.path().join("document.json")
+    /// A copy of the home, with short waits for locks.
+    pub(crate) fn copy(&self, binary: &Binary) -> Result<Copied, String> {
+        let mut copied = self.template.copy(binary)?;
+        copied.home.with.push(("DUOLOG_BUSY_TIMEOUT_MS", "200".to_owned()));
+        Ok(copied)
     }
 
-    /// Copies the home into an empty directory.
-    pub(crate) fn copy_to(&self, into: &Path) {
-        let status = std::process::Command::new("cp").arg("-a").arg(self.base.path().join("home")).arg(into).status();
-        assert!(status.is_ok_and(|status| status.success()), "the home cannot be copied");
+    /// Where the commands of a case put and find files.
+    pub(crate) fn places(&self, scratch: &Path) -> Places {
+        let copies = self.template.database().is_none();
+        Places { document: document(&self.template), scratch: scratch.to_owned(), copies }
     }
+}
+
+/// The document of the session that was exported.
+fn document(template: &Template) -> PathBuf {
+    template.beside("document.json")
 }
 
 /// Gives a command and writes down what came of it.

@@ -1,0 +1,272 @@
+//! One command is one transaction: every command that changes owned rows is killed before each of its steps, and the home
+//! must hold what it held before the command, or what it holds after the whole of it. Given again, the command is whole.
+
+mod cases;
+mod dump;
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use cases::{CASES, CONFIG, Case, Contract, HOME, OTHERS};
+use dump::{canonical, known, missing, raw};
+
+use super::campaign::{Cases, binary, sample, try_all};
+use super::check::{Held, done, told};
+use super::home::Binary;
+use super::steps;
+use super::template::{Copied, Template};
+
+/// Kills every command at its steps. Returns how many kills were tried; an error tells of every command that is not whole.
+pub fn transactions(cases: &Cases) -> Result<usize, String> {
+    let binary = binary(cases);
+    let stage = Stage::make(&binary, cases)?;
+    let meant = |case: &&Case| cases.only.as_ref().is_none_or(|only| case.words.starts_with(only.as_str()));
+    let all: Vec<&Case> = CASES.iter().filter(meant).collect();
+    let share = cases.cases.map(|count| count.div_ceil(all.len().max(1)));
+    let (tried, broken) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let _ = try_all(&all, |case| {
+        match stage.kill_all(case, share, cases.seed) {
+            Ok(kills) => drop(tried.fetch_add(kills, Ordering::Relaxed)),
+            Err(why) => broken.lock().expect("no thread panicked").push(format!("duolog {}{why}", case.words)),
+        }
+        Ok(true)
+    })?;
+    let broken = broken.into_inner().expect("no thread panicked");
+    if broken.is_empty() { Ok(tried.into_inner()) } else { Err(broken.join("\n")) }
+}
+
+/// The first sync of a log fails.
+const FAILED_SYNC: &str = "fail=5 sync .jsonl 1 0";
+
+/// The home in which commands are killed.
+struct Stage<'b> {
+    binary: &'b Binary,
+    template: Template,
+    /// What the commands that made it printed, and files beside it.
+    names: BTreeMap<String, String>,
+    known: HashSet<String>,
+    before: Vec<String>,
+    /// Commands that take an operation id.
+    once: HashSet<String>,
+}
+
+/// What a command does when nothing stops it.
+struct Expected {
+    case: Case,
+    before: Vec<String>,
+    after: Vec<String>,
+    steps: Vec<u32>,
+}
+
+impl<'b> Stage<'b> {
+    fn make(binary: &'b Binary, cases: &Cases) -> Held<Self> {
+        let template = Template::new(cases.store.as_ref())?;
+        let home = template.home(binary);
+        let mut names = BTreeMap::new();
+        for name in ["document", "summary"] {
+            names.insert(name.to_owned(), template.beside(name).display().to_string());
+        }
+        let summary = "{\"role\":\"system\",\"content\":\"a and b\"}";
+        std::fs::write(template.beside("summary"), summary).map_err(|error| error.to_string())?;
+        let config = home.at.join("config");
+        std::fs::create_dir_all(&config).map_err(|error| error.to_string())?;
+        std::fs::write(config.join("duolog.toml"), CONFIG).map_err(|error| error.to_string())?;
+        let once = documented(&home.run(&["docs"], None).output)?;
+        for (words, input) in HOME {
+            let (name, words) = words.split_once("<- ").map_or((None, *words), |(name, words)| (Some(name), words));
+            let (plan, words) = words.strip_prefix('!').map_or((None, words), |words| (Some(FAILED_SYNC), words));
+            let words = filled(words, &names);
+            let answer = home.run_with(&words.iter().map(String::as_str).collect::<Vec<_>>(), Some(input), plan);
+            if answer.ok() == plan.is_some() {
+                return Err(format!("making the home: {words:?}: {}", told(&answer)));
+            }
+            if let Some(name) = name {
+                let printed = answer.output.split_whitespace().next().unwrap_or_default();
+                names.insert(name.to_owned(), printed.to_owned());
+            }
+        }
+        template.finish()?;
+        let copied = template.copy(binary)?;
+        settle(&copied)?;
+        let raw = raw(&copied)?;
+        drop(copied);
+        let known = known(&raw);
+        let before = canonical(&raw, &known);
+        Ok(Self { binary, template, names, known, before, once })
+    }
+
+    /// A copy of the home as a command finds it.
+    fn copy(&self, case: &Case) -> Held<Copied> {
+        let copied = self.template.copy(self.binary)?;
+        if !case.sql.is_empty() {
+            match copied.database() {
+                Some(database) => drop(database.run_sql(case.sql).map_err(|error| error.to_string())?),
+                None => rusqlite::Connection::open(copied.home.at.join("state/state.db"))
+                    .and_then(|state| state.execute_batch(case.sql))
+                    .map_err(|error| error.to_string())?,
+            }
+        }
+        Ok(copied)
+    }
+
+    /// The words of a command, with an operation id if it takes one.
+    fn words(&self, case: &Case) -> Vec<String> {
+        let mut words = filled(case.words, &self.names);
+        if self.is_once(case) {
+            words.extend(["--operation-id", "the-one"].map(str::to_owned));
+        }
+        words
+    }
+
+    fn is_once(&self, case: &Case) -> bool {
+        let of_units = case.words.contains(" --all ") || case.words.contains(" --each ");
+        self.once.iter().any(|command| is_of(case, command)) && !of_units
+    }
+
+    fn dump(&self, copied: &Copied) -> Held<Vec<String>> {
+        settle(copied)?;
+        Ok(canonical(&raw(copied)?, &self.known))
+    }
+
+    /// Gives a command that nothing stops.
+    fn expect(&self, case: &Case) -> Held<Expected> {
+        let words = self.words(case);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let before = if case.sql.is_empty() { self.before.clone() } else { self.dump(&self.copy(case)?)? };
+        let copied = self.copy(case)?;
+        let (answer, steps) = steps::of(&copied.home, &words, Some(case.input));
+        done(&answer, "at once")?;
+        let after = self.dump(&copied)?;
+        if before == after {
+            return Err("it changes nothing".to_owned());
+        }
+        let (before, after) = (rows_of(case, before), rows_of(case, after));
+        Ok(Expected { case: case.clone(), before, after, steps: steps::that_matter(&steps) })
+    }
+
+    /// Kills a command at its steps, or at some of them by chance, until it is not whole.
+    fn kill_all(&self, case: &Case, share: Option<usize>, seed: u64) -> Held<usize> {
+        let expected = self.expect(case).map_err(|why| format!(": {why}"))?;
+        let mut kills = 0;
+        for step in sample(expected.steps.clone(), share, seed) {
+            let killed = self.kill(&expected, step);
+            kills += usize::from(killed.map_err(|why| format!(", killed before step {step}: {why}"))?);
+        }
+        Ok(kills)
+    }
+
+    fn kill(&self, expected: &Expected, step: u32) -> Held<bool> {
+        let Expected { case, before, after, .. } = expected;
+        let copied = self.copy(case)?;
+        let words = self.words(case);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let plan = format!("kill step * {step} 0");
+        if copied.home.run_with(&words, Some(case.input), Some(&plan)).code.is_some() {
+            return Ok(false);
+        }
+        copied.wait_for_server()?;
+        let left = rows_of(case, self.dump(&copied)?);
+        whole(case.contract, before, after, &left)?;
+        let appends_more = matches!(case.contract, Contract::Lines(_)) && left != *before;
+        if !self.is_once(case) && (left == *after || appends_more) {
+            return Ok(true);
+        }
+        let again = copied.home.run(&words, Some(case.input));
+        done(&again, "given again")?;
+        let last = rows_of(case, self.dump(&copied)?);
+        match case.contract {
+            // A time that was lost stays so.
+            Contract::Claimed(_) => whole(case.contract, after, after, &last),
+            _ if last == *after => Ok(()),
+            _ => Err(format!("given again, it does not come out as at once: {}", difference(after, &last))),
+        }?;
+        Ok(true)
+    }
+}
+
+/// What is compared of a dump.
+fn rows_of(case: &Case, mut dump: Vec<String>) -> Vec<String> {
+    dump.retain(|line| !matches!(case.contract, Contract::FileLater) || !line.starts_with("log of "));
+    dump
+}
+
+/// The home holds all of a command or nothing of it; of units, each.
+fn whole(contract: Contract, before: &[String], after: &[String], left: &[String]) -> Held {
+    let units: &[&str] = match contract {
+        Contract::Whole | Contract::FileLater => &[""],
+        Contract::Each(units) | Contract::Lines(units) | Contract::Claimed(units) => units,
+    };
+    for unit in units {
+        let of = |lines: &[String]| lines.iter().filter(|line| line.contains(unit)).cloned().collect::<Vec<_>>();
+        let (before, after, left) = (of(before), of(after), of(left));
+        let claimed = |line: &String| line.starts_with("cron_runs ") && line.contains("\"outcome\":null");
+        let lost = matches!(contract, Contract::Claimed(_)) && left.len() == 1 && left.iter().all(claimed);
+        if left != before && left != after && !lost {
+            let (less, more) = (difference(&before, &left), difference(&after, &left));
+            return Err(format!("half of {unit:?} was done. Since before: {less}\nto the whole: {more}"));
+        }
+    }
+    Ok(())
+}
+
+fn difference(from: &[String], to: &[String]) -> String {
+    let mut text = String::new();
+    for (sign, lines) in [('-', missing(from, to)), ('+', missing(to, from))] {
+        for line in lines {
+            let _ = write!(text, "\n  {sign} {line}");
+        }
+    }
+    text
+}
+
+/// Opens the home to write, so that what the kill left is put right, and reads it, so that the logs are folded.
+fn settle(copied: &Copied) -> Held {
+    for words in [&["state", "migrate"][..], &["sessions", "list"]] {
+        let answer = copied.home.run(words, None);
+        if !answer.ok() {
+            return Err(format!("{words:?}: {}", told(&answer)));
+        }
+    }
+    Ok(())
+}
+
+fn filled(words: &str, names: &BTreeMap<String, String>) -> Vec<String> {
+    let fill = |word: &str| {
+        names.iter().fold(word.to_owned(), |word, (name, with)| word.replace(&format!("{{{name}}}"), with))
+    };
+    words.split(' ').map(fill).collect()
+}
+
+fn is_of(case: &Case, command: &str) -> bool {
+    case.words.strip_prefix(command).is_some_and(|rest| rest.starts_with(' ') || rest.is_empty())
+}
+
+/// The commands of the reference that take an operation id. An error if a command has no case and is not known to change
+/// nothing.
+fn documented(reference: &str) -> Held<HashSet<String>> {
+    let sections: Vec<(&str, &str)> =
+        reference.split("\n## duolog ").skip(1).filter_map(|section| section.split_once('\n')).collect();
+    let mut once = HashSet::new();
+    for (command, text) in &sections {
+        let above =
+            sections.iter().any(|(other, _)| other.strip_prefix(command).is_some_and(|rest| rest.starts_with(' ')));
+        let has_case = CASES.iter().any(|case| is_of(case, command));
+        if !above && has_case == OTHERS.contains(command) {
+            return Err(format!(
+                "{command:?} needs a case in replay/whole/cases.rs, or a place among those that change no row"
+            ));
+        }
+        if text.contains("--operation-id") {
+            if !above && !has_case {
+                return Err(format!("{command:?} takes an operation id and has no case in replay/whole/cases.rs"));
+            }
+            once.insert((*command).to_owned());
+        }
+    }
+    if sections.is_empty() {
+        return Err("the reference names no command".to_owned());
+    }
+    Ok(once)
+}
