@@ -120,14 +120,14 @@ fn a_repair_under_an_operation_id_tells_again_what_it_did(place: &Place) {
     kit.run(&["log", "append", "--session", "s", "--line", "{}"]).is(0);
     let path = kit.run(&["sessions", "show", "s", "--json"]).is(0).field("/session/log_path");
     let path = kit.home().join("state").join(path.as_str().expect("a path"));
-    let tear = || {
+    let tear = |bytes: &[u8]| {
         let mut log = std::fs::OpenOptions::new().append(true).open(&path).expect("a log");
-        std::io::Write::write_all(&mut log, b"{\"torn").expect("torn");
+        std::io::Write::write_all(&mut log, bytes).expect("torn");
     };
-    tear();
+    tear(b"{\"torn");
     let done = twice(&kit, "m", &["log", "repair", "s"], &[]);
     assert!(done.contains("quarantined"), "{done}");
-    tear();
+    tear(b"{\"torn again");
     let again = kit.run(&["log", "repair", "s", "--operation-id", "m", "--json"]).is(0);
     assert_eq!(again.field("/repairs").as_array().map(Vec::len), Some(1), "nothing is mended again");
     let other = kit.run(&["log", "repair", "s", "--operation-id", "n"]).is(0).text();
