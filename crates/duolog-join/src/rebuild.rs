@@ -3,8 +3,8 @@
 //! A row is computed from the log's first byte without touching the one that is there, and takes its place in one step:
 //! readers see the old row or the new one, never a part.
 
-use duolog_log::dialect::digest::Digest;
 use duolog_log::Error as LogError;
+use duolog_log::dialect::digest::Digest;
 use duolog_state::derived::catalog::{self, CatalogRow};
 use duolog_state::owned::behind;
 use duolog_types::{Durability, SessionId};

@@ -1,12 +1,14 @@
 //! Mending one log on request.
 
 use duolog_log::{Error as LogError, LogRecord as _, Reader, rewrite};
+use duolog_state::Tx;
 use duolog_state::owned::repairs::{self, RepairAction, RepairRow};
-use duolog_types::{Epoch, Position, SessionId};
+use duolog_types::{Durability, Epoch, Position, SessionId};
 
 use crate::error::{Error, Result};
 use crate::recover::tolerate;
 use crate::store::Join;
+use crate::transact::{IdempotencyKey, Write};
 use crate::verify::{DamageKind, Verified};
 
 /// The repairs of one session that are told of.
@@ -34,11 +36,27 @@ impl Join {
     ///
     /// Damage in the middle stays where it is: it is skipped and reported, never cut, and never sealed over.
     pub fn repair(&self, session: &SessionId) -> Result<Repaired> {
+        self.repair_once(None, session)
+    }
+
+    /// Mends a log, under a key if one is given: asked again, it goes on where it stopped, tells of all that was done under
+    /// the key, and mends nothing once that was done.
+    pub fn repair_once(&self, key: Option<&IdempotencyKey>, session: &SessionId) -> Result<Repaired> {
         if !self.is_writable() {
             return Err(Error::ReadOnly);
         }
-        let before = self.newest_repair(session)?;
+        let id = session.clone();
+        let before = match key {
+            Some(key) => self.transact::<_, Error>(Write::once(Durability::Power, Some(key.clone())), move |tx| {
+                Ok((newest(tx, &id)?, Vec::new()))
+            })?,
+            None => self.state.read(|tx| newest(tx, &id))?,
+        };
         let found = self.verify(session, |_, _| {})?;
+        let end = key.map(|key| key.part("end"));
+        if let Some(last) = end.as_ref().map_or(Ok(None), |end| self.answer_to::<i64>(end))? {
+            return self.repaired(session, found, (before, last));
+        }
         match self.mend_telling(session, told(&found)) {
             Err(Error::Log(LogError::Poisoned(_))) => self.open_poisoned(session)?,
             other => other?,
@@ -46,12 +64,25 @@ impl Join {
         // What cannot be written now stays in the outbox, with the reason beside it; the repair itself stands.
         tolerate(self.drain(session).map(drop))?;
         self.fold_and_seal(self.known(session)?, u64::MAX, None)?;
+        let id = session.clone();
+        let last = match end {
+            Some(end) => self.transact::<_, Error>(Write::once(Durability::Power, Some(end)), move |tx| {
+                Ok((newest(tx, &id)?, Vec::new()))
+            })?,
+            None => i64::MAX,
+        };
+        self.repaired(session, found, (before, last))
+    }
+
+    /// What a repair did: the records after `before`, up to `last`.
+    fn repaired(&self, session: &SessionId, found: Verified, (before, last): (i64, i64)) -> Result<Repaired> {
         let known = self.known(session)?;
         let end = match known.reader(&self.disk)? {
             Some(reader) => reader.stable_end(self.limits.busy_timeout)?,
             None => known.row.log_base,
         };
-        let done: Vec<_> = self.repairs_of(session)?.into_iter().filter(|row| row.id > before).collect();
+        let done: Vec<_> =
+            self.repairs_of(session)?.into_iter().filter(|row| row.id > before && row.id <= last).collect();
         let left = if done.is_empty() { found.clone() } else { self.verify(session, |_, _| {})? };
         Ok(Repaired { epoch: known.row.log_epoch, end, done, found, left })
     }
@@ -81,10 +112,11 @@ impl Join {
     pub fn repairs_of(&self, session: &SessionId) -> Result<Vec<RepairRow>> {
         Ok(self.state.read(|tx| repairs::list(tx, Some(session), REPAIRS_SHOWN))?)
     }
+}
 
-    fn newest_repair(&self, session: &SessionId) -> Result<i64> {
-        Ok(self.repairs_of(session)?.first().map_or(0, |row| row.id))
-    }
+/// The id of the newest record of a session; 0 if it has none.
+fn newest(tx: &mut Tx<'_>, session: &SessionId) -> Result<i64> {
+    Ok(repairs::list(tx, Some(session), 1)?.first().map_or(0, |row| row.id))
 }
 
 /// What the record of a repair keeps of what was found: once the epoch is raised, the seals that tell of it are history.

@@ -2,8 +2,167 @@ use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
 use crate::kit::Kit;
+use crate::schedules::configure;
 
-on_both_engines!(every_command_that_changes_rows_answers_a_retry_as_it_did_at_first,);
+on_both_engines!(
+    every_command_that_changes_rows_answers_a_retry_as_it_did_at_first,
+    each_line_is_appended_once_under_its_operation,
+    a_repair_under_an_operation_id_tells_again_what_it_did,
+    an_inbox_shows_a_retry_what_it_acknowledged,
+    a_tick_under_an_operation_id_fires_once,
+);
+
+/// The commands without `--operation-id`, and why.
+const EXEMPT: &[(&str, &[&str])] = &[
+    (
+        "lists commands",
+        &[
+            "",
+            "sessions",
+            "sessions branch",
+            "log",
+            "runs",
+            "runs phase",
+            "runs execution",
+            "approvals",
+            "workflows",
+            "schedules",
+            "chats",
+            "state",
+            "usage",
+            "config",
+        ],
+    ),
+    (
+        "reads",
+        &[
+            "sessions list",
+            "sessions show",
+            "sessions export",
+            "sessions items",
+            "sessions branches",
+            "sessions history",
+            "sessions similar",
+            "log cat",
+            "log tail",
+            "log stream",
+            "log replay",
+            "log search",
+            "log verify",
+            "runs list",
+            "runs show",
+            "runs history",
+            "runs phase check",
+            "runs execution list",
+            "runs output",
+            "runs wait",
+            "runs stats",
+            "runs errors",
+            "approvals list",
+            "approvals show",
+            "workflows list",
+            "schedules list",
+            "schedules show",
+            "schedules runs",
+            "chats list",
+            "chats show",
+            "chats history",
+            "state stats",
+            "usage daily",
+            "usage session",
+            "usage model",
+            "usage workflow",
+            "doctor",
+            "config show",
+            "config check",
+            "completions",
+        ],
+    ),
+    (
+        "maintains what can be made again",
+        &["state rebuild", "state migrate", "state checkpoint", "state vacuum", "state blobs", "state backup", "init"],
+    ),
+    ("is an example", &["demo"]),
+    ("reads a live stream whose lines get their times as they come", &["log record"]),
+];
+
+/// Every command that is not exempt takes an operation id, and no exempt one does.
+#[test]
+fn every_command_that_changes_owned_rows_takes_an_operation_id() {
+    let docs = Kit::new().run(&["docs"]).is(0).text();
+    let mut seen = 0;
+    for section in docs.split("\n## duolog").skip(1) {
+        let name = section.lines().next().unwrap_or_default().trim();
+        let why = EXEMPT.iter().find(|(_, names)| names.contains(&name)).map(|(why, _)| *why);
+        assert_eq!(section.contains("--operation-id <ID>"), why.is_none(), "{name}: {why:?}");
+        seen += 1;
+    }
+    let exempt: usize = EXEMPT.iter().map(|(_, names)| names.len()).sum();
+    assert!(seen > exempt, "only {seen} commands were found");
+}
+
+fn each_line_is_appended_once_under_its_operation(place: &Place) {
+    let kit = Kit::on(place);
+    let args = ["log", "append", "--session", "s", "--each", "--operation-id", "e", "--json"];
+    let first = kit.feed(&args, b"{}\n{}\n").is(0).text();
+    let again = kit.feed(&args, b"{}\n{}\n{}\n").is(0).text();
+    assert!(again.starts_with(&first), "{first}{again}");
+    assert_eq!(kit.run(&["log", "cat", "s"]).is(0).text(), "{}\n{}\n{}\n");
+    kit.feed(&args[..args.len() - 1], b"{}\n{\"n\":1}\n").is(1).says("was used with other content before");
+    let long = "x".repeat(127);
+    let too_long = ["log", "append", "--session", "s", "--each", "--operation-id", &long];
+    kit.feed(&too_long, b"{}\n").is(2).says("use a shorter --operation-id");
+    assert_eq!(kit.run(&["log", "cat", "s"]).is(0).text(), "{}\n{}\n{}\n");
+}
+
+fn a_repair_under_an_operation_id_tells_again_what_it_did(place: &Place) {
+    let kit = Kit::on(place);
+    kit.run(&["log", "append", "--session", "s", "--line", "{}"]).is(0);
+    let path = kit.run(&["sessions", "show", "s", "--json"]).is(0).field("/session/log_path");
+    let path = kit.home().join("state").join(path.as_str().expect("a path"));
+    let tear = |bytes: &[u8]| {
+        let mut log = std::fs::OpenOptions::new().append(true).open(&path).expect("a log");
+        std::io::Write::write_all(&mut log, bytes).expect("torn");
+    };
+    tear(b"{\"torn");
+    let done = twice(&kit, "m", &["log", "repair", "s"], &[]);
+    assert!(done.contains("quarantined"), "{done}");
+    tear(b"{\"torn again");
+    let again = kit.run(&["log", "repair", "s", "--operation-id", "m", "--json"]).is(0);
+    assert_eq!(again.field("/repairs").as_array().map(Vec::len), Some(1), "nothing is mended again");
+    let other = kit.run(&["log", "repair", "s", "--operation-id", "n"]).is(0).text();
+    assert!(other.contains("quarantined"), "{other}");
+}
+
+fn an_inbox_shows_a_retry_what_it_acknowledged(place: &Place) {
+    let kit = Kit::on(place);
+    let send = |text: &str| {
+        kit.run(&["sessions", "send", "--mailbox", "m", "--content", text]).is(0);
+    };
+    (1..=3).for_each(|n| send(&n.to_string()));
+    let inbox = ["sessions", "inbox", "--mailbox", "m", "--ack", "--limit", "2"];
+    let first = twice(&kit, "i", &inbox, &["--channel", "c"]);
+    send("4");
+    let again = kit.run(&[&inbox[..], &["--operation-id", "i", "--json"]].concat()).is(0).text();
+    assert_eq!(first, again);
+    let rest = kit.run(&[&inbox[..], &["--operation-id", "j", "--json"]].concat()).is(0);
+    assert_eq!((rest.field("/messages/0/content"), rest.field("/messages/1/content")), (3.into(), 4.into()));
+    kit.run(&["sessions", "inbox", "--mailbox", "m", "--operation-id", "k"]).is(2).says("--ack");
+}
+
+fn a_tick_under_an_operation_id_fires_once(place: &Place) {
+    let kit = Kit::on(place);
+    configure(&kit, "[schedules.often]\ncron = \"* * * * *\"\nworkflow = \"build\"\n");
+    kit.run(&["schedules", "tick", "--until", "2026-01-01T00:00:30Z"]).is(0);
+    let tick = ["schedules", "tick", "--until", "2026-01-01T00:01:30Z"];
+    let fired = twice(&kit, "t", &tick, &[]);
+    let other = [&tick[..], &["--actor", "other", "--operation-id", "t"]].concat();
+    kit.run(&other).is(1).says("was used with other content before");
+    assert!(fired.contains("\"workflow_run_id\":\""), "{fired}");
+    assert_eq!(kit.run(&["runs", "list", "--json"]).is(0).field("/runs").as_array().map(Vec::len), Some(1));
+    let later = kit.run(&["schedules", "tick", "--until", "2026-01-01T00:02:30Z", "--json"]).is(0);
+    assert_eq!(later.field("/fired/0/outcome"), "skipped", "the run of the earlier time goes on");
+}
 
 /// Runs a command twice under one operation id: both times it answers the same, and with another argument it is refused.
 fn twice(kit: &Kit, id: &str, args: &[&str], other: &[&str]) -> String {
@@ -45,6 +204,8 @@ fn every_command_that_changes_rows_answers_a_retry_as_it_did_at_first(place: &Pl
     twice(&kit, "o5", &["sessions", "fork", "s", "--at", "1"], &["--name", "other"]);
     twice(&kit, "o6", &["sessions", "send", "--mailbox", "r", "--content", "\"hello\""], &["--channel", "c"]);
     twice(&kit, "o7", &["sessions", "pop", "s"], &["--branch", "other"]);
+    twice(&kit, "o9", &["sessions", "set", "s", "--agent", "a"], &["--playbook", "p"]);
+    twice(&kit, "o10", &["sessions", "branch", "new", "s", "--name", "b"], &["--owner", "u"]);
     twice(&kit, "o8", &["sessions", "delete", "s", "--log", "--yes"], &[]);
     // Runs and gates.
     let started = twice(&kit, "r1", &["runs", "start", "build", "--trigger", "t"], &["--repo", "a/b"]);
@@ -68,6 +229,8 @@ fn every_command_that_changes_rows_answers_a_retry_as_it_did_at_first(place: &Pl
     twice(&kit, "r8", &[&["runs", "acknowledge", &run, &gate][..], &under].concat(), &[]);
     twice(&kit, "r9", &["runs", "cancel", &run, "--reason", "no"], &by);
     twice(&kit, "r10", &["runs", "retry", &run], &["--reason", "again"]);
+    twice(&kit, "r11", &["runs", "recover", "--owner", "w"], &[]);
+    twice(&kit, "r12", &["runs", "expire"], &[]);
     // Schedules, workflows, chats.
     twice(&kit, "w1", &["workflows", "disable", "build"], &["--by", "somebody"]);
     twice(&kit, "w2", &["workflows", "enable", "build"], &["--by", "somebody"]);

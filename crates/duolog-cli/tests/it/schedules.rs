@@ -31,7 +31,7 @@ enabled = false
 description = \"reads\"
 ";
 
-fn configure(kit: &Kit, text: &str) {
+pub(crate) fn configure(kit: &Kit, text: &str) {
     fs::create_dir_all(kit.home().join("config")).expect("made");
     fs::write(kit.home().join("config/duolog.toml"), text).expect("written");
 }

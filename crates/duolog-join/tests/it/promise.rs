@@ -236,9 +236,7 @@ pub(crate) fn a_deletion_of_a_log_that_died_is_finished_before_anything_else(pla
             assert!(seen.is_empty(), "{next:?}, call {nth}: a follower was given lines of the deleted log");
             let committed = match next {
                 Next::Appends => Some(other.append(&id, &batch(&["{}"]), &PROCESS).unwrap()),
-                Next::AppendsOnce => {
-                    Some(other.append_once(&id, &operation("op"), &batch(&["{}"]), &PROCESS).unwrap())
-                }
+                Next::AppendsOnce => Some(other.append_once(&id, &operation("op"), &batch(&["{}"]), &PROCESS).unwrap()),
                 Next::Opens => Some(open_on(place, &disk, home).append(&id, &batch(&["{}"]), &PROCESS).unwrap()),
                 Next::Retries => None,
             };

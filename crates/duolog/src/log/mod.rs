@@ -118,7 +118,7 @@ impl<'s> Log<'s> {
 
     /// Mends what can be mended, and says what was done.
     pub fn repair(&self) -> Result<Repaired> {
-        Ok(self.store.join.repair(&self.session)?)
+        Ok(self.store.join.repair_once(self.store.take_request().as_ref(), &self.session)?)
     }
 
     fn stable_end(&self, reader: &Reader) -> Result<Position> {

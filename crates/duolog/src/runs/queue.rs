@@ -135,20 +135,21 @@ impl Runs<'_> {
     pub fn expire(&self) -> Result<Expired> {
         let join = &self.store.join;
         let (clock, limits, queue) = (join.tx_clock(), join.limits().runs, Queue::of(self.store));
-        let expired = self.store.transact(self.durability, move |tx| {
+        // Only the ids are kept as the answer: summaries of a whole page may be longer than an answer can be.
+        let (queued, gates) = self.store.transact(self.durability, move |tx| {
             let now = clock.now(tx)?;
-            let (mut done, mut told, mut after) = (Expired::default(), Vec::new(), None);
+            let (mut done, mut told, mut after) = ((Vec::new(), Vec::new()), Vec::new(), None);
             loop {
                 let waiting = table::queued(tx, after, PAGE_MAX)?;
                 let Some(last) = waiting.last().and_then(|row| row.queued) else { break };
                 for row in waiting {
-                    let is_full = done.queued.len() >= PAGE_MAX as usize;
+                    let is_full = done.0.len() >= PAGE_MAX as usize;
                     if is_full || !queue.is_over(&row, now) || queue.is_disabled(tx, &row.workflow_name)? {
                         continue;
                     }
                     let (row, lines) = queue.expire(tx, row, now)?;
                     told.extend(lines);
-                    done.queued.push(RunSummary::from(&row));
+                    done.0.push(row.id);
                 }
                 after = Some(last);
             }
@@ -157,10 +158,12 @@ impl Runs<'_> {
                 run.fail_at_gate(&gate)?;
                 let (row, lines) = run.done()?;
                 told.extend(lines);
-                done.gates.push(RunSummary::from(&row));
+                done.1.push(row.id);
             }
             Ok((done, told))
         })?;
+        let summaries = |ids: Vec<RunId>| ids.iter().map(|id| self.summary(id)).collect::<Result<Vec<_>>>();
+        let expired = Expired { queued: summaries(queued)?, gates: summaries(gates)? };
         expired.queued.iter().chain(&expired.gates).for_each(|run| self.store.observers.tell(run));
         Ok(expired)
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use duolog_join::{Told, TxClock};
+use duolog_join::{IdempotencyKey, Told, TxClock, Write};
 use duolog_state::Tx;
 use duolog_state::owned::{workflow_approvals, workflow_runs as table};
 use duolog_types::limits::PAGE_MAX;
@@ -45,16 +45,27 @@ impl Runs<'_> {
     ///
     /// Each run is a transaction of its own. One that cannot be taken up is returned in [`Recovered::failed`] beside what
     /// was done. An error of the machine (busy, disk, an unknown outcome) ends the call, and the runs that are left are
-    /// not tried.
+    /// not tried. Under an operation id, a retry returns the claims that were made, and goes on with the runs that were not
+    /// tried or could not be taken up.
     pub fn recover(&self, owner: &str) -> Result<Recovered> {
         let wish = self.wish(owner, self.store.join.limits().runs.lease)?;
-        let expired = self.store.join.state().read(|tx| {
-            let now = wish.clock.now(tx)?;
-            table::expired(tx, now, PAGE_MAX)
-        })?;
+        let key = self.store.take_request();
+        let clock = wish.clock.clone();
+        let expired = move |tx: &mut Tx<'_>| {
+            let now = clock.now(tx)?;
+            Ok::<_, Error>(table::expired(tx, now, PAGE_MAX)?)
+        };
+        // Under an operation id the page is noted first: a retry tries the same runs, and no others.
+        let expired: Vec<RunId> = match &key {
+            Some(key) => {
+                let how = Write::once(self.durability, Some(key.clone()));
+                self.store.transact(how, move |tx| Ok((expired(tx)?, Vec::new())))?
+            }
+            None => self.store.join.state().read(expired)?,
+        };
         let mut done = Recovered::default();
         for run in expired {
-            match self.take(&run, &wish) {
+            match self.take(&run, &wish, key.as_ref().map(|key| key.part(run.as_str()))) {
                 Ok(Taken::Claimed(claim)) => done.resumed.push(*claim),
                 Ok(Taken::GivenUp(run)) => done.given_up.push(*run),
                 // Another was faster.
@@ -80,9 +91,9 @@ impl Runs<'_> {
         Ok(Wish { owner, lease, clock: self.store.join.tx_clock() })
     }
 
-    fn take(&self, run: &RunId, wish: &Wish) -> Result<Taken> {
+    fn take(&self, run: &RunId, wish: &Wish, key: Option<IdempotencyKey>) -> Result<Taken> {
         let (run, wish) = (run.clone(), wish.clone());
-        let taken = self.store.transact(self.durability, move |tx| take(tx, &run, &wish))?;
+        let taken = self.store.transact(Write::once(self.durability, key), move |tx| take(tx, &run, &wish))?;
         if let Taken::GivenUp(run) = &taken {
             self.store.observers.tell(run);
         }
@@ -95,7 +106,7 @@ impl OpenRun<'_> {
     pub fn claim(&self, owner: &str, lease: Option<Duration>) -> Result<Claim> {
         let runs = Runs { store: self.store, durability: self.durability };
         let wish = runs.wish(owner, lease.unwrap_or(self.store.join.limits().runs.lease))?;
-        match runs.take(&self.run, &wish)? {
+        match runs.take(&self.run, &wish, None)? {
             Taken::Claimed(claim) => Ok(*claim),
             Taken::GivenUp(run) => Err(Error::GivenUp { run: run.id, restarts: run.restart_count }),
             Taken::Left => {

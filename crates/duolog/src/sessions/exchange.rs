@@ -77,6 +77,15 @@ pub struct Received {
     pub role: Option<String>,
 }
 
+/// What an acknowledgement covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acknowledged {
+    /// The place of the first message.
+    pub from: u64,
+    /// The place after the last one.
+    pub to: u64,
+}
+
 /// The progression of an inbox, which is made where there is none.
 fn entered(tx: &mut Tx<'_>, inbox: &Inbox, now: Moment) -> Result<ProgressionId> {
     if let Some(progression) = inboxes::enter(tx, &inbox.recipient, inbox.channel())? {
@@ -173,15 +182,38 @@ impl Exchange<'_> {
 
     /// What a reader has not taken note of, in order.
     pub fn inbox(&self, inbox: &Inbox, reader: &str, limit: u32) -> Result<Vec<Received>> {
+        let reader = reader.to_owned();
+        self.messages(inbox, limit, |tx| {
+            let from = inbox_cursors::get(tx, &inbox.recipient, inbox.channel(), &reader)?;
+            Ok(Acknowledged { from, to: i64::MAX.cast_unsigned() })
+        })
+    }
+
+    /// What the request that this store serves acknowledged before, under its operation id; `None` if it did not.
+    pub fn acknowledged(&self) -> Result<Option<Acknowledged>> {
+        self.store.answer_to_request()
+    }
+
+    /// The messages that an acknowledgement covers, in order.
+    pub fn covered(&self, inbox: &Inbox, by: Acknowledged) -> Result<Vec<Received>> {
+        self.messages(inbox, PAGE_MAX, |_| Ok(by))
+    }
+
+    fn messages(
+        &self,
+        inbox: &Inbox,
+        limit: u32,
+        which: impl Fn(&mut Tx<'_>) -> Result<Acknowledged>,
+    ) -> Result<Vec<Received>> {
         let contents = Contents::of(&self.store.join);
         let limit = limit.clamp(1, PAGE_MAX);
         self.store.join.state().read(|tx| {
             let Some(progression) = inboxes::find(tx, &inbox.recipient, inbox.channel())? else {
                 return Ok(Vec::new());
             };
-            let from = inbox_cursors::get(tx, &inbox.recipient, inbox.channel(), reader)?;
+            let Acknowledged { from, to } = which(tx)?;
             let mut received = Vec::new();
-            for row in progression_items::oldest(tx, &progression, from, i64::MAX.cast_unsigned(), limit)? {
+            for row in progression_items::oldest(tx, &progression, from, to, limit)? {
                 // Who sent what cannot be read is not asked for: that would fail on the same row.
                 let about = match &row.content {
                     Ok(_) => messages::find(tx, &row.message_id)?,
@@ -195,8 +227,8 @@ impl Exchange<'_> {
         })
     }
 
-    /// Takes note of all that a reader was given up to this place; false where it had.
-    pub fn ack(&self, inbox: &Inbox, reader: &str, ord: u64, durability: Durability) -> Result<bool> {
+    /// Acknowledges all messages of a reader up to this place; returns what was not acknowledged before.
+    pub fn ack(&self, inbox: &Inbox, reader: &str, ord: u64, durability: Durability) -> Result<Acknowledged> {
         named("recipient", &inbox.recipient)?;
         named("reader", reader)?;
         bounded::<NAME_BYTES_MAX>("channel", inbox.channel())?;
@@ -209,8 +241,9 @@ impl Exchange<'_> {
             if ord >= end {
                 return Err(Error::PastEnd { at: ord, len: end });
             }
-            let moved = inbox_cursors::advance(tx, &inbox.recipient, inbox.channel(), &reader, ord + 1, now)?;
-            Ok((moved, Vec::new()))
+            let from = inbox_cursors::get(tx, &inbox.recipient, inbox.channel(), &reader)?;
+            inbox_cursors::advance(tx, &inbox.recipient, inbox.channel(), &reader, ord + 1, now)?;
+            Ok((Acknowledged { from, to: from.max(ord + 1) }, Vec::new()))
         })
     }
 }

@@ -1,7 +1,8 @@
 use duolog::approvals::Answer;
-use duolog::runs::{Begun, End, Ending, Execution, Finish, LoopPoint, NewExecution, NewGate, NewRun, OpenRun};
+use duolog::runs::{Begun, End, Ending, Execution, Expiry, Finish, LoopPoint, NewExecution, NewGate, NewRun, OpenRun};
 use duolog::{
-    ApprovalId, ApprovalKind, ApprovalStatus, Error, ExecutionId, Kind, Moment, RunId, RunStatus, Store, TriggerType,
+    ApprovalId, ApprovalKind, ApprovalStatus, Error, ExecutionId, Kind, Moment, OperationId, RunId, RunStatus, Store,
+    TriggerType,
 };
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -12,6 +13,7 @@ use super::runs::{BEGIN, Timed, by, claimed, new, start};
 on_both_engines!(
     a_claim_of_a_live_run_leaves_what_is_in_flight,
     a_claim_closes_what_an_earlier_one_left,
+    a_recovery_under_an_operation_id_gives_the_same_claims,
     a_pause_ends_the_claim,
     every_end_is_told,
     a_recovery_returns_what_was_done_with_the_error,
@@ -121,7 +123,7 @@ fn every_end_is_told(place: &Place) {
     // One that is overdue is told once, too.
     let late = start(&store, "build", "late").run.id;
     let until = Some(Moment::from_micros((BEGIN + 1_000) * 1_000_000));
-    let gate = NewGate { expires_at: until, ..NewGate::new(ApprovalKind::Approve, "ship", "look") };
+    let gate = NewGate { expires: until.map(Expiry::At), ..NewGate::new(ApprovalKind::Approve, "ship", "look") };
     let gate = store.runs().open(&late).pause_at(&gate).expect("paused").approval.id;
     timed.pass(2_000);
     store.runs().expire().expect("expires");
@@ -170,12 +172,36 @@ fn a_recovery_returns_what_was_done_with_the_error(place: &Place) {
     assert_eq!(store.runs().summary(&ids[1]).expect("there").restart_count, 0, "nothing of it is counted");
 }
 
+fn a_recovery_under_an_operation_id_gives_the_same_claims(place: &Place) {
+    let timed = Timed::of(place);
+    let store = timed.open();
+    let dead: Vec<RunId> = ["1", "2"].map(|trigger| claimed(&store, trigger, "dead").0).into();
+    timed.pass(100_000);
+    let recover = |name: &str| {
+        store.once("recover", &OperationId::parse(name).expect("an id"), &"w").expect("a key");
+        let mut resumed = store.runs().recover("w").expect("recovered").resumed;
+        resumed.sort_by(|a, b| a.run.id.cmp(&b.run.id));
+        resumed
+    };
+    let first = recover("one");
+    let mut ids: Vec<RunId> = first.iter().map(|claim| claim.run.id.clone()).collect();
+    ids.sort();
+    assert_eq!(ids, dead.iter().cloned().collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>());
+    claimed(&store, "3", "dead");
+    timed.pass(100_000);
+    assert_eq!(recover("one"), first, "nothing is taken over again");
+    assert_eq!(recover("two").len(), 3);
+    for id in dead {
+        assert_eq!(store.runs().summary(&id).expect("there").restart_count, 2);
+    }
+}
+
 fn an_answer_carries_the_hash_of_what_was_shown(place: &Place) {
     let timed = Timed::of(place);
     let store = timed.open();
     let id = start(&store, "build", "t").run.id;
     let past = Some(Moment::from_micros((BEGIN - 1) * 1_000_000));
-    let expired = NewGate { expires_at: past, ..NewGate::new(ApprovalKind::Approve, "ship", "look") };
+    let expired = NewGate { expires: past.map(Expiry::At), ..NewGate::new(ApprovalKind::Approve, "ship", "look") };
     let refused = store.runs().open(&id).pause_at(&expired).expect_err("it has expired");
     assert!(refused.kind() == Kind::Invalid && refused.to_string().contains("expires_at"), "{refused}");
     let gate = NewGate { content_hash: Some("abc".to_owned()), ..NewGate::new(ApprovalKind::Approve, "ship", "look") };

@@ -1,8 +1,8 @@
 use std::process::{Command, Stdio};
 
 use duolog::sessions::{
-    AddOptions, BranchRef, Change, Inbox, Liveness, NewMessage, NewSession, Outgoing, Received, Recipient, SessionRef,
-    View,
+    Acknowledged, AddOptions, BranchRef, Change, Inbox, Liveness, NewMessage, NewSession, Outgoing, Received,
+    Recipient, SessionRef, View,
 };
 use duolog::{Durability, Error, Kind, MessageId, SessionStatus};
 use duolog_testkit::engines::Place;
@@ -52,8 +52,11 @@ fn a_message_is_in_the_inbox_and_in_the_sender_s_history(place: &Place) {
     };
     assert_eq!(read("r", 9), [(0, "1".to_owned()), (1, "2".to_owned())]);
     assert_eq!(read("r", 1), [(0, "1".to_owned())], "nothing is taken note of by reading");
-    assert!(exchange.ack(&inbox, "r", 0, Durability::Process).expect("noted"));
-    assert!(!exchange.ack(&inbox, "r", 0, Durability::Process).expect("had"));
+    let acknowledged = exchange.ack(&inbox, "r", 0, Durability::Process).expect("noted");
+    assert_eq!(acknowledged, Acknowledged { from: 0, to: 1 });
+    assert_eq!(exchange.covered(&inbox, acknowledged).expect("read").len(), 1);
+    let had = exchange.ack(&inbox, "r", 0, Durability::Process).expect("had");
+    assert_eq!(had, Acknowledged { from: 1, to: 1 }, "nothing is acknowledged twice");
     assert_eq!((read("r", 9).len(), read("other", 9).len()), (1, 2));
     assert!(matches!(exchange.ack(&inbox, "r", 9, Durability::Process), Err(Error::PastEnd { len: 2, .. })));
     let news = Inbox { channel: Some("news".to_owned()), ..inbox.clone() };

@@ -3,7 +3,7 @@ use std::sync::{Arc, Barrier};
 use duolog::doctor::Status;
 use duolog::runs::{Act, End, NewRun};
 use duolog::schedules::{BaseSchedule, CatchUp, Due, Fired, Origin, Outcome, ScheduleChange, Standing, fire};
-use duolog::{Config, CronOutcome, Durability, Error, Kind, Moment, RunId, Store, TriggerType};
+use duolog::{Config, CronOutcome, Durability, Error, Kind, Moment, OperationId, RunId, Store, TriggerType};
 use duolog_testkit::clock::FixedClock;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -17,6 +17,7 @@ on_both_engines!(
     a_schedule_that_was_switched_off_misses_nothing,
     whoever_dies_firing_leaves_a_lost_time_that_is_not_fired_again,
     many_stores_fire_a_time_once,
+    a_retry_fires_what_died_and_nothing_twice,
     failures_one_after_another_are_counted,
     a_corrected_clock_loses_no_time,
     a_change_of_a_schedule_records_the_times_that_it_skips,
@@ -53,6 +54,43 @@ fn open(apart: &Apart, schedules: Vec<BaseSchedule>, now: &str) -> (Store, Fixed
     options.schedules = schedules;
     options.clock = Arc::new(clock.clone());
     (Store::open(options).expect("opens"), clock)
+}
+
+/// Whether it died before or after the run was started.
+fn a_retry_fires_what_died_and_nothing_twice(place: &Place) {
+    for is_started in [false, true] {
+        let apart = Apart::of(place);
+        let name = format!("died-{is_started}");
+        let operation = OperationId::parse(&name).expect("an id");
+        let both = vec![named(&format!("first-{name}"), "0 * * * *"), named(&name, "0 * * * *")];
+        let (store, _) = open(&apart, both, "2026-01-01T12:30:00Z");
+        tick(&store, "2026-01-01T10:30:00Z");
+        store.once("tick", &operation, &name).expect("a key");
+        let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            store.schedules().tick(at("2026-01-01T11:30:00Z"), |due| {
+                let outcome = if due.name == name && !is_started { Outcome::done() } else { fire(&store, due) };
+                assert!(due.name != name, "it dies here");
+                outcome
+            })
+        }));
+        assert!(died.is_err());
+        for _ in 0..2 {
+            store.once("tick", &operation, &name).expect("a key");
+            let ticked = store.schedules().tick(at("2026-01-01T12:30:00Z"), |due| fire(&store, due)).expect("ticks");
+            let fired: Vec<_> = ticked.fired.iter().map(|one| (one.outcome.outcome, one.due.due_at)).collect();
+            assert_eq!(fired, [(CronOutcome::Ok, at("2026-01-01T11:00:00Z")); 2], "{is_started}");
+            for one in &ticked.fired {
+                let run = one.outcome.workflow_run_id.as_deref().expect("a run");
+                let run = store.runs().summary(&RunId::parse(run).expect("an id")).expect("there");
+                assert_eq!(run.trigger_id, one.due.name);
+            }
+        }
+        let runs = place.open().read(|tx| {
+            let sql = "SELECT COUNT(*) FROM workflow_runs WHERE trigger_id = ?1";
+            tx.find(sql, duolog_state::params![name.as_str()], |row| row.get::<u64>(0))
+        });
+        assert_eq!(runs.expect("counted"), Some(1), "{is_started}");
+    }
 }
 
 /// Ticks, and tells what was fired.

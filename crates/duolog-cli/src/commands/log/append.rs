@@ -20,6 +20,7 @@ Examples:
   duolog log append --session demo < events.jsonl
   duolog log append --session demo --line '{\"type\":\"user\",\"text\":\"hello\"}'
   my-agent | duolog log append --session demo --each --durability power
+  duolog log append --session demo --each --operation-id job-17 < events.jsonl
   duolog log append --user-email ada@example.com --session-name plan --operation-id step-7 out.jsonl
 
 JSON:
@@ -46,7 +47,9 @@ pub struct Append {
     #[arg(long, value_name = "POS", value_parser = args::position)]
     if_position: Option<Position>,
     /// Append only once under this id, however often it is asked
-    #[arg(long = "operation-id", alias = "operation", value_name = "ID", conflicts_with = "each")]
+    ///
+    /// With --each, line N is an operation of its own, ID/N: the same input again appends only the lines that are missing.
+    #[arg(long = "operation-id", alias = "operation", value_name = "ID")]
     operation: Option<OperationId>,
     /// Append each line as it arrives, and acknowledge each
     #[arg(long)]
@@ -109,6 +112,7 @@ impl Append {
                 bad.number = appended + 1;
                 Error::from(bad)
             })?;
+            options.operation = self.operation_of(appended + 1)?;
             let committed = if let Some((store, session)) = &opened {
                 store.log(&session.id).append_with(&batch, &options)?
             } else {
@@ -165,6 +169,15 @@ impl Append {
         };
         let cursor = Cursor { epoch: session.log_epoch, position: store.log(&session.id).end()? };
         Ok(Some((session, cursor)))
+    }
+
+    /// The operation that appends one line of --each.
+    fn operation_of(&self, number: usize) -> Result<Option<OperationId>, Failure> {
+        let parsed = self.operation.as_ref().map(|id| OperationId::parse(&format!("{id}/{number}"))).transpose();
+        parsed.map_err(|bad| Failure::Given {
+            message: bad.to_string(),
+            hint: Some("use a shorter --operation-id".to_owned()),
+        })
     }
 
     fn options(&self, durability: Durability) -> AppendOptions {

@@ -14,6 +14,7 @@ const AFTER: &str = "\
 Examples:
   duolog sessions inbox reviewer
   duolog sessions inbox reviewer --channel news --reader laptop --ack
+  duolog sessions inbox reviewer --ack --operation-id job-17-mail
   duolog sessions inbox --user-email ada@example.com --session-name plan
   duolog sessions inbox --mailbox on-call
   duolog sessions inbox reviewer --json | jq '.messages[].content'
@@ -23,7 +24,8 @@ JSON:
 
 /// Show what a reader has not taken note of in an inbox, in order
 ///
-/// Reading takes note of nothing; --ack does, of what is shown. Every reader has a place of its own.
+/// Reading does not acknowledge messages; use --ack. Every reader has a place of its own. Asked again under the same
+/// operation id, --ack shows the same messages and acknowledges no others; an empty inbox is looked at again.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Inbox {
@@ -77,7 +79,11 @@ impl Inbox {
         let exchange = store.sessions().exchange();
         let inbox = exchange.inbox_of(&recipient, self.channel.as_deref())?;
         let reader = self.reader.unwrap_or_else(|| inbox.recipient.clone());
-        let received = exchange.inbox(&inbox, &reader, self.limit)?;
+        let before = if self.ack { exchange.acknowledged()? } else { None };
+        let received = match before {
+            Some(acknowledged) => exchange.covered(&inbox, acknowledged)?,
+            None => exchange.inbox(&inbox, &reader, self.limit)?,
+        };
         context.out.answer(&Answer { messages: received.iter().map(shape).collect() }, |text| {
             for one in &received {
                 let said = one.content.as_ref().map_or_else(|detail| format!("({detail})"), |text| one_line(text));
@@ -92,7 +98,7 @@ impl Inbox {
         }
         // A message that cannot be read is not acknowledged, nor is any behind it.
         let readable = received.iter().take_while(|one| one.content.is_ok());
-        if let Some(last) = readable.last().filter(|_| self.ack) {
+        if let Some(last) = readable.last().filter(|_| self.ack && before.is_none()) {
             exchange.ack(&inbox, &reader, last.ord, durability)?;
         }
         context.close(store);
