@@ -24,7 +24,7 @@ fn an_output_is_what_was_said_last(place: &Place) {
         execution_bodies::put(tx, &row.id, &long)?;
         assert_eq!(execution_bodies::find(tx, &row.id)?, Some(long));
         assert_eq!(execution_bodies::naming_blob(tx, &home(), &blob)?, 1);
-        assert_eq!(execution_bodies::blobs(tx, &home(), "", 9)?, [blob.to_string()]);
+        assert_eq!(execution_bodies::blobs(tx, &home(), "", 9)?, [blob.as_str()]);
         assert_eq!(execution_bodies::blobs(tx, &home(), &blob, 9)?, [""; 0]);
         assert_eq!(execution_bodies::naming_blob(tx, &HomeId::new(), &blob)?, 0);
         let large = OutputRow { text: "x".repeat(OUTPUT_BYTES_MAX + 1), bytes: 1, blob: None };

@@ -43,7 +43,7 @@ fn a_message_is_given_back_as_it_was_put(place: &Place) {
         let content = Content::Blob { blob: blob.clone(), home: home() };
         messages::add(tx, &[MessageRow::new(message("b"), "user", content, at(9))])?;
         assert_eq!(messages::naming_blob(tx, &home(), &blob)?, 1);
-        assert_eq!(messages::blobs(tx, &home(), "", 9)?, [blob.to_string()]);
+        assert_eq!(messages::blobs(tx, &home(), "", 9)?, [blob.as_str()]);
         assert_eq!(messages::blobs(tx, &home(), &blob, 9)?, [""; 0]);
         assert_eq!(messages::naming_blob(tx, &HomeId::new(), &blob)?, 0);
         Ok(())
