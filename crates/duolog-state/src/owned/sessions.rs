@@ -4,7 +4,7 @@ use duolog_types::{
     Epoch, HomeId, InvocationKind, MessageId, Moment, Position, ProgressionId, SessionId, SessionStatus, SourceKind,
 };
 
-use super::progressions;
+use super::{inboxes, progressions};
 use crate::engine::{Row, Sql, Tx, Value};
 use crate::error::Result;
 use crate::page::{Page, PageOrder, PageToken};
@@ -551,13 +551,14 @@ pub fn set_status(
     Ok(tx.execute(sql, params![id, from, to, at, ended])? == 1)
 }
 
-/// Removes the row of a session that was marked deleted, and all that hangs on it; false when there is none with this
+/// Removes the row of a session that was marked deleted, its inboxes, and all that hangs on it; false when there is none with this
 /// log. Repairs stay, and messages that others name.
 pub fn remove(tx: &mut Tx<'_>, id: &SessionId, log_path: &str) -> Result<bool> {
     let marked = "SELECT 1 FROM sessions WHERE id = ?1 AND log_path = ?2 AND deleted_at IS NOT NULL";
     if tx.find(marked, params![id, log_path], |_| Ok(()))?.is_none() {
         return Ok(false);
     }
+    inboxes::remove_of_session(tx, id)?;
     progressions::remove_of(tx, id)?;
     Ok(tx.execute("DELETE FROM sessions WHERE id = ?1", params![id])? == 1)
 }

@@ -38,7 +38,7 @@ pub use branches::{Branch, BranchChange, Branches, Forked, NewBranch, NewFork};
 pub use compaction::{Compaction, CompactionInfo, Summarised};
 pub use conversation::BranchRef;
 pub use duolog_join::{Conversations, Deleted as DeletedSession, RemovedLog};
-pub use exchange::{Acknowledged, Exchange, Inbox, Outgoing, Received, Recipient, Sent};
+pub use exchange::{Acknowledged, Address, Exchange, Inbox, Mail, Outgoing, Received, Recipient, Sent};
 pub use items::{BrokenItem, Described, DescribedList, Item, ItemList, Items, View};
 pub use messages::{Message, Messages, NewMessage};
 pub use model::{
