@@ -7,7 +7,7 @@ use duolog_types::{
 use super::{inboxes, progressions};
 use crate::engine::{Row, Sql, Tx, Value};
 use crate::error::Result;
-use crate::page::{Page, PageOrder, PageToken};
+use crate::page::{ListId, Page, PageOrder, PageToken};
 use crate::params;
 
 macro_rules! columns {
@@ -287,6 +287,22 @@ pub struct SessionFilter {
     pub cwd: Option<String>,
     /// Only those that changed then or later.
     pub since: Option<Moment>,
+}
+
+impl SessionFilter {
+    /// The list of these sessions, as its page tokens name it.
+    pub fn list(&self) -> ListId {
+        let filters = [
+            self.user_id.as_deref(),
+            self.status.map(SessionStatus::as_str),
+            self.agent_name.as_deref(),
+            self.playbook_name.as_deref(),
+            self.invocation_kind.map(InvocationKind::as_str),
+            self.source_kind.map(SourceKind::as_str),
+            self.cwd.as_deref(),
+        ];
+        ListId::of("sessions", &filters)
+    }
 }
 
 /// Adds a session. A taken id, log or address is a [`crate::ConstraintKind::Unique`] error.
@@ -606,8 +622,8 @@ pub fn list_page(
     let more = rows.len() > page.limit() as usize;
     rows.truncate(page.limit() as usize);
     let token = |last: &SessionSummaryRow| match page.order() {
-        PageOrder::Updated => PageToken::after(last.updated_at, &last.id),
-        PageOrder::Created => PageToken::after_creation(last.created_at, &last.id),
+        PageOrder::Updated => PageToken::after(filter.list(), last.updated_at, &last.id),
+        PageOrder::Created => PageToken::after_creation(filter.list(), last.created_at, &last.id),
     };
     let next = rows.last().filter(|_| more).map(token);
     Ok((rows, next))
