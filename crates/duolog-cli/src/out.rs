@@ -342,16 +342,23 @@ pub fn refuse(error: &clap::Error) -> ExitCode {
         let _ = if !error.use_stderr() || shown == said { error.print() } else { write!(io::stderr(), "{shown}") };
         return code;
     }
-    let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
-    let message = first.trim_start_matches("error: ").trim_end_matches(':');
-    let details: Vec<&str> = rest.lines().take_while(|line| line.starts_with("  ") && !line.contains("tip:")).collect();
-    let message = details.iter().fold(message.to_owned(), |text, line| format!("{text} {}", line.trim()));
+    let message = refusal(&text);
     let hint = "--help shows what the command takes";
     let shape = Refused { error: Told { kind: Kind::Invalid.as_str(), message: &message, hint: Some(hint) } };
     if let Ok(text) = serde_json::to_string(&shape) {
-        let _ = writeln!(io::stdout(), "{text}");
+        let _ = writeln!(io::stdout(), "{}", screen::escaped(&text));
     }
     code
+}
+
+/// What the parser of arguments refuses, without its tips and the usage. A value that it repeats may have several lines.
+fn refusal(text: &str) -> String {
+    let sections = ["\n\nFor more information", "\n\nUsage:", "\n\n  tip:"];
+    let text =
+        sections.iter().fold(text.trim_end(), |text, section| text.rfind(section).map_or(text, |at| &text[..at]));
+    let mut details = text.trim_start_matches("error: ").split("\n  ");
+    let first = details.next().unwrap_or_default().trim_end_matches(':').to_owned();
+    details.fold(first, |message, detail| format!("{message} {}", detail.trim()))
 }
 
 /// A text that may repeat an address, without what stands there for a password: an address in a wrong place is repeated

@@ -375,7 +375,7 @@ CREATE TABLE session_owners (
     since           TEXT NOT NULL CHECK (length(since) = 27)
 ) STRICT, WITHOUT ROWID;
 
--- What was sent to a recipient on a channel, in the order of the commits; no channel is ''.
+-- What was sent to a session or a branch on a channel, in the order of the commits; no channel is ''.
 CREATE TABLE inboxes (
     recipient      TEXT NOT NULL CHECK (length(CAST(recipient AS BLOB)) BETWEEN 1 AND 1024),
     channel        TEXT NOT NULL CHECK (length(CAST(channel AS BLOB)) <= 1024),
@@ -385,6 +385,24 @@ CREATE TABLE inboxes (
 
 -- How far a reader has taken note of an inbox: the next item that it has not.
 CREATE TABLE inbox_cursors (
+    recipient  TEXT NOT NULL CHECK (length(CAST(recipient AS BLOB)) BETWEEN 1 AND 1024),
+    channel    TEXT NOT NULL CHECK (length(CAST(channel AS BLOB)) <= 1024),
+    reader     TEXT NOT NULL CHECK (length(CAST(reader AS BLOB)) BETWEEN 1 AND 1024),
+    ord        INTEGER NOT NULL CHECK (ord >= 0),
+    updated_at TEXT NOT NULL CHECK (length(updated_at) = 27),
+    PRIMARY KEY (recipient, channel, reader)
+) STRICT, WITHOUT ROWID;
+
+-- What was sent to a mailbox on a channel, likewise. A mailbox may have the name of a session.
+CREATE TABLE mailboxes (
+    recipient      TEXT NOT NULL CHECK (length(CAST(recipient AS BLOB)) BETWEEN 1 AND 1024),
+    channel        TEXT NOT NULL CHECK (length(CAST(channel AS BLOB)) <= 1024),
+    progression_id TEXT NOT NULL UNIQUE REFERENCES progressions (id),
+    PRIMARY KEY (recipient, channel)
+) STRICT, WITHOUT ROWID;
+
+-- How far a reader has taken note of a mailbox.
+CREATE TABLE mailbox_cursors (
     recipient  TEXT NOT NULL CHECK (length(CAST(recipient AS BLOB)) BETWEEN 1 AND 1024),
     channel    TEXT NOT NULL CHECK (length(CAST(channel AS BLOB)) <= 1024),
     reader     TEXT NOT NULL CHECK (length(CAST(reader AS BLOB)) BETWEEN 1 AND 1024),

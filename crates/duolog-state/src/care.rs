@@ -25,6 +25,8 @@ pub(crate) const TABLES: &[&str] = &[
     "session_owners",
     "inboxes",
     "inbox_cursors",
+    "mailboxes",
+    "mailbox_cursors",
     "workflow_runs",
     "workflow_queue",
     "workflow_run_bodies",

@@ -22,5 +22,5 @@ pub use engine::{Column, Foreign, FromColumn, Row, Sql, Tx, Value};
 pub use error::{Cause, ConstraintKind, Error, Result};
 pub use filesystem::{FileSystem, file_system_of, judge};
 pub use migrate::known_version;
-pub use page::{BadPageToken, Page, PageOrder, PageToken};
+pub use page::{BadPageToken, ListId, Page, PageOrder, PageToken};
 pub use state::{Access, CommitHook, Migrate, OpenState, Reading, State};

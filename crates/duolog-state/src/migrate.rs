@@ -1,6 +1,6 @@
 //! The numbered steps that make a schema current, and which versions may be written and read (I8).
 //!
-//! Steps only add, but for indexes. Each has a text for either engine, side by side, and a test holds the two schemas equal.
+//! Steps only add, but for indexes and rows that move to another table. Each has a text for either engine, side by side, and a test holds the two schemas equal.
 
 use crate::error::{Error, Result};
 
@@ -40,6 +40,7 @@ const STEPS: &[Step] = &[
     step!("0014_promise"),
     step!("0015_unlink_due"),
     step!("0016_chats_by_creation"),
+    step!("0017_mailboxes"),
 ];
 
 /// The version this program works with.
@@ -77,7 +78,8 @@ mod tests {
         for step in STEPS.iter().flat_map(|step| [step.sqlite, step.postgres]) {
             let words = step.to_ascii_uppercase();
             let plain: String = words.lines().map(|line| line.split("--").next().unwrap_or("")).collect();
-            let plain = plain.replace("DROP INDEX ", "");
+            // Indexes hold nothing, and these rows were copied by the same step.
+            let plain = plain.replace("DROP INDEX ", "").replace("DELETE FROM INBOX", "");
             for word in ["DROP", "RENAME", "DELETE FROM", "UPDATE "] {
                 assert!(!plain.contains(word), "{word}");
             }

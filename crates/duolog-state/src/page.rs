@@ -18,9 +18,45 @@ pub enum PageOrder {
     Created,
 }
 
+/// The list that a page token belongs to: a hash of its name, its filters and its order.
+///
+/// A token of one list means nothing in another: there it would name a place that no row stands at. A filter by a time
+/// that may be relative to now is left out, since it differs from page to page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListId(u32);
+
+impl ListId {
+    /// The list of this name with these filters, each at its place.
+    pub fn of(list: &str, filters: &[Option<&str>]) -> Self {
+        // FNV-1a. No text holds the bytes that end a part.
+        let part = |filter: &Option<&str>| match filter {
+            Some(text) => [text.as_bytes(), &[0xff]].concat(),
+            None => vec![0xfe],
+        };
+        let bytes =
+            filters.iter().fold([list.as_bytes(), &[0xff]].concat(), |bytes, filter| [bytes, part(filter)].concat());
+        Self(bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)))
+    }
+
+    /// Reads the list that a token begins with; returns the rest of it too, `None` if it begins otherwise.
+    pub fn split(token: &str) -> Option<(Self, &str)> {
+        let (list, rest) = token.split_once('.')?;
+        let list = Self(u32::from_str_radix(list, 16).ok()?);
+        token.starts_with(&format!("{list}.")).then_some((list, rest))
+    }
+}
+
+impl fmt::Display for ListId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0)
+    }
+}
+
 /// Where a page ends and the next begins. Its text is for handing back, not for reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageToken {
+    /// The list.
+    list: ListId,
     /// The order of the list.
     order: PageOrder,
     /// When the last row of the page was updated or made.
@@ -30,14 +66,19 @@ pub struct PageToken {
 }
 
 impl PageToken {
-    /// The token of the page that starts after this row, in the order of changes.
-    pub fn after(updated_at: Moment, id: &SessionId) -> Self {
-        Self { order: PageOrder::Updated, at: updated_at, id: id.clone() }
+    /// The token of the page of a list that starts after this row, in the order of changes.
+    pub fn after(list: ListId, updated_at: Moment, id: &SessionId) -> Self {
+        Self { list, order: PageOrder::Updated, at: updated_at, id: id.clone() }
     }
 
-    /// The token of the page that starts after this row, in the order they were made.
-    pub fn after_creation(created_at: Moment, id: &SessionId) -> Self {
-        Self { order: PageOrder::Created, at: created_at, id: id.clone() }
+    /// The token of the page of a list that starts after this row, in the order they were made.
+    pub fn after_creation(list: ListId, created_at: Moment, id: &SessionId) -> Self {
+        Self { list, order: PageOrder::Created, at: created_at, id: id.clone() }
+    }
+
+    /// Its list.
+    pub fn list(&self) -> ListId {
+        self.list
     }
 
     /// The order of its list.
@@ -49,7 +90,7 @@ impl PageToken {
 impl fmt::Display for PageToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = if self.order == PageOrder::Created { 2 } else { 1 };
-        write!(f, "{kind}.{:x}.{}", self.at.as_micros(), self.id)
+        write!(f, "{}.{kind}.{:x}.{}", self.list, self.at.as_micros(), self.id)
     }
 }
 
@@ -64,7 +105,8 @@ impl FromStr for PageToken {
     fn from_str(text: &str) -> Result<Self, BadPageToken> {
         let parse = || {
             // The id may hold dots, the parts before it cannot.
-            let (kind, rest) = text.split_once('.')?;
+            let (list, rest) = ListId::split(text)?;
+            let (kind, rest) = rest.split_once('.')?;
             let order = match kind {
                 "1" => PageOrder::Updated,
                 "2" => PageOrder::Created,
@@ -72,7 +114,7 @@ impl FromStr for PageToken {
             };
             let (micros, id) = rest.split_once('.')?;
             let micros = i64::from_str_radix(micros, 16).ok()?;
-            Some(Self { order, at: Moment::from_micros(micros), id: SessionId::parse(id).ok()? })
+            Some(Self { list, order, at: Moment::from_micros(micros), id: SessionId::parse(id).ok()? })
         };
         // Only what prints back as given was ever handed out: no signs, no leading zeros, no clamped instants.
         parse().filter(|token| token.to_string() == text).ok_or_else(|| BadPageToken(text.chars().take(64).collect()))
@@ -140,19 +182,39 @@ mod tests {
 
     #[test]
     fn what_is_no_token_is_refused_by_name() {
+        let list = ListId::of("sessions", &[]);
+        format!("{list}.1.5.a").parse::<PageToken>().expect("a token");
         for bad in ["", "1.", "1.5", "3.5.a", "1.-5.a", "1.+5.a", "1.05.a", "1.zz.a", "1.5..a", "1.7fffffffffffffff.a"]
         {
-            let error = bad.parse::<PageToken>().expect_err(bad);
-            assert!(error.to_string().contains("page token"), "{error}");
+            for bad in [bad.to_owned(), format!("{list}.{bad}"), format!("0{list}.1.5.a"), format!("+{list}.1.5.a")] {
+                let error = bad.parse::<PageToken>().expect_err(&bad);
+                assert!(error.to_string().contains("page token"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn lists_differ_by_name_and_by_every_filter() {
+        let filters: [&[Option<&str>]; 7] =
+            [&[], &[None], &[Some("")], &[Some("a"), None], &[None, Some("a")], &[Some("a"), Some("")], &[Some("aa")]];
+        let mut seen = Vec::new();
+        for list in ["runs", "sessions"] {
+            for filter in filters {
+                let id = ListId::of(list, filter);
+                assert!(!seen.contains(&id), "{list} {filter:?}");
+                assert_eq!(id, ListId::of(list, filter));
+                seen.push(id);
+            }
         }
     }
 
     proptest! {
         #[test]
         fn a_token_reads_back(micros in 0_i64..250_000_000_000_000_000, id in "[A-Za-z0-9_][A-Za-z0-9._-]{0,60}") {
-            let token = PageToken::after(Moment::from_micros(micros), &SessionId::parse(&id).expect("safe"));
+            let list = ListId::of("sessions", &[Some(&id)]);
+            let token = PageToken::after(list, Moment::from_micros(micros), &SessionId::parse(&id).expect("safe"));
             prop_assert_eq!(token.to_string().parse(), Ok(token));
-            let token = PageToken::after_creation(Moment::from_micros(micros), &SessionId::parse(&id).expect("safe"));
+            let token = PageToken::after_creation(list, Moment::from_micros(micros), &SessionId::parse(&id).expect("safe"));
             prop_assert_eq!(token.to_string().parse(), Ok(token));
         }
     }

@@ -14,6 +14,11 @@ pub trait Clock: Send + Sync {
     fn is_machine(&self) -> bool {
         false
     }
+
+    /// Returns false if the present instant is before 1970, which no timestamp can say.
+    fn is_usable(&self) -> bool {
+        true
+    }
 }
 
 /// The machine's clock.
@@ -28,5 +33,9 @@ impl Clock for SystemClock {
 
     fn is_machine(&self) -> bool {
         true
+    }
+
+    fn is_usable(&self) -> bool {
+        SystemTime::now() >= UNIX_EPOCH
     }
 }

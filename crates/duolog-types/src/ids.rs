@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use uuid::Uuid;
+use uuid::{NoContext, Timestamp, Uuid};
 
+use crate::clock::{Clock as _, SystemClock};
 use crate::limits;
 use crate::text::serde_as_text;
 
@@ -15,6 +16,11 @@ pub struct BadId {
     what: &'static str,
     text: String,
     rule: &'static str,
+}
+
+/// A new UUIDv7. A clock before 1970 has no time prefix to give; the rest of the id is random all the same.
+fn minted() -> Uuid {
+    if SystemClock.is_usable() { Uuid::now_v7() } else { Uuid::new_v7(Timestamp::from_unix(NoContext, 0, 0)) }
 }
 
 fn shortened(text: &str) -> String {
@@ -31,7 +37,7 @@ macro_rules! minted_id {
             /// Makes a new one. Its time prefix is for people; order comes from positions and ordinals.
             #[allow(clippy::new_without_default)]
             pub fn new() -> Self {
-                Self(Uuid::now_v7())
+                Self(minted())
             }
         }
 
@@ -150,7 +156,7 @@ impl SessionId {
     /// Makes a new one.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self(Uuid::now_v7().to_string().into())
+        Self(minted().to_string().into())
     }
 }
 
@@ -179,7 +185,7 @@ macro_rules! message_id {
             /// Makes a new one.
             #[allow(clippy::new_without_default)]
             pub fn new() -> Self {
-                Self(Uuid::now_v7().to_string().into())
+                Self(minted().to_string().into())
             }
         }
     };
@@ -194,7 +200,7 @@ impl MessageId {
     pub fn batch(many: usize) -> impl Iterator<Item = Self> {
         // What follows the variant is a random number, and counts on from there.
         const RANDOM: u128 = (1 << 62) - 1;
-        let first = Uuid::now_v7().as_u128();
+        let first = minted().as_u128();
         (0..many as u128).map(move |next| {
             let id = (first & !RANDOM) | (first.wrapping_add(next) & RANDOM);
             let mut text = Uuid::encode_buffer();

@@ -77,8 +77,11 @@ pub enum Error {
         /// The session that it fits.
         id: SessionId,
     },
-    /// A page token of another report.
-    #[error("page token {0} is of another report")]
+    /// The clock shows a time that no timestamp can say.
+    #[error("cannot open the store: the clock of this machine is before 1970")]
+    ClockBefore1970,
+    /// A page token of another list, or of the same with other filters or in another order.
+    #[error("page token {0}: this token belongs to another list or other filters")]
     OtherPage(String),
     /// Another session is called that.
     #[error("a session called {0:?} exists already")]
@@ -572,7 +575,7 @@ impl Error {
             | Self::GateNotAnswered { .. }
             | Self::NotEnded(_) => Kind::Conflict,
             Self::Home(HomeError::BadId(_)) | Self::BrokenItem { .. } => Kind::Damaged,
-            Self::Home(_) | Self::Thread(_) | Self::Index(_) | Self::Output(_) => Kind::Io,
+            Self::Home(_) | Self::Thread(_) | Self::Index(_) | Self::Output(_) | Self::ClockBefore1970 => Kind::Io,
             Self::Join(error) => join_kind(error),
         }
     }
@@ -581,7 +584,10 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::NoSession(_) => "duolog sessions list shows what there is".to_owned(),
-            Self::OtherPage(_) => "take the token from a page of the same report".to_owned(),
+            Self::ClockBefore1970 => "set the clock of this machine".to_owned(),
+            Self::OtherPage(_) => {
+                "give the command that printed the token, with the same filters and order, and --after".to_owned()
+            }
             Self::NoSchedule { near: Some(near), .. } => format!("did you mean {near}?"),
             Self::NoSchedule { .. } => "duolog schedules list shows what there is".to_owned(),
             Self::NoChat(_) => "duolog chats list shows what there is".to_owned(),

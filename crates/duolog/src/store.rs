@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use crate::approvals::Approvals;
 use crate::chats::Chats;
 use crate::doctor::Doctor;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::home::Home;
 use crate::log::{Log, Start, Stream, View};
 use crate::options::{Access, Background, StoreOptions};
@@ -57,6 +57,9 @@ impl Store {
     pub fn open(options: StoreOptions) -> Result<Self> {
         let StoreOptions { home, store, access, limits, prices, schedules, workflows, chat_idle, background, clock } =
             options;
+        if !clock.is_usable() {
+            return Err(Error::ClockBefore1970);
+        }
         let address = store.or_in(&home.state);
         let place = address.to_string();
         // Who only reads makes nothing: a mistyped path would look like an empty home.

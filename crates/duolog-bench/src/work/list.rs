@@ -49,7 +49,10 @@ impl Table {
 
     fn middle(&self) -> Page {
         let number = self.count / 2;
-        Page::new(PAGE, Some(PageToken::after(rows::updated_at(number), &rows::id_of(number))))
+        Page::new(
+            PAGE,
+            Some(PageToken::after(SessionFilter::default().list(), rows::updated_at(number), &rows::id_of(number))),
+        )
     }
 
     /// Reads a page and looks whether it begins with the session of this number.

@@ -124,6 +124,13 @@ fn push_bytes(shown: &mut String, bytes: &[u8]) {
     }
 }
 
+/// JSON with hostile characters written as escapes: it stays the same JSON.
+pub fn escaped(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    push_escaped(&mut shown, json);
+    shown
+}
+
 fn push_escaped(shown: &mut String, text: &str) {
     for letter in text.chars() {
         if matches!(letter, '\n' | '\t') || !is_hostile(letter) {

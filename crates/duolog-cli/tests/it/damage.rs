@@ -31,7 +31,7 @@ fn a_database_from_the_future_is_refused_and_left_alone() {
         &["log", "cat", "demo"],
     ];
     for args in commands {
-        kit.run(args).is(5).says("version 99").says("knows up to 16").says("upgrade");
+        kit.run(args).is(5).says("version 99").says("knows up to 17").says("upgrade");
     }
     assert_eq!(fs::read(&path).expect("a database"), before);
     assert_eq!(lines_of(&kit.log_of("demo")), ["{\"n\":1}"]);

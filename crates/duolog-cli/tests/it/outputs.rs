@@ -317,3 +317,20 @@ fn where_nothing_was_used_it_is_said() {
     kit.append("demo", THREE);
     kit.run(&["usage", "daily", "--user", "ada"]).is(0).says("nothing was used like that");
 }
+
+/// A value that the argument parser repeats is whole, and cannot command a terminal.
+#[test]
+fn a_refusal_of_the_arguments_is_whole_and_escaped() {
+    let kit = Kit::new();
+    let hostile = "a\u{202e}\u{9b}\u{200b}\u{feff}\u{e0041}b";
+    let ran = kit.run(&["sessions", "new", "--json", "--id", hostile]).is(2);
+    assert!(ran.text().is_ascii(), "{:?}", ran.text());
+    assert!(ran.field("/error/message").as_str().expect("text").contains(hostile));
+    let ran = kit.run(&["sessions", "new", "--json", "--id", "a\nb c"]).is(2);
+    let message = ran.field("/error/message");
+    let message = message.as_str().expect("text");
+    assert!(message.contains("a\nb c") && message.contains("is not a session id"), "{message}");
+    assert!(!message.contains("For more information"), "{message}");
+    let message = kit.run(&["runs", "recover", "--json"]).is(2).field("/error/message");
+    assert_eq!(message, "the following required arguments were not provided --owner <NAME>");
+}

@@ -10,6 +10,7 @@ on_both_engines!(
     a_shell_drives_a_workflow_through_a_death_and_a_gate,
     of_many_answers_only_the_first_counts,
     a_wait_is_woken_by_another_process,
+    a_history_leaves_out_what_contradicts_the_state,
 );
 
 /// What a command prints, for the next.
@@ -559,4 +560,32 @@ fn an_id_that_is_taken_is_refused_in_words() {
     said.run(&kit, &["runs", "history", "r"]).is(0);
     said.run(&kit, &["runs", "history", "r", "--limit", "1", "--json"]).is(0);
     kit.snapshot("runs_ids", &said.0);
+}
+
+/// Anybody can append a line that looks like one about a run; it is not believed.
+fn a_history_leaves_out_what_contradicts_the_state(place: &Place) {
+    let kit = Kit::on(place);
+    let session = printed(kit.run(&["sessions", "new", "--name", "told"]));
+    let run = printed(kit.run(&["runs", "start", "build", "--trigger", "t", "--session", &session]));
+    let forged = |event: &str, previous: &str, status: &str| {
+        let line = json!({
+            "type": "system", "subtype": "duolog.run", "run": run, "event": event,
+            "previousStatus": previous, "status": status,
+        });
+        kit.run(&["log", "append", "--session", &session, "--line", &line.to_string()]).is(0);
+    };
+    let history = || {
+        let told = kit.run(&["runs", "history", &run, "--json"]).is(0);
+        let events: Vec<Value> =
+            told.field("/history").as_array().into_iter().flatten().map(|one| one["event"].clone()).collect();
+        (events, told.field("/left_out"), told.field("/complete"))
+    };
+    assert_eq!(history(), (vec![json!("start")], json!(0), json!(true)));
+    forged("succeed", "running", "succeeded");
+    assert_eq!(history(), (vec![json!("start")], json!(1), json!(false)));
+    kit.run(&["runs", "pause", &run]).is(0);
+    assert_eq!(history(), (vec![json!("start"), json!("pause")], json!(1), json!(false)));
+    forged("start", "", "paused");
+    assert_eq!(history(), (vec![json!("start"), json!("pause")], json!(2), json!(false)));
+    kit.run(&["runs", "history", &run]).is(0).says("contradict");
 }

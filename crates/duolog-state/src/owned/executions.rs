@@ -198,14 +198,14 @@ pub fn standing(tx: &mut Tx<'_>, run: &RunId, skill: &str) -> Result<Option<(Exe
     Ok(tx.find(sql, params![run, skill], |row| row.get(0))?.map(|id| (id, false)))
 }
 
-/// The executions of a run that are in flight. There is one a phase at most.
-pub fn in_flight(tx: &mut Tx<'_>, run: &RunId, limit: u32) -> Result<Vec<ExecutionRow>> {
+/// The executions of a run that are in flight, by skill, after this one. There is one a phase at most.
+pub fn in_flight(tx: &mut Tx<'_>, run: &RunId, after: &str, limit: u32) -> Result<Vec<ExecutionRow>> {
     let sql = concat!(
         "SELECT ",
         columns!(),
-        " FROM executions WHERE workflow_run_id = ?1 AND finished_at IS NULL ORDER BY skill LIMIT ?2"
+        " FROM executions WHERE workflow_run_id = ?1 AND finished_at IS NULL AND skill > ?3 ORDER BY skill LIMIT ?2"
     );
-    tx.all(sql, params![run, limit], ExecutionRow::read)
+    tx.all(sql, params![run, limit, after], ExecutionRow::read)
 }
 
 /// The executions of a run, by phase and in the order they began, from behind one on.
@@ -227,16 +227,29 @@ pub fn of_run(tx: &mut Tx<'_>, run: &RunId, after: Option<&ExecutionRow>, limit:
     }
 }
 
-/// The executions that something set off, in the order they began, the last of them.
-pub fn of_trigger(tx: &mut Tx<'_>, kind: TriggerType, trigger: &str, limit: u32) -> Result<Vec<ExecutionRow>> {
-    let sql = concat!(
+/// The executions that something set off, newest first, from behind one on.
+pub fn of_trigger(
+    tx: &mut Tx<'_>,
+    kind: TriggerType,
+    trigger: &str,
+    after: Option<(Moment, &ExecutionId)>,
+    limit: u32,
+) -> Result<Vec<ExecutionRow>> {
+    const FIRST: &str = concat!(
         "SELECT ",
         columns!(),
         " FROM executions WHERE trigger_type = ?1 AND trigger_id = ?2 ORDER BY started_at DESC, id DESC LIMIT ?3"
     );
-    let mut rows = tx.all(sql, params![kind, trigger, limit], ExecutionRow::read)?;
-    rows.reverse();
-    Ok(rows)
+    const NEXT: &str = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM executions WHERE trigger_type = ?1 AND trigger_id = ?2 AND (started_at, id) < (?4, ?5) \
+         ORDER BY started_at DESC, id DESC LIMIT ?3"
+    );
+    match after {
+        Some((at, id)) => tx.all(NEXT, params![kind, trigger, limit, at, id], ExecutionRow::read),
+        None => tx.all(FIRST, params![kind, trigger, limit], ExecutionRow::read),
+    }
 }
 
 /// Executions that have an error, newest first, from behind one on.

@@ -7,7 +7,7 @@
 
 use duolog_types::{MessageId, Moment, ProgressionId, SessionId};
 
-use super::{branches, messages, pool_segments, progression_items};
+use super::{branches, inboxes, messages, pool_segments, progression_items};
 use crate::engine::{Row, Tx};
 use crate::error::{Error, Result};
 use crate::params;
@@ -217,10 +217,11 @@ pub fn cut(
     Ok(head.id.clone())
 }
 
-/// Removes the conversations of a session: branches, progressions, and the messages that nothing else names.
+/// Removes the conversations of a session: branches, their inboxes, progressions, and the messages that nothing else names.
 pub fn remove_of(tx: &mut Tx<'_>, session: &SessionId) -> Result<()> {
     let of_branches = "DELETE FROM compactions WHERE branch_id IN (SELECT id FROM branches WHERE session_id = ?1)";
     tx.execute(of_branches, params![session])?;
+    inboxes::remove_of_branches(tx, session)?;
     tx.execute("DELETE FROM branches WHERE session_id = ?1", params![session])?;
     pool_segments::remove_of(tx, session)?;
     // Where several hold a message, the last of them takes it along.
@@ -234,6 +235,12 @@ pub fn remove_of(tx: &mut Tx<'_>, session: &SessionId) -> Result<()> {
         ids.iter().try_for_each(|id| drop_items(tx, id, 0, None))?;
     }
     tx.execute("DELETE FROM progressions WHERE session_id = ?1", params![session]).map(drop)
+}
+
+/// Removes the progression of an inbox, with the messages that nothing names then.
+pub(super) fn remove_inbox(tx: &mut Tx<'_>, id: &ProgressionId) -> Result<()> {
+    drop_items(tx, id, 0, None)?;
+    tx.execute("DELETE FROM progressions WHERE id = ?1", params![id]).map(drop)
 }
 
 /// The nearest progression that holds the item before a place of a history; none before the first.

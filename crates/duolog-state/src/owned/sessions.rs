@@ -4,10 +4,10 @@ use duolog_types::{
     Epoch, HomeId, InvocationKind, MessageId, Moment, Position, ProgressionId, SessionId, SessionStatus, SourceKind,
 };
 
-use super::progressions;
+use super::{inboxes, progressions};
 use crate::engine::{Row, Sql, Tx, Value};
 use crate::error::Result;
-use crate::page::{Page, PageOrder, PageToken};
+use crate::page::{ListId, Page, PageOrder, PageToken};
 use crate::params;
 
 macro_rules! columns {
@@ -289,6 +289,22 @@ pub struct SessionFilter {
     pub since: Option<Moment>,
 }
 
+impl SessionFilter {
+    /// The list of these sessions, as its page tokens name it.
+    pub fn list(&self) -> ListId {
+        let filters = [
+            self.user_id.as_deref(),
+            self.status.map(SessionStatus::as_str),
+            self.agent_name.as_deref(),
+            self.playbook_name.as_deref(),
+            self.invocation_kind.map(InvocationKind::as_str),
+            self.source_kind.map(SourceKind::as_str),
+            self.cwd.as_deref(),
+        ];
+        ListId::of("sessions", &filters)
+    }
+}
+
 /// Adds a session. A taken id, log or address is a [`crate::ConstraintKind::Unique`] error.
 pub fn insert(tx: &mut Tx<'_>, row: &SessionRow) -> Result<()> {
     let sql = concat!(
@@ -551,13 +567,14 @@ pub fn set_status(
     Ok(tx.execute(sql, params![id, from, to, at, ended])? == 1)
 }
 
-/// Removes the row of a session that was marked deleted, and all that hangs on it; false when there is none with this
+/// Removes the row of a session that was marked deleted, its inboxes, and all that hangs on it; false when there is none with this
 /// log. Repairs stay, and messages that others name.
 pub fn remove(tx: &mut Tx<'_>, id: &SessionId, log_path: &str) -> Result<bool> {
     let marked = "SELECT 1 FROM sessions WHERE id = ?1 AND log_path = ?2 AND deleted_at IS NOT NULL";
     if tx.find(marked, params![id, log_path], |_| Ok(()))?.is_none() {
         return Ok(false);
     }
+    inboxes::remove_of_session(tx, id)?;
     progressions::remove_of(tx, id)?;
     Ok(tx.execute("DELETE FROM sessions WHERE id = ?1", params![id])? == 1)
 }
@@ -605,8 +622,8 @@ pub fn list_page(
     let more = rows.len() > page.limit() as usize;
     rows.truncate(page.limit() as usize);
     let token = |last: &SessionSummaryRow| match page.order() {
-        PageOrder::Updated => PageToken::after(last.updated_at, &last.id),
-        PageOrder::Created => PageToken::after_creation(last.created_at, &last.id),
+        PageOrder::Updated => PageToken::after(filter.list(), last.updated_at, &last.id),
+        PageOrder::Created => PageToken::after_creation(filter.list(), last.created_at, &last.id),
     };
     let next = rows.last().filter(|_| more).map(token);
     Ok((rows, next))

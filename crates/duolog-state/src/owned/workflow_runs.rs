@@ -391,11 +391,23 @@ pub fn restart_wait(tx: &mut Tx<'_>, workflow: &str, now: Moment) -> Result<usiz
     tx.execute(sql, params![workflow, now])
 }
 
-/// Those that run and whose lease ended by then, the last started first. All that run are looked at: they are few.
-pub fn expired(tx: &mut Tx<'_>, now: Moment, limit: u32) -> Result<Vec<RunId>> {
-    let sql = "SELECT id FROM workflow_runs WHERE status = 'running' AND lease_expires_at <= ?1 \
-               ORDER BY started_at DESC, id DESC LIMIT ?2";
-    tx.all(sql, params![now, limit], |row| row.get(0))
+/// Those that run and whose lease ended by then, the last started first, from behind one on. All that run are looked at:
+/// they are few.
+pub fn expired(
+    tx: &mut Tx<'_>,
+    now: Moment,
+    after: Option<&(Moment, RunId)>,
+    limit: u32,
+) -> Result<Vec<(Moment, RunId)>> {
+    let first = "SELECT started_at, id FROM workflow_runs WHERE status = 'running' AND lease_expires_at <= ?1 \
+                 ORDER BY started_at DESC, id DESC LIMIT ?2";
+    let next = "SELECT started_at, id FROM workflow_runs WHERE status = 'running' AND lease_expires_at <= ?1 \
+                AND (started_at, id) < (?3, ?4) ORDER BY started_at DESC, id DESC LIMIT ?2";
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    match after {
+        Some((at, id)) => tx.all(next, params![now, limit, *at, id], read),
+        None => tx.all(first, params![now, limit], read),
+    }
 }
 
 /// The names of workflows that have runs, in order, from behind this one on. Each costs one look, however many runs.

@@ -1,7 +1,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use duolog_state::owned::{messages, operations, pool_segments};
+use duolog_state::owned::inboxes::Address;
+use duolog_state::owned::{inbox_cursors, inboxes, messages, operations, pool_segments};
 use duolog_state::{Error, Migrate, OpenState, State, known_version};
 use duolog_types::{MessageId, OperationId, Position};
 
@@ -129,8 +130,61 @@ macro_rules! older {
         ]
         .concat()
     };
+    ($engine:literal, 16) => {
+        [
+            $crate::opening::older!($engine, 13),
+            include_str!(concat!("../../sql/migrations/0014_promise/", $engine, ".sql")).to_owned(),
+            include_str!(concat!("../../sql/migrations/0015_unlink_due/", $engine, ".sql")).to_owned(),
+            include_str!(concat!("../../sql/migrations/0016_chats_by_creation/", $engine, ".sql")).to_owned(),
+        ]
+        .concat()
+    };
 }
 pub(crate) use older;
+
+/// Version 16 kept what was sent to sessions, branches and mailboxes in one table.
+pub(crate) fn mail_of_one_table() -> String {
+    let (home, at) = (crate::home(), "'2026-01-01T00:00:00.000000Z'");
+    let progressions = ["h", "p1", "p2", "p3"].map(|id| format!("('{id}', {at}, 0)")).join(", ");
+    let inboxes = [("s", "p1"), ("b", "p2"), ("box", "p3")];
+    let cursors = inboxes.map(|(to, _)| format!("('{to}', '', 'r', 7, {at})")).join(", ");
+    let inboxes = inboxes.map(|(to, progression)| format!("('{to}', '', '{progression}')")).join(", ");
+    format!(
+        "INSERT INTO sessions (id, home_id, created_at, addressed, scope, log_path, log_key, updated_at)
+             VALUES ('s', '{home}', {at}, 0, 'x', 'x/s.jsonl', 'x/s.jsonl', {at});
+         INSERT INTO progressions (id, created_at, base_ord) VALUES {progressions};
+         INSERT INTO branches (id, created_at, session_id, progression_id, is_default)
+             VALUES ('b', {at}, 's', 'h', 1);
+         INSERT INTO inboxes (recipient, channel, progression_id) VALUES {inboxes};
+         INSERT INTO inbox_cursors (recipient, channel, reader, ord, updated_at) VALUES {cursors};
+         INSERT INTO schema_meta (key, value) VALUES ('lineage', 'duolog'), ('version', '16');"
+    )
+}
+
+/// Holds a state that had [`mail_of_one_table`] to what came of it.
+pub(crate) fn check_mail_of_one_table(state: &State) {
+    let id = |text: &str| Address::Id(text.to_owned());
+    let mailbox = |text: &str| Address::Mailbox(text.to_owned());
+    let mail = |to: Address| {
+        let found =
+            state.read(|tx| Ok::<_, Error>((inboxes::find(tx, &to, "")?, inbox_cursors::get(tx, &to, "", "r")?)));
+        let (progression, ord) = found.expect("reads");
+        (progression.map(|progression| progression.to_string()), ord)
+    };
+    let had = |progression: &str| (Some(progression.to_owned()), 7);
+    assert_eq!((mail(id("s")), mail(id("b")), mail(mailbox("box"))), (had("p1"), had("p2"), had("p3")));
+    for other in [mailbox("s"), mailbox("b"), id("box")] {
+        assert_eq!(mail(other), (None, 0));
+    }
+}
+
+#[test]
+fn mail_of_an_older_schema_keeps_its_recipient() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let marks = "PRAGMA application_id = 0x44756f4c; PRAGMA user_version = 16";
+    sql(dir.path(), &format!("{}; {} {marks}", older!("sqlite", 16), mail_of_one_table()));
+    check_mail_of_one_table(&open(dir.path()));
+}
 
 /// Version 12 listed each message of a session in a progression of its own: here without the one at 2, which was removed.
 pub(crate) fn listed_messages() -> String {

@@ -105,6 +105,8 @@ fn conversation_bounds() -> impl Iterator<Item = (String, usize)> {
         (NAME_BYTES_MAX, "branches.user_id branches.name status_transitions.actor session_owners.host"),
         (NAME_BYTES_MAX, "inboxes.recipient inboxes.channel"),
         (NAME_BYTES_MAX, "inbox_cursors.recipient inbox_cursors.channel inbox_cursors.reader"),
+        (NAME_BYTES_MAX, "mailboxes.recipient mailboxes.channel"),
+        (NAME_BYTES_MAX, "mailbox_cursors.recipient mailbox_cursors.channel mailbox_cursors.reader"),
         (WORD_BYTES_MAX, "messages.role status_transitions.reason_code"),
         (WORD_BYTES_MAX, "session_owners.process_started session_owners.boot_id"),
         (REASON_BYTES_MAX, "status_transitions.reason"),
@@ -231,6 +233,7 @@ fn conversations_are_read_by_their_indexes() {
             "status_transitions_by_session",
         ),
         ("SELECT progression_id FROM inboxes WHERE recipient = 'r' AND channel = 'c'", "PRIMARY KEY"),
+        ("SELECT progression_id FROM mailboxes WHERE recipient = 'r' AND channel = 'c'", "PRIMARY KEY"),
     ];
     answered_by(&questions);
 }

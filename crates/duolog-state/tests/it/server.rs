@@ -15,7 +15,8 @@ use duolog_testkit::postgres::{Database, NewRole, Options, Plan, Proxy, Server, 
 use duolog_types::Durability::{Power, Process};
 
 use super::opening::{
-    check_listed_messages, check_operations_of_two_tables, listed_messages, older, operations_of_two_tables,
+    check_listed_messages, check_mail_of_one_table, check_operations_of_two_tables, listed_messages, mail_of_one_table,
+    older, operations_of_two_tables,
 };
 use super::{add, count, id, session};
 
@@ -333,6 +334,13 @@ fn operations_of_an_older_schema_are_still_known() {
     let rows = operations_of_two_tables("postgres");
     database.run_sql(&format!("{}; {rows}", older!("postgres", 13))).expect("made");
     check_operations_of_two_tables(&open(&database.url()));
+}
+
+#[test]
+fn mail_of_an_older_schema_keeps_its_recipient() {
+    let database = database();
+    database.run_sql(&format!("{}; {}", older!("postgres", 16), mail_of_one_table())).expect("made");
+    check_mail_of_one_table(&open(&database.url()));
 }
 
 #[test]

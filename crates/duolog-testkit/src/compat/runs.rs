@@ -320,14 +320,15 @@ fn compare_misc(verdict: &mut Verdict, root: &Path, taken: &Taken) -> io::Result
     let right = misc["execForRun0"].as_array().cloned().unwrap_or_default();
     let first = right.last().map(|row| text(row, "workflowRunId").to_owned()).unwrap_or_default();
     let trigger = right.last().map(|row| text(row, "triggerId").to_owned()).unwrap_or_default();
-    let of_trigger = store.runs().executions().of_trigger(TriggerType::Webhook, &trigger, PAGE_MAX).map_err(other)?;
+    let of_trigger =
+        store.runs().executions().of_trigger(TriggerType::Webhook, &trigger, PAGE_MAX, None).map_err(other)?.executions;
     let meant = |one: &&Execution| one.run_id.as_ref().is_none_or(|run| run.as_str() == first);
     let ours: Vec<&str> = of_trigger.iter().filter(meant).map(|one| one.id.as_str()).collect();
     let ids: Vec<&str> = right.iter().map(|row| text(row, "id")).collect();
     verdict.same("executions of a run and of what set it off", &ours, &ids);
     for thread in misc["chat"].as_array().into_iter().flatten() {
-        let turns = store.runs().executions().of_trigger(TriggerType::Chat, text(thread, "triggerId"), PAGE_MAX);
-        let turns = turns.map_err(other)?;
+        let turns = store.runs().executions().of_trigger(TriggerType::Chat, text(thread, "triggerId"), PAGE_MAX, None);
+        let turns = turns.map_err(other)?.executions;
         let ends: Vec<_> = turns.iter().filter_map(|one| one.end.as_ref().map(|end| &end.finish)).collect();
         let sum = |of: fn(&duolog::runs::Finish) -> Option<u64>| ends.iter().filter_map(|end| of(end)).sum::<u64>();
         let tokens = json!([

@@ -83,9 +83,10 @@ impl Approvals<'_> {
 
     /// A page of gates: of a run in their order, otherwise newest first.
     pub fn list(&self, filter: &ApprovalFilter, page: &RunPage) -> Result<ApprovalList> {
-        let limit = page.limit();
+        let (limit, list) = (page.limit(), filter.list());
         let after = match page.after() {
             Some(token) => {
+                token.check(list)?;
                 let id = ApprovalId::parse(&token.id).map_err(|_| Error::OtherPage(token.to_string()))?;
                 Some((token.at, id))
             }
@@ -99,7 +100,7 @@ impl Approvals<'_> {
         })?;
         let more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
-        let token = |last: &ApprovalRow| RunToken { rank: 0, at: last.created_at, id: last.id.as_str().into() };
+        let token = |last: &ApprovalRow| RunToken { list, rank: 0, at: last.created_at, id: last.id.as_str().into() };
         let next = rows.last().filter(|_| more).map(token);
         if mutant::is(Mutant::GatesFilteredAfterPage) {
             rows.retain(|row| filter.status.is_none_or(|status| status == row.status));

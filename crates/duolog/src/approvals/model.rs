@@ -1,5 +1,6 @@
 //! What callers give and get.
 
+use duolog_state::ListId;
 use duolog_state::owned::workflow_approvals::ApprovalRow;
 use duolog_types::{ApprovalId, ApprovalKind, ApprovalStatus, ExecutionId, Moment, RunId};
 use serde::{Deserialize, Serialize};
@@ -98,6 +99,13 @@ pub struct ApprovalFilter {
     pub status: Option<ApprovalStatus>,
     /// Only those of this run.
     pub run: Option<RunId>,
+}
+
+impl ApprovalFilter {
+    /// The list of these gates, as its page tokens name it.
+    pub(super) fn list(&self) -> ListId {
+        ListId::of("approvals", &[self.status.map(ApprovalStatus::as_str), self.run.as_ref().map(RunId::as_str)])
+    }
 }
 
 /// A page of gates.

@@ -11,7 +11,7 @@ use duolog_join::TxClock;
 use duolog_state::owned::messaging_deliveries;
 use duolog_state::owned::messaging_messages::{self, NewChatMessageRow};
 use duolog_state::owned::messaging_sessions::{self as table, ChatPlace, ChatRow};
-use duolog_state::{PageOrder, Tx};
+use duolog_state::{ListId, PageOrder, Tx};
 use duolog_types::limits::PAGE_MAX;
 use duolog_types::{ChatId, Durability, Moment, SessionId};
 
@@ -157,11 +157,12 @@ impl Chats<'_> {
 
     /// A page of chats, in the order of the filter. What was said in them is not among it (I5).
     ///
-    /// Returns an error if the token is of a list in another order.
+    /// Returns an error if the token is of a list with other filters or in another order.
     pub fn list(&self, filter: &ChatFilter, after: Option<&ChatToken>, limit: u32) -> Result<ChatList> {
         let limit = limit.clamp(1, PAGE_MAX);
         let order = filter.order.or(after.map(|token| token.order)).unwrap_or_default();
-        if let Some(token) = after.filter(|token| token.order != order) {
+        let list = ListId::of("chats", &[filter.platform.as_deref(), filter.active.then_some("active")]);
+        if let Some(token) = after.filter(|token| token.list != list || token.order != order) {
             return Err(Error::OtherPage(token.to_string()));
         }
         let filter = table::ChatFilter { platform: filter.platform.clone(), active: filter.active };
@@ -171,7 +172,7 @@ impl Chats<'_> {
         rows.truncate(limit as usize);
         let last = rows.last().filter(|_| is_more);
         let at = |row: &ChatRow| if order == PageOrder::Created { row.created_at } else { row.last_activity_at };
-        let next = last.map(|row| ChatToken { order, at: at(row), id: row.id.clone() });
+        let next = last.map(|row| ChatToken { list, order, at: at(row), id: row.id.clone() });
         Ok(ChatList { chats: rows.into_iter().map(Chat::from).collect(), next })
     }
 

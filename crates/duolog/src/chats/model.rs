@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use duolog_state::PageOrder;
 use duolog_state::owned::messaging_messages::ChatMessageRow;
 use duolog_state::owned::messaging_sessions::{ChatPlace, ChatRow};
+use duolog_state::{ListId, PageOrder};
 use duolog_types::{ChatId, ChatRole, Moment, SessionId};
 use serde::{Deserialize, Serialize};
 
@@ -136,6 +136,7 @@ pub struct ChatList {
 /// Where a page of chats ends and the next begins. Its text is for handing back, not for reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChatToken {
+    pub(super) list: ListId,
     pub(super) order: PageOrder,
     /// When the last chat of the page was active, or began.
     pub(super) at: Moment,
@@ -145,7 +146,7 @@ pub struct ChatToken {
 impl fmt::Display for ChatToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = if self.order == PageOrder::Created { 2 } else { 1 };
-        write!(f, "{kind}.{:x}.{}", self.at.as_micros(), self.id)
+        write!(f, "{}.{kind}.{:x}.{}", self.list, self.at.as_micros(), self.id)
     }
 }
 
@@ -154,7 +155,8 @@ impl FromStr for ChatToken {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let parse = || {
-            let (kind, rest) = text.split_once('.')?;
+            let (list, rest) = ListId::split(text)?;
+            let (kind, rest) = rest.split_once('.')?;
             let order = match kind {
                 "1" => PageOrder::Updated,
                 "2" => PageOrder::Created,
@@ -162,7 +164,7 @@ impl FromStr for ChatToken {
             };
             let (micros, id) = rest.split_once('.')?;
             let at = Moment::from_micros(i64::from_str_radix(micros, 16).ok()?);
-            Some(Self { order, at, id: ChatId::parse(id).ok()? })
+            Some(Self { list, order, at, id: ChatId::parse(id).ok()? })
         };
         // Only what prints back as given was ever handed out.
         let shown = || text.chars().take(64).collect::<String>();

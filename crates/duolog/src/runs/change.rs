@@ -12,7 +12,7 @@ use duolog_state::owned::executions::{self, EndRow, ExecutionRow};
 use duolog_state::owned::workflow_runs::{self as table, RunRow};
 use duolog_state::owned::{workflow_approvals, workflow_run_phases, workflow_run_scratch};
 use duolog_types::limits::{
-    PHASE_ENTRY_BYTES_MAX, PHASES_BYTES_MAX, REASON_BYTES_MAX, ROLLUP_MINUTES, SCRATCH_BYTES_MAX,
+    PAGE_MAX, PHASE_ENTRY_BYTES_MAX, PHASES_BYTES_MAX, REASON_BYTES_MAX, ROLLUP_MINUTES, SCRATCH_BYTES_MAX,
 };
 use duolog_types::{ApprovalId, ApprovalStatus, ExecutionId, Moment, RunId, RunStatus};
 use serde_json::{Map, Value};
@@ -22,10 +22,8 @@ use super::model::{Act, Fence, Outcome};
 use super::rules::{self, Event};
 use crate::error::{Error, Result};
 
-/// The bytes of a reason in a log line; the row has the whole of it.
-const TOLD_BYTES_MAX: usize = 4096;
-/// The executions of one run that are closed with it. There is one in flight a phase.
-const CLOSED_MAX: u32 = 1024;
+/// The bytes of a reason in a log line. A longer one is refused unless the row has the whole of it.
+pub(super) const TOLD_BYTES_MAX: usize = 4096;
 
 /// A run that is being changed.
 pub(crate) struct Changing<'t, 'c> {
@@ -104,6 +102,9 @@ impl<'t, 'c> Changing<'t, 'c> {
     pub(crate) fn turn(&mut self, event: Event, act: &Act) -> Result<bool> {
         let previous = self.row.status;
         let Some(status) = rules::decide(&self.row.id, previous, event)? else { return Ok(false) };
+        if let Some(reason) = act.reason.as_ref().filter(|_| !status.is_terminal()) {
+            rules::bounded::<TOLD_BYTES_MAX>("reason", reason)?;
+        }
         self.row = rules::turned(&self.row, status, self.now, self.lease);
         self.row.actor.clone_from(&act.actor);
         if status.is_terminal() {
@@ -147,30 +148,38 @@ impl<'t, 'c> Changing<'t, 'c> {
 
     /// Closes executions of this run that are in flight, each with a line, and returns their ids.
     pub(super) fn close_executions(&mut self, why: &Closing<'_>, left: Left) -> Result<Vec<ExecutionId>> {
-        let fence = self.row.fence;
-        let mut open = executions::in_flight(self.tx, &self.row.id, CLOSED_MAX)?;
-        open.retain(|execution| left == Left::ByAnyone || execution.fence < fence);
-        for execution in &mut open {
-            let end = EndRow {
-                finished_at: self.now,
-                success: false,
-                error: Some(rules::clip(why.error, REASON_BYTES_MAX).to_owned()),
-                turns: None,
-                duration_ms: None,
-                cost_picos: None,
-                input_tokens: None,
-                cache_creation_input_tokens: None,
-                cache_read_input_tokens: None,
-                output_tokens: None,
-                api_duration_ms: None,
-                stop_reason: Some(why.stop_reason.to_owned()),
-            };
-            executions::finish(self.tx, &execution.id, &end)?;
-            count_end(self.tx, execution, &end)?;
-            execution.end = Some(end);
-            self.tell_execution(execution)?;
+        let (fence, mut closed, mut after) = (self.row.fence, Vec::new(), String::new());
+        loop {
+            let mut open = executions::in_flight(self.tx, &self.row.id, &after, PAGE_MAX)?;
+            let Some(last) = open.last() else { return Ok(closed) };
+            after.clone_from(&last.skill);
+            open.retain(|execution| left == Left::ByAnyone || execution.fence < fence);
+            for mut execution in open {
+                self.close_execution(&mut execution, why)?;
+                closed.push(execution.id);
+            }
         }
-        Ok(open.into_iter().map(|execution| execution.id).collect())
+    }
+
+    fn close_execution(&mut self, execution: &mut ExecutionRow, why: &Closing<'_>) -> Result<()> {
+        let end = EndRow {
+            finished_at: self.now,
+            success: false,
+            error: Some(rules::clip(why.error, REASON_BYTES_MAX).to_owned()),
+            turns: None,
+            duration_ms: None,
+            cost_picos: None,
+            input_tokens: None,
+            cache_creation_input_tokens: None,
+            cache_read_input_tokens: None,
+            output_tokens: None,
+            api_duration_ms: None,
+            stop_reason: Some(why.stop_reason.to_owned()),
+        };
+        executions::finish(self.tx, &execution.id, &end)?;
+        count_end(self.tx, execution, &end)?;
+        execution.end = Some(end);
+        self.tell_execution(execution)
     }
 
     /// Merges a patch into the scratch, key by key.

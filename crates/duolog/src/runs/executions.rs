@@ -2,9 +2,9 @@
 
 use duolog_join::{Told, tell_if_there};
 use duolog_log::{Blobs, Hold};
-use duolog_state::Tx;
 use duolog_state::owned::execution_bodies::{self, OutputRow};
 use duolog_state::owned::executions::{self as table, EndRow, ExecutionRow};
+use duolog_state::{ListId, Tx};
 use duolog_types::limits::{ERRORS_WALKED_MAX, OUTPUT_BYTES_MAX, PAGE_MAX, REASON_BYTES_MAX, SKILL_BYTES_MAX};
 use duolog_types::mutant::{self, Mutant};
 use duolog_types::{Durability, ExecutionId, HomeId, Moment, RunId, SessionId, TriggerType};
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use std::io::Read as _;
 
 use super::OpenRun;
-use super::change::{Changing, count_end, count_start};
+use super::change::{Changing, TOLD_BYTES_MAX, count_end, count_start};
 use super::model::{Begun, Ended, Ending, Execution, ExecutionList, Fence, Finish, NewExecution, Output, RunToken};
 use super::rules::{self, PhaseLabel};
 use crate::error::{Error, Result};
@@ -59,7 +59,9 @@ impl OpenRun<'_> {
     pub fn skip(&self, phase: &str, reason: Option<&str>) -> Result<Execution> {
         PhaseLabel::parse(phase)?;
         let (run, fence, phase) = (self.run.clone(), self.fence, phase.to_owned());
-        let reason = reason.map(|reason| rules::clip(reason, REASON_BYTES_MAX).to_owned());
+        // Only the log line holds it.
+        reason.map_or(Ok(()), |reason| rules::bounded::<TOLD_BYTES_MAX>("reason", reason))?;
+        let reason = reason.map(str::to_owned);
         let (clock, lease) = (self.store.join.tx_clock(), self.store.join.limits().runs.lease);
         let (home, id) = (self.store.join.home(), ExecutionId::new());
         self.store.transact(self.durability, move |tx| {
@@ -77,8 +79,7 @@ impl OpenRun<'_> {
             fields.insert("execution".to_owned(), id.as_str().into());
             fields.insert("phase".to_owned(), phase.as_str().into());
             fields.insert("state".to_owned(), "skipped".into());
-            let told = reason.as_deref().map(|reason| rules::clip(reason, 4096));
-            fields.insert("reason".to_owned(), told.into());
+            fields.insert("reason".to_owned(), reason.clone().into());
             run.tell("execution", &fields)?;
             let (_, told) = run.done()?;
             Ok((Execution::from(row), told))
@@ -87,14 +88,15 @@ impl OpenRun<'_> {
 
     /// The executions of the run, by phase and in the order they began: a page, from behind the token on.
     pub fn executions(&self, limit: u32, after: Option<&RunToken>) -> Result<ExecutionList> {
-        let limit = limit.clamp(1, PAGE_MAX);
+        let (limit, list) = (limit.clamp(1, PAGE_MAX), ListId::of("executions", &[Some(self.run.as_str())]));
+        after.map_or(Ok(()), |token| token.check(list))?;
         self.store.join.state().read(|tx| {
             let last = match after {
                 Some(token) => Some(last_of_page(tx, &self.run, token)?),
                 None => None,
             };
             let rows = table::of_run(tx, &self.run, last.as_ref(), limit + 1)?;
-            Ok::<_, Error>(page(rows, limit))
+            Ok::<_, Error>(page(rows, list, limit))
         })
     }
 
@@ -236,24 +238,29 @@ impl Executions<'_> {
         self.change(execution, fence, Change { session_id, output, finish: Some(finish), summary })
     }
 
-    /// The last executions that something set off, in order.
-    pub fn of_trigger(&self, kind: TriggerType, trigger: &str, limit: u32) -> Result<Vec<Execution>> {
-        let limit = limit.clamp(1, PAGE_MAX);
-        let rows = self.store.join.state().read(|tx| table::of_trigger(tx, kind, trigger, limit))?;
-        Ok(rows.into_iter().map(Execution::from).collect())
+    /// The last executions that something set off, in the order they began. The next page has those before them.
+    pub fn of_trigger(
+        &self,
+        kind: TriggerType,
+        trigger: &str,
+        limit: u32,
+        after: Option<&RunToken>,
+    ) -> Result<ExecutionList> {
+        let list = ListId::of("trigger executions", &[Some(kind.as_str()), Some(trigger)]);
+        let (limit, after) = (limit.clamp(1, PAGE_MAX), after.map(|token| place(token, list)).transpose()?);
+        let after = after.as_ref().map(|(at, id)| (*at, id));
+        let rows = self.store.join.state().read(|tx| table::of_trigger(tx, kind, trigger, after, limit + 1))?;
+        let mut page = page(rows, list, limit);
+        page.executions.reverse();
+        Ok(page)
     }
 
     /// Executions that have an error and this text in it, in what they do or in their repository, newest first,
     /// whatever the case of its letters. One call looks at a bounded number; the page may then be short.
     pub fn search_errors(&self, text: &str, limit: u32, after: Option<&RunToken>) -> Result<ExecutionList> {
         let (limit, lowered) = (limit.clamp(1, PAGE_MAX) as usize, text.to_lowercase());
-        let mut at = match after {
-            Some(token) => {
-                let id = ExecutionId::parse(&token.id).map_err(|_| Error::OtherPage(token.to_string()))?;
-                Some((token.at, id))
-            }
-            None => None,
-        };
+        let list = ListId::of("errors", &[Some(&lowered)]);
+        let mut at = after.map(|token| place(token, list)).transpose()?;
         self.store.join.state().read(|tx| {
             let (mut executions, mut walked) = (Vec::new(), 0);
             while walked < ERRORS_WALKED_MAX {
@@ -274,7 +281,7 @@ impl Executions<'_> {
                     }
                 }
             }
-            let next = at.map(|(at, id)| token(at, &id));
+            let next = at.map(|(at, id)| token(list, at, &id));
             Ok::<_, Error>(ExecutionList { executions, next })
         })
     }
@@ -402,6 +409,13 @@ fn fields_of(row: &ExecutionRow, mut fields: Map<String, Value>) -> Map<String, 
     fields
 }
 
+/// The place that a page of this list ended at.
+fn place(token: &RunToken, list: ListId) -> Result<(Moment, ExecutionId)> {
+    token.check(list)?;
+    let id = ExecutionId::parse(&token.id).map_err(|_| Error::OtherPage(token.to_string()))?;
+    Ok((token.at, id))
+}
+
 /// The execution that a page ended with. A token of another list is refused, not taken for the beginning.
 fn last_of_page(tx: &mut Tx<'_>, run: &RunId, token: &RunToken) -> Result<ExecutionRow> {
     let other = || Error::OtherPage(token.to_string());
@@ -465,16 +479,16 @@ fn check_skill(skill: &str) -> Result<()> {
     }
 }
 
-fn page(mut rows: Vec<ExecutionRow>, limit: u32) -> ExecutionList {
+fn page(mut rows: Vec<ExecutionRow>, list: ListId, limit: u32) -> ExecutionList {
     let more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
-    let next = rows.last().filter(|_| more).map(|last| token(last.started_at, &last.id));
+    let next = rows.last().filter(|_| more).map(|last| token(list, last.started_at, &last.id));
     ExecutionList { executions: rows.into_iter().map(Execution::from).collect(), next }
 }
 
 /// The token of the page that begins behind an execution.
-fn token(at: Moment, id: &ExecutionId) -> RunToken {
-    RunToken { rank: 0, at, id: id.as_str().into() }
+fn token(list: ListId, at: Moment, id: &ExecutionId) -> RunToken {
+    RunToken { list, rank: 0, at, id: id.as_str().into() }
 }
 
 impl From<&OutputRow> for Output {

@@ -7,8 +7,8 @@
 //! | one of workflow, repository, trigger | newest first | the index of it: the page and no more |
 //! | one of those, and others or statuses | newest first | the index of the narrowest, at most [`RUNS_WALKED_MAX`] runs a page |
 
-use duolog_state::Tx;
 use duolog_state::owned::workflow_runs::{self as table, RunFilter as FilterRow, RunSummaryRow, RunsOf};
+use duolog_state::{ListId, Tx};
 use duolog_types::limits::{PAGE_MAX, RUNS_WALKED_MAX};
 use duolog_types::mutant::{self, Mutant};
 use duolog_types::{Moment, RunId, RunStatus};
@@ -43,8 +43,9 @@ struct Way {
 impl Runs<'_> {
     /// A page of runs.
     pub fn list(&self, filter: &RunFilter, page: &RunPage) -> Result<RunList> {
-        let way = way(filter)?;
-        self.store.join.state().read(|tx| walk(tx, &way, filter.since, page))
+        let (way, list) = (way(filter)?, filter.list());
+        page.after().map_or(Ok(()), |token| token.check(list))?;
+        self.store.join.state().read(|tx| walk(tx, &way, list, filter.since, page))
     }
 
     /// How many runs a list has in all. They are counted, which takes its time where they are many.
@@ -148,16 +149,11 @@ impl Source<'_> {
     }
 }
 
-fn walk(tx: &mut Tx<'_>, way: &Way, since: Option<Moment>, page: &RunPage) -> Result<RunList> {
+fn walk(tx: &mut Tx<'_>, way: &Way, list: ListId, since: Option<Moment>, page: &RunPage) -> Result<RunList> {
     let limit = page.limit() as usize;
     // One more than the page tells whether another follows; where rows are passed over, more are read at once.
     let piece = if way.rest.is_nothing() { page.limit() + 1 } else { PAGE_MAX + 1 };
     let (mut runs, mut last, mut walked): (Vec<RunSummary>, Option<RunToken>, u32) = (Vec::new(), None, 0);
-    if let Some(token) = page.after()
-        && !way.stretches.iter().any(|stretch| stretch.rank == token.rank)
-    {
-        return Err(Error::OtherPage(token.to_string()));
-    }
     for stretch in &way.stretches {
         let after = match page.after() {
             Some(token) if token.rank > stretch.rank => continue,
@@ -171,7 +167,7 @@ fn walk(tx: &mut Tx<'_>, way: &Way, since: Option<Moment>, page: &RunPage) -> Re
                 return Ok(RunList { runs, next: last });
             }
             walked += 1;
-            last = Some(RunToken { rank: stretch.rank, at: row.started_at, id: row.id.as_str().into() });
+            last = Some(RunToken { list, rank: stretch.rank, at: row.started_at, id: row.id.as_str().into() });
             if way.rest.is_met(&row) {
                 runs.push(row.into());
             }

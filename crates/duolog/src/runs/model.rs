@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use duolog_log::dialect::money::Money;
+use duolog_state::ListId;
 use duolog_state::owned::executions::{EndRow, ExecutionRow};
 use duolog_state::owned::workflow_runs::{RunRow, RunSummaryRow};
 use duolog_types::limits::{PAGE_DEFAULT, PAGE_MAX};
@@ -161,6 +162,8 @@ pub struct Recovered {
     pub given_up: Vec<RunSummary>,
     /// Runs that could not be taken up, and why.
     pub failed: Vec<(RunId, Error)>,
+    /// True if every run whose lease ended was tried; false if an error of the machine ended the call before.
+    pub complete: bool,
 }
 
 /// What [`super::Runs::admit`] did.
@@ -328,6 +331,25 @@ pub struct RunFilter {
     pub order: RunOrder,
 }
 
+impl RunFilter {
+    /// The list of these runs, as its page tokens name it.
+    pub(crate) fn list(&self) -> ListId {
+        let mut statuses: Vec<&str> = self.statuses.iter().map(|status| status.as_str()).collect();
+        statuses.sort_unstable();
+        statuses.dedup();
+        let (owner, repo) = rules::split_repo(self.owner.as_deref(), self.repo.as_deref());
+        let filters = [
+            Some(statuses.join(",")),
+            self.workflow_name.clone(),
+            owner,
+            repo,
+            self.trigger_id.clone(),
+            (self.order == RunOrder::Started).then(|| "started".to_owned()),
+        ];
+        ListId::of("runs", &filters.each_ref().map(Option::as_deref))
+    }
+}
+
 /// The order of a list of runs that is not filtered by workflow, repository or trigger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunOrder {
@@ -373,6 +395,8 @@ impl Default for RunPage {
 /// Where a page of runs, gates or executions ends and the next begins. Its text is for handing back, not for reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunToken {
+    /// The list.
+    pub(crate) list: ListId,
     /// The stretch of the list: active ones come in their order, then all others.
     pub(crate) rank: u32,
     /// When the last row of the page was started.
@@ -381,9 +405,16 @@ pub struct RunToken {
     pub(crate) id: Box<str>,
 }
 
+impl RunToken {
+    /// Returns an error if it is of another list.
+    pub(crate) fn check(&self, list: ListId) -> Result<(), Error> {
+        if self.list == list { Ok(()) } else { Err(Error::OtherPage(self.to_string())) }
+    }
+}
+
 impl fmt::Display for RunToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "2.{}.{:x}.{}", self.rank, self.at.as_micros(), self.id)
+        write!(f, "{}.2.{}.{:x}.{}", self.list, self.rank, self.at.as_micros(), self.id)
     }
 }
 
@@ -398,10 +429,11 @@ impl FromStr for RunToken {
     fn from_str(text: &str) -> Result<Self, BadRunToken> {
         let parse = || {
             // The id may hold dots, the parts before it cannot.
-            let (rank, rest) = text.strip_prefix("2.")?.split_once('.')?;
+            let (list, rest) = ListId::split(text)?;
+            let (rank, rest) = rest.strip_prefix("2.")?.split_once('.')?;
             let (micros, id) = rest.split_once('.')?;
             let at = Moment::from_micros(i64::from_str_radix(micros, 16).ok()?);
-            Some(Self { rank: rank.parse().ok()?, at, id: RunId::parse(id).ok()?.as_str().into() })
+            Some(Self { list, rank: rank.parse().ok()?, at, id: RunId::parse(id).ok()?.as_str().into() })
         };
         // Only what prints back as given was ever handed out.
         parse().filter(|token| token.to_string() == text).ok_or_else(|| BadRunToken(text.chars().take(64).collect()))

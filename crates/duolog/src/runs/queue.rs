@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use duolog_join::{PlannedLog, Told};
+use duolog_join::{IdempotencyKey, PlannedLog, Told, Write};
 use duolog_state::Tx;
 use duolog_state::owned::workflow_runs::{self as table, QueuePlace, RunRow};
 use duolog_state::owned::{sessions, workflow_approvals, workflow_overrides, workflow_queue, workflow_run_bodies};
@@ -132,12 +132,34 @@ impl Runs<'_> {
     }
 
     /// Ends what was waited for too long: queued runs that have not begun are cancelled, and runs at a gate fail. Queued
-    /// runs of disabled workflows stay. One call ends a page of each at most.
+    /// runs of disabled workflows stay.
+    ///
+    /// Each page of them is a transaction of its own, and all pages are done. Under an operation id, a retry returns the
+    /// pages that were done, and goes on with the others.
     pub fn expire(&self) -> Result<Expired> {
+        let (key, mut expired) = (self.store.take_request(), Expired::default());
+        for number in 0_u64.. {
+            let (queued, gates) = self.expire_page(page_key(key.as_ref(), number))?;
+            let is_last = queued.len().max(gates.len()) < PAGE_MAX as usize;
+            let summaries = |ids: Vec<RunId>| ids.iter().map(|id| self.summary(id)).collect::<Result<Vec<_>>>();
+            let page = Expired { queued: summaries(queued)?, gates: summaries(gates)? };
+            page.queued.iter().chain(&page.gates).for_each(|run| self.store.observers.tell(run));
+            expired.queued.extend(page.queued);
+            expired.gates.extend(page.gates);
+            if is_last {
+                break;
+            }
+        }
+        Ok(expired)
+    }
+
+    /// Ends a page of queued runs and a page of runs at a gate, and returns their ids.
+    ///
+    /// Only the ids are kept as the answer: summaries of a whole page may be longer than an answer can be.
+    fn expire_page(&self, key: Option<IdempotencyKey>) -> Result<(Vec<RunId>, Vec<RunId>)> {
         let join = &self.store.join;
         let (clock, limits, queue) = (join.tx_clock(), join.limits().runs, Queue::of(self.store));
-        // Only the ids are kept as the answer: summaries of a whole page may be longer than an answer can be.
-        let (queued, gates) = self.store.transact(self.durability, move |tx| {
+        self.store.transact(Write::once(self.durability, key), move |tx| {
             let now = clock.now(tx)?;
             let (mut done, mut told, mut after) = ((Vec::new(), Vec::new()), Vec::new(), None);
             loop {
@@ -162,12 +184,13 @@ impl Runs<'_> {
                 done.1.push(row.id);
             }
             Ok((done, told))
-        })?;
-        let summaries = |ids: Vec<RunId>| ids.iter().map(|id| self.summary(id)).collect::<Result<Vec<_>>>();
-        let expired = Expired { queued: summaries(queued)?, gates: summaries(gates)? };
-        expired.queued.iter().chain(&expired.gates).for_each(|run| self.store.observers.tell(run));
-        Ok(expired)
+        })
     }
+}
+
+/// The key of a page of a request that takes several. No run has an id with a space in it.
+pub(super) fn page_key(key: Option<&IdempotencyKey>, number: u64) -> Option<IdempotencyKey> {
+    key.map(|key| if number == 0 { key.clone() } else { key.part(&format!("page {number}")) })
 }
 
 impl OpenRun<'_> {
@@ -441,7 +464,8 @@ impl Queue {
             after = waiting.last().and_then(|row| row.queued);
             for row in &waiting {
                 if slot == SlotFor::Resume && row.queued.is_some_and(|place| !place.is_resumed) {
-                    return Ok(true);
+                    // Resumed runs come first in the queue, so all of them were counted.
+                    return Ok(free > 0);
                 }
                 if !self.is_over(row, now) && !self.is_disabled(tx, &row.workflow_name)? {
                     free = free.saturating_sub(1);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::{Changing, Closing, Left};
 use super::model::{Act, Claim, Fence, Recovered, RunSummary};
-use super::queue::EARLIER;
+use super::queue::{EARLIER, page_key};
 use super::rules::{self, Event};
 use super::{OpenRun, Runs};
 use crate::error::{Error, Kind, Result};
@@ -40,32 +40,60 @@ impl Runs<'_> {
     ///
     /// Runs whose lease ended are claimed for the caller, who is to resume them; what was in flight of each is closed, and
     /// the takeover is counted. One that was taken over too often fails instead. What waits in the queue or at a gate is
-    /// left alone. A run that nobody has claimed has a lease too, from its start or its last write on. One call takes up a
-    /// page of them at most.
+    /// left alone. A run that nobody has claimed has a lease too, from its start or its last write on.
     ///
-    /// Each run is a transaction of its own. One that cannot be taken up is returned in [`Recovered::failed`] beside what
-    /// was done. An error of the machine (busy, disk, an unknown outcome) ends the call, and the runs that are left are
-    /// not tried. Under an operation id, a retry returns the claims that were made, and goes on with the runs that were not
+    /// Each run is a transaction of its own, and all of them are tried. One that cannot be taken up is returned in
+    /// [`Recovered::failed`] beside what was done. An error of the machine (busy, disk, an unknown outcome) ends the call:
+    /// [`Recovered::complete`] is false then, and the runs that are left are not tried. Under an operation id, a retry returns the claims that were made, and goes on with the runs that were not
     /// tried or could not be taken up.
     pub fn recover(&self, owner: &str) -> Result<Recovered> {
         let wish = self.wish(owner, self.store.join.limits().runs.lease)?;
         let key = self.store.take_request();
+        let (mut done, mut after) = (Recovered::default(), None);
+        for number in 0_u64.. {
+            let page = self.expired_page(&wish, page_key(key.as_ref(), number), after)?;
+            // The place advances past runs that cannot be taken up, so that they keep nobody from the others.
+            let Some(last) = page.last() else {
+                done.complete = true;
+                break;
+            };
+            after = Some(last.clone());
+            if !self.recover_page(page, &wish, key.as_ref(), &mut done) {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// The runs whose lease ended, from behind one on. Under an operation id they are noted first: a retry tries the same
+    /// runs, and no others.
+    fn expired_page(
+        &self,
+        wish: &Wish,
+        key: Option<IdempotencyKey>,
+        after: Option<(Moment, RunId)>,
+    ) -> Result<Vec<(Moment, RunId)>> {
         let clock = wish.clock.clone();
         let expired = move |tx: &mut Tx<'_>| {
             let now = clock.now(tx)?;
-            Ok::<_, Error>(table::expired(tx, now, PAGE_MAX)?)
+            Ok::<_, Error>(table::expired(tx, now, after.as_ref(), PAGE_MAX)?)
         };
-        // Under an operation id the page is noted first: a retry tries the same runs, and no others.
-        let expired: Vec<RunId> = match &key {
-            Some(key) => {
-                let how = Write::once(self.durability, Some(key.clone()));
-                self.store.transact(how, move |tx| Ok((expired(tx)?, Vec::new())))?
-            }
-            None => self.store.join.state().read(expired)?,
-        };
-        let mut done = Recovered::default();
-        for run in expired {
-            match self.take(&run, &wish, key.as_ref().map(|key| key.part(run.as_str()))) {
+        if key.is_none() {
+            return self.store.join.state().read(expired);
+        }
+        self.store.transact(Write::once(self.durability, key), move |tx| Ok((expired(tx)?, Vec::new())))
+    }
+
+    /// Takes up the runs of a page; false if an error of the machine ended it.
+    fn recover_page(
+        &self,
+        page: Vec<(Moment, RunId)>,
+        wish: &Wish,
+        key: Option<&IdempotencyKey>,
+        done: &mut Recovered,
+    ) -> bool {
+        for (_, run) in page {
+            match self.take(&run, wish, key.map(|key| key.part(run.as_str()))) {
                 Ok(Taken::Claimed(claim)) => done.resumed.push(*claim),
                 Ok(Taken::GivenUp(run)) => done.given_up.push(*run),
                 // Another was faster.
@@ -74,12 +102,12 @@ impl Runs<'_> {
                     let is_general = matches!(error.kind(), Kind::Busy | Kind::Io | Kind::Unknown);
                     done.failed.push((run, error));
                     if is_general {
-                        break;
+                        return false;
                     }
                 }
             }
         }
-        Ok(done)
+        true
     }
 
     fn wish(&self, owner: &str, lease: Duration) -> Result<Wish> {

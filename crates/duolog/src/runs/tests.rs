@@ -160,7 +160,7 @@ proptest! {
 
     #[test]
     fn a_token_reads_back(rank in 0_u32..4, micros in 0_i64..250_000_000_000_000_000, id in "[!-~]{1,60}") {
-        let token = RunToken { rank, at: Moment::from_micros(micros), id: id.as_str().into() };
+        let token = RunToken { list: duolog_state::ListId::of("runs", &[Some(&id)]), rank, at: Moment::from_micros(micros), id: id.as_str().into() };
         prop_assert_eq!(token.to_string().parse(), Ok(token));
     }
 

@@ -13,10 +13,10 @@ mod timetable;
 #[cfg(test)]
 mod tests;
 
-use duolog_state::Tx;
 use duolog_state::owned::cron_overrides::{self, CronOverrideRow};
 use duolog_state::owned::cron_runs::{self, CronRunRow};
 use duolog_state::owned::cron_ticks::{self, TickRow};
+use duolog_state::{ListId, Tx};
 use duolog_types::limits::{NAME_BYTES_MAX, PAGE_MAX, SCHEDULE_NEXT};
 use duolog_types::{CronOutcome, CronRunId, Durability, HomeId, Moment, ProcessId};
 
@@ -123,8 +123,13 @@ impl Schedules<'_> {
     }
 
     /// A page of firings, the latest time first: of one schedule, or of all.
+    ///
+    /// Returns an error if the token is of a list of other firings.
     pub fn runs(&self, name: Option<&str>, after: Option<&RunsToken>, limit: u32) -> Result<RunList> {
-        let limit = limit.clamp(1, PAGE_MAX);
+        let (limit, list) = (limit.clamp(1, PAGE_MAX), ListId::of("firings", &[name]));
+        if let Some(token) = after.filter(|token| token.list != list) {
+            return Err(Error::OtherPage(token.to_string()));
+        }
         let now = self.store.now()?;
         let mut rows = self.store.join.state().read(|tx| match name {
             Some(name) => cron_runs::newest_of(tx, name, after.map(|token| token.due_at), limit + 1),
@@ -133,7 +138,7 @@ impl Schedules<'_> {
         let is_more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
         let last = rows.last().filter(|_| is_more);
-        let next = last.map(|row| RunsToken { due_at: row.due_at, name: row.name.clone() });
+        let next = last.map(|row| RunsToken { list, due_at: row.due_at, name: row.name.clone() });
         Ok(RunList { runs: rows.into_iter().map(|row| CronRun::of(row, now)).collect(), next })
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use duolog_state::ListId;
 use duolog_state::owned::cron_runs::CronRunRow;
 use duolog_types::limits::{REASON_BYTES_MAX, SCHEDULE_LEASE};
 use duolog_types::{CronOutcome, CronRunId, HomeId, Moment, ProcessId};
@@ -352,13 +353,14 @@ impl CronRun {
 /// Where a page of firings ends and the next begins: a time, and of several at that time a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunsToken {
+    pub(super) list: ListId,
     pub(super) due_at: Moment,
     pub(super) name: String,
 }
 
 impl fmt::Display for RunsToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "1.{:x}.{}", self.due_at.as_micros(), self.name)
+        write!(f, "{}.1.{:x}.{}", self.list, self.due_at.as_micros(), self.name)
     }
 }
 
@@ -367,9 +369,10 @@ impl std::str::FromStr for RunsToken {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let parse = || {
-            let (micros, name) = text.strip_prefix("1.")?.split_once('.')?;
+            let (list, rest) = ListId::split(text)?;
+            let (micros, name) = rest.strip_prefix("1.")?.split_once('.')?;
             let due_at = Moment::from_micros(i64::from_str_radix(micros, 16).ok()?);
-            Some(Self { due_at, name: name.to_owned() })
+            Some(Self { list, due_at, name: name.to_owned() })
         };
         // Only what prints back as given was ever handed out.
         let shown = || text.chars().take(64).collect::<String>();

@@ -342,7 +342,7 @@ proptest! {
 
     #[test]
     fn a_token_reads_back(micros in 0_i64..250_000_000_000_000_000, name in "[ -~é]{1,40}") {
-        let token = RunsToken { due_at: Moment::from_micros(micros), name };
+        let token = RunsToken { list: duolog_state::ListId::of("firings", &[Some(&name)]), due_at: Moment::from_micros(micros), name };
         prop_assert_eq!(token.to_string().parse(), Ok(token));
     }
 }

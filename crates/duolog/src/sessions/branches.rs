@@ -214,9 +214,16 @@ impl Branches<'_> {
     }
 
     /// A page of branches, by id, after this one.
+    ///
+    /// Returns an error if it is not a branch of this session.
     pub fn list(&self, after: Option<&BranchId>, limit: u32) -> Result<Vec<Branch>> {
         let limit = limit.clamp(1, PAGE_MAX);
         self.store.join.state().read(|tx| {
+            if let Some(after) = after
+                && table::find(tx, after)?.is_none_or(|row| row.session_id != self.session)
+            {
+                return Err(Error::OtherPage(after.to_string()));
+            }
             let mut branches = Vec::new();
             for row in table::list(tx, &self.session, after, limit)? {
                 let items = progressions::get(tx, &row.progression_id)?.end;

@@ -1,6 +1,7 @@
 //! Exchange: messages from one to another. Delivery is at least once, and a message's id tells a repetition.
 
 use duolog_state::Tx;
+pub use duolog_state::owned::inboxes::Address;
 use duolog_state::owned::progressions::{self, Fresh, ProgressionRow};
 use duolog_state::owned::{branches, inbox_cursors, inboxes, message_types, messages, progression_items, sessions};
 use duolog_types::limits::{NAME_BYTES_MAX, PAGE_MAX};
@@ -57,7 +58,7 @@ pub struct Sent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inbox {
     /// The id of a session or a branch, or the name of a mailbox.
-    pub recipient: String,
+    pub recipient: Address,
     /// On which channel.
     pub channel: Option<String>,
 }
@@ -75,6 +76,15 @@ pub struct Received {
     pub sender: Option<String>,
     /// Who speaks.
     pub role: Option<String>,
+}
+
+/// A page of the messages in an inbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mail {
+    /// The messages, in order.
+    pub messages: Vec<Received>,
+    /// The place to continue after; `None` if these are all.
+    pub next: Option<u64>,
 }
 
 /// What an acknowledgement covers.
@@ -107,22 +117,24 @@ impl Recipient {
     /// The id, or the mailbox, that is meant; which session it is, is decided in this transaction.
     ///
     /// Returns an error if no session or branch is called that, or the text is the beginning of an id.
-    fn resolve(&self, tx: &mut Tx<'_>) -> Result<String> {
+    fn resolve(&self, tx: &mut Tx<'_>) -> Result<Address> {
         let text = match self {
-            Self::Mailbox(name) => return Ok(name.clone()),
+            Self::Mailbox(name) => return Ok(Address::Mailbox(name.clone())),
             Self::Of(SessionRef::Text(text)) => text,
             Self::Of(reference @ SessionRef::UserAndName { user, name }) => {
                 let found = sessions::find_addressed(tx, Some(user), name)?;
-                return found.map(|row| row.id.to_string()).ok_or_else(|| Error::NoSession(reference.to_string()));
+                return found
+                    .map(|row| Address::Id(row.id.to_string()))
+                    .ok_or_else(|| Error::NoSession(reference.to_string()));
             }
         };
         if let Some(row) = target::find_exactly(tx, text)? {
-            return Ok(row.id.to_string());
+            return Ok(Address::Id(row.id.to_string()));
         }
         if let Ok(id) = BranchId::parse(text)
             && branches::find(tx, &id)?.is_some()
         {
-            return Ok(id.to_string());
+            return Ok(Address::Id(id.to_string()));
         }
         let mut found = sessions::starting_with(tx, text, 4)?;
         match (found.len(), found.pop()) {
@@ -154,7 +166,7 @@ impl Exchange<'_> {
         let (class, from) = (new.lion_class.clone(), outgoing.from.clone());
         self.store.transact(durability, move |tx| {
             let inbox = Inbox { recipient: to.resolve(tx)?, channel: channel.clone() };
-            row.recipient = Some(inbox.recipient.clone());
+            row.recipient = Some(inbox.recipient.as_str().to_owned());
             row.lion_class = message_types::resolve(tx, class.as_deref())?;
             put(tx, &row)?;
             if let Some((session, branch)) = &from {
@@ -174,18 +186,19 @@ impl Exchange<'_> {
     pub fn inbox_of(&self, recipient: &Recipient, channel: Option<&str>) -> Result<Inbox> {
         let found = self.store.join.state().read(|tx| recipient.resolve(tx));
         let recipient = match found {
-            Err(Error::Shortened { id, .. }) => id.to_string(),
+            Err(Error::Shortened { id, .. }) => Address::Id(id.to_string()),
             other => other?,
         };
         Ok(Inbox { recipient, channel: channel.map(str::to_owned) })
     }
 
-    /// What a reader has not taken note of, in order.
-    pub fn inbox(&self, inbox: &Inbox, reader: &str, limit: u32) -> Result<Vec<Received>> {
+    /// What a reader has not taken note of, in order, after a place that the page before ended at.
+    pub fn inbox(&self, inbox: &Inbox, reader: &str, after: Option<u64>, limit: u32) -> Result<Mail> {
         let reader = reader.to_owned();
+        let first = after.map_or(0, |after| after.saturating_add(1)).min(i64::MAX.cast_unsigned());
         self.messages(inbox, limit, |tx| {
             let from = inbox_cursors::get(tx, &inbox.recipient, inbox.channel(), &reader)?;
-            Ok(Acknowledged { from, to: i64::MAX.cast_unsigned() })
+            Ok(Acknowledged { from: from.max(first), to: i64::MAX.cast_unsigned() })
         })
     }
 
@@ -195,25 +208,23 @@ impl Exchange<'_> {
     }
 
     /// The messages that an acknowledgement covers, in order.
-    pub fn covered(&self, inbox: &Inbox, by: Acknowledged) -> Result<Vec<Received>> {
+    pub fn covered(&self, inbox: &Inbox, by: Acknowledged) -> Result<Mail> {
         self.messages(inbox, PAGE_MAX, |_| Ok(by))
     }
 
-    fn messages(
-        &self,
-        inbox: &Inbox,
-        limit: u32,
-        which: impl Fn(&mut Tx<'_>) -> Result<Acknowledged>,
-    ) -> Result<Vec<Received>> {
+    fn messages(&self, inbox: &Inbox, limit: u32, which: impl Fn(&mut Tx<'_>) -> Result<Acknowledged>) -> Result<Mail> {
         let contents = Contents::of(&self.store.join);
         let limit = limit.clamp(1, PAGE_MAX);
         self.store.join.state().read(|tx| {
             let Some(progression) = inboxes::find(tx, &inbox.recipient, inbox.channel())? else {
-                return Ok(Vec::new());
+                return Ok(Mail::default());
             };
             let Acknowledged { from, to } = which(tx)?;
+            let mut rows = progression_items::oldest(tx, &progression, from, to, limit + 1)?;
+            let is_all = rows.len() <= limit as usize;
+            rows.truncate(limit as usize);
             let mut received = Vec::new();
-            for row in progression_items::oldest(tx, &progression, from, to, limit)? {
+            for row in rows {
                 // Who sent what cannot be read is not asked for: that would fail on the same row.
                 let about = match &row.content {
                     Ok(_) => messages::find(tx, &row.message_id)?,
@@ -223,13 +234,14 @@ impl Exchange<'_> {
                 let content = contents.text(row.content);
                 received.push(Received { ord: row.ord, id: row.message_id, content, sender, role });
             }
-            Ok::<_, Error>(received)
+            let next = received.last().filter(|_| !is_all).map(|one: &Received| one.ord);
+            Ok::<_, Error>(Mail { messages: received, next })
         })
     }
 
     /// Acknowledges all messages of a reader up to this place; returns what was not acknowledged before.
     pub fn ack(&self, inbox: &Inbox, reader: &str, ord: u64, durability: Durability) -> Result<Acknowledged> {
-        named("recipient", &inbox.recipient)?;
+        named("recipient", inbox.recipient.as_str())?;
         named("reader", reader)?;
         bounded::<NAME_BYTES_MAX>("channel", inbox.channel())?;
         let (inbox, reader, now) = (inbox.clone(), reader.to_owned(), self.store.join.clock().now());

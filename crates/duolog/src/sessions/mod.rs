@@ -38,7 +38,7 @@ pub use branches::{Branch, BranchChange, Branches, Forked, NewBranch, NewFork};
 pub use compaction::{Compaction, CompactionInfo, Summarised};
 pub use conversation::BranchRef;
 pub use duolog_join::{Conversations, Deleted as DeletedSession, RemovedLog};
-pub use exchange::{Acknowledged, Exchange, Inbox, Outgoing, Received, Recipient, Sent};
+pub use exchange::{Acknowledged, Address, Exchange, Inbox, Mail, Outgoing, Received, Recipient, Sent};
 pub use items::{BrokenItem, Described, DescribedList, Item, ItemList, Items, View};
 pub use messages::{Message, Messages, NewMessage};
 pub use model::{
@@ -195,10 +195,14 @@ impl<'s> Sessions<'s> {
     }
 
     /// A page of sessions, newest first. What is marked behind is folded first, within a bound, and what is not is said.
+    ///
+    /// Returns an error if the token is of a list with other filters.
     pub fn list(&self, filter: &SessionFilter, page: &Page) -> Result<SessionList> {
-        let join = &self.store.join;
+        let (join, filter) = (&self.store.join, table::SessionFilter::from(filter));
+        if let Some(token) = page.after().filter(|token| token.list() != filter.list()) {
+            return Err(Error::OtherPage(token.to_string()));
+        }
         let behind = join.catch_up(join.limits().fold_before_read_bytes)?;
-        let filter = filter.into();
         let (rows, next) = join.state().read(|tx| table::list_page(tx, &filter, page))?;
         Ok(SessionList { sessions: rows.into_iter().map(SessionSummary::from).collect(), next, behind })
     }

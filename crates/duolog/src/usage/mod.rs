@@ -48,7 +48,7 @@ impl Usage<'_> {
     /// answer.
     fn report(&self, by: Grouping, filter: &UsageFilter) -> Result<UsageReport> {
         let join = &self.store.join;
-        let after = filter.after.as_ref().map(|token| token.order_in(by)).transpose()?;
+        let after = filter.after.as_ref().map(|token| token.order_in(filter.list(), by)).transpose()?;
         let behind = join.catch_up_whole()?;
         let limit = Page::new(filter.limit, None).limit();
         let rows = filter.into();
@@ -70,7 +70,7 @@ impl Usage<'_> {
         Ok(UsageReport {
             lines: shown.iter().map(line).collect(),
             total: rules::priced(&total, prices),
-            next: shown.last().filter(|_| more).map(|last| UsageToken::after(by, &last.order)),
+            next: shown.last().filter(|_| more).map(|last| UsageToken::after(filter.list(), by, &last.order)),
             behind,
         })
     }

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use duolog_join::CaughtUp;
 use duolog_log::dialect::money::Money;
 use duolog_log::dialect::usage::Tokens;
-use duolog_state::PageOrder;
 use duolog_state::derived::usage_by_day::{Grouping, INSTANT_CHARS, UsageFilter as FilterRow};
+use duolog_state::{ListId, PageOrder};
 use duolog_types::Moment;
 use duolog_types::limits::PAGE_DEFAULT;
 
@@ -65,6 +65,15 @@ impl Default for UsageFilter {
     }
 }
 
+impl UsageFilter {
+    /// The report on this usage, as its page tokens name it.
+    pub(super) fn list(&self) -> ListId {
+        let day = |day: &'_ Option<Day>| day.as_ref().map(|day| day.0.clone());
+        let filters = [day(&self.since), day(&self.until), self.user_id.clone()];
+        ListId::of("usage", &filters.each_ref().map(Option::as_deref))
+    }
+}
+
 impl From<&UsageFilter> for FilterRow {
     fn from(filter: &UsageFilter) -> Self {
         let day = |day: &Option<Day>| day.as_ref().map(|day| day.0.clone());
@@ -112,6 +121,7 @@ pub struct UsageReport {
 /// Where a page of a report ends and the next begins. Its text is for handing back, not for reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageToken {
+    list: ListId,
     by: Grouping,
     order: String,
 }
@@ -125,8 +135,8 @@ const LETTERS: [(char, Grouping); 5] = [
 ];
 
 impl UsageToken {
-    pub(super) fn after(by: Grouping, order: &str) -> Self {
-        Self { by, order: order.to_owned() }
+    pub(super) fn after(list: ListId, by: Grouping, order: &str) -> Self {
+        Self { list, by, order: order.to_owned() }
     }
 
     /// The order of its report by session; `None` if it is of another report.
@@ -140,15 +150,15 @@ impl UsageToken {
     }
 
     /// Where the page ended, if it was one of this report.
-    pub(super) fn order_in(&self, by: Grouping) -> Result<&str, Error> {
-        if self.by == by { Ok(&self.order) } else { Err(Error::OtherPage(self.to_string())) }
+    pub(super) fn order_in(&self, list: ListId, by: Grouping) -> Result<&str, Error> {
+        if self.list == list && self.by == by { Ok(&self.order) } else { Err(Error::OtherPage(self.to_string())) }
     }
 }
 
 impl fmt::Display for UsageToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let letter = LETTERS.iter().find(|(_, by)| *by == self.by).map_or('d', |(letter, _)| *letter);
-        write!(f, "{letter}")?;
+        write!(f, "{}.{letter}", self.list)?;
         self.order.bytes().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
@@ -163,10 +173,11 @@ impl FromStr for UsageToken {
 
     fn from_str(text: &str) -> Result<Self, BadUsageToken> {
         let parse = || {
-            let (by, hex) = LETTERS.iter().find_map(|(letter, by)| Some((*by, text.strip_prefix(*letter)?)))?;
+            let (list, rest) = ListId::split(text)?;
+            let (by, hex) = LETTERS.iter().find_map(|(letter, by)| Some((*by, rest.strip_prefix(*letter)?)))?;
             let digits: Vec<u8> = hex.chars().map(|c| u8::try_from(c.to_digit(16)?).ok()).collect::<Option<_>>()?;
             let bytes = digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
-            Some(Self { by, order: String::from_utf8(bytes).ok()? })
+            Some(Self { list, by, order: String::from_utf8(bytes).ok()? })
         };
         // Only what prints back as given was ever handed out.
         parse()

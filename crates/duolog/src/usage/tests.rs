@@ -1,4 +1,4 @@
-use duolog_state::PageOrder;
+use duolog_state::{ListId, PageOrder};
 
 use super::*;
 
@@ -13,16 +13,19 @@ fn a_day_is_written_in_one_way() {
 
 #[test]
 fn a_token_reads_back_and_is_of_one_report() {
+    let [list, other] = [None, Some("ada")].map(|user| ListId::of("usage", &[user]));
     for (by, order) in [(Grouping::Day, "2026-01-31"), (Grouping::Model, ""), (Grouping::Workflow, "é x")] {
-        let token = UsageToken::after(by, order);
+        let token = UsageToken::after(list, by, order);
         assert_eq!(token.to_string().parse(), Ok(token.clone()));
-        assert_eq!(token.order_in(by).expect("of this report"), order);
-        assert!(token.order_in(Grouping::Session(PageOrder::Created)).is_err());
+        assert_eq!(token.order_in(list, by).expect("of this report"), order);
+        assert!(token.order_in(list, Grouping::Session(PageOrder::Created)).is_err());
+        assert!(token.order_in(other, by).is_err());
     }
-    let last = UsageToken::after(Grouping::Session(PageOrder::Created), "2026-01-31T00:00:00.000000Zs");
+    let last = UsageToken::after(list, Grouping::Session(PageOrder::Created), "2026-01-31T00:00:00.000000Zs");
     assert_eq!(last.to_string().parse(), Ok(last.clone()));
-    assert!(last.order_in(Grouping::Session(PageOrder::Updated)).is_err(), "of another order");
+    assert!(last.order_in(list, Grouping::Session(PageOrder::Updated)).is_err(), "of another order");
     for bad in ["", "c61", "s", "x61", "d6", "d6g", "dFF", "d61 ", "D61"] {
         assert!(bad.parse::<UsageToken>().is_err(), "{bad}");
+        assert!(format!("{list}.{bad}").parse::<UsageToken>().is_err(), "{bad}");
     }
 }

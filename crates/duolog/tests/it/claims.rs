@@ -1,4 +1,5 @@
 use duolog::approvals::Answer;
+use duolog::limits::{PAGE_MAX, RunLimits};
 use duolog::runs::{Begun, End, Ending, Execution, Expiry, Finish, LoopPoint, NewExecution, NewGate, NewRun, OpenRun};
 use duolog::{
     ApprovalId, ApprovalKind, ApprovalStatus, Error, ExecutionId, Kind, Moment, OperationId, RunId, RunStatus, Store,
@@ -17,6 +18,8 @@ on_both_engines!(
     a_pause_ends_the_claim,
     every_end_is_told,
     a_recovery_returns_what_was_done_with_the_error,
+    a_recovery_goes_on_until_nothing_is_left,
+    a_run_that_ends_closes_everything_in_flight,
     an_answer_carries_the_hash_of_what_was_shown,
     an_id_is_never_an_update,
     a_loop_keeps_what_its_key_holds,
@@ -166,10 +169,43 @@ fn a_recovery_returns_what_was_done_with_the_error(place: &Place) {
     let resumed: Vec<_> = recovered.resumed.iter().map(|claim| &claim.run.id).collect();
     assert_eq!(resumed, [&ids[2], &ids[0]], "one that cannot be taken up is not in the way of the others");
     assert_eq!(recovered.failed.iter().map(|(run, _)| run).collect::<Vec<_>>(), [&ids[1]]);
+    assert!(recovered.complete, "every run was tried");
     for claim in &recovered.resumed {
         store.runs().open(&claim.run.id).under(claim.fence).enter_phase("on").expect("the fences hold");
     }
     assert_eq!(store.runs().summary(&ids[1]).expect("there").restart_count, 0, "nothing of it is counted");
+}
+
+/// More runs than a page are left, and the newest of them, which come first, can never be taken up.
+fn a_recovery_goes_on_until_nothing_is_left(place: &Place) {
+    let timed = Timed::of(place);
+    let store = timed.open_with(RunLimits { at_once_max: 1000, ..RunLimits::default() });
+    let count = PAGE_MAX as usize + 2;
+    let ids: Vec<RunId> = (0..count).map(|number| claimed(&store, &number.to_string(), "dead").0).collect();
+    spoil(place, &ids[count - 1]);
+    timed.pass(61);
+    let recover = || {
+        store.once("recover", &OperationId::parse("one").expect("an id"), &"w").expect("a key");
+        store.runs().recover("w").expect("recovers")
+    };
+    let recovered = recover();
+    assert_eq!((recovered.resumed.len(), recovered.failed.len(), recovered.complete), (count - 1, 1, true));
+    assert_eq!(recover().resumed, recovered.resumed, "a retry gives the same claims");
+}
+
+/// However many they are.
+fn a_run_that_ends_closes_everything_in_flight(place: &Place) {
+    let timed = Timed::of(place);
+    let store = timed.open();
+    let (id, fence) = claimed(&store, "t", "w");
+    let run = store.runs().open(&id).under(fence);
+    let all: Vec<ExecutionId> = (0..1030).map(|number| begun(&run, &format!("p{number}")).id).collect();
+    run.finish(&End::Succeeded, None).expect("finished");
+    let ledger = store.runs().executions();
+    let open: Vec<_> = all.iter().filter(|id| ledger.get(id).expect("there").end.is_none()).collect();
+    assert_eq!(open, Vec::<&ExecutionId>::new());
+    let closed = told(&store, &id).iter().filter(|line| line.contains("\"outcome\":\"failed\"")).count();
+    assert_eq!(closed, all.len(), "each has a line");
 }
 
 fn a_recovery_under_an_operation_id_gives_the_same_claims(place: &Place) {

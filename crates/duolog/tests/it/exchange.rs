@@ -1,7 +1,7 @@
 use std::process::{Command, Stdio};
 
 use duolog::sessions::{
-    Acknowledged, AddOptions, BranchRef, Change, Inbox, Liveness, NewMessage, NewSession, Outgoing, Received,
+    Acknowledged, AddOptions, Address, BranchRef, Change, Inbox, Liveness, NewMessage, NewSession, Outgoing, Received,
     Recipient, SessionRef, View,
 };
 use duolog::{Durability, Error, Kind, MessageId, SessionStatus};
@@ -14,6 +14,9 @@ on_both_engines!(
     a_message_is_in_the_inbox_and_in_the_sender_s_history,
     a_given_id_never_changes_a_message,
     a_recipient_is_resolved_once,
+    a_mailbox_and_a_session_of_one_name_are_two_inboxes,
+    a_deleted_session_takes_its_mail_along,
+    an_inbox_is_read_page_by_page,
     a_status_changes_by_its_rules,
     a_session_is_run_by_a_process
 );
@@ -45,22 +48,22 @@ fn a_message_is_in_the_inbox_and_in_the_sender_s_history(place: &Place) {
     send(NewMessage { channel: Some("news".to_owned()), ..saying("3") }, None);
     let history = store.sessions().items(&session).latest(9, View::Full).expect("reads");
     assert_eq!(history.items.iter().map(|item| item.content.as_str()).collect::<Vec<_>>(), ["1", "2"]);
-    let inbox = Inbox { recipient: "ada".to_owned(), channel: None };
+    let inbox = Inbox { recipient: Address::Mailbox("ada".to_owned()), channel: None };
     let read = |reader: &str, limit| {
-        let received = exchange.inbox(&inbox, reader, limit).expect("reads");
-        received.into_iter().map(|one| (one.ord, one.content.expect("readable"))).collect::<Vec<_>>()
+        let received = exchange.inbox(&inbox, reader, None, limit).expect("reads");
+        received.messages.into_iter().map(|one| (one.ord, one.content.expect("readable"))).collect::<Vec<_>>()
     };
     assert_eq!(read("r", 9), [(0, "1".to_owned()), (1, "2".to_owned())]);
     assert_eq!(read("r", 1), [(0, "1".to_owned())], "nothing is taken note of by reading");
     let acknowledged = exchange.ack(&inbox, "r", 0, Durability::Process).expect("noted");
     assert_eq!(acknowledged, Acknowledged { from: 0, to: 1 });
-    assert_eq!(exchange.covered(&inbox, acknowledged).expect("read").len(), 1);
+    assert_eq!(exchange.covered(&inbox, acknowledged).expect("read").messages.len(), 1);
     let had = exchange.ack(&inbox, "r", 0, Durability::Process).expect("had");
     assert_eq!(had, Acknowledged { from: 1, to: 1 }, "nothing is acknowledged twice");
     assert_eq!((read("r", 9).len(), read("other", 9).len()), (1, 2));
     assert!(matches!(exchange.ack(&inbox, "r", 9, Durability::Process), Err(Error::PastEnd { len: 2, .. })));
     let news = Inbox { channel: Some("news".to_owned()), ..inbox.clone() };
-    assert_eq!(exchange.inbox(&news, "r", 9).expect("reads").len(), 1);
+    assert_eq!(exchange.inbox(&news, "r", None, 9).expect("reads").messages.len(), 1);
     let nobody = Outgoing { message: saying("1"), to: Recipient::Mailbox(String::new()), from: None };
     assert_eq!(exchange.send(&nobody, Durability::Process).expect_err("nobody").kind(), Kind::Invalid);
     // What the sender takes away, or takes with it, stays with whom it was sent to.
@@ -105,8 +108,94 @@ fn a_given_id_never_changes_a_message(place: &Place) {
     assert_eq!(messages.get(&m).expect("there"), before);
     let history = store.sessions().items(&session).latest(9, View::Full).expect("reads");
     assert_eq!(history.items.iter().map(|item| item.content.as_str()).collect::<Vec<_>>(), ["1"]);
-    let other = Inbox { recipient: "other".to_owned(), channel: None };
-    assert_eq!(exchange.inbox(&other, "r", 9).expect("reads"), [], "nothing was sent");
+    let other = Inbox { recipient: Address::Mailbox("other".to_owned()), channel: None };
+    assert_eq!(exchange.inbox(&other, "r", None, 9).expect("reads").messages, [], "nothing was sent");
+}
+
+/// Neither sees, nor acknowledges, what was sent to the other.
+fn a_mailbox_and_a_session_of_one_name_are_two_inboxes(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let id = duolog::SessionId::parse("X1").expect("an id");
+    store.sessions().create(&NewSession { id: Some(id.clone()), ..NewSession::default() }).expect("made");
+    let exchange = store.sessions().exchange();
+    let [session, mailbox] = [Recipient::Of(SessionRef::Text("X1".to_owned())), Recipient::Mailbox("X1".to_owned())];
+    for (to, content) in [(&session, "1"), (&mailbox, "2")] {
+        let outgoing = Outgoing { message: saying(content), to: to.clone(), from: None };
+        assert_eq!(exchange.send(&outgoing, Durability::Process).expect("sent").ord, 0);
+    }
+    let of = |to: &Recipient| exchange.inbox_of(to, None).expect("an inbox");
+    let read = |to: &Recipient| {
+        let mail = exchange.inbox(&of(to), "X1", None, 9).expect("reads");
+        mail.messages.into_iter().map(|one| one.content.expect("readable")).collect::<Vec<_>>()
+    };
+    assert_eq!((read(&session), read(&mailbox)), (vec!["1".to_owned()], vec!["2".to_owned()]));
+    exchange.ack(&of(&mailbox), "X1", 0, Durability::Process).expect("noted");
+    assert_eq!((read(&session).len(), read(&mailbox).len()), (1, 0));
+    store.sessions().delete(&id).expect("deleted");
+    let other = exchange.inbox(&of(&mailbox), "other", None, 9).expect("reads");
+    assert_eq!(other.messages.len(), 1, "a mailbox is no session's");
+}
+
+/// A new session of the same id has no mail, and no message stays that nothing names.
+fn a_deleted_session_takes_its_mail_along(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let (sessions, id) = (store.sessions(), duolog::SessionId::parse("X2").expect("an id"));
+    let make = || sessions.create(&NewSession { id: Some(id.clone()), ..NewSession::default() }).expect("made");
+    make();
+    let sender = sessions.create(&NewSession::default()).expect("made").id;
+    let branch = sessions.branches(&id).fork(duolog::sessions::NewFork::default(), Durability::Process);
+    let branch = branch.expect("forked").id;
+    let exchange = sessions.exchange();
+    let text = |text: &str| Recipient::Of(SessionRef::Text(text.to_owned()));
+    let send = |to: Recipient, id: &str| {
+        let message = NewMessage { id: Some(MessageId::parse(id).expect("an id")), ..saying("1") };
+        let from = Some((sender.clone(), BranchRef::Default));
+        exchange.send(&Outgoing { message, to, from }, Durability::Process).expect("sent").id
+    };
+    let sent = [send(text("X2"), "to-session"), send(text(branch.as_str()), "to-branch")];
+    let kept = send(Recipient::Mailbox("box".to_owned()), "to-mailbox");
+    let inbox = exchange.inbox_of(&text("X2"), None).expect("an inbox");
+    exchange.ack(&inbox, "r", 0, Durability::Process).expect("noted");
+    sessions.delete(&id).expect("deleted");
+    make();
+    for reader in ["r", "other"] {
+        assert_eq!(exchange.inbox(&inbox, reader, None, 9).expect("reads").messages, [], "{reader}");
+    }
+    send(text("X2"), "to-the-next");
+    assert_eq!(exchange.inbox(&inbox, "r", None, 9).expect("reads").messages.len(), 1, "no cursor stayed");
+    let messages = sessions.messages();
+    for id in &sent {
+        messages.get(id).expect("the sender's history still names it");
+    }
+    sessions.delete(&sender).expect("deleted");
+    for id in &sent {
+        assert_eq!(messages.get(id).expect_err("nothing names it").kind(), Kind::NotFound);
+    }
+    messages.get(&kept).expect("the mailbox names it");
+}
+
+/// A page says where the next one begins, and only if there is one.
+fn an_inbox_is_read_page_by_page(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let exchange = store.sessions().exchange();
+    for number in 0..5 {
+        let (message, to) = (saying(&number.to_string()), Recipient::Mailbox("box".to_owned()));
+        exchange.send(&Outgoing { message, to, from: None }, Durability::Process).expect("sent");
+    }
+    let inbox = Inbox { recipient: Address::Mailbox("box".to_owned()), channel: None };
+    let (mut seen, mut after) = (Vec::new(), None);
+    for next in [Some(1), Some(3), None] {
+        let mail = exchange.inbox(&inbox, "r", after, 2).expect("reads");
+        seen.extend(mail.messages.into_iter().map(|one| one.ord));
+        assert_eq!(mail.next, next);
+        after = mail.next;
+    }
+    assert_eq!(seen, [0, 1, 2, 3, 4]);
+    assert_eq!(exchange.inbox(&inbox, "r", Some(0), 4).expect("reads").next, None, "exactly a page");
+    assert_eq!(exchange.inbox(&inbox, "r", Some(u64::MAX), 4).expect("reads").messages, []);
 }
 
 /// Mail is found by whatever names its recipient, before and after a rename.
@@ -128,8 +217,8 @@ fn a_recipient_is_resolved_once(place: &Place) {
     };
     let read = |recipient: &Recipient| {
         let inbox = exchange.inbox_of(recipient, None).expect("an inbox");
-        let received = exchange.inbox(&inbox, "r", 9).expect("reads");
-        received.into_iter().map(|Received { content, .. }| content.expect("readable")).collect::<Vec<_>>()
+        let received = exchange.inbox(&inbox, "r", None, 9).expect("reads");
+        received.messages.into_iter().map(|Received { content, .. }| content.expect("readable")).collect::<Vec<_>>()
     };
     for (to, content) in [(text("demo"), "1"), (text(demo.as_str()), "2"), (of_user.clone(), "3")] {
         send(&to, content).expect("sent");

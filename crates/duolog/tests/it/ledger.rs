@@ -100,6 +100,8 @@ fn outcomes_are_derived(place: &Place) {
     assert_eq!(ended("c", false, Some("error_quota")), Outcome::Deferred);
     assert_eq!(ended("d", false, None), Outcome::Failed);
     assert_eq!(run.skip("e", Some("nothing to do")).expect("skipped").outcome(), Outcome::Skipped);
+    let long = run.skip("e", Some(&"x".repeat(4097))).expect_err("its line holds no more");
+    assert!(long.kind() == Kind::Invalid && long.to_string().contains("4096"), "{long}");
     let Begun::Started(open) = run.begin("f", None).expect("begun") else { panic!("not begun") };
     assert_eq!(open.outcome(), Outcome::InFlight);
     // What was left out or put off is asked for again.
@@ -119,8 +121,13 @@ fn outcomes_are_derived(place: &Place) {
     let first = ledger.start(&chat).expect("started");
     let second = ledger.start(&chat).expect("another turn");
     ledger.finish(&first.id, &Finish { success: true, ..Finish::default() }, None).expect("ended");
-    let turns = ledger.of_trigger(TriggerType::Chat, "thread", 9).expect("listed");
+    let turns = ledger.of_trigger(TriggerType::Chat, "thread", 9, None).expect("listed").executions;
     assert_eq!(turns.iter().map(|one| &one.id).collect::<Vec<_>>(), [&first.id, &second.id]);
+    let last = ledger.of_trigger(TriggerType::Chat, "thread", 1, None).expect("listed");
+    assert_eq!(last.executions.iter().map(|one| &one.id).collect::<Vec<_>>(), [&second.id]);
+    let before = ledger.of_trigger(TriggerType::Chat, "thread", 1, last.next.as_ref()).expect("listed");
+    assert_eq!(before.executions.iter().map(|one| &one.id).collect::<Vec<_>>(), [&first.id]);
+    assert!(before.next.is_none() && last.next.is_some());
     for skill in ["", "other", "a:b c", ":x"] {
         let bad = NewExecution { skill: skill.to_owned(), ..chat.clone() };
         assert_eq!(ledger.start(&bad).expect_err("bad").kind(), Kind::Invalid, "{skill}");

@@ -18,7 +18,8 @@ on_both_engines!(
     runs_that_change_are_listed_once_in_the_order_of_starts,
     sessions_that_change_are_listed_once_in_the_order_they_were_made,
     chats_that_change_are_listed_once_in_the_order_they_were_created,
-    usage_of_sessions_that_change_is_listed_once_in_the_order_they_were_created
+    usage_of_sessions_that_change_is_listed_once_in_the_order_they_were_created,
+    a_token_is_of_one_list_with_its_filters
 );
 
 fn many(timed: &Timed) -> Store {
@@ -188,4 +189,55 @@ fn usage_of_sessions_that_change_is_listed_once_in_the_order_they_were_created(p
     }
     let newest_first: Vec<_> = sessions.iter().rev().map(ToString::to_string).collect();
     assert_eq!(seen, newest_first, "each once, whatever is used in it");
+}
+
+/// A token of another list, or of the same with other filters, is refused: it would name a place that is in no order there.
+fn a_token_is_of_one_list_with_its_filters(place: &Place) {
+    let timed = Timed::of(place);
+    let store = many(&timed);
+    let gate = NewGate::new(ApprovalKind::Approve, "ship", "look");
+    for (workflow, trigger) in [("w0", "1"), ("w0", "2"), ("w1", "3"), ("w1", "4")] {
+        let run = start(&store, workflow, trigger).run.id;
+        store.runs().open(&run).begin("plan", None).expect("begun");
+        store.runs().open(&run).pause_at(&gate).expect("paused");
+    }
+    let of = |name: &str| RunFilter { workflow_name: Some(name.to_owned()), ..RunFilter::default() };
+    let runs = |filter: &RunFilter, after| store.runs().list(filter, &RunPage::new(1, after));
+    let gates = |status, after| {
+        store.approvals().list(&ApprovalFilter { status, run: None }, &RunPage::new(1, after)).map(|list| list.next)
+    };
+    let of_w0 = runs(&of("w0"), None).expect("listed").next.expect("more");
+    let of_all = runs(&RunFilter::default(), None).expect("listed").next.expect("more");
+    let of_gates = gates(None, None).expect("listed").expect("more");
+    let of_errors = store.runs().executions().search_errors("", 1, None).expect("listed").next;
+    runs(&of("w0"), Some(of_w0.clone())).expect("of this list");
+    let since = RunFilter { since: Some(duolog::Moment::from_micros(0)), ..of("w0") };
+    runs(&since, Some(of_w0.clone())).expect("a time may be relative to now");
+    gates(None, Some(of_gates.clone())).expect("of this list");
+    let mut refused = vec![
+        runs(&of("w1"), Some(of_w0.clone())).map(drop),
+        runs(&RunFilter::default(), Some(of_w0.clone())).map(drop),
+        runs(&RunFilter { statuses: vec![RunStatus::Paused], ..of("w0") }, Some(of_w0.clone())).map(drop),
+        runs(&of("w0"), Some(of_all.clone())).map(drop),
+        runs(&RunFilter::default(), Some(of_gates.clone())).map(drop),
+        gates(None, Some(of_all.clone())).map(drop),
+        gates(Some(ApprovalStatus::Pending), Some(of_gates)).map(drop),
+        store.runs().executions().search_errors("", 1, Some(&of_all)).map(drop),
+    ];
+    refused.extend(of_errors.map(|token| runs(&RunFilter::default(), Some(token)).map(drop)));
+    let sessions = |filter: &SessionFilter, page| store.sessions().list(filter, &page).map(|list| list.next);
+    let next = sessions(&SessionFilter::default(), Page::new(1, None)).expect("listed").expect("more");
+    sessions(&SessionFilter::default(), Page::new(1, Some(next.clone()))).expect("of this list");
+    let other = SessionFilter { user_id: Some("ada".to_owned()), ..SessionFilter::default() };
+    refused.push(sessions(&other, Page::new(1, Some(next))).map(drop));
+    let session = store.sessions().open_thread("demo").expect("made").id;
+    let branch = duolog::BranchId::parse("zzzz").expect("an id");
+    refused.push(store.sessions().branches(&session).list(Some(&branch), 9).map(drop));
+    for (number, refused) in refused.into_iter().enumerate() {
+        let error = refused.expect_err(&number.to_string());
+        assert!(matches!(error, Error::OtherPage(_)), "{number}: {error}");
+        assert_eq!(error.kind(), duolog::Kind::Invalid);
+    }
+    assert!(of_all.to_string().parse::<duolog::PageToken>().is_err(), "a run's token is no session's");
+    assert!(of_all.to_string().parse::<UsageToken>().is_err());
 }

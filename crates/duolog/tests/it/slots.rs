@@ -9,6 +9,8 @@ use super::runs::{Timed, by, claimed, new, start};
 
 on_both_engines!(
     an_answered_run_without_a_slot_is_queued_first,
+    a_run_that_was_resumed_earlier_is_not_overtaken,
+    an_expiry_goes_on_until_nothing_is_left,
     a_resumed_run_waits_for_as_long_as_it_takes,
     a_queued_run_keeps_one_slot_and_no_more,
     an_owner_that_admits_can_begin_every_phase,
@@ -66,6 +68,36 @@ fn an_answered_run_without_a_slot_is_queued_first(place: &Place) {
     assert_eq!(admit(&store), std::slice::from_ref(&third));
     store.runs().open(&third).pause(&Act::default()).expect("paused");
     assert_eq!(store.runs().open(&third).resume(&Act::default()).expect("resumed").run.status, RunStatus::Running);
+}
+
+fn a_run_that_was_resumed_earlier_is_not_overtaken(place: &Place) {
+    let timed = Timed::of(place);
+    let store = with_cap(&timed, 1);
+    let gate = NewGate::new(ApprovalKind::Approve, "ship", "look");
+    let [first, second] = ["b", "c"].map(|trigger| {
+        let run = start(&store, "build", trigger).run.id;
+        let gate = store.runs().open(&run).pause_at(&gate).expect("paused").approval.id;
+        (run, gate)
+    });
+    let running = start(&store, "build", "a").run.id;
+    assert_eq!(start(&store, "build", "d").run.status, RunStatus::Queued, "it has not begun");
+    let approve = |gate| store.approvals().approve(gate, &Answer::default()).expect("approved").run.status;
+    assert_eq!(approve(&first.1), RunStatus::Queued);
+    store.runs().open(&running).finish(&End::Succeeded, None).expect("finished");
+    assert_eq!(approve(&second.1), RunStatus::Queued, "the slot is for the one that was resumed before");
+    assert_eq!(admit(&store), [first.0]);
+}
+
+fn an_expiry_goes_on_until_nothing_is_left(place: &Place) {
+    let timed = Timed::of(place);
+    let store = with_cap(&timed, 1);
+    start(&store, "build", "running");
+    for number in 0..=duolog::limits::PAGE_MAX {
+        start(&store, "build", &number.to_string());
+    }
+    timed.pass(100_000);
+    assert_eq!(store.runs().expire().expect("expires").queued.len(), duolog::limits::PAGE_MAX as usize + 1);
+    assert!(store.runs().expire().expect("looks").queued.is_empty());
 }
 
 fn a_resumed_run_waits_for_as_long_as_it_takes(place: &Place) {

@@ -1,6 +1,6 @@
 //! `duolog chats add`.
 
-use std::io::{Read as _, stdin};
+use std::io::{self, Read as _, stdin};
 use std::path::Path;
 
 use clap::Args;
@@ -119,12 +119,24 @@ impl Add {
     }
 }
 
-/// Reads all of stdin, as far as a message may go and a little more, so that the refusal tells.
+/// Reads all of stdin. What is over the limit of a message is counted and not kept.
 fn read_stdin() -> Result<String, Failure> {
-    let mut input = String::new();
-    let read = stdin().lock().take(limits::CHAT_CONTENT_BYTES_MAX as u64 + 4096).read_to_string(&mut input);
-    read.map_err(Failure::file("read", Path::new("stdin")))?;
+    let (mut stdin, mut input, max) = (stdin().lock(), Vec::new(), limits::CHAT_CONTENT_BYTES_MAX as u64);
+    let failed = || Failure::file("read", Path::new("stdin"));
+    stdin.by_ref().take(max + 1).read_to_end(&mut input).map_err(failed())?;
+    let more = io::copy(&mut stdin, &mut io::sink()).map_err(failed())?;
     // The line break that ends a file is not said.
-    let said = input.strip_suffix('\n').unwrap_or(&input);
-    Ok(said.to_owned())
+    if input.last() == Some(&b'\n') && more == 0 {
+        input.pop();
+    }
+    let bytes = input.len() as u64 + more;
+    if bytes > max {
+        let message = format!("cannot add the message: its content is {bytes} bytes, and the limit is {max}");
+        return Err(Failure::Given { message, hint: None });
+    }
+    String::from_utf8(input).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let message = format!("cannot add the message: its content is not UTF-8 from byte {at} on");
+        Failure::Given { message, hint: None }
+    })
 }

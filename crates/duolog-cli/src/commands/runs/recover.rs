@@ -15,7 +15,8 @@ Examples:
 
 JSON:
   {\"resumed\": [{… as runs claim …}], \"given_up\": [{… as runs list …}],
-   \"failed\": [{\"run\": id, \"error\": {\"kind\", \"message\", \"hint\"}}]}";
+   \"failed\": [{\"run\": id, \"error\": {\"kind\", \"message\", \"hint\"}}], \"complete\": true|false}
+  complete is false where an error of the machine kept the other runs from being tried";
 
 /// Take up what dead owners left, and print each run with the fence of its claim
 ///
@@ -37,6 +38,7 @@ struct Answer<'a> {
     resumed: Vec<ClaimShape<'a>>,
     given_up: Vec<Shape<'a>>,
     failed: Vec<FailedShape<'a>>,
+    complete: bool,
 }
 
 #[derive(Serialize)]
@@ -61,6 +63,7 @@ impl Recover {
             resumed: done.resumed.iter().map(ClaimShape::from).collect(),
             given_up: done.given_up.iter().map(Shape::from).collect(),
             failed: failed.iter().map(|(run, failure)| shape_of(run, failure)).collect(),
+            complete: done.complete,
         };
         context.out.answer(&shape, |text| {
             for claim in &done.resumed {
@@ -73,6 +76,9 @@ impl Recover {
         }
         if done.resumed.is_empty() && done.given_up.is_empty() && failed.is_empty() {
             context.out.note("nothing was left behind");
+        }
+        if !done.complete {
+            context.out.warn("this is not all: the runs that are left were not tried; run the command again");
         }
         for (run, failure) in &failed {
             let message = format!("cannot recover run {run}: {}", failure.message());

@@ -20,7 +20,9 @@ Examples:
   duolog sessions inbox reviewer --json | jq '.messages[].content'
 
 JSON:
-  {\"messages\": [{\"ord\", \"id\", \"sender\", \"role\", \"content\": … as given …|null}]}";
+  {\"messages\": [{\"ord\", \"id\", \"sender\", \"role\", \"content\": … as given …|null}],
+   \"next\": ord|null}
+  next is the place to continue after, where there are more messages";
 
 /// Show what a reader has not taken note of in an inbox, in order
 ///
@@ -48,6 +50,10 @@ pub struct Inbox {
     #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
+    /// Place to continue after: the next of the page before
+    #[arg(long, value_name = "ORD", conflicts_with = "ack")]
+    #[arg(value_parser = clap::value_parser!(u64).range(..1 << 62))]
+    after: Option<u64>,
     /// Take note of what is shown
     #[arg(long)]
     ack: bool,
@@ -56,6 +62,7 @@ pub struct Inbox {
 #[derive(Serialize)]
 struct Answer<'a> {
     messages: Vec<Shape<'a>>,
+    next: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -78,13 +85,14 @@ impl Inbox {
         };
         let exchange = store.sessions().exchange();
         let inbox = exchange.inbox_of(&recipient, self.channel.as_deref())?;
-        let reader = self.reader.unwrap_or_else(|| inbox.recipient.clone());
+        let reader = self.reader.unwrap_or_else(|| inbox.recipient.as_str().to_owned());
         let before = if self.ack { exchange.acknowledged()? } else { None };
-        let received = match before {
+        let mail = match before {
             Some(acknowledged) => exchange.covered(&inbox, acknowledged)?,
-            None => exchange.inbox(&inbox, &reader, self.limit)?,
+            None => exchange.inbox(&inbox, &reader, self.after, self.limit)?,
         };
-        context.out.answer(&Answer { messages: received.iter().map(shape).collect() }, |text| {
+        let (received, next) = (mail.messages, mail.next);
+        context.out.answer(&Answer { messages: received.iter().map(shape).collect(), next }, |text| {
             for one in &received {
                 let said = one.content.as_ref().map_or_else(|detail| format!("({detail})"), |text| one_line(text));
                 text.line(format_args!("{}  {}  {said}", one.ord, one.sender.as_deref().unwrap_or("-")));
@@ -92,6 +100,10 @@ impl Inbox {
         })?;
         if received.is_empty() {
             context.out.note("nothing new");
+        }
+        if let Some(next) = next {
+            let how = if self.ack { "run the command again".to_owned() } else { format!("--after {next}") };
+            context.out.note(format_args!("there are more: {how}"));
         }
         for (one, detail) in received.iter().filter_map(|one| Some((one, one.content.as_ref().err()?))) {
             context.out.alert(format_args!("message {} cannot be read: {detail}", one.id));

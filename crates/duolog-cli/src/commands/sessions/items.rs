@@ -1,5 +1,7 @@
 //! `duolog sessions items`.
 
+use std::ops::Range;
+
 use clap::Args;
 use duolog::sessions::{Described, DescribedList, View};
 use serde::Serialize;
@@ -15,15 +17,18 @@ Examples:
   duolog sessions items demo
   duolog sessions items demo --limit 50 --json | jq '.items'
   duolog sessions items demo --full --branch try-again
+  duolog sessions items demo --full --after 199 --limit 100
   duolog sessions items demo --detail --json | jq '.items[] | {id, role, sender}'
   duolog sessions items demo --pool --json | jq -r '.items[].id'
 
 JSON:
-  {\"items\": [ … as given … ]}
+  {\"items\": [ … as given … ], \"end\": 3, \"complete\": true|false, \"next\": place|null}
   with --detail and with --pool
   {\"items\": [{\"id\", \"ord\": place|null, \"role\", \"sender\", \"recipient\", \"channel\", \"lion_class\",
              \"metadata\", \"created_at\", \"embedding\": [numbers]|null, \"summary_of\": [from, to]|null,
-             \"content\": … as given …}], \"end\": 3}";
+             \"content\": … as given …}], \"end\": 3, \"complete\": true|false}
+  end is the number of items in all; complete is false where there are others than those that are shown, or than
+  the summaries shown stand for; next is the place to continue after, with --after";
 
 /// The items when nobody asks for another number.
 const LIMIT: usize = 1000;
@@ -42,6 +47,10 @@ pub struct Items {
     /// How many at the most, of the last ones
     #[arg(long, value_name = "N", default_value_t = LIMIT)]
     limit: usize,
+    /// Place to continue after: show the items behind it, not the last ones
+    #[arg(long, value_name = "ORD", requires = "full", conflicts_with_all = ["detail", "pool"])]
+    #[arg(value_parser = clap::value_parser!(u64).range(..1 << 62))]
+    after: Option<u64>,
     /// Every item, and no summaries
     #[arg(long)]
     full: bool,
@@ -56,6 +65,9 @@ pub struct Items {
 #[derive(Serialize)]
 struct Answer {
     items: Vec<Box<RawValue>>,
+    end: u64,
+    complete: bool,
+    next: Option<u64>,
 }
 
 impl Items {
@@ -67,10 +79,22 @@ impl Items {
         if self.detail || self.pool {
             let items = store.sessions().items(&session.id).on(self.branch.reference());
             let list = if self.pool { items.pool(self.limit)? } else { items.described(self.limit, view)? };
-            return detail(context, &list, self.limit);
+            let places = list.items.iter().map(|item| first_place(item.ord, item.stands_for.as_ref()));
+            let is_whole = (list.items.len() + list.broken.len()) as u64 >= list.end;
+            let complete = if self.pool { is_whole } else { starts_at_first(places, list.end) };
+            return detail(context, &list, complete);
         }
-        let list = store.sessions().items(&session.id).on(self.branch.reference()).latest(self.limit, view)?;
-        let answer = Answer { items: list.items.iter().map(|item| as_json(&one_line(&item.content))).collect() };
+        let items = store.sessions().items(&session.id).on(self.branch.reference());
+        let list = match self.after {
+            Some(after) => items.history(after.saturating_add(1), u32::try_from(self.limit).unwrap_or(u32::MAX))?,
+            None => items.latest(self.limit, view)?,
+        };
+        let places = list.items.iter().map(|item| first_place(item.ord, item.stands_for.as_ref()));
+        let complete = starts_at_first(places, list.end);
+        let last = list.items.iter().filter_map(|item| item.ord).max();
+        let next = last.filter(|last| self.after.is_some() && last + 1 < list.end);
+        let items = list.items.iter().map(|item| as_json(&one_line(&item.content))).collect();
+        let answer = Answer { items, end: list.end, complete, next };
         context.out.answer(&answer, |text| {
             for item in &list.items {
                 text.line(one_line(&item.content));
@@ -81,17 +105,30 @@ impl Items {
         }
         if list.items.is_empty() {
             context.out.note("there are no items yet; add one with: duolog sessions add --session NAME --item JSON");
-        } else if list.items.len() >= self.limit && list.end > self.limit as u64 {
+        } else if let Some(next) = next {
+            context.out.note(format_args!("of {}: --after {next}", figures::things(list.end, "item")));
+        } else if !complete && self.after.is_none() {
             context.out.note(format_args!("of {}; --limit shows more", figures::things(list.end, "item")));
         }
         Ok(if list.broken.is_empty() { Ended::Done } else { Ended::Damaged })
     }
 }
 
+/// The first place that an item has or stands for; `None` for the one that comes before all others.
+fn first_place(ord: Option<u64>, stands_for: Option<&Range<u64>>) -> Option<u64> {
+    stands_for.map(|range| range.start).or(ord)
+}
+
+/// True if these begin with the first item of a history that has so many.
+fn starts_at_first(places: impl Iterator<Item = Option<u64>>, end: u64) -> bool {
+    end == 0 || places.flatten().min() == Some(0)
+}
+
 #[derive(Serialize)]
 struct DetailAnswer<'a> {
     items: Vec<Detail<'a>>,
     end: u64,
+    complete: bool,
 }
 
 #[derive(Serialize)]
@@ -131,8 +168,8 @@ impl<'a> From<&'a Described> for Detail<'a> {
 }
 
 /// Shows items with what is known of them.
-fn detail(context: &mut Context<'_>, list: &DescribedList, limit: usize) -> Outcome {
-    let answer = DetailAnswer { items: list.items.iter().map(Detail::from).collect(), end: list.end };
+fn detail(context: &mut Context<'_>, list: &DescribedList, complete: bool) -> Outcome {
+    let answer = DetailAnswer { items: list.items.iter().map(Detail::from).collect(), end: list.end, complete };
     context.out.answer(&answer, |text| {
         for item in &list.items {
             let message = &item.message;
@@ -145,7 +182,7 @@ fn detail(context: &mut Context<'_>, list: &DescribedList, limit: usize) -> Outc
     for broken in &list.broken {
         context.out.alert(format_args!("item {} cannot be read: {}", broken.id, broken.detail));
     }
-    if list.items.len() >= limit && list.end > limit as u64 {
+    if !complete && !list.items.is_empty() {
         context.out.note(format_args!("of {}; --limit shows more", figures::things(list.end, "item")));
     }
     Ok(if list.broken.is_empty() { Ended::Done } else { Ended::Damaged })

@@ -37,13 +37,14 @@ pub struct Reopen {
 impl Reopen {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let reference = self.which.reference(context.config()?)?;
-        let durability = context.config()?.durability();
+        let (durability, user) = (context.config()?.durability(), context.config()?.user().to_owned());
         let store = context.open_to_write()?;
         let session = store.sessions().resolve_whole(&reference)?;
         if let Some(pid) = self.pid {
             run::is_there(pid)?;
         }
-        let (reason, actor) = (Some(self.reason), actor(self.actor));
+        let actor = actor(self.actor).or_else(|| Some(user).filter(|user| !user.is_empty()));
+        let reason = Some(self.reason);
         let change = Change { reason, actor, pid: self.pid, ..Change::default() };
         let changed = store.sessions().status(&session.id).reopen(&change, durability)?;
         close::answer(context, &session, changed)?;

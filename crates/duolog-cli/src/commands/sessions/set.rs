@@ -19,8 +19,9 @@ JSON:
 
 /// Set the provenance, times and metadata of a session
 ///
-/// What is not given stays as it is, and an empty text clears a field. The session's log tells of the change. The status is
-/// set with sessions close and sessions reopen, and the name with sessions rename.
+/// What is not given stays as it is. An empty text clears --agent, --playbook, --topic, --play, --artifacts and --metadata;
+/// the other fields can be replaced and not cleared. The session's log tells of the change. The status is set with sessions
+/// close and sessions reopen, and the name with sessions rename.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Set {

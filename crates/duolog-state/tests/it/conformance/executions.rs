@@ -70,10 +70,10 @@ fn the_ledger_says_what_is_done(place: &Place) {
         assert_eq!(executions::standing(tx, &run, skill)?, None, "what failed is to be run");
         let second = execution("e2", "plan", 2);
         executions::insert(tx, &second)?;
-        assert_eq!(executions::in_flight(tx, &run, 9)?, std::slice::from_ref(&second));
+        assert_eq!(executions::in_flight(tx, &run, "", 9)?, std::slice::from_ref(&second));
         executions::finish(tx, &second.id, &end(true, None))?;
         assert_eq!(executions::standing(tx, &run, skill)?, Some((second.id, false)));
-        assert_eq!(executions::in_flight(tx, &run, 9)?, []);
+        assert_eq!(executions::in_flight(tx, &run, "", 9)?, []);
         let chat = ExecutionRow { workflow_run_id: None, skill: "chat".to_owned(), ..execution("c1", "x", 1) };
         executions::insert(tx, &chat)?;
         executions::insert(tx, &ExecutionRow { id: ExecutionId::new(), ..chat })?;
@@ -91,8 +91,10 @@ fn executions_are_listed_page_by_page(place: &Place) {
         let first = executions::of_run(tx, &run_id("r"), None, 3)?;
         assert_eq!(names(&first), "e2 e4 e1");
         assert_eq!(names(&executions::of_run(tx, &run_id("r"), first.last(), 3)?), "e3");
-        assert_eq!(names(&executions::of_trigger(tx, TriggerType::Cli, "r", 3)?), "e2 e4 e3");
-        assert_eq!(executions::of_trigger(tx, TriggerType::Api, "r", 3)?, []);
+        assert_eq!(names(&executions::of_trigger(tx, TriggerType::Cli, "r", None, 3)?), "e3 e4 e2");
+        let behind = Some((at(3), &ExecutionId::parse("e3").expect("an id")));
+        assert_eq!(names(&executions::of_trigger(tx, TriggerType::Cli, "r", behind, 9)?), "e4 e2 e1");
+        assert_eq!(executions::of_trigger(tx, TriggerType::Api, "r", None, 3)?, []);
         let newest = executions::with_error(tx, None, 2)?;
         assert_eq!(names(&newest), "e3 e4");
         let last = newest.last().expect("two");

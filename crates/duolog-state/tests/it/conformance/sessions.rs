@@ -137,7 +137,7 @@ fn sessions_are_listed_newest_first_page_by_page(place: &Place) {
             loop {
                 let rows = sessions::list(tx, filter, &Page::new(2, after))?;
                 let Some(last) = rows.last() else { return Ok::<_, Error>(seen.join(" ")) };
-                after = Some(PageToken::after(last.updated_at, &last.id));
+                after = Some(PageToken::after(filter.list(), last.updated_at, &last.id));
                 seen.extend(rows.into_iter().map(|row| row.id.to_string()));
             }
         };
@@ -287,7 +287,9 @@ fn every_list_is_read_from_its_index_in_order(place: &Place) {
         (SessionFilter { source_kind: Some(SourceKind::Live), ..Default::default() }, "sessions_newest"),
         (SessionFilter { since: Some(at(1)), ..Default::default() }, "sessions_newest"),
     ] {
-        for page in [Page::default(), Page::new(20, Some(PageToken::after(at(5), &id("s"))))] {
+        for page in
+            [Page::default(), Page::new(20, Some(PageToken::after(SessionFilter::default().list(), at(5), &id("s"))))]
+        {
             let explain = |tx: &mut Tx<'_>| {
                 // A table without rows is read whole, where that is allowed.
                 let no_scan = Sql::each("SELECT 1", "SELECT set_config('enable_seqscan', 'off', true)");

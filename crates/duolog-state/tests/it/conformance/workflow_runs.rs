@@ -224,9 +224,13 @@ fn the_queue_and_the_expired_are_found(place: &Place) {
         assert_eq!(workflow_runs::restart_wait(tx, &second.workflow_name, at(500))?, 2);
         let waits = workflow_runs::find(tx, &second.id)?.and_then(|row| row.queued);
         assert_eq!(waits, Some(QueuePlace { at: at(500), ..resumed }), "its place stays");
-        assert_eq!(workflow_runs::expired(tx, at(62), 9)?, [run_id("r01")]);
-        assert_eq!(workflow_runs::expired(tx, at(63), 9)?, [run_id("r07"), run_id("r01")]);
-        assert_eq!(workflow_runs::expired(tx, at(63), 1)?, [run_id("r07")]);
+        let mut expired = |now, after: Option<&_>, limit| workflow_runs::expired(tx, now, after, limit).expect("reads");
+        let ids = |rows: &[(_, RunId)]| rows.iter().map(|(_, id)| id.clone()).collect::<Vec<_>>();
+        assert_eq!(ids(&expired(at(62), None, 9)), [run_id("r01")]);
+        assert_eq!(ids(&expired(at(63), None, 9)), [run_id("r07"), run_id("r01")]);
+        let first = expired(at(63), None, 1);
+        assert_eq!(ids(&first), [run_id("r07")]);
+        assert_eq!(ids(&expired(at(63), first.first(), 9)), [run_id("r01")]);
         Ok(())
     });
 }

@@ -43,6 +43,8 @@ impl Sessions<'_> {
     ///
     /// Memory is bounded by the largest message, line or blob. What is kept as a blob is in the document.
     pub fn export(&self, session: &SessionId, out: &mut dyn Write) -> Result<Exported> {
+        // A log that cannot be read here, such as another home's, is refused before anything is written.
+        self.store.join.reader(session)?;
         let mut document = Document { out, exported: Exported::default() };
         let contents = Contents::of(&self.store.join);
         self.store.join.state().read(|tx| {

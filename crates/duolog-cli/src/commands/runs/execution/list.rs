@@ -1,6 +1,7 @@
 //! `duolog runs execution list`.
 
 use clap::Args;
+use duolog::runs::RunToken;
 use duolog::{TriggerType, limits};
 use serde::Serialize;
 
@@ -16,11 +17,11 @@ Examples:
   duolog runs execution list --trigger acme/web#42 --trigger-type webhook --json
 
 JSON:
-  {\"executions\": [{… as runs phase end …}]}";
+  {\"executions\": [{… as runs phase end …}], \"next\": token|null}";
 
 /// List the last executions of a trigger, oldest first
 ///
-/// Executions of runs are among them.
+/// Executions of runs are among them. The next page has those before them.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {
@@ -35,18 +36,25 @@ pub struct List {
     #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
+    /// Page token: show the page before the one that printed it
+    #[arg(long, value_name = "TOKEN")]
+    after: Option<RunToken>,
 }
 
 #[derive(Serialize)]
 struct Answer<'a> {
     executions: Vec<ExecutionShape<'a>>,
+    next: Option<String>,
 }
 
 impl List {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_read()?;
-        let all = store.runs().executions().of_trigger(self.trigger_type, &self.trigger, self.limit)?;
-        context.out.answer(&Answer { executions: all.iter().map(ExecutionShape::from).collect() }, |text| {
+        let (ledger, after) = (store.runs().executions(), self.after.as_ref());
+        let list = ledger.of_trigger(self.trigger_type, &self.trigger, self.limit, after)?;
+        let (all, next) = (list.executions, list.next.as_ref().map(ToString::to_string));
+        let shape = Answer { executions: all.iter().map(ExecutionShape::from).collect(), next: next.clone() };
+        context.out.answer(&shape, |text| {
             let mut table = Table::new(&[
                 (Column::Id, "ID"),
                 (Column::Text, "SKILL"),
@@ -72,6 +80,9 @@ impl List {
         })?;
         if all.is_empty() {
             context.out.note("no execution has this trigger");
+        }
+        if let Some(next) = next {
+            context.out.note(format_args!("there are earlier ones: --after {next}"));
         }
         Ok(Ended::Done)
     }
