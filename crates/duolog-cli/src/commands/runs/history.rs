@@ -20,7 +20,7 @@ Examples:
 JSON:
   {\"history\": [{\"timestamp\", \"event\", \"previous_status\", \"status\", \"phase\", \"actor\", \"reason\",
      \"lease_owner\", \"fence\"}], \"complete\": true|false}
-  complete is false where the log has more than --limit, or lines that cannot be read";
+  complete is false where the log has more than --limit, or lines that cannot be read or are lost";
 
 /// The subtype of a line about a run.
 const SUBTYPE: &str = "duolog.run";
@@ -91,7 +91,7 @@ impl History {
                     Err(_) => complete = false,
                 },
                 Entry::Line(_) => return ControlFlow::Continue(()),
-                Entry::Damaged { .. } => complete = false,
+                Entry::Damaged { .. } | Entry::Lost(_) => complete = false,
             }
             if history.len() > self.limit as usize {
                 history.pop_front();
@@ -101,7 +101,7 @@ impl History {
         })?;
         context.out.answer(&Answer { history: &history, complete }, |text| text.table(&table(&history)))?;
         if !complete {
-            context.out.warn("this is not all: the log has more, or lines that cannot be read");
+            context.out.warn("this is not all: the log has more, or lines that cannot be read or are lost");
         }
         Ok(Ended::Done)
     }
