@@ -37,6 +37,14 @@ pub enum Error {
         /// The epoch from now on.
         epoch: Epoch,
     },
+    /// The log lacks bytes that were recorded of it. Nothing was recorded or changed.
+    #[error("the log of session {session} is not complete: {loss}")]
+    LogLost {
+        /// The session.
+        session: SessionId,
+        /// What it lacks.
+        loss: crate::Loss,
+    },
     /// The operation id was used for other lines before.
     #[error("operation {operation} was used with other content before")]
     OperationReused {

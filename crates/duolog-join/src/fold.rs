@@ -13,6 +13,7 @@ use duolog_types::{Durability, Position, ProcessId, SessionId, mutant, mutant::M
 
 use crate::behind::{MarkId, OpenLog};
 use crate::error::{Error, Result};
+use crate::life::Raised;
 use crate::process::ProcessState;
 use crate::project::{Derived, Rows};
 use crate::seal::SealPlan;
@@ -31,6 +32,8 @@ pub struct Folded {
     pub to: Position,
     /// How many bytes of whole lines they do not tell of yet.
     pub behind: u64,
+    /// How many recorded bytes this fold found gone. It has recorded the loss and folded what is there.
+    pub lost: u64,
 }
 
 /// What folding before a read left undone.
@@ -42,12 +45,22 @@ pub struct CaughtUp {
     pub bytes_behind: u64,
     /// How many sessions of other homes with the same state may be behind. Their logs are not here to be looked at.
     pub sessions_elsewhere: u64,
+    /// How many logs lack bytes that were recorded of them.
+    pub sessions_lost: u64,
+    /// How many bytes they lack, all together.
+    pub bytes_lost: u64,
 }
 
 impl CaughtUp {
-    /// Returns true if derived rows tell of all that the logs hold.
+    /// Returns true if derived rows tell of all that the logs hold, and the logs hold all that was recorded of them.
     pub const fn is_complete(&self) -> bool {
-        self.sessions_behind == 0 && self.sessions_elsewhere == 0
+        self.sessions_behind == 0 && self.sessions_elsewhere == 0 && self.sessions_lost == 0
+    }
+
+    /// Counts a log that lacks recorded bytes.
+    pub fn lose(&mut self, bytes: u64) {
+        self.sessions_lost += u64::from(bytes > 0);
+        self.bytes_lost += bytes;
     }
 
     fn add(&mut self, bytes: u64) {
@@ -114,16 +127,16 @@ impl Join {
     /// Folds from what was just read of a session; says whether what was folded was sealed on the way.
     fn fold_along(&self, known: Known, budget: u64, along: Along<'_>) -> Result<(Folded, bool)> {
         let session = &known.row.id.clone();
-        let (mut left, mut read) = (budget, Some(known));
+        let (mut left, mut read, mut lost) = (budget, Some(known), 0);
         loop {
             let known = read.take().map_or_else(|| self.known(session), Ok)?;
             self.own(&known.row)?;
             let Some(reader) = known.reader(&self.disk)? else {
                 if known.watermark.recorded_to > known.row.log_base && !mutant::is(Mutant::NoEpoch) {
-                    self.note_change(session, known.row.log_epoch, Standing::Missing)?;
+                    lost += self.note_loss(&known, Standing::Missing)?;
                     continue;
                 }
-                return Ok((Folded { to: known.row.log_base, behind: 0 }, false));
+                return Ok((Folded { to: known.row.log_base, behind: 0, lost }, false));
             };
             let from = known.catalog.as_ref().map_or(known.row.log_base, |row| row.position);
             let end = reader.stable_end(self.limits.busy_timeout)?;
@@ -134,11 +147,11 @@ impl Join {
             }
             let standing = self.standing(&known, &reader, end)?;
             if standing != Standing::Same {
-                self.note_change(session, known.row.log_epoch, standing)?;
+                lost += self.note_loss(&known, standing)?;
                 continue;
             }
             if end <= from || left == 0 {
-                return Ok((Folded { to: from, behind: end.0.saturating_sub(from.0) }, false));
+                return Ok((Folded { to: from, behind: end.0.saturating_sub(from.0), lost }, false));
             }
             // A checkpoint names a position, so what is below that position must be on the device first (R3).
             // The name of a file of which nothing was folded may not be: a log that was deleted begins with an empty row.
@@ -157,9 +170,15 @@ impl Join {
             if let Some(sealed) = sealed
                 && to >= end
             {
-                return Ok((Folded { to, behind: 0 }, sealed));
+                return Ok((Folded { to, behind: 0, lost }, sealed));
             }
         }
+    }
+
+    /// Records that a log is not what it was; returns how many recorded bytes are gone, 0 if somebody asked for that.
+    fn note_loss(&self, known: &Known, standing: Standing) -> Result<u64> {
+        let raised = self.note_change(&known.row.id, known.row.log_epoch, standing)?;
+        Ok(if raised == Raised::OnPurpose { 0 } else { known.bytes_lost(standing) })
     }
 
     /// The derived rows that a fold goes on from.
@@ -260,14 +279,30 @@ impl Join {
 
     /// Folds all that is behind, before a read whose answer must be complete; nothing if `fold_before_read_bytes` is 0.
     pub fn catch_up_whole(&self) -> Result<CaughtUp> {
-        self.catch_up(if self.limits.fold_before_read_bytes == 0 { 0 } else { u64::MAX })
+        self.catch_up_every(if self.limits.fold_before_read_bytes == 0 { 0 } else { u64::MAX })
+    }
+
+    /// Folds as [`Join::catch_up`], and looks at every log for the loss of recorded bytes. Costs a stat for each log.
+    pub fn catch_up_every(&self, budget: u64) -> Result<CaughtUp> {
+        // Before the fold: a loss that it records is no longer found afterwards.
+        let lost = self.lost_logs(&self.log_standings()?)?;
+        let mut caught_up = CaughtUp { sessions_lost: 0, bytes_lost: 0, ..self.catch_up(budget)? };
+        lost.values().for_each(|loss| caught_up.lose(loss.bytes));
+        Ok(caught_up)
     }
 
     /// Folds one session to its end, unless `fold_before_read_bytes` is 0, and says what is left of it.
     pub fn catch_up_session(&self, session: &SessionId) -> Result<CaughtUp> {
         let mut caught_up = CaughtUp::default();
         let known = self.known(session)?;
-        if known.row.home_id != self.home {
+        if known.row.home_id == self.home {
+            match self.read_log(session) {
+                Ok(log) => caught_up.lose(log.loss.map_or(0, |loss| loss.bytes)),
+                // A log that cannot be read is behind, and counted so below.
+                Err(Error::Log(_)) => {}
+                Err(error) => return Err(error),
+            }
+        } else {
             let marks = self.state.read(|tx| behind::of_session(tx, session))?;
             caught_up.sessions_elsewhere = (!marks.is_empty()).into();
             return Ok(caught_up);
@@ -318,6 +353,7 @@ impl Join {
                 };
                 left = left.saturating_sub(folded.1);
                 caught_up.add(folded.0.behind);
+                caught_up.lose(folded.0.lost);
                 let dead = owner == ProcessState::Dead || mutant::is(Mutant::MarksClearedByOthers);
                 if dead && folded.0.behind == 0 {
                     let (session, process, generation) = (mark.session_id.clone(), mark.process_id, mark.generation);
@@ -338,7 +374,17 @@ impl Join {
             }
         }
         // A sweep looks at every log, marked or not, so what it finds is the whole of what is behind.
-        let mut caught_up = if self.has_swept()? { caught_up } else { self.sweep(left)? };
+        let mut caught_up = if self.has_swept()? {
+            caught_up
+        } else {
+            let CaughtUp { sessions_lost, bytes_lost, .. } = caught_up;
+            let swept = self.sweep(left)?;
+            CaughtUp {
+                sessions_lost: swept.sessions_lost + sessions_lost,
+                bytes_lost: swept.bytes_lost + bytes_lost,
+                ..swept
+            }
+        };
         self.renew_outdated(budget, left)?.into_iter().for_each(|bytes| caught_up.add(bytes));
         Ok(caught_up)
     }
@@ -361,7 +407,7 @@ impl Join {
         if owner == ProcessState::Alive && before == 0 {
             // Its owner deletes the mark; until then looking must cost no more than this.
             let to = known.catalog.map_or(known.row.log_base, |row| row.position);
-            return Ok((Folded { to, behind: 0 }, 0));
+            return Ok((Folded { to, behind: 0, lost: 0 }, 0));
         }
         let open = self.open.get(session);
         let folded = self.fold_and_seal(known, budget.min(before), open.as_deref())?;
@@ -421,7 +467,10 @@ impl Join {
             let mended = self.mend(session).and_then(|()| self.known(session));
             let folded = mended.and_then(|known| self.fold_and_seal(known, left.min(before), None));
             let behind = match folded {
-                Ok(folded) => folded.behind,
+                Ok(folded) => {
+                    caught_up.lose(folded.lost);
+                    folded.behind
+                }
                 Err(Error::NoSession(_) | Error::Deleted(_)) => return Ok(()),
                 Err(error) if error.leaves_behind() => {
                     // This sweep is the only one of this boot: what it could not fold is marked for the next reader.

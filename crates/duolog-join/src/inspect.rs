@@ -30,19 +30,16 @@ pub struct LogStanding {
     pub folded_to: Option<Position>,
     /// Someone may have appended behind that.
     pub is_marked: bool,
+    /// Its path, beneath the state directory.
+    pub(crate) path: String,
+    /// The position of the first byte of its file.
+    pub(crate) base: Position,
 }
 
 impl Join {
     /// Whether a session's log is the one that the state knows.
     pub fn standing_of(&self, session: &SessionId) -> Result<Standing> {
-        let known = self.known(session)?;
-        self.own(&known.row)?;
-        let Some(reader) = known.reader(&self.disk)? else {
-            let missing = known.watermark.recorded_to > known.row.log_base;
-            return Ok(if missing { Standing::Missing } else { Standing::Same });
-        };
-        let end = reader.stable_end(self.limits.busy_timeout)?;
-        self.standing(&known, &reader, end)
+        Ok(self.read_log(session)?.loss.map_or(Standing::Same, |loss| loss.standing))
     }
 
     /// Whether a session's log is closed to appends because the disk failed a writer.
@@ -103,6 +100,8 @@ impl Join {
                     folded_to: row.folded.filter(|(epoch, _)| *epoch == row.epoch).map(|(_, position)| position),
                     epoch: row.epoch,
                     session: row.session_id,
+                    path: row.path,
+                    base: row.base,
                 }));
                 if is_last {
                     return Ok(logs);

@@ -20,6 +20,7 @@ mod home;
 mod identity;
 mod inspect;
 mod life;
+mod loss;
 mod operation;
 mod outbox;
 mod process;
@@ -46,6 +47,7 @@ pub use home::{HomeError, Prepared, may_write, prepare, prepare_copy, prepare_re
 pub use identity::{Identity, Liveness};
 pub use inspect::LogStanding;
 pub use life::{Conversations, Deleted, NewLog, PlannedLog, RemovedLog, Stem};
+pub use loss::{Loss, ReadLog};
 pub use outbox::{Told, tell, tell_if_there};
 pub use process::ProcessState;
 pub use rebuild::Rebuilt;

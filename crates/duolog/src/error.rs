@@ -681,7 +681,7 @@ fn join_kind(error: &JoinError) -> Kind {
             Kind::Conflict
         }
         JoinError::BackupRunning { .. } => Kind::Busy,
-        JoinError::LogChanged { .. } => Kind::Damaged,
+        JoinError::LogChanged { .. } | JoinError::LogLost { .. } => Kind::Damaged,
         JoinError::TooLong(_) | JoinError::BadLine(_) => Kind::Invalid,
         JoinError::Log(error) => log_kind(error),
         JoinError::State(error) => state_kind(error),
@@ -725,6 +725,11 @@ fn join_hint(error: &JoinError) -> Option<String> {
     let hint = match error {
         JoinError::LogChanged { .. } => {
             "it is on record; `duolog doctor` tells, and the next append goes on in the log as it is now"
+        }
+        JoinError::LogLost { session, .. } => {
+            return Some(format!(
+                "duolog log verify {session} shows what is gone; duolog log repair {session} records it"
+            ));
         }
         JoinError::NoSession(_) => "duolog sessions list shows what there is",
         JoinError::OtherHome { .. } => "run the command in that home",

@@ -47,7 +47,7 @@ pub mod workflows;
 
 pub use config::{Config, ConfigError};
 pub use duolog_join::{
-    CaughtUp, Change, Committed, Damage, DamageKind, Follow, Rebuilt, Repaired, Seen, Severity, Verified,
+    CaughtUp, Change, Committed, Damage, DamageKind, Follow, Loss, Rebuilt, Repaired, Seen, Severity, Verified,
 };
 pub use duolog_log::dialect::money::Money;
 pub use duolog_log::dialect::prices::{Long, Price, Prices, Rates};

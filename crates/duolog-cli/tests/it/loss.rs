@@ -11,6 +11,9 @@ on_both_engines!(
     lines_lost_before_they_were_synced_stay_a_warning,
     a_change_of_sealed_bytes_is_damage_beside_lines_that_were_never_synced,
     verify_reports_lines_that_were_removed_before_the_last_append,
+    a_log_that_lost_recorded_lines_is_never_answered_as_complete,
+    the_history_of_a_run_without_its_log_is_not_complete,
+    logs_of_other_homes_make_a_search_incomplete,
 );
 
 const PAGE: usize = 4096;
@@ -94,4 +97,84 @@ fn verify_reports_lines_that_were_removed_before_the_last_append(place: &Place) 
     assert_eq!((&loss["action"], &loss["epoch"], &loss["position"]), (&"shorter".into(), &0.into(), &16.into()));
     let all = kit.run(&["log", "verify", "--all", "--json"]).is(0);
     assert_eq!(all.field("/logs/0/status"), "warning");
+}
+
+/// What the read commands say of a log that lost recorded lines; nothing of it is recorded by them.
+fn is_told_everywhere(kit: &Kit, name: &str, lines: &str) {
+    for command in [&["log", "cat", name][..], &["log", "tail", name]] {
+        let ran = kit.run(command).is(4).says("recorded bytes are lost");
+        assert_eq!(ran.text(), lines, "{command:?}");
+    }
+    kit.run(&["log", "replay", name]).is(4).says("recorded bytes are lost");
+    kit.run(&["log", "stream", "--no-follow"]).is(4).says("recorded bytes are lost");
+    let refused = kit.run(&["sessions", "export", name]).is(4).says("log verify").says("log repair");
+    assert_eq!(refused.text(), "", "nothing is written");
+    for more in [&["log", "search", "words", "--json"][..], &["log", "search", "words", "--json", "--no-index"]] {
+        let found = kit.run(more);
+        assert_eq!(found.field("/complete"), false, "{}", found.text());
+        let reason = found.field("/unread/0/reason");
+        assert!(reason.as_str().is_some_and(|it| it.contains("recorded bytes are lost")), "{}", found.text());
+    }
+    for command in ["usage daily", "usage model", "state stats", "sessions list"] {
+        let args: Vec<_> = command.split(' ').chain(["--json"]).collect();
+        let ran = kit.run(&args).is(0).says("lost");
+        assert_eq!((ran.field("/complete"), ran.field("/behind/sessions_lost")), (false.into(), 1.into()), "{command}");
+    }
+}
+
+fn a_log_that_lost_recorded_lines_is_never_answered_as_complete(place: &Place) {
+    let first = "{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"one\"}}\n";
+    let more = first.replace("one", "words");
+    for (name, kept) in [("gone", None), ("cut", Some(first))] {
+        let kit = Kit::on(place);
+        kit.append(name, &format!("{first}{more}{more}"));
+        assert_eq!(kit.run(&["sessions", "list", "--json"]).is(0).field("/complete"), true);
+        assert_eq!(kit.run(&["log", "search", "words", "--json", "--session", name]).is(0).field("/complete"), true);
+        let log = kit.log_of(name);
+        match kept {
+            Some(kept) => fs::write(&log, kept).expect("cut"),
+            None => fs::remove_file(&log).expect("removed"),
+        }
+        is_told_everywhere(&kit, name, kept.unwrap_or_default());
+        is_told_everywhere(&kit, name, kept.unwrap_or_default());
+        let shown = kit.run(&["sessions", "show", name, "--json"]).is(0).says("lost");
+        assert_eq!((shown.field("/complete"), shown.field("/behind/sessions_lost")), (false.into(), 1.into()));
+        // It is on record by now: what is there is the whole log of the new epoch.
+        kit.append(name, first);
+        kit.run(&["log", "cat", name]).is(0);
+        kit.run(&["sessions", "export", name]).is(0);
+        kit.run(&["log", "verify", name]).is(0).says("lines were lost");
+    }
+}
+
+fn the_history_of_a_run_without_its_log_is_not_complete(place: &Place) {
+    let kit = Kit::on(place);
+    kit.run(&["runs", "start", "build", "--trigger", "t", "--id", "r"]).is(0);
+    kit.run(&["sessions", "list"]).is(0);
+    let whole = kit.run(&["runs", "history", "r", "--json"]).is(0);
+    assert_eq!(whole.field("/complete"), true, "{}", whole.text());
+    let session = kit.run(&["runs", "show", "r", "--json"]).is(0).field("/run/session_id");
+    let shown = kit.run(&["sessions", "show", session.as_str().expect("a session"), "--json"]).is(0);
+    let path = shown.field("/session/log_path");
+    fs::remove_file(kit.home().join("state").join(path.as_str().expect("a path"))).expect("removed");
+    let told = kit.run(&["runs", "history", "r", "--json"]).is(0);
+    assert_eq!((told.field("/complete"), told.field("/history")), (false.into(), json!([])), "{}", told.text());
+}
+
+fn logs_of_other_homes_make_a_search_incomplete(place: &Place) {
+    let (here, there) = (Kit::on(place), Kit::on(place));
+    here.run(&["sessions", "new", "--name", "empty"]).is(0);
+    let alone = here.run(&["log", "search", "needle", "--json"]).is(1);
+    assert_eq!((alone.field("/complete"), alone.field("/sessions_elsewhere")), (true.into(), 0.into()));
+    there.append("far", "{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"needle\"}}\n");
+    there.run(&["sessions", "list"]).is(0);
+    let found = here.run(&["log", "search", "needle", "--json"]).is(1);
+    if place.database().is_none() {
+        assert_eq!(found.field("/complete"), true, "it is another state");
+        return;
+    }
+    let found = found.says("1 session of other homes not searched");
+    assert_eq!((found.field("/complete"), found.field("/sessions_elsewhere")), (false.into(), 1.into()));
+    let unread = found.field("/unread/0/reason");
+    assert!(unread.as_str().is_some_and(|reason| reason.starts_with("its log is in home ")), "{unread}");
 }

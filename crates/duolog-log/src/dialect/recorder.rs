@@ -1,12 +1,13 @@
 //! From a runtime's events to envelope lines: what `agent | duolog log record` writes.
 //!
 //! Every event either becomes a line, is part of one that does (deltas and beginnings, which their ends repeat), or is
-//! kept whole in a `system` line; none is dropped. Long tool results are cut for display only: the whole goes to the
+//! kept whole in a `system` line; none is dropped. What has no end when the input ends is written as far as it came. Long tool results are cut for display only: the whole goes to the
 //! sink as a blob before the line that names it. Pure: lines and blobs go where the caller says.
 
 mod answers;
 mod event;
 mod known;
+mod unfinished;
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -18,8 +19,9 @@ use duolog_types::{Clock, Moment, SystemClock};
 use serde_json::value::RawValue;
 
 use answers::{Answers, Channel};
-use event::{Part, Snapshot, is_text, milliseconds, retry, shortened, sum, tokens};
+use event::{Part, Snapshot, fatal_has_more, is_text, merged, milliseconds, retry, shortened, sum, tokens};
 pub use known::Known;
+use unfinished::Unfinished;
 
 use super::envelope::{Block, Builder, Ending, Line, Usage};
 use super::money::Money;
@@ -27,6 +29,8 @@ use super::object::{Object, mend};
 use super::scene::short_hash;
 use super::timeline::content_text;
 
+/// The bytes of parts of a message that are held until its end repeats them; then they are written.
+const PARTS_BYTES_MAX: usize = 4 << 20;
 /// What stands in place of a prompt that continues a turn.
 const RESUMED: &str = "the same prompt was given again; its turn continues";
 
@@ -94,7 +98,7 @@ struct Turn {
     /// Tokens were counted whose cost no event told.
     is_cost_partial: bool,
     snapshot: Snapshot,
-    /// The last snapshot as it was told. Snapshots are totals, so it stands for those before it.
+    /// The last snapshot, with what those before it told and it does not. Snapshots are totals.
     snapshot_event: Option<String>,
     stop_reason: Option<String>,
     failure: Option<&'static str>,
@@ -113,6 +117,7 @@ pub struct Recorder {
     echo: Option<u64>,
     turn: Turn,
     answers: Answers,
+    unfinished: Unfinished,
     last_at: Option<Moment>,
 }
 
@@ -133,6 +138,7 @@ impl Recorder {
                 ..Turn::default()
             },
             answers: Answers::default(),
+            unfinished: Unfinished::default(),
             last_at: None,
             options,
         }
@@ -154,11 +160,13 @@ impl Recorder {
         put(&self.frame(&milliseconds(at)).remark("output", json.trim()), sink)
     }
 
-    /// Ends the recording. A turn that came to its end gets its result; one that was cut off gets none.
+    /// Ends the recording. A turn that came to its end gets its result; one that was cut off gets none. A message and
+    /// calls that were under way are written as far as they came.
     pub fn finish<S: Sink>(&mut self, sink: &mut S) -> Recorded<S> {
         if self.prompt.is_some() {
             self.begin(None, sink)?;
         }
+        self.write_unfinished(sink)?;
         match self.turn.snapshot_event.take() {
             // No result tells what it says.
             Some(event) if !self.turn.ended => {
@@ -187,10 +195,10 @@ impl Recorder {
         match &*kind {
             "message_end" => self.message(event, text, at, sink),
             "tool_execution_end" => self.tool(event, text, at, sink),
-            "fatal_error" => self.fatal(event, at, sink),
+            "fatal_error" => self.fatal(event, text, at, sink),
             "usage_snapshot" => {
                 self.turn.snapshot.merge(event);
-                self.turn.snapshot_event = Some(text.to_owned());
+                self.merge_snapshot(text, at, sink)?;
                 self.turn.stop_reason = event.word("stopReason").or_else(|| self.turn.stop_reason.take());
                 Ok(())
             }
@@ -199,8 +207,9 @@ impl Recorder {
                 Ok(())
             }
             "auto_retry_start" | "auto_retry_end" => {
-                let remark = retry(event, &kind);
-                put(&self.frame(&milliseconds(at)).remark(&kind, &remark), sink)
+                let (remark, is_cut) = retry(event, &kind);
+                put(&self.frame(&milliseconds(at)).remark(&kind, &remark), sink)?;
+                if is_cut { self.keep(&kind, text, at, sink) } else { Ok(()) }
             }
             "extension_status" | "skills_status" => {
                 let frame = ["type", "timestamp", "sessionId", "subtype"];
@@ -209,15 +218,29 @@ impl Recorder {
                 let members = told.map(|(name, value)| Ok((name, raw(value)?))).collect::<Result<_, _>>()?;
                 put(&self.frame(&milliseconds(at)).status(&kind, members), sink)
             }
-            // The session is named by now; the others are beginnings and parts of what its end tells as a whole.
-            "session"
-            | "agent_start"
-            | "turn_start"
-            | "turn_end"
-            | "message_start"
-            | "message_update"
-            | "tool_execution_start"
-            | "tool_execution_update" => Ok(()),
+            // The session is named by now; what else is told of it has no place in any line.
+            "session" => {
+                let frame = ["type", "id", "timestamp", "sessionId"];
+                let has_more = event.members().any(|(name, _)| !frame.contains(&name));
+                if has_more { self.keep("session", text, at, sink) } else { Ok(()) }
+            }
+            // Parts of what its end tells as a whole.
+            "message_start" | "message_update" => {
+                self.unfinished.message(event, text);
+                if self.unfinished.part_bytes() <= PARTS_BYTES_MAX {
+                    return Ok(());
+                }
+                let parts = self.unfinished.take_parts();
+                parts.iter().try_for_each(|part| self.keep("message_update", part, at, sink))
+            }
+            "tool_execution_start" | "tool_execution_update" => {
+                let Some(id) = call_id(event) else { return self.keep(&kind, text, at, sink) };
+                let start = kind == "tool_execution_start";
+                let unfinished = &mut self.unfinished;
+                let over = if start { unfinished.started(&id, text) } else { unfinished.updated(&id, text) };
+                over.map_or(Ok(()), |call| self.keep_call(&call, at, sink))
+            }
+            "agent_start" | "turn_start" | "turn_end" => Ok(()),
             _ => self.keep(if kind.is_empty() { "event" } else { &kind }, text, at, sink),
         }
     }
@@ -261,7 +284,22 @@ impl Recorder {
         (self.echo, self.open_prompt) = (None, None);
     }
 
+    /// Takes a snapshot: what it does not tell stays as it was told before.
+    fn merge_snapshot<S: Sink>(&mut self, text: &str, at: Moment, sink: &mut S) -> Recorded<S> {
+        let Some(before) = self.turn.snapshot_event.take() else {
+            self.turn.snapshot_event = Some(text.to_owned());
+            return Ok(());
+        };
+        let whole = merged(&before, text);
+        if whole.is_none() {
+            self.keep("usage_snapshot", &before, at, sink)?;
+        }
+        self.turn.snapshot_event = Some(whole.unwrap_or_else(|| text.to_owned()));
+        Ok(())
+    }
+
     fn message<S: Sink>(&mut self, event: &Object<'_>, text: &str, at: Moment, sink: &mut S) -> Recorded<S> {
+        self.unfinished.take_message();
         let Some(message) = event.object("message") else { return self.keep("message_end", text, at, sink) };
         match message.text("role").as_deref() {
             Some("assistant") => self.assistant(&message, at, sink),
@@ -274,11 +312,14 @@ impl Recorder {
             Some("toolResult") => {
                 let Some(id) = message.word("toolCallId") else { return self.keep("message_end", text, at, sink) };
                 let raw = message.raw("content").unwrap_or("null");
-                if self.answers.is_repeated(Channel::Message, &id, raw) {
+                let failed = message.flag("isError");
+                self.unfinished.answered(&id);
+                self.turn.tool_failed |= failed;
+                if self.answers.is_repeated(Channel::Message, &id, raw, failed) {
                     return Ok(());
                 }
                 let content = if is_text(raw) { content_text(raw) } else { raw.into() };
-                self.answer(&id, &content, message.flag("isError"), at, sink)
+                self.answer(&id, &content, failed, at, sink)
             }
             _ => self.keep("message_end", text, at, sink),
         }
@@ -298,6 +339,7 @@ impl Recorder {
         for part in &parts {
             if let Part::Call { id, .. } = part {
                 self.answers.called(id);
+                self.unfinished.called(id);
             }
         }
         let turn = &mut self.turn;
@@ -326,18 +368,22 @@ impl Recorder {
     }
 
     fn tool<S: Sink>(&mut self, event: &Object<'_>, text: &str, at: Moment, sink: &mut S) -> Recorded<S> {
-        let Some(id) = event.word("toolCallId").or_else(|| event.word("id")) else {
-            return self.keep("tool_execution_end", text, at, sink);
-        };
-        let told = ["result", "output", "error"].iter().find_map(|name| event.some(name)).unwrap_or("\"\"");
-        // A structure stays the JSON it is; only a string is decoded.
-        let content = super::object::decode(told).unwrap_or(told.into());
-        let failed = event.flag("isError");
+        let Some(id) = call_id(event) else { return self.keep("tool_execution_end", text, at, sink) };
+        self.unfinished.answered(&id);
+        let some = |name| event.some(name).filter(|raw| *raw != "\"\"");
+        let error = some("error").filter(|raw| *raw != "false");
+        let mut told: Vec<&str> = [some("result"), some("output"), error].into_iter().flatten().collect();
+        told.dedup();
+        let content = told.first().copied().unwrap_or("\"\"");
+        let failed = event.flag("isError") || error.is_some();
         self.turn.tool_failed |= failed;
-        if self.answers.is_repeated(Channel::Execution, &id, told) {
-            return Ok(());
+        if !self.answers.is_repeated(Channel::Execution, &id, content, failed) {
+            // A structure stays the JSON it is; only a string is decoded.
+            let decoded = super::object::decode(content).unwrap_or(content.into());
+            self.answer(&id, &decoded, failed, at, sink)?;
         }
-        self.answer(&id, &content, failed, at, sink)
+        // A result has one content: what else was told is beside it.
+        if told.len() > 1 { self.keep("tool_execution_end", text, at, sink) } else { Ok(()) }
     }
 
     /// What a tool answered.
@@ -350,12 +396,13 @@ impl Recorder {
         put(&self.frame(&milliseconds(at)).tool_result(id, &shown, failed, Some(&full)), sink)
     }
 
-    fn fatal<S: Sink>(&mut self, event: &Object<'_>, at: Moment, sink: &mut S) -> Recorded<S> {
+    fn fatal<S: Sink>(&mut self, event: &Object<'_>, text: &str, at: Moment, sink: &mut S) -> Recorded<S> {
         let error = event.object("error");
         let told = error.as_ref().and_then(|error| error.word("message").or_else(|| error.word("name")));
         let told = told.or_else(|| event.word("error")).or_else(|| event.word("message"));
         (self.turn.failure, self.turn.ended) = (Some("error_fatal"), true);
-        put(&self.frame(&milliseconds(at)).failure(told.as_deref().unwrap_or("fatal error")), sink)
+        put(&self.frame(&milliseconds(at)).failure(told.as_deref().unwrap_or("fatal error")), sink)?;
+        if fatal_has_more(event) { self.keep("fatal_error", text, at, sink) } else { Ok(()) }
     }
 
     /// Runtimes report a failed provider as an ordinary end; only the last message tells.
@@ -410,6 +457,11 @@ impl Recorder {
     fn frame<'a>(&'a self, timestamp: &'a str) -> Builder<'a> {
         Builder { timestamp, session_id: self.session_id.as_deref() }
     }
+}
+
+/// The call that an event about a tool tells of.
+fn call_id(event: &Object<'_>) -> Option<String> {
+    event.word("toolCallId").or_else(|| event.word("id"))
 }
 
 fn put<S: Sink>(line: &Line<'_>, sink: &mut S) -> Recorded<S> {

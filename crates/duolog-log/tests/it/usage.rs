@@ -188,6 +188,17 @@ fn a_total_told_again_moves_nothing_and_one_that_fell_back_begins_anew() {
 }
 
 #[test]
+fn a_response_without_a_total_is_counted_once() {
+    let at = "2026-01-01T00:00:00Z";
+    let bare = r#"{"timestamp":"2026-01-01T00:00:01Z","type":"event_msg","payload":{"type":"token_count","info":{"total_token_usage":null,"last_token_usage":{"input_tokens":50,"output_tokens":0}}}}"#;
+    let totals = |all: &[u64]| all.iter().map(|it| total([*it, 0, 0], None, at)).collect::<Vec<_>>();
+    let with_bare = |before: &[u64], after: &[u64]| [totals(before), vec![bare.to_owned()], totals(after)].concat();
+    assert_eq!(used(&with_bare(&[100], &[150, 200])).tokens().input, 200, "the next total holds it");
+    assert_eq!(used(&with_bare(&[100], &[200])).tokens().input, 200, "and so does a later one");
+    assert_eq!(used(&with_bare(&[100], &[])).tokens().input, 150);
+}
+
+#[test]
 fn what_goes_into_the_cache_is_told_apart_and_an_empty_last_is_none() {
     let line = r#"{"timestamp":"2026-01-01T00:00:00Z","type":"event_msg","payload":{"type":"token_count","info":{"total_token_usage":{"input_tokens":100,"cached_input_tokens":60,"cache_write_input_tokens":30,"output_tokens":5},"last_token_usage":{}}}}"#;
     let tokens = used(&[line.to_owned()]).tokens();

@@ -266,6 +266,19 @@ pub struct FoldedRow {
     pub epoch: Epoch,
     /// The epoch of which derived rows tell, and up to where; nothing when it never was folded.
     pub folded: Option<(Epoch, Position)>,
+    /// The log's path, beneath the state directory.
+    pub path: String,
+    /// The position of the first byte of its file.
+    pub base: Position,
+}
+
+/// A session whose log is in another home.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ElsewhereRow {
+    /// The session.
+    pub session_id: SessionId,
+    /// The home that has its log.
+    pub home_id: HomeId,
 }
 
 /// Which sessions a list shows. Nothing said is all of them.
@@ -597,13 +610,30 @@ pub fn logs(tx: &mut Tx<'_>, home: &HomeId, after: Option<&SessionId>, limit: u3
 
 /// How far the logs of a home are folded, by id, after this one. Deleted sessions are not among them.
 pub fn folded(tx: &mut Tx<'_>, home: &HomeId, after: Option<&SessionId>, limit: u32) -> Result<Vec<FoldedRow>> {
-    let sql = "SELECT s.id, s.log_epoch, c.epoch, c.position FROM sessions s LEFT JOIN catalog c \
+    let sql = "SELECT s.id, s.log_epoch, c.epoch, c.position, s.log_path, s.log_base FROM sessions s LEFT JOIN catalog c \
                ON c.session_id = s.id WHERE s.home_id = ?1 AND s.id > ?2 AND s.deleted_at IS NULL \
                ORDER BY s.id LIMIT ?3";
     tx.all(sql, params![home, after.map_or("", SessionId::as_str), limit], |row| {
         let folded = row.get::<Option<Epoch>>(2)?.zip(row.get::<Option<Position>>(3)?);
-        Ok(FoldedRow { session_id: row.get(0)?, epoch: row.get(1)?, folded })
+        let (session_id, epoch, path, base) = (row.get(0)?, row.get(1)?, row.get(4)?, row.get(5)?);
+        Ok(FoldedRow { session_id, epoch, folded, path, base })
     })
+}
+
+/// The sessions of other homes whose logs have lines, or may have some, by home and id: their number and the first of
+/// them.
+pub fn elsewhere(tx: &mut Tx<'_>, home: &HomeId, limit: u32) -> Result<(u64, Vec<ElsewhereRow>)> {
+    const WHERE: &str = "FROM sessions s WHERE (s.home_id < ?1 OR s.home_id > ?1) AND s.deleted_at IS NULL AND \
+                         (EXISTS (SELECT 1 FROM catalog c WHERE c.session_id = s.id AND c.epoch = s.log_epoch \
+                         AND c.position > s.log_base) OR EXISTS (SELECT 1 FROM behind b WHERE b.session_id = s.id))";
+    let count = tx.find(&format!("SELECT COUNT(*) {WHERE}"), params![home], |row| row.get(0))?.unwrap_or(0);
+    if count == 0 {
+        return Ok((0, Vec::new()));
+    }
+    let sql = format!("SELECT s.id, s.home_id {WHERE} ORDER BY s.home_id, s.id LIMIT ?2");
+    let first =
+        tx.all(&sql, params![home, limit], |row| Ok(ElsewhereRow { session_id: row.get(0)?, home_id: row.get(1)? }))?;
+    Ok((count, first))
 }
 
 /// A page of sessions, in the order of the page. Deleted ones are not among them.

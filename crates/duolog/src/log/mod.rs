@@ -14,8 +14,8 @@ mod tests;
 
 use std::ops::ControlFlow;
 
-use duolog_join::{Committed, Follow, Repaired, Verified};
-use duolog_log::{Append, Item, Reader};
+use duolog_join::{Committed, Follow, Loss, ReadLog, Repaired, Verified};
+use duolog_log::{Append, Item};
 use duolog_types::line::check_line;
 use duolog_types::{Batch, Cursor, Durability, OperationId, Position, SessionId};
 
@@ -61,18 +61,24 @@ impl<'s> Log<'s> {
 
     /// The position after the last whole line.
     pub fn end(&self) -> Result<Position> {
-        Ok(match self.store.join.reader(&self.session)? {
-            Some(reader) => self.stable_end(&reader)?,
-            None => Position::ZERO,
-        })
+        Ok(self.store.join.read_log(&self.session)?.end)
+    }
+
+    /// What the log lacks of what was recorded of it; `None` if it is complete.
+    pub fn loss(&self) -> Result<Option<Loss>> {
+        Ok(self.store.join.read_log(&self.session)?.loss)
     }
 
     /// Gives out entries in order until `each` says to stop. Returns the position after the last one given out.
     ///
-    /// Memory is bounded by the longest line. A damaged line is given out as such and hides nothing that follows.
+    /// Memory is bounded by the longest line. A damaged line is given out as such and hides nothing that follows. A log
+    /// that lacks recorded bytes says so first.
     pub fn read(&self, from: ReadFrom, mut each: impl FnMut(Entry<'_>) -> ControlFlow<()>) -> Result<Position> {
-        let Some(reader) = self.store.join.reader(&self.session)? else { return Ok(Position::ZERO) };
-        let end = self.stable_end(&reader)?;
+        let ReadLog { reader, end, loss } = self.store.join.read_log(&self.session)?;
+        if loss.is_some_and(|loss| each(Entry::Lost(loss)).is_break()) {
+            return Ok(end);
+        }
+        let Some(reader) = reader else { return Ok(end) };
         let start = match from {
             ReadFrom::Start => reader.first(),
             ReadFrom::Position(position) => position,
@@ -119,10 +125,6 @@ impl<'s> Log<'s> {
     /// Mends what can be mended, and says what was done.
     pub fn repair(&self) -> Result<Repaired> {
         Ok(self.store.join.repair_once(self.store.take_request().as_ref(), &self.session)?)
-    }
-
-    fn stable_end(&self, reader: &Reader) -> Result<Position> {
-        Ok(reader.stable_end(self.store.join.limits().busy_timeout)?)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use duolog_join::Loss;
 use duolog_log::Line;
 use duolog_log::dialect::money::Money;
 use duolog_log::dialect::turn::Turn;
@@ -48,6 +49,8 @@ pub enum Entry<'b> {
         /// What is wrong with them.
         reason: String,
     },
+    /// The log lacks bytes that were recorded of it. It is given out before the lines that are there.
+    Lost(Loss),
 }
 
 /// How much of a conversation is told.

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use duolog_join::ReadLog;
 use duolog_log::dialect::detect;
 use duolog_log::dialect::envelope::Builder;
 use duolog_log::dialect::recorder::{Known, Options, RecordError, Recorder, Sink};
@@ -17,6 +18,8 @@ use super::Log;
 use super::model::{As, BadEvent, RecordOptions, Recorded};
 use crate::error::{Error, Result};
 
+/// What some programs put before their first line.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The bytes that collect before they are appended without being asked to.
 const BATCH_BYTES: usize = 1 << 20;
 /// The lines before the end among which a turn without a result is looked for.
@@ -98,8 +101,9 @@ impl<'s> Log<'s> {
     /// What a recorder must know of the log: the turn that has no result, looked for from the end.
     fn known(&self) -> Result<Known> {
         let mut known = Known::default();
-        let Some(reader) = self.store.join.reader(&self.session)? else { return Ok(known) };
-        let end = self.stable_end(&reader)?;
+        // A log that lacks lines is refused by the first append.
+        let ReadLog { reader, end, .. } = self.store.join.read_log(&self.session)?;
+        let Some(reader) = reader else { return Ok(known) };
         let mut back = reader.back(end, self.store.join.limits().line_bytes_max)?;
         for _ in 0..TAIL_LINES_MAX {
             match back.next()? {
@@ -119,8 +123,12 @@ impl Recording<'_> {
     /// A line that no log takes ends nothing: it is kept as a remark if it fits, and returned either way.
     pub fn event(&mut self, line: &[u8]) -> Result<Option<BadEvent>> {
         self.recorded.events += 1;
+        let line = if self.recorded.events == 1 { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line };
         let taken = match &mut self.form {
-            Form::Events(recorder) => recorder.event(&String::from_utf8_lossy(line), &mut self.sink).map_err(unwrapped),
+            Form::Events(recorder) => match std::str::from_utf8(line) {
+                Ok(text) => recorder.event(text, &mut self.sink).map_err(unwrapped),
+                Err(error) => Err(BadLine { number: 0, fault: LineFault::NotUtf8(error.valid_up_to()) }.into()),
+            },
             Form::Lines(form) => {
                 keep(*form, line, &mut self.sink).map(|is_other| self.recorded.others += u64::from(is_other))
             }

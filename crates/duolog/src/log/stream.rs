@@ -10,6 +10,7 @@ use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use duolog_join::Loss;
 use duolog_log::{Bell, Hints, Item, Line, Progress, RootEvent, RootFollower, RootOptions, Skip, Start, Why, Writers};
 use duolog_types::limits::{Limits, OUTBOX_LINE_BYTES_MAX};
 use duolog_types::{Position, SessionId};
@@ -77,6 +78,8 @@ pub enum Notice {
         /// What happened.
         why: Why,
     },
+    /// The log lacks bytes that were recorded of it. The lines that are there follow.
+    Lost(Loss),
     /// The log is no longer there.
     Gone,
     /// It is not followed.
@@ -92,6 +95,8 @@ pub enum Notice {
 pub struct Stream<'s> {
     follower: RootFollower,
     teller: Teller<'s>,
+    /// The logs that lack recorded bytes, by path, until they are told.
+    lost: Vec<(PathBuf, Loss)>,
 }
 
 /// Whose logs they are, and how they are told.
@@ -111,7 +116,13 @@ impl<'s> Stream<'s> {
         let options =
             RootOptions { start, writers: Writers::Ours { timeout: WRITER_TIMEOUT }, ..RootOptions::default() };
         let (root, join) = (store.home.state.join(LOGS), &store.join);
-        Self::over(&root, join.hints(), options, Some(store), (view, join.limits()))
+        let stream = Self::over(&root, join.hints(), options, Some(store), (view, join.limits()))?;
+        let mut lost = Vec::new();
+        for (session, loss) in join.lost_logs(&join.log_standings()?)? {
+            let path = PathBuf::from(store.sessions().get(&session)?.log_path);
+            lost.push((path.strip_prefix(LOGS).map_or(path.clone(), Path::to_path_buf), loss));
+        }
+        Ok(Self { lost, ..stream })
     }
 
     /// The logs of others, anywhere. The directory need not exist yet; it is only read.
@@ -128,7 +139,8 @@ impl<'s> Stream<'s> {
     ) -> Result<Self> {
         let line_bytes_max = limits.line_bytes_max;
         let follower = RootFollower::new(root, hints, RootOptions { line_bytes_max, ..options })?;
-        Ok(Self { follower, teller: Teller { store, view, line_bytes_max, known: Known::default() } })
+        let teller = Teller { store, view, line_bytes_max, known: Known::default() };
+        Ok(Self { follower, teller, lost: Vec::new() })
     }
 
     /// What wakes whoever waits, for one who wants it to look, or to end.
@@ -143,7 +155,10 @@ impl<'s> Stream<'s> {
 
     /// Tells what is new, up to a bound. After an error some of it may not have been told.
     pub fn poll(&mut self, each: Each<'_>) -> Result<Progress> {
-        let Self { follower, teller } = self;
+        let Self { follower, teller, lost } = self;
+        for (path, loss) in lost.drain(..) {
+            teller.notice(&path, Notice::Lost(loss), each)?;
+        }
         let mut told = Ok(());
         let progress = follower.poll(&mut |event| {
             if told.is_ok() {
@@ -167,6 +182,8 @@ impl Teller<'_> {
                 Entry::Damaged { start, end, reason } => {
                     self.notice(path, Notice::Damaged { start, end, reason }, each)?;
                 }
+                // A single item never tells of a loss.
+                Entry::Lost(_) => {}
             },
             RootEvent::Reset { path, to, why } => {
                 self.notice(path, Notice::Reset { to: *to, why: *why }, each)?;

@@ -44,9 +44,11 @@ impl OpenRun<'_> {
     /// The run's log from its end on; nothing where it is another home's, or gone.
     fn follow(&self, session: &SessionId) -> Result<Option<Follow<'_>>> {
         let join = &self.store.join;
-        let followed = join.reader(session).and_then(|reader| {
-            let Some(reader) = reader else { return join.follow(session, None) };
-            let position = reader.stable_end(join.limits().busy_timeout)?;
+        let followed = join.read_log(session).and_then(|log| {
+            if log.reader.is_none() {
+                return join.follow(session, None);
+            }
+            let position = log.end;
             let row = join.state().read(|tx| sessions::find(tx, session))?;
             let epoch = row.map_or(Epoch::default(), |row| row.log_epoch);
             join.follow(session, Some(Cursor { epoch, position }))

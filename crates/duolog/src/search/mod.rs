@@ -11,14 +11,16 @@ mod rules;
 mod scan;
 
 pub use duolog_search::{BadQuery, Filter as SearchFilter, Key as HitToken, NotAKey, Query, Snippet};
-pub use model::{Found, Hit, IndexStanding, Indexed, SearchRequest, UseIndex};
+pub use model::{Elsewhere, Found, Hit, IndexStanding, Indexed, SearchRequest, UseIndex};
 
+use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use duolog_join::LogStanding;
+use duolog_join::{LogStanding, Loss};
 use duolog_search::{Error as IndexError, Index};
+use duolog_state::owned::sessions;
 use duolog_types::SessionId;
-use duolog_types::limits::INDEX_BEFORE_SEARCH_BYTES;
+use duolog_types::limits::{INDEX_BEFORE_SEARCH_BYTES, PAGE_MAX};
 
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -50,6 +52,8 @@ impl Search<'_> {
     pub fn find(&self, request: &SearchRequest, mut tell: impl FnMut(&Indexed)) -> Result<Found> {
         let join = &self.store.join;
         let mut changes = 0;
+        // Before anything is folded: a fold that finds a loss records it, and the log is complete from then on.
+        let mut lost = join.lost_logs(&join.log_standings()?)?;
         loop {
             join.catch_up(join.limits().fold_before_read_bytes)?;
             let every = join.log_standings()?;
@@ -57,22 +61,41 @@ impl Search<'_> {
             let logs: Vec<_> = every.iter().filter(|log| asked.is_none_or(|asked| *asked == log.session)).collect();
             if let Some(asked) = asked.filter(|_| logs.is_empty()) {
                 // Gone, or the log of another home: that is said, and not that nothing was found.
-                join.reader(asked)?;
+                join.read_log(asked)?;
             }
             let task = Task { request, every: &every, logs };
             let why = match self.with_index(&task, &mut tell) {
-                Ok(found) => return Ok(found),
+                Ok(found) => return self.complete(found, &task, &lost),
                 Err(NoIndex::Because(why)) => why,
                 Err(NoIndex::Failed(error)) => return Err(error),
                 Err(NoIndex::Changed(session)) if changes < CHANGES_MAX => {
                     changes += 1;
-                    self.notice(&session)?;
+                    if let Some(loss) = self.notice(&session)? {
+                        lost.entry(session).or_insert(loss);
+                    }
                     continue;
                 }
                 Err(NoIndex::Changed(session)) => format!("{session} is not what was indexed"),
             };
-            return Looking::new(self.store, &task).at_all(Some(why));
+            return self.complete(Looking::new(self.store, &task).at_all(Some(why))?, &task, &lost);
         }
+    }
+
+    /// Adds to an answer what could not be searched: lost lines, and the logs of other homes.
+    fn complete(self, mut found: Found, task: &Task<'_>, lost: &BTreeMap<SessionId, Loss>) -> Result<Found> {
+        for log in &task.logs {
+            if let Some(loss) = lost.get(&log.session) {
+                found.note_unread(&log.session, loss.to_string());
+            }
+        }
+        if task.request.filter.session.is_none() {
+            let join = &self.store.join;
+            let home = join.home();
+            let (sessions, first) = join.state().read(|tx| sessions::elsewhere(tx, &home, PAGE_MAX))?;
+            let first = first.into_iter().map(|row| (row.session_id, row.home_id)).collect();
+            found.elsewhere = Elsewhere { sessions, first };
+        }
+        Ok(found)
     }
 
     /// Throws the index away and makes it anew from all that the logs hold.
@@ -123,14 +146,20 @@ impl Search<'_> {
         found.map_err(NoIndex::Changed)
     }
 
-    /// Has it recorded that a log is not what it was: from then on it is known, and indexed, as it is.
-    fn notice(self, session: &SessionId) -> Result<()> {
+    /// Has it recorded that a log is not what it was: from then on it is known, and indexed, as it is. Returns what it
+    /// lacks.
+    fn notice(self, session: &SessionId) -> Result<Option<Loss>> {
         let join = &self.store.join;
+        let loss = match join.read_log(session) {
+            Ok(log) => log.loss,
+            Err(duolog_join::Error::Log(_) | duolog_join::Error::NoSession(_) | duolog_join::Error::Deleted(_)) => None,
+            Err(error) => return Err(error.into()),
+        };
         match join.fold(session, join.limits().fold_before_read_bytes) {
             // What cannot be folded is read where it is searched, and told of there.
             Ok(_)
             | Err(duolog_join::Error::Log(_) | duolog_join::Error::NoSession(_) | duolog_join::Error::Deleted(_)) => {
-                Ok(())
+                Ok(loss)
             }
             Err(error) => Err(error.into()),
         }

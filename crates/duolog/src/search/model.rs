@@ -3,7 +3,7 @@
 use duolog_log::dialect::ItemKind;
 use duolog_search::{Filter, Key, Query, Snippet};
 use duolog_types::limits::PAGE_DEFAULT;
-use duolog_types::{Cursor, Moment, SessionId};
+use duolog_types::{Cursor, HomeId, Moment, SessionId};
 
 /// What to look for, and where.
 #[derive(Clone, Debug)]
@@ -73,15 +73,33 @@ pub struct Found {
     pub scanned_bytes: u64,
     /// How many lines could not be read.
     pub damaged: u64,
-    /// Logs that could not be read, and why.
+    /// Logs that could not be read, or lack bytes that were recorded of them, and why.
     pub unread: Vec<(SessionId, String)>,
+    /// Logs of other homes with the same state: they are not here to be searched.
+    pub elsewhere: Elsewhere,
 }
 
 impl Found {
     /// Returns true if every line of every log was searched.
     pub fn is_complete(&self) -> bool {
-        self.damaged == 0 && self.unread.is_empty()
+        self.damaged == 0 && self.unread.is_empty() && self.elsewhere.sessions == 0
     }
+
+    /// Notes that a log was not searched whole, once.
+    pub(super) fn note_unread(&mut self, session: &SessionId, reason: String) {
+        if self.unread.iter().all(|(noted, _)| noted != session) {
+            self.unread.push((session.clone(), reason));
+        }
+    }
+}
+
+/// The logs that other homes with the same state have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// How many sessions.
+    pub sessions: u64,
+    /// The first of them, with the home that has the log: no more than a page.
+    pub first: Vec<(SessionId, HomeId)>,
 }
 
 /// How far the index was brought.

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use duolog_join::LogStanding;
+use duolog_join::{LogStanding, ReadLog};
 use duolog_log::dialect::{Dialect, ItemKind, TimelineItem, text};
 use duolog_log::{Error as LogError, Item, Reader, Recent};
 use duolog_search::{Candidate, Index, Key, Matcher, Snapshot, Snippet};
 use duolog_types::{Cursor, Epoch, Position, SessionId};
 
 use super::fold::resume;
-use super::model::{Found, Hit};
+use super::model::{Elsewhere, Found, Hit};
 use super::reading::{Reading, item_at, moment};
 use super::rules::Page;
 use super::{SearchRequest, Task};
@@ -61,6 +61,7 @@ impl<'t> Looking<'t> {
             scanned_bytes: 0,
             damaged: 0,
             unread: Vec::new(),
+            elsewhere: Elsewhere::default(),
         };
         let page = Page::new(request.limit, request.after.clone());
         Self { store, request, logs, matcher: Matcher::new(&request.query), page, found, changed: None }
@@ -110,11 +111,14 @@ impl<'t> Looking<'t> {
     }
 
     /// The lines of a log behind what the index knows, and whether what it knows still holds.
-    fn rest_of(&self, log: &LogStanding, snapshot: Option<&Snapshot<'_>>) -> Result<(Option<Rest>, bool)> {
+    fn rest_of(&mut self, log: &LogStanding, snapshot: Option<&Snapshot<'_>>) -> Result<(Option<Rest>, bool)> {
         let join = &self.store.join;
         let limits = join.limits();
-        let Some(reader) = join.reader(&log.session)? else { return Ok((None, false)) };
-        let to = reader.stable_end(limits.busy_timeout)?;
+        let ReadLog { reader, end: to, loss } = join.read_log(&log.session)?;
+        if let Some(loss) = loss {
+            self.found.note_unread(&log.session, loss.to_string());
+        }
+        let Some(reader) = reader else { return Ok((None, false)) };
         if let Some(snapshot) = snapshot
             && let Some(checkpoint) = snapshot.checkpoint(&log.session)?
             && let Some(mut reading) = resume(&checkpoint, log.epoch, &reader, to, limits.line_bytes_max)?
@@ -135,7 +139,7 @@ impl<'t> Looking<'t> {
             // Deleted since.
             Err(Error::Join(duolog_join::Error::NoSession(_) | duolog_join::Error::Deleted(_))) => Ok(()),
             Err(Error::Join(error @ duolog_join::Error::Log(_))) => {
-                self.found.unread.push((log.session.clone(), super::told(&error)));
+                self.found.note_unread(&log.session, super::told(&error));
                 Ok(())
             }
             other => other,
@@ -215,15 +219,12 @@ impl<'t> Looking<'t> {
             self.changed = Some(session.clone());
             return Ok(None);
         };
-        let reader = match self.store.join.reader(session) {
-            Ok(reader) => reader,
+        let reader = match self.store.join.read_log(session) {
+            Ok(log) => log.reader,
             // Gone since: there is nothing to be shown of it.
             Err(duolog_join::Error::NoSession(_) | duolog_join::Error::Deleted(_)) => None,
             Err(error @ duolog_join::Error::Log(_)) => {
-                // Told once, whatever the number of candidates.
-                if self.found.unread.iter().all(|(told, _)| told != session) {
-                    self.found.unread.push((session.clone(), super::told(&error)));
-                }
+                self.found.note_unread(session, super::told(&error));
                 None
             }
             Err(error) => return Err(error.into()),

@@ -22,7 +22,7 @@ pub(crate) mod rules;
 #[cfg(test)]
 mod tests;
 
-use duolog_join::{Deleted, IdempotencyKey, Write, tell};
+use duolog_join::{CaughtUp, Deleted, IdempotencyKey, Write, tell};
 use duolog_state::Page;
 use duolog_state::owned::sessions as table;
 use duolog_state::owned::{branches as branch_table, pool_segments, session_owners};
@@ -178,8 +178,11 @@ impl<'s> Sessions<'s> {
     /// What is known of a session's log, after folding what is waiting of it.
     pub fn figures(&self, id: &SessionId) -> Result<SessionFigures> {
         let join = &self.store.join;
+        // Before anything is folded: a fold that finds a loss records it, and the log is complete from then on.
+        let lost = join.catch_up_session(id)?;
         join.catch_up(join.limits().fold_before_read_bytes)?;
         let behind = join.catch_up_session(id)?;
+        let behind = CaughtUp { sessions_lost: lost.sessions_lost, bytes_lost: lost.bytes_lost, ..behind };
         let row = join.figures(id)?;
         Ok(SessionFigures {
             events: row.as_ref().map(|row| row.events),
@@ -202,8 +205,13 @@ impl<'s> Sessions<'s> {
         if let Some(token) = page.after().filter(|token| token.list() != filter.list()) {
             return Err(Error::OtherPage(token.to_string()));
         }
-        let behind = join.catch_up(join.limits().fold_before_read_bytes)?;
+        let mut behind = join.catch_up(join.limits().fold_before_read_bytes)?;
         let (rows, next) = join.state().read(|tx| table::list_page(tx, &filter, page))?;
+        for row in rows.iter().filter(|row| row.home_id == join.home()) {
+            if let Some(loss) = join.loss_at(&row.id, &row.log_path, row.bytes.unwrap_or_default())? {
+                behind.lose(loss.bytes);
+            }
+        }
         Ok(SessionList { sessions: rows.into_iter().map(SessionSummary::from).collect(), next, behind })
     }
 

@@ -24,7 +24,7 @@ impl<'s> State<'s> {
     /// Sizes, rows, settings.
     pub fn stats(&self) -> Result<Stats> {
         let join = &self.store.join;
-        let behind = join.catch_up(join.limits().fold_before_read_bytes)?;
+        let behind = join.catch_up_every(join.limits().fold_before_read_bytes)?;
         let state = join.state().stats()?;
         let mut logs = LogFigures::default();
         join.each_log(|session| {

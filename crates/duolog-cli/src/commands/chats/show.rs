@@ -19,7 +19,7 @@ Examples:
 JSON:
   {\"chat\": {… as chats list …}, \"session\": {\"id\", \"name\", \"status\", \"log\": path, \"home_id\",
    \"events\", \"bytes\", \"last_at\", \"title\", \"complete\",
-   \"behind\": {\"sessions\", \"bytes\", \"sessions_elsewhere\"}}|null}
+   \"behind\": {\"sessions\", \"bytes\", \"sessions_elsewhere\", \"sessions_lost\", \"bytes_lost\"}}|null}
   session is that of the agent which answers, null where none is said or it is not kept here;
   complete is false if events, bytes, last_at and title do not tell of the whole log";
 

@@ -7,13 +7,15 @@ use duolog::log::ReadFrom;
 
 use super::{Context, Pretty, Printer, cursor_of};
 use crate::args::{self, Start, Which};
-use crate::failure::{Ended, Outcome};
+use crate::failure::Outcome;
 
 const AFTER: &str = "\
 Examples:
   duolog log cat demo | jq -r .text
   duolog log cat demo --last 100
   duolog log cat --user-email ada@example.com --session-name plan --from 0:1234
+
+Exit code: 4 if the log lacks bytes that were recorded of it; the lines that are there are printed
 
 JSON: the raw lines, byte for byte, with --json and without; with --pretty as log replay gives them.";
 
@@ -63,7 +65,8 @@ impl Cat {
             })?;
         }
         result?;
+        let is_lost = printer.is_lost;
         printer.finish()?;
-        Ok(Ended::Done)
+        Ok(Printer::ended(is_lost))
     }
 }

@@ -14,13 +14,13 @@ mod verify;
 use clap::{ArgGroup, Args, Subcommand};
 use duolog::log::{Entry, ReadFrom, Replay, Replayable, View};
 use duolog::sessions::{Session, SessionRef, WriteTarget};
-use duolog::{Config, Cursor, Store};
+use duolog::{Config, Cursor, Loss, Store};
 pub(super) use replay::redraw;
 use told::Teller;
 
 use super::Context;
 use crate::args::Start;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
 use crate::out::{Detail, Out};
 
@@ -63,11 +63,12 @@ struct Printer<'o> {
     teller: Option<Teller<'o>>,
     lines: u64,
     damaged: u64,
+    is_lost: bool,
 }
 
 impl<'o> Printer<'o> {
     fn new(out: &'o mut Out) -> Self {
-        Self { out, teller: None, lines: 0, damaged: 0 }
+        Self { out, teller: None, lines: 0, damaged: 0, is_lost: false }
     }
 
     fn telling(out: &'o mut Out, teller: Teller<'o>) -> Self {
@@ -102,7 +103,22 @@ impl<'o> Printer<'o> {
                 }
                 Ok(())
             }
+            Entry::Lost(loss) => {
+                self.lost(&loss);
+                Ok(())
+            }
         }
+    }
+
+    /// Says that the log lacks bytes that were recorded of it.
+    fn lost(&mut self, loss: &Loss) {
+        self.is_lost = true;
+        tell_lost(self.out, loss);
+    }
+
+    /// How a command ends that printed what is there.
+    const fn ended(is_lost: bool) -> Ended {
+        if is_lost { Ended::Damaged } else { Ended::Done }
     }
 
     /// Says how much was skipped: whoever reads the lines must know that they are not all. Gives how many whole texts
@@ -188,6 +204,11 @@ fn cursor_of(out: &Out, store: &Store, session: &Session, start: Start) -> Resul
     let now = store.log(&session.id).follow(Some(cursor))?.cursor();
     tell_reset(out, now);
     Ok(now)
+}
+
+/// Says that a log lacks bytes that were recorded of it, even with --quiet.
+fn tell_lost(out: &Out, loss: &Loss) {
+    out.alert(format_args!("this is not the whole log: {loss}; duolog log verify shows them, log repair records it"));
 }
 
 /// Says that lines that were seen are gone.

@@ -20,6 +20,8 @@ Examples:
   duolog log replay demo --from 1234 --json | jq -r 'select(.kind == \"user\").text'
   duolog log replay --file ~/.claude/projects/-srv-app/0a1b.jsonl
 
+Exit code: 4 if the log lacks bytes that were recorded of it; the lines that are there are shown
+
 JSON: one object per item,
   {\"kind\": \"user\", \"assistant\", \"thinking\", \"tool_call\", \"tool_result\", \"result\", \"error\" or \"note\",
    \"position\", \"part\", \"turn\": position of its first line, \"boundary\": \"opens\" or \"closes\", \"at\", \"role\",
@@ -125,7 +127,7 @@ fn draw(
         if result.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     result?;
-    let is_empty = printer.lines == 0;
+    let (is_empty, is_lost) = (printer.lines == 0, printer.is_lost);
     let lost = printer.finish()?;
     if is_empty {
         context.out.note("nothing to show: there are no lines");
@@ -135,5 +137,5 @@ fn draw(
         context.out.alert(format_args!("{texts} missing or damaged"));
         return Ok(Ended::Damaged);
     }
-    Ok(Ended::Done)
+    Ok(Printer::ended(is_lost))
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use clap::Args;
-use duolog::search::{Found, Hit, HitToken, Indexed, Query, SearchFilter, SearchRequest, UseIndex};
+use duolog::search::{Elsewhere, Found, Hit, HitToken, Indexed, Query, SearchFilter, SearchRequest, UseIndex};
 use duolog::sessions::SessionRef;
 use duolog::{Clock as _, Error, Kind, Moment, SessionId, Store, SystemClock, limits};
 use serde::Serialize;
@@ -34,9 +34,10 @@ JSON:
   {\"query\", \"hits\": [{\"session\", \"name\", \"position\", \"epoch\", \"part\", \"at\", \"kind\", \"role\", \"tool\",
                        \"snippet\", \"matches\": [[from, to]]}],
    \"next\": token|null, \"index\": {\"used\", \"reason\": null|text}, \"scanned_bytes\", \"damaged\",
-   \"unread\": [{\"session\", \"reason\"}], \"complete\": true}
+   \"unread\": [{\"session\", \"reason\"}], \"sessions_elsewhere\", \"complete\": true}
   position is the first byte of the line, part the text in it; matches are characters of the snippet. reason says why
-  the index was not used, or not for all. complete is false if lines are damaged or logs unread. With --rebuild and no query:
+  the index was not used, or not for all. complete is false if lines are damaged or lost, or logs unread or in other
+  homes (unread lists the first 200 of those). With --rebuild and no query:
   {\"rebuilt\": {\"sessions\", \"texts\", \"bytes\", \"failed\": [{\"session\", \"reason\"}]}}";
 
 /// Find what was said, in all logs at once, the newest first
@@ -94,6 +95,7 @@ struct Answer<'a> {
     scanned_bytes: u64,
     damaged: u64,
     unread: Vec<Unread<'a>>,
+    sessions_elsewhere: u64,
     complete: bool,
 }
 
@@ -176,7 +178,14 @@ impl Search {
 
     fn answer(&self, out: &mut Out, found: &Found, names: &Names) -> Outcome {
         let next = found.next.as_ref().map(ToString::to_string);
-        let unread = found.unread.iter();
+        let elsewhere: Vec<_> = found
+            .elsewhere
+            .first
+            .iter()
+            .map(|(session, home)| (session, format!("its log is in home {home}")))
+            .collect();
+        let unread = found.unread.iter().map(|(session, reason)| (session, reason));
+        let unread = unread.chain(elsewhere.iter().map(|(session, reason)| (*session, reason)));
         let answer = Answer {
             query: self.query.as_deref().unwrap_or_default(),
             hits: found.hits.iter().map(|hit| shape(hit, names)).collect(),
@@ -185,6 +194,7 @@ impl Search {
             scanned_bytes: found.scanned_bytes,
             damaged: found.damaged,
             unread: unread.map(|(session, reason)| Unread { session: session.as_str(), reason }).collect(),
+            sessions_elsewhere: found.elsewhere.sessions,
             complete: found.is_complete(),
         };
         let now = SystemClock.now();
@@ -208,6 +218,10 @@ impl Search {
         }
         for (session, why) in &found.unread {
             out.alert(format_args!("{session} was not searched to its end: {why}"));
+        }
+        if found.elsewhere.sessions > 0 {
+            let sessions = figures::things(found.elsewhere.sessions, "session");
+            out.alert(format_args!("{sessions} of other homes not searched: run the search in each home"));
         }
         if found.damaged > 0 {
             let lines = figures::things(found.damaged, "damaged line");
@@ -236,6 +250,7 @@ fn nothing() -> Found {
         scanned_bytes: 0,
         damaged: 0,
         unread: Vec::new(),
+        elsewhere: Elsewhere::default(),
     }
 }
 

@@ -115,7 +115,8 @@ impl Stream {
 
     fn show(&self, out: &mut Out, mut stream: log::Stream<'_>, ending: &Ending, place: &Place<'_>) -> Outcome {
         ending.rings(stream.bell());
-        let mut shown = Showing { stream: self, place, voice: Voice::new(self.depth.detail()), damaged: 0 };
+        let mut shown =
+            Showing { stream: self, place, voice: Voice::new(self.depth.detail()), damaged: 0, is_lost: false };
         let mut held_since = None;
         let mut ended = Ended::Done;
         while !ending.has_come() {
@@ -163,6 +164,7 @@ struct Showing<'s> {
     place: &'s Place<'s>,
     voice: Voice,
     damaged: u64,
+    is_lost: bool,
 }
 
 /// What one should know, in JSON.
@@ -193,6 +195,7 @@ impl Showing<'_> {
 
     fn notice(&mut self, out: &mut Out, source: &Source, notice: &Notice) -> Result<(), Failure> {
         let name = label(source);
+        let reason;
         let mut shape = NoticeShape { kind: "notice", what: "gone", position: None, end: None, reason: None };
         let text = match notice {
             Notice::Damaged { start, end, reason } => {
@@ -205,6 +208,12 @@ impl Showing<'_> {
                 let why = told_why(*why);
                 (shape.what, shape.position, shape.reason) = ("reset", Some(to.0), Some(why));
                 format!("{name}: reset: lines that were shown are no longer there ({why}); going on from {to}")
+            }
+            Notice::Lost(loss) => {
+                self.is_lost = true;
+                reason = loss.to_string();
+                (shape.what, shape.reason) = ("lost", Some(reason.as_str()));
+                format!("{name}: this is not the whole log: {reason}")
             }
             Notice::Gone => format!("{name}: it is no longer there"),
             Notice::Skipped { reason } => {
@@ -244,7 +253,7 @@ impl Showing<'_> {
             out.alert(format_args!("{texts} missing or damaged"));
             return Ok(Ended::Damaged);
         }
-        Ok(ended)
+        Ok(if self.is_lost { Ended::Damaged } else { ended })
     }
 }
 

@@ -10,7 +10,7 @@ use duolog::{Cursor, Follow, Limits, Position, Seen, Store};
 
 use super::{Context, Pretty, Printer, cursor_of, tell_reset};
 use crate::args::{self, Start, Which};
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::out::Ending;
 
 const AFTER: &str = "\
@@ -18,6 +18,8 @@ Examples:
   duolog log tail demo
   duolog log tail demo -n 0 --follow | jq -r .text
   duolog log tail demo --from 0:1234 --follow --show-cursor
+
+Exit code: 4 if the log lacks bytes that were recorded of it; the lines that are there are printed
 
 JSON: the raw lines, byte for byte, with --json and without; with --pretty as log replay gives them.";
 
@@ -52,6 +54,7 @@ impl Tail {
         let limits = context.config()?.limits();
         let store = context.open_to_read()?;
         let session = store.sessions().resolve(&reference)?;
+        let loss = store.log(&session.id).loss()?;
         let from = match self.from {
             Some(start) => cursor_of(context.out, &store, &session, start)?,
             None => start_of_last(&store, &session, self.lines)?,
@@ -65,13 +68,16 @@ impl Tail {
             ending.rings(follow.bell());
         }
         let mut printer = Printer::of(context.out, &self.pretty, &log, begin)?;
+        if let Some(loss) = &loss {
+            printer.lost(loss);
+        }
         go_on(&mut printer, &mut follow, &limits, ending.as_ref())?;
         let ended = follow.cursor();
         printer.finish()?;
         if self.show_cursor {
             context.out.tell("cursor", ended);
         }
-        Ok(Ended::Done)
+        Ok(Printer::ended(loss.is_some()))
     }
 }
 
@@ -82,6 +88,7 @@ fn start_of_last(store: &Store, session: &Session, count: u64) -> Result<Cursor,
         first = Some(match entry {
             Entry::Line(line) => line.start,
             Entry::Damaged { start, .. } => start,
+            Entry::Lost(_) => return ControlFlow::Continue(()),
         });
         ControlFlow::Break(())
     })?;

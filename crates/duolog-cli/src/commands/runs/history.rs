@@ -22,7 +22,7 @@ Examples:
 JSON:
   {\"history\": [{\"timestamp\", \"event\", \"previous_status\", \"status\", \"phase\", \"actor\", \"reason\",
      \"lease_owner\", \"fence\"}], \"left_out\": 0, \"complete\": true|false}
-  complete is false where the log has more than --limit, or lines that cannot be read or were left out";
+  complete is false where the log has more than --limit, or lines that cannot be read, are lost or were left out";
 
 /// The lines about a run that are looked at, the last ones.
 const LINES_MAX: usize = 10_000;
@@ -108,7 +108,7 @@ impl History {
             context.out.warn(format_args!("{lines} of the log contradict the state of the run and are not shown"));
         }
         if !complete {
-            context.out.warn("this is not all: the log has more, or lines that cannot be read");
+            context.out.warn("this is not all: the log has more, or lines that cannot be read or are lost");
         }
         Ok(Ended::Done)
     }
@@ -126,7 +126,7 @@ fn read(store: &Store, run: &RunSummary) -> Result<(VecDeque<Change>, bool), Fai
                 Err(_) => complete = false,
             },
             Entry::Line(_) => return ControlFlow::Continue(()),
-            Entry::Damaged { .. } => complete = false,
+            Entry::Damaged { .. } | Entry::Lost(_) => complete = false,
         }
         if history.len() > LINES_MAX {
             history.pop_front();

@@ -27,7 +27,7 @@ Examples:
 JSON:
   {\"sessions\": [{\"id\", \"user_id\", \"name\", \"scope\", \"status\", \"started_at\", \"updated_at\",
                  \"events\", \"bytes\", \"title\"}], \"next\": token|null,
-   \"complete\": true, \"behind\": {\"sessions\", \"bytes\", \"sessions_elsewhere\"}}
+   \"complete\": true, \"behind\": {\"sessions\", \"bytes\", \"sessions_elsewhere\", \"sessions_lost\", \"bytes_lost\"}}
   complete is false if events, bytes and titles do not tell of all log lines; behind tells what is missing";
 
 /// List sessions, the newest first

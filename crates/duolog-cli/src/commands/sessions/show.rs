@@ -25,7 +25,7 @@ JSON:
    \"events\": 12, \"bytes\": 1234, \"damaged\": 0, \"first_at\": instant, \"last_at\": instant,
    \"title\", \"model\", \"dialect\", \"process\": {\"pid\", \"host\", \"since\", \"liveness\"}|null,
    \"branches\": [… as sessions branches …], \"complete\": true,
-   \"behind\": {\"sessions\", \"bytes\", \"sessions_elsewhere\"}}
+   \"behind\": {\"sessions\", \"bytes\", \"sessions_elsewhere\", \"sessions_lost\", \"bytes_lost\"}}
   position is where the log ends; null where it cannot be read
   complete is false if the counts do not tell of the whole log. first_at, last_at,
   title, model and dialect are what its lines say; of many branches the first are shown

@@ -20,7 +20,7 @@ JSON:
    \"tables\": {\"sessions\": 3, …},
    \"statuses\": {\"sessions\": {\"running\": 1, \"unset\": 2, …}, \"workflow_runs\": {\"paused\": 1, …}},
    \"logs\": {\"files\", \"bytes\", \"events\"},
-   \"complete\": true, \"behind\": {\"sessions\", \"bytes\", \"sessions_elsewhere\"},
+   \"complete\": true, \"behind\": {\"sessions\", \"bytes\", \"sessions_elsewhere\", \"sessions_lost\", \"bytes_lost\"},
    \"pragmas\": {\"journal_mode\": \"wal\", …}}
   unset counts those of which nobody has said how they stand; complete is false if events do not
   count all log lines; behind tells what is missing

@@ -20,20 +20,30 @@ pub(super) enum Channel {
     Message,
 }
 
+/// A result that was told: by which channel, of which call, what, and whether the call failed.
+#[derive(Debug, PartialEq, Eq)]
+struct Answer {
+    channel: Channel,
+    call: u64,
+    content: u64,
+    failed: bool,
+}
+
 /// The results of the turn that one channel told and the other has not told yet, oldest first.
 ///
-/// A result is a repetition only if the other channel told the same content for the same call in this turn, and each
-/// telling is matched once: call ids may be used again, within a turn and after it.
+/// A result is a repetition only if the other channel told the same content for the same call in this turn, and that it
+/// failed or not as well; each telling is matched once: call ids may be used again, within a turn and after it.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    told: VecDeque<(Channel, u64, u64)>,
+    told: VecDeque<Answer>,
 }
 
 impl Answers {
     /// Takes a result, given as raw JSON. Returns true if the other channel told it before.
-    pub(super) fn is_repeated(&mut self, channel: Channel, call_id: &str, raw: &str) -> bool {
-        let (call, content) = (short_hash(call_id.as_bytes()), content_hash(raw));
-        let other = |told: &(Channel, u64, u64)| told.0 != channel && (told.1, told.2) == (call, content);
+    pub(super) fn is_repeated(&mut self, channel: Channel, call_id: &str, raw: &str, failed: bool) -> bool {
+        let answer = Answer { channel, call: short_hash(call_id.as_bytes()), content: content_hash(raw), failed };
+        let key = |answer: &Answer| (answer.call, answer.content, answer.failed);
+        let other = |told: &Answer| told.channel != channel && key(told) == key(&answer);
         if let Some(place) = self.told.iter().position(other) {
             self.told.remove(place);
             return true;
@@ -41,7 +51,7 @@ impl Answers {
         if self.told.len() == TOLD_MAX {
             self.told.pop_front();
         }
-        self.told.push_back((channel, call, content));
+        self.told.push_back(answer);
         false
     }
 
@@ -53,7 +63,7 @@ impl Answers {
     /// Forgets the results of a call: its id is used again.
     pub(super) fn called(&mut self, call_id: &str) {
         let call = short_hash(call_id.as_bytes());
-        self.told.retain(|told| told.1 != call);
+        self.told.retain(|told| told.call != call);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a runtime's events hold, in its own words.
 
 use duolog_types::Moment;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::dialect::envelope::{Block, Usage};
@@ -142,17 +143,55 @@ pub(super) fn sum(one: Usage, other: Usage) -> Usage {
     }
 }
 
-pub(super) fn retry(event: &Object<'_>, kind: &str) -> String {
+/// What a remark tells of a retry, and whether it lacks the end of the reason.
+pub(super) fn retry(event: &Object<'_>, kind: &str) -> (String, bool) {
     let count = |name| event.count(name).unwrap_or_default();
     let cut = |text: String| text.chars().take(REASON_CHARS_MAX).collect::<String>();
+    let is_long = |text: String| text.chars().nth(REASON_CHARS_MAX).is_some();
+    let is_cut = ["errorMessage", "finalError"].iter().any(|name| event.word(name).is_some_and(is_long));
     if kind == "auto_retry_start" {
         let (attempt, of, seconds) = (count("attempt"), count("maxAttempts"), count("delayMs").div_ceil(1000));
         let why = event.word("errorMessage").map(cut).unwrap_or_default();
-        return format!("Auto-retry {attempt}/{of} in {seconds}s: {why}");
+        return (format!("Auto-retry {attempt}/{of} in {seconds}s: {why}"), is_cut);
     }
-    match event.word("finalError").map(cut) {
+    let told = match event.word("finalError").map(cut) {
         Some(why) => format!("Auto-retry gave up after {} attempts: {why}", count("attempt")),
         None => format!("Auto-retry recovered after {} attempts", count("attempt")),
+    };
+    (told, is_cut)
+}
+
+/// Returns true if a fatal error tells more than its message.
+pub(super) fn fatal_has_more(event: &Object<'_>) -> bool {
+    let frame = ["type", "timestamp", "sessionId", "error", "message"];
+    let has_name = |error: &Object<'_>| error.word("name").is_some_and(|name| name != "Error" && error.has("message"));
+    let error = event.object("error");
+    let more = |error: &Object<'_>| error.members().any(|(name, _)| !["message", "name"].contains(&name));
+    event.members().any(|(name, _)| !frame.contains(&name))
+        || error.as_ref().is_some_and(|error| more(error) || has_name(error))
+        || (event.has("message") && event.has("error"))
+}
+
+/// A snapshot over an earlier one, member by member; 0 says nothing. `None` if one of them cannot be decoded.
+pub(super) fn merged(earlier: &str, later: &str) -> Option<String> {
+    let mut whole: Value = serde_json::from_str(earlier).ok()?;
+    merge(&mut whole, serde_json::from_str(later).ok()?);
+    serde_json::to_string(&whole).ok()
+}
+
+fn merge(whole: &mut Value, later: Value) {
+    match (whole, later) {
+        (Value::Object(whole), Value::Object(later)) => {
+            for (name, value) in later {
+                match whole.get_mut(&name) {
+                    Some(there) => merge(there, value),
+                    None => drop(whole.insert(name, value)),
+                }
+            }
+        }
+        (Value::Number(_), Value::Number(zero)) if zero.as_f64() == Some(0.0) => {}
+        (_, Value::Null) => {}
+        (whole, later) => *whole = later,
     }
 }
 

@@ -4,6 +4,7 @@ use duolog_types::Position;
 
 use super::event::sum;
 use crate::dialect::envelope::Usage;
+use crate::dialect::object::Object;
 use crate::dialect::scene::short_hash;
 use crate::dialect::timeline::Boundary;
 use crate::dialect::usage::{UsageFact, fact};
@@ -41,8 +42,11 @@ impl Known {
                 Boundary::Opens | Boundary::Within => {}
             }
         }
-        if let Some(UsageFact::Response(response)) = fact(line) {
+        // As the recorder counts them: every message of the agent, with its tokens or without.
+        if Object::parse(line).is_some_and(|line| line.is("type", "assistant") && line.object("message").is_some()) {
             self.responses += 1;
+        }
+        if let Some(UsageFact::Response(response)) = fact(line) {
             self.tokens = sum(self.tokens, response.tokens.into());
         }
         true

@@ -254,7 +254,8 @@ impl UsageFold {
 
     fn running(&mut self, total: Option<Tokens>, last: Option<Tokens>, at: Option<i64>) {
         let before = self.running;
-        self.running = total.or(before);
+        // Where only the last response is told, the total moved by it: the next total holds it too.
+        self.running = total.or_else(|| Some(before?.plus(&last.unwrap_or_default())));
         let tokens = match (before, total) {
             (Some(before), Some(total)) if total == before => {
                 self.repeated += 1;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{Read as _, Write};
 use std::ops::Range;
 
+use duolog_join::{Error as JoinError, ReadLog};
 use duolog_log::Blobs;
 use duolog_state::owned::branches;
 use duolog_state::owned::messages::{self, Content, MessageRow};
@@ -41,10 +42,11 @@ impl Sessions<'_> {
     /// Writes a session as one document: its row and how it came to stand so, its conversations as they are, and the
     /// lines of its log. Rows are as of one moment; the log is at least as far.
     ///
-    /// Memory is bounded by the largest message, line or blob. What is kept as a blob is in the document.
+    /// Memory is bounded by the largest message, line or blob. What is kept as a blob is in the document. Returns an error
+    /// if the log lacks bytes that were recorded of it.
     pub fn export(&self, session: &SessionId, out: &mut dyn Write) -> Result<Exported> {
-        // A log that cannot be read here, such as another home's, is refused before anything is written.
-        self.store.join.reader(session)?;
+        // A log that cannot be read here or lacks lines is refused before anything is written, and again with the lines.
+        self.whole_log(session)?;
         let mut document = Document { out, exported: Exported::default() };
         let contents = Contents::of(&self.store.join);
         self.store.join.state().read(|tx| {
@@ -57,11 +59,20 @@ impl Sessions<'_> {
         Ok(document.exported)
     }
 
+    /// The log, if it has all that was recorded of it.
+    fn whole_log(&self, session: &SessionId) -> Result<ReadLog> {
+        let log = self.store.join.read_log(session)?;
+        match log.loss {
+            Some(loss) => Err(JoinError::LogLost { session: session.clone(), loss }.into()),
+            None => Ok(log),
+        }
+    }
+
     fn lines(&self, session: &SessionId, document: &mut Document<'_>) -> Result<()> {
         let join = &self.store.join;
         let (mut entries, mut named) = (document.list(LOG)?, BTreeSet::new());
-        if let Some(reader) = join.reader(session)? {
-            let end = reader.stable_end(join.limits().busy_timeout)?;
+        let ReadLog { reader, end, .. } = self.whole_log(session)?;
+        if let Some(reader) = reader {
             let mut lines = reader.lines(reader.first(), end, join.limits().line_bytes_max)?;
             while let Some(item) = lines.next()? {
                 match item {

@@ -1,0 +1,126 @@
+//! Reading a log together with what the state recorded of it: whoever reads a log that lost recorded bytes is told.
+//!
+//! Nothing is written here. A loss is recorded by a fold, an append or a repair; from then on the log is a new epoch, and
+//! is read as any other.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use duolog_log::{Error as LogError, Reader, Standing};
+use duolog_types::{Position, SessionId};
+
+use crate::append::REOPENINGS_MAX;
+use crate::error::{Error, Result};
+use crate::inspect::LogStanding;
+use crate::store::{Join, Known};
+
+/// Bytes that the state recorded of a log and that the log no longer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// What became of the log.
+    pub standing: Standing,
+    /// The number of recorded bytes that are gone.
+    pub bytes: u64,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.bytes;
+        match self.standing {
+            Standing::Same => write!(f, "the log is as it was recorded"),
+            Standing::Missing => write!(f, "the log file is gone: {bytes} recorded bytes are lost"),
+            Standing::Shorter(end) => write!(f, "the log was cut at {end}: {bytes} recorded bytes are lost"),
+            Standing::Replaced => write!(f, "the log was replaced: {bytes} recorded bytes are lost"),
+        }
+    }
+}
+
+/// A log as a reader finds it.
+pub struct ReadLog {
+    /// Reads its file; `None` if it has none.
+    pub reader: Option<Reader>,
+    /// The stable end: nothing above it may be shown.
+    pub end: Position,
+    /// What the log lacks of what was recorded of it.
+    pub loss: Option<Loss>,
+}
+
+impl Known {
+    /// The number of recorded bytes that a log in this standing lacks.
+    pub(crate) fn bytes_lost(&self, standing: Standing) -> u64 {
+        let recorded_to = self.watermark.recorded_to.0;
+        match standing {
+            Standing::Same => 0,
+            Standing::Shorter(end) => recorded_to.saturating_sub(end.0),
+            Standing::Missing | Standing::Replaced => recorded_to.saturating_sub(self.row.log_base.0),
+        }
+    }
+}
+
+impl Join {
+    /// Opens a session's log for reading, and compares it with what the state recorded of it.
+    pub fn read_log(&self, session: &SessionId) -> Result<ReadLog> {
+        let mut left = REOPENINGS_MAX;
+        loop {
+            let known = self.known(session)?;
+            self.own(&known.row)?;
+            let log = self.read_known(&known)?;
+            // Whoever takes lines away on purpose raises the epoch: then it was another log that was recorded.
+            if log.loss.is_none() || left == 0 || self.known(session)?.row.log_epoch == known.row.log_epoch {
+                return Ok(log);
+            }
+            left -= 1;
+        }
+    }
+
+    fn read_known(&self, known: &Known) -> Result<ReadLog> {
+        let (base, recorded_to) = (known.row.log_base, known.watermark.recorded_to);
+        let reader = known.reader(&self.disk)?;
+        let (end, standing) = match &reader {
+            Some(reader) => {
+                let end = reader.stable_end(self.limits.busy_timeout)?;
+                (end, self.standing(known, reader, end)?)
+            }
+            None => (base, if recorded_to > base { Standing::Missing } else { Standing::Same }),
+        };
+        let loss = (standing != Standing::Same).then(|| Loss { standing, bytes: known.bytes_lost(standing) });
+        Ok(ReadLog { reader, end, loss })
+    }
+
+    /// The logs among these that lack folded bytes, with what they lack.
+    pub fn lost_logs(&self, logs: &[LogStanding]) -> Result<BTreeMap<SessionId, Loss>> {
+        let mut lost = BTreeMap::new();
+        for log in logs {
+            let folded = log.folded_to.map_or(0, |folded_to| folded_to.0.saturating_sub(log.base.0));
+            if let Some(loss) = self.loss_at(&log.session, &log.path, folded)? {
+                lost.insert(log.session.clone(), loss);
+            }
+        }
+        Ok(lost)
+    }
+
+    /// What a log lacks, if its file is gone or shorter than the bytes that were folded of it.
+    ///
+    /// Costs a stat; only a log that is too short is opened.
+    pub fn loss_at(&self, session: &SessionId, path: &str, folded_bytes: u64) -> Result<Option<Loss>> {
+        if folded_bytes == 0 {
+            return Ok(None);
+        }
+        let path = Path::new(path);
+        let length = self.disk.stat(path).map_err(LogError::io("look at", path))?.map_or(0, |stat| stat.len);
+        if length >= folded_bytes {
+            return Ok(None);
+        }
+        match self.read_log(session) {
+            Ok(log) => Ok(log.loss),
+            // Deleted since the rows were read.
+            Err(Error::NoSession(_) | Error::Deleted(_)) => Ok(None),
+            // It cannot be opened, but its length is known.
+            Err(Error::Log(_)) => {
+                Ok(Some(Loss { standing: Standing::Shorter(Position(length)), bytes: folded_bytes - length }))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
