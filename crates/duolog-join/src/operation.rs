@@ -92,11 +92,35 @@ impl Join {
         batch: &Batch,
         how: &Append,
     ) -> Result<Committed> {
+        self.append_once_for(session, operation, hash_of(batch, how), batch, how)
+    }
+
+    /// Appends the lines that were made from an event once, however often the event comes with this id.
+    ///
+    /// The request is the event: its lines may differ in a retry, because they have times and ids of their own.
+    pub fn append_event_once(
+        &self,
+        session: &SessionId,
+        operation: &OperationId,
+        event: &[u8],
+        batch: &Batch,
+        how: &Append,
+    ) -> Result<Committed> {
+        self.append_once_for(session, operation, blake3::hash(event).into(), batch, how)
+    }
+
+    fn append_once_for(
+        &self,
+        session: &SessionId,
+        operation: &OperationId,
+        request_hash: [u8; 32],
+        batch: &Batch,
+        how: &Append,
+    ) -> Result<Committed> {
         if batch.is_empty() {
             return self.append(session, batch, how);
         }
         let scope = format!("log/{session}");
-        let request_hash = hash_of(batch, how);
         let mut reopenings = 0;
         loop {
             self.wait_for_lines(session)?;

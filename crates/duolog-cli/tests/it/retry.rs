@@ -1,11 +1,12 @@
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
-use crate::kit::Kit;
+use crate::kit::{Kit, lines_of};
 use crate::schedules::configure;
 
 on_both_engines!(
     every_command_that_changes_rows_answers_a_retry_as_it_did_at_first,
+    each_event_is_recorded_once_under_its_operation,
     each_line_is_appended_once_under_its_operation,
     a_repair_under_an_operation_id_tells_again_what_it_did,
     an_inbox_shows_a_retry_what_it_acknowledged,
@@ -83,7 +84,6 @@ const EXEMPT: &[(&str, &[&str])] = &[
         &["state rebuild", "state migrate", "state checkpoint", "state vacuum", "state blobs", "state backup", "init"],
     ),
     ("is an example", &["demo"]),
-    ("reads a live stream whose lines get their times as they come", &["log record"]),
 ];
 
 /// Every command that is not exempt takes an operation id, and no exempt one does.
@@ -99,6 +99,36 @@ fn every_command_that_changes_owned_rows_takes_an_operation_id() {
     }
     let exempt: usize = EXEMPT.iter().map(|(_, names)| names.len()).sum();
     assert!(seen > exempt, "only {seen} commands were found");
+}
+
+/// A recording that was cut off is given again, with more input: what stands is not written again, though its lines would
+/// get other times and ids.
+fn each_event_is_recorded_once_under_its_operation(place: &Place) {
+    let kit = Kit::on(place);
+    let events = [
+        r#"{"type":"message_end","message":{"role":"user","content":"count"}}"#,
+        r#"{"type":"message_end","message":{"role":"assistant","content":[{"type":"text","text":"one"}]}}"#,
+        r#"{"type":"message_end","message":{"role":"assistant","content":[{"type":"text","text":"one"}]}}"#,
+        "no event",
+        r#"{"type":"message_end","message":{"role":"assistant","content":[{"type":"text","text":"two"}]}}"#,
+    ];
+    let input = |count: usize| events[..count].iter().map(|event| format!("{event}\n")).collect::<String>();
+    let record = |count| kit.feed(&["log", "record", "--session", "s", "--operation-id", "r"], input(count).as_bytes());
+    let lines = || lines_of(&kit.log_of("s"));
+    record(3).is(0);
+    let cut_off = lines();
+    record(3).is(0);
+    assert_eq!(lines(), cut_off, "the same input adds nothing");
+    record(5).is(2);
+    let whole = lines();
+    assert_eq!(whole[..cut_off.len()], cut_off[..], "what stands stays");
+    let said = |text: &str| whole.iter().filter(|line| line.contains(&format!("\"{text}\""))).count();
+    assert_eq!((said("count"), said("one"), said("two"), said("no event")), (1, 2, 1, 1), "{whole:#?}");
+    record(5).is(2);
+    assert_eq!(lines(), whole, "the same input adds nothing");
+    let other = input(5).replace("\"one\"", "\"eins\"");
+    kit.feed(&["log", "record", "--session", "s", "--operation-id", "r"], other.as_bytes()).is(1);
+    assert_eq!(lines(), whole, "another input under the id is a conflict");
 }
 
 fn each_line_is_appended_once_under_its_operation(place: &Place) {

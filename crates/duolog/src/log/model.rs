@@ -216,6 +216,8 @@ pub struct RecordOptions {
     pub model: Option<String>,
     /// Whether thinking is kept.
     pub keep_thinking: bool,
+    /// Records each event only once under this id: event N of the input is the operation `ID/N`.
+    pub operation: Option<OperationId>,
 }
 
 /// A line of the input that no log takes as it is.

@@ -6,13 +6,13 @@
 
 use std::time::Duration;
 
-use duolog_join::ReadLog;
+use duolog_join::{Committed, ReadLog};
 use duolog_log::dialect::detect;
 use duolog_log::dialect::envelope::Builder;
 use duolog_log::dialect::recorder::{Known, Options, RecordError, Recorder, Sink};
-use duolog_log::{Blobs, Hold, Item};
+use duolog_log::{Append, Blobs, Hold, Item};
 use duolog_types::line::LineFault;
-use duolog_types::{BadLine, Batch, Cursor, Durability, Moment};
+use duolog_types::{BadLine, Batch, Cursor, Durability, Moment, OperationId};
 
 use super::Log;
 use super::model::{As, BadEvent, RecordOptions, Recorded};
@@ -34,6 +34,8 @@ pub struct Recording<'s> {
     form: Form,
     sink: Waiting,
     recorded: Recorded,
+    /// Each event is an operation of its own below this id.
+    operation: Option<OperationId>,
 }
 
 enum Form {
@@ -95,7 +97,8 @@ impl<'s> Log<'s> {
             lines: 0,
             kept: 0,
         };
-        Ok(Recording { log: self.clone(), durability: options.durability, form, sink, recorded: Recorded::default() })
+        let RecordOptions { durability, operation, .. } = options;
+        Ok(Recording { log: self.clone(), durability, form, sink, recorded: Recorded::default(), operation })
     }
 
     /// What a recorder must know of the log: the turn that has no result, looked for from the end.
@@ -138,7 +141,9 @@ impl Recording<'_> {
             Err(Error::BadLine(bad)) => Some(self.bad_event(line, bad.fault)?),
             Err(other) => return Err(other),
         };
-        if self.sink.batch.as_bytes().len() >= BATCH_BYTES {
+        if self.operation.is_some() {
+            self.flush_once(&self.recorded.events.to_string(), line)?;
+        } else if self.sink.batch.as_bytes().len() >= BATCH_BYTES {
             self.flush()?;
         }
         Ok(bad)
@@ -164,11 +169,26 @@ impl Recording<'_> {
             return Ok(());
         }
         let committed = self.log.append(&self.sink.batch, self.durability)?;
+        self.note(&committed);
+        Ok(())
+    }
+
+    /// Appends what an event came to, unless it was appended before under the id of this event.
+    fn flush_once(&mut self, event_id: &str, event: &[u8]) -> Result<()> {
+        let Some(operation) = self.operation.as_ref().filter(|_| !self.sink.batch.is_empty()) else { return Ok(()) };
+        let operation = OperationId::parse(&format!("{operation}/{event_id}"))
+            .map_err(|bad| Error::BadValue { what: "the operation id of an event", why: bad.to_string() })?;
+        let (join, how) = (&self.log.store.join, Append { durability: self.durability, if_position: None });
+        let committed = join.append_event_once(&self.log.session, &operation, event, &self.sink.batch, &how)?;
+        self.note(&committed);
+        Ok(())
+    }
+
+    fn note(&mut self, committed: &Committed) {
         self.sink.batch.clear();
         self.sink.hold = None;
         self.recorded.cursor = Some(committed.cursor());
         (self.recorded.lines, self.recorded.blobs) = (self.sink.lines, self.sink.kept);
-        Ok(())
     }
 
     /// What was recorded so far, as far as it stands in the log.
@@ -181,6 +201,8 @@ impl Recording<'_> {
         if let Form::Events(recorder) = &mut self.form {
             recorder.finish(&mut self.sink).map_err(unwrapped)?;
         }
+        // A retry may have more input, and another end.
+        self.flush_once(&format!("end-{}", self.recorded.events), b"end")?;
         self.flush()?;
         if self.recorded.cursor.is_none() {
             let epoch = self.log.store.sessions().get(&self.log.session)?.log_epoch;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use duolog::Durability;
 use duolog::log::{As, BadEvent, RecordOptions, Recorded, Recording};
 use duolog::sessions::Session;
+use duolog::{Durability, OperationId};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -27,6 +27,7 @@ Examples:
   my-agent --json | duolog log record --session demo
   my-agent --json \"$task\" | duolog log record --session demo --prompt \"$task\" --durability power
   skillet-log | duolog log record --session demo --dialect turns
+  duolog log record --session demo --operation-id job-17 < events.jsonl
 
 JSON:
   {\"session\": id, \"recorded\": 12, \"events\": 40, \"blobs\": 1, \"others\": 0, \"remarks\": 0, \"refused\": 0,
@@ -68,6 +69,11 @@ pub struct Record {
     /// configuration says where it is not given
     #[arg(long, value_parser = args::durability())]
     durability: Option<Durability>,
+    /// Record each event only once under this id, however often the input comes
+    ///
+    /// Event N of the input is an operation of its own, ID/N: the same input again records only what is missing.
+    #[arg(long = "operation-id", alias = "operation", value_name = "ID")]
+    operation: Option<OperationId>,
 }
 
 /// The bad lines that are reported one by one.
@@ -114,6 +120,7 @@ impl Record {
             prompt: self.prompt.clone(),
             model: self.model.clone(),
             keep_thinking: self.thinking,
+            operation: self.operation.clone(),
         })?;
         let mut input = Input::new(config.limits().line_bytes_max)?;
         let mut taking = Taking { recording, bytes: 0, bad: Vec::new(), progress: context.out.progress("recording") };

@@ -10,8 +10,6 @@ pub(super) enum Contract {
     /// One line after the other, each of which is there or not. Before the first a session that is not there is made,
     /// and marked: no transaction has both a row and a line. Without an operation id it appends them once more.
     Lines(&'static [&'static str]),
-    /// The rows are whole; a file that they no longer speak of may stay. It should go when the home is opened.
-    FileLater,
     /// One time after the other: each has a row before it is fired. A kill in between leaves the row, and the time is lost.
     Claimed(&'static [&'static str]),
 }
@@ -131,7 +129,7 @@ pub(super) const CASES: &[Case] = &[
     case("sessions rename s1 other"),
     case("sessions delete s3 --yes"),
     case("sessions delete s3 --context --yes"),
-    Case { contract: Contract::FileLater, ..case("sessions delete s3 --log --yes") },
+    case("sessions delete s3 --log --yes"),
     units("sessions delete --all --user-email ada@example.com --yes", "", &["s4", "s5"]),
     case("sessions import {document}"),
     reading("sessions add --session s1", ITEMS),

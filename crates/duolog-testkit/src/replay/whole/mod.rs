@@ -142,7 +142,6 @@ impl<'b> Stage<'b> {
         if before == after {
             return Err("it changes nothing".to_owned());
         }
-        let (before, after) = (rows_of(case, before), rows_of(case, after));
         Ok(Expected { case: case.clone(), before, after, steps: steps::that_matter(&steps) })
     }
 
@@ -167,7 +166,7 @@ impl<'b> Stage<'b> {
             return Ok(false);
         }
         copied.wait_for_server()?;
-        let left = rows_of(case, self.dump(&copied)?);
+        let left = self.dump(&copied)?;
         whole(case.contract, before, after, &left)?;
         let appends_more = matches!(case.contract, Contract::Lines(_)) && left != *before;
         if !self.is_once(case) && (left == *after || appends_more) {
@@ -175,7 +174,7 @@ impl<'b> Stage<'b> {
         }
         let again = copied.home.run(&words, Some(case.input));
         done(&again, "given again")?;
-        let last = rows_of(case, self.dump(&copied)?);
+        let last = self.dump(&copied)?;
         match case.contract {
             // A time that was lost stays so.
             Contract::Claimed(_) => whole(case.contract, after, after, &last),
@@ -186,16 +185,10 @@ impl<'b> Stage<'b> {
     }
 }
 
-/// What is compared of a dump.
-fn rows_of(case: &Case, mut dump: Vec<String>) -> Vec<String> {
-    dump.retain(|line| !matches!(case.contract, Contract::FileLater) || !line.starts_with("log of "));
-    dump
-}
-
 /// The home holds all of a command or nothing of it; of units, each.
 fn whole(contract: Contract, before: &[String], after: &[String], left: &[String]) -> Held {
     let units: &[&str] = match contract {
-        Contract::Whole | Contract::FileLater => &[""],
+        Contract::Whole => &[""],
         Contract::Each(units) | Contract::Lines(units) | Contract::Claimed(units) => units,
     };
     for unit in units {
