@@ -40,6 +40,8 @@ const STANDSTILL_MAX: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(5);
 /// How long a silent line is believed in.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// How often a request looks again for a key that was taken beside it.
+const LOOKS_MAX: u32 = 4;
 
 /// A state on a server.
 pub(crate) struct Postgres {
@@ -93,7 +95,7 @@ impl Postgres {
         mut f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         let mut patience = Wait::at_most(self.busy_timeout);
-        let mut first = true;
+        let mut looks = LOOKS_MAX;
         loop {
             let undone = match self.attempt(&mut f) {
                 Ok(done) => {
@@ -105,14 +107,15 @@ impl Postgres {
                 Err(undone) => undone,
             };
             // A key that was free when it was looked for may have been taken by a transaction that this snapshot does
-            // not show. Looked at once more, it is taken, and the request knows what to do about that.
-            let overtaken = |cause: &Error| cause.may_pass() || (first && cause.is_taken());
+            // not show. Looked at once more, it is taken, and the request knows what to do about that; unless it was
+            // given up and taken anew meanwhile.
+            let overtaken = |cause: &Error| cause.may_pass() || (looks > 0 && cause.is_taken());
             match patience.pause().filter(|_| undone.cause.as_ref().is_some_and(overtaken)) {
                 Some(pause) => std::thread::sleep(pause),
                 None => return Err(undone.why.into_error()),
             }
             self.tally.again.fetch_add(1, Ordering::Relaxed);
-            first = false;
+            looks -= u32::from(undone.cause.as_ref().is_some_and(Error::is_taken));
         }
     }
 
