@@ -10,11 +10,15 @@ use crate::text::serde_as_text;
 
 /// The text cannot be the id it was given for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a {what}: {rule}")]
+#[error("{text:?} is not {} {what}: {rule}", article(what))]
 pub struct BadId {
     what: &'static str,
     text: String,
     rule: &'static str,
+}
+
+fn article(what: &str) -> &'static str {
+    if what.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" }
 }
 
 fn shortened(text: &str) -> String {
