@@ -452,9 +452,10 @@ impl Join {
             let (id, path, epoch, at) = (row.id.clone(), row.log_path.clone(), row.log_epoch, self.clock.now());
             let (key, home) = (key.cloned(), self.home);
             self.write(Durability::Power, move |tx| {
+                // In an epoch whose log is empty no operation was done; its claims go with the session.
                 let is_used = conversations(tx, &id)? != Conversations::default()
                     || !outbox::pending(tx, &id, &home, 1)?.is_empty()
-                    || operations::claimed_to(tx, &id, epoch)? > Position::ZERO;
+                    || !sessions::names_log(tx, &id, &path, epoch)?;
                 if is_used || !sessions::tombstone(tx, &id, &path, at)? {
                     return Ok(false);
                 }

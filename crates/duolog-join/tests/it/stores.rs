@@ -243,7 +243,7 @@ fn a_session_whose_first_append_failed_is_taken_back(place: &Place) {
     let key = IdempotencyKey::new("log.append", &operation("op"), &"s").unwrap();
     let id = session(&join, "s");
     disk.fail_kind_from(CallKind::Append, 0, Fault::Error(EIO));
-    assert!(join.append(&id, &batch(&["{}"]), &PROCESS).is_err());
+    assert!(join.append_once(&id, &operation("op"), &batch(&["{}"]), &PROCESS).is_err());
     disk.heal();
     let path = row(&join, &id).log_path;
     assert!(join.unmake(Some(&key), &id).unwrap());
