@@ -33,7 +33,7 @@ impl Join {
     /// Makes a session with a log that was drafted and with whatever rows are its own: all of it, or nothing.
     ///
     /// The log gets its name within the transaction, once the row has it: no other session can have chosen it then. A
-    /// crash before the commit leaves a file that no row names and that no session takes for its own.
+    /// crash before the commit leaves a file that no row names; its mode says so, and the next session of that path replaces it.
     ///
     /// Under a key, asked again, it answers with the session that it made.
     pub fn adopt<E>(
@@ -61,14 +61,17 @@ impl Join {
         };
         let draft = Arc::new(Mutex::new(draft));
         let ours = Arc::clone(&draft);
+        let disk = Arc::clone(&self.disk);
         let adopted = self.transact(Write::once(Durability::Power, key), move |tx| {
-            let path = insert_at_free(tx, &mut row, &free)?;
+            let place = insert_at_free(tx, &mut row, &free)?;
             rows(tx, &row).map_err(Failed::Rows)?;
             let mut draft = ours.lock().unwrap_or_else(PoisonError::into_inner);
             if draft.has_lines() {
                 // Nobody appends to it: whoever reads next folds it.
                 behind::mark(tx, &mark)?;
-                draft.stand_at(&path).map_err(Error::from)?;
+                draft.stand_at(&place.path).map_err(Error::from)?;
+            } else {
+                place.clear(&*disk)?;
             }
             Ok((Made { id: row.id.clone(), row: Some(row.clone()) }, Vec::new()))
         });

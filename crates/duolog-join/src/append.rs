@@ -79,7 +79,7 @@ impl Join {
     /// What a writer's failure means: where its file was taken away, whether lines went with it.
     pub(crate) fn look_again(&self, session: &SessionId, open: &Arc<OpenLog>, error: LogError) -> Error {
         self.note_or_keep(open, None);
-        if matches!(error, LogError::Poisoned(_) | LogError::Io { .. }) {
+        if matches!(error, LogError::Poisoned(_) | LogError::Closed { .. } | LogError::Io { .. }) {
             // Once it is repaired there is a new file, which this writer would never see.
             self.open.let_go(session, open);
         }

@@ -63,6 +63,15 @@ pub enum Error {
         /// The addresses of the other states.
         states: Vec<String>,
     },
+    /// The session is deleted for good; its file could not be removed yet.
+    #[error("session {session} is deleted, but its log file could not be removed yet")]
+    Unfinished {
+        /// The session.
+        session: SessionId,
+        /// Why not.
+        #[source]
+        source: duolog_log::Error,
+    },
     /// The home was opened to be read.
     #[error("this home is open for reading only")]
     ReadOnly,
@@ -77,10 +86,24 @@ pub enum Error {
     BadLine(#[from] duolog_types::BadLine),
     /// The log refused.
     #[error(transparent)]
-    Log(#[from] duolog_log::Error),
+    Log(duolog_log::Error),
     /// The state refused.
     #[error(transparent)]
     State(#[from] duolog_state::Error),
+}
+
+impl From<duolog_log::Error> for Error {
+    /// What the state answered while the log was locked is an answer of the state.
+    fn from(error: duolog_log::Error) -> Self {
+        let duolog_log::Error::Record(source) = error else { return Self::Log(error) };
+        match source.downcast::<Self>() {
+            Ok(error) => *error,
+            Err(source) => match source.downcast::<duolog_state::Error>() {
+                Ok(error) => Self::State(*error),
+                Err(source) => Self::Log(duolog_log::Error::Record(source)),
+            },
+        }
+    }
 }
 
 impl Error {
@@ -91,20 +114,18 @@ impl Error {
 
     /// Whether the disk, the quota or the largest file size is used up.
     pub fn is_full(&self) -> bool {
-        match self {
-            Self::State(duolog_state::Error::Full { .. }) | Self::Log(duolog_log::Error::Full(_)) => true,
-            Self::Log(duolog_log::Error::Record(source)) => {
-                matches!(source.downcast_ref(), Some(duolog_state::Error::Full { .. }))
-                    || source.downcast_ref().is_some_and(Self::is_full)
-            }
-            _ => false,
-        }
+        matches!(self, Self::State(duolog_state::Error::Full { .. }) | Self::Log(duolog_log::Error::Full(_)))
     }
 
     /// Whether the fold of one log failed in a way that leaves it behind and holds up no other: it is locked, closed or
-    /// changed, or there is no room for its rows.
+    /// changed, the state is busy, or there is no room for its rows.
     pub(crate) fn leaves_behind(&self) -> bool {
-        matches!(self, Self::Log(_) | Self::LogChanged { .. }) || self.is_full()
+        matches!(self, Self::Log(_) | Self::LogChanged { .. }) || self.is_full() || self.is_busy()
+    }
+
+    /// Whether another process or transaction was in the way.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self, Self::State(duolog_state::Error::Busy { .. } | duolog_state::Error::Conflict { .. }))
     }
 
     /// Says that a session is gone where the database only says that a row has no parent.

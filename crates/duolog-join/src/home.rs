@@ -111,6 +111,23 @@ pub fn prepare_copy(copy: &Path, of: &Path) -> Result<Prepared, HomeError> {
     finish(copy, check(copy)?)
 }
 
+/// Gives a copy that is whole and synced the name by which it is a home, durably.
+pub fn finish_copy(partial: &Path, copy: &Path) -> Result<(), HomeError> {
+    let io = |call| move |source| HomeError::Io { call, path: copy.to_owned(), source };
+    std::fs::rename(partial, copy).map_err(io("name the copy"))?;
+    copy.ancestors().skip(1).take(2).try_for_each(sync_dir).map_err(io("sync the directory of"))
+}
+
+/// Removes a copy that failed, and the directory around it where that was made for it.
+///
+/// What cannot be removed opens as no home, and the next copy to this place is refused for it.
+pub fn discard_copy(partial: &Path, with_parent: bool) {
+    let _ = std::fs::remove_dir_all(partial);
+    if let Some(parent) = partial.parent().filter(|_| with_parent) {
+        let _ = std::fs::remove_dir(parent);
+    }
+}
+
 fn finish(state: &Path, foreign_owner: Option<u32>) -> Result<Prepared, HomeError> {
     let io = |call, path: &Path| {
         let path = path.to_owned();

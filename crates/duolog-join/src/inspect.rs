@@ -115,6 +115,13 @@ impl Join {
         self.process.look(process)
     }
 
+    /// Whether a log that no session names is one that an import left when it died.
+    pub fn is_draft(&self, path: &str) -> Result<bool> {
+        let path = Path::new(path);
+        let stat = self.disk.stat(path).map_err(LogError::io("look at", path))?;
+        Ok(stat.is_some_and(|stat| stat.is_draft()))
+    }
+
     /// Every log file there is, whether or not a session names it.
     pub fn log_files(&self) -> Result<Vec<String>> {
         let list = |at: &Path| self.disk.list(at).map_err(LogError::io("list", at));

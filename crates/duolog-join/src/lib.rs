@@ -43,7 +43,7 @@ pub use error::{Error, Result};
 pub use feed::{Feed, Subscription};
 pub use fold::{CaughtUp, Folded};
 pub use follow::{Follow, Seen};
-pub use home::{HomeError, Prepared, may_write, prepare, prepare_copy, prepare_read_only};
+pub use home::{HomeError, Prepared, discard_copy, finish_copy, may_write, prepare, prepare_copy, prepare_read_only};
 pub use identity::{Identity, Liveness};
 pub use inspect::LogStanding;
 pub use life::{Conversations, Deleted, NewLog, PlannedLog, RemovedLog, Stem};

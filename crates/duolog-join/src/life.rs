@@ -3,7 +3,7 @@
 //! | event | before → after | under | epoch | what is kept |
 //! |---|---|---|---|---|
 //! | create | none → made | transaction; the path was never used before | the next one | |
-//! | import | none → written | transaction; the synced file gets its name inside it | the next one | |
+//! | import | none → written | transaction; the synced file gets its name inside it; until the commit its mode says draft | the next one | |
 //! | first append | made → written | log lock; the row still means this path and epoch | same | |
 //! | append | written → written | log lock; the file at the path is the one that was opened | same | all |
 //! | operation | written → claimed → written | log lock over claim and write; the mode says claimed | same | all |
@@ -14,7 +14,7 @@
 //! | found missing | written → made | transaction | + 1 | nothing |
 //! | delete the log | any → stale | log lock over epoch and unlink; the mode says claimed, the row says `unlink_due` | + 1 | nothing |
 //! | finish a deletion | stale → made | log lock over unlink, if the row still says `unlink_due`; then the row is cleared, synced | same | |
-//! | delete the session | any → none | tombstone; log lock over unlink; then the row goes | retired | nothing |
+//! | delete the session | any → none | log lock over tombstone and unlink; then the row goes | retired | nothing |
 //!
 //! Every change of a file that writers may have open happens under its lock, together with the row that tells of it: who
 //! waits for the lock finds another file, or asks the state and finds another epoch. An epoch is never used twice: a log
@@ -24,15 +24,17 @@
 //! log for writing, asks for the deletion again or opens the home finishes the deletion first. No file of the new epoch is
 //! made before the row is cleared.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use duolog_log::{Error as LogError, Place, Reader};
+use duolog_log::{Disk, Error as LogError, LogRecord as _, Reader};
 use duolog_state::owned::operations::{self, OperationRow};
 use duolog_state::owned::repairs::{self, NewRepair, RepairAction};
 use duolog_state::owned::sessions::{self, SessionRow};
 use duolog_state::owned::status_transitions::{self, StatusTransitionRow};
 use duolog_state::owned::{behind, branches, log_epochs, log_paths, outbox, pool_segments};
-use duolog_state::{Error as StateError, Result as StateResult, Tx};
+use duolog_state::{Result as StateResult, Tx};
 use duolog_types::names::with_suffix;
 use duolog_types::{Durability, Epoch, Position, SessionId, mutant, mutant::Mutant};
 use serde::{Deserialize, Serialize};
@@ -64,17 +66,40 @@ pub struct NewLog {
 }
 
 /// A session to be, and where its log may stand.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PlannedLog {
     row: SessionRow,
-    free: Vec<PathBuf>,
+    free: Vec<FreePath>,
+    disk: Arc<dyn Disk>,
+}
+
+/// A path that a new log may have.
+#[derive(Clone)]
+pub(crate) struct FreePath {
+    pub(crate) path: PathBuf,
+    /// A file stands there that an import left when it died, if no session has the path.
+    has_draft: bool,
+}
+
+impl FreePath {
+    /// Removes what an import left at a path that is taken now: none can be about to commit there any more.
+    pub(crate) fn clear(&self, disk: &dyn Disk) -> Result<()> {
+        if !self.has_draft {
+            return Ok(());
+        }
+        match disk.unlink(&self.path) {
+            // The transaction ran before.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            other => Ok(other.map_err(LogError::io("remove", &self.path))?),
+        }
+    }
 }
 
 impl PlannedLog {
     /// Makes the session, with a path that no other ever had. It is as planned each time that a transaction runs again.
     pub fn insert(&self, tx: &mut Tx<'_>) -> Result<SessionRow> {
         let mut row = self.row.clone();
-        insert_at_free(tx, &mut row, &self.free)?;
+        insert_at_free(tx, &mut row, &self.free)?.clear(&*self.disk)?;
         if let Some(status) = row.status {
             status_transitions::insert(tx, &first_status(&row, status))?;
         }
@@ -167,26 +192,29 @@ impl Join {
         let free = self.free_paths(&stem, &row.id)?;
         row.home_id = self.home;
         row.scope = stem.scope;
-        Ok(PlannedLog { row, free })
+        Ok(PlannedLog { row, free, disk: Arc::clone(&self.disk) })
     }
 
     /// The paths that a log called so may have, those left out where a file stands already.
     ///
-    /// A file without a row is someone's; a new session must not begin with its lines.
-    pub(crate) fn free_paths(&self, stem: &Stem, id: &SessionId) -> Result<Vec<PathBuf>> {
+    /// A file without a row is someone's; a new session must not begin with its lines. Paths of two states of one home
+    /// differ, so that a path is one session's in the whole home.
+    pub(crate) fn free_paths(&self, stem: &Stem, id: &SessionId) -> Result<Vec<FreePath>> {
         let folder = Path::new("sessions").join(&stem.scope);
-        let mut free = Vec::new();
+        let (mut free, state) = (Vec::new(), self.file_suffix()?);
         // The last one is nobody's: there is always a free path, however often a name was used and deleted.
         let unique = SessionId::new();
         let marks = [stem.name.as_str(), id.as_str(), unique.as_str()];
         for file in std::iter::once(stem.file.clone()).chain(marks.map(|mark| with_suffix(&stem.file, mark))) {
-            let path = folder.join(format!("{file}.jsonl"));
-            if self.disk.stat(&path).map_err(LogError::io("look at", &path))?.is_none() {
-                free.push(path);
+            let path = folder.join(format!("{file}{state}.jsonl"));
+            match self.disk.stat(&path).map_err(LogError::io("look at", &path))? {
+                None => free.push(FreePath { path, has_draft: false }),
+                Some(stat) if stat.is_draft() => free.push(FreePath { path, has_draft: true }),
+                Some(_) => {}
             }
         }
         if free.is_empty() {
-            let source = std::io::ErrorKind::AlreadyExists.into();
+            let source = ErrorKind::AlreadyExists.into();
             return Err(LogError::Io { call: "find a free name for", path: folder, source }.into());
         }
         Ok(free)
@@ -227,8 +255,14 @@ impl Join {
             }
             let known = self.current(session)?;
             let (place, epoch) = (known.place(), known.row.log_epoch);
+            let record = self.record_of(&known);
             let mut removed = None;
             let raise = |end: Position| {
+                if !record.is_current()? {
+                    return Err(LogError::Replaced(place.path.clone()));
+                }
+                // What was claimed behind the end was never written; what was written is answered for ever.
+                record.settle_claims(Reader::open(&self.disk, &place)?.as_ref(), end)?;
                 let mut repair = self.repair_row(session, epoch, RepairAction::Deleted, end);
                 repair.bytes = end.0;
                 repair.detail = detail.map(str::to_owned);
@@ -376,19 +410,88 @@ impl Join {
         let row = self.state.read(|tx| sessions::find(tx, &id))?.ok_or_else(|| Error::NoSession(session.clone()))?;
         self.own(&row)?;
         let place = place_of(&row);
-        // What is not a log is not ours to remove, and one in use is left alone: both are said before the tombstone.
-        let end = match Reader::open(&self.disk, &place)? {
-            Some(reader) if !row.unlink_due => reader.stable_end(self.limits.busy_timeout)?,
-            _ => row.log_base,
+        // What is not a log is not ours to remove.
+        Reader::open(&self.disk, &place)?;
+        let mut entombed = None;
+        let entomb = |end: Position| {
+            let end = if row.unlink_due { row.log_base } else { end };
+            entombed = Some(self.entomb(key, &row, end).map_err(|error| LogError::Record(Box::new(error)))?);
+            Ok(())
         };
-        let went = self.conversations_of(session)?;
-        let (id, path, at) = (session.clone(), row.log_path.clone(), self.clock.now());
+        let removed = duolog_log::remove(&self.disk, &place, &self.limits, entomb);
+        let deleted = match (entombed, removed) {
+            (Some(deleted), Ok(())) => deleted,
+            // Opening the home removes the file.
+            (Some(_), Err(source)) => return Err(Error::Unfinished { session: session.clone(), source }),
+            (None, removed) => {
+                return Err(removed.err().map_or_else(|| Error::NoSession(session.clone()), Error::from));
+            }
+        };
+        let (id, path) = (session.clone(), row.log_path);
+        match self.write(Durability::Power, move |tx| Ok(sessions::remove(tx, &id, &path).map(drop)?)) {
+            // It is deleted since the tombstone: opening the home removes the row.
+            Err(error) if error.is_busy() || error.is_full() => {}
+            other => other?,
+        }
+        if let Some(open) = self.open.get(session) {
+            self.open.let_go(session, &open);
+        }
+        Ok(deleted)
+    }
+
+    /// Takes back a session that was made for an append that failed, and the answer under the key of the request. Returns
+    /// false if it stays, because its log has a byte or somebody else uses it.
+    pub fn unmake(&self, key: Option<&IdempotencyKey>, session: &SessionId) -> Result<bool> {
+        let known = self.known(session)?;
+        self.own(&known.row)?;
+        let (row, place) = (&known.row, known.place());
+        let is_unused = |end: Position| {
+            if end > row.log_base {
+                return Ok(false);
+            }
+            let (id, path, epoch, at) = (row.id.clone(), row.log_path.clone(), row.log_epoch, self.clock.now());
+            let (key, home) = (key.cloned(), self.home);
+            self.write(Durability::Power, move |tx| {
+                // In an epoch whose log is empty no operation was done; its claims go with the session.
+                let is_used = conversations(tx, &id)? != Conversations::default()
+                    || !outbox::pending(tx, &id, &home, 1)?.is_empty()
+                    || !sessions::names_log(tx, &id, &path, epoch)?;
+                if is_used || !sessions::tombstone(tx, &id, &path, at)? {
+                    return Ok(false);
+                }
+                log_epochs::retire(tx, epoch)?;
+                key.as_ref().map_or(Ok(()), |key| key.forget(tx))?;
+                Ok(true)
+            })
+        };
+        let entomb = |end| match is_unused(end) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(LogError::Replaced(place.path.clone())),
+            Err(error) => Err(LogError::Record(Box::new(error))),
+        };
+        match duolog_log::remove(&self.disk, &place, &self.limits, entomb) {
+            Err(LogError::Replaced(_)) => return Ok(false),
+            other => other?,
+        }
+        let (id, path) = (session.clone(), row.log_path.clone());
+        self.write(Durability::Power, move |tx| Ok(sessions::remove(tx, &id, &path).map(drop)?))?;
+        if let Some(open) = self.open.get(session) {
+            self.open.let_go(session, &open);
+        }
+        Ok(true)
+    }
+
+    /// Puts the tombstone of a session and the record of what goes. The caller holds the lock of its log, which ends at
+    /// `end`: where the log is in use, nothing is changed.
+    fn entomb(&self, key: Option<IdempotencyKey>, row: &SessionRow, end: Position) -> Result<Deleted> {
+        let went = self.conversations_of(&row.id)?;
+        let (id, path, at) = (row.id.clone(), row.log_path.clone(), self.clock.now());
         let deleted = Deleted { id: id.clone(), name: row.name.clone(), bytes: end.0 };
         let is_marked = row.deleted_at.is_some();
-        let mut repair = self.repair_row(session, row.log_epoch, RepairAction::Deleted, end);
+        let mut repair = self.repair_row(&row.id, row.log_epoch, RepairAction::Deleted, end);
         repair.bytes = end.0;
         repair.detail = Some(told(row.name.as_deref(), went)).filter(|told| !told.is_empty());
-        let deleted: Deleted = self.transact::<_, Error>(Write::once(Durability::Power, key), move |tx| {
+        self.transact::<_, Error>(Write::once(Durability::Power, key), move |tx| {
             if sessions::tombstone(tx, &id, &path, at)? {
                 // What goes is known now: whoever finishes after a crash may find no file.
                 repairs::note(tx, &repair)?;
@@ -401,40 +504,25 @@ impl Join {
             }
             leave_responses(tx, &id)?;
             Ok((deleted.clone(), Vec::new()))
-        })?;
-        match self.remove_tombstoned(session, row.log_path, &place) {
-            // It is deleted since the tombstone: opening the home finishes what others or a full disk are in the way of.
-            Err(Error::Log(LogError::Busy { .. }) | Error::State(StateError::Busy { .. })) => {}
-            Err(error) if error.is_full() => {}
-            other => other?,
-        }
-        if let Some(open) = self.open.get(session) {
-            self.open.let_go(session, &open);
-        }
-        Ok(deleted)
-    }
-
-    /// Removes the log of a session that has a tombstone, and then its row.
-    fn remove_tombstoned(&self, session: &SessionId, path: String, place: &Place) -> Result<()> {
-        duolog_log::remove(&self.disk, place, &self.limits, |_| Ok(()))?;
-        let id = session.clone();
-        self.write(Durability::Power, move |tx| Ok(sessions::remove(tx, &id, &path).map(drop)?))
+        })
     }
 }
 
 /// Adds a session with the first of these paths that no other ever had, in the epoch that a new log begins with.
-pub(crate) fn insert_at_free(tx: &mut Tx<'_>, row: &mut SessionRow, free: &[PathBuf]) -> Result<PathBuf> {
+///
+/// What an import left there is the caller's to replace or to clear, before the commit.
+pub(crate) fn insert_at_free<'f>(tx: &mut Tx<'_>, row: &mut SessionRow, free: &'f [FreePath]) -> Result<&'f FreePath> {
     row.log_epoch = if mutant::is(Mutant::EpochsRestart) { Epoch(0) } else { log_epochs::next(tx)? };
-    for path in free {
-        row.log_path = path.to_string_lossy().into_owned();
+    for place in free {
+        row.log_path = place.path.to_string_lossy().into_owned();
         row.log_key = row.log_path.to_lowercase();
         if log_paths::take(tx, &row.home_id, &row.log_key, &row.id)? {
             sessions::insert(tx, row)?;
-            return Ok(path.clone());
+            return Ok(place);
         }
     }
     let path = Path::new("sessions").join(&row.scope);
-    let source = std::io::ErrorKind::AlreadyExists.into();
+    let source = ErrorKind::AlreadyExists.into();
     Err(LogError::Io { call: "find a free name for", path, source }.into())
 }
 

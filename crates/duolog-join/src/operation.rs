@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 
-use duolog_log::{Append, Claim, Error as LogError, Item, LogRecord, Reader, Result as LogResult};
+use duolog_log::{Append, Claim, Error as LogError, Item, LogRecord, Reader, Result as LogResult, Standing};
 use duolog_state::State;
 use duolog_state::owned::operations::{self, ClaimedPlace, OperationRow};
 use duolog_state::owned::sessions;
@@ -133,8 +133,8 @@ impl Join {
             {
                 return Ok(committed);
             }
-            if found.as_ref().is_some_and(|row| row.place.is_some()) {
-                if let Some(committed) = self.answer_again(session, &scope, operation, batch, how)? {
+            if let Some(claimed) = found.as_ref().and_then(|row| row.place) {
+                if let Some(committed) = self.answer_again(session, &scope, (operation, claimed), batch, how)? {
                     return Ok(committed);
                 }
                 continue;
@@ -263,16 +263,20 @@ impl Join {
         &self,
         session: &SessionId,
         scope: &str,
-        operation: &OperationId,
+        (operation, claimed): (&OperationId, ClaimedPlace),
         batch: &Batch,
         how: &Append,
     ) -> Result<Option<Committed>> {
-        // Whoever claimed the place may be writing there, or have died before that: an append of nothing waits for the
-        // first and settles the second.
-        self.append(session, &Batch::default(), &Append::default())?;
+        let is_known = self.stands(session, claimed, how.durability)?;
+        if !is_known {
+            // Whoever claimed the place may be writing there, or have died before that: an append of nothing waits for the
+            // first and settles the second.
+            self.append(session, &Batch::default(), &Append::default())?;
+        }
         let Some(row) = self.state.read(|tx| operations::find(tx, scope, operation))? else { return Ok(None) };
-        let Some(ClaimedPlace { epoch, from, to }) = row.place else { return Ok(None) };
-        if how.durability == Durability::Power {
+        let Some(place) = row.place.filter(|place| !is_known || *place == claimed) else { return Ok(None) };
+        let ClaimedPlace { epoch, from, to } = place;
+        if how.durability == Durability::Power && !is_known {
             let open = self.open_log(session)?;
             if open.epoch == epoch {
                 open.writer.sync_to(open.writer.written().max(to))?;
@@ -281,6 +285,30 @@ impl Join {
             }
         }
         Ok(Some(Committed { lines: batch.len(), start: from, end: to, epoch }))
+    }
+
+    /// Whether it can be seen without a change that the lines of a claim stand, and are as durable as asked. The log may be
+    /// closed to appends.
+    fn stands(&self, session: &SessionId, claimed: ClaimedPlace, durability: Durability) -> Result<bool> {
+        let known = self.known(session)?;
+        self.own(&known.row)?;
+        if claimed.epoch != known.row.log_epoch {
+            // Whoever raised the epoch took the claims back that did not stand.
+            return Ok(true);
+        }
+        let Some(reader) = known.reader(&self.disk)? else { return Ok(false) };
+        let end = reader.stable_end(self.limits.busy_timeout)?;
+        let Some(stat) = known.stat(&self.disk)?.filter(|stat| stat.ident == reader.ident()) else { return Ok(false) };
+        if claimed.to > end || stat.is_claimed() || self.standing(&known, &reader, end)? != Standing::Same {
+            return Ok(false);
+        }
+        if durability == Durability::Process || claimed.to <= known.watermark.recorded_to {
+            return Ok(true);
+        }
+        if !stat.is_poisoned() {
+            reader.sync_with_name(self.limits.busy_timeout)?;
+        }
+        Ok(!stat.is_poisoned())
     }
 
     /// Finds out whether an older version, which did not record where an append ends, wrote its lines.

@@ -152,7 +152,12 @@ impl Join {
             // A fold is further than we are: go on from here until we are not behind it. If there is nothing to go on
             // to, the log lost what that fold had read.
             if row.position == from {
-                let (expected, found) = (self.known(session)?.watermark.recorded_to, row.position);
+                let now = self.known(session)?;
+                if now.row.log_epoch != known.row.log_epoch {
+                    // The log is another one since, on purpose or not; a loss is on record.
+                    return self.rebuild_session(session);
+                }
+                let (expected, found) = (now.watermark.recorded_to, row.position);
                 return Err(LogError::Shrunk { path: known.place().path, expected, found }.into());
             }
         }

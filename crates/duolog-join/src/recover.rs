@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::PoisonError;
 
 use duolog_log::{Error as LogError, Mend, MendKind, Open, torn_records};
+use duolog_state::Tx;
 use duolog_state::owned::{self, behind, operations, outbox, sessions};
-use duolog_types::limits::OPERATION_KEPT;
+use duolog_types::limits::{OPERATION_KEPT, OPERATIONS_KEPT_MIN};
 use duolog_types::{Durability, Moment, Position, ProcessId, SessionId};
 
 use crate::error::{Error, Result};
@@ -54,7 +55,8 @@ impl Join {
         self.expire_operations()
     }
 
-    /// Forgets operations that were first tried so long ago that nobody asks again.
+    /// Forgets operations that were first tried so long ago that nobody asks again. The newest stay whatever the clock says:
+    /// one wrong clock must not take the answers that are still asked for.
     fn expire_operations(&self) -> Result<()> {
         let kept = i64::try_from(OPERATION_KEPT.as_micros()).unwrap_or(i64::MAX);
         let clock = self.tx_clock();
@@ -63,7 +65,8 @@ impl Join {
             Ok::<_, Error>(operations::any_before(tx, before)?.then_some(before))
         })?;
         let Some(before) = expired else { return Ok(()) };
-        match self.write(Durability::Process, move |tx| Ok(operations::expire(tx, before, EXPIRED_AT_OPEN)?)) {
+        let expire = move |tx: &mut Tx<'_>| Ok(operations::expire(tx, before, OPERATIONS_KEPT_MIN, EXPIRED_AT_OPEN)?);
+        match self.write(Durability::Process, expire) {
             // They stay until there is room to forget them.
             Ok(_) | Err(Error::State(duolog_state::Error::Full { .. } | duolog_state::Error::Busy { .. })) => Ok(()),
             Err(error) => Err(error),
@@ -152,14 +155,15 @@ pub(crate) fn tolerate(outcome: Result<()>) -> Result<()> {
     match outcome {
         Err(
             Error::Log(_)
+            | Error::Unfinished { .. }
             | Error::NoSession(_)
             | Error::Deleted(_)
             | Error::LogChanged { .. }
             | Error::BadLine(_)
             | Error::OtherHome { .. },
         ) => Ok(()),
-        // What could not be put right for want of room is put right by whoever opens the home next.
-        Err(error) if error.is_full() => Ok(()),
+        // What could not be put right for want of room, or because another was in the way, is put right by whoever opens the home next.
+        Err(error) if error.is_full() || error.is_busy() => Ok(()),
         other => other,
     }
 }

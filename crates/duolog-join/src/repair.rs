@@ -57,10 +57,11 @@ impl Join {
         if let Some(last) = end.as_ref().map_or(Ok(None), |end| self.answer_to::<i64>(end))? {
             return self.repaired(session, found, (before, last));
         }
-        match self.mend_telling(session, told(&found)) {
-            Err(Error::Log(LogError::Poisoned(_))) => self.open_poisoned(session)?,
-            other => other?,
-        }
+        // Another who repairs it may put a new file in its place meanwhile.
+        Self::reopening(|| match self.mend_telling(session, told(&found)) {
+            Err(Error::Log(LogError::Poisoned(_))) => self.open_poisoned(session),
+            other => other,
+        })?;
         // What cannot be written now stays in the outbox, with the reason beside it; the repair itself stands.
         tolerate(self.drain(session).map(drop))?;
         self.fold_and_seal(self.known(session)?, u64::MAX, None)?;

@@ -2,6 +2,10 @@
 //!
 //! The state beside the logs is known by its file. Every other one leaves a record when it is opened for writing: a file in
 //! `states/`, named by the hash of its address, that holds the address.
+//!
+//! Two states of one home never choose the same path for a log. The first state that makes a session has plain file names:
+//! the state beside the logs, or another that leaves an empty file `states/plain-HASH`. Any other state adds its hash to
+//! each file name.
 
 use std::path::Path;
 
@@ -13,6 +17,10 @@ use crate::store::Join;
 
 const RECORDS: &str = "states";
 const BESIDE: &str = "state.db";
+/// The beginning of the name of the record that says which state has plain file names.
+const PLAIN: &str = "plain-";
+/// The hexadecimal digits of a state's hash in a file name.
+const SUFFIX_CHARS: usize = 12;
 /// The longest address that is read from a record.
 const ADDRESS_BYTES_MAX: usize = 8192;
 
@@ -55,7 +63,7 @@ impl Join {
         }
         let own = record_of(&self.state.place());
         let records = self.disk.list(Path::new(RECORDS)).map_err(LogError::io("list", Path::new(RECORDS)))?;
-        for (name, _) in records.iter().filter(|(name, _)| *name != own) {
+        for (name, _) in records.iter().filter(|(name, _)| *name != own && !name.starts_with(PLAIN)) {
             let path = Path::new(RECORDS).join(name);
             let file = self.disk.open(&path, Open::Read).map_err(LogError::io("open", &path))?;
             let mut bytes = vec![0; ADDRESS_BYTES_MAX];
@@ -64,6 +72,52 @@ impl Join {
             others.push(format!("{address} (recorded in {})", path.display()));
         }
         Ok(others)
+    }
+
+    /// What this state adds to the file names of new logs, so that no other state of the home chooses the same ones.
+    pub(crate) fn file_suffix(&self) -> Result<String> {
+        let own = record_of(&self.state.place());
+        // No file name made from a name has a plus sign.
+        let suffix = || format!("+{}", &own[..SUFFIX_CHARS]);
+        let is_beside = self.is_beside();
+        if self.is_plain_taken(is_beside, &own)? {
+            return Ok(suffix());
+        }
+        if !is_beside && self.claim_plain(&own)? && self.is_plain_taken(is_beside, &own)? {
+            // Another state came at the same moment.
+            return Ok(suffix());
+        }
+        Ok(String::new())
+    }
+
+    /// Whether another state of this home may have plain file names.
+    fn is_plain_taken(&self, is_beside: bool, own: &str) -> Result<bool> {
+        let beside = Path::new(BESIDE);
+        if !is_beside && self.disk.stat(beside).map_err(LogError::io("look at", beside))?.is_some() {
+            return Ok(true);
+        }
+        let records = self.disk.list(Path::new(RECORDS)).map_err(LogError::io("list", Path::new(RECORDS)))?;
+        let is_others = |name: &str| name.strip_prefix(PLAIN).is_some_and(|state| is_beside || state != own);
+        Ok(records.iter().any(|(name, _)| is_others(name)))
+    }
+
+    /// Records that this state has plain file names. Returns false if the record was there.
+    fn claim_plain(&self, own: &str) -> Result<bool> {
+        let path = Path::new(RECORDS).join(format!("{PLAIN}{own}"));
+        if self.disk.stat(&path).map_err(LogError::io("look at", &path))?.is_some() {
+            return Ok(false);
+        }
+        self.disk.create_dir(Path::new(RECORDS)).map_err(LogError::io("make the directory of", &path))?;
+        match self.disk.open(&path, Open::Create) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(LogError::io("create", &path)(error).into());
+            }
+            _ => {}
+        }
+        for directory in [Path::new(RECORDS), Path::new("")] {
+            self.disk.sync_dir(directory).map_err(LogError::io("sync", directory))?;
+        }
+        Ok(true)
     }
 
     /// Returns true if this state is the file beside the logs.

@@ -41,6 +41,11 @@ impl IdempotencyKey {
         Self { scope: format!("{}/{name}", self.scope), ..self.clone() }
     }
 
+    /// Forgets the answer to a request that is taken back.
+    pub(crate) fn forget(&self, tx: &mut Tx<'_>) -> Result<()> {
+        Ok(operations::forget(tx, &self.scope, &self.operation)?)
+    }
+
     /// The row that keeps the answer to a request.
     pub(crate) fn answered_with(&self, answer: &impl Serialize, at: Moment) -> Result<OperationRow> {
         let text = serde_json::to_string(answer).map_err(Error::NoJson)?;

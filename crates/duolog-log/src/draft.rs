@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::fs::{Disk, DiskFile, Kind, Lock, Open};
+use crate::fs::{Disk, DiskFile, Kind, Lock, MODE_DRAFT, MODE_LOG, Open};
 use crate::lock;
 use crate::reader::sync_names;
 use crate::torn::write_all;
@@ -60,6 +60,7 @@ impl Draft {
         let (path, io) = (&self.path, |call| Error::io(call, &self.path));
         loop {
             let file = self.disk.open(path, Open::Create).map_err(io("create"))?;
+            file.set_mode(MODE_DRAFT).map_err(io("change the mode of"))?;
             lock::keep(&*self.disk, &*file, path, Lock::Exclusive, self.timeout)?;
             let ours = file.stat().map_err(io("look at"))?.ident;
             // A sweep that came before the lock took the file for one of a dead process, and removed it.
@@ -94,6 +95,10 @@ impl Draft {
     /// Leaves the file where it is: a row names it, or may do so.
     pub fn keep(&mut self) {
         self.kept = true;
+        if let Some(file) = &self.file {
+            // Where it fails the mode says less than is known, and the row says the rest.
+            let _ = file.set_mode(MODE_LOG);
+        }
     }
 
     fn flush(&mut self) -> Result<()> {

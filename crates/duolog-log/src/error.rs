@@ -112,6 +112,24 @@ pub enum Error {
     /// The state could not say what this log is, or take note of it.
     #[error("the state did not answer about the log")]
     Record(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The lines are in the log, but what makes them durable could not be opened. Asking again would append them again.
+    #[error("the lines are in {}, but they are not synced", path.display())]
+    NotSynced {
+        /// The log.
+        path: PathBuf,
+        /// Why the sync was not tried.
+        #[source]
+        source: io::Error,
+    },
+    /// A write failed and left nothing that counts; the log is closed to appends until it is repaired.
+    #[error("cannot write {}, which is closed to appends now", path.display())]
+    Closed {
+        /// The log.
+        path: PathBuf,
+        /// Why the write failed.
+        #[source]
+        source: io::Error,
+    },
     /// What was to be kept could not be read from where it comes from.
     #[error("cannot read what is to be kept")]
     Source(#[source] io::Error),

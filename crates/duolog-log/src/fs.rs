@@ -116,8 +116,15 @@ impl Stat {
     pub const fn is_claimed(&self) -> bool {
         self.mode & 0o100 != 0
     }
+
+    /// Whether an import wrote this log and has not said that its session is there. If no session names it, the import died.
+    pub const fn is_draft(&self) -> bool {
+        self.mode == MODE_DRAFT
+    }
 }
 
+/// The permission bits of a log that is imported, until its session is committed.
+pub(crate) const MODE_DRAFT: u32 = 0o610;
 /// The permission bits of a log.
 pub(crate) const MODE_LOG: u32 = 0o600;
 /// The permission bits of a log while a writer claims the place at its end for an operation.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use duolog_types::Position;
 use duolog_types::limits::Limits;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_full};
 use crate::fs::{Disk, Lock, MODE_CLAIMED, Open};
 use crate::lock;
 use crate::reader::Place;
@@ -25,18 +25,19 @@ pub fn remove(
     before: impl FnOnce(Position) -> Result<()>,
 ) -> Result<()> {
     let path = &place.path;
-    let file = loop {
-        let file = match disk.open(path, Open::Read) {
-            Ok(file) => file,
+    let (file, is_made) = loop {
+        let (file, is_made) = match disk.open(path, Open::Read) {
+            Ok(file) => (file, false),
             // An empty file to lock: a first append that is under way would otherwise go by unseen.
             Err(error) if error.kind() == ErrorKind::NotFound => match disk.open(path, Open::Create) {
-                Ok(file) => file,
+                Ok(file) => (file, true),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
-                // No folder, or a full disk: there is nothing to lock.
-                Err(_) => {
+                // Nobody can make a file there: there is nothing to lock.
+                Err(error) if is_unmakable(&error) => {
                     before(place.base)?;
                     return remove_torn(disk, path);
                 }
+                Err(error) => return Err(Error::io("create", path)(error)),
             },
             Err(error) => return Err(Error::io("open", path)(error)),
         };
@@ -44,7 +45,7 @@ pub fn remove(
         let ident = file.stat().map_err(Error::io("look at", path))?.ident;
         // Between the opening and the lock a repair may have put another file there.
         if disk.stat(path).map_err(Error::io("look at", path))?.is_some_and(|stat| stat.ident == ident) {
-            break file;
+            break (file, is_made);
         }
     };
     // The lock ends with the file.
@@ -52,13 +53,25 @@ pub fn remove(
     if !stat.is_poisoned() {
         file.set_mode(MODE_CLAIMED).map_err(Error::io("change the mode of", path))?;
     }
-    before(Position(place.base.0 + stat.len))?;
+    if let Err(error) = before(Position(place.base.0 + stat.len)) {
+        if is_made && stat.len == 0 {
+            // Made for the lock alone; writers that wait for it find it gone.
+            disk.unlink(path).map_err(Error::io("remove", path))?;
+        }
+        return Err(error);
+    }
     disk.unlink(path).map_err(Error::io("remove", path))?;
     remove_torn(disk, path)?;
     match path.parent() {
         Some(directory) => disk.sync_dir(directory).map_err(Error::io("sync the directory of", path)),
         None => Ok(()),
     }
+}
+
+/// Whether no process can make a file at a path now: it has no folder, or there is no room or no right to.
+fn is_unmakable(error: &std::io::Error) -> bool {
+    is_full(error)
+        || matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
 }
 
 fn remove_torn(disk: &Arc<dyn Disk>, path: &Path) -> Result<()> {

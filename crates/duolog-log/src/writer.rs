@@ -426,7 +426,7 @@ impl Writer {
         let path = &self.place.path;
         let to = match self.gate.sync_to(target, || self.written.load(Ordering::SeqCst), sync) {
             Ok(to) => to,
-            Err(SyncError::NotTried(error)) => return Err(Error::io("sync the directory of", path)(error)),
+            Err(SyncError::NotTried(source)) => return Err(Error::NotSynced { path: path.clone(), source }),
             Err(SyncError::Failed) => {
                 // Closed even if someone is inside: a later sync would succeed without the bytes that this one lost.
                 self.sync_failed.store(true, Ordering::SeqCst);
@@ -641,7 +641,7 @@ impl Writer {
             Some(error) if taken_back && is_full(&error) => Err(Error::Full(path.clone())),
             Some(error) if !is_full(&error) => {
                 poison(hot, file);
-                Err(Error::io("write", path)(error))
+                Err(Error::Closed { path: path.clone(), source: error })
             }
             _ => {
                 poison(hot, file);

@@ -226,6 +226,20 @@ pub enum Error {
         #[source]
         source: Arc<std::io::Error>,
     },
+    /// A file of the state cannot be opened. Nothing was changed.
+    #[error("cannot open a file of the state")]
+    Unopenable {
+        /// What the engine answered.
+        #[source]
+        source: Cause,
+    },
+    /// A file of the state cannot be written: the disk failed, or a limit of the file size is reached.
+    #[error("cannot write a file of the state; the transaction was rolled back")]
+    WriteFailed {
+        /// What the engine answered.
+        #[source]
+        source: Cause,
+    },
     /// The engine answered with an error that none of the others describes.
     #[error("the database engine failed")]
     Engine {

@@ -11,7 +11,7 @@ use crate::text::serde_as_text;
 
 /// The text cannot be the id it was given for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a {what}: {rule}")]
+#[error("{text:?} is not {} {what}: {rule}", article(what))]
 pub struct BadId {
     what: &'static str,
     text: String,
@@ -21,6 +21,10 @@ pub struct BadId {
 /// A new UUIDv7. A clock before 1970 has no time prefix to give; the rest of the id is random all the same.
 fn minted() -> Uuid {
     if SystemClock.is_usable() { Uuid::now_v7() } else { Uuid::new_v7(Timestamp::from_unix(NoContext, 0, 0)) }
+}
+
+fn article(what: &str) -> &'static str {
+    if what.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" }
 }
 
 fn shortened(text: &str) -> String {

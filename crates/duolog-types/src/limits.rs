@@ -10,6 +10,8 @@ pub const OPERATION_ID_BYTES_MAX: usize = 128;
 pub const SCOPE_BYTES_MAX: usize = 256;
 /// How long an operation can be asked for again and gets the first answer.
 pub const OPERATION_KEPT: Duration = Duration::from_hours(30 * 24);
+/// The newest operations that are kept however old they are: a clock that is wrong can only take older ones.
+pub const OPERATIONS_KEPT_MIN: u32 = 10_000;
 /// The bytes of a session's name or user. The file name made from it is shorter still.
 pub const NAME_BYTES_MAX: usize = 1024;
 /// The characters of a file or folder name made from a name, before any suffix.

@@ -98,6 +98,9 @@ pub enum Error {
     /// A copy is only made where nothing is.
     #[error("{} exists and is not an empty directory", .0.display())]
     NotEmpty(std::path::PathBuf),
+    /// A backup that died left its copy.
+    #[error("{} is a copy that is not whole: a backup died, or is still running", .0.display())]
+    PartialBackup(std::path::PathBuf),
     /// No thread could be started.
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),
@@ -559,6 +562,7 @@ impl Error {
             | Self::MessageTaken(_)
             | Self::Index(IndexError::Foreign(_))
             | Self::NotEmpty(_)
+            | Self::PartialBackup(_)
             | Self::RangeCrosses { .. }
             | Self::Ended { .. }
             | Self::RunCannot { .. }
@@ -618,6 +622,7 @@ impl Error {
             Self::Shortened { id, .. } => format!("give the whole id: {id}"),
             Self::NameTaken(_) => "choose another name, or append to the one that is there".to_owned(),
             Self::BadLine(_) => "one JSON object per line; `jq -c .` makes one line of each".to_owned(),
+            Self::PartialBackup(path) => format!("if no backup is running: rm -r {}", path.display()),
             Self::NotEmpty(_) => "name a directory that does not exist yet".to_owned(),
             Self::Home(HomeError::OpenToOthers { path, .. }) => format!("chmod go-w {}", path.display()),
             Self::Home(HomeError::Missing(_)) => "duolog init makes one".to_owned(),
@@ -693,6 +698,7 @@ fn log_kind(error: &LogError) -> Kind {
     match error {
         LogError::Busy { .. } => Kind::Busy,
         LogError::Moved { .. } => Kind::Stale,
+        LogError::NotSynced { .. } => Kind::Unknown,
         LogError::Poisoned(_) | LogError::NotALog { .. } => Kind::Damaged,
         error if error.lost_its_file() => Kind::Damaged,
         LogError::BatchTooLarge { .. }
@@ -739,7 +745,11 @@ fn join_hint(error: &JoinError) -> Option<String> {
         JoinError::BackupRunning { holder } | JoinError::Log(LogError::Busy { holder, .. }) => {
             return Some(try_again(*holder));
         }
-        JoinError::Log(LogError::Poisoned(_)) => {
+        JoinError::Log(LogError::NotSynced { .. }) => {
+            "do not append them again without the same operation id; a power loss may still take them"
+        }
+        JoinError::Unfinished { .. } => "the next command in this home removes the file",
+        JoinError::Log(LogError::Poisoned(_) | LogError::Closed { .. }) => {
             "duolog log repair --session ID copies what can be read into a new file"
         }
         JoinError::Log(LogError::Moved { .. }) => "read what was appended since, then decide again",
@@ -783,6 +793,10 @@ fn state_hint(error: &StateError) -> Option<String> {
             "see that user, password, database and rights are right; PGPASSWORD is taken where the address has no password"
         }
         StateError::TooOld { .. } => "upgrade the server, or name another one",
+        StateError::Unopenable { .. } => "allow more open files (ulimit -n), and see that the directory can be read",
+        StateError::WriteFailed { .. } => {
+            "see that the disk works and that the file size is not limited (ulimit -f); nothing was written"
+        }
         StateError::ReadOnly => "it takes no writes: name a server that does, or a directory that can be written",
         _ => return None,
     };

@@ -111,7 +111,7 @@ impl Store {
 
     /// The sessions.
     pub fn sessions(&self) -> Sessions<'_> {
-        Sessions { store: self, operation: None }
+        Sessions { store: self, operation: None, resolved: None }
     }
 
     /// The log of one session.

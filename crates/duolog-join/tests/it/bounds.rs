@@ -2,12 +2,13 @@ use std::sync::{Arc, Barrier};
 
 use duolog_join::{Error, Join, OpenJoin, prepare};
 use duolog_state::derived::catalog;
+use duolog_state::owned::operations::OperationRow;
 use duolog_state::owned::{behind, operations, sessions};
 use duolog_state::params;
 use duolog_testkit::clock::FixedClock;
 use duolog_testkit::engines::Place;
 use duolog_testkit::{SimDisk, on_both_engines};
-use duolog_types::limits::Limits;
+use duolog_types::limits::{Limits, OPERATIONS_KEPT_MIN};
 use duolog_types::{Clock as _, Durability, HomeId, OperationId, SessionId, SystemClock};
 
 use crate::kit::{PROCESS, batch, join, limits, lines, open, open_with, put, session};
@@ -18,6 +19,7 @@ on_both_engines!(
     an_idle_look_costs_the_same_however_many_logs_were_written,
     rows_of_a_log_over_the_budget_are_renewed_in_parts,
     operations_expire_after_thirty_days_and_a_bounded_number_at_once,
+    a_wrong_clock_takes_no_recent_operation,
     an_epoch_of_a_deleted_session_is_not_raised,
 );
 
@@ -108,21 +110,71 @@ fn rows_of_a_log_over_the_budget_are_renewed_in_parts(place: &Place) {
     assert_eq!(row(&join), before);
 }
 
+const DAY: i64 = 24 * 3600 * 1_000_000;
+
+/// Opens a home with a clock that is so far from the right one.
+fn open_off_by(place: &Place, micros: i64) -> Arc<Join> {
+    let prepared = prepare(place.home()).unwrap();
+    Join::open(OpenJoin {
+        state: place.options(),
+        disk: prepared.disk,
+        home: prepared.id,
+        limits: limits(),
+        clock: Arc::new(FixedClock::at(SystemClock.now().as_micros() + micros)),
+        boot: "boot".to_owned(),
+    })
+    .unwrap()
+}
+
+/// Adds as many operations as are always kept, first tried at the time of this clock.
+fn add_kept(join: &Join) {
+    let created_at = join.clock().now();
+    let added = join.state().write(Durability::Process, move |tx| {
+        for n in 0..OPERATIONS_KEPT_MIN {
+            let operation_id = OperationId::parse(&format!("kept-{n}")).unwrap();
+            operations::insert(
+                tx,
+                &OperationRow {
+                    scope: "kept".to_owned(),
+                    operation_id,
+                    request_hash: [0; 32],
+                    answer: Some("{}".to_owned()),
+                    created_at,
+                    session_id: None,
+                    lines_done: 0,
+                    place: None,
+                    unverified_from: None,
+                },
+            )?;
+        }
+        Ok::<_, duolog_state::Error>(())
+    });
+    added.unwrap();
+}
+
+fn a_wrong_clock_takes_no_recent_operation(place: &Place) {
+    let first = open_off_by(place, 0);
+    let id = session(&first, "s");
+    let name = |text: &str| OperationId::parse(text).unwrap();
+    let append = |join: &Join, text: &str| join.append_once(&id, &name(text), &batch(&["{}"]), &PROCESS).unwrap();
+    append(&first, "right");
+    // One clock is 40 days ahead, another 40 days behind; each opens the home and writes.
+    append(&open_off_by(place, 40 * DAY), "ahead");
+    append(&open_off_by(place, -40 * DAY), "behind");
+    // An operation that was asked for with the clock behind is one of the newest, however many there are.
+    add_kept(&open_off_by(place, -41 * DAY));
+    append(&open_off_by(place, -80 * DAY), "far-behind");
+    for off in [0, 40 * DAY, -40 * DAY, 0, 4000 * DAY] {
+        append(&open_off_by(place, off), "far-behind");
+    }
+    for text in ["ahead", "behind"] {
+        append(&first, text);
+    }
+    assert_eq!(lines(&first, &id).len(), 4, "each operation is done once");
+}
+
 fn operations_expire_after_thirty_days_and_a_bounded_number_at_once(place: &Place) {
-    const DAY: u64 = 24 * 3600 * 1_000_000;
-    let at = |micros: u64| {
-        let now = SystemClock.now().as_micros() + i64::try_from(micros).unwrap();
-        let prepared = prepare(place.home()).unwrap();
-        Join::open(OpenJoin {
-            state: place.options(),
-            disk: prepared.disk,
-            home: prepared.id,
-            limits: limits(),
-            clock: Arc::new(FixedClock::at(now)),
-            boot: "boot".to_owned(),
-        })
-        .unwrap()
-    };
+    let at = |micros| open_off_by(place, micros);
     let first = at(0);
     let id = session(&first, "s");
     let name = |n: usize| OperationId::parse(&format!("op-{n}")).unwrap();
@@ -138,6 +190,8 @@ fn operations_expire_after_thirty_days_and_a_bounded_number_at_once(place: &Plac
     assert_eq!(left(&before), many);
     before.append_once(&id, &name(0), &batch(&["{}"]), &PROCESS).unwrap();
     assert_eq!(lines(&before, &id).len(), many, "asked again within the time");
+    assert_eq!(left(&at(31 * DAY)), many, "the newest stay, however old they are");
+    add_kept(&at(31 * DAY));
     assert_eq!(left(&at(31 * DAY)), many - 1024, "a bounded number at once");
     let after = at(31 * DAY);
     assert_eq!(left(&after), 0);

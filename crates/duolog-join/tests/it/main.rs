@@ -23,6 +23,8 @@ mod promise;
 mod removed;
 /// Several processes on one server, and a server that is killed under them.
 mod server;
+/// What an attack on both stores found: locked, closed and unsynced logs, failed operations, several states of one home.
+mod stores;
 /// Logs that the disk failed or someone changed.
 mod trouble;
 /// What verifying tells of changed, removed, inserted, swapped and cut bytes, and what a repair makes of them.

@@ -157,7 +157,7 @@ impl Sqlite {
 
 /// Whether an error is that SQLite could not write or sync a file.
 pub(super) fn failed_sync(error: &Error) -> bool {
-    let Error::Engine { source } = error else { return false };
+    let (Error::Engine { source } | Error::WriteFailed { source }) = error else { return false };
     source.downcast_ref().is_some_and(connection::is_failed_sync)
 }
 
@@ -179,7 +179,11 @@ fn open_to_read(place: &Place) -> Result<(Connection, Readable, u32)> {
     let log_is_empty = std::fs::metadata(place.beside("-wal")).map_or(true, |log| log.len() == 0);
     let opened = match try_as(Readable::Shared) {
         // On a read-only mount the log's index cannot be made. Without a log the file alone is the whole database.
-        Err(Error::Engine { .. } | Error::ReadOnly) if log_is_empty => try_as(Readable::Immutable),
+        Err(Error::Engine { .. } | Error::Unopenable { .. } | Error::WriteFailed { .. } | Error::ReadOnly)
+            if log_is_empty =>
+        {
+            try_as(Readable::Immutable)
+        }
         other => other,
     }?;
     migrate::may_read(opened.2)?;

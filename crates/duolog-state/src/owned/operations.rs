@@ -80,10 +80,14 @@ pub fn find(tx: &mut Tx<'_>, scope: &str, operation: &OperationId) -> Result<Opt
     tx.find(select!("WHERE scope = ?1 AND operation_id = ?2"), params![scope, operation], OperationRow::read)
 }
 
-/// Adds an operation. A taken id or place is a unique-constraint error.
+/// Adds an operation. Its instant is not before that of any other: they are in the order in which they came, whatever the
+/// clock says. A taken id or place is a unique-constraint error.
 pub fn insert(tx: &mut Tx<'_>, row: &OperationRow) -> Result<()> {
     let sql = "INSERT INTO idempotency (scope, operation_id, request_hash, answer, created_at, session_id, lines_done, \
-               epoch, from_position, to_position) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+               epoch, from_position, to_position) VALUES (?1, ?2, ?3, ?4, \
+               CASE WHEN EXISTS (SELECT 1 FROM idempotency WHERE created_at > ?5) \
+               THEN (SELECT created_at FROM idempotency ORDER BY created_at DESC LIMIT 1) ELSE ?5 END, \
+               ?6, ?7, ?8, ?9, ?10)";
     let values = params![
         &row.scope,
         &row.operation_id,
@@ -136,6 +140,11 @@ pub fn unclaim(tx: &mut Tx<'_>, row: &OperationRow, lines_done: u64) -> Result<b
     Ok(tx.execute(&format!("{sql}{of_row}"), &values(lines_done))? == 1)
 }
 
+/// Forgets an operation whose change is taken back.
+pub fn forget(tx: &mut Tx<'_>, scope: &str, operation: &OperationId) -> Result<()> {
+    tx.execute("DELETE FROM idempotency WHERE scope = ?1 AND operation_id = ?2", params![scope, operation]).map(drop)
+}
+
 /// The operations of an epoch of a log whose places end behind `end`, in the order of their places.
 pub fn beyond(tx: &mut Tx<'_>, session: &SessionId, epoch: Epoch, end: Position) -> Result<Vec<OperationRow>> {
     let sql = select!("WHERE session_id = ?1 AND epoch = ?2 AND to_position > ?3 ORDER BY from_position");
@@ -155,9 +164,13 @@ pub fn any_before(tx: &mut Tx<'_>, at: Moment) -> Result<bool> {
     Ok(tx.find(sql, params![at], |_| Ok(()))?.is_some())
 }
 
-/// Forgets up to `limit` operations that were first tried before `at`. Returns how many.
-pub fn expire(tx: &mut Tx<'_>, at: Moment, limit: u32) -> Result<usize> {
+/// Forgets up to `limit` operations that were first tried before `at`, and never one of the `kept` newest. Returns how many.
+pub fn expire(tx: &mut Tx<'_>, at: Moment, kept: u32, limit: u32) -> Result<usize> {
+    // Where there are fewer, nothing is older than nothing. Which of several came first is not known if their instants are
+    // equal, and none of them goes.
     let sql = "DELETE FROM idempotency WHERE (scope, operation_id) IN \
-               (SELECT scope, operation_id FROM idempotency WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)";
-    tx.execute(sql, params![at, limit])
+               (SELECT scope, operation_id FROM idempotency WHERE created_at < ?1 AND created_at < \
+               (SELECT created_at FROM idempotency ORDER BY created_at DESC LIMIT 1 OFFSET ?3) \
+               ORDER BY created_at LIMIT ?2)";
+    tx.execute(sql, params![at, limit, kept.saturating_sub(1)])
 }

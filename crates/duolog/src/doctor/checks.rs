@@ -211,8 +211,20 @@ fn files(store: &Store) -> Result<Check> {
         Ok(())
     })?;
     let stray: Vec<String> = store.join.log_files()?.into_iter().filter(|path| !known.contains(path)).collect();
+    let mut drafts = Vec::new();
+    for path in &stray {
+        if store.join.is_draft(path)? {
+            drafts.push(path.clone());
+        }
+    }
     Ok(if stray.is_empty() {
         ok("files", "every log belongs to a session")
+    } else if drafts.len() == stray.len() {
+        warning(
+            "files",
+            format!("logs that an import left when it died: {}", naming(&drafts)),
+            "run the import again, or remove them: no session has their lines",
+        )
     } else {
         warning(
             "files",

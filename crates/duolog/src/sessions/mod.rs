@@ -60,16 +60,25 @@ use crate::store::Store;
 pub struct Sessions<'s> {
     pub(crate) store: &'s Store,
     pub(crate) operation: Option<OperationId>,
+    pub(crate) resolved: Option<SessionId>,
 }
 
 impl<'s> Sessions<'s> {
     /// The same, under an operation id: what is then made, renamed or deleted happens once, however often it is asked.
     ///
     /// Asked again with the same id, the same request gets the same answer, and another one is a conflict. An id is for
-    /// one request; a session that is made or renamed is given back as it is by now.
+    /// one request; a session that is made is given back as it is by now, and one that is renamed with the name it got.
     #[must_use]
     pub fn once(mut self, operation: OperationId) -> Self {
         self.operation = Some(operation);
+        self
+    }
+
+    /// The same, for a reference that was resolved before, to this session: a change is made to it and to no other, whatever
+    /// the reference names by now. A session that is gone is not found.
+    #[must_use]
+    pub fn resolved_to(mut self, session: &SessionId) -> Self {
+        self.resolved = Some(session.clone());
         self
     }
 
@@ -237,7 +246,8 @@ impl<'s> Sessions<'s> {
             Before::Answered(id) => id,
             Before::Never(id) => self.rename_now(key, id, name)?,
         };
-        self.get(&session)
+        // It may have been renamed again since the request was answered.
+        Ok(Session { name: Some(name.to_owned()), ..self.get(&session)? })
     }
 
     fn rename_now(&self, key: Option<IdempotencyKey>, id: SessionId, name: &str) -> Result<SessionId> {
@@ -359,7 +369,11 @@ impl<'s> Sessions<'s> {
         if let Some(answer) = answer()? {
             return Ok(Before::Answered(answer));
         }
-        match self.resolve_whole(which) {
+        let session = match &self.resolved {
+            Some(id) => self.get(id),
+            None => self.resolve_whole(which),
+        };
+        match session {
             // Another who asks the same may have been faster, between the two looks.
             Err(Error::NoSession(text)) => answer()?.map(Before::Answered).ok_or(Error::NoSession(text)),
             other => other.map(|session| Before::Never(session.id)),

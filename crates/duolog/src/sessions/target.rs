@@ -1,9 +1,9 @@
 //! The session that a write goes to: one that exists, or one that the write creates.
 //!
 //! Items are added in the transaction that creates their session. An append is no transaction of the state, so all that can
-//! be refused is checked before its session is created.
+//! be refused is checked before its session is created, and a session whose first append fails is taken back.
 
-use duolog_join::{Committed, IdempotencyKey, PlannedLog, Write};
+use duolog_join::{Committed, Error as JoinError, IdempotencyKey, PlannedLog, Write};
 use duolog_log::Error as LogError;
 use duolog_state::Tx;
 use duolog_state::owned::sessions::{self as table, SessionRow};
@@ -128,18 +128,30 @@ impl Sessions<'_> {
     /// An append that is refused creates nothing. Under an operation id, a new session is created once: a repetition
     /// appends nothing and returns the same session.
     pub fn append(&self, target: &WriteTarget, batch: &Batch, options: &AppendOptions) -> Result<(Session, Committed)> {
-        let session = if let Some(session) = self.find_target(target)? {
-            session
-        } else {
+        let mut left = TRIES_MAX;
+        loop {
+            if let Some(session) = self.find_target(target)? {
+                match self.store.log(&session.id).append_with(batch, options) {
+                    // Another process created it, could not append to it, and took it back.
+                    Err(Error::Join(JoinError::NoSession(_) | JoinError::Deleted(_))) if left > 0 => left -= 1,
+                    appended => return Ok((session, appended?)),
+                }
+                continue;
+            }
             if let Some(expected) = options.if_position.filter(|expected| *expected != Position::ZERO) {
                 return Err(LogError::Moved { expected, found: Position::ZERO }.into());
             }
             let request = (target.parts(), String::from_utf8_lossy(batch.as_bytes()));
             let key = |operation| IdempotencyKey::new("log.append", operation, &request);
-            self.open_once(target, options.operation.as_ref().map(key).transpose()?.as_ref())?
-        };
-        let committed = self.store.log(&session.id).append_with(batch, options)?;
-        Ok((session, committed))
+            let key = options.operation.as_ref().map(key).transpose()?;
+            let session = self.open_once(target, key.as_ref())?;
+            let appended = self.store.log(&session.id).append_with(batch, options);
+            if appended.is_err() {
+                // Where even that fails the session stays, empty; the error that counts is that of the append.
+                let _ = self.store.join.unmake(key.as_ref(), &session.id);
+            }
+            return Ok((session, appended?));
+        }
     }
 }
 

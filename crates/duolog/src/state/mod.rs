@@ -84,6 +84,8 @@ impl<'s> State<'s> {
 
     /// Copies the home to a directory that does not exist yet, or is empty, while writers run. The copy opens as a home.
     ///
+    /// It is a home once it is whole: until then it is in a directory `state.partial`, which goes if the copy fails.
+    ///
     /// A state on a server is copied by the server's own tools, and this says so before anything is made.
     pub fn backup(&self, to: &Path, each: impl FnMut(&BackedUp)) -> Result<Backup> {
         if is_server(self.store.join.state().address()) {
@@ -94,22 +96,32 @@ impl<'s> State<'s> {
             }
             .into());
         }
+        let partial = to.join(PARTIAL);
+        if partial.exists() {
+            return Err(Error::PartialBackup(partial));
+        }
         if to.read_dir().is_ok_and(|mut entries| entries.next().is_some()) || to.is_file() {
             return Err(Error::NotEmpty(to.to_owned()));
         }
-        let directory = to.join("state");
-        let prepared = duolog_join::prepare_copy(&directory, &self.store.home.state).map_err(|error| match error {
+        let is_new = !to.exists();
+        let prepared = duolog_join::prepare_copy(&partial, &self.store.home.state).map_err(|error| match error {
             duolog_join::HomeError::Io { source, .. } if source.kind() == std::io::ErrorKind::AlreadyExists => {
                 Error::NotEmpty(to.to_owned())
             }
             other => other.into(),
         })?;
-        let copied = self.store.join.backup(&directory, &prepared.disk, each)?;
+        let copied = self.store.join.backup(&partial, &prepared.disk, each).map_err(Error::from);
+        let copied =
+            copied.and_then(|copied| Ok(duolog_join::finish_copy(&partial, &to.join("state")).map(|()| copied)?));
+        let copied = copied.inspect_err(|_| duolog_join::discard_copy(&partial, is_new))?;
         let BackedUp { logs, bytes, blobs, blobs_failed, failed } = copied;
         let blobs_failed = blobs_failed.into_iter().map(|(id, why)| (id.to_string(), why)).collect();
         Ok(Backup { path: to.to_owned(), logs, bytes, blobs, blobs_failed, failed })
     }
 }
+
+/// The directory of a copy that is not whole yet.
+const PARTIAL: &str = "state.partial";
 
 fn is_server(address: &Address) -> bool {
     matches!(address, Address::Server(_))

@@ -5,7 +5,12 @@ use duolog_testkit::on_both_engines;
 
 use super::{Apart, line, lines};
 
-on_both_engines!(space_is_given_back, figures_are_the_engines_own, a_copy_is_made_or_refused_before_anything_is);
+on_both_engines!(
+    space_is_given_back,
+    figures_are_the_engines_own,
+    a_copy_that_fails_leaves_nothing,
+    a_copy_is_made_or_refused_before_anything_is
+);
 
 fn some_sessions(store: &Store) {
     for n in 0..20 {
@@ -57,6 +62,34 @@ fn figures_are_the_engines_own(place: &Place) {
     };
     assert!(figures.engine.starts_with(engine), "{}", figures.engine);
     assert_eq!(figures.wal_bytes.is_some(), has_log);
+}
+
+fn a_copy_that_fails_leaves_nothing(place: &Place) {
+    if place.database().is_some() {
+        // A server is copied by its own tools.
+        return;
+    }
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let session = store.sessions().open_thread("plan").expect("made");
+    store.log(&session.id).append(&line("{\"n\":1}"), Durability::Process).expect("appended");
+    let copy = apart.directory.path().join("copy");
+    let seen = |name: &str| copy.join(name).exists();
+    let failed = store.state().backup(&copy, |_| {
+        assert!(seen("state.partial") && !seen("state"), "it is no home before it is whole");
+        // Another program is in the way when the copy is whole.
+        std::fs::create_dir_all(copy.join("state/in-the-way")).expect("made");
+    });
+    assert!(failed.is_err());
+    assert!(!seen("state.partial"), "what failed is removed");
+    std::fs::remove_dir_all(&copy).expect("removed");
+    // As after a kill.
+    std::fs::create_dir_all(copy.join("state.partial")).expect("made");
+    let refused = store.state().backup(&copy, |_| {}).expect_err("refused");
+    assert!(refused.hint().is_some_and(|hint| hint.contains("state.partial")), "{refused}");
+    std::fs::remove_dir(copy.join("state.partial")).expect("removed");
+    store.state().backup(&copy, |_| {}).expect("copied");
+    assert!(seen("state") && !seen("state.partial"));
 }
 
 fn a_copy_is_made_or_refused_before_anything_is(place: &Place) {

@@ -10,6 +10,7 @@ on_both_engines!(
     a_session_is_renamed_once,
     a_session_is_deleted_once,
     an_operation_is_for_one_request,
+    what_was_shown_is_what_goes,
     what_failed_can_be_asked_again
 );
 
@@ -63,6 +64,8 @@ fn a_session_is_renamed_once(place: &Place) {
     let other = store.sessions().open_thread("before").expect("made");
     assert_eq!(rename(&store).expect("the same").id, session.id);
     assert_eq!(store.sessions().get(&other.id).expect("there").name.as_deref(), Some("before"));
+    store.sessions().rename(&session.id, "later").expect("renamed again");
+    assert_eq!(rename(&store).expect("the answer it got").name.as_deref(), Some("after"));
 }
 
 fn a_session_is_deleted_once(place: &Place) {
@@ -77,6 +80,27 @@ fn a_session_is_deleted_once(place: &Place) {
     let other = store.sessions().open_thread("plan").expect("another of that name");
     assert_eq!(delete().expect("the same"), deleted);
     assert!(store.sessions().get(&other.id).is_ok(), "the other one is left alone");
+}
+
+fn what_was_shown_is_what_goes(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let append = |id| store.log(id).append(&line("{}"), Durability::Process).expect("appended");
+    let shown = store.sessions().open_thread("demo").expect("made");
+    append(&shown.id);
+    // While a person is asked, the name goes to another session.
+    store.sessions().rename(&shown.id, "old").expect("renamed");
+    let other = store.sessions().open_thread("demo").expect("made");
+    append(&other.id);
+    let sessions = || store.sessions().resolved_to(&shown.id);
+    let before = lines(&store, &other.id);
+    sessions().delete_context(thread("demo"), None).expect("deleted");
+    sessions().delete_log(thread("demo"), None).expect("deleted");
+    assert!(lines(&store, &shown.id).is_empty());
+    assert_eq!(sessions().delete(thread("demo")).expect("deleted").id, shown.id);
+    assert_eq!(lines(&store, &other.id), before);
+    assert_eq!(sessions().delete(thread("demo")).expect_err("it is gone").kind(), Kind::NotFound);
+    assert_eq!(store.sessions().get(&other.id).expect("there").name.as_deref(), Some("demo"));
 }
 
 fn an_operation_is_for_one_request(place: &Place) {

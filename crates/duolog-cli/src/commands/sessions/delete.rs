@@ -2,7 +2,7 @@
 
 use clap::Args;
 use duolog::sessions::{Conversations, Session, SessionRef};
-use duolog::{Error, Store};
+use duolog::{Error, SessionId, Store};
 use serde::Serialize;
 
 use super::{Context, Operation, actor};
@@ -107,11 +107,11 @@ impl Delete {
         let store = context.open_to_write()?;
         // What went before under the same operation id is no longer there to be looked at.
         let held = match store.sessions().resolve_whole(&reference) {
-            Ok(session) => Some(Held::of(&store, &session, part)?),
+            Ok(session) => Some((session.id.clone(), Held::of(&store, &session, part)?)),
             Err(Error::NoSession(_)) if self.yes && part == Part::All => None,
             Err(error) => return Err(error.into()),
         };
-        if let Some(held) = held.as_ref().filter(|_| !self.yes)
+        if let Some((_, held)) = held.as_ref().filter(|_| !self.yes)
             && !ask(context, held, part)?
         {
             context
@@ -176,19 +176,24 @@ fn delete(
     operation: Operation,
     reference: SessionRef,
     part: Part,
-    held: Option<Held>,
+    held: Option<(SessionId, Held)>,
 ) -> Result<Held, Failure> {
-    let actor = actor(None);
-    let held = held.unwrap_or_else(Held::nothing);
+    let (actor, mut sessions) = (actor(None), operation.sessions(store));
+    let held = match held {
+        Some((session, held)) => {
+            // What was shown is what goes: by now the reference may name another session.
+            sessions = sessions.resolved_to(&session);
+            held
+        }
+        None => Held::nothing(),
+    };
     Ok(match part {
         Part::All => {
-            let gone = operation.sessions(store).delete(reference)?;
+            let gone = sessions.delete(reference)?;
             Held { id: gone.id.to_string(), name: gone.name, bytes: gone.bytes, ..held }
         }
-        Part::Context => {
-            Held { conversations: operation.sessions(store).delete_context(reference, actor.as_deref())?, ..held }
-        }
-        Part::Log => Held { bytes: operation.sessions(store).delete_log(reference, actor.as_deref())?.bytes, ..held },
+        Part::Context => Held { conversations: sessions.delete_context(reference, actor.as_deref())?, ..held },
+        Part::Log => Held { bytes: sessions.delete_log(reference, actor.as_deref())?.bytes, ..held },
     })
 }
 

@@ -312,6 +312,12 @@ pub(super) fn is_failed_sync(error: &rusqlite::Error) -> bool {
         .contains(&code.extended_code)
 }
 
+/// Whether SQLite could not write a file, or make it longer.
+fn is_failed_write(code: i32) -> bool {
+    [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_SHMSIZE, ffi::SQLITE_IOERR_SHMMAP, ffi::SQLITE_IOERR_TRUNCATE]
+        .contains(&code)
+}
+
 /// Says what SQLite said, by what the caller can do about it.
 pub(super) fn error(error: rusqlite::Error) -> Error {
     let error = match error {
@@ -330,6 +336,10 @@ pub(super) fn error(error: rusqlite::Error) -> Error {
         ErrorCode::DiskFull => Error::Full { source: Arc::new(error) },
         ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Error::Damaged { what: "the database".into(), detail },
         ErrorCode::ReadOnly => Error::ReadOnly,
+        ErrorCode::CannotOpen => Error::Unopenable { source: Arc::new(error) },
+        ErrorCode::SystemIoFailure if is_failed_write(code.extended_code) => {
+            Error::WriteFailed { source: Arc::new(error) }
+        }
         ErrorCode::ConstraintViolation => {
             let kind = match code.extended_code {
                 ffi::SQLITE_CONSTRAINT_UNIQUE | ffi::SQLITE_CONSTRAINT_PRIMARYKEY | ffi::SQLITE_CONSTRAINT_ROWID => {

@@ -114,13 +114,18 @@ fn lines_of_an_older_version_are_settled_once(place: &Place) {
 
 fn operations_expire_oldest_first(place: &Place) {
     with_session(place, |tx| {
-        for (operation, created_at) in [("a", at(3)), ("b", at(1)), ("c", at(2))] {
+        for (operation, created_at) in [("b", at(1)), ("c", at(2)), ("a", at(3)), ("d", at(0))] {
             operations::insert(tx, &OperationRow { created_at, ..row(operation) })?;
         }
         assert!(operations::any_before(tx, at(2))? && !operations::any_before(tx, at(1))?);
-        assert_eq!(operations::expire(tx, at(3), 1)?, 1);
+        let late = operations::find(tx, "sessions", &row("d").operation_id)?;
+        assert_eq!(late.map(|row| row.created_at), Some(at(3)), "an instant does not go back");
+        assert_eq!(operations::expire(tx, at(9), 5, 9)?, 0, "there are not that many");
+        assert_eq!(operations::expire(tx, at(9), 3, 1)?, 1);
         assert_eq!(operations::find(tx, "sessions", &row("b").operation_id)?, None);
-        assert_eq!(operations::expire(tx, at(3), 9)?, 1);
+        assert_eq!(operations::expire(tx, at(9), 3, 9)?, 0, "the newest are kept");
+        assert_eq!(operations::expire(tx, at(3), 1, 9)?, 1);
+        assert_eq!(operations::expire(tx, at(9), 1, 9)?, 0, "of equal instants none goes");
         assert!(operations::find(tx, "sessions", &row("a").operation_id)?.is_some());
         Ok(())
     });
