@@ -109,7 +109,7 @@ fn is_told_everywhere(kit: &Kit, name: &str, lines: &str) {
     kit.run(&["log", "stream", "--no-follow"]).is(4).says("recorded bytes are lost");
     let refused = kit.run(&["sessions", "export", name]).is(4).says("log verify").says("log repair");
     assert_eq!(refused.text(), "", "nothing is written");
-    for more in [&["log", "search", "words", "--json"][..], &["log", "search", "words", "--json", "--no-index"]] {
+    for more in [&["log", "search", "one", "--json"][..], &["log", "search", "one", "--json", "--no-index"]] {
         let found = kit.run(more);
         assert_eq!(found.field("/complete"), false, "{}", found.text());
         let reason = found.field("/unread/0/reason");
