@@ -87,5 +87,5 @@ pub fn owned(item: Item<'_>) -> (u64, u64, Option<Vec<u8>>) {
 
 /// Whether an error says that the process was stopped.
 pub fn stopped(error: &Error) -> bool {
-    matches!(error, Error::Io { source, .. } if is_stopped(source))
+    matches!(error, Error::Io { source, .. } | Error::Closed { source, .. } if is_stopped(source))
 }

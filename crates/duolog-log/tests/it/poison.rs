@@ -50,7 +50,7 @@ fn a_write_that_fails_closes_the_log() {
     let other = writer(&disk.process());
     disk.fail_kind_from(CallKind::Append, 0, Fault::Error(EIO));
     let error = log.append(&batch("{\"b\":1}"), &PROCESS).unwrap_err();
-    assert!(matches!(error, Error::Io { call: "write", .. }), "{error}");
+    assert!(matches!(error, Error::Closed { .. }), "{error}");
     closed_until_rewritten(&disk, &[&log, &other], "{\"a\":1}\n");
 }
 
