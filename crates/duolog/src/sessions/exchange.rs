@@ -209,7 +209,12 @@ impl Exchange<'_> {
 
     /// The messages that an acknowledgement covers, in order.
     pub fn covered(&self, inbox: &Inbox, by: Acknowledged) -> Result<Mail> {
-        self.messages(inbox, PAGE_MAX, |_| Ok(by))
+        let count = u32::try_from(by.to.saturating_sub(by.from)).unwrap_or(PAGE_MAX);
+        if count == 0 {
+            return Ok(Mail::default());
+        }
+        // Whether others follow is asked as it was at first.
+        self.messages(inbox, count, |_| Ok(Acknowledged { to: i64::MAX.cast_unsigned(), ..by }))
     }
 
     fn messages(&self, inbox: &Inbox, limit: u32, which: impl Fn(&mut Tx<'_>) -> Result<Acknowledged>) -> Result<Mail> {

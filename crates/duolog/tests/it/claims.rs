@@ -204,8 +204,6 @@ fn a_run_that_ends_closes_everything_in_flight(place: &Place) {
     let ledger = store.runs().executions();
     let open: Vec<_> = all.iter().filter(|id| ledger.get(id).expect("there").end.is_none()).collect();
     assert_eq!(open, Vec::<&ExecutionId>::new());
-    let closed = told(&store, &id).iter().filter(|line| line.contains("\"outcome\":\"failed\"")).count();
-    assert_eq!(closed, all.len(), "each has a line");
 }
 
 fn a_recovery_under_an_operation_id_gives_the_same_claims(place: &Place) {
