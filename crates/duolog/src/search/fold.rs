@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use duolog_join::{LogStanding, ReadLog};
+use duolog_join::LogStanding;
 use duolog_log::Reader;
 use duolog_search::{Batch, Checkpoint, Doc, Indexing, SourceId, Standing};
 use duolog_types::limits::INDEX_BATCH_BYTES;
@@ -135,10 +135,10 @@ impl Fold<'_> {
         let Some(to) = log.folded_to else { return Ok(None) };
         let join = &self.store.join;
         let line_bytes_max = join.limits().line_bytes_max;
-        let reader = match join.read_log(&log.session) {
-            Ok(ReadLog { reader: Some(reader), loss: None, .. }) => reader,
-            // Deleted or taken away since, or not what was folded: the search reads what is there, and says so.
-            Ok(_) | Err(duolog_join::Error::NoSession(_) | duolog_join::Error::Deleted(_)) => return Ok(None),
+        let reader = match join.reader(&log.session) {
+            Ok(Some(reader)) => reader,
+            // Deleted or taken away since.
+            Ok(None) | Err(duolog_join::Error::NoSession(_) | duolog_join::Error::Deleted(_)) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let found = self.indexing.checkpoint(&log.session)?;

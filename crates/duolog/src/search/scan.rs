@@ -219,8 +219,9 @@ impl<'t> Looking<'t> {
             self.changed = Some(session.clone());
             return Ok(None);
         };
-        let reader = match self.store.join.read_log(session) {
-            Ok(log) => log.reader,
+        // Without the lock: what the index knows is below any writer. A loss was looked for before.
+        let reader = match self.store.join.reader(session) {
+            Ok(reader) => reader,
             // Gone since: there is nothing to be shown of it.
             Err(duolog_join::Error::NoSession(_) | duolog_join::Error::Deleted(_)) => None,
             Err(error @ duolog_join::Error::Log(_)) => {
