@@ -287,7 +287,9 @@ impl Join {
         // Before the fold: a loss that it records is no longer found afterwards.
         let lost = self.lost_logs(&self.log_standings()?)?;
         let mut caught_up = CaughtUp { sessions_lost: 0, bytes_lost: 0, ..self.catch_up(budget)? };
-        lost.values().for_each(|loss| caught_up.lose(loss.bytes));
+        for loss in lost.values() {
+            caught_up.lose(loss.bytes);
+        }
         Ok(caught_up)
     }
 

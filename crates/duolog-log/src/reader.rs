@@ -348,7 +348,16 @@ impl Reader {
         match self.back(end, line_bytes_max) {
             Ok(mut back) => Ok(match back.next()? {
                 Some(Item::Line(line)) => Some(crate::seal::hash_line(line.bytes)),
-                _ => None,
+                // The limit may have been another when the hash was recorded.
+                Some(Item::TooLong { start, end }) => {
+                    let mut hasher = blake3::Hasher::new();
+                    self.each_chunk(start, Position(end.0 - 1), |chunk| {
+                        hasher.update(chunk);
+                        Ok(())
+                    })?;
+                    Some(hasher.finalize().into())
+                }
+                None => None,
             }),
             Err(Error::NotABoundary(_) | Error::BeyondEnd { .. } | Error::BeforeBase { .. }) => Ok(None),
             Err(error) => Err(error),

@@ -29,12 +29,12 @@ impl ListId {
     /// The list of this name with these filters, each at its place.
     pub fn of(list: &str, filters: &[Option<&str>]) -> Self {
         // FNV-1a. No text holds the bytes that end a part.
-        let part = |filter: &Option<&str>| match filter {
+        let part = |filter: Option<&str>| match filter {
             Some(text) => [text.as_bytes(), &[0xff]].concat(),
             None => vec![0xfe],
         };
         let bytes =
-            filters.iter().fold([list.as_bytes(), &[0xff]].concat(), |bytes, filter| [bytes, part(filter)].concat());
+            filters.iter().fold([list.as_bytes(), &[0xff]].concat(), |bytes, filter| [bytes, part(*filter)].concat());
         Self(bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)))
     }
 

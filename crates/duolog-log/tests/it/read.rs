@@ -193,6 +193,8 @@ fn a_position_that_is_none_is_told_apart() {
         assert!(errors.iter().all(is_right), "{position}: {errors:?}");
         assert_eq!(log.line_hash_at(at, 10).unwrap(), None);
     }
+    // A hash does not depend on the limit of a line.
+    assert_eq!(log.line_hash_at(Position(106), 1).unwrap(), log.line_hash_at(Position(106), 10).unwrap());
     for good in [100, 103, 106, 109] {
         assert!(log.lines(Position(good), Position(109), 10).is_ok(), "{good}");
     }

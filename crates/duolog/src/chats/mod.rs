@@ -161,8 +161,8 @@ impl Chats<'_> {
     pub fn list(&self, filter: &ChatFilter, after: Option<&ChatToken>, limit: u32) -> Result<ChatList> {
         let limit = limit.clamp(1, PAGE_MAX);
         let order = filter.order.or(after.map(|token| token.order)).unwrap_or_default();
-        let list = ListId::of("chats", &[filter.platform.as_deref(), filter.active.then_some("active")]);
-        if let Some(token) = after.filter(|token| token.list != list || token.order != order) {
+        let of_list = ListId::of("chats", &[filter.platform.as_deref(), filter.active.then_some("active")]);
+        if let Some(token) = after.filter(|token| token.list != of_list || token.order != order) {
             return Err(Error::OtherPage(token.to_string()));
         }
         let filter = table::ChatFilter { platform: filter.platform.clone(), active: filter.active };
@@ -172,7 +172,7 @@ impl Chats<'_> {
         rows.truncate(limit as usize);
         let last = rows.last().filter(|_| is_more);
         let at = |row: &ChatRow| if order == PageOrder::Created { row.created_at } else { row.last_activity_at };
-        let next = last.map(|row| ChatToken { list, order, at: at(row), id: row.id.clone() });
+        let next = last.map(|row| ChatToken { list: of_list, order, at: at(row), id: row.id.clone() });
         Ok(ChatList { chats: rows.into_iter().map(Chat::from).collect(), next })
     }
 

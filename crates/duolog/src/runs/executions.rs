@@ -88,15 +88,15 @@ impl OpenRun<'_> {
 
     /// The executions of the run, by phase and in the order they began: a page, from behind the token on.
     pub fn executions(&self, limit: u32, after: Option<&RunToken>) -> Result<ExecutionList> {
-        let (limit, list) = (limit.clamp(1, PAGE_MAX), ListId::of("executions", &[Some(self.run.as_str())]));
-        after.map_or(Ok(()), |token| token.check(list))?;
+        let (limit, of_list) = (limit.clamp(1, PAGE_MAX), ListId::of("executions", &[Some(self.run.as_str())]));
+        after.map_or(Ok(()), |token| token.check(of_list))?;
         self.store.join.state().read(|tx| {
             let last = match after {
                 Some(token) => Some(last_of_page(tx, &self.run, token)?),
                 None => None,
             };
             let rows = table::of_run(tx, &self.run, last.as_ref(), limit + 1)?;
-            Ok::<_, Error>(page(rows, list, limit))
+            Ok::<_, Error>(page(rows, of_list, limit))
         })
     }
 

@@ -149,7 +149,7 @@ impl Source<'_> {
     }
 }
 
-fn walk(tx: &mut Tx<'_>, way: &Way, list: ListId, since: Option<Moment>, page: &RunPage) -> Result<RunList> {
+fn walk(tx: &mut Tx<'_>, way: &Way, of_list: ListId, since: Option<Moment>, page: &RunPage) -> Result<RunList> {
     let limit = page.limit() as usize;
     // One more than the page tells whether another follows; where rows are passed over, more are read at once.
     let piece = if way.rest.is_nothing() { page.limit() + 1 } else { PAGE_MAX + 1 };
@@ -167,7 +167,7 @@ fn walk(tx: &mut Tx<'_>, way: &Way, list: ListId, since: Option<Moment>, page: &
                 return Ok(RunList { runs, next: last });
             }
             walked += 1;
-            last = Some(RunToken { list, rank: stretch.rank, at: row.started_at, id: row.id.as_str().into() });
+            last = Some(RunToken { list: of_list, rank: stretch.rank, at: row.started_at, id: row.id.as_str().into() });
             if way.rest.is_met(&row) {
                 runs.push(row.into());
             }

@@ -126,8 +126,8 @@ impl Schedules<'_> {
     ///
     /// Returns an error if the token is of a list of other firings.
     pub fn runs(&self, name: Option<&str>, after: Option<&RunsToken>, limit: u32) -> Result<RunList> {
-        let (limit, list) = (limit.clamp(1, PAGE_MAX), ListId::of("firings", &[name]));
-        if let Some(token) = after.filter(|token| token.list != list) {
+        let (limit, of_list) = (limit.clamp(1, PAGE_MAX), ListId::of("firings", &[name]));
+        if let Some(token) = after.filter(|token| token.list != of_list) {
             return Err(Error::OtherPage(token.to_string()));
         }
         let now = self.store.now()?;
@@ -138,7 +138,7 @@ impl Schedules<'_> {
         let is_more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
         let last = rows.last().filter(|_| is_more);
-        let next = last.map(|row| RunsToken { list, due_at: row.due_at, name: row.name.clone() });
+        let next = last.map(|row| RunsToken { list: of_list, due_at: row.due_at, name: row.name.clone() });
         Ok(RunList { runs: rows.into_iter().map(|row| CronRun::of(row, now)).collect(), next })
     }
 

@@ -21,9 +21,9 @@ fn a_token_reads_back_and_is_of_one_report() {
         assert!(token.order_in(list, Grouping::Session(PageOrder::Created)).is_err());
         assert!(token.order_in(other, by).is_err());
     }
-    let last = UsageToken::after(list, Grouping::Session(PageOrder::Created), "2026-01-31T00:00:00.000000Zs");
-    assert_eq!(last.to_string().parse(), Ok(last.clone()));
-    assert!(last.order_in(list, Grouping::Session(PageOrder::Updated)).is_err(), "of another order");
+    let token = UsageToken::after(list, Grouping::Session(PageOrder::Created), "2026-01-31T00:00:00.000000Zs");
+    assert_eq!(token.to_string().parse(), Ok(token.clone()));
+    assert!(token.order_in(list, Grouping::Session(PageOrder::Updated)).is_err(), "of another order");
     for bad in ["", "c61", "s", "x61", "d6", "d6g", "dFF", "d61 ", "D61"] {
         assert!(bad.parse::<UsageToken>().is_err(), "{bad}");
         assert!(format!("{list}.{bad}").parse::<UsageToken>().is_err(), "{bad}");

@@ -91,8 +91,8 @@ impl Items {
         };
         let places = list.items.iter().map(|item| first_place(item.ord, item.stands_for.as_ref()));
         let complete = starts_at_first(places, list.end);
-        let last = list.items.iter().filter_map(|item| item.ord).max();
-        let next = last.filter(|last| self.after.is_some() && last + 1 < list.end);
+        let at_end = list.items.iter().filter_map(|item| item.ord).max();
+        let next = at_end.filter(|at_end| self.after.is_some() && at_end + 1 < list.end);
         let items = list.items.iter().map(|item| as_json(&one_line(&item.content))).collect();
         let answer = Answer { items, end: list.end, complete, next };
         context.out.answer(&answer, |text| {

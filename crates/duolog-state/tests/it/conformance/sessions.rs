@@ -38,6 +38,16 @@ fn a_session_is_described_and_counted(place: &Place) {
         assert_eq!(sessions::ids(tx, &home(), Some("ada"), None, 9)?, [id("t")]);
         assert_eq!((sessions::count(tx, &home(), None)?, sessions::count(tx, &home(), Some("ada"))?), (2, 1));
         assert_eq!(sessions::count(tx, &HomeId::new(), None)?, 0);
+        let elsewhere = |tx: &mut Tx<'_>, home: &HomeId, limit| -> duolog_state::Result<_> {
+            let (count, first) = sessions::elsewhere(tx, home, limit)?;
+            Ok((count, first.into_iter().map(|row| (row.session_id, row.home_id)).collect::<Vec<_>>()))
+        };
+        assert_eq!(elsewhere(tx, &HomeId::new(), 9)?, (0, vec![]), "no log has a line");
+        for session in ["s", "t"] {
+            owned::behind::mark_for_nobody(tx, &id(session), &home(), at(9))?;
+        }
+        assert_eq!(elsewhere(tx, &HomeId::new(), 1)?, (2, vec![(id("s"), home())]));
+        assert_eq!(elsewhere(tx, &home(), 9)?, (0, vec![]), "both are of this home");
         Ok(())
     });
 }
