@@ -179,8 +179,14 @@ impl Recording<'_> {
         let operation = OperationId::parse(&format!("{operation}/{event_id}"))
             .map_err(|bad| Error::BadValue { what: "the operation id of an event", why: bad.to_string() })?;
         let (join, how) = (&self.log.store.join, Append { durability: self.durability, if_position: None });
-        let committed = join.append_event_once(&self.log.session, &operation, event, &self.sink.batch, &how)?;
-        self.note(&committed);
+        match join.append_event_once(&self.log.session, &operation, event, &self.sink.batch, &how) {
+            Ok(committed) => self.note(&committed),
+            Err(error) => {
+                // Appended by a later flush, they would belong to no operation.
+                self.sink.batch.clear();
+                return Err(error.into());
+            }
+        }
         Ok(())
     }
 

@@ -154,7 +154,7 @@ fn a_deleted_session_takes_its_mail_along(place: &Place) {
         let from = Some((sender.clone(), BranchRef::Default));
         exchange.send(&Outgoing { message, to, from }, Durability::Process).expect("sent").id
     };
-    let sent = [send(text("X2"), "to-session"), send(text(branch.as_str()), "to-branch")];
+    let mail = [send(text("X2"), "to-session"), send(text(branch.as_str()), "to-branch")];
     let kept = send(Recipient::Mailbox("box".to_owned()), "to-mailbox");
     let inbox = exchange.inbox_of(&text("X2"), None).expect("an inbox");
     exchange.ack(&inbox, "r", 0, Durability::Process).expect("noted");
@@ -166,11 +166,11 @@ fn a_deleted_session_takes_its_mail_along(place: &Place) {
     send(text("X2"), "to-the-next");
     assert_eq!(exchange.inbox(&inbox, "r", None, 9).expect("reads").messages.len(), 1, "no cursor stayed");
     let messages = sessions.messages();
-    for id in &sent {
+    for id in &mail {
         messages.get(id).expect("the sender's history still names it");
     }
     sessions.delete(&sender).expect("deleted");
-    for id in &sent {
+    for id in &mail {
         assert_eq!(messages.get(id).expect_err("nothing names it").kind(), Kind::NotFound);
     }
     messages.get(&kept).expect("the mailbox names it");

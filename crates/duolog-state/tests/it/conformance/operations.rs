@@ -82,6 +82,8 @@ fn a_claim_that_was_not_used_is_taken_back(place: &Place) {
         let left = OperationRow { place: None, lines_done: 2, ..part.clone() };
         assert_eq!(operations::find(tx, "log/s", &part.operation_id)?, Some(left));
         assert!(!operations::unclaim(tx, &part, 3)?, "the place is no longer its own");
+        operations::forget(tx, "log/s", &part.operation_id)?;
+        assert_eq!(operations::find(tx, "log/s", &part.operation_id)?, None);
         Ok(())
     });
 }
