@@ -263,9 +263,14 @@ fn outcome(ran: &Ran, status: ExitStatus) -> Outcome {
         Some(_) if ran.error().is_some_and(|(_, message, hint)| says_nothing(&message) || says_nothing(&hint)) => {
             Outcome::Refused
         }
-        None if ran.answer().is_some() => Outcome::Done,
+        None if ran.answer().is_some_and(|answer| !is_negative(&answer)) => Outcome::Done,
         Some(_) | None => Outcome::Unknown,
     }
+}
+
+/// Returns true if an answer may be one of exit code 1: nothing was there to take, or nothing was changed.
+fn is_negative(answer: &Value) -> bool {
+    answer["changed"] == false || answer.get("item").is_some_and(Value::is_null)
 }
 
 /// Returns true if an error claims that nothing was written.

@@ -212,7 +212,8 @@ impl Worker {
     /// The log of a run tells every change of its status: the last word is how it stands.
     fn log_tells(&mut self, id: &str) {
         let Some(status) = self.owned.run.as_ref().map(|run| run.status.clone()) else { return };
-        if !self.chance(25) {
+        // On a full disk the lines wait in the outbox.
+        if self.round.ground.is_small() || !self.chance(25) {
             return;
         }
         let done = self.run_calmly(&Call::new(&["log", "cat", id]));
