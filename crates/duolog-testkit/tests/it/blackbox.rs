@@ -78,6 +78,9 @@ const MODEL: &[&str] = &[
     "refused changes nothing",
     "acknowledged is done",
     "all or none",
+    // What a list shows of the same.
+    "no more run than may",
+    "a pending gate is listed",
 ];
 const PAGES: &[&str] = &["pages lose no row", "pages show a row once"];
 
@@ -104,8 +107,8 @@ removed_rules_are_found! {
     a_closed_execution_that_changes_is_found: ClosedExecutionsChange by Runs --seed 101 finds MODEL,
     a_phase_end_in_two_transactions_is_found: EndInTwoTransactions by Runs --seed 101 finds MODEL,
     a_loop_state_that_is_replaced_is_found: LoopStateReplaced by Gates --seed 102 finds MODEL,
-    a_resume_without_a_slot_is_found: ResumeWithoutSlot by Queue --seed 103 finds &["no more run than may"],
-    a_pending_gate_that_is_hidden_is_found: GatesFilteredAfterPage by Gates --seed 102 finds &["a pending gate is listed"],
+    a_resume_without_a_slot_is_found: ResumeWithoutSlot by Queue --seed 103 finds MODEL,
+    a_pending_gate_that_is_hidden_is_found: GatesFilteredAfterPage by Gates --seed 102 finds MODEL,
     pages_that_lose_rows_are_found: StartsPagedByStatus by Pages --seed 104 finds PAGES,
 }
 
