@@ -315,9 +315,11 @@ impl Join {
             return Ok(false);
         }
         let is_due = |_| {
-            let now = self.known(session).map_err(|error| LogError::Record(Box::new(error)))?;
+            let id = session.clone();
+            // Synced first: the row may be of a commit whose sync failed, and a power cut must not keep only the unlink.
+            let due = self.write(Durability::Power, move |tx| Ok(sessions::confirm_unlink(tx, &id, epoch)?));
+            let is_due = due.map_err(|error| LogError::Record(Box::new(error)))?;
             // Another was faster, and the file may be of the new epoch.
-            let is_due = now.row.unlink_due && now.row.log_epoch == epoch;
             if is_due { Ok(()) } else { Err(LogError::Replaced(known.place().path)) }
         };
         match duolog_log::remove(&self.disk, &known.place(), &self.limits, is_due) {

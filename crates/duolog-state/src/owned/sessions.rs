@@ -472,6 +472,13 @@ pub fn owe_unlink(tx: &mut Tx<'_>, id: &SessionId, epoch: Epoch) -> Result<bool>
     Ok(tx.execute(sql, params![id, epoch])? == 1)
 }
 
+/// Confirms that the file of the epoch before this one is still to be unlinked: once this is synced, that it is, is too.
+pub fn confirm_unlink(tx: &mut Tx<'_>, id: &SessionId, epoch: Epoch) -> Result<bool> {
+    let sql = "UPDATE sessions SET unlink_due = 1 WHERE id = ?1 AND log_epoch = ?2 AND unlink_due = 1 \
+               AND deleted_at IS NULL";
+    Ok(tx.execute(sql, params![id, epoch])? == 1)
+}
+
 /// Notes that it was unlinked; false if that was noted before, or the log is of another epoch by now.
 pub fn note_unlinked(tx: &mut Tx<'_>, id: &SessionId, epoch: Epoch) -> Result<bool> {
     let sql = "UPDATE sessions SET unlink_due = 0 WHERE id = ?1 AND log_epoch = ?2 AND unlink_due = 1";

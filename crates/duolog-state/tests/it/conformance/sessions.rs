@@ -189,7 +189,9 @@ fn an_epoch_is_raised_only_from_where_it_was_seen(place: &Place) {
         assert!(sessions::raise_epoch(tx, &id("s"), Epoch(0))?);
         assert!(!sessions::raise_epoch(tx, &id("s"), Epoch(0))?);
         assert!(!sessions::owe_unlink(tx, &id("s"), Epoch(0))?, "it is another epoch by now");
+        assert!(!sessions::confirm_unlink(tx, &id("s"), Epoch(1))?, "none is due");
         assert!(sessions::owe_unlink(tx, &id("s"), Epoch(1))?);
+        assert!(sessions::confirm_unlink(tx, &id("s"), Epoch(1))?);
         assert_eq!(sessions::with_unlink_due(tx, &home(), 9)?, [id("s")]);
         assert!(!sessions::note_unlinked(tx, &id("s"), Epoch(0))?);
         assert!(sessions::note_unlinked(tx, &id("s"), Epoch(1))?);

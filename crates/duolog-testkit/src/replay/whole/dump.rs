@@ -130,11 +130,27 @@ pub(super) fn canonical(raw: &[String], known: &HashSet<String>) -> Vec<String> 
             // Drawn from a sequence, which a transaction that is undone does not give back; and durations.
             let drawn = if line.starts_with("message_embeddings ") { "\"seq\":" } else { "\"id\":" };
             let keys = [drawn, "\\\"id\\\":", "duration_ms\":", "duration_ms\\\":"];
-            keys.iter().fold(line, |line, key| without_number(&line, key))
+            without_state(keys.iter().fold(line, |line, key| without_number(&line, key)))
         })
         .collect();
     lines.sort_unstable();
     lines
+}
+
+/// Without the hash of its state in the name of a log: a copy of the home has a database of its own.
+fn without_state(mut line: String) -> String {
+    const HASH: usize = 12;
+    let mut from = 0;
+    while let Some(at) = line[from..].find(".jsonl").map(|at| from + at) {
+        from = at + 1;
+        let Some(plus) = at.checked_sub(HASH + 1) else { continue };
+        let is_hash = line.get(plus..at).and_then(|mark| mark.strip_prefix('+'));
+        if is_hash.is_some_and(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+            line.replace_range(plus..at, "");
+            from = plus + 1;
+        }
+    }
+    line
 }
 
 /// The lines of the first that the second has not.
