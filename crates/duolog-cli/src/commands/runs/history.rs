@@ -105,7 +105,7 @@ impl History {
         context.out.answer(&shape, |text| text.table(&table(&history)))?;
         if left_out > 0 {
             let lines = figures::things(left_out as u64, "line");
-            context.out.warn(format_args!("{lines} of the log contradict the state of the run and are not shown"));
+            context.out.warn(format_args!("not shown: {lines} of the log that contradict the state of the run"));
         }
         if !complete {
             context.out.warn("this is not all: the log has more, or lines that cannot be read or are lost");
