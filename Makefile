@@ -13,7 +13,8 @@ FIXTURES ?= ../shared/fixtures
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: build ## an agent is killed in mid-write, and nothing acknowledged is lost
+demo: ## an agent is killed in mid-write, and nothing acknowledged is lost
+	$(CARGO) build --quiet -p duolog-cli --bin duolog
 	@$(DUOLOG) demo
 
 test: tools check build ## every test: format, lints, unit, crash (short form), bench (smoke), documents
@@ -63,8 +64,9 @@ compat: build ## real files of other systems, where FIXTURES has them; usage bes
 
 gen: build ## write the generated documents anew
 	$(DUOLOG) docs > docs/cli.md
+	$(DUOLOG) docs --schemas docs/schemas
 
-# One graph of features for tests, demo and smoke benches: what is built here is what is tested.
+# One graph of features for tests and smoke benches: what is built here is what is tested.
 build:
 	$(CARGO) build --workspace --bins --quiet
 

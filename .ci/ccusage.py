@@ -9,10 +9,10 @@ KINDS = ["input", "output", "cache read", "cache write"]
 def ours(path):
     days = {}
     for day in json.load(open(path))["days"]:
-        if day["unpriced"]:
-            sys.exit(f"usage: {day['day']} has models without a price: {', '.join(day['unpriced'])}")
-        written = day["cache_write_5m_tokens"] + day["cache_write_1h_tokens"]
-        tokens = [day["input_tokens"], day["output_tokens"], day["cache_read_tokens"], written]
+        if day["unpriced_models"]:
+            sys.exit(f"usage: {day['day']} has models without a price: {', '.join(day['unpriced_models'])}")
+        written = day["cache_creation_5m_input_tokens"] + day["cache_creation_1h_input_tokens"]
+        tokens = [day["input_tokens"], day["output_tokens"], day["cache_read_input_tokens"], written]
         days[day["day"]] = (tokens, day["cost_usd"])
     return days
 

@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
+use duolog::config::Config;
 use duolog::log::{As, Dialect};
 use duolog::runs::Expiry;
 use duolog::sessions::SessionRef;
 use duolog::{
-    Clock as _, Config, Cursor, Durability, Home, Moment, OperationId, PageOrder, Position, SessionStatus,
-    Surroundings, SystemClock, UnknownWord,
+    Clock as _, Cursor, Durability, Home, Moment, OperationId, PageOrder, Position, SessionStatus, Surroundings,
+    SystemClock, UnknownWord,
 };
 
 use crate::commands::Command;

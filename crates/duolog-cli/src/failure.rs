@@ -3,9 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use duolog::{ConfigError, Kind};
+use duolog::ErrorKind;
+use duolog::config::ConfigError;
+use duolog::errors::{Invalid, Io};
+use duolog_wire as wire;
 
-use crate::figures;
+use crate::{figures, hints};
 
 /// How a command that did its work ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +24,7 @@ pub enum Ended {
     /// What was looked at is damaged.
     Damaged,
     /// A part of it is done and was answered, beside an error of this kind.
-    Partly(Kind),
+    Partly(ErrorKind),
 }
 
 /// What running a command gives.
@@ -59,6 +62,13 @@ pub enum Failure {
     },
     /// The answer could not be written.
     Output(io::Error),
+    /// Something was taken away, and the answer that holds it could not be written.
+    Unseen {
+        /// What was done.
+        done: &'static str,
+        /// Why the answer was not written.
+        source: io::Error,
+    },
     /// A part was done.
     Partly {
         /// How many lines of the input were appended.
@@ -78,7 +88,7 @@ pub enum Failure {
 impl From<duolog::Error> for Failure {
     fn from(error: duolog::Error) -> Self {
         match error {
-            duolog::Error::Output(error) => Self::Output(error),
+            duolog::Error::Io(Io::Output(error)) => Self::Output(error),
             other => Self::Store(other),
         }
     }
@@ -90,22 +100,41 @@ impl From<ConfigError> for Failure {
     }
 }
 
+impl From<&Failure> for wire::Error {
+    fn from(failure: &Failure) -> Self {
+        Self { kind: failure.kind().as_str(), message: failure.message(), hint: failure.hint() }
+    }
+}
+
 impl Failure {
     /// Wraps the failure of one call on a file.
     pub fn file(call: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File { call, path: path.to_owned(), source }
     }
 
+    /// Says what was done, if the answer could not be written: a closed pipe is no success where the answer is all that
+    /// is left of it.
+    #[must_use]
+    pub fn unseen(self, done: &'static str) -> Self {
+        match self {
+            Self::Output(source) => Self::Unseen { done, source },
+            other => other,
+        }
+    }
+
     /// What the caller can do about it.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Store(error) => error.kind(),
-            Self::Absent { .. } => Kind::NotFound,
+            Self::Absent { .. } => ErrorKind::NotFound,
             Self::Config(ConfigError::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                Kind::NotFound
+                ErrorKind::NotFound
             }
-            Self::Config(ConfigError::Unreadable { .. }) | Self::File { .. } | Self::Output(_) => Kind::Io,
-            Self::Given { .. } | Self::Config(_) => Kind::Invalid,
+            Self::Config(ConfigError::Unreadable { .. })
+            | Self::File { .. }
+            | Self::Output(_)
+            | Self::Unseen { .. } => ErrorKind::Io,
+            Self::Given { .. } | Self::Config(_) => ErrorKind::Invalid,
             Self::Partly { cause, .. } | Self::TickStopped { cause, .. } => cause.kind(),
         }
     }
@@ -118,6 +147,7 @@ impl Failure {
             Self::Given { message, .. } | Self::Absent { message, .. } => message.clone(),
             Self::File { call, path, source } => format!("cannot {call} {}: {source}", path.display()),
             Self::Output(source) => format!("cannot write the answer: {source}"),
+            Self::Unseen { done, source } => format!("cannot write the answer: {source}; {done}"),
             Self::TickStopped { fired, cause } => {
                 let times = figures::things(*fired as u64, "time");
                 let were = if *fired == 1 { "was" } else { "were" };
@@ -128,7 +158,7 @@ impl Failure {
                 let were = if *appended == 1 { "was" } else { "were" };
                 let cause = match &**cause {
                     // It names the line.
-                    Self::Store(duolog::Error::BadLine(_)) => cause.message(),
+                    Self::Store(duolog::Error::Invalid(Invalid::Line(_))) => cause.message(),
                     other => format!("cannot append line {}: {}", appended + 1, other.message()),
                 };
                 format!("{cause}; {lines} {were} appended")
@@ -139,7 +169,7 @@ impl Failure {
     /// One thing to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Store(error) => error.hint(),
+            Self::Store(error) => hints::of(error),
             Self::Given { hint, .. } | Self::Absent { hint, .. } => hint.clone(),
             Self::Config(ConfigError::Findings { path: None, .. }) => {
                 Some("leave it out, or set it to what is expected".to_owned())
@@ -155,13 +185,13 @@ impl Failure {
             }
             Self::TickStopped { .. } => Some("run duolog schedules tick again: the other times stay due".to_owned()),
             Self::Partly { cause, .. } => cause.hint(),
-            Self::Config(_) | Self::File { .. } | Self::Output(_) => None,
+            Self::Config(_) | Self::File { .. } | Self::Output(_) | Self::Unseen { .. } => None,
         }
     }
 
     /// Whether it is only that there is no home yet.
     pub fn is_missing_home(&self) -> bool {
-        matches!(self, Self::Store(error @ duolog::Error::Home(_)) if error.kind() == Kind::NotFound)
+        matches!(self, Self::Store(error) if error.is_missing_home())
     }
 
     /// Says how many lines of the input were appended before this. That the reader has gone is no failure.
@@ -174,7 +204,7 @@ impl Failure {
     }
 
     fn is_full(&self) -> bool {
-        matches!(self, Self::Store(error) if error.is_full())
+        matches!(self, Self::Store(error) if error.kind() == ErrorKind::Full)
     }
 
     /// Whether it is only that the reader has gone.

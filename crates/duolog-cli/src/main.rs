@@ -7,6 +7,7 @@ mod args;
 mod commands;
 mod failure;
 mod figures;
+mod hints;
 mod login;
 mod out;
 

@@ -19,7 +19,8 @@ use std::process::ExitCode;
 
 use anstream::AutoStream;
 use clap::builder::styling::{AnsiColor, Style};
-use duolog::Kind;
+use duolog::ErrorKind;
+use duolog_wire::{Error, ErrorAnswer};
 use serde::Serialize;
 
 pub use ending::Ending;
@@ -264,10 +265,10 @@ impl Out {
         }
         let (kind, message, hint) = (failure.kind(), failure.message(), failure.hint());
         if self.json {
-            let shape = Refused { error: Told { kind: kind.as_str(), message: &message, hint: hint.as_deref() } };
-            // Nobody is left to tell where even this cannot be written; the exit code still speaks.
-            let _ = self.answer(&shape, |_| {});
-            return kind_code(kind);
+            let shape = ErrorAnswer { error: (&failure).into() };
+            if self.answer(&shape, |_| {}).is_ok() {
+                return kind_code(kind);
+            }
         }
         // What was given before the failure stands before it.
         let _ = self.flush();
@@ -319,18 +320,6 @@ impl Text {
     }
 }
 
-#[derive(Serialize)]
-struct Refused<'a> {
-    error: Told<'a>,
-}
-
-#[derive(Serialize)]
-struct Told<'a> {
-    kind: &'a str,
-    message: &'a str,
-    hint: Option<&'a str>,
-}
-
 /// Says what the command line did not make sense of, or the help and version that were asked for.
 pub fn refuse(error: &clap::Error) -> ExitCode {
     let code = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
@@ -343,8 +332,8 @@ pub fn refuse(error: &clap::Error) -> ExitCode {
         return code;
     }
     let message = refusal(&text);
-    let hint = "--help shows what the command takes";
-    let shape = Refused { error: Told { kind: Kind::Invalid.as_str(), message: &message, hint: Some(hint) } };
+    let hint = Some("--help shows what the command takes".to_owned());
+    let shape = ErrorAnswer { error: Error { kind: ErrorKind::Invalid.as_str(), message, hint } };
     if let Ok(text) = serde_json::to_string(&shape) {
         let _ = writeln!(io::stdout(), "{}", screen::escaped(&text));
     }
@@ -422,12 +411,12 @@ fn ended_code(ended: Ended) -> ExitCode {
     })
 }
 
-fn kind_code(kind: Kind) -> ExitCode {
+fn kind_code(kind: ErrorKind) -> ExitCode {
     ExitCode::from(match kind {
-        Kind::NotFound | Kind::Conflict | Kind::Stale => 1,
-        Kind::Invalid => 2,
-        Kind::Busy => 3,
-        Kind::Damaged => 4,
-        Kind::Unknown | Kind::Io => 5,
+        ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Stale => 1,
+        ErrorKind::Invalid | ErrorKind::Unsupported => 2,
+        ErrorKind::Busy => 3,
+        ErrorKind::Damaged => 4,
+        ErrorKind::Unknown | ErrorKind::Full | ErrorKind::ReadOnly | ErrorKind::Closed | ErrorKind::Io => 5,
     })
 }

@@ -75,17 +75,17 @@ impl Join {
             }
             Ok((Made { id: row.id.clone(), row: Some(row.clone()) }, Vec::new()))
         });
-        let keep = || draft.lock().unwrap_or_else(PoisonError::into_inner).keep();
+        let mut draft = draft.lock().unwrap_or_else(PoisonError::into_inner);
         match adopted {
             Ok(Made { row: Some(row), .. }) => {
-                keep();
+                draft.keep();
                 Ok(row)
             }
             Ok(Made { id, row: None }) => Ok(self.known(&id)?.row),
             Err(Failed::Join(error)) => {
-                // Where it is not known whether the row stands, the log must.
+                // Where it is not known whether the row stands, the log must. If it does not, the retry replaces the log.
                 if error.is_unknown() {
-                    keep();
+                    draft.leave();
                 }
                 Err(error.into())
             }

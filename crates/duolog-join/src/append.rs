@@ -5,9 +5,11 @@ use std::sync::Arc;
 use duolog_log::{Append, Error as LogError};
 use duolog_types::{Batch, Cursor, Epoch, Position, SessionId};
 
-use crate::behind::OpenLog;
 use crate::error::{Error, Result};
 use crate::life::Raised;
+use crate::loss::lost_bytes;
+use crate::note::LogChange;
+use crate::open_log::OpenLog;
 use crate::store::Join;
 
 /// How often a log may turn out to be another one before an append gives up.
@@ -88,7 +90,12 @@ impl Join {
         }
         self.open.let_go(session, open);
         let looked = open.writer.compare_with_path(open.recorded_to).map_err(Error::from);
-        match looked.and_then(|standing| Ok((standing, self.note_change(session, open.epoch, standing)?))) {
+        let noted = looked.and_then(|standing| {
+            let bytes = lost_bytes(standing, open.writer.place().base, open.writer.written());
+            let change = LogChange { standing, bytes, detail: None };
+            Ok((standing, self.note_change(session, open.epoch, change)?))
+        });
+        match noted {
             Ok((_, Raised::OnPurpose)) => error.into(),
             Ok((standing, Raised::To(epoch))) => Error::LogChanged { session: session.clone(), standing, epoch },
             Err(error) => error,

@@ -37,14 +37,14 @@ impl Stop {
 }
 
 impl Folder {
-    /// Starts folding what this process appends.
+    /// Starts folding what this process appends, and what processes left that ended.
     pub fn start(join: &Arc<Join>) -> std::io::Result<Self> {
         let stop = Arc::<Stop>::default();
         let (at_work, stopped) = (join.clone(), stop.clone());
         let thread = std::thread::Builder::new().name("duolog-fold".to_owned()).spawn(move || {
             while !stopped.wait() {
                 // What fails here stays marked, and is told of by whoever reads or appends.
-                let _ = at_work.fold_own(at_work.limits().fold_before_read_bytes);
+                let _ = at_work.fold_in_background(at_work.limits().fold_before_read_bytes);
             }
         })?;
         Ok(Self { join: join.clone(), stop, thread: Some(thread) })

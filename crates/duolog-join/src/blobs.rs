@@ -4,12 +4,14 @@
 //! Removing one is safe by two rules. First, whoever is between a blob and its line holds a lock that the remover takes
 //! alone ([`Blobs::hold`]); under it, all that was appended since the count is read too, so a line that came late still
 //! keeps its blob, and a put that comes after makes its blob anew. Second, a blob that is young stays, for those who
-//! write blobs and lines without our locks. Where a log cannot be read, nothing is removed: it may name anything. Nor is
+//! write blobs and lines without our locks. Where a log cannot be read, or lacks bytes that were recorded of it, nothing is
+//! removed: it may name anything. Nor is
 //! anything removed while another state uses the home: its rows cannot be asked. Lines that wait in the outbox are our own,
 //! and name no blob.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use duolog_log::{BlobId, Blobs, Error as LogError, Ident, Place, Reader, each_reference, torn_path};
@@ -55,8 +57,8 @@ pub struct PrunedBlobs {
 }
 
 /// The blobs of a home as they were counted.
-pub struct BlobScan<'j> {
-    join: &'j Join,
+pub struct BlobScan {
+    join: Arc<Join>,
     blobs: Blobs,
     counts: BTreeMap<BlobId, BlobCount>,
     /// How far each file was read, and which file it was.
@@ -66,7 +68,7 @@ pub struct BlobScan<'j> {
 
 impl Join {
     /// Counts how often each blob is named in the logs of this home; `each` is told how many bytes are read.
-    pub fn count_blobs(&self, mut each: impl FnMut(u64)) -> Result<BlobScan<'_>> {
+    pub fn count_blobs(self: &Arc<Self>, mut each: impl FnMut(u64)) -> Result<BlobScan> {
         let blobs = Blobs::on(&self.disk);
         let mut counts = BTreeMap::new();
         // One more than is counted tells whether there are more.
@@ -85,7 +87,7 @@ impl Join {
             Ok::<_, Error>(())
         })?;
         let is_whole = ids.len() <= BLOBS_COUNTED_MAX;
-        let mut scan = BlobScan { join: self, blobs, counts, read: BTreeMap::new(), is_whole };
+        let mut scan = BlobScan { join: Arc::clone(self), blobs, counts, read: BTreeMap::new(), is_whole };
         let mut done = 0;
         for path in scan.files()? {
             done += scan.read_on(path, Upto::Lines)?;
@@ -104,7 +106,7 @@ enum Upto {
     LastByte,
 }
 
-impl BlobScan<'_> {
+impl BlobScan {
     /// The blobs, in the order of their names.
     pub fn blobs(&self) -> impl Iterator<Item = &BlobCount> {
         self.counts.values()
@@ -117,6 +119,7 @@ impl BlobScan<'_> {
 
     /// Removes the blobs that nothing names, but for the young ones.
     pub fn prune(mut self) -> Result<PrunedBlobs> {
+        self.join.state.check()?;
         if !self.join.is_writable() {
             return Err(Error::ReadOnly);
         }
@@ -126,6 +129,7 @@ impl BlobScan<'_> {
         if !states.is_empty() {
             return Err(Error::OtherStates { states });
         }
+        self.check_logs()?;
         for path in self.files()? {
             self.read_on(path, Upto::LastByte)?;
         }
@@ -148,6 +152,23 @@ impl BlobScan<'_> {
     /// Whether a row has its content there: one that came since the count does too.
     fn is_in_a_row(&self, id: &BlobId) -> Result<bool> {
         self.join.state.read(|tx| Ok(named_by_rows(tx, &self.join.home, id)? > 0))
+    }
+
+    /// Returns an error if a log lacks bytes that the state recorded of it: they may name any blob, and may come back.
+    fn check_logs(&self) -> Result<()> {
+        for log in self.join.log_standings()? {
+            match self.join.read_log(&log.session) {
+                Ok(read) => {
+                    if let Some(loss) = read.loss {
+                        return Err(Error::LogLost { session: log.session, loss });
+                    }
+                }
+                // Deleted since the rows were read.
+                Err(Error::NoSession(_) | Error::Deleted(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Every file that may name a blob: logs, whether or not a session names them, and what was torn off them.

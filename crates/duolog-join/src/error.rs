@@ -17,6 +17,14 @@ pub enum Error {
     /// The session is being deleted.
     #[error("session {0} was deleted")]
     Deleted(SessionId),
+    /// The operation was done in a session that was deleted since.
+    #[error("operation {operation} was done in session {session:?}, which was deleted since")]
+    OperationOfDeleted {
+        /// The operation.
+        operation: OperationId,
+        /// What the session was called.
+        session: String,
+    },
     /// Only the home that made a log may touch it (R9).
     #[error("the log of session {session} lives in home {owner}, and this is home {here}")]
     OtherHome {
@@ -63,14 +71,16 @@ pub enum Error {
         /// The addresses of the other states.
         states: Vec<String>,
     },
-    /// The session is deleted for good; its file could not be removed yet.
-    #[error("session {session} is deleted, but its log file could not be removed yet")]
+    /// The deletion is committed; a part of it could not be finished yet.
+    #[error("{}", unfinished(session, *left))]
     Unfinished {
         /// The session.
         session: SessionId,
-        /// Why not.
+        /// What is left to do.
+        left: Leftover,
+        /// The reason.
         #[source]
-        source: duolog_log::Error,
+        source: Box<Error>,
     },
     /// The home was opened to be read.
     #[error("this home is open for reading only")]
@@ -90,6 +100,19 @@ pub enum Error {
     /// The state refused.
     #[error(transparent)]
     State(#[from] duolog_state::Error),
+}
+
+/// The part of a committed deletion that could not be finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leftover {
+    /// The log file of a session that is deleted.
+    SessionFile,
+    /// The row of a session that is deleted.
+    SessionRow,
+    /// The file of a log that is deleted; its session stays.
+    LogFile,
+    /// The note that the file of a deleted log is gone; its session stays.
+    LogNote,
 }
 
 impl From<duolog_log::Error> for Error {
@@ -115,6 +138,11 @@ impl Error {
     /// Whether the disk, the quota or the largest file size is used up.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::State(duolog_state::Error::Full { .. }) | Self::Log(duolog_log::Error::Full(_)))
+    }
+
+    /// Says that a deletion is committed, although a part of it failed.
+    pub(crate) fn after_deletion(self, session: &SessionId, left: Leftover) -> Self {
+        Self::Unfinished { session: session.clone(), left, source: Box::new(self) }
     }
 
     /// Whether the fold of one log failed in a way that leaves it behind and holds up no other: it is locked, closed or
@@ -146,6 +174,15 @@ impl Error {
     /// Whether a row with this key is there already.
     pub fn is_taken(&self) -> bool {
         matches!(self, Self::State(duolog_state::Error::Constraint { kind: ConstraintKind::Unique, .. }))
+    }
+}
+
+fn unfinished(session: &SessionId, left: Leftover) -> String {
+    match left {
+        Leftover::SessionFile => format!("session {session} is deleted, but its log file could not be removed yet"),
+        Leftover::SessionRow => format!("session {session} is deleted, but its row could not be removed yet"),
+        Leftover::LogFile => format!("the log of session {session} is deleted, but its file could not be removed yet"),
+        Leftover::LogNote => format!("the log of session {session} is deleted, but its row could not be updated yet"),
     }
 }
 

@@ -3,6 +3,7 @@
 //! There is one way to wait, for every surface: a bell, rung by writers in this process through the feed and by the
 //! system for those in others. Where the disk cannot be heard, it is looked at now and then.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use duolog_log::{Bell, Error as LogError, Follower, Item, Pace, Place, Polled, Reader};
@@ -24,9 +25,9 @@ pub enum Seen {
     Reset(Cursor),
 }
 
-/// A follower of one session.
-pub struct Follow<'j> {
-    join: &'j Join,
+/// A follower of one session. It keeps the join open.
+pub struct Follow {
+    join: Arc<Join>,
     session: SessionId,
     epoch: Epoch,
     place: Place,
@@ -40,7 +41,7 @@ pub struct Follow<'j> {
 
 impl Join {
     /// Follows a session from a cursor, or from its first line.
-    pub fn follow(&self, session: &SessionId, from: Option<Cursor>) -> Result<Follow<'_>> {
+    pub fn follow(self: &Arc<Self>, session: &SessionId, from: Option<Cursor>) -> Result<Follow> {
         let known = self.known(session)?;
         self.own(&known.row)?;
         let epoch = known.row.log_epoch;
@@ -66,7 +67,7 @@ impl Join {
         }
         let subscription = self.feed.subscribe(session, follower.bell());
         Ok(Follow {
-            join: self,
+            join: Arc::clone(self),
             session: session.clone(),
             epoch,
             place: known.place(),
@@ -95,7 +96,7 @@ impl Join {
     }
 }
 
-impl Follow<'_> {
+impl Follow {
     /// Looks at another pace.
     #[must_use]
     pub fn at_pace(mut self, pace: Pace) -> Self {
@@ -115,6 +116,7 @@ impl Follow<'_> {
 
     /// Delivers what is new and stable.
     pub fn poll(&mut self, each: &mut dyn FnMut(Item<'_>)) -> Result<Seen> {
+        self.join.state.check()?;
         if let Some(cursor) = self.stale.take() {
             return Ok(Seen::Reset(cursor));
         }

@@ -39,9 +39,10 @@ use duolog_types::names::with_suffix;
 use duolog_types::{Durability, Epoch, Position, SessionId, mutant, mutant::Mutant};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::fold::{empty_row, leave_responses, write_rows};
+use crate::error::{Error, Leftover, Result};
+use crate::operation::retire_operations;
 use crate::project::Derived;
+use crate::rows::{empty_row, leave_responses, write_rows};
 use crate::store::{Join, Known, known, place_of};
 use crate::transact::{IdempotencyKey, Write};
 
@@ -116,6 +117,8 @@ pub struct Deleted {
     pub name: Option<String>,
     /// How many bytes its log had.
     pub bytes: u64,
+    /// What its conversations came to.
+    pub conversations: Conversations,
 }
 
 /// What a session's conversations come to.
@@ -247,13 +250,13 @@ impl Join {
         loop {
             // Another who asks the same may be inside.
             if let Some(answer) = key.map_or(Ok(None), |key| self.answer_to(key))? {
-                return match self.current(session) {
+                return match self.finish_deletion(session) {
                     // It was deleted since, with its log.
                     Ok(_) | Err(Error::NoSession(_) | Error::Deleted(_)) => Ok(answer),
                     Err(error) => Err(error),
                 };
             }
-            let known = self.current(session)?;
+            let known = self.finish_deletion(session)?;
             let (place, epoch) = (known.place(), known.row.log_epoch);
             let record = self.record_of(&known);
             let mut removed = None;
@@ -280,14 +283,19 @@ impl Join {
                 Ok(())
             };
             match duolog_log::remove(&self.disk, &place, &self.limits, raise) {
+                Ok(()) => {}
+                // The log is deleted since its epoch was raised: the next writer or the next opening removes the file.
+                Err(error) if removed.is_some() => {
+                    return Err(Error::from(error).after_deletion(session, Leftover::LogFile));
+                }
                 Err(LogError::Replaced(_)) => continue,
-                other => other?,
+                Err(error) => return Err(error.into()),
             }
             match self.note_unlinked(session, epoch.next()) {
-                // The log is deleted since its epoch was raised: whoever opens it next looks for the file once more.
-                Err(Error::State(duolog_state::Error::Busy { .. })) => {}
+                // Whoever opens the log next looks for the file once more.
+                Ok(_) | Err(Error::State(duolog_state::Error::Busy { .. })) => {}
                 Err(error) if error.is_full() => {}
-                noted => drop(noted?),
+                Err(error) => return Err(error.after_deletion(session, Leftover::LogNote)),
             }
             let end = removed.unwrap_or(known.row.log_base);
             if mutant::is(Mutant::EpochAfterUnlink) {
@@ -308,6 +316,19 @@ impl Join {
             let known = self.known(session)?;
             self.own(&known.row)?;
             if !self.finish_unlink(&known)? {
+                return Ok(known);
+            }
+        }
+    }
+
+    /// Returns what is known of a log, for the deletion of it that is asked for: a deletion before it that cannot be
+    /// finished is an error that says so.
+    fn finish_deletion(&self, session: &SessionId) -> Result<Known> {
+        loop {
+            let known = self.known(session)?;
+            self.own(&known.row)?;
+            let finished = self.finish_unlink(&known);
+            if !finished.map_err(|error| error.after_deletion(session, Leftover::LogFile))? {
                 return Ok(known);
             }
         }
@@ -361,15 +382,15 @@ impl Join {
         answer: Option<(&IdempotencyKey, &RemovedLog)>,
     ) -> Result<bool> {
         let (id, home, at) = (session.clone(), self.home, self.clock.now());
-        let operation = answer.map(|(key, answer)| key.answered_with(answer, at)).transpose()?;
+        let answers = answer.map_or_else(|| Ok(Vec::new()), |(key, answer)| key.answered_with(answer, at))?;
         let clock = self.tx_clock();
         self.write(Durability::Power, move |tx| {
             if !sessions::raise_epoch(tx, &id, epoch)? {
                 return Ok(false);
             }
-            if let Some(operation) = &operation {
+            for answer in &answers {
                 let created_at = clock.now(tx)?;
-                operations::insert(tx, &OperationRow { created_at, ..operation.clone() })?;
+                operations::insert(tx, &OperationRow { created_at, ..answer.clone() })?;
             }
             repairs::note(tx, &repair)?;
             leave_responses(tx, &id)?;
@@ -413,13 +434,15 @@ impl Join {
             return Ok(answer);
         }
         let _no_backup = self.keep_backups_out()?;
-        let id = session.clone();
-        let row = self.state.read(|tx| sessions::find(tx, &id))?.ok_or_else(|| Error::NoSession(session.clone()))?;
+        let Some(row) = self.state.read(|tx| sessions::find(tx, session))? else {
+            return self.answered_meanwhile(key.as_ref(), Error::NoSession(session.clone()));
+        };
         self.own(&row)?;
         let place = place_of(&row);
         // What is not a log is not ours to remove.
         Reader::open(&self.disk, &place)?;
         let mut entombed = None;
+        let again = key.clone();
         let entomb = |end: Position| {
             let end = if row.unlink_due { row.log_base } else { end };
             entombed = Some(self.entomb(key, &row, end).map_err(|error| LogError::Record(Box::new(error)))?);
@@ -429,21 +452,33 @@ impl Join {
         let deleted = match (entombed, removed) {
             (Some(deleted), Ok(())) => deleted,
             // Opening the home removes the file.
-            (Some(_), Err(source)) => return Err(Error::Unfinished { session: session.clone(), source }),
+            (Some(_), Err(error)) => {
+                return Err(Error::from(error).after_deletion(session, Leftover::SessionFile));
+            }
             (None, removed) => {
-                return Err(removed.err().map_or_else(|| Error::NoSession(session.clone()), Error::from));
+                let error = removed.err().map_or_else(|| Error::NoSession(session.clone()), Error::from);
+                return self.answered_meanwhile(again.as_ref(), error);
             }
         };
         let (id, path) = (session.clone(), row.log_path);
         match self.write(Durability::Power, move |tx| Ok(sessions::remove(tx, &id, &path).map(drop)?)) {
             // It is deleted since the tombstone: opening the home removes the row.
             Err(error) if error.is_busy() || error.is_full() => {}
-            other => other?,
+            Err(error) => return Err(error.after_deletion(session, Leftover::SessionRow)),
+            Ok(()) => {}
         }
         if let Some(open) = self.open.get(session) {
             self.open.let_go(session, &open);
         }
         Ok(deleted)
+    }
+
+    /// The answer of a request whose retry was faster; otherwise the error of a session that is gone, or any other error.
+    fn answered_meanwhile(&self, key: Option<&IdempotencyKey>, error: Error) -> Result<Deleted> {
+        let Some(key) = key.filter(|_| matches!(error, Error::NoSession(_) | Error::Deleted(_))) else {
+            return Err(error);
+        };
+        self.answer_to(key)?.ok_or(error)
     }
 
     /// Takes back a session that was made for an append that failed, and the answer under the key of the request. Returns
@@ -491,17 +526,17 @@ impl Join {
     /// Puts the tombstone of a session and the record of what goes. The caller holds the lock of its log, which ends at
     /// `end`: where the log is in use, nothing is changed.
     fn entomb(&self, key: Option<IdempotencyKey>, row: &SessionRow, end: Position) -> Result<Deleted> {
-        let went = self.conversations_of(&row.id)?;
         let (id, path, at) = (row.id.clone(), row.log_path.clone(), self.clock.now());
-        let deleted = Deleted { id: id.clone(), name: row.name.clone(), bytes: end.0 };
-        let is_marked = row.deleted_at.is_some();
+        let (name, bytes) = (row.name.clone(), end.0);
+        let (is_marked, named) = (row.deleted_at.is_some(), row.clone());
         let mut repair = self.repair_row(&row.id, row.log_epoch, RepairAction::Deleted, end);
         repair.bytes = end.0;
-        repair.detail = Some(told(row.name.as_deref(), went)).filter(|told| !told.is_empty());
         self.transact::<_, Error>(Write::once(Durability::Power, key), move |tx| {
+            let conversations = conversations(tx, &id)?;
             if sessions::tombstone(tx, &id, &path, at)? {
                 // What goes is known now: whoever finishes after a crash may find no file.
-                repairs::note(tx, &repair)?;
+                let detail = Some(told(name.as_deref(), conversations)).filter(|told| !told.is_empty());
+                repairs::note(tx, &NewRepair { detail, ..repair.clone() })?;
             } else if !is_marked {
                 // It is gone, or another session has its id by now.
                 return Err(Error::NoSession(id.clone()));
@@ -510,7 +545,8 @@ impl Join {
                 log_epochs::retire(tx, row.log_epoch)?;
             }
             leave_responses(tx, &id)?;
-            Ok((deleted.clone(), Vec::new()))
+            retire_operations(tx, &named)?;
+            Ok((Deleted { id: id.clone(), name: name.clone(), bytes, conversations }, Vec::new()))
         })
     }
 }

@@ -49,12 +49,16 @@ pub struct ReadLog {
 impl Known {
     /// The number of recorded bytes that a log in this standing lacks.
     pub(crate) fn bytes_lost(&self, standing: Standing) -> u64 {
-        let recorded_to = self.watermark.recorded_to.0;
-        match standing {
-            Standing::Same => 0,
-            Standing::Shorter(end) => recorded_to.saturating_sub(end.0),
-            Standing::Missing | Standing::Replaced => recorded_to.saturating_sub(self.row.log_base.0),
-        }
+        lost_bytes(standing, self.row.log_base, self.watermark.recorded_to)
+    }
+}
+
+/// The number of bytes up to `known_to` that a log lacks, which begins at `base`.
+pub(crate) fn lost_bytes(standing: Standing, base: Position, known_to: Position) -> u64 {
+    match standing {
+        Standing::Same => 0,
+        Standing::Shorter(end) => known_to.0.saturating_sub(end.0),
+        Standing::Missing | Standing::Replaced => known_to.0.saturating_sub(base.0),
     }
 }
 
@@ -88,16 +92,21 @@ impl Join {
         Ok(ReadLog { reader, end, loss })
     }
 
-    /// The logs among these that lack folded bytes, with what they lack.
+    /// The logs among these that lack folded bytes, with what they lack. Costs a stat for each: for who reads all of them.
     pub fn lost_logs(&self, logs: &[LogStanding]) -> Result<BTreeMap<SessionId, Loss>> {
         let mut lost = BTreeMap::new();
         for log in logs {
-            let folded = log.folded_to.map_or(0, |folded_to| folded_to.0.saturating_sub(log.base.0));
-            if let Some(loss) = self.loss_at(&log.session, &log.path, folded)? {
+            if let Some(loss) = self.loss_of(log)? {
                 lost.insert(log.session.clone(), loss);
             }
         }
         Ok(lost)
+    }
+
+    /// What a log lacks of what was folded of it. Costs what [`Join::loss_at`] does.
+    pub fn loss_of(&self, log: &LogStanding) -> Result<Option<Loss>> {
+        let folded = log.folded_to.map_or(0, |folded_to| folded_to.0.saturating_sub(log.base.0));
+        self.loss_at(&log.session, &log.path, folded)
     }
 
     /// What a log lacks, if its file is gone or shorter than the bytes that were folded of it.

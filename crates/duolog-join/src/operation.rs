@@ -9,9 +9,9 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 
 use duolog_log::{Append, Claim, Error as LogError, Item, LogRecord, Reader, Result as LogResult, Standing};
-use duolog_state::State;
 use duolog_state::owned::operations::{self, ClaimedPlace, OperationRow};
-use duolog_state::owned::sessions;
+use duolog_state::owned::sessions::{self, SessionRow};
+use duolog_state::{State, Tx};
 use duolog_types::{Batch, Durability, Epoch, OperationId, Position, SessionId, mutant, mutant::Mutant};
 
 use crate::append::{Committed, REOPENINGS_MAX};
@@ -73,6 +73,27 @@ fn hash_of(batch: &Batch, how: &Append) -> [u8; 32] {
     hasher.update(batch.as_bytes()).finalize().into()
 }
 
+/// The scope of the appends to deleted sessions that were called so.
+fn scope_of_deleted(user: Option<&str>, name: &str) -> String {
+    let mut hasher = blake3::Hasher::new();
+    // No name holds the byte that ends a part.
+    for part in [user.unwrap_or("\u{0}"), name] {
+        hasher.update(part.as_bytes()).update(&[0xff]);
+    }
+    format!("deleted/{}", hasher.finalize().to_hex())
+}
+
+/// Keeps the appends that were done in a session which is about to go, by what it can be called: a retry must not create
+/// another session and append there.
+pub(crate) fn retire_operations(tx: &mut Tx<'_>, row: &SessionRow) -> Result<()> {
+    let of_id = Some((None, row.id.as_str()));
+    let of_name = row.name.as_deref().map(|name| (row.user_id.as_deref(), name));
+    for (user, name) in of_id.into_iter().chain(of_name) {
+        operations::retire(tx, &row.id, &scope_of_deleted(user, name))?;
+    }
+    Ok(())
+}
+
 /// Why a claim was not made.
 enum Refusal {
     /// Another caller with this operation id was faster.
@@ -84,6 +105,33 @@ enum Refusal {
 }
 
 impl Join {
+    /// Returns an error if this append was done in a session of this user and name that was deleted since. A session can
+    /// be called by its id as well, without a user.
+    pub fn check_append_not_deleted(
+        &self,
+        (user, name): (Option<&str>, &str),
+        operation: &OperationId,
+        batch: &Batch,
+        how: &Append,
+    ) -> Result<()> {
+        let scope = scope_of_deleted(user, name);
+        let Some(row) = self.state.read(|tx| operations::find(tx, &scope, operation))? else { return Ok(()) };
+        if row.request_hash != hash_of(batch, how) {
+            return Err(Error::OperationReused { operation: operation.clone() });
+        }
+        Err(Error::OperationOfDeleted { operation: operation.clone(), session: name.to_owned() })
+    }
+
+    /// Returns an error if an event was recorded under an id below this one in a session of this user and name that was
+    /// deleted since.
+    pub fn check_events_not_deleted(&self, (user, name): (Option<&str>, &str), operation: &OperationId) -> Result<()> {
+        let scope = scope_of_deleted(user, name);
+        if self.state.read(|tx| operations::any_below(tx, &scope, operation))? {
+            return Err(Error::OperationOfDeleted { operation: operation.clone(), session: name.to_owned() });
+        }
+        Ok(())
+    }
+
     /// Appends `batch` once, however often it is asked with this id.
     pub fn append_once(
         &self,
@@ -139,10 +187,6 @@ impl Join {
                 }
                 continue;
             }
-            if let Some(row) = found.as_ref().filter(|row| row.unverified_from.is_some()) {
-                self.settle_unverified(session, row, batch)?;
-                continue;
-            }
             let row = found.clone().unwrap_or_else(|| OperationRow {
                 scope: scope.clone(),
                 operation_id: operation.clone(),
@@ -152,7 +196,6 @@ impl Join {
                 session_id: Some(session.clone()),
                 lines_done: 0,
                 place: None,
-                unverified_from: None,
             });
             match self.append_claimed(session, &row, found.is_some(), batch, how) {
                 Ok(committed) => return Ok(committed),
@@ -309,50 +352,6 @@ impl Join {
             reader.sync_with_name(self.limits.busy_timeout)?;
         }
         Ok(!stat.is_poisoned())
-    }
-
-    /// Finds out whether an older version, which did not record where an append ends, wrote its lines.
-    fn settle_unverified(&self, session: &SessionId, row: &OperationRow, batch: &Batch) -> Result<()> {
-        let Some(from) = row.unverified_from else { return Ok(()) };
-        let mut done = usize::try_from(row.lines_done).unwrap_or(usize::MAX).min(batch.len());
-        // What a dead writer left is mended first: below the end nothing changes after that.
-        let epoch = self.append(session, &Batch::default(), &Append::default())?.epoch;
-        let mut to = from;
-        if let Some(reader) = self.reader(session)? {
-            let end = reader.stable_end(self.limits.busy_timeout)?;
-            match reader.lines(from, end, self.limits.line_bytes_max) {
-                Ok(mut lines) => {
-                    for range in batch.lines().skip(done) {
-                        match lines.next()? {
-                            Some(Item::Line(line)) if line.bytes == &batch.as_bytes()[range.start..range.end - 1] => {
-                                (done, to) = (done + 1, line.end);
-                            }
-                            _ => break,
-                        }
-                    }
-                }
-                // The log was cut or replaced: they are not there.
-                Err(LogError::NotABoundary(_) | LogError::BeyondEnd { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let place = (done == batch.len() && to > from).then_some(ClaimedPlace { epoch, from, to });
-        let lines_done = if place.is_some() { row.lines_done } else { done as u64 };
-        let settled = self.write(Durability::Power, {
-            let row = row.clone();
-            move |tx| Ok(operations::settle_unverified(tx, &row, place, lines_done)?)
-        });
-        match settled {
-            // Those lines are another operation's.
-            Err(error) if error.is_taken() => {
-                let row = row.clone();
-                let lines_done = row.lines_done;
-                self.write(Durability::Power, move |tx| {
-                    Ok(operations::settle_unverified(tx, &row, None, lines_done).map(drop)?)
-                })
-            }
-            settled => settled.map(drop),
-        }
     }
 
     /// The rule that this module replaces, for the harness: lines are an operation's own if they are equal to its lines.

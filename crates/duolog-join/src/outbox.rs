@@ -10,8 +10,9 @@ use duolog_types::limits::OUTBOX_LINE_BYTES_MAX;
 use duolog_types::{Batch, Bounded, Durability, Epoch, Moment, OutboxId, Position, SessionId, mutant, mutant::Mutant};
 use serde_json::{Map, Value};
 
-use crate::behind::OpenLog;
 use crate::error::{Error, Result};
+use crate::marks::CopiedLine;
+use crate::open_log::OpenLog;
 use crate::store::Join;
 use crate::telling::First;
 
@@ -126,7 +127,7 @@ impl Join {
             let rows = self.state.read(|tx| outbox::pending(tx, session, &home, DRAIN_ROWS))?;
             let Some(first) = rows.first().map(OutboxKey::from) else { return Ok(()) };
             let put = self.copy(session, &rows, floors).and_then(|(open, written)| {
-                if written && open.copied().len() < COPIED_MAX {
+                if written && open.mark.copied().len() < COPIED_MAX {
                     Ok(true)
                 } else {
                     self.forget_copied(&open).map(|()| false)
@@ -162,16 +163,14 @@ impl Join {
 
     /// Syncs the lines that were copied to a log and forgets them.
     fn forget_copied(&self, open: &OpenLog) -> Result<()> {
-        let Some(end) = open.copied().iter().map(|(end, _)| *end).max() else { return Ok(()) };
+        let here = |line: &&CopiedLine| line.epoch == open.epoch;
+        let Some(end) = open.mark.copied().iter().filter(here).map(|line| line.end).max() else { return Ok(()) };
         let synced = open.writer.sync_to(end)?;
-        let keys = open.take_copied(synced.position());
-        let again = keys.clone();
-        let forgotten = self.write(Durability::Process, move |tx| {
-            let keys: Vec<OutboxKey> = keys.iter().map(|(_, key)| key.clone()).collect();
-            Ok(outbox::delete(tx, &keys)?)
-        });
+        let copied = open.mark.take_copied(open.epoch, synced.position());
+        let keys: Vec<OutboxKey> = copied.iter().map(|line| line.key.clone()).collect();
+        let forgotten = self.write(Durability::Process, move |tx| Ok(outbox::delete(tx, &keys)?));
         if forgotten.is_err() {
-            open.copied().extend(again);
+            open.mark.copied().extend(copied);
         }
         forgotten.map(drop)
     }
@@ -195,8 +194,9 @@ impl Join {
         let open = self.open_log(session)?;
         let flight = self.enter(&open)?;
         // Two threads that copy at once would each look before the other has noted what it wrote.
-        let mut copied = open.copied();
-        let is_new = |row: &&OutboxRow| !copied.iter().any(|(_, key)| key.uuid == row.uuid);
+        let mut copied = open.mark.copied();
+        let is_new =
+            |row: &&OutboxRow| !copied.iter().any(|line| line.epoch == open.epoch && line.key.uuid == row.uuid);
         let new: Vec<&OutboxRow> = rows.iter().filter(is_new).collect();
         if new.is_empty() {
             drop((copied, flight));
@@ -214,7 +214,8 @@ impl Join {
         let lowest = new.iter().map(|row| floor(row)).min().unwrap_or(Position::ZERO);
         let appended = open.writer.append_absent(&batch, lowest);
         if let Ok(appended) = &appended {
-            copied.extend(new.iter().map(|row| (appended.end, OutboxKey::from(*row))));
+            let (epoch, end) = (open.epoch, appended.end);
+            copied.extend(new.iter().map(|row| CopiedLine { epoch, end, key: OutboxKey::from(*row) }));
         }
         drop(copied);
         let appended = appended.map_err(|error| self.look_again(session, &open, error))?;

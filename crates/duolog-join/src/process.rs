@@ -73,7 +73,7 @@ impl Process {
     /// Leaves. Marks that are still there become a dead process's.
     pub(crate) fn leave(&self) {
         if !self.is_forked() && self.lock.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
-            // A file that stays is unlocked, which says the same; the next sweep removes it.
+            // A file that stays is unlocked, which says the same; it is removed after the next boot.
             let _ = self.disk.unlink(&path_of(self.id));
         }
     }
@@ -88,7 +88,7 @@ impl Process {
         Ok(state)
     }
 
-    /// Removes what processes left that died without a mark; for a sweep.
+    /// Removes what processes left that died without a mark.
     pub(crate) fn clear_dead(&self) -> Result<()> {
         let directory = DIRECTORY.as_ref();
         for (name, _) in self.disk.list(directory).map_err(LogError::io("list", directory))? {

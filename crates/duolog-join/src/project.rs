@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use duolog_log::dialect::digest::Digest;
-use duolog_log::dialect::usage::Used;
+use duolog_log::dialect::usage::{Claim, Used};
 use duolog_log::{Item, hash_line};
 use duolog_state::derived::catalog::CatalogRow;
 use duolog_state::derived::digests::DigestRow;
+use duolog_state::derived::responses::{Owner, ResponseClaim};
 use duolog_state::derived::usage_by_day::{UsageChange, UsedRow};
 use duolog_types::line::check_line;
 use duolog_types::{Moment, SessionId};
@@ -80,15 +81,15 @@ impl Derived {
         self.digest.as_ref().map_or(0, Digest::unsettled)
     }
 
-    /// Counts what waits, but for what sessions with a smaller id count: so it is the same session whichever is folded
-    /// first.
-    pub(crate) fn settle(&mut self, owners: &HashMap<u64, SessionId>) {
+    /// Counts what waits, but for what another session counts whose claim holds against this one's: so it is the same
+    /// session whichever is folded first.
+    pub(crate) fn settle(&mut self, owners: &HashMap<u64, Owner>) {
         let Some(digest) = &mut self.digest else { return };
         let (session, counting) = (&self.row.session_id, &mut self.counting);
-        digest.settle(|key| {
-            let elsewhere = owners.get(&key).filter(|owner| *owner < session);
-            if let Some(owner) = elsewhere.filter(|owner| !counting.contains_key(*owner)) {
-                counting.insert(owner.clone(), key);
+        digest.settle(|claim| {
+            let elsewhere = owners.get(&claim.key).filter(|owner| owner.holds_against(session, claim.weight));
+            if let Some(owner) = elsewhere.filter(|owner| !counting.contains_key(&owner.session_id)) {
+                counting.insert(owner.session_id.clone(), claim.key);
             }
             elsewhere.is_some()
         });
@@ -106,9 +107,7 @@ impl Derived {
         catalog.model = digest.model().map(str::to_owned);
         catalog.title = digest.title().map(str::to_owned);
         catalog.shared = digest.shared();
-        let mut claimed = digest.claimed().to_vec();
-        claimed.sort_unstable();
-        claimed.dedup();
+        let claimed = digest.claimed().map(|Claim { key, weight }| ResponseClaim { response: key, weight }).collect();
         let kept = DigestRow {
             session_id: catalog.session_id.clone(),
             epoch: catalog.epoch,
@@ -132,7 +131,7 @@ pub(crate) struct Rows {
     pub(crate) digest: Option<DigestRow>,
     pub(crate) usage: Vec<UsageChange>,
     /// The responses counted here, each once.
-    pub(crate) claimed: Vec<u64>,
+    pub(crate) claimed: Vec<ResponseClaim>,
     /// The sessions that others were left to, each with one of them.
     pub(crate) counting: BTreeMap<SessionId, u64>,
 }

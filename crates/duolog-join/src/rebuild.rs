@@ -9,9 +9,10 @@ use duolog_state::derived::catalog::{self, CatalogRow};
 use duolog_state::owned::behind;
 use duolog_types::{Durability, SessionId};
 
+use crate::catch_up::FoldBound;
 use crate::error::{Error, Result};
-use crate::fold::{Wrote, empty_row, write_rows};
 use crate::project::Derived;
+use crate::rows::{Wrote, empty_row, write_rows};
 use crate::store::Join;
 
 /// The rows that one look at a list takes.
@@ -59,13 +60,14 @@ impl Join {
     /// Rebuilds rows that an older fold made, where at most `left` bytes of log are read for it; returns the bytes of
     /// each that is left.
     ///
-    /// A log of more than `budget` bytes would never be read at once: its rows begin anew, and it is folded in parts.
-    pub(crate) fn renew_outdated(&self, budget: u64, mut left: u64) -> Result<Vec<u64>> {
+    /// A log of more than `budget` bytes would never be read at once: its rows begin anew, and it is folded in parts. Once
+    /// the time of the bound is over, the others are left as they are.
+    pub(crate) fn renew_outdated(&self, budget: u64, mut left: u64, bound: &FoldBound<'_>) -> Result<Vec<u64>> {
         let mut begun = Vec::new();
         for pass in 0.. {
             let (mut behind, mut renewed) = (Vec::new(), false);
             for (session, bytes) in self.outdated()? {
-                if bytes <= budget && (bytes > left || pass == PASSES_MAX) {
+                if bound.is_over() || bytes <= budget && (bytes > left || pass == PASSES_MAX) {
                     behind.push(bytes.max(1));
                     continue;
                 }

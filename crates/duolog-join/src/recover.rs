@@ -17,7 +17,7 @@ use crate::store::{Join, Known};
 const AT_OPEN: u32 = 256;
 /// How many operations opening forgets.
 const EXPIRED_AT_OPEN: u32 = 1024;
-/// The boot of the machine during which every log was last compared with its checkpoint.
+/// The boot of the machine in which every log was last marked.
 const BOOT: &str = "processes/boot";
 
 impl Join {
@@ -85,7 +85,7 @@ impl Join {
         known.watermark.claimed_to = self.state.read(|tx| operations::claimed_to(tx, session, epoch))?;
         let (_, recovery) = self.open_writer(&known)?;
         self.note_quarantined(session, &known)?;
-        match self.note_recovery(session, epoch, &recovery, found) {
+        match self.note_recovery(&known, &recovery, found) {
             // It is recorded; nobody is appending who would have to be told.
             Err(Error::LogChanged { .. }) => Ok(()),
             other => other.map(drop),
@@ -115,10 +115,10 @@ impl Join {
         Ok(())
     }
 
-    /// Whether every log was compared with its checkpoint since the machine booted.
-    pub(crate) fn has_swept(&self) -> Result<bool> {
-        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = *swept {
+    /// Returns true if every log was marked since the machine booted.
+    pub(crate) fn was_marked_after_boot(&self) -> Result<bool> {
+        let mut marked_after_boot = self.marked_after_boot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = *marked_after_boot {
             return Ok(known);
         }
         let mut boot = [0; 64];
@@ -129,12 +129,12 @@ impl Join {
         };
         // Where the system does not tell which boot this is, it may be another one.
         let same = !self.boot.is_empty() && boot[..read] == *self.boot.as_bytes();
-        *swept = Some(same);
+        *marked_after_boot = Some(same);
         Ok(same)
     }
 
     pub(crate) fn remember_boot(&self) -> Result<()> {
-        *self.swept.lock().unwrap_or_else(PoisonError::into_inner) = Some(true);
+        *self.marked_after_boot.lock().unwrap_or_else(PoisonError::into_inner) = Some(true);
         let path = Path::new(BOOT);
         let io = |call| LogError::io(call, path);
         self.disk.create_dir(Path::new("processes")).map_err(io("make the directory of"))?;
@@ -143,7 +143,7 @@ impl Join {
             other => other,
         };
         let file = file.map_err(io("open"))?;
-        // A crash in between leaves another text than any boot's, and the next one sweeps again.
+        // A crash in between leaves another text than any boot's, and the next one marks again.
         file.set_len(0).map_err(io("cut"))?;
         file.append(self.boot.as_bytes()).map_err(io("write"))?;
         Ok(())

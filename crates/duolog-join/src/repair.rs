@@ -64,7 +64,7 @@ impl Join {
         })?;
         // What cannot be written now stays in the outbox, with the reason beside it; the repair itself stands.
         tolerate(self.drain(session).map(drop))?;
-        self.fold_and_seal(self.known(session)?, u64::MAX, None)?;
+        self.fold_and_seal(self.known(session)?, u64::MAX)?;
         let id = session.clone();
         let last = match end {
             Some(end) => self.transact::<_, Error>(Write::once(Durability::Power, Some(end)), move |tx| {

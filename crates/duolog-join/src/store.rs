@@ -1,6 +1,5 @@
 //! The two stores, held together: opening, looking up, closing.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use duolog_log::{Disk, Error as LogError, Hints, Place, Reader, Recent, Stat, Watermark};
@@ -8,12 +7,13 @@ use duolog_state::derived::catalog::{self, CatalogRow};
 use duolog_state::owned::seals::{self, SealRow};
 use duolog_state::owned::sessions::{self, SessionRow};
 use duolog_state::{Access, OpenState, State, Tx};
-use duolog_types::limits::Limits;
+use duolog_types::limits::{LINE_BYTES_READ_MAX, Limits};
 use duolog_types::{Clock, Durability, HomeId, Position, ProcessId, SessionId};
 
-use crate::behind::OpenLog;
 use crate::error::{Error, Result};
 use crate::feed::Feed;
+use crate::marks::Marks;
+use crate::open_log::OpenLog;
 use crate::process::Process;
 use crate::telling::Telling;
 
@@ -38,18 +38,21 @@ pub struct Join {
     pub(crate) state: State,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) home: HomeId,
+    /// The limits in force, with the fixed bound of a line that is read.
     pub(crate) limits: Limits,
+    /// The limits in force, with the configured bound of a line that is appended.
+    appending: Limits,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) process: Process,
     pub(crate) open: Arc<Recent<SessionId, OpenLog>>,
     pub(crate) feed: Arc<Feed>,
     /// Asked of the system only once somebody waits.
     pub(crate) hints: Hints,
-    pub(crate) marks: AtomicU64,
+    pub(crate) marks: Marks,
     pub(crate) boot: String,
     pub(crate) telling: Arc<Telling>,
-    /// Whether every log was compared with its checkpoint since the machine booted; not known until asked.
-    pub(crate) swept: Mutex<Option<bool>>,
+    /// True if every log was marked since the machine booted; `None` until it is asked.
+    pub(crate) marked_after_boot: Mutex<Option<bool>>,
 }
 
 /// What the state knows of one log.
@@ -114,14 +117,16 @@ impl Join {
             disk: options.disk,
             home: options.home,
             open: Arc::new(Recent::new(options.limits.open_logs_max)),
-            limits: options.limits,
+            // Whoever reads a log in this process reads it as any other does.
+            limits: Limits { line_bytes_max: LINE_BYTES_READ_MAX, ..options.limits },
+            appending: options.limits,
             clock: options.clock,
             feed: Arc::default(),
             hints: Hints::new(),
-            marks: AtomicU64::new(0),
+            marks: Marks::default(),
             boot: options.boot,
             telling: Arc::default(),
-            swept: Mutex::new(None),
+            marked_after_boot: Mutex::new(None),
         });
         if join.is_writable() {
             join.record_state()?;
@@ -145,9 +150,14 @@ impl Join {
         self.process.id()
     }
 
-    /// The limits in force.
+    /// The limits in force. The bound of a line is that of reading, which no configuration changes.
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// The limits in force for what is appended, with the configured bound of a line.
+    pub fn append_limits(&self) -> &Limits {
+        &self.appending
     }
 
     /// Where the time comes from.
@@ -195,12 +205,15 @@ impl Join {
     }
 
     /// Leaves the home: folds what does not take long, at most `budget` bytes, and leaves the rest to the next reader.
+    ///
+    /// Of many sessions that wait it folds the first ones, and stops as a list does.
     pub fn leave(&self, budget: u64) -> Result<()> {
         if self.process.is_forked() {
             // What was appended, marked and locked is the other process's to put in order.
             return Ok(());
         }
-        let left = if self.is_writable() { self.fold_own(budget).and_then(|()| self.hand_over()) } else { Ok(()) };
+        let left =
+            if self.is_writable() { self.fold_before_leaving(budget).and_then(|()| self.hand_over()) } else { Ok(()) };
         self.process.leave();
         left
     }

@@ -11,11 +11,17 @@ use duolog_types::{Bounded, Clock, Durability, Moment, OperationId, SessionId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::behind::OpenLog;
 use crate::error::{Error, Result};
+use crate::open_log::OpenLog;
 use crate::outbox::Told;
 use crate::store::Join;
 use crate::telling::Telling;
+
+/// The longest answer that is kept: 64 rows.
+const ANSWER_BYTES_MAX: usize = 64 * METADATA_BYTES_MAX;
+
+/// A row of an answer with more bytes than this may be followed by another: a character has up to four.
+const FULL_BYTES: usize = METADATA_BYTES_MAX - 4;
 
 /// What a request is known by when it is asked for again.
 #[derive(Clone, Debug)]
@@ -46,21 +52,32 @@ impl IdempotencyKey {
         Ok(operations::forget(tx, &self.scope, &self.operation)?)
     }
 
-    /// The row that keeps the answer to a request.
-    pub(crate) fn answered_with(&self, answer: &impl Serialize, at: Moment) -> Result<OperationRow> {
+    /// The rows that keep the answer to a request: one, unless the answer is too long for one.
+    pub(crate) fn answered_with(&self, answer: &impl Serialize, at: Moment) -> Result<Vec<OperationRow>> {
         let text = serde_json::to_string(answer).map_err(Error::NoJson)?;
-        Bounded::<METADATA_BYTES_MAX>::new("the answer to a request", &text)?;
-        Ok(OperationRow {
-            scope: self.scope.clone(),
-            operation_id: self.operation.clone(),
-            request_hash: self.request_hash,
-            answer: Some(text),
-            created_at: at,
-            session_id: None,
-            lines_done: 0,
-            place: None,
-            unverified_from: None,
-        })
+        Bounded::<ANSWER_BYTES_MAX>::new("the answer to a request", &text)?;
+        let mut rows = Vec::new();
+        let mut rest = text.as_str();
+        while rows.is_empty() || !rest.is_empty() {
+            let (part, after) = rest.split_at(rest.floor_char_boundary(METADATA_BYTES_MAX));
+            rest = after;
+            rows.push(OperationRow {
+                scope: self.scope_of_part(rows.len()),
+                operation_id: self.operation.clone(),
+                request_hash: self.request_hash,
+                answer: Some(part.to_owned()),
+                created_at: at,
+                session_id: None,
+                lines_done: 0,
+                place: None,
+            });
+        }
+        Ok(rows)
+    }
+
+    /// The scope of one row of the answer.
+    fn scope_of_part(&self, part: usize) -> String {
+        if part == 0 { self.scope.clone() } else { format!("{}/answer/{part}", self.scope) }
     }
 }
 
@@ -142,7 +159,9 @@ impl Join {
             let (answer, mut told) = f(tx)?;
             if let Some(key) = &key {
                 let at = clock.now(tx)?;
-                operations::insert(tx, &key.answered_with(&answer, at)?)?;
+                for row in key.answered_with(&answer, at)? {
+                    operations::insert(tx, &row)?;
+                }
             }
             announce.add(&mut told);
             Ok::<_, E>((answer, told))
@@ -160,11 +179,7 @@ impl Join {
 
 /// The answer that a request got when it was carried out, if it was.
 fn answered<T: DeserializeOwned>(tx: &mut Tx<'_>, key: &IdempotencyKey) -> Result<Option<T>> {
-    let mut found = operations::find(tx, &key.scope, &key.operation)?;
-    if found.is_none() {
-        found = operations::find(tx, operations::ANY_SCOPE, &key.operation)?;
-    }
-    let Some(row) = found else { return Ok(None) };
+    let Some(row) = operations::find(tx, &key.scope, &key.operation)? else { return Ok(None) };
     if row.request_hash != key.request_hash {
         return Err(Error::OperationReused { operation: key.operation.clone() });
     }
@@ -172,7 +187,17 @@ fn answered<T: DeserializeOwned>(tx: &mut Tx<'_>, key: &IdempotencyKey) -> Resul
         let what = format!("the answer to operation {}", key.operation);
         Error::State(duolog_state::Error::Damaged { what, detail })
     };
-    let answer = row.answer.ok_or_else(|| damaged("there is none".to_owned()))?;
+    let mut answer = row.answer.ok_or_else(|| damaged("there is none".to_owned()))?;
+    let mut is_full = answer.len() > FULL_BYTES;
+    for part in 1.. {
+        if !is_full {
+            break;
+        }
+        let next = operations::find(tx, &key.scope_of_part(part), &key.operation)?;
+        let Some(more) = next.and_then(|row| row.answer) else { break };
+        is_full = more.len() > FULL_BYTES;
+        answer.push_str(&more);
+    }
     serde_json::from_str(&answer).map(Some).map_err(|error| damaged(error.to_string()))
 }
 

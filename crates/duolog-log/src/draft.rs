@@ -101,6 +101,12 @@ impl Draft {
         }
     }
 
+    /// Leaves the file where it is, as a draft: nobody can tell whether a row names it. If none does, the next session of
+    /// that path replaces it.
+    pub fn leave(&mut self) {
+        self.kept = true;
+    }
+
     fn flush(&mut self) -> Result<()> {
         if let Some(file) = &self.file {
             write_all(&**file, &self.buffer, &self.path)?;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duolog_types::{Position, find, mutant, mutant::Mutant};
+use duolog_types::{Position, mutant, mutant::Mutant};
 
 use crate::error::{Error, Result};
 use crate::fs::{Disk, DiskFile, Ident, Kind, Lock, Open, Stat};
@@ -182,7 +182,7 @@ impl Reader {
         };
         let size = self.hot.stat().map_err(Error::io("look at", path))?.len;
         let size_end = Position(self.place.base.0 + size);
-        let end = self.whole_lines_below(size_end)?;
+        let end = self.last_line_end(size_end)?;
         drop(held);
         Ok((end, size_end.0 - end.0))
     }
@@ -217,24 +217,34 @@ impl Reader {
 
     /// Syncs what is there, its name included, and says how far that is. A failure closes the log to appends (R8).
     pub fn sync_with_name(&self, timeout: Duration) -> Result<Synced> {
-        self.sync_by(timeout, || {
-            self.hot.sync().map_err(|_| SyncError::Failed)?;
-            sync_names(&*self.disk, &self.place.path).map_err(SyncError::of_directory)
-        })
-    }
-
-    /// Syncs what is there, where the name is known to be durable already.
-    pub fn sync(&self, timeout: Duration) -> Result<Synced> {
-        self.sync_by(timeout, || self.hot.sync().map_err(|_| SyncError::Failed))
-    }
-
-    fn sync_by(&self, timeout: Duration, sync: impl FnOnce() -> std::result::Result<(), SyncError>) -> Result<Synced> {
         let end = self.stable_end(timeout)?;
+        let synced = self.sync_file().and_then(|()| self.sync_name());
+        self.conclude_sync(end, synced, timeout)
+    }
+
+    pub(crate) fn sync_file(&self) -> std::result::Result<(), SyncError> {
         if mutant::is(Mutant::NoLogSync) || mutant::is(Mutant::PointerBeforeSync) {
-            return Ok(Synced::at(end));
+            return Ok(());
         }
+        self.hot.sync().map_err(|_| SyncError::Failed)
+    }
+
+    fn sync_name(&self) -> std::result::Result<(), SyncError> {
+        if mutant::is(Mutant::NoLogSync) || mutant::is(Mutant::PointerBeforeSync) {
+            return Ok(());
+        }
+        sync_names(&*self.disk, &self.place.path).map_err(SyncError::of_directory)
+    }
+
+    /// Says what a sync came to that began when the log had ended at `end`. One that failed closes the log.
+    pub(crate) fn conclude_sync(
+        &self,
+        end: Position,
+        synced: std::result::Result<(), SyncError>,
+        timeout: Duration,
+    ) -> Result<Synced> {
         let path = &self.place.path;
-        match sync() {
+        match synced {
             Ok(()) => Ok(Synced::at(end)),
             Err(SyncError::NotTried(error)) => Err(Error::io("sync the directory of", path)(error)),
             Err(SyncError::Failed) => {
@@ -246,8 +256,16 @@ impl Reader {
         }
     }
 
-    /// The position after the last newline before `end`.
-    pub(crate) fn whole_lines_below(&self, end: Position) -> Result<Position> {
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.place.path
+    }
+
+    /// Returns the position after the last newline before `end`, or where the hot file begins if there is none.
+    pub fn last_line_end(&self, end: Position) -> Result<Position> {
         let mut buffer = vec![0; 1];
         let mut at = end;
         while at > self.place.base {
@@ -255,7 +273,7 @@ impl Reader {
             let from = Position(at.0 - take);
             let bytes = &mut buffer[..usize::try_from(take).unwrap_or(CHUNK)];
             self.read_exact(from, bytes)?;
-            if let Some(newline) = find::last(b'\n', bytes) {
+            if let Some(newline) = memchr::memrchr(b'\n', bytes) {
                 return Ok(Position(from.0 + newline as u64 + 1));
             }
             at = from;
@@ -299,7 +317,7 @@ impl Reader {
             buffer.resize(CHUNK_FIRST.max(old * 4), 0);
             let read = self.read_at(Position(at.0 + old as u64), &mut buffer[old..])?;
             buffer.truncate(old + read);
-            if let Some(found) = find::first(b'\n', &buffer[old..]) {
+            if let Some(found) = memchr::memchr(b'\n', &buffer[old..]) {
                 let len = old + found;
                 let end = Position(at.0 + len as u64 + 1);
                 return Ok((len <= line_bytes_max).then(|| Line { start: at, end, bytes: &buffer[..len] }));
@@ -454,7 +472,7 @@ impl Lines<'_> {
     pub fn next(&mut self) -> Result<Option<Item<'_>>> {
         loop {
             let window = &self.buffer[self.head..];
-            if let Some(found) = find::first(b'\n', &window[self.scanned..]) {
+            if let Some(found) = memchr::memchr(b'\n', &window[self.scanned..]) {
                 let len = self.scanned + found;
                 let (start, end) = (self.start, Position(self.start.0 + len as u64 + 1));
                 let head = self.head;
@@ -513,7 +531,7 @@ impl Lines<'_> {
                     return other.map(|_| None);
                 }
             }
-            if let Some(found) = find::first(b'\n', &self.buffer) {
+            if let Some(found) = memchr::memchr(b'\n', &self.buffer) {
                 self.head = found + 1;
                 self.start.0 += found as u64 + 1;
                 return Ok(Some(Item::TooLong { start, end: self.start }));
@@ -545,7 +563,7 @@ impl Back<'_> {
         loop {
             let used = usize::try_from(self.end.0 - self.from.0).unwrap_or(0);
             let line_end = used.saturating_sub(1);
-            let before = find::last(b'\n', &self.buffer[..line_end]);
+            let before = memchr::memrchr(b'\n', &self.buffer[..line_end]);
             if before.is_none() && self.from > first {
                 if line_end > self.line_bytes_max {
                     return self.skip_line();
@@ -589,7 +607,7 @@ impl Back<'_> {
                 (self.from, self.end) = (end, end);
                 return Err(error);
             }
-            if let Some(newline) = find::last(b'\n', &self.buffer) {
+            if let Some(newline) = memchr::memrchr(b'\n', &self.buffer) {
                 self.end = Position(self.from.0 + newline as u64 + 1);
                 return Ok(Some(Item::TooLong { start: self.end, end }));
             }

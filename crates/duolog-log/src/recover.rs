@@ -75,10 +75,10 @@ pub struct Recovery {
     pub end: Position,
 }
 
-/// Compares an open log with what the state knows of it.
-pub(crate) fn standing(log: &Reader, len_end: Position, known: &Watermark, line_bytes_max: usize) -> Result<Standing> {
-    if len_end < known.recorded_to || len_end < known.sealed_to {
-        return Ok(Standing::Shorter(len_end));
+/// Compares an open log that ends at `end` with what the state knows of it.
+pub fn standing(log: &Reader, end: Position, known: &Watermark, line_bytes_max: usize) -> Result<Standing> {
+    if end < known.recorded_to || end < known.sealed_to {
+        return Ok(Standing::Shorter(end));
     }
     // Where the fold stopped in an archived segment, the hot file has nothing to compare.
     if let Some((end, hash)) = known.folded
@@ -100,7 +100,7 @@ pub(crate) struct Tail {
 
 /// Looks for bytes after the last newline before `end` and decides what they are.
 pub(crate) fn look(log: &Reader, end: Position, sealed_to: Position, line_bytes_max: usize) -> Result<Option<Tail>> {
-    let start = log.whole_lines_below(end)?;
+    let start = log.last_line_end(end)?;
     if start == end {
         return Ok(None);
     }

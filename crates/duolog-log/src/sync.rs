@@ -48,6 +48,17 @@ pub(crate) enum SyncError {
 }
 
 impl SyncError {
+    /// The same error, for another log that the sync was for.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::Failed => Self::Failed,
+            Self::NotTried(error) => Self::NotTried(match error.raw_os_error() {
+                Some(code) => io::Error::from_raw_os_error(code),
+                None => error.kind().into(),
+            }),
+        }
+    }
+
     /// Tells a failed sync of a directory from a directory that could not be opened.
     pub(crate) fn of_directory(error: io::Error) -> Self {
         // What `open` answers and `fsync` does not.

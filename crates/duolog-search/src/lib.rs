@@ -4,7 +4,7 @@
 //! in front of the predicate that lets every match through ([`words`] says why) and most other texts not, so a search
 //! with an index and one without give the same answer, and an index can be thrown away at any time.
 //!
-//! [`vectors`] keeps embeddings in a file of the same kind: it never decides what is there, and can be thrown away.
+//! [`Wanted`] says how near two embeddings are.
 //!
 //! Not here: what a line means, which text it holds, and what belongs to a session. Nothing here opens a log.
 
@@ -12,15 +12,15 @@ mod error;
 mod fold;
 mod index;
 mod lock;
+mod nearness;
 mod query;
 mod snippet;
 mod words;
-
-pub mod vectors;
 
 pub use error::{Error, Result};
 pub use index::{
     Batch, Candidate, Checkpoint, Doc, Examined, Filter, Index, Indexing, Key, NotAKey, Snapshot, SourceId, Standing,
 };
+pub use nearness::{Metric, Wanted};
 pub use query::{BadQuery, Matcher, QUERY_BYTES_MAX, Query, Span, TERMS_MAX};
 pub use snippet::Snippet;

@@ -61,6 +61,12 @@ struct Term {
 }
 
 impl Query {
+    /// The same text for queries that look for the same terms in the same order.
+    pub fn canonical(&self) -> String {
+        let term = |term: &Term| format!("{:?}{}{}", term.needle, u8::from(term.is_prefix), u8::from(term.is_excluded));
+        self.terms.iter().map(term).collect()
+    }
+
     /// Understands a query: words, `"phrases"`, `prefix*`, and `-` before what to leave out.
     ///
     /// Whatever else stands in a term is taken as it is: `std::fs`, `--flag`, `a*b`.

@@ -1,10 +1,12 @@
--- The whole current schema, for people. A test proves that it equals the migrations; change both.
+-- The whole current schema, for readers. A test compares it with the migrations; change both.
 
 CREATE TABLE schema_meta (
     key   TEXT NOT NULL PRIMARY KEY,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Sessions and their logs. unlink_due: the epoch was raised by a deletion of the log; a file at the path is of the previous
+-- epoch.
 CREATE TABLE sessions (
     id              TEXT NOT NULL PRIMARY KEY CHECK (length(CAST(id AS BLOB)) BETWEEN 1 AND 128),
     home_id         TEXT NOT NULL CHECK (length(home_id) = 36),
@@ -37,24 +39,24 @@ CREATE TABLE sessions (
     progression_id  TEXT CHECK (length(CAST(progression_id AS BLOB)) <= 128),
     node_metadata   TEXT CHECK (length(CAST(node_metadata AS BLOB)) <= 65536),
     deleted_at      TEXT CHECK (length(deleted_at) = 27),
-    -- The epoch was raised by a deletion of the log, and the file at the path, if there is one, is of the previous epoch.
     unlink_due      INTEGER NOT NULL DEFAULT 0 CHECK (unlink_due IN (0, 1)),
     CHECK (addressed = 0 OR name IS NOT NULL),
     UNIQUE (home_id, log_key)
 ) STRICT;
 
--- One session per user and name among those reached that way; no user is a user of its own. A tombstone frees its name.
+-- One session per user and name among the addressed ones; an absent user counts as one user. A deleted session frees its
+-- name.
 CREATE UNIQUE INDEX sessions_addressed ON sessions (COALESCE(user_id, ''), name)
     WHERE addressed = 1 AND deleted_at IS NULL;
--- The lists, newest first: filter and order in one index each.
+-- Session lists, newest first: filter and order in one index each.
 CREATE INDEX sessions_newest ON sessions (updated_at DESC, id DESC) WHERE deleted_at IS NULL;
 CREATE INDEX sessions_by_creation ON sessions (created_at DESC, id DESC) WHERE deleted_at IS NULL;
 CREATE INDEX sessions_by_status ON sessions (status, updated_at DESC, id DESC)
     WHERE status IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX sessions_by_user ON sessions (user_id, updated_at DESC, id DESC)
     WHERE user_id IS NOT NULL AND deleted_at IS NULL;
--- Lists by what they show, newest first. Each holds only sessions that say so: adding items writes the index of a session
--- that has an agent, and none of one that has not.
+-- Lists by filter, newest first. Each index holds only rows with a value, so a session without an agent does not write
+-- the index of agents.
 CREATE INDEX sessions_by_agent ON sessions (agent_name, updated_at DESC, id DESC)
     WHERE agent_name IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX sessions_by_playbook ON sessions (playbook_name, updated_at DESC, id DESC)
@@ -67,28 +69,11 @@ CREATE INDEX sessions_by_source ON sessions (source_kind, updated_at DESC, id DE
     WHERE source_kind <> 'live' AND deleted_at IS NULL;
 CREATE INDEX sessions_deleted ON sessions (home_id, id, deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX sessions_unlink_due ON sessions (home_id, id) WHERE unlink_due = 1;
--- The logs of a home, page by page.
+-- The logs of a home, in pages.
 CREATE INDEX sessions_by_home ON sessions (home_id, id);
 
--- Where lines waited before `outbox_lines`. No longer written or read; on a server its numbers are still drawn.
-CREATE TABLE outbox (
-    id         INTEGER PRIMARY KEY AUTOINCREMENT,
-    uuid       TEXT NOT NULL UNIQUE CHECK (length(uuid) = 36),
-    session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-    home_id    TEXT NOT NULL CHECK (length(home_id) = 36),
-    epoch      INTEGER NOT NULL CHECK (epoch >= 0),
-    floor      INTEGER NOT NULL CHECK (floor >= 0),
-    line       TEXT NOT NULL CHECK (length(CAST(line AS BLOB)) <= 65536),
-    created_at TEXT NOT NULL CHECK (length(created_at) = 27),
-    attempts   INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
-    last_error TEXT CHECK (length(CAST(last_error AS BLOB)) <= 16384)
-) STRICT;
-
-CREATE INDEX outbox_waiting ON outbox (home_id, session_id, id);
--- Deleting a session looks for its lines.
-CREATE INDEX outbox_by_session ON outbox (session_id, id);
-
--- Lines that a committed transition owes to a log (R2), in one tree. Deleting a session looks through them: they are few.
+-- Lines of committed transitions that are not yet in their logs (R2). Few rows: deleting a session scans them. On a
+-- server `seq` is drawn from a sequence.
 CREATE TABLE outbox_lines (
     home_id    TEXT NOT NULL CHECK (length(home_id) = 36),
     session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
@@ -103,7 +88,7 @@ CREATE TABLE outbox_lines (
     PRIMARY KEY (home_id, session_id, seq)
 ) STRICT, WITHOUT ROWID;
 
--- Sessions whose derived rows may be behind their logs, by the process that appends (R6).
+-- Marks: sessions whose derived rows may lag behind their logs, by the appending process (R6).
 CREATE TABLE behind (
     session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
     process_id TEXT NOT NULL CHECK (length(process_id) = 36),
@@ -116,7 +101,7 @@ CREATE TABLE behind (
 
 CREATE INDEX behind_by_home ON behind (home_id, session_id, process_id);
 
--- What was done to damaged or torn logs. Without a foreign key: the record outlives its session.
+-- Repairs of damaged or torn logs. No foreign key: the record outlives its session.
 CREATE TABLE repairs (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     session_id  TEXT NOT NULL CHECK (length(CAST(session_id AS BLOB)) BETWEEN 1 AND 128),
@@ -135,7 +120,7 @@ CREATE TABLE repairs (
 
 CREATE INDEX repairs_by_session ON repairs (session_id, id);
 
--- Hashes of synced stretches of a log: below the last seal nothing may change (R7).
+-- Seals: hashes of synced ranges of a log. Nothing below the last seal may change (R7).
 CREATE TABLE seals (
     session_id    TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
     epoch         INTEGER NOT NULL CHECK (epoch >= 0),
@@ -149,8 +134,8 @@ CREATE TABLE seals (
     PRIMARY KEY (session_id, epoch, ord)
 ) STRICT, WITHOUT ROWID;
 
--- Everything that can be asked again under an operation id, appends and changes of rows alike. An append owns the place of
--- its lines: no other operation can claim it. Rows expire.
+-- Operation ids of appends and changes of rows. An append owns the position of its lines: no other operation can claim
+-- it. Rows expire.
 CREATE TABLE idempotency (
     scope         TEXT NOT NULL CHECK (length(CAST(scope AS BLOB)) BETWEEN 1 AND 256),
     operation_id  TEXT NOT NULL CHECK (length(CAST(operation_id AS BLOB)) BETWEEN 1 AND 128),
@@ -163,37 +148,15 @@ CREATE TABLE idempotency (
     from_position INTEGER CHECK (from_position >= 0),
     to_position   INTEGER CHECK (to_position > from_position),
     PRIMARY KEY (scope, operation_id),
-    CHECK ((epoch IS NULL) = (from_position IS NULL) AND (to_position IS NULL OR epoch IS NOT NULL)),
+    CHECK ((epoch IS NULL) = (from_position IS NULL) AND (epoch IS NULL) = (to_position IS NULL)),
     CHECK (epoch IS NULL OR session_id IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 
-CREATE UNIQUE INDEX idempotency_places ON idempotency (session_id, epoch, from_position) WHERE to_position IS NOT NULL;
--- What goes with a session, and what expires.
-CREATE INDEX idempotency_by_session ON idempotency (session_id) WHERE session_id IS NOT NULL;
+-- One operation per place. The deletion of a session finds its rows here too.
+CREATE UNIQUE INDEX idempotency_places ON idempotency (session_id, epoch, from_position) WHERE session_id IS NOT NULL;
 CREATE INDEX idempotency_by_age ON idempotency (created_at);
 
--- No longer written or read: their rows are in idempotency.
-CREATE TABLE operations (
-    session_id   TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-    operation_id TEXT NOT NULL CHECK (length(CAST(operation_id AS BLOB)) BETWEEN 1 AND 128),
-    home_id      TEXT NOT NULL CHECK (length(home_id) = 36),
-    content_hash BLOB NOT NULL CHECK (length(content_hash) = 32),
-    lines        INTEGER NOT NULL CHECK (lines >= 0),
-    done_lines   INTEGER NOT NULL CHECK (done_lines BETWEEN 0 AND lines),
-    epoch        INTEGER NOT NULL CHECK (epoch >= 0),
-    position     INTEGER NOT NULL CHECK (position >= 0),
-    created_at   TEXT NOT NULL CHECK (length(created_at) = 27),
-    updated_at   TEXT NOT NULL CHECK (length(updated_at) = 27),
-    PRIMARY KEY (session_id, operation_id)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE transitions (
-    operation_id TEXT NOT NULL PRIMARY KEY CHECK (length(CAST(operation_id AS BLOB)) BETWEEN 1 AND 128),
-    content_hash BLOB NOT NULL CHECK (length(content_hash) = 32),
-    answer       TEXT NOT NULL CHECK (length(CAST(answer AS BLOB)) <= 65536),
-    created_at   TEXT NOT NULL CHECK (length(created_at) = 27)
-) STRICT, WITHOUT ROWID;
-
--- Every path that a log of a home ever had, its case folded. A path is never given to a second session.
+-- Every path that a log of a home ever had, case folded. A path is never given to a second session.
 CREATE TABLE log_paths (
     home_id    TEXT NOT NULL CHECK (length(home_id) = 36),
     log_key    TEXT NOT NULL CHECK (length(CAST(log_key AS BLOB)) BETWEEN 1 AND 4096),
@@ -201,8 +164,8 @@ CREATE TABLE log_paths (
     PRIMARY KEY (home_id, log_key)
 ) STRICT, WITHOUT ROWID;
 
--- The epoch that the next new log begins with: above those of all logs that were deleted, so that no cursor of a deleted
--- session means a place in another.
+-- The epoch of the next new log: above those of all deleted logs, so that no cursor of a deleted session is valid in
+-- another. The migration inserts the row.
 CREATE TABLE log_epochs (
     id         INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
     next_epoch INTEGER NOT NULL CHECK (next_epoch >= 0)
@@ -210,13 +173,13 @@ CREATE TABLE log_epochs (
 
 -- Conversations: what the model sees. The migration inserts the message types 0 to 5.
 
--- What a message was in the program that made it. A message that does not say is 0.
+-- Class of a message in the program that made it; 0 is unknown.
 CREATE TABLE message_types (
     type_id    INTEGER PRIMARY KEY AUTOINCREMENT,
     lion_class TEXT NOT NULL UNIQUE CHECK (length(CAST(lion_class AS BLOB)) BETWEEN 1 AND 1024)
 ) STRICT;
 
--- Messages stand for themselves; progressions name them. Content is JSON as it was given, or a blob of that home.
+-- Messages are independent of sessions; progressions refer to them. The content is JSON as given, or a blob of that home.
 CREATE TABLE messages (
     id            TEXT NOT NULL PRIMARY KEY CHECK (length(CAST(id AS BLOB)) BETWEEN 1 AND 128),
     created_at    TEXT NOT NULL CHECK (length(created_at) = 27),
@@ -224,7 +187,6 @@ CREATE TABLE messages (
     content       TEXT CHECK (length(CAST(content AS BLOB)) BETWEEN 1 AND 262144),
     content_blob  TEXT CHECK (length(content_blob) = 64),
     home_id       TEXT CHECK (length(home_id) = 36),
-    embedding     BLOB CHECK (length(embedding) BETWEEN 4 AND 65536 AND length(embedding) % 4 = 0),
     sender        TEXT CHECK (length(CAST(sender AS BLOB)) BETWEEN 1 AND 1024),
     recipient     TEXT CHECK (length(CAST(recipient AS BLOB)) BETWEEN 1 AND 1024),
     channel       TEXT CHECK (length(CAST(channel AS BLOB)) BETWEEN 1 AND 1024),
@@ -235,39 +197,18 @@ CREATE TABLE messages (
     CHECK ((content_blob IS NULL) = (home_id IS NULL))
 ) STRICT;
 
--- Which blobs are named, and which messages can be compared.
+-- Blobs in use.
 CREATE INDEX messages_in_blobs ON messages (content_blob) WHERE content_blob IS NOT NULL;
-CREATE INDEX messages_embedded ON messages (id) WHERE embedding IS NOT NULL;
 
--- What messages mean to a model, by itself: a search looks at all of it and at nothing else. Rows stand in the order of
--- `seq`. The column in `messages` is no longer written or read.
+-- Embeddings, apart from their messages: a search scans them without reading message content. Rows are in the order of
+-- `seq`.
 CREATE TABLE message_embeddings (
     seq        INTEGER PRIMARY KEY AUTOINCREMENT,
     message_id TEXT NOT NULL UNIQUE REFERENCES messages (id) ON DELETE CASCADE,
     embedding  BLOB NOT NULL CHECK (length(embedding) BETWEEN 4 AND 65536 AND length(embedding) % 4 = 0)
 ) STRICT;
 
--- How far each home has packed the embeddings into a file of its own. The file can be thrown away at any time, and counts
--- only as far as this row says and where its contents come out at `chain`: a row that was restored, or a file that is of
--- another state, do not fit each other.
---
--- On a server an embedding with a lower number can be committed after one with a higher. `horizon_xid` is a transaction
--- before which all those with a number up to `horizon_seq` began: once all before it have ended, none comes any more.
-CREATE TABLE embedding_packs (
-    home_id     TEXT NOT NULL PRIMARY KEY CHECK (length(home_id) = 36),
-    pack_id     TEXT CHECK (length(pack_id) = 36),
-    chain       BLOB CHECK (length(chain) = 32),
-    bytes       INTEGER NOT NULL CHECK (bytes >= 0),
-    records     INTEGER NOT NULL CHECK (records >= 0),
-    last_seq    INTEGER NOT NULL CHECK (last_seq >= 0),
-    horizon_seq INTEGER CHECK (horizon_seq >= 0),
-    horizon_xid INTEGER CHECK (horizon_xid >= 0),
-    packed_at   TEXT NOT NULL CHECK (length(packed_at) = 27),
-    CHECK ((pack_id IS NULL) = (chain IS NULL)),
-    CHECK ((horizon_seq IS NULL) = (horizon_xid IS NULL))
-) STRICT, WITHOUT ROWID;
-
--- A sequence of messages: what its parent has below base_ord, then its own items from there on. Forks copy nothing.
+-- A sequence of messages: the parent's items below base_ord, then its own. Forks copy nothing.
 CREATE TABLE progressions (
     id         TEXT NOT NULL PRIMARY KEY CHECK (length(CAST(id AS BLOB)) BETWEEN 1 AND 128),
     created_at TEXT NOT NULL CHECK (length(created_at) = 27),
@@ -277,7 +218,7 @@ CREATE TABLE progressions (
     CHECK ((parent_id IS NULL) = (base_ord = 0))
 ) STRICT, WITHOUT ROWID;
 
--- Who sees what of it, and what goes with a session.
+-- Children of a progression, and the progressions of a session.
 CREATE INDEX progressions_by_parent ON progressions (parent_id, base_ord);
 CREATE INDEX progressions_by_session ON progressions (session_id);
 
@@ -290,9 +231,9 @@ CREATE TABLE progression_items (
 
 CREATE UNIQUE INDEX progression_items_by_message ON progression_items (message_id, progression_id);
 
--- In which order messages came into a session: stretches of its progressions, one behind the other. The last one may have no
--- end, and then goes on as its progression does: who adds to the same branch again and again writes nothing here. What is
--- on no branch, such as a summary, stands in a progression of the session's own.
+-- The order in which messages came into a session, as ranges of its progressions. The last range may be open: appending
+-- to the same branch again writes nothing here. Messages on no branch, such as summaries, are in a progression of the
+-- session.
 CREATE TABLE pool_segments (
     session_id     TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
     ord            INTEGER NOT NULL CHECK (ord >= 0),
@@ -304,8 +245,8 @@ CREATE TABLE pool_segments (
 
 CREATE UNIQUE INDEX pool_segments_by_progression ON pool_segments (progression_id, from_ord);
 
--- A way that a session's conversation took. The pair forked_at tells how much of its parent's history and of its
--- parent's compactions it began with.
+-- Branches of a session's conversation. forked_at_ord and forked_at_seq say how much of the parent's history and of the
+-- parent's compactions a branch starts with.
 CREATE TABLE branches (
     id               TEXT NOT NULL PRIMARY KEY CHECK (length(CAST(id AS BLOB)) BETWEEN 1 AND 128),
     created_at       TEXT NOT NULL CHECK (length(created_at) = 27),
@@ -323,14 +264,14 @@ CREATE TABLE branches (
     CHECK ((parent_branch_id IS NULL) = (forked_at_seq IS NULL))
 ) STRICT;
 
--- The branch that is meant where only the session is named.
+-- The default branch of a session.
 CREATE UNIQUE INDEX branches_default ON branches (session_id) WHERE is_default = 1;
 CREATE INDEX branches_by_session ON branches (session_id, id);
 CREATE INDEX branches_by_name ON branches (session_id, name, id);
 CREATE INDEX branches_by_parent ON branches (parent_branch_id, id);
 CREATE INDEX branches_by_system_message ON branches (system_msg_id) WHERE system_msg_id IS NOT NULL;
 
--- What was said of a branch's ranges, in order: a summary, or that an earlier one no longer holds. Nothing is taken away.
+-- Summaries of ranges of a branch and undone summaries, in order. Rows are only added.
 CREATE TABLE compactions (
     branch_id        TEXT NOT NULL REFERENCES branches (id) ON DELETE CASCADE,
     seq              INTEGER NOT NULL CHECK (seq >= 1),
@@ -348,7 +289,7 @@ CREATE TABLE compactions (
 
 CREATE INDEX compactions_by_summary ON compactions (summary_msg_id) WHERE summary_msg_id IS NOT NULL;
 
--- How a session came to stand as it does.
+-- History of a session's status.
 CREATE TABLE status_transitions (
     id              INTEGER PRIMARY KEY AUTOINCREMENT,
     session_id      TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
@@ -365,7 +306,7 @@ CREATE TABLE status_transitions (
 
 CREATE INDEX status_transitions_by_session ON status_transitions (session_id, id);
 
--- The process that runs a session, by what tells it from another with its number.
+-- The process that runs a session. Start time, host and boot id tell it from another process with the same pid.
 CREATE TABLE session_owners (
     session_id      TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
     pid             INTEGER NOT NULL CHECK (pid >= 0),
@@ -375,43 +316,28 @@ CREATE TABLE session_owners (
     since           TEXT NOT NULL CHECK (length(since) = 27)
 ) STRICT, WITHOUT ROWID;
 
--- What was sent to a session or a branch on a channel, in the order of the commits; no channel is ''.
+-- Inboxes: messages sent to a recipient on a channel, in commit order. kind 'id' is a session or branch by its id,
+-- 'topic' a topic by its name: a named place that belongs to no session. No channel is ''.
 CREATE TABLE inboxes (
+    kind           TEXT NOT NULL CHECK (kind IN ('id', 'topic')),
     recipient      TEXT NOT NULL CHECK (length(CAST(recipient AS BLOB)) BETWEEN 1 AND 1024),
     channel        TEXT NOT NULL CHECK (length(CAST(channel AS BLOB)) <= 1024),
     progression_id TEXT NOT NULL UNIQUE REFERENCES progressions (id),
-    PRIMARY KEY (recipient, channel)
+    PRIMARY KEY (kind, recipient, channel)
 ) STRICT, WITHOUT ROWID;
 
--- How far a reader has taken note of an inbox: the next item that it has not.
+-- Cursors of readers: the first item of an inbox that a reader has not acknowledged.
 CREATE TABLE inbox_cursors (
+    kind       TEXT NOT NULL CHECK (kind IN ('id', 'topic')),
     recipient  TEXT NOT NULL CHECK (length(CAST(recipient AS BLOB)) BETWEEN 1 AND 1024),
     channel    TEXT NOT NULL CHECK (length(CAST(channel AS BLOB)) <= 1024),
     reader     TEXT NOT NULL CHECK (length(CAST(reader AS BLOB)) BETWEEN 1 AND 1024),
     ord        INTEGER NOT NULL CHECK (ord >= 0),
     updated_at TEXT NOT NULL CHECK (length(updated_at) = 27),
-    PRIMARY KEY (recipient, channel, reader)
+    PRIMARY KEY (kind, recipient, channel, reader)
 ) STRICT, WITHOUT ROWID;
 
--- What was sent to a mailbox on a channel, likewise. A mailbox may have the name of a session.
-CREATE TABLE mailboxes (
-    recipient      TEXT NOT NULL CHECK (length(CAST(recipient AS BLOB)) BETWEEN 1 AND 1024),
-    channel        TEXT NOT NULL CHECK (length(CAST(channel AS BLOB)) <= 1024),
-    progression_id TEXT NOT NULL UNIQUE REFERENCES progressions (id),
-    PRIMARY KEY (recipient, channel)
-) STRICT, WITHOUT ROWID;
-
--- How far a reader has taken note of a mailbox.
-CREATE TABLE mailbox_cursors (
-    recipient  TEXT NOT NULL CHECK (length(CAST(recipient AS BLOB)) BETWEEN 1 AND 1024),
-    channel    TEXT NOT NULL CHECK (length(CAST(channel AS BLOB)) <= 1024),
-    reader     TEXT NOT NULL CHECK (length(CAST(reader AS BLOB)) BETWEEN 1 AND 1024),
-    ord        INTEGER NOT NULL CHECK (ord >= 0),
-    updated_at TEXT NOT NULL CHECK (length(updated_at) = 27),
-    PRIMARY KEY (recipient, channel, reader)
-) STRICT, WITHOUT ROWID;
-
--- What is said over the schedule of a name in the configuration; what is NULL is as it is there.
+-- Overrides of configured schedules. NULL: the configured value.
 CREATE TABLE cron_overrides (
     name       TEXT NOT NULL PRIMARY KEY CHECK (length(CAST(name AS BLOB)) BETWEEN 1 AND 1024),
     enabled    INTEGER CHECK (enabled IN (0, 1)),
@@ -421,14 +347,14 @@ CREATE TABLE cron_overrides (
     updated_by TEXT CHECK (length(CAST(updated_by AS BLOB)) BETWEEN 1 AND 1024)
 ) STRICT, WITHOUT ROWID;
 
--- Until when the times of a schedule were looked at. What came before is not looked for again.
+-- How far the due times of a schedule were handled, and the time from which they count.
 CREATE TABLE cron_ticks (
     name      TEXT NOT NULL PRIMARY KEY CHECK (length(CAST(name AS BLOB)) BETWEEN 1 AND 1024),
     ticked_at TEXT NOT NULL CHECK (length(ticked_at) = 27),
     from_at   TEXT CHECK (length(from_at) = 27)
 ) STRICT, WITHOUT ROWID;
 
--- What came of each time of a schedule. Whoever adds the row of a time fires it, and nobody else does.
+-- One row per due time of a schedule. The process that inserts the row fires it; no other does.
 CREATE TABLE cron_runs (
     id              TEXT NOT NULL PRIMARY KEY CHECK (length(id) = 36),
     name            TEXT NOT NULL CHECK (length(CAST(name AS BLOB)) BETWEEN 1 AND 1024),
@@ -449,7 +375,7 @@ CREATE TABLE cron_runs (
 
 CREATE INDEX cron_runs_by_due ON cron_runs (due_at, name);
 
--- A chat with a person on a platform. No thread is '', so that it has one active chat too.
+-- Chats with a person on a platform. No thread is '', so that it too has at most one active chat.
 CREATE TABLE messaging_sessions (
     id               TEXT NOT NULL PRIMARY KEY CHECK (length(CAST(id AS BLOB)) BETWEEN 1 AND 128),
     platform         TEXT NOT NULL CHECK (length(CAST(platform AS BLOB)) BETWEEN 1 AND 128),
@@ -463,7 +389,6 @@ CREATE TABLE messaging_sessions (
     active           INTEGER NOT NULL DEFAULT 1 CHECK (active IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX messaging_sessions_lookup ON messaging_sessions (platform, channel_id, thread_id, user_id);
 CREATE UNIQUE INDEX messaging_sessions_unique_active
     ON messaging_sessions (platform, channel_id, thread_id, user_id) WHERE active = 1;
 CREATE INDEX messaging_sessions_by_activity ON messaging_sessions (last_activity_at, id);
@@ -474,7 +399,7 @@ CREATE INDEX messaging_sessions_active_by_platform
 CREATE INDEX messaging_sessions_by_creation ON messaging_sessions (created_at, id);
 CREATE INDEX messaging_sessions_by_platform_creation ON messaging_sessions (platform, created_at, id);
 
--- What was said in a chat, in the order of the ids.
+-- Messages of a chat, in the order of their ids.
 CREATE TABLE messaging_messages (
     id                  INTEGER PRIMARY KEY AUTOINCREMENT,
     session_id          TEXT NOT NULL REFERENCES messaging_sessions (id) ON DELETE CASCADE,
@@ -485,15 +410,14 @@ CREATE TABLE messaging_messages (
 ) STRICT;
 
 CREATE INDEX messaging_messages_by_session ON messaging_messages (session_id, id);
-CREATE INDEX messaging_messages_by_time ON messaging_messages (session_id, timestamp);
 
--- A message that the platform delivers again is one message.
+-- A message that the platform delivers twice is stored once.
 CREATE UNIQUE INDEX messaging_messages_once
     ON messaging_messages (session_id, platform_message_id) WHERE platform_message_id IS NOT NULL;
 
--- A platform's message id stands for one message of a conversation (platform, channel, thread and user), in whichever of its
--- chats that is: what is delivered again after a reset, or after a chat became idle, is known. Messages that were stored twice
--- before stay; their id stands for the first. Sums over 2048 bytes would not fit an index of PostgreSQL.
+-- Deliveries: one message per platform message id and conversation (platform, channel, thread, user), in whichever chat
+-- it is. A delivery repeated after a reset or an idle timeout is recognised. Keys over 2048 bytes in total are not
+-- recorded: they do not fit an index of PostgreSQL.
 CREATE TABLE messaging_deliveries (
     platform            TEXT NOT NULL CHECK (length(CAST(platform AS BLOB)) BETWEEN 1 AND 128),
     channel_id          TEXT NOT NULL CHECK (length(CAST(channel_id AS BLOB)) BETWEEN 1 AND 1024),
@@ -503,10 +427,10 @@ CREATE TABLE messaging_deliveries (
     message_id          INTEGER NOT NULL REFERENCES messaging_messages (id) ON DELETE CASCADE,
     PRIMARY KEY (platform, channel_id, thread_id, user_id, platform_message_id)
 ) STRICT, WITHOUT ROWID;
--- Runs of workflows: what was done of each, what it waits for, and who runs it. What can grow stands in tables of its own,
--- so that lists never read it and a change of status never writes it.
 
--- One row per run. Of its indexes, a change of status touches those of the active and of statuses, and no other.
+-- Runs of workflows. Text that can grow is in tables of its own: lists never read it, a change of status never writes it.
+
+-- One row per run. A change of status writes the indexes of active runs and of statuses, and no other.
 CREATE TABLE workflow_runs (
     id               TEXT NOT NULL PRIMARY KEY CHECK (length(CAST(id AS BLOB)) BETWEEN 1 AND 128),
     home_id          TEXT NOT NULL CHECK (length(home_id) = 36),
@@ -521,6 +445,7 @@ CREATE TABLE workflow_runs (
         'queued', 'running', 'paused', 'succeeded', 'failed', 'cancelled')),
     active_rank      INTEGER NOT NULL CHECK (
         active_rank = CASE status WHEN 'running' THEN 0 WHEN 'paused' THEN 1 WHEN 'queued' THEN 2 ELSE 3 END),
+    queue_rank       INTEGER NOT NULL DEFAULT 1 CHECK (queue_rank IN (0, 1)),
     queue_ord        INTEGER CHECK (queue_ord >= 0),
     queued_at        TEXT CHECK (length(queued_at) = 27),
     session_id       TEXT CHECK (length(CAST(session_id AS BLOB)) BETWEEN 1 AND 128),
@@ -529,7 +454,7 @@ CREATE TABLE workflow_runs (
     lease_expires_at TEXT CHECK (length(lease_expires_at) = 27),
     fence            INTEGER NOT NULL DEFAULT 0 CHECK (fence >= 0),
     restart_count    INTEGER NOT NULL DEFAULT 0 CHECK (restart_count >= 0),
-    restart_cap      INTEGER NOT NULL CHECK (restart_cap >= 0),
+    restart_cap      INTEGER NOT NULL,
     retry_count      INTEGER NOT NULL DEFAULT 0 CHECK (retry_count >= 0),
     triggered_by     TEXT CHECK (length(CAST(triggered_by AS BLOB)) BETWEEN 1 AND 1024),
     actor            TEXT CHECK (length(CAST(actor AS BLOB)) BETWEEN 1 AND 1024),
@@ -542,7 +467,6 @@ CREATE TABLE workflow_runs (
     started_at       TEXT NOT NULL CHECK (length(started_at) = 27),
     updated_at       TEXT NOT NULL CHECK (length(updated_at) = 27),
     finished_at      TEXT CHECK (length(finished_at) = 27),
-    queue_rank       INTEGER NOT NULL DEFAULT 1 CHECK (queue_rank IN (0, 1)),
     CHECK (restart_count <= restart_cap),
     CHECK ((queue_ord IS NULL) = (status <> 'queued')),
     CHECK ((queued_at IS NULL) = (queue_ord IS NULL)),
@@ -551,32 +475,32 @@ CREATE TABLE workflow_runs (
     CHECK ((finished_at IS NULL) = (active_rank < 3))
 ) STRICT;
 
--- One active run per workflow and trigger, whoever starts it.
+-- One active run per workflow and trigger.
 CREATE UNIQUE INDEX workflow_runs_active ON workflow_runs (workflow_name, trigger_id) WHERE active_rank < 3;
--- The lists: filter and order in one index each.
+-- Run lists: filter and order in one index each.
 CREATE INDEX workflow_runs_by_status ON workflow_runs (status, started_at DESC, id DESC);
 CREATE INDEX workflow_runs_by_name ON workflow_runs (workflow_name, started_at DESC, id DESC);
 CREATE INDEX workflow_runs_by_repo ON workflow_runs (COALESCE(owner, ''), repo, started_at DESC, id DESC);
 CREATE INDEX workflow_runs_by_trigger ON workflow_runs (trigger_id, started_at DESC, id DESC);
 CREATE INDEX workflow_runs_started_at ON workflow_runs (started_at DESC, id DESC);
 CREATE INDEX workflow_runs_by_bare_repo ON workflow_runs ((repo || ''), started_at DESC, id DESC);
--- The queue: resumed runs (rank 0) before those that have not begun (rank 1), each first come first served.
+-- The queue: resumed runs (rank 0) before new ones (rank 1), first come first served.
 CREATE INDEX workflow_runs_queue ON workflow_runs (queue_rank, queue_ord) WHERE queue_ord IS NOT NULL;
 
--- The next place in the queue. Who starts or admits a run writes this row first, so that two who count the running never
--- do so at once. The migration inserts it.
+-- The next place in the queue. Starting or admitting a run writes this row first: two transactions never count the
+-- running runs at once. The migration inserts the row.
 CREATE TABLE workflow_queue (
     id       INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
     next_ord INTEGER NOT NULL CHECK (next_ord >= 0)
 ) STRICT;
 
--- What set a run off, as JSON. It never changes.
+-- Context of a run, as JSON. It never changes.
 CREATE TABLE workflow_run_bodies (
     run_id  TEXT NOT NULL PRIMARY KEY REFERENCES workflow_runs (id) ON DELETE CASCADE,
     context TEXT CHECK (length(CAST(context AS BLOB)) <= 1048576)
 ) STRICT;
 
--- What one phase leaves to the next, as JSON: a row per key, so that a merge writes what it changes and no more.
+-- Scratch of a run, as JSON: one row per key, so that a merge writes only what it changes.
 CREATE TABLE workflow_run_scratch (
     run_id TEXT NOT NULL REFERENCES workflow_runs (id) ON DELETE CASCADE,
     key    TEXT NOT NULL CHECK (length(CAST(key AS BLOB)) <= 1024),
@@ -584,7 +508,7 @@ CREATE TABLE workflow_run_scratch (
     PRIMARY KEY (run_id, key)
 ) STRICT;
 
--- The phases that ended, as JSON, in order. A label may come again; its last entry counts.
+-- Finished phases, as JSON, in order. A label may repeat; its last entry counts.
 CREATE TABLE workflow_run_phases (
     run_id TEXT NOT NULL REFERENCES workflow_runs (id) ON DELETE CASCADE,
     ord    INTEGER NOT NULL CHECK (ord >= 0),
@@ -592,7 +516,7 @@ CREATE TABLE workflow_run_phases (
     PRIMARY KEY (run_id, ord)
 ) STRICT;
 
--- How the nodes of a run stand that is a graph, as JSON.
+-- Node statuses of a run that is a graph, as JSON.
 CREATE TABLE workflow_run_nodes (
     run_id TEXT NOT NULL REFERENCES workflow_runs (id) ON DELETE CASCADE,
     node   TEXT NOT NULL CHECK (length(CAST(node AS BLOB)) BETWEEN 1 AND 1024),
@@ -600,8 +524,7 @@ CREATE TABLE workflow_run_nodes (
     PRIMARY KEY (run_id, node)
 ) STRICT;
 
--- One row per execution of a phase, or turn of a chat: the ledger that says what is done. What is not known is nothing,
--- which is not zero.
+-- One row per execution of a phase or turn of a chat: the ledger that resuming reads. Unknown values are NULL, not zero.
 CREATE TABLE executions (
     id                          TEXT NOT NULL PRIMARY KEY CHECK (length(CAST(id AS BLOB)) BETWEEN 1 AND 128),
     home_id                     TEXT NOT NULL CHECK (length(home_id) = 36),
@@ -631,16 +554,15 @@ CREATE TABLE executions (
     CHECK ((finished_at IS NULL) = (success IS NULL))
 ) STRICT;
 
--- A phase of a run is in flight once.
+-- A phase of a run is in flight at most once.
 CREATE UNIQUE INDEX executions_in_flight ON executions (workflow_run_id, skill)
     WHERE finished_at IS NULL AND workflow_run_id IS NOT NULL;
 CREATE INDEX executions_by_trigger ON executions (trigger_type, trigger_id, started_at, id);
-CREATE INDEX executions_by_skill ON executions (skill, started_at, id);
 CREATE INDEX executions_by_run ON executions (workflow_run_id, skill, started_at, id);
--- What failed, newest first, for whoever looks for an error.
+-- Failed executions, newest first.
 CREATE INDEX executions_with_error ON executions (started_at DESC, id DESC) WHERE error IS NOT NULL;
 
--- The last text of an execution; of one that is too long the tail, and the whole as a blob of that home.
+-- Output of an execution: the text, or its tail and the whole as a blob of that home.
 CREATE TABLE execution_bodies (
     execution_id TEXT NOT NULL PRIMARY KEY REFERENCES executions (id) ON DELETE CASCADE,
     output_text  TEXT NOT NULL CHECK (length(CAST(output_text AS BLOB)) <= 1048576),
@@ -652,29 +574,9 @@ CREATE TABLE execution_bodies (
 
 CREATE INDEX execution_bodies_in_blobs ON execution_bodies (output_blob) WHERE output_blob IS NOT NULL;
 
--- Executions by the quarter of an hour they began in, and by workflow; no longer written or read.
+-- Executions by quarter of an hour and workflow, written in the transaction of the execution. On a server they are spread
+-- over slots: transactions that add to one row would wait for each other and run again.
 CREATE TABLE execution_rollups (
-    bucket                      TEXT NOT NULL CHECK (length(bucket) = 27),
-    workflow                    TEXT NOT NULL CHECK (length(CAST(workflow AS BLOB)) BETWEEN 1 AND 256),
-    started                     INTEGER NOT NULL CHECK (started >= 0),
-    succeeded                   INTEGER NOT NULL CHECK (succeeded >= 0),
-    failed                      INTEGER NOT NULL CHECK (failed >= 0),
-    skipped                     INTEGER NOT NULL CHECK (skipped >= 0),
-    deferred                    INTEGER NOT NULL CHECK (deferred >= 0),
-    turns                       INTEGER NOT NULL CHECK (turns >= 0),
-    duration_ms                 INTEGER NOT NULL CHECK (duration_ms >= 0),
-    cost_picos                  INTEGER NOT NULL CHECK (cost_picos >= 0),
-    input_tokens                INTEGER NOT NULL CHECK (input_tokens >= 0),
-    cache_creation_input_tokens INTEGER NOT NULL CHECK (cache_creation_input_tokens >= 0),
-    cache_read_input_tokens     INTEGER NOT NULL CHECK (cache_read_input_tokens >= 0),
-    output_tokens               INTEGER NOT NULL CHECK (output_tokens >= 0),
-    PRIMARY KEY (bucket, workflow)
-) STRICT, WITHOUT ROWID;
-
--- Executions by the quarter of an hour they began in, by workflow, and on a server by a slot: a row of one workflow that all
--- write would make them wait for each other and run again. Kept in the transaction of the
--- execution.
-CREATE TABLE execution_rollup_slots (
     bucket                      TEXT NOT NULL CHECK (length(bucket) = 27),
     workflow                    TEXT NOT NULL CHECK (length(CAST(workflow AS BLOB)) BETWEEN 1 AND 256),
     slot                        INTEGER NOT NULL CHECK (slot >= 0),
@@ -693,7 +595,7 @@ CREATE TABLE execution_rollup_slots (
     PRIMARY KEY (bucket, workflow, slot)
 ) STRICT, WITHOUT ROWID;
 
--- Gates: what a run waits for a person to say, and what was said.
+-- Gates: what a run waits for a person to answer, and the answer.
 CREATE TABLE workflow_approvals (
     id                  TEXT NOT NULL PRIMARY KEY CHECK (length(CAST(id AS BLOB)) BETWEEN 1 AND 128),
     workflow_run_id     TEXT NOT NULL REFERENCES workflow_runs (id),
@@ -723,13 +625,10 @@ CREATE UNIQUE INDEX workflow_approvals_pending ON workflow_approvals (workflow_r
 CREATE INDEX workflow_approvals_by_run ON workflow_approvals (workflow_run_id, created_at, id);
 CREATE INDEX workflow_approvals_by_status ON workflow_approvals (status, created_at DESC, id DESC);
 CREATE INDEX workflow_approvals_newest ON workflow_approvals (created_at DESC, id DESC);
--- Answers that no resumed run has taken note of.
-CREATE INDEX workflow_approvals_unconsumed ON workflow_approvals (workflow_run_id, id)
-    WHERE consumed_at IS NULL AND status IN ('approved', 'answered');
 CREATE INDEX workflow_approvals_expiring ON workflow_approvals (expires_at, id)
     WHERE responded_at IS NULL AND expires_at IS NOT NULL;
 
--- Workflows that are switched off, or were. No row: on.
+-- Workflow switches. No row: enabled.
 CREATE TABLE workflow_overrides (
     name       TEXT NOT NULL PRIMARY KEY CHECK (length(CAST(name AS BLOB)) BETWEEN 1 AND 256),
     enabled    INTEGER NOT NULL DEFAULT 1 CHECK (enabled IN (0, 1)),
@@ -737,8 +636,8 @@ CREATE TABLE workflow_overrides (
     updated_by TEXT CHECK (length(CAST(updated_by AS BLOB)) BETWEEN 1 AND 1024)
 ) STRICT, WITHOUT ROWID;
 
--- Runs and executions with all they have in one row each, for who looks with a client of the database. An SQLite that is
--- years old must be able to read them, or it can read nothing here: no ORDER BY inside of an aggregate.
+-- Runs and executions as one row each, for database clients. SQLite 3.40 must be able to read the schema: no ORDER BY
+-- inside an aggregate.
 CREATE VIEW workflow_runs_whole AS
 SELECT r.id, r.workflow_name, r.trigger_id, r.repo, r.issue_number, r.current_phase,
     '[' || COALESCE((SELECT group_concat(p.entry, ',')
@@ -761,32 +660,32 @@ SELECT e.id, e.trigger_type, e.trigger_id, e.skill, e.repo, e.issue_number, e.st
     (SELECT b.output_text FROM execution_bodies b WHERE b.execution_id = e.id) AS output_text, e.owner, e.triggered_by
 FROM executions e;
 
--- DERIVED: folded from the log alone, and made anew by a rebuild (I3, I4).
+-- DERIVED: folded from the log alone, and rebuilt by `state rebuild` (I3, I4).
 CREATE TABLE catalog (
-    session_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
-    home_id    TEXT NOT NULL CHECK (length(home_id) = 36),
-    epoch      INTEGER NOT NULL CHECK (epoch >= 0),
-    position   INTEGER NOT NULL CHECK (position >= 0),
-    line_hash  BLOB CHECK (length(line_hash) = 32),
-    events     INTEGER NOT NULL CHECK (events >= 0),
-    bytes      INTEGER NOT NULL CHECK (bytes >= 0),
-    damaged    INTEGER NOT NULL CHECK (damaged >= 0),
-    first_at   TEXT CHECK (length(first_at) = 27),
-    last_at    TEXT CHECK (length(last_at) = 27),
-    dialect    TEXT CHECK (dialect IN ('envelope', 'turns', 'transcript', 'claude', 'codex')),
-    model      TEXT CHECK (length(CAST(model AS BLOB)) <= 128),
-    title      TEXT CHECK (length(CAST(title AS BLOB)) <= 480),
+    session_id   TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
+    home_id      TEXT NOT NULL CHECK (length(home_id) = 36),
+    epoch        INTEGER NOT NULL CHECK (epoch >= 0),
+    position     INTEGER NOT NULL CHECK (position >= 0),
+    line_hash    BLOB CHECK (length(line_hash) = 32),
+    events       INTEGER NOT NULL CHECK (events >= 0),
+    bytes        INTEGER NOT NULL CHECK (bytes >= 0),
+    damaged      INTEGER NOT NULL CHECK (damaged >= 0),
+    first_at     TEXT CHECK (length(first_at) = 27),
+    last_at      TEXT CHECK (length(last_at) = 27),
+    dialect      TEXT CHECK (dialect IN ('envelope', 'turns', 'transcript', 'claude', 'codex')),
+    model        TEXT CHECK (length(CAST(model AS BLOB)) <= 128),
+    title        TEXT CHECK (length(CAST(title AS BLOB)) <= 480),
     fold_version INTEGER NOT NULL DEFAULT 0 CHECK (fold_version >= 0),
-    shared     INTEGER NOT NULL DEFAULT 0 CHECK (shared >= 0)
+    shared       INTEGER NOT NULL DEFAULT 0 CHECK (shared >= 0)
 ) STRICT, WITHOUT ROWID;
 
--- Rows that an older fold made, or one that knew less.
+-- Rows written by an older or incomplete fold.
 CREATE INDEX catalog_by_fold_version ON catalog (home_id, fold_version, session_id);
 
--- Sessions that leave responses to others.
+-- Sessions with responses that another session counts.
 CREATE INDEX catalog_sharing ON catalog (session_id) WHERE shared > 0;
 
--- DERIVED: where the fold goes on from, beside the catalog so that lists never read it.
+-- DERIVED: where the fold continues; apart from the catalog, so that lists never read it.
 CREATE TABLE digests (
     session_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
     epoch      INTEGER NOT NULL CHECK (epoch >= 0),
@@ -794,7 +693,7 @@ CREATE TABLE digests (
     digest     BLOB NOT NULL CHECK (length(digest) <= 1048576)
 ) STRICT;
 
--- DERIVED: tokens of a session by day, model and how they are paid for. A day or a model that no line names is ''.
+-- DERIVED: tokens of a session by day, model and price class. An unknown day or model is ''.
 CREATE TABLE usage_by_day (
     session_id     TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
     day            TEXT NOT NULL CHECK (length(day) IN (0, 10)),
@@ -814,18 +713,18 @@ CREATE TABLE usage_by_day (
 
 CREATE INDEX usage_by_day_days ON usage_by_day (day, session_id);
 
--- DERIVED: which session counts a response that several may tell of, by what is the same in all of them. Of several it is
--- the one with the smallest id.
+-- DERIVED: the session that counts a response which several logs contain: the one with the largest weight, then the smallest
+-- id.
 CREATE TABLE responses (
     response   INTEGER NOT NULL PRIMARY KEY,
-    session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE
+    session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+    weight     INTEGER NOT NULL DEFAULT 0 CHECK (weight >= 0)
 ) STRICT;
 
 CREATE INDEX responses_by_session ON responses (session_id);
 
--- Items as Skillet's store had them, for those who look with sqlite3: what stands on each session's default branch. The
--- id is the place in the history, which orders a session's items whatever the clock did; instants are milliseconds. An
--- item in a blob is NULL.
+-- Items of each session's default branch in the columns of Skillet's store, for database clients. The id is the item's
+-- place in the history; times are milliseconds. The item of a blob is NULL.
 CREATE VIEW session_items AS
 WITH RECURSIVE seen (session_id, progression_id, parent_id, base_ord, end_ord) AS (
     SELECT b.session_id, p.id, p.parent_id, p.base_ord, 9223372036854775807
@@ -843,9 +742,8 @@ JOIN progression_items i ON i.progression_id = s.progression_id AND i.ord < s.en
 JOIN messages m ON m.id = i.message_id
 WHERE e.deleted_at IS NULL;
 
--- Messages and progressions as lionagi's tables have them, for those who look with a client of the database: times are
--- seconds, the embedding stands with its message, and a collection is the ids of all messages that a history has. The
--- collection of a session's own progression is its pool. A message in a blob has no content here.
+-- Messages and progressions in the columns of lionagi's tables, for database clients. Times are seconds. A collection is
+-- the ids of all messages of a history; that of a session's own progression is its pool. The content of a blob is NULL.
 CREATE VIEW messages_whole AS
 SELECT m.id,
     CAST(strftime('%s', substr(m.created_at, 1, 19)) AS INTEGER)

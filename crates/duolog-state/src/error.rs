@@ -93,6 +93,17 @@ pub enum Error {
         /// The version this program works with.
         known: u32,
     },
+    /// A database of a development schema, from before the first release. Nothing was changed.
+    #[error(
+        "cannot open {place}: it has the development schema {found}, and homes from before schema {} cannot be opened",
+        crate::migrate::FIRST_VERSION
+    )]
+    Development {
+        /// The database.
+        place: String,
+        /// The version in the database.
+        found: u32,
+    },
     /// A database with tables that are not ours.
     #[error("{place} is a database of another program")]
     Foreign {
@@ -105,6 +116,9 @@ pub enum Error {
         /// What is wrong with it, without its secrets.
         detail: String,
     },
+    /// The address of a server, in a build without the engine for it.
+    #[error("cannot open a state on PostgreSQL: this build lacks the cargo feature \"postgres\" of duolog")]
+    NoPostgres,
     /// The server did not answer, or stopped answering before the commit. Nothing was changed.
     #[error("{place} cannot be reached: {detail}")]
     Unreachable {
@@ -165,6 +179,9 @@ pub enum Error {
         /// This process.
         now: u32,
     },
+    /// The opening was closed while clones of it were still in use. Nothing was changed.
+    #[error("the state was closed")]
+    Closed,
     /// The caller's own code panicked inside its transaction, which was rolled back.
     #[error("the transaction panicked and was rolled back: {message}")]
     Panicked {
@@ -190,7 +207,7 @@ pub enum Error {
         max: usize,
     },
     /// There is nothing to open.
-    #[error("there is no state at {place}")]
+    #[error("{}", missing(place))]
     Missing {
         /// Where it was looked for.
         place: String,
@@ -251,16 +268,26 @@ pub enum Error {
 
 impl Error {
     /// Whether nothing happened for a reason that may be gone when it is tried again.
+    #[cfg(feature = "postgres")]
     pub(crate) fn may_pass(&self) -> bool {
         matches!(self, Self::Conflict { .. } | Self::Unreachable { .. })
     }
 
     /// Whether another row has the key already.
+    #[cfg(feature = "postgres")]
     pub(crate) fn is_taken(&self) -> bool {
         matches!(self, Self::Constraint { kind: ConstraintKind::Unique, .. })
     }
 
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         Self::Io { action, path: path.into(), source: Arc::new(source) }
+    }
+}
+
+fn missing(place: &str) -> String {
+    if place.starts_with("postgres://") {
+        format!("the store at {place} has no Duolog tables")
+    } else {
+        format!("there is no state at {place}")
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use duolog_types::Durability;
@@ -113,6 +114,8 @@ struct Inner {
     engine: Engine,
     tally: Arc<Tally>,
     on_commit: Option<CommitHook>,
+    /// Set by [`State::stop`].
+    is_stopped: AtomicBool,
 }
 
 /// What the rows are kept by.
@@ -141,7 +144,8 @@ impl State {
             }
         };
         let OpenState { address, access, on_commit, .. } = options;
-        Ok(Self(Arc::new(Inner { address, access, pid: std::process::id(), engine, tally, on_commit })))
+        let is_stopped = AtomicBool::new(false);
+        Ok(Self(Arc::new(Inner { address, access, pid: std::process::id(), engine, tally, on_commit, is_stopped })))
     }
 
     /// Runs `f` in one write transaction and returns once that is as durable as asked (I10).
@@ -233,6 +237,12 @@ impl State {
         drop(self);
     }
 
+    /// Refuses every later call on this opening, from any clone, with [`Error::Closed`]. A transaction that is running ends
+    /// as usual.
+    pub fn stop(&self) {
+        self.0.is_stopped.store(true, Ordering::Release);
+    }
+
     pub(crate) fn engine(&self) -> &Engine {
         &self.0.engine
     }
@@ -246,8 +256,16 @@ impl State {
         if self.0.access == Access::ReadWrite { Ok(()) } else { Err(Error::ReadOnly) }
     }
 
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Returns an error if nothing can be done with this opening: it was stopped, or made by the process that forked this
+    /// one.
+    pub fn check(&self) -> Result<()> {
+        self.check_not_stopped()?;
         same_process(self.0.pid, std::process::id())
+    }
+
+    /// Returns an error if this opening was stopped. Costs no system call.
+    pub fn check_not_stopped(&self) -> Result<()> {
+        if self.0.is_stopped.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
 }
 

@@ -160,6 +160,9 @@ impl Claude {
     }
 }
 
+/// The session that the forks of [`codex`] name as their parent.
+const CODEX_PARENT: &str = "0199aaaa-0000-4000-8000-000000000000";
+
 /// A Codex rollout: things are told twice, totals run up and are told again. A fork begins with its parent's totals.
 pub fn codex(seed: u64, turns: u64, forked: bool) -> Made {
     let mut random = Random::new(seed);
@@ -171,17 +174,13 @@ pub fn codex(seed: u64, turns: u64, forked: bool) -> Made {
         "cli_version":"0.90.0","source":"cli","model_provider":"openai",
     });
     if forked {
-        meta["forked_from_id"] = json!("0199aaaa-0000-4000-8000-000000000000");
+        meta["forked_from_id"] = json!(CODEX_PARENT);
     }
     let mut rollout = Rollout { made: &mut made, clock: &mut clock };
     rollout.line("session_meta", &meta);
     let mut total = [0; 4];
     if forked {
-        rollout.line("turn_context", &json!({"cwd":"/w","model":"gpt-5.2-codex"}));
-        for _ in 0..3 {
-            add(&mut total, [9000, 4000, 700, 100]);
-            rollout.totals(total, [9000, 4000, 700, 100]);
-        }
+        rollout.parent(&mut total);
         rollout.clock.after(8000);
     }
     for turn in 0..turns {
@@ -204,6 +203,18 @@ pub fn codex(seed: u64, turns: u64, forked: bool) -> Made {
         }
         rollout.line("event_msg", &json!({"type":"task_complete","last_agent_message":format!("Done {turn}.")}));
     }
+    made
+}
+
+/// The Codex rollout that every fork of [`codex`] replays.
+pub fn codex_parent() -> Made {
+    let (mut made, mut clock) = (Made { model: "gpt-5.2-codex".to_owned(), ..Made::default() }, Steps::new(0));
+    let meta = json!({
+        "id":CODEX_PARENT,"timestamp":clock.after(0),"cwd":"/w","originator":"codex_cli_rs","cli_version":"0.90.0","source":"cli",
+    });
+    let mut rollout = Rollout { made: &mut made, clock: &mut clock };
+    rollout.line("session_meta", &meta);
+    rollout.parent(&mut [0; 4]);
     made
 }
 
@@ -258,6 +269,17 @@ struct Rollout<'m> {
 }
 
 impl Rollout<'_> {
+    /// What [`CODEX_PARENT`] told.
+    fn parent(&mut self, total: &mut [u64; 4]) {
+        self.line("turn_context", &json!({"cwd":"/w","model":"gpt-5.2-codex"}));
+        for _ in 0..3 {
+            add(total, [9000, 4000, 700, 100]);
+            self.totals(*total, [9000, 4000, 700, 100]);
+            let tokens = Tokens { input: 5000, cache_read: 4000, output: 700, reasoning: 100, ..Tokens::default() };
+            self.made.count(tokens);
+        }
+    }
+
     fn line(&mut self, kind: &str, payload: &Value) {
         let at = self.clock.after(12);
         self.made.push(&json!({"timestamp":at,"type":kind,"payload":payload}));

@@ -90,15 +90,6 @@ minted_id!(
 minted_id!(
     /// Names one firing of a schedule.
     CronRunId, "cron run id");
-minted_id!(
-    /// Names one file of packed embeddings.
-    PackId, "pack id");
-impl PackId {
-    /// Its bytes, as a file holds them.
-    pub const fn as_bytes(&self) -> &[u8; 16] {
-        self.0.as_bytes()
-    }
-}
 
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $ok:expr) => {

@@ -7,7 +7,6 @@ pub mod bounded;
 pub mod clock;
 pub mod contention;
 pub mod durability;
-pub mod find;
 pub mod ids;
 pub mod json;
 pub mod limits;
@@ -23,8 +22,8 @@ pub use bounded::{Bounded, TooLong};
 pub use clock::{Clock, SystemClock};
 pub use durability::Durability;
 pub use ids::{
-    ApprovalId, BadId, BranchId, ChatId, CronRunId, ExecutionId, HomeId, MessageId, OperationId, OutboxId, PackId,
-    ProcessId, ProgressionId, RunId, SessionId,
+    ApprovalId, BadId, BranchId, ChatId, CronRunId, ExecutionId, HomeId, MessageId, OperationId, OutboxId, ProcessId,
+    ProgressionId, RunId, SessionId,
 };
 pub use line::{BadLine, Batch, LineFault};
 pub use moment::Moment;

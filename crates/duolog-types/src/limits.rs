@@ -74,16 +74,6 @@ pub const BLOBS_COUNTED_MAX: usize = 1_000_000;
 pub const INDEX_BEFORE_SEARCH_BYTES: u64 = 256 << 20;
 /// The bytes of logs that one transaction of the index covers.
 pub const INDEX_BATCH_BYTES: u64 = 32 << 20;
-/// The bytes of embeddings below which they are read from their table and packed into no file.
-pub const PACK_FROM_BYTES: u64 = 4 << 20;
-/// The bytes of embeddings that a search packs before it answers; what is left it reads from their table.
-pub const PACK_BEFORE_SEARCH_BYTES: u64 = 256 << 20;
-/// The bytes of embeddings that are packed from one snapshot of the state.
-pub const PACK_BATCH_BYTES: u64 = 32 << 20;
-/// The bytes of embeddings in one block of a pack: as much as is read at a time.
-pub const PACK_BLOCK_BYTES: usize = 256 << 10;
-/// The embeddings of one block at most.
-pub const PACK_BLOCK_RECORDS_MAX: usize = 1024;
 /// The bytes of what one message of a chat says.
 pub const CHAT_CONTENT_BYTES_MAX: usize = 1024 * 1024;
 /// The bytes of a conversation's key and a platform's message id together: an index of PostgreSQL takes no more.
@@ -126,15 +116,29 @@ pub const ERRORS_WALKED_MAX: u32 = 10_000;
 pub const IMPORT_TOLD_MAX: usize = 1000;
 /// The picodollars that a run, or a row of the roll-ups, can count: a little more than nine million dollars.
 pub const COST_PICOS_MAX: u64 = i64::MAX.cast_unsigned();
+/// How long a list catches up with the logs before it answers and says how many sessions lag.
+pub const CATCH_UP_BEFORE_LIST: Duration = Duration::from_millis(50);
+/// The sessions that one transaction of the fold covers.
+pub const FOLD_BATCH_SESSIONS: usize = 128;
+/// The sessions that a fold with a deadline handles between two looks at the clock.
+pub const FOLD_STEP_SESSIONS: usize = 16;
+/// The marks of one process; with more, it leaves all of them to whoever folds next.
+pub const MARKS_MAX: usize = 1 << 17;
 /// The items of a page when nobody asks for another number.
 pub const PAGE_DEFAULT: u32 = 20;
 /// The items of a page at most.
 pub const PAGE_MAX: u32 = 200;
 
+/// The bytes of the longest line that is read, newline not counted; an append may be limited to less.
+///
+/// Readers have one bound that no configuration changes: what is folded, indexed and verified of a log is a function of
+/// its bytes alone.
+pub const LINE_BYTES_READ_MAX: usize = 1 << 30;
+
 /// The limits that the configuration may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The bytes of one line, newline not counted.
+    /// The bytes of one line that is appended, newline not counted. Reading has a bound of its own.
     pub line_bytes_max: usize,
     /// The bytes of one batch.
     pub batch_bytes_max: usize,
@@ -154,7 +158,7 @@ pub struct Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunLimits {
     /// How many run at once; what is started beyond waits.
-    pub at_once_max: u32,
+    pub max_running: u32,
     /// How long one waits for a place before it is cancelled.
     pub queue_wait: Duration,
     /// How long an owner that does not renew its lease is taken to be alive.
@@ -165,7 +169,7 @@ pub struct RunLimits {
 
 impl Default for RunLimits {
     fn default() -> Self {
-        Self { at_once_max: 4, queue_wait: Duration::from_hours(1), lease: Duration::from_mins(1), restart_cap: 3 }
+        Self { max_running: 4, queue_wait: Duration::from_hours(1), lease: Duration::from_mins(1), restart_cap: 3 }
     }
 }
 

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::find;
 use crate::json::{JsonFault, check_object};
 use crate::limits::{JSON_DEPTH_MAX, Limits};
 
@@ -62,12 +61,12 @@ pub fn check_line(line: &[u8], line_bytes_max: usize) -> Result<(), LineFault> {
     let fault = match check_object(text) {
         Ok(()) => {
             // Inside a JSON string neither byte can stand raw; between tokens a newline is white space to JSON, not to us.
-            return find::first(b'\n', line).map_or(Ok(()), |at| Err(LineFault::Newline(at)));
+            return memchr::memchr(b'\n', line).map_or(Ok(()), |at| Err(LineFault::Newline(at)));
         }
         Err(fault) => fault,
     };
     // Only now, off the fast path, look for the more telling reasons.
-    if let Some(at) = find::first_of_two(0, b'\n', line) {
+    if let Some(at) = memchr::memchr2(0, b'\n', line) {
         return Err(if line[at] == 0 { LineFault::Nul(at) } else { LineFault::Newline(at) });
     }
     Err(match fault {

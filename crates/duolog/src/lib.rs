@@ -1,31 +1,58 @@
-//! The durable state layer for AI agents.
+//! The durable state layer for AI agents: what an agent did and what it must do next, kept across crashes.
 //!
-//! The log is what happened; the state is what to do next; the join sees to it that neither names what the other does
-//! not have. An agent built on it can be stopped, killed, moved and watched, and nothing is lost, run twice or hidden.
+//! **The log** is an append-only JSONL file per session: every event, in order. **The state** is a SQL database (SQLite or
+//! PostgreSQL): sessions, runs, approvals, schedules. **The join** keeps the two consistent: a row never points at log bytes that
+//! could still be lost, and every state change that belongs in the log is written there exactly once, even across a crash.
 //!
 //! ```
-//! use duolog::{Batch, Durability, Home, Store, StoreOptions};
+//! use duolog::runs::{End, NewRun};
+//! use duolog::{Batch, Durability, Home, Store, StoreOptions, TriggerType};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let directory = tempfile::tempdir()?;
 //! # let path = directory.path();
 //! let store = Store::open(StoreOptions::at(Home::beneath(path)))?;
-//! let session = store.sessions().open_thread("hello")?;
 //!
+//! // What happened: lines in the log of a session.
+//! let session = store.sessions().open_thread("hello")?;
+//! let log = store.log(&session.id);
 //! let mut batch = Batch::default();
 //! batch.push(br#"{"type":"user","text":"What is the plan?"}"#)?;
-//! let log = store.log(&session.id);
 //! let committed = log.append(&batch, Durability::Power)?;
 //!
-//! // Here the process may die. The line stands; whoever opens the store next reads on from any position.
-//! assert_eq!(log.last(10)?.len(), 1);
-//! assert_eq!(committed.end, log.end()?);
+//! // What to do next: a run, claimed by one owner at a time.
+//! let run = store.runs().start(&NewRun::new("release", TriggerType::Cli, "v1.0"))?.run;
+//! let claim = store.runs().open(&run.id).claim("worker-1", None)?;
+//!
+//! // Here the process may die: the line stays, and another owner takes the run over when the lease ends.
+//! assert_eq!(log.end()?, committed.end);
+//! store.runs().open(&run.id).under(claim.fence).finish(&End::Succeeded, None)?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Everything is synchronous. A [`Store`] may be shared by threads and opened by any number of processes.
+//! | call | handle | module |
+//! |---|---|---|
+//! | `store.sessions()` | sessions, their branches, items, messages, status and summaries | [`sessions`] |
+//! | `store.log(&id)` | the log of one session: append, record, read, follow, verify, repair | [`log`] |
+//! | `store.stream(…)` | all logs of the home as one stream | [`log`] |
+//! | `store.runs()` | runs of workflows: start, claim, phases, gates, end | [`runs`] |
+//! | `store.approvals()` | gates that runs wait at, and their answers | [`approvals`] |
+//! | `store.workflows()` | workflows, enabled or disabled | [`workflows`] |
+//! | `store.schedules()` | schedules, their overrides and their history | [`schedules`] |
+//! | `store.chats()` | chats with people on platforms | [`chats`] |
+//! | `store.search()` | search over all logs | [`search`] |
+//! | `store.usage()` | tokens and their cost | [`usage`] |
+//! | `store.state()` | the state database: statistics, rebuild, backup, blobs | [`state`] |
+//! | `store.doctor()` | checks of every part | [`doctor`] |
+//!
+//! Calls block, and a [`Store`] and its handles are owned: clone them into threads and tasks. Any number of processes may open
+//! the same home. Errors are [`Error`], with a [`kind`](Error::kind) and a [`hint`](Error::hint).
+//!
+//! Types that several nouns share (ids, positions, limits, pages) are at the root; everything else is in the module of its
+//! noun. The programs in `examples/` show each part in use.
 
+mod catching_up;
 mod error;
 mod home;
 mod options;
@@ -45,26 +72,30 @@ pub mod state;
 pub mod usage;
 pub mod workflows;
 
-pub use config::{Config, ConfigError};
+pub use catching_up::Wait;
 pub use duolog_join::{
-    CaughtUp, Change, Committed, Damage, DamageKind, Follow, Loss, Rebuilt, Repaired, Seen, Severity, Verified,
+    CatchingUp, CaughtUp, Change, Committed, Damage, DamageKind, Loss, Rebuilt, Repaired, Seen, Severity, Verified,
 };
 pub use duolog_log::dialect::money::Money;
 pub use duolog_log::dialect::prices::{Long, Price, Prices, Rates};
 pub use duolog_log::dialect::usage::Tokens;
 pub use duolog_log::{Bell, BlobId, Item, Line, Pace};
-pub use duolog_state::owned::repairs::RepairRow;
 pub use duolog_state::{Address, Checkpoint, CheckpointReport, Page, PageOrder, PageToken, Said, Server};
-pub use duolog_types::limits::{self, Limits};
+pub use duolog_types::limits;
 pub use duolog_types::{
     ApprovalId, ApprovalKind, ApprovalStatus, BadId, Batch, BranchId, ChatId, ChatRole, Clock, CronOutcome, CronRunId,
     Cursor, Durability, Epoch, ExecutionId, HomeId, InvocationKind, MessageId, Moment, OperationId, Position, RunId,
     RunStatus, SessionId, SessionStatus, SourceKind, SystemClock, TriggerType, UnknownWord,
 };
-pub use error::{Error, Kind, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use home::{Home, HomeSource, NoHome, Surroundings};
 pub use options::{Access, Background, StoreOptions};
 pub use store::Store;
+
+/// What exactly happened: the types that the variants of [`Error`] carry.
+pub mod errors {
+    pub use crate::error::{Busy, Conflict, Damaged, Fault, Invalid, Io, NotFound, Remedy, Stale};
+}
 
 /// Compiles what README.md shows.
 #[cfg(doctest)]

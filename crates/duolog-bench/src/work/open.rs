@@ -29,6 +29,7 @@ fn make_home(dir: &Path, count: usize) {
     rows::make_logs(&state_dir, count);
     rows::fill(&State::open(OpenState::at(&state_dir)).expect("a state"), home, count);
     let store = Store::open(options_in(dir).one_shot()).expect("a store");
+    store.catch_up(|_| {}).expect("caught up");
     let list = store.sessions().list(&SessionFilter::default(), &Page::new(10, None)).expect("a list");
     assert_eq!(list.behind, CaughtUp::default(), "rows and logs agree");
     assert_eq!(list.sessions[0].id, rows::id_of(count - 1));

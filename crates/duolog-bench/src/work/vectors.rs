@@ -1,14 +1,10 @@
-//! Embeddings: how fast all of them are looked at, against a bare loop over the same bytes.
+//! Embeddings: how fast all of them are compared, against a bare loop over the same rows.
 //!
-//! The limit of `memory` is the loop over bytes that are in memory already, all at once, which no search that is bounded
-//! in memory has. The limit of `read` is the same loop over the same bytes where they are kept: read in the order they
-//! stand in, by the bare driver, from the database of this run. The first search packs them into a file, which the others
-//! read; it is told by itself. `filtered` has to look up whom each message that comes near is from; with `postgres` the
-//! state is on a server, and the pack beside the logs.
+//! The limit is a dot product over the same bytes as the bare driver reads them from the database of this run. `filtered`
+//! looks up the role of each message that comes near. With `postgres` the state is on a server; its limit is the same bare
+//! loop over the file, so it shows the cost of the socket.
 
-use std::time::Instant;
-
-use duolog::sessions::{Metric, PackStanding, SimilarFilter};
+use duolog::sessions::{Metric, SimilarFilter};
 use duolog::{Durability, MessageId, Moment, Said, Store};
 use duolog_state::owned::messages::{self, Content, MessageRow};
 use duolog_state::{OpenState, State};
@@ -16,7 +12,7 @@ use rusqlite::Connection;
 
 use super::engines::postgres;
 use crate::bench::{Bench, options_in, store_in};
-use crate::measure::{Figure, Pairs, Target, in_turns};
+use crate::measure::{Figure, Target, in_turns};
 
 /// The numbers of an embedding, as the small models have them.
 const NUMBERS: usize = 384;
@@ -32,83 +28,53 @@ pub fn run(bench: &Bench) -> Vec<Figure> {
     let (store, _) = store_in(room.path());
     let directory = room.path().join("home/state");
     let state = State::open(OpenState::at(&directory)).expect("opens");
-    let all = fill(&state, count);
+    fill(&state, count);
     state.checkpoint().expect("moved");
     let wanted: Vec<f32> = (0..NUMBERS).map(|at| number(count / 2, at)).collect();
     let bare = Connection::open(directory.join("state.db")).expect("opens");
-    let search = |metric, filter: &SimilarFilter| search(&store, &wanted, count / 2, metric, filter);
     let (everybody, of_users) =
         (SimilarFilter::default(), SimilarFilter { role: Some("user".to_owned()), ..SimilarFilter::default() });
-    let first = timed(count, || search(Metric::Cosine, &everybody));
-    let read = timed(count, || assert_eq!(read_nearest(&bare, &wanted), count / 2));
-    assert!(bench.smoke || is_packed(&store));
-    let what = |what: &str, of: &str| format!("{count} × {NUMBERS} numbers, {what} of each / a bare dot product {of}");
-    let (in_memory, as_read) = ("over them in memory", "over them as the bare driver reads them");
-    let mut figures =
-        vec![Pairs::of(vec![first], vec![read]).cost("vectors/first", &what("packing", as_read), Target::Told)];
+    let what =
+        format!("{count} × {NUMBERS} numbers, a look of each / a bare dot product over the rows of the bare driver");
     let cases = [
         ("cosine", Metric::Cosine, &everybody),
         ("l2", Metric::L2, &everybody),
         ("filtered", Metric::Cosine, &of_users),
     ];
-    let loop_in_memory = || assert_eq!(nearest(all.as_chunks::<{ NUMBERS * 4 }>().0.iter(), &wanted), count / 2);
+    let loop_over_rows = || assert_eq!(read_nearest(&bare, &wanted), count / 2);
+    let mut figures = Vec::new();
     for (word, metric, filter) in cases {
-        let ours = || search(metric, filter);
-        let memory = in_turns(rounds, (count, count), ours, loop_in_memory);
-        let (name, what_of) = (format!("vectors/{word}, memory"), what("a look", in_memory));
-        figures.push(memory.speed(&name, &what_of, Target::AtLeast(0.5)));
-        if filter == &everybody {
-            let read = in_turns(rounds, (count, count), ours, || assert_eq!(read_nearest(&bare, &wanted), count / 2));
-            let (name, what_of) = (format!("vectors/{word}, read"), what("a look", as_read));
-            figures.push(read.speed(&name, &what_of, Target::AtLeast(0.5)));
-        }
+        let ours = || search(&store, &wanted, count / 2, metric, filter);
+        let read = in_turns(rounds, (count, count), ours, loop_over_rows);
+        figures.push(read.speed(&format!("vectors/{word}"), &what, Target::AtLeast(0.5)));
     }
     let on_server = postgres::in_database(|url| {
         let room = bench.room();
         let said: Said = url.parse().expect("an address");
         let store = Store::open(options_in(room.path()).with_store(said.clone()).one_shot()).expect("a store");
         fill(&State::open(OpenState::address(said.or_in(room.path()))).expect("opens"), count);
-        let ours = || self::search(&store, &wanted, count / 2, Metric::Cosine, &everybody);
-        ours();
-        assert!(bench.smoke || is_packed(&store));
-        in_turns(rounds, (count, count), ours, loop_in_memory)
+        let ours = || search(&store, &wanted, count / 2, Metric::Cosine, &everybody);
+        in_turns(rounds, (count, count), ours, loop_over_rows)
     });
     match on_server {
-        Some(memory) => {
-            figures.push(memory.speed("vectors/postgres, memory", &what("a look", in_memory), Target::AtLeast(0.5)));
-        }
+        Some(read) => figures.push(read.speed("vectors/postgres", &what, Target::Told)),
         None => eprintln!("vectors: no PostgreSQL is named in {}: duolog-postgres run -- …", postgres::SERVER),
     }
     figures
 }
 
-/// Adds so many messages, and says what their embeddings are, one behind the other.
-fn fill(state: &State, count: usize) -> Vec<u8> {
-    let mut all = Vec::with_capacity(count * NUMBERS * 4);
+/// Adds so many messages with embeddings.
+fn fill(state: &State, count: usize) {
     for from in (0..count).step_by(CHUNK) {
         let rows: Vec<MessageRow> = (from..count.min(from + CHUNK)).map(message).collect();
-        all.extend(rows.iter().flat_map(|row| row.embedding.as_deref().expect("one")));
         state.write(Durability::Process, move |tx| messages::add(tx, &rows)).expect("added");
     }
-    all
 }
 
 /// Finds the nearest, the first of which is known.
 fn search(store: &Store, wanted: &[f32], first: usize, metric: Metric, filter: &SimilarFilter) {
     let found = store.sessions().messages().similar(wanted, NEAREST, metric, filter).expect("found");
     assert_eq!((found.len(), found[0].id.as_str()), (NEAREST, id_of(first).as_str()));
-}
-
-fn is_packed(store: &Store) -> bool {
-    let packed = store.sessions().messages().packed_embeddings().expect("looks");
-    matches!(packed, PackStanding::Whole { .. })
-}
-
-/// The nanoseconds of each of so many.
-fn timed(count: usize, work: impl FnOnce()) -> f64 {
-    let start = Instant::now();
-    work();
-    start.elapsed().as_nanos() as f64 / count as f64
 }
 
 fn id_of(message: usize) -> MessageId {
@@ -130,18 +96,6 @@ fn message(at: usize) -> MessageRow {
     MessageRow { embedding: Some(embedding), ..MessageRow::new(id_of(at), "user", content, now) }
 }
 
-/// The bare loop: which of these has the largest product.
-fn nearest<'a>(embeddings: impl Iterator<Item = &'a [u8; NUMBERS * 4]>, wanted: &[f32]) -> usize {
-    let (mut best, mut largest) = (0, f32::MIN);
-    for (at, bytes) in embeddings.enumerate() {
-        let product = dot(bytes, wanted);
-        if product > largest {
-            (best, largest) = (at, product);
-        }
-    }
-    best
-}
-
 /// Sums side by side, so that they can be made side by side.
 fn dot(bytes: &[u8], wanted: &[f32]) -> f32 {
     let mut sums = [0_f32; 16];
@@ -153,7 +107,7 @@ fn dot(bytes: &[u8], wanted: &[f32]) -> f32 {
     sums.iter().sum()
 }
 
-/// The same loop over what the bare driver reads, in the order it stands in.
+/// The bare loop over what the driver reads, in the order of the rows: which has the largest product.
 fn read_nearest(connection: &Connection, wanted: &[f32]) -> usize {
     let mut statement =
         connection.prepare_cached("SELECT embedding FROM message_embeddings ORDER BY seq").expect("a statement");

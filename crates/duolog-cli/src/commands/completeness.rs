@@ -1,34 +1,33 @@
-//! How an answer from derived rows says whether it is complete.
+//! Tells people how far an answer made of derived rows lacks lines of the logs.
 
-use duolog::CaughtUp;
-use serde::Serialize;
+use clap::Args;
+use duolog::{CaughtUp, Store, Wait, limits};
 
+use crate::failure::Failure;
 use crate::figures;
 use crate::out::Out;
 
-/// What an answer says of its completeness, in JSON.
-#[derive(Serialize)]
-pub struct Completeness {
-    pub complete: bool,
-    pub behind: Behind,
+/// Whether a command waits until derived rows have caught up with the logs.
+#[derive(Args, Clone, Copy)]
+pub struct Waiting {
+    /// Answer at once, even if the answer is incomplete
+    #[arg(long)]
+    no_wait: bool,
 }
 
-/// What is missing.
-#[derive(Serialize)]
-pub struct Behind {
-    sessions: u64,
-    bytes: u64,
-    sessions_elsewhere: u64,
-    sessions_lost: u64,
-    bytes_lost: u64,
-}
-
-impl From<&CaughtUp> for Completeness {
-    fn from(caught_up: &CaughtUp) -> Self {
-        let CaughtUp { sessions_behind: sessions, bytes_behind: bytes, .. } = *caught_up;
-        let CaughtUp { sessions_elsewhere, sessions_lost, bytes_lost, .. } = *caught_up;
-        let behind = Behind { sessions, bytes, sessions_elsewhere, sessions_lost, bytes_lost };
-        Self { complete: caught_up.is_complete(), behind }
+impl Waiting {
+    /// Catches up, with a bar where that takes a while, unless the command is not to wait.
+    pub fn wait(self, out: &Out, store: &Store) -> Result<Wait, Failure> {
+        if self.no_wait {
+            return Ok(Wait::Briefly);
+        }
+        let mut bar = None;
+        store.catch_up(|done| {
+            if done.of_sessions > limits::FOLD_BATCH_SESSIONS as u64 {
+                bar.get_or_insert_with(|| out.progress("catching up")).count(done.sessions, done.of_sessions);
+            }
+        })?;
+        Ok(Wait::Complete)
     }
 }
 
@@ -43,8 +42,10 @@ pub fn alert(out: &Out, caught_up: &CaughtUp) {
     }
     if sessions_behind > 0 {
         let (sessions, bytes) = (figures::things(sessions_behind, "session"), figures::size(bytes_behind));
+        // Of sessions that nobody came to, only the number is known.
+        let lines = if bytes_behind > 0 { format!("{bytes} of log lines") } else { "log lines".to_owned() };
         out.alert(format_args!(
-            "the counts are incomplete: {bytes} of log lines in {sessions} are not counted yet; run: duolog state rebuild"
+            "the counts are incomplete: {lines} in {sessions} are not counted yet; run: duolog state rebuild"
         ));
     }
     if sessions_elsewhere > 0 {

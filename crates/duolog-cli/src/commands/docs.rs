@@ -1,4 +1,9 @@
-//! `duolog docs`: the reference in `docs/cli.md`, from the same tree that parses the command line.
+//! `duolog docs`: the reference in `docs/cli.md`, from the same tree that parses the command line, and the schemas of
+//! the answers.
+
+mod schemas;
+
+use std::path::PathBuf;
 
 use clap::{Args, Command, CommandFactory as _};
 
@@ -8,7 +13,8 @@ use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
 Examples:
-  duolog docs > docs/cli.md";
+  duolog docs > docs/cli.md
+  duolog docs --schemas docs/schemas";
 
 /// The columns of the fenced blocks.
 const WIDTH: usize = 100;
@@ -20,8 +26,8 @@ const BEFORE: &str = "\
 # The duolog command
 
 Answers go to stdout, talk goes to stderr. With `--json` every answer is one JSON object, unless it streams JSON lines;
-shapes only grow. Instants are ISO-8601 in UTC, sizes are bytes, and what is absent is `null`. An error is
-`{\"error\": {\"kind\", \"message\", \"hint\"}}` on stdout, with the exit code beside it.
+shapes only grow, and `docs/schemas/` has the JSON Schema of each. Instants are ISO-8601 in UTC, sizes are bytes, and what
+is absent is `null`. An error is `{\"error\": {\"kind\", \"message\", \"hint\"}}` on stdout, with the exit code beside it.
 
 | exit | kinds | meaning |
 |---|---|---|
@@ -36,11 +42,18 @@ shapes only grow. Instants are ISO-8601 in UTC, sizes are bytes, and what is abs
 /// Print the reference of all commands as Markdown
 #[derive(Args)]
 #[command(after_help = AFTER)]
-pub struct Docs {}
+pub struct Docs {
+    /// Write the JSON Schemas of all answers to this directory instead
+    #[arg(long, value_name = "DIR")]
+    schemas: Option<PathBuf>,
+}
 
 impl Docs {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let Self {} = self;
+        if let Some(directory) = &self.schemas {
+            schemas::write(directory)?;
+            return Ok(Ended::Done);
+        }
         let mut root = Cli::command().term_width(WIDTH);
         root.build();
         let mut text = BEFORE.to_owned();

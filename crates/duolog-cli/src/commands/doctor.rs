@@ -1,9 +1,10 @@
 //! `duolog doctor`.
 
 use clap::Args;
-use duolog::doctor::{Check, Status, Verdict};
-use duolog::{Address, Config, Kind, Said};
-use serde::Serialize;
+use duolog::config::Config;
+use duolog::doctor::{Check, Depth, Status, Verdict};
+use duolog::{Address, ErrorKind, Said};
+use duolog_wire as wire;
 
 use super::Context;
 use crate::failure::{Ended, Failure, Outcome};
@@ -12,65 +13,58 @@ use crate::out::{Text, Tone};
 const AFTER: &str = "\
 Examples:
   duolog doctor
+  duolog doctor --deep
   duolog doctor --json | jq -r .verdict
 
 Exit code: 0 ok or warnings · 4 damaged
 
 JSON:
-  {\"verdict\": \"ok\"|\"warnings\"|\"damaged\",
+  {\"verdict\": \"ok\"|\"warnings\"|\"damaged\", \"depth\": \"quick\"|\"deep\",
    \"checks\": [{\"name\", \"status\": \"ok\"|\"warning\"|\"damaged\", \"detail\", \"hint\"}]}";
 
 /// Look whether all is well, and say what to do where it is not
 ///
-/// Reads every line of every log, checks the seals and the database, and tells of what was mended or lost, and
-/// of schedules that fail again and again. Changes nothing but what opening the store mends anyway.
+/// Checks the database, the logs that changed last, what waits to be written, what was mended or lost, and schedules that
+/// fail again and again. With --deep it reads every line of every log, and checks every seal, every log file and the
+/// indexes. Changes nothing but what opening the store mends anyway.
 #[derive(Args)]
 #[command(after_help = AFTER)]
-pub struct Doctor {}
-
-#[derive(Serialize)]
-struct Answer<'a> {
-    verdict: &'static str,
-    checks: Vec<Shape<'a>>,
-}
-
-#[derive(Serialize)]
-struct Shape<'a> {
-    name: &'a str,
-    status: &'static str,
-    detail: &'a str,
-    hint: Option<&'a str>,
+pub struct Doctor {
+    /// Read every log, not only those that changed last
+    #[arg(long)]
+    deep: bool,
 }
 
 impl Doctor {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let Self {} = self;
+        let depth = if self.deep { Depth::Deep } else { Depth::Quick };
         let opened = context.open_to_read();
         let (verdict, checks) = match opened {
             Ok(store) => {
                 let progress = context.out.progress("examining");
-                let report = store.doctor().examine(|check| progress.at(&format!("{} done", check.name)))?;
+                let report = store.doctor().examine(depth, |check| progress.at(&format!("{} done", check.name)))?;
                 (report.verdict, report.checks)
             }
             // A store that is too damaged to open is a finding, and the one that was asked for.
-            Err(failure) if failure.kind() == Kind::Damaged => {
+            Err(failure) if failure.kind() == ErrorKind::Damaged => {
                 (Verdict::Damaged, vec![unopened(&failure, context.config()?)])
             }
             Err(failure) => return Err(failure),
         };
-        let shapes = checks.iter().map(|check| Shape {
-            name: check.name,
-            status: check.status.as_str(),
-            detail: &check.detail,
-            hint: check.hint.as_deref(),
-        });
-        let answer = Answer { verdict: verdict.as_str(), checks: shapes.collect() };
+        let answer = wire::Doctor {
+            verdict: verdict.as_str(),
+            depth: depth.as_str(),
+            checks: checks.iter().map(wire::DoctorCheck::from).collect(),
+        };
         context.out.answer(&answer, |text| {
             for check in &checks {
                 show(text, check);
             }
             text.line("");
             text.line(sentence(verdict, &checks, text));
+            if depth == Depth::Quick {
+                text.line(text.tone(Tone::Faint, "a quick look; duolog doctor --deep reads every log"));
+            }
         })?;
         Ok(if verdict == Verdict::Damaged { Ended::Damaged } else { Ended::Done })
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use duolog::Home;
-use serde::Serialize;
+use duolog_wire::HomeCreated;
 
 use super::Context;
 use crate::args;
@@ -19,7 +19,7 @@ Examples:
   duolog --home /srv/agent init
 
 JSON:
-  {\"home\": path, \"state\": path, \"cache\": path, \"config\": path, \"made\": true|false}";
+  {\"home\": path, \"state\": path, \"cache\": path, \"config\": path, \"created\": true|false}";
 
 /// Make a home: a .duolog folder that this directory and all below it use
 ///
@@ -30,15 +30,6 @@ pub struct Init {
     /// The directory to make the .duolog folder in, instead of the current one
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
-}
-
-#[derive(Serialize)]
-struct Answer<'a> {
-    home: &'a Path,
-    state: &'a Path,
-    cache: &'a Path,
-    config: &'a Path,
-    made: bool,
 }
 
 impl Init {
@@ -59,7 +50,14 @@ impl Init {
         for directory in [&home, &roles.state, &roles.cache, &roles.config] {
             made |= make(directory)?;
         }
-        let answer = Answer { home: &home, state: &roles.state, cache: &roles.cache, config: &roles.config, made };
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let answer = HomeCreated {
+            home: text(&home),
+            state: text(&roles.state),
+            cache: text(&roles.cache),
+            config: text(&roles.config),
+            created: made,
+        };
         context.out.answer(&answer, |text| {
             let what = if made { "made a home in" } else { "there is a home in" };
             text.line(format_args!("{what} {}", home.display()));

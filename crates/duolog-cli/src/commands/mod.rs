@@ -21,7 +21,8 @@ mod workflows;
 use std::cell::{OnceCell, RefCell};
 
 use clap::Subcommand;
-use duolog::{Config, Home, Said, Store, StoreOptions};
+use duolog::config::Config;
+use duolog::{Home, Said, Store, StoreOptions};
 
 use crate::args::{Cli, Deferred, Global, Request};
 use crate::failure::{Failure, Outcome};
@@ -110,10 +111,8 @@ impl Context<'_> {
     /// Opens the store to write it.
     pub fn open_to_write(&self) -> Result<Store, Failure> {
         let store = self.open(self.options()?)?;
-        if let Some(Request { operation, command, given }) = &self.request {
-            store.once(&format!("command/{command}"), operation, &(given, &*self.read.borrow()))?;
-        }
-        Ok(store)
+        let Some(Request { operation, command, given }) = &self.request else { return Ok(store) };
+        Ok(store.once(&format!("command/{command}"), operation, &(given, &*self.read.borrow()))?)
     }
 
     /// Makes what was read from stdin a part of the request; before the store is opened.

@@ -34,6 +34,16 @@ impl Progress {
         bar.set_position(done);
     }
 
+    /// Shows how many of these things are done.
+    pub fn count(&self, done: u64, of: u64) {
+        let Some(bar) = &self.0 else { return };
+        if bar.length() != Some(of) {
+            bar.set_style(style("{prefix} {wide_bar} {human_pos}/{human_len} {eta} {msg}"));
+            bar.set_length(of);
+        }
+        bar.set_position(done);
+    }
+
     /// Says what is being worked on.
     pub fn at(&self, text: &str) {
         if let Some(bar) = &self.0 {

@@ -9,7 +9,7 @@ fn record(kit: &Kit, session: &str, word: &str) {
     let whole = format!("{word}\\n").repeat(20_000);
     let event = format!("{{\"type\":\"tool_execution_end\",\"toolCallId\":\"d0\",\"result\":\"{whole}\"}}\n");
     let args = ["log", "record", "--session", session, "--prompt", "p", "--json"];
-    assert_eq!(kit.feed(&args, event.as_bytes()).is(0).field("/blobs"), 1);
+    assert_eq!(kit.feed(&args, event.as_bytes()).is(0).field("/blob_count"), 1);
 }
 
 fn files(kit: &Kit) -> Vec<PathBuf> {
@@ -41,7 +41,10 @@ fn blobs_are_counted_and_those_that_nothing_names_are_removed() {
     kit.run(&["sessions", "delete", "two", "--yes"]).is(0);
     let prune = ["state", "blobs", "--prune", "--yes", "--json"];
     let young = kit.run(&prune).is(0);
-    assert_eq!((young.field("/unnamed"), young.field("/pruned/removed")), (1.into(), serde_json::json!([])));
+    assert_eq!(
+        (young.field("/unreferenced_count"), young.field("/pruned/blob_ids")),
+        (1.into(), serde_json::json!([]))
+    );
     let_age(&kit);
     transcript.run(&kit, &["state", "blobs", "--json"]).is(0);
     kit.run(&["state", "blobs", "--prune"]).is(2).says("hint: say --yes");
@@ -64,17 +67,17 @@ fn a_blob_that_a_line_names_and_that_is_lost_is_found_by_whoever_verifies() {
     kit.run(&["log", "verify", "one"]).is(4).says("the blob that line 2 names is damaged");
     fs::remove_file(&blob).expect("removed");
     let ran = kit.run(&["log", "verify", "one", "--json"]).is(4);
-    assert_eq!((ran.field("/logs/0/status"), ran.field("/logs/0/blobs_lost")), ("damaged".into(), 1.into()));
-    assert_eq!(ran.field("/logs/0/places/0/kind"), "blob");
+    assert_eq!((ran.field("/results/0/status"), ran.field("/results/0/lost_blobs")), ("damaged".into(), 1.into()));
+    assert_eq!(ran.field("/results/0/places/0/kind"), "blob");
     kit.run(&["doctor"]).is(4);
     let missing = kit.run(&["state", "backup", "missing", "--json"]).is(4).says("could not be copied: it is missing");
-    assert_eq!(missing.field("/blobs_failed/0/reason"), "it is missing");
+    assert_eq!(missing.field("/blob_failures/0/reason"), "it is missing");
     fs::write(&blob, "forged").expect("written");
     let damaged = kit.run(&["state", "backup", "damaged", "--json"]).is(4).says("could not be copied: blob");
-    assert_eq!((damaged.field("/logs"), damaged.field("/blobs")), (1.into(), 0.into()), "the rest is copied");
+    assert_eq!((damaged.field("/log_count"), damaged.field("/blob_count")), (1.into(), 0.into()), "the rest is copied");
     let named = blob.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
-    assert_eq!(damaged.field("/blobs_failed/0/blob"), named);
-    assert_eq!(damaged.field("/blobs_failed").as_array().map(Vec::len), Some(1));
+    assert_eq!(damaged.field("/blob_failures/0/blob_id"), named);
+    assert_eq!(damaged.field("/blob_failures").as_array().map(Vec::len), Some(1));
     kit.run(&["state", "backup", "told"]).is(4).says(&format!("blob {named} could not be copied"));
     fs::remove_file(&blob).expect("removed");
     kit.run(&["--home", "copy", "log", "verify", "one"]).is(0);

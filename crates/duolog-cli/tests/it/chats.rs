@@ -19,7 +19,7 @@ fn what_the_commands_say() {
     let mut said = Transcript::default();
     said.run(&kit, &["chats", "list"]).is(0);
     let first = said.run(&kit, &at("add", &["--platform-message-id", "m1", "hello", "--json"])).is(0);
-    let chat = first.field("/chat").as_str().expect("an id").to_owned();
+    let chat = first.field("/chat_id").as_str().expect("an id").to_owned();
     said.run(&kit, &at("add", &["--platform-message-id", "m1", "hello"])).is(0);
     said.feed(&kit, &at("add", &["--thread", "17.5"]), b"two\nlines\n").is(0);
     kit.append("demo", "{\"type\":\"user\",\"text\":\"hello\"}\n");
@@ -64,7 +64,7 @@ fn what_is_wrong_is_said_with_a_way_out() {
 #[test]
 fn a_chat_that_was_silent_for_longer_than_configured_is_another() {
     let kit = Kit::new();
-    let add = || kit.run(&at("add", &["hello", "--json"])).is(0).field("/created");
+    let add = || kit.run(&at("add", &["hello", "--json"])).is(0).field("/chat_created");
     assert_eq!((add(), add()), (true.into(), false.into()));
     let database = rusqlite::Connection::open(kit.home().join("state/state.db")).expect("opens");
     let past = "UPDATE messaging_sessions SET last_activity_at = '2020-01-01T00:00:00.000000Z'";
@@ -91,12 +91,12 @@ fn eight_processes_have_one_chat(place: &Place) {
     let processes: Vec<_> = (0..8).map(start).collect();
     let answers: Vec<Ran> =
         processes.into_iter().map(|process| Ran::of(process.wait_with_output().expect("ends")).is(0)).collect();
-    let chat = answers[0].field("/chat");
-    assert!(answers.iter().all(|ran| ran.field("/chat") == chat));
+    let chat = answers[0].field("/chat_id");
+    assert!(answers.iter().all(|ran| ran.field("/chat_id") == chat));
     let count = |pointer: &str| answers.iter().filter(|ran| ran.field(pointer) == true).count();
     assert_eq!(
-        (count("/created"), count("/added")),
-        (1, 7),
+        (count("/chat_created"), count("/existed")),
+        (1, 1),
         "one begins it, and what is delivered twice is one message"
     );
     let history = kits[0].run(&["chats", "history", chat.as_str().expect("an id"), "--json"]).is(0);

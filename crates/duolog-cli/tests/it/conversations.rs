@@ -70,7 +70,7 @@ fn what_is_known_is_set_and_shown() {
     let new = ["sessions", "new", "--name", "demo", "--agent", "coder", "--kind", "play", "--playbook", "review"];
     kit.run(&[&new[..], &["--source", "imported_fs", "--started-at", "2026-01-31T09:30:00Z"]].concat()).is(0);
     kit.run(&["sessions", "new", "--name", "other"]).is(0);
-    let set = ["sessions", "set", "demo", "--topic", "tests", "--play", "act 1", "--artifacts", "/srv/a"];
+    let set = ["sessions", "set", "demo", "--show-topic", "tests", "--play", "act 1", "--artifacts", "/srv/a"];
     said.run(&kit, &set).is(0);
     said.run(&kit, &["sessions", "set", "demo", "--playbook", ""]).is(0);
     said.run(&kit, &["sessions", "set", "demo"]).is(2);
@@ -142,12 +142,12 @@ fn what_the_commands_say() {
         .is(0);
     said.run(&kit, &["sessions", "close", "demo", "--json"]).is(1);
     said.run(&kit, &["sessions", "reopen", "demo", "--reason", "again", "--actor", "ada", "--json"]).is(0);
-    said.run(&kit, &["sessions", "send", "--mailbox", "ada", "--from", "demo", "--content", "\"done\""]).is(0);
-    said.run(&kit, &["sessions", "send", "--mailbox", "ada", "--id", "m", "--content", "{}", "--json"]).is(0);
-    said.run(&kit, &["sessions", "inbox", "--mailbox", "ada", "--json"]).is(0);
-    said.run(&kit, &["sessions", "inbox", "--mailbox", "ada", "--limit", "1", "--ack"]).is(0);
-    said.run(&kit, &["sessions", "inbox", "--mailbox", "ada", "--ack"]).is(0);
-    said.run(&kit, &["sessions", "inbox", "--mailbox", "ada"]).is(0);
+    said.run(&kit, &["sessions", "send", "--topic", "ada", "--from", "demo", "--content", "\"done\""]).is(0);
+    said.run(&kit, &["sessions", "send", "--topic", "ada", "--id", "m", "--content", "{}", "--json"]).is(0);
+    said.run(&kit, &["sessions", "inbox", "--topic", "ada", "--json"]).is(0);
+    said.run(&kit, &["sessions", "inbox", "--topic", "ada", "--limit", "1", "--ack"]).is(0);
+    said.run(&kit, &["sessions", "inbox", "--topic", "ada", "--ack"]).is(0);
+    said.run(&kit, &["sessions", "inbox", "--topic", "ada"]).is(0);
     kit.snapshot("conversations", &said.0);
 }
 

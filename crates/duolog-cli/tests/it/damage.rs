@@ -17,7 +17,7 @@ fn a_database_from_the_future_is_refused_and_left_alone() {
     let database = rusqlite::Connection::open(&path).expect("opens");
     database
         .execute_batch(
-            "UPDATE schema_meta SET value = '99' WHERE key = 'version'; PRAGMA user_version = 99;
+            "UPDATE schema_meta SET value = '999' WHERE key = 'version'; PRAGMA user_version = 999;
              PRAGMA wal_checkpoint(TRUNCATE);",
         )
         .expect("aged");
@@ -31,7 +31,7 @@ fn a_database_from_the_future_is_refused_and_left_alone() {
         &["log", "cat", "demo"],
     ];
     for args in commands {
-        kit.run(args).is(5).says("version 99").says("knows up to 17").says("upgrade");
+        kit.run(args).is(5).says("version 999").says("knows up to 100").says("upgrade");
     }
     assert_eq!(fs::read(&path).expect("a database"), before);
     assert_eq!(lines_of(&kit.log_of("demo")), ["{\"n\":1}"]);
@@ -65,6 +65,29 @@ fn damaged_pages_of_the_database_are_damage() {
 }
 
 #[test]
+fn a_quick_look_reads_the_logs_that_changed_last_and_a_deep_one_all() {
+    let kit = Kit::new();
+    kit.append("oldest", "{\"n\":1}\n");
+    for number in 0..50 {
+        kit.append(&format!("later-{number}"), "{\"n\":1}\n");
+    }
+    // The first look at a home after a boot is at every log.
+    kit.run(&["sessions", "list"]).is(0);
+    let log = kit.log_of("oldest");
+    fs::write(&log, "{\"n\":2}\n").expect("changed");
+    let quick = kit.run(&["doctor", "--json"]).is(0);
+    assert_eq!((quick.field("/depth"), quick.field("/verdict")), ("quick".into(), "ok".into()), "{}", quick.text());
+    let deep = kit.run(&["doctor", "--deep", "--json"]).is(4);
+    assert_eq!((deep.field("/depth"), deep.field("/verdict")), ("deep".into(), "damaged".into()), "{}", deep.text());
+    let names = |ran: &crate::kit::Ran| {
+        let checks = ran.field("/checks");
+        checks.as_array().expect("checks").iter().map(|check| check["name"].to_string()).collect::<Vec<_>>()
+    };
+    assert!(names(&quick).iter().all(|name| names(&deep).contains(name)));
+    assert!(!names(&quick).contains(&"\"files\"".to_owned()) && names(&deep).contains(&"\"files\"".to_owned()));
+}
+
+#[test]
 fn a_database_that_is_none_is_damage() {
     let kit = Kit::new();
     kit.append("demo", "{}");
@@ -94,15 +117,15 @@ fn something_else_in_the_place_of_a_log_is_damage() {
         kit.run(&["log", "tail", "demo"]).is(4).says(what);
         kit.run(&["log", "verify", "demo"]).is(4).says(what);
         let all = kit.run(&["log", "verify", "--all", "--json"]).is(4);
-        assert_eq!(all.field("/damaged"), 1);
-        assert_eq!(all.field("/logs").as_array().map(Vec::len), Some(2), "the other log is checked all the same");
+        assert_eq!(all.field("/damaged_logs"), 1);
+        assert_eq!(all.field("/results").as_array().map(Vec::len), Some(2), "the other log is checked all the same");
         kit.run(&["doctor"]).is(4);
         kit.run(&["sessions", "list"]).is(0);
         kit.run(&["log", "cat", "fine"]).is(0);
         kit.run(&["sessions", "show", "demo"]).is(0).says(what);
         let backup = kit.run(&["state", "backup", "copy", "--json"]).is(4).says("could not be copied");
-        assert_eq!(backup.field("/failed").as_array().map(Vec::len), Some(1));
-        assert_eq!(backup.field("/logs"), 1, "the other log is copied all the same");
+        assert_eq!(backup.field("/failures").as_array().map(Vec::len), Some(1));
+        assert_eq!(backup.field("/log_count"), 1, "the other log is copied all the same");
         assert_eq!(lines_of(&aside), ["{\"n\":1}"], "nothing was written through it");
     }
 }
@@ -122,11 +145,11 @@ fn a_damaged_line_is_skipped_told_and_counted() {
     }
     kit.run(&["log", "cat", "demo", "--quiet"]).is(0).says("1 damaged place skipped");
     let verified = kit.run(&["log", "verify", "demo", "--json"]).is(4);
-    assert_eq!(verified.field("/logs/0/status"), "damaged");
-    assert_eq!(verified.field("/logs/0/places/0/from"), 8);
+    assert_eq!(verified.field("/results/0/status"), "damaged");
+    assert_eq!(verified.field("/results/0/places/0/position"), 8);
     kit.run(&["log", "verify", "demo"]).is(4).says("below the last seal");
     kit.run(&["state", "rebuild"]).is(0);
-    assert_eq!(kit.run(&["sessions", "show", "demo", "--json"]).is(0).field("/damaged"), 1);
+    assert_eq!(kit.run(&["sessions", "show", "demo", "--json"]).is(0).field("/damaged_lines"), 1);
     let shown = kit.run(&["sessions", "show", "demo"]).is(0).text();
     assert!(shown.contains("1 line cannot be read"), "{shown}");
     kit.run(&["doctor"]).is(4);
@@ -182,14 +205,14 @@ fn verify_says_where_sealed_bytes_changed_and_what_became_of_the_rest() {
     for (bytes, change, count, from, told) in cases {
         fs::write(&log, bytes).expect("damaged");
         let ran = kit.run(&["log", "verify", "demo", "--json"]).is(4).says(told);
-        let place = ran.field("/logs/0/places/0");
-        assert_eq!((&place["change"], &place["from"]), (&change.into(), &from.into()), "{place}");
+        let place = ran.field("/results/0/places/0");
+        assert_eq!((&place["change"], &place["position"]), (&change.into(), &from.into()), "{place}");
         assert_eq!(place["bytes"], serde_json::json!(count), "{place}");
         let number = |name: &str| place[name].as_u64().expect("a number");
-        let before = &bytes[..usize::try_from(number("line_start")).expect("small")];
+        let before = &bytes[..usize::try_from(number("line_position")).expect("small")];
         assert_eq!(before.split(|byte| *byte == b'\n').count() as u64, number("line"), "{place}");
-        assert!(number("line_start") <= from && number("line") <= number("line_to"), "{place}");
-        assert_eq!(ran.field("/logs/0/damaged"), 1);
+        assert!(number("line_position") <= from && number("line") <= number("last_line"), "{place}");
+        assert_eq!(ran.field("/results/0/damaged_places"), 1);
         kit.run(&["log", "verify", "demo"]).is(4).says("below the last seal").says(told);
     }
 }
@@ -208,7 +231,7 @@ fn repair_says_what_it_did_and_what_stays() {
     let removed = [&text[..starts[120]], &text[starts[121]..]].concat();
     fs::write(&log, &removed).expect("damaged");
     let ran = kit.run(&["log", "repair", "demo", "--json"]).is(0);
-    assert_eq!((ran.field("/repairs/0/action"), ran.field("/left/damaged")), ("shorter".into(), 0.into()));
+    assert_eq!((ran.field("/repairs/0/action"), ran.field("/remaining/damaged_places")), ("shorter".into(), 0.into()));
     let detail = ran.field("/repairs/0/detail").as_str().expect("a detail").to_owned();
     assert!(detail.contains("bytes are missing here"), "{detail}");
     kit.run(&["log", "verify", "demo"]).is(0);

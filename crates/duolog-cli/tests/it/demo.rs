@@ -36,13 +36,13 @@ fn whatever_the_kill_left_every_acknowledged_event_is_there() {
         for moment in ["after_kill", "at_end"] {
             let figure = |name: &str| ran.field(&format!("/{moment}/{name}"));
             assert_eq!(figure("acknowledged"), figure("found"), "{moment}");
-            assert_eq!((figure("missing"), figure("repeated")), (0.into(), 0.into()), "{moment}");
+            assert_eq!((figure("lost"), figure("repeated")), (0.into(), 0.into()), "{moment}");
         }
         assert!(ran.field("/after_kill/acknowledged").as_u64() >= Some(8));
         assert!(ran.field("/torn_bytes").as_u64() > Some(0));
         assert!(ran.field("/torn_bytes").as_u64() < ran.field("/line_bytes").as_u64());
-        assert_eq!((ran.field("/repairs"), ran.field("/damaged")), (1.into(), 0.into()));
-        assert_eq!((ran.field("/workflow/holds"), ran.field("/workflow/restarts")), (true.into(), 1.into()));
+        assert_eq!((ran.field("/repair_count"), ran.field("/damaged_places")), (1.into(), 0.into()));
+        assert_eq!((ran.field("/workflow/holds"), ran.field("/workflow/restart_count")), (true.into(), 1.into()));
         assert_eq!(ran.field("/workflow/not_repeated"), serde_json::json!(["plan", "build"]));
         let in_log = ran.field("/at_end/found").as_u64().zip(ran.field("/at_end/unacknowledged").as_u64());
         assert_eq!(ran.field("/events").as_u64(), in_log.map(|(told, untold)| told + untold));
@@ -54,14 +54,14 @@ fn whatever_the_kill_left_every_acknowledged_event_is_there() {
 fn a_home_that_is_named_or_kept_can_be_looked_at() {
     let kit = Kit::new();
     let kept = demo(&kit, &["--keep", "--json"]).is(0);
-    assert_eq!((kept.field("/kept"), left(&kit)), (true.into(), 1));
+    assert_eq!((kept.field("/is_home_kept"), left(&kit)), (true.into(), 1));
     let home = kept.field("/home").as_str().expect("a path").to_owned();
     assert_eq!(kit.run(&["--home", &home, "doctor", "--json"]).is(0).field("/verdict"), "ok");
     kit.append("demo", "{\"mine\":true}\n");
     for name in ["demo-2", "demo-3"] {
         let home = kit.home();
         let named = demo(&kit, &["--half", "--json", "--home", home.to_str().expect("a plain path")]).is(0);
-        assert_eq!((named.field("/kept"), named.field("/repairs")), (true.into(), 1.into()));
+        assert_eq!((named.field("/is_home_kept"), named.field("/repair_count")), (true.into(), 1.into()));
         let shown = kit.run(&["sessions", "show", name, "--json"]).is(0);
         assert_eq!(shown.field("/events"), named.field("/events"), "a session of its own");
         let torn = kit.log_of(name).with_extension("jsonl.torn");

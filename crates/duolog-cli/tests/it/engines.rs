@@ -60,7 +60,7 @@ fn a_retry_under_an_operation_id_changes_nothing_twice(place: &Place) {
     assert_eq!(lines_of(&kit.log_of("plan")).len(), 1, "told once, in the file that stays");
     kit.run(&["sessions", "rename", "plan", "gone", "--operation", "rename"]).is(1).says("operation rename was used");
     let deleted = twice(&["sessions", "delete", "done", "--yes", "--operation", "delete", "--json"]);
-    assert_eq!((deleted.field("/session"), deleted.field("/deleted")), (made, true.into()));
+    assert_eq!((deleted.field("/session_id"), deleted.field("/deleted")), (made, true.into()));
     kit.run(&["sessions", "delete", "done", "--yes"]).is(1);
 }
 

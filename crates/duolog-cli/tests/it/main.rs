@@ -17,6 +17,9 @@ mod demo;
 mod outputs;
 /// The reference is what the command tree says.
 mod reference;
+/// The shapes of all answers, against their schemas.
+mod shapes;
+
 /// Commands that are asked again under the same operation id.
 mod retry;
 
@@ -67,3 +70,5 @@ mod memory;
 mod places;
 /// Several processes at once: locks, writers, copies.
 mod together;
+/// Homes that earlier versions wrote.
+mod upgrade;

@@ -117,6 +117,22 @@ fn an_answer_that_cannot_be_written_is_an_error() {
         let full = std::fs::File::options().write(true).open("/dev/full").expect("a full device");
         let output = kit.command(args).stdout(full).output().expect("runs");
         assert_eq!(output.status.code(), Some(5), "{args:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("cannot write the answer"), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn an_item_that_was_taken_off_and_not_shown_is_an_error() {
+    let kit = Kit::new();
+    for args in [&["sessions", "pop", "demo"][..], &["sessions", "pop", "demo", "--json"]] {
+        kit.run(&["sessions", "add", "--session", "demo", "--item", "1"]).is(0);
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = kit.command(args).stdout(writer).output().expect("runs");
+        assert_eq!(output.status.code(), Some(5), "{args:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("the item was taken off"), "{args:?}: {said}");
     }
 }
 
@@ -178,6 +194,7 @@ fn the_state_tells_its_figures() {
     transcript.run(&kit, &["state", "backup", "copy"]).is(0);
     transcript.run(&kit, &["state", "backup", "copy", "--json"]).is(1);
     transcript.run(&kit, &["doctor"]).is(0);
+    transcript.run(&kit, &["doctor", "--deep"]).is(0);
     transcript.run(&kit, &["doctor", "--json"]).is(0);
     kit.snapshot("state", &transcript.0);
     let checkpoint = kit.run(&["state", "checkpoint", "--json"]).is(0);
@@ -300,8 +317,8 @@ fn a_price_in_the_configuration_is_in_force() {
     std::fs::write(config.join("duolog.toml"), "[prices.my-model]\ninput = 1.25\noutput = 10\n").expect("written");
     let ran = kit.run(&["usage", "model", "--json"]).is(0);
     assert!(ran.text().contains("\"model\":\"my-model\""), "{}", ran.text());
-    assert!(ran.text().contains("\"cost_usd\":0.00325,\"unpriced\":[]"), "{}", ran.text());
-    assert_eq!(ran.field("/total/unpriced"), serde_json::json!([]));
+    assert!(ran.text().contains("\"cost_usd\":0.00325,\"unpriced_models\":[]"), "{}", ran.text());
+    assert_eq!(ran.field("/totals/unpriced_models"), serde_json::json!([]));
     assert!(kit.run(&["config", "show"]).is(0).text().contains("prices.\"my-model\""));
 }
 
@@ -311,7 +328,7 @@ fn where_nothing_was_used_it_is_said() {
     for verb in ["daily", "session", "model", "workflow"] {
         let ran = kit.run(&["usage", verb]).is(0).says("nothing was used yet");
         assert_eq!(ran.text(), "");
-        assert!(kit.run(&["usage", verb, "--json"]).is(0).field("/total/responses") == 0);
+        assert!(kit.run(&["usage", verb, "--json"]).is(0).field("/totals/responses") == 0);
     }
     assert!(!kit.home().exists(), "who only looks makes nothing");
     kit.append("demo", THREE);

@@ -76,7 +76,8 @@ fn a_full_disk_takes_nothing_back_and_works_again_with_room() {
     );
     let ran = Ran::of(output).is(0).says("hint: ");
     let text = ran.text();
-    for expected in ["append: 5\n", "json: 5\n", "again: 0\n{\"n\":1}\n{\"n\":2}\n", "doctor: 0\n", "\"kind\":\"io\""] {
+    for expected in ["append: 5\n", "json: 5\n", "again: 0\n{\"n\":1}\n{\"n\":2}\n", "doctor: 0\n", "\"kind\":\"full\""]
+    {
         assert!(text.contains(expected), "{expected:?} is not in {text}\n{}", ran.stderr);
     }
     assert!(ran.stderr.contains("make room on the disk"), "{}", ran.stderr);

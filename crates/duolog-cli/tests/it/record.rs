@@ -50,7 +50,7 @@ fn a_killed_recorder_leaves_what_it_acknowledged(place: &Place) {
     assert_eq!(lines_of(&kit.log_of("demo")).len(), 6);
     let input = said("went on") + END;
     let again = kit.feed(&[&RECORD[..], &["--json"]].concat(), input.as_bytes()).is(0);
-    assert_eq!((again.field("/recorded"), again.field("/events")), (3.into(), 2.into()));
+    assert_eq!((again.field("/appended"), again.field("/input_lines")), (3.into(), 2.into()));
     assert_eq!((prompts(&kit), lines_of(&kit.log_of("demo")).len()), (1, 9));
     let replayed = kit.run(&["log", "replay", "demo"]).is(0).text();
     assert!(replayed.contains("went on") && !replayed.contains("incomplete"), "{replayed}");
@@ -73,14 +73,14 @@ fn ctrl_c_ends_a_recording_well(place: &Place) {
     // The agent's end of the pipe was open all the time.
     drop(agent);
     assert_eq!((ran.field("/interrupted"), ran.field("/dialect")), (true.into(), "envelope".into()));
-    assert_eq!((ran.field("/recorded"), ran.field("/events")), (4.into(), 3.into()));
+    assert_eq!((ran.field("/appended"), ran.field("/input_lines")), (4.into(), 3.into()));
     let lines = lines_of(&kit.log_of("demo"));
     assert_eq!(lines.len(), 4);
     assert!(lines[3].contains("cut"), "what was cut off is kept as a remark: {}", lines[3]);
     tail.signal(Signal::INT);
     tail.end().is(0);
     assert_eq!(ran.field("/position"), kit.log_of("demo").metadata().expect("a log").len());
-    assert_eq!(kit.run(&["log", "verify", "demo", "--json"]).is(0).field("/damaged"), 0);
+    assert_eq!(kit.run(&["log", "verify", "demo", "--json"]).is(0).field("/damaged_logs"), 0);
 }
 
 #[test]
@@ -98,15 +98,15 @@ fn ten_thousand_events_stand_in_their_order() {
     let kit = Kit::new();
     let input: String = (0..10_000).map(|n| said(&format!("step {n}"))).chain([END.to_owned()]).collect();
     let ran = kit.feed(&[&RECORD[..], &["--json"]].concat(), input.as_bytes()).is(0);
-    assert_eq!((ran.field("/events"), ran.field("/recorded")), (10_001.into(), 10_002.into()));
+    assert_eq!((ran.field("/input_lines"), ran.field("/appended")), (10_001.into(), 10_002.into()));
     let lines = lines_of(&kit.log_of("demo"));
     assert_eq!(lines.len(), 10_002);
     for (n, line) in lines[1..10_001].iter().enumerate() {
         assert!(line.contains(&format!("\"step {n}\"")), "{line}");
     }
-    assert_eq!(kit.run(&["log", "verify", "demo", "--json"]).is(0).field("/logs/0/events"), 10_002);
+    assert_eq!(kit.run(&["log", "verify", "demo", "--json"]).is(0).field("/results/0/events"), 10_002);
     let last = kit.run(&["log", "replay", "demo", "--last", "1", "--json"]).is(0).text();
-    assert!(last.contains("step 9999") && last.contains("\"left_out\":9999"), "{last}");
+    assert!(last.contains("step 9999") && last.contains("\"hidden_item_count\":9999"), "{last}");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn lines_of_other_dialects_are_kept_or_refused_by_number() {
     kit.feed(&turns, b"{\"kind\":\"step\"}\n{\"n\":2}").is(0).says("1 line not in the turns dialect");
     assert_eq!(lines_of(&kit.log_of("demo"))[1..], ["{\"n\":3}", "{\"kind\":\"step\"}", "{\"n\":2}"]);
     let nothing = kit.feed(&[&raw[..], &["--json"]].concat(), b"").is(0);
-    assert_eq!((nothing.field("/recorded"), nothing.field("/position")), (0.into(), 42.into()));
+    assert_eq!((nothing.field("/appended"), nothing.field("/position")), (0.into(), 42.into()));
 }
 
 #[test]
@@ -135,10 +135,10 @@ fn a_bad_line_is_kept_as_a_remark_and_ends_nothing() {
     }
     let json = kit.feed(&["log", "record", "--session", "j", "--dialect", "turns", "--json"], b"x\n{\"n\":1}\n").is(2);
     assert_eq!(
-        (json.field("/remarks"), json.field("/refused"), json.field("/recorded")),
+        (json.field("/remark_lines"), json.field("/refused_lines"), json.field("/appended")),
         (1.into(), 0.into(), 2.into())
     );
-    assert_eq!((json.field("/bad_lines/0/line"), json.field("/bad_lines/0/kept")), (1.into(), true.into()));
+    assert_eq!((json.field("/bad_lines/0/line"), json.field("/bad_lines/0/is_kept")), (1.into(), true.into()));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_line_over_the_limit_is_passed_and_ends_nothing() {
         let args = ["log", "record", "--session", dialect, "--dialect", dialect, "--json"];
         let ran = kit.feed(&args, input.as_bytes()).is(2);
         assert_eq!(
-            (ran.field("/events"), ran.field("/recorded"), ran.field("/refused")),
+            (ran.field("/input_lines"), ran.field("/appended"), ran.field("/refused_lines")),
             (4.into(), 2.into(), 2.into())
         );
         ran.says("cannot append line 2 as it is: it is 200022 bytes long").says("not recorded");

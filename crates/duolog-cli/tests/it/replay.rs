@@ -112,7 +112,7 @@ fn what_was_shortened_is_fetched_whole_and_verified() {
     let whole = (0..9000).fold(String::new(), |whole, n| whole + &format!("case {n} ok\\n"));
     let event = format!("{{\"type\":\"tool_execution_end\",\"toolCallId\":\"d0\",\"result\":\"{whole}\"}}\n");
     let record = ["log", "record", "--session", "demo", "--prompt", "p", "--json"];
-    assert_eq!(kit.feed(&record, event.as_bytes()).is(0).field("/blobs"), 1);
+    assert_eq!(kit.feed(&record, event.as_bytes()).is(0).field("/blob_count"), 1);
     let folded = kit.run(&["log", "replay", "demo", "--verbose"]).is(0).text();
     assert!(folded.contains("more lines") && folded.contains("blob:") && !folded.contains("case 5 ok"), "{folded}");
     let full = ["log", "replay", "demo", "--verbose", "--full"];
@@ -127,7 +127,7 @@ fn what_was_shortened_is_fetched_whole_and_verified() {
     std::fs::remove_file(&blob).expect("removed");
     assert!(kit.run(&full).is(4).text().contains("the whole is missing"));
     let told = kit.run(&[&full[..], &["--json"]].concat()).is(4).text();
-    assert!(told.contains("\"full_is\":\"missing\""), "{told}");
+    assert!(told.contains("\"full_text_status\":\"missing\""), "{told}");
 }
 
 #[test]

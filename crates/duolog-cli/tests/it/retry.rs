@@ -11,6 +11,8 @@ on_both_engines!(
     a_repair_under_an_operation_id_tells_again_what_it_did,
     an_inbox_shows_a_retry_what_it_acknowledged,
     a_tick_under_an_operation_id_fires_once,
+    a_retry_after_its_session_was_deleted_creates_nothing,
+    a_retry_whose_session_was_created_again_appends_nothing,
 );
 
 /// The commands without `--operation-id`, and why.
@@ -145,6 +147,63 @@ fn each_line_is_appended_once_under_its_operation(place: &Place) {
     assert_eq!(kit.run(&["log", "cat", "s"]).is(0).text(), "{}\n{}\n{}\n");
 }
 
+/// Appends to sessions that were there before, and to ones that the append created, by name and by user and name.
+fn a_retry_after_its_session_was_deleted_creates_nothing(place: &Place) {
+    let kit = Kit::on(place);
+    let event = br#"{"type":"message_end","message":{"role":"user","content":"count"}}"#;
+    let item = br#"[{"role":"user","content":"a"}]"#;
+    let commands: [(&[&str], &[u8]); 4] = [
+        (&["log", "append"], b"{\"n\":1}\n"),
+        (&["log", "append", "--each"], b"{\"n\":1}\n{\"n\":2}\n"),
+        (&["log", "record"], event),
+        (&["sessions", "add"], item),
+    ];
+    let targets: [&[&str]; 2] = [&["--session", "s"], &["--user-email", "ada@example.com", "--session-name", "s"]];
+    let mut number = 0;
+    for ((command, input), target) in commands.iter().flat_map(|one| targets.iter().map(move |target| (one, target))) {
+        for is_there in [false, true] {
+            number += 1;
+            let operation = format!("o{number}");
+            if is_there {
+                kit.feed(&[&["log", "append"], *target].concat(), b"{}\n").is(0);
+            }
+            let once = [*command, *target, &["--operation-id", &operation]].concat();
+            kit.feed(&once, input).is(0);
+            kit.feed(&once, input).is(0);
+            let listed = kit.run(&["sessions", "list", "--json"]).is(0);
+            let id = listed.field("/sessions/0/id");
+            let id = id.as_str().expect("a session");
+            kit.run(&["sessions", "delete", id, "--yes"]).is(0);
+            let again = kit.feed(&once, input);
+            // Items were added in a transaction, whose answer stands.
+            if command[1] == "add" {
+                again.is(0);
+            } else {
+                again.is(1).says("was deleted since");
+            }
+            let listed = kit.run(&["sessions", "list", "--json"]).is(0);
+            assert_eq!(listed.field("/sessions"), serde_json::json!([]), "{once:?}");
+        }
+    }
+}
+
+fn a_retry_whose_session_was_created_again_appends_nothing(place: &Place) {
+    let kit = Kit::on(place);
+    let append = ["log", "append", "--session", "s", "--operation-id", "o", "--line", "{\"n\":1}"];
+    kit.append("s", "{}\n");
+    kit.run(&append).is(0);
+    let id = kit.run(&["sessions", "show", "s", "--json"]).is(0).field("/session/id");
+    let id = id.as_str().expect("an id").to_owned();
+    kit.run(&["sessions", "delete", "s", "--yes"]).is(0);
+    kit.append("s", "{}\n");
+    kit.run(&append).is(1).says("was deleted since");
+    kit.run(&["log", "append", "--session", &id, "--operation-id", "o", "--line", "{\"n\":1}"]).is(1);
+    let other = ["log", "append", "--session", "s", "--operation-id", "o", "--line", "{\"n\":2}"];
+    kit.run(&other).is(1).says("was used with other content before");
+    assert_eq!(kit.run(&["log", "cat", "s"]).is(0).text(), "{}\n");
+    kit.run(&["log", "append", "--session", "t", "--operation-id", "o", "--line", "{\"n\":1}"]).is(0);
+}
+
 fn a_repair_under_an_operation_id_tells_again_what_it_did(place: &Place) {
     let kit = Kit::on(place);
     kit.run(&["log", "append", "--session", "s", "--line", "{}"]).is(0);
@@ -167,17 +226,17 @@ fn a_repair_under_an_operation_id_tells_again_what_it_did(place: &Place) {
 fn an_inbox_shows_a_retry_what_it_acknowledged(place: &Place) {
     let kit = Kit::on(place);
     let send = |text: &str| {
-        kit.run(&["sessions", "send", "--mailbox", "m", "--content", text]).is(0);
+        kit.run(&["sessions", "send", "--topic", "m", "--content", text]).is(0);
     };
     (1..=3).for_each(|n| send(&n.to_string()));
-    let inbox = ["sessions", "inbox", "--mailbox", "m", "--ack", "--limit", "2"];
+    let inbox = ["sessions", "inbox", "--topic", "m", "--ack", "--limit", "2"];
     let first = twice(&kit, "i", &inbox, &["--channel", "c"]);
     send("4");
     let again = kit.run(&[&inbox[..], &["--operation-id", "i", "--json"]].concat()).is(0).text();
     assert_eq!(first, again);
     let rest = kit.run(&[&inbox[..], &["--operation-id", "j", "--json"]].concat()).is(0);
     assert_eq!((rest.field("/messages/0/content"), rest.field("/messages/1/content")), (3.into(), 4.into()));
-    kit.run(&["sessions", "inbox", "--mailbox", "m", "--operation-id", "k"]).is(2).says("--ack");
+    kit.run(&["sessions", "inbox", "--topic", "m", "--operation-id", "k"]).is(2).says("--ack");
 }
 
 fn a_tick_under_an_operation_id_fires_once(place: &Place) {
@@ -191,7 +250,7 @@ fn a_tick_under_an_operation_id_fires_once(place: &Place) {
     assert!(fired.contains("\"workflow_run_id\":\""), "{fired}");
     assert_eq!(kit.run(&["runs", "list", "--json"]).is(0).field("/runs").as_array().map(Vec::len), Some(1));
     let later = kit.run(&["schedules", "tick", "--until", "2026-01-01T00:02:30Z", "--json"]).is(0);
-    assert_eq!(later.field("/fired/0/outcome"), "skipped", "the run of the earlier time goes on");
+    assert_eq!(later.field("/fired/0/status"), "skipped", "the run of the earlier time goes on");
 }
 
 /// Runs a command twice under one operation id: both times it answers the same, and with another argument it is refused.
@@ -232,7 +291,7 @@ fn every_command_that_changes_rows_answers_a_retry_as_it_did_at_first(place: &Pl
     let items = b"[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"user\",\"content\":\"b\"}]";
     kit.feed(&["sessions", "add", "--session", "s"], items).is(0);
     twice(&kit, "o5", &["sessions", "fork", "s", "--at", "1"], &["--name", "other"]);
-    twice(&kit, "o6", &["sessions", "send", "--mailbox", "r", "--content", "\"hello\""], &["--channel", "c"]);
+    twice(&kit, "o6", &["sessions", "send", "--topic", "r", "--content", "\"hello\""], &["--channel", "c"]);
     twice(&kit, "o7", &["sessions", "pop", "s"], &["--branch", "other"]);
     twice(&kit, "o9", &["sessions", "set", "s", "--agent", "a"], &["--playbook", "p"]);
     twice(&kit, "o10", &["sessions", "branch", "new", "s", "--name", "b"], &["--owner", "u"]);

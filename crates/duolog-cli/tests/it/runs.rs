@@ -10,6 +10,7 @@ on_both_engines!(
     a_shell_drives_a_workflow_through_a_death_and_a_gate,
     of_many_answers_only_the_first_counts,
     a_wait_is_woken_by_another_process,
+    a_history_leaves_out_what_repeats_a_change,
     a_history_leaves_out_what_contradicts_the_state,
 );
 
@@ -104,7 +105,7 @@ fn a_place_is_waited_for_in_turn() {
     assert_eq!(first, queued[0]);
     said.run(&kit, &["runs", "requeue", first, "--fence", fence, "--reason", "quota"]).is(0);
     let next = kit.run(&["runs", "show", &queued[0], "--json"]).is(0);
-    assert!(next.field("/next/0/text").to_string().contains("2 before it"), "it went to the end of the queue");
+    assert!(next.field("/next_steps/0/text").to_string().contains("2 before it"), "it went to the end of the queue");
     said.run(&kit, &["workflows", "disable", "build"]).is(0);
     said.run(&kit, &["runs", "admit"]).is(0);
     said.run(&kit, &["runs", "show", &queued[1]]).is(0);
@@ -307,17 +308,17 @@ fn stretches_with_nothing_in_them_are_shown() {
     assert_eq!(days.field("/rollups").as_array().map(Vec::len), Some(7));
     assert_eq!(days.field("/rollups/0/started"), 0);
     let counts = ["started", "succeeded", "failed", "skipped", "deferred", "in_flight"];
-    let counts = counts.map(|name| days.field(&format!("/total/{name}")));
+    let counts = counts.map(|name| days.field(&format!("/totals/{name}")));
     assert_eq!(json!(counts), json!([3, 1, 0, 1, 0, 1]));
-    assert_eq!((days.field("/total/cost_usd"), days.field("/total/duration_ms")), (json!(0.1), json!(1500)));
+    assert_eq!((days.field("/totals/cost_usd"), days.field("/totals/duration_ms")), (json!(0.1), json!(1500)));
     let hours = kit.run(&["runs", "stats", "--hourly", "--last", "30", "--zone", "Asia/Kathmandu", "--json"]).is(0);
     assert_eq!(hours.field("/rollups").as_array().map(Vec::len), Some(30));
-    assert_eq!((hours.field("/total/started"), hours.field("/zone")), (json!(3), json!("Asia/Kathmandu")));
+    assert_eq!((hours.field("/totals/started"), hours.field("/zone")), (json!(3), json!("Asia/Kathmandu")));
     let text = kit.run(&["runs", "stats", "--last", "2", "--workflow", "build"]).is(0).text();
     assert_eq!(text.lines().count(), 4, "a head, two days and a total: {text}");
     assert!(text.contains("IN FLIGHT") && text.contains("$0.1000"), "{text}");
     let none = kit.run(&["runs", "stats", "--workflow", "other", "--json"]).is(0);
-    assert_eq!(none.field("/total/started"), 0);
+    assert_eq!(none.field("/totals/started"), 0);
 }
 
 #[test]
@@ -402,7 +403,7 @@ fn a_run_whose_owners_keep_dying_is_given_up() {
     for run in &runs {
         let shown = kit.run(&["runs", "show", run, "--json"]).is(0);
         assert_eq!((shown.field("/run/status"), shown.field("/run/restart_count")), (json!("failed"), json!(0)));
-        assert!(shown.field("/run/error").to_string().contains("owners that died"));
+        assert!(shown.field("/run/error_message").to_string().contains("owners that died"));
         kit.run(&["runs", "retry", run]).is(0);
         assert_eq!(status_of(&kit, run), "running", "a person may have it run again");
     }
@@ -452,9 +453,9 @@ fn a_shell_drives_a_workflow_through_a_death_and_a_gate(place: &Place) {
     };
     assert!(told.contains("duolog runs recover would resume it, restart 1 of 3"), "{told}");
     assert!(told.contains("▶ running  build") && told.contains("✓ done     plan"), "{told}");
-    let claim = kit.run(&["runs", "recover", "--owner", "shell-2", "--json"]).is(0).field("/resumed/0");
+    let claim = kit.run(&["runs", "recover", "--owner", "shell-2", "--json"]).is(0).field("/claims/0");
     assert_eq!((&claim["run"]["id"], &claim["taken_over"]), (&json!(run), &json!(true)));
-    assert_eq!(claim["closed"].as_array().map(Vec::len), Some(1), "what was in flight is closed");
+    assert_eq!(claim["closed_execution_ids"].as_array().map(Vec::len), Some(1), "what was in flight is closed");
     let stale = kit.run(&["runs", "phase", "begin", &run, "build", "--fence", &fence]).is(1);
     let fence = claim["fence"].to_string();
     assert!(stale.stderr.contains(&format!("was overtaken by claim {fence} of shell-2")), "{}", stale.stderr);
@@ -578,7 +579,7 @@ fn a_history_leaves_out_what_contradicts_the_state(place: &Place) {
         let told = kit.run(&["runs", "history", &run, "--json"]).is(0);
         let events: Vec<Value> =
             told.field("/history").as_array().into_iter().flatten().map(|one| one["event"].clone()).collect();
-        (events, told.field("/left_out"), told.field("/complete"))
+        (events, told.field("/rejected_lines"), told.field("/complete"))
     };
     assert_eq!(history(), (vec![json!("start")], json!(0), json!(true)));
     forged("succeed", "running", "succeeded");
@@ -588,4 +589,31 @@ fn a_history_leaves_out_what_contradicts_the_state(place: &Place) {
     forged("start", "", "paused");
     assert_eq!(history(), (vec![json!("start"), json!("pause")], json!(2), json!(false)));
     kit.run(&["runs", "history", &run]).is(0).says("contradict");
+}
+
+/// A line that repeats a change that was, under another uuid, is not a change.
+fn a_history_leaves_out_what_repeats_a_change(place: &Place) {
+    let kit = Kit::on(place);
+    let session = printed(kit.run(&["sessions", "new", "--name", "told"]));
+    let run = printed(kit.run(&["runs", "start", "build", "--trigger", "t", "--session", &session]));
+    kit.run(&["runs", "claim", &run, "--owner", "w"]).is(0);
+    kit.run(&["runs", "pause", &run, "--reason", "lunch"]).is(0);
+    let told = kit.run(&["log", "cat", &session]).is(0).text();
+    let changes: Vec<&str> = told.lines().filter(|line| line.contains("duolog.run\"")).collect();
+    assert_eq!(changes.len(), 3, "{told}");
+    for (at, line) in changes.iter().enumerate() {
+        let mut copy: Value = serde_json::from_str(line).expect("JSON");
+        copy["uuid"] = json!(format!("copy-{at}"));
+        kit.run(&["log", "append", "--session", &session, "--line", &copy.to_string()]).is(0);
+    }
+    let mut later: Value = serde_json::from_str(changes[1]).expect("JSON");
+    later["timestamp"] = json!("2036-01-01T00:00:00.000000Z");
+    kit.run(&["log", "append", "--session", &session, "--line", &later.to_string()]).is(0);
+    let history = kit.run(&["runs", "history", &run, "--json"]).is(0);
+    let events: Vec<Value> =
+        history.field("/history").as_array().into_iter().flatten().map(|one| one["event"].clone()).collect();
+    assert_eq!(
+        (events, history.field("/rejected_lines")),
+        (vec![json!("start"), json!("claim"), json!("pause")], json!(4))
+    );
 }

@@ -113,11 +113,11 @@ fn eight_processes_fire_a_time_once(place: &Place) {
     fired.sort();
     assert_eq!(fired, ["01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11"]);
     assert!((3..=11).contains(&rounds), "{rounds}");
-    let runs = kits[0].run(&["schedules", "runs", "--json"]).is(0).field("/runs");
+    let runs = kits[0].run(&["schedules", "runs", "--json"]).is(0).field("/schedule_runs");
     let runs = runs.as_array().expect("a list");
     assert_eq!(runs.len(), 11);
     // Each time starts a run of its own.
-    assert!(runs.iter().all(|run| run["standing"] == "ok"), "{runs:?}");
+    assert!(runs.iter().all(|run| run["status"] == "ok"), "{runs:?}");
     let started = kits[0].run(&["runs", "list", "--json"]).is(0).field("/runs");
     assert_eq!(started.as_array().expect("a list").len(), 11);
 }
@@ -136,7 +136,12 @@ fn each_missed_time_starts_a_run_and_no_change_loses_one(place: &Place) {
         .expect("a list")
         .iter()
         .map(|one| {
-            format!("{} {} {}", one["name"], &one["due_at"].as_str().expect("an instant")[11..16], one["outcome"])
+            format!(
+                "{} {} {}",
+                one["schedule_name"],
+                &one["due_at"].as_str().expect("an instant")[11..16],
+                one["status"]
+            )
         })
         .collect();
     let hours = ["01:00", "02:00", "03:00", "04:00"].map(|hour| format!("\"report\" {hour} \"ok\""));
@@ -150,8 +155,8 @@ fn each_missed_time_starts_a_run_and_no_change_loses_one(place: &Place) {
     // A change of the times records what it skips.
     kit.run(&["schedules", "set", "sweep", "--disable"]).is(0);
     let latest = kit.run(&["schedules", "runs", "sweep", "--limit", "1", "--json"]).is(0);
-    assert_eq!(latest.field("/runs/0/standing"), "skipped");
-    let why = latest.field("/runs/0/detail");
+    assert_eq!(latest.field("/schedule_runs/0/status"), "skipped");
+    let why = latest.field("/schedule_runs/0/detail");
     assert!(why.as_str().is_some_and(|why| why.starts_with("the schedule was changed before")), "{why}");
 }
 
@@ -194,13 +199,13 @@ fn a_schedule_is_switched_without_touching_the_configuration(place: &Place) {
     configure(&kit, "[schedules.often]\ncron = \"* * * * *\"\n");
     let enabled = || {
         let shown = kit.run(&["schedules", "show", "often", "--json"]).is(0);
-        (shown.field("/schedule/enabled/value"), shown.field("/schedule/enabled/from"))
+        (shown.field("/schedule/enabled"), shown.field("/schedule/enabled_source"))
     };
     kit.run(&["schedules", "tick"]).is(0);
-    assert_eq!(enabled(), (true.into(), "base".into()));
+    assert_eq!(enabled(), (true.into(), "config".into()));
     kit.run(&["schedules", "set", "often", "--disable"]).is(0);
     assert_eq!(enabled(), (false.into(), "override".into()));
     assert_eq!(kit.run(&["schedules", "tick", "--json"]).is(0).field("/fired"), serde_json::json!([]));
     kit.run(&["schedules", "clear", "often"]).is(0);
-    assert_eq!(enabled(), (true.into(), "base".into()));
+    assert_eq!(enabled(), (true.into(), "config".into()));
 }

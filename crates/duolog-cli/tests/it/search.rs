@@ -92,6 +92,25 @@ fn pages_follow_each_other() {
 }
 
 #[test]
+fn a_token_of_another_search_is_refused() {
+    let kit = talking();
+    let next = |args: &[&str]| {
+        let ran = kit.run(&[args, &["--json"]].concat()).is(0);
+        ran.field("/next").as_str().expect("a token").to_owned()
+    };
+    let token = next(&["log", "search", "deadlock", "--limit", "1"]);
+    let other = "belongs to another list or other filters";
+    kit.run(&["log", "search", "deadlock", "--limit", "2", "--since", "2020-01-01", "--after", &token]).is(0);
+    kit.run(&["log", "search", "make", "--after", &token]).is(2).says(other);
+    kit.run(&["log", "search", "deadlock", "--role", "user", "--after", &token]).is(2).says(other);
+    kit.run(&["log", "search", "deadlock", "--session", "demo", "--after", &token]).is(2).says(other);
+    kit.append("second", "{}\n");
+    let sessions = next(&["sessions", "list", "--limit", "1"]);
+    kit.run(&["log", "search", "deadlock", "--after", &sessions]).is(2).says("is not a page token");
+    kit.run(&["sessions", "list", "--after", &token]).is(2);
+}
+
+#[test]
 fn a_home_without_logs_says_what_to_do_next() {
     let kit = Kit::new();
     kit.run(&["log", "search", "x"]).is(1).says("there are no logs yet");
@@ -126,7 +145,7 @@ fn killed_while_it_indexes_it_leaves_an_index_that_can_be_used() {
         child.wait().expect("ended");
         let ran = kit.run(&["log", "search", "needle", "--no-index", "--json"]).is(0);
         assert_eq!(ran.field("/hits/0/snippet"), "needle");
-        let stopped = kit.run(&["doctor", "--json"]);
+        let stopped = kit.run(&["doctor", "--deep", "--json"]);
         assert!(!stopped.text().contains("cannot be used"), "{}", stopped.text());
         for word in ["needle", "w0", "w15000", "w29999"] {
             let ran = kit.run(&["log", "search", word, "--json"]).is(0);
@@ -198,7 +217,7 @@ fn a_full_disk_is_searched_without_an_index() {
 fn doctor_tells_how_the_index_stands() {
     let kit = talking();
     let index = |kit: &Kit| {
-        let text = kit.run(&["doctor"]).text();
+        let text = kit.run(&["doctor", "--deep"]).text();
         text.lines().find(|line| line.contains(" index ")).expect("a line").to_owned()
     };
     assert!(index(&kit).contains("there is none yet"));
@@ -207,7 +226,7 @@ fn doctor_tells_how_the_index_stands() {
     let database = rusqlite::Connection::open(kit.home().join("state/search.db")).expect("opens");
     database.execute_batch("UPDATE texts_data SET block = x'00' WHERE id > 10").expect("damaged");
     drop(database);
-    let ran = kit.run(&["doctor"]);
+    let ran = kit.run(&["doctor", "--deep"]);
     assert!(ran.text().contains("warning  index") && ran.text().contains("log search --rebuild"), "{}", ran.text());
     kit.run(&["log", "search", "--rebuild"]).is(0);
     assert!(index(&kit).contains("4 texts of 1 session"));

@@ -26,7 +26,7 @@ fn what_a_server_says_of_itself() {
     let place = Place::postgres();
     let kit = Kit::on(&place);
     let mut transcript = Transcript::default();
-    kit.run(&["sessions", "list"]).is(1).says("there is no home").says("duolog init");
+    kit.run(&["sessions", "list"]).is(1).says("has no Duolog tables").says("duolog state migrate");
     kit.run(&["--home", "home", "init"]).is(0);
     transcript.run(&kit, &["sessions", "list"]).is(1);
     transcript.run(&kit, &["state", "migrate"]).is(0);
@@ -189,7 +189,7 @@ fn the_flag_goes_before_the_environment_and_that_before_the_file() {
     };
     let shown = |args: &[&str], variables: &[(&str, &str)]| {
         let ran = with(&kit, &[&["config", "show", "--json"], args].concat(), variables).is(0);
-        (ran.field("/settings/7/value"), ran.field("/settings/7/from"))
+        (ran.field("/settings/7/value"), ran.field("/settings/7/source"))
     };
     assert_eq!(shown(&[], &[]), ("sqlite:".into(), "default".into()));
     write("[store]\naddress = \"postgres://ada:s3cret@h:5433/d\"\n", 0o600);

@@ -59,7 +59,7 @@ fn item(following: &mut Following) -> (String, String) {
 fn notice(following: &mut Following) -> (String, String) {
     let next = next(following);
     assert_eq!(next["kind"], "notice", "{next}");
-    (text_of(&next, "path"), text_of(&next, "what"))
+    (text_of(&next, "path"), text_of(&next, "notice"))
 }
 
 fn text_of(value: &Value, name: &str) -> String {
@@ -156,10 +156,10 @@ fn no_line_is_lost_doubled_or_torn_whatever_happens_to_the_files() {
     root.add("aside", user("replaced") + &"x".repeat(300) + "\n" + &user("behind"));
     fs::rename(root.0.join("aside"), root.0.join("one.jsonl")).expect("replaced");
     let reset = next(&mut stream);
-    assert_eq!((text_of(&reset, "what"), &reset["position"]), ("reset".to_owned(), &Value::from(0)));
+    assert_eq!((text_of(&reset, "notice"), &reset["position"]), ("reset".to_owned(), &Value::from(0)));
     assert_eq!(item(&mut stream), pair("one.jsonl", "replaced"));
     let odd = next(&mut stream);
-    assert_eq!((text_of(&odd, "kind"), text_of(&odd, "what")), ("note".to_owned(), "unreadable".to_owned()));
+    assert_eq!((text_of(&odd, "kind"), text_of(&odd, "subtype")), ("note".to_owned(), "unreadable".to_owned()));
     assert_eq!(next(&mut stream)["kind"], "turn_end");
     assert_eq!(item(&mut stream), pair("one.jsonl", "behind"));
     fs::remove_dir_all(root.0.join("new")).expect("removed");
@@ -211,17 +211,17 @@ fn a_home_is_shown_by_the_names_of_its_sessions_from_before_it_is_there() {
     let mut stream = following(&kit, &[]);
     kit.append("plan", &user("what is the plan?"));
     let mut first = next(&mut stream);
-    if first["what"] == "missing" {
+    if first["notice"] == "missing" {
         // It came between the home and its first log.
         first = next(&mut stream);
     }
-    assert_eq!([text_of(&first, "name"), text_of(&first, "text")], ["plan", "what is the plan?"]);
+    assert_eq!([text_of(&first, "session_name"), text_of(&first, "text")], ["plan", "what is the plan?"]);
     let id = kit.run(&["sessions", "show", "plan", "--json"]).is(0).field("/session/id");
-    assert_eq!(first["session"], id);
+    assert_eq!(first["session_id"], id);
     kit.run(&["sessions", "rename", "plan", "route"]).is(0);
     kit.append("route", "{\"type\":\"assistant\",\"text\":\"this one\"}\n");
     let next_one = next(&mut stream);
-    assert_eq!([text_of(&next_one, "name"), text_of(&next_one, "text")], ["route", "this one"], "{next_one}");
+    assert_eq!([text_of(&next_one, "session_name"), text_of(&next_one, "text")], ["route", "this one"], "{next_one}");
     let given = ["log", "append", "--user-email", "ada@example.com", "--session-name", "plan"];
     kit.feed(&given, user("of a user").as_bytes()).is(0);
     assert_eq!(item(&mut stream).1, "of a user");

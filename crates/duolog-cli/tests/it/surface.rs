@@ -68,12 +68,12 @@ fn parts_of_a_session_are_deleted(place: &Place) {
     kit.run(&["sessions", "add", "--session", "demo", "--item", "1"]).is(0);
     kit.append("demo", "{\"n\":1}\n{\"n\":2}");
     let gone = kit.run(&["sessions", "delete", "demo", "--log", "--yes", "--json"]).is(0);
-    assert_eq!((gone.field("/bytes"), gone.field("/messages")), (16.into(), 0.into()));
+    assert_eq!((gone.field("/log_bytes"), gone.field("/message_count")), (16.into(), 0.into()));
     assert_eq!(kit.run(&["log", "cat", "demo"]).is(0).text(), "");
     assert_eq!(kit.run(&["sessions", "items", "demo"]).is(0).text(), "1\n");
     kit.append("demo", "{\"n\":3}");
     let gone = kit.run(&["sessions", "delete", "demo", "--context", "--yes", "--json"]).is(0);
-    assert_eq!((gone.field("/branches"), gone.field("/messages")), (1.into(), 1.into()));
+    assert_eq!((gone.field("/branch_count"), gone.field("/message_count")), (1.into(), 1.into()));
     assert_eq!(kit.run(&["sessions", "items", "demo"]).is(0).text(), "");
     let text = kit.run(&["log", "cat", "demo"]).is(0).text();
     assert!(text.starts_with("{\"n\":3}\n") && text.contains("duolog.context_deleted"), "{text}");

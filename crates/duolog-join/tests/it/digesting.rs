@@ -5,7 +5,7 @@ use duolog_log::dialect::prices::Prices;
 use duolog_log::dialect::usage::UsageFold;
 use duolog_state::derived::catalog::{self, CatalogRow};
 use duolog_state::derived::digests::{self, DigestRow};
-use duolog_state::derived::responses;
+use duolog_state::derived::responses::{self, Owner};
 use duolog_state::derived::usage_by_day::{self, UsageFilter, UsageRow};
 use duolog_state::params;
 use duolog_testkit::engines::Place;
@@ -23,10 +23,13 @@ on_both_engines!(
     a_log_that_was_replaced_is_counted_anew,
     four_folds_at_once_count_everything_once,
     what_a_resumed_session_copied_is_counted_once,
-    two_copies_folded_at_once_count_each_response_once
+    two_copies_folded_at_once_count_each_response_once,
+    a_fork_counts_its_own_whenever_its_replay_was_written,
+    forks_of_an_absent_parent_count_what_it_used_once,
+    the_largest_count_of_a_response_holds_across_logs
 );
 
-type Rows = (Vec<CatalogRow>, Vec<DigestRow>, Vec<UsageRow>, Vec<(u64, SessionId)>);
+type Rows = (Vec<CatalogRow>, Vec<DigestRow>, Vec<UsageRow>, Vec<(u64, Owner)>);
 
 fn rows(join: &Join) -> Rows {
     let dump = |tx: &mut duolog_state::Tx<'_>| {
@@ -210,6 +213,98 @@ fn two_copies_folded_at_once_count_each_response_once(place: &Place) {
     let folded = rows(&join);
     join.rebuild(|_| {}).expect("rebuilds");
     assert_eq!(rows(&join), folded);
+}
+
+/// A line about the totals of a Codex session.
+fn total(at: &str, input: u64, last: u64) -> String {
+    let used = |input: u64| format!(r#"{{"input_tokens":{input},"output_tokens":{}}}"#, input / 10);
+    let (total, last) = (used(input), used(last));
+    format!(
+        r#"{{"timestamp":"{at}","type":"event_msg","payload":{{"type":"token_count","info":{{"total_token_usage":{total},"last_token_usage":{last}}}}}}}"#
+    )
+}
+
+fn rollout(id: &str, parent: Option<&str>, lines: &[String]) -> Vec<String> {
+    let parent = parent.map(|parent| format!(r#","forked_from_id":"{parent}""#)).unwrap_or_default();
+    let meta =
+        format!(r#"{{"timestamp":"2026-01-02T00:00:00Z","type":"session_meta","payload":{{"id":"{id}"{parent}}}}}"#);
+    std::iter::once(meta).chain(lines.iter().cloned()).collect()
+}
+
+/// Writes logs in this order, folding after each; returns the output that each counts, by name. A rebuild, and a fold line
+/// by line, must come out equal.
+fn outputs(place: &Place, logs: &[(&str, Vec<String>)]) -> Vec<(String, u64)> {
+    let join = open_with(place, Limits { fold_batch_bytes: 1, ..limits() });
+    for (name, lines) in logs {
+        let id = session(&join, name);
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        join.append(&id, &batch(&lines), &PROCESS).expect("appended");
+        assert!(join.catch_up(u64::MAX).expect("folds").is_complete());
+    }
+    let folded = rows(&join);
+    join.rebuild(|_| {}).expect("rebuilds");
+    assert_eq!(rows(&join), folded);
+    let mut found: Vec<_> = logs.iter().map(|(name, _)| ((*name).to_owned(), used(&join, &id_of(name)).1)).collect();
+    found.sort();
+    for (name, _) in logs {
+        join.delete(&id_of(name)).expect("deleted");
+    }
+    found
+}
+
+fn id_of(name: &str) -> SessionId {
+    SessionId::parse(name).expect("an id")
+}
+
+fn named(found: &[(&str, u64)]) -> Vec<(String, u64)> {
+    found.iter().map(|(name, output)| ((*name).to_owned(), *output)).collect()
+}
+
+fn a_fork_counts_its_own_whenever_its_replay_was_written(place: &Place) {
+    let told = |day: &str| [total(&format!("{day}T00:00:07Z"), 100, 100), total(&format!("{day}T00:00:19Z"), 300, 200)];
+    let parent = rollout("p", None, &told("2026-01-01"));
+    let mut replay = told("2026-01-02").to_vec();
+    replay.push(total("2026-01-02T00:01:00Z", 350, 50));
+    let fork = rollout("f", Some("p"), &replay);
+    // The parent counts what it told, also if the fork's id is smaller or the fork is folded first.
+    for [first, second] in [["a", "b"], ["c", "d"]] {
+        let found = outputs(place, &[(second, parent.clone()), (first, fork.clone())]);
+        assert_eq!(found, named(&[(first, 5), (second, 30)]));
+        let (third, fourth) = (format!("{first}2"), format!("{second}2"));
+        let found = outputs(place, &[(&third, fork.clone()), (&fourth, parent.clone())]);
+        assert_eq!(found, named(&[(&third, 5), (&fourth, 30)]));
+    }
+}
+
+fn forks_of_an_absent_parent_count_what_it_used_once(place: &Place) {
+    let fork = |id: &str, own: u64| {
+        let replay = [total("2026-01-02T00:00:07Z", 100, 100), total("2026-01-02T00:00:07Z", 300, 200)];
+        rollout(id, Some("p"), &[replay.as_slice(), &[total("2026-01-02T00:01:00Z", 300 + own, own)]].concat())
+    };
+    assert_eq!(outputs(place, &[("a", fork("f", 50))]), named(&[("a", 35)]));
+    assert_eq!(outputs(place, &[("b", fork("f", 50)), ("c", fork("g", 70))]), named(&[("b", 35), ("c", 7)]));
+    assert_eq!(outputs(place, &[("e", fork("f", 50)), ("d", fork("g", 70))]), named(&[("d", 37), ("e", 5)]));
+}
+
+fn the_largest_count_of_a_response_holds_across_logs(place: &Place) {
+    let told = |outputs: &[u64]| -> Vec<String> {
+        let line = |output: &u64| {
+            format!(
+                r#"{{"type":"assistant","requestId":"r","timestamp":"2026-01-01T00:00:00Z","message":{{"id":"m","model":"claude-opus-4-8","content":[],"usage":{{"input_tokens":1,"output_tokens":{output}}}}}}}"#
+            )
+        };
+        outputs.iter().map(line).collect()
+    };
+    assert_eq!(outputs(place, &[("a", told(&[5])), ("b", told(&[5, 90]))]), named(&[("a", 0), ("b", 90)]));
+    assert_eq!(outputs(place, &[("d", told(&[5, 90])), ("c", told(&[5]))]), named(&[("c", 0), ("d", 90)]));
+    assert_eq!(
+        outputs(place, &[("e", told(&[7])), ("f", told(&[7]))]),
+        named(&[("e", 7), ("f", 0)]),
+        "of equal ones one"
+    );
+    // One log has the smaller and the larger count, the other one between them.
+    assert_eq!(outputs(place, &[("g", told(&[5, 90])), ("h", told(&[40]))]), named(&[("g", 90), ("h", 0)]));
+    assert_eq!(outputs(place, &[("i", told(&[40])), ("j", told(&[5, 90, 5]))]), named(&[("i", 0), ("j", 90)]));
 }
 
 /// A copy is folded while its original is deleted: the copy counts what nobody else counts any more, whichever ends first.

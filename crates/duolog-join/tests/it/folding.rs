@@ -1,16 +1,19 @@
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
-use duolog_join::Folder;
+use duolog_join::{CaughtUp, FoldBound, Folder, Join};
 use duolog_state::derived::catalog;
-use duolog_state::owned::{behind, seals};
+use duolog_state::owned::{behind, outbox, seals};
+use duolog_state::params;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
-use duolog_types::limits::Limits;
-use duolog_types::{Durability, Epoch, Position};
+use duolog_types::limits::{FOLD_STEP_SESSIONS, Limits};
+use duolog_types::{Durability, Epoch, Position, ProcessId, SessionId};
 
-use crate::kit::{batch, limits, lines, open, open_with, put, session};
+use crate::kit::{batch, limits, lines, open, open_with, put, rename, session};
 
 on_both_engines!(
+    a_smaller_limit_of_appended_lines_changes_no_derived_row,
     a_rebuild_beside_writers_gives_the_same_rows,
     two_processes_that_fold_at_once_count_nothing_twice,
     a_read_folds_within_its_bound_and_says_what_is_left,
@@ -20,7 +23,127 @@ on_both_engines!(
     a_fold_that_catches_up_is_one_commit,
     owners_that_fold_at_once_leave_no_mark_and_a_whole_chain,
     how_far_each_log_is_known_is_told_without_opening_any,
+    many_small_logs_are_folded_in_one_commit,
+    a_fold_without_time_folds_some_sessions_and_counts_the_marks_of_the_rest,
+    a_log_that_is_opened_again_keeps_its_mark,
+    lines_about_rows_are_forgotten_also_if_their_log_was_closed,
+    a_loss_that_a_fold_found_is_counted_until_the_log_is_deleted,
+    logs_without_a_mark_are_looked_at_after_a_boot,
 );
+
+fn sessions_with_a_line(join: &Join, count: usize) -> Vec<SessionId> {
+    let ids: Vec<SessionId> = (0..count).map(|n| session(join, &format!("s-{n:03}"))).collect();
+    for id in &ids {
+        put(join, id, "{}");
+    }
+    ids
+}
+
+fn many_small_logs_are_folded_in_one_commit(place: &Place) {
+    let join = open_with(place, Limits { open_logs_max: 2, ..limits() });
+    // What comes first after a boot is not measured.
+    join.catch_up(u64::MAX).unwrap();
+    let ids = sessions_with_a_line(&join, 40);
+    let before = join.state().counters().commits;
+    assert_eq!(join.catch_up(u64::MAX).unwrap(), CaughtUp::default());
+    assert_eq!(join.state().counters().commits - before, 1);
+    let rows = join.state().read(catalog::dump).unwrap();
+    assert_eq!(
+        rows.iter().map(|row| (&row.session_id, row.events)).collect::<Vec<_>>(),
+        ids.iter().map(|id| (id, 1)).collect::<Vec<_>>()
+    );
+    for id in &ids {
+        assert_eq!(join.state().read(|tx| seals::last(tx, id, Epoch(0))).unwrap().unwrap().to_position, Position(3));
+    }
+    assert_eq!(join.state().read(|tx| behind::sessions(tx, &join.home(), None)).unwrap(), 0);
+}
+
+fn a_fold_without_time_folds_some_sessions_and_counts_the_marks_of_the_rest(place: &Place) {
+    let join = open(place);
+    join.catch_up(u64::MAX).unwrap();
+    let count = 2 * FOLD_STEP_SESSIONS + 3;
+    sessions_with_a_line(&join, count);
+    let is_over = || FoldBound::from(u64::MAX).until(Instant::now());
+    for left in [count - FOLD_STEP_SESSIONS, 3, 0] {
+        let caught_up = join.catch_up(is_over()).unwrap();
+        assert_eq!(caught_up.sessions_behind, left as u64);
+        assert_eq!(caught_up.is_complete(), left == 0);
+    }
+    assert_eq!(join.state().read(catalog::dump).unwrap().len(), count);
+}
+
+fn a_log_that_is_opened_again_keeps_its_mark(place: &Place) {
+    let join = open_with(place, Limits { open_logs_max: 2, ..limits() });
+    let ids = sessions_with_a_line(&join, 6);
+    let marks = || join.state().read(|tx| behind::of_home(tx, &join.home(), None, 99)).unwrap();
+    let (first, commits) = (marks(), join.state().counters().commits);
+    assert!(first.iter().all(|mark| mark.process_id == join.process()) && first.len() == 6, "{first:?}");
+    for _ in 0..3 {
+        for id in &ids {
+            put(&join, id, "{}");
+        }
+    }
+    assert_eq!((marks(), join.state().counters().commits), (first, commits), "no append was a commit");
+    join.fold_own(u64::MAX).unwrap();
+    assert_eq!(marks(), []);
+    put(&join, &ids[0], "{}");
+    assert_eq!(marks().len(), 1, "the next burst is marked again");
+    // A session that another process deletes and makes anew takes the mark along.
+    let other = open(place);
+    other.delete(&ids[0]).unwrap();
+    session(&other, ids[0].as_str());
+    for id in ids.iter().cycle().take(12) {
+        put(&join, id, "{}");
+    }
+    assert_eq!(marks().len(), 6);
+    join.leave(0).unwrap();
+    assert!(marks().iter().all(|mark| mark.process_id == ProcessId::NOBODY) && marks().len() == 6);
+}
+
+fn lines_about_rows_are_forgotten_also_if_their_log_was_closed(place: &Place) {
+    let join = open_with(place, Limits { open_logs_max: 1, ..limits() });
+    let ids = sessions_with_a_line(&join, 3);
+    for id in &ids {
+        rename(&join, id, &format!("{id} renamed")).unwrap();
+    }
+    assert_eq!(join.state().read(outbox::count).unwrap(), 3);
+    join.fold_own(u64::MAX).unwrap();
+    assert_eq!(join.state().read(outbox::count).unwrap(), 0);
+    for id in &ids {
+        assert_eq!(lines(&join, id).len(), 2);
+    }
+}
+
+fn a_loss_that_a_fold_found_is_counted_until_the_log_is_deleted(place: &Place) {
+    let join = open(place);
+    let ids = sessions_with_a_line(&join, 3);
+    assert_eq!(join.catch_up(u64::MAX).unwrap(), CaughtUp::default());
+    std::fs::remove_file(place.home().join("sessions/threads/s-001.jsonl")).unwrap();
+    assert_eq!(join.catch_up(u64::MAX).unwrap().sessions_lost, 0, "nobody looked at the log");
+    join.mark_every_log().unwrap();
+    for _ in 0..2 {
+        let caught_up = join.catch_up(u64::MAX).unwrap();
+        assert_eq!((caught_up.sessions_lost, caught_up.bytes_lost, caught_up.sessions_behind), (1, 3, 0));
+    }
+    assert_eq!(join.catch_up_session(&ids[1]).unwrap().sessions_lost, 1);
+    assert_eq!(join.catch_up_session(&ids[0]).unwrap().sessions_lost, 0);
+    join.remove_log(&ids[1], None).unwrap();
+    assert!(join.catch_up(u64::MAX).unwrap().is_complete());
+}
+
+fn logs_without_a_mark_are_looked_at_after_a_boot(place: &Place) {
+    let join = open(place);
+    join.catch_up(u64::MAX).unwrap();
+    let ids = sessions_with_a_line(&join, 3);
+    let taken = join.state().write(Durability::Power, |tx| tx.execute("DELETE FROM behind", params![]));
+    assert_eq!(taken.unwrap(), 3, "as power loss may do");
+    drop(join);
+    std::fs::write(place.home().join("processes/boot"), "another boot").unwrap();
+    let join = open(place);
+    let caught_up = join.catch_up(FoldBound::from(u64::MAX).until(Instant::now())).unwrap();
+    assert_eq!(caught_up, CaughtUp::default());
+    assert_eq!(join.state().read(catalog::dump).unwrap().len(), ids.len());
+}
 
 fn a_rebuild_beside_writers_gives_the_same_rows(place: &Place) {
     let writers = open(place);
@@ -203,4 +326,18 @@ fn damaged_lines_are_counted_and_hide_nothing(place: &Place) {
     let verified = join.verify(&id, |_, _| {}).unwrap();
     assert_eq!((verified.events, verified.places.len()), (3, 3));
     assert!(verified.places.iter().all(|place| place.from > Position::ZERO));
+}
+
+fn a_smaller_limit_of_appended_lines_changes_no_derived_row(place: &Place) {
+    let writer = open(place);
+    let id = session(&writer, "s");
+    put(&writer, &id, &format!("{{\"text\":\"{}\"}}", "x".repeat(5000)));
+    let limited = open_with(place, Limits { line_bytes_max: 1024, ..limits() });
+    limited.catch_up(u64::MAX).unwrap();
+    let counts = |join: &Join| join.figures(&id).unwrap().map(|row| (row.events, row.damaged));
+    assert_eq!(counts(&writer), Some((1, 0)), "folded with a smaller limit");
+    limited.rebuild(|_| {}).unwrap();
+    assert_eq!(counts(&writer), Some((1, 0)), "rebuilt with a smaller limit");
+    let verified = limited.verify(&id, |_, _| {}).unwrap();
+    assert_eq!((verified.events, verified.damaged), (1, 0));
 }

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -55,7 +56,7 @@ const NEVER: Duration = Duration::from_hours(1);
 const BY_HINTS: Pace = Pace { soon: NEVER, seldom: NEVER, hearing: NEVER };
 
 /// Follows what `writer` appends, one line at a time; says how often it had to look.
-fn looks(reader: &Join, writer: &Join, id: &SessionId, pace: Pace, count: usize) -> usize {
+fn looks(reader: &Arc<Join>, writer: &Join, id: &SessionId, pace: Pace, count: usize) -> usize {
     let mut follow = reader.follow(id, None).unwrap().at_pace(pace);
     let (ready, go) = channel();
     let (mut seen, mut looks) = (0, 0);

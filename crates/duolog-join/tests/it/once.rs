@@ -1,6 +1,6 @@
 use std::sync::Barrier;
 
-use duolog_join::{Error, Folder, Join};
+use duolog_join::{Error, Folder, IdempotencyKey, Join, Write};
 use duolog_log::Append;
 use duolog_state::owned::outbox;
 use duolog_testkit::engines::Place;
@@ -14,11 +14,35 @@ on_both_engines!(
     lines_wait_while_a_log_cannot_take_them_and_undo_nothing,
     one_operation_asked_by_many_at_once_happens_once,
     an_operation_goes_on_where_a_crash_stopped_it,
-    an_operation_of_an_older_version_is_looked_for_at_its_position,
     an_operation_keeps_to_its_position,
     a_transition_with_an_operation_id_happens_once_and_answers_the_same,
-    lines_about_changes_stand_before_what_comes_after_them
+    lines_about_changes_stand_before_what_comes_after_them,
+    a_long_answer_is_told_again_whole
 );
+
+/// Answers that fit one row exactly, are a byte longer, need several, and have a character across the limit of a row.
+fn a_long_answer_is_told_again_whole(place: &Place) {
+    let join = open(place);
+    // Two quotation marks are part of the text that is kept.
+    let row = duolog_types::limits::METADATA_BYTES_MAX - 2;
+    let answers = [row - 4, row - 1, row, row + 1, 3 * row].map(|len| "a".repeat(len));
+    let wide = format!("{}{}", "a".repeat(row - 1), "\u{1f600}".repeat(40_000));
+    for (number, answer) in answers.into_iter().chain([wide]).enumerate() {
+        let operation = OperationId::parse(&format!("o{number}")).expect("an id");
+        let ask = |answer: String| {
+            let key = IdempotencyKey::new("test", &operation, &"request").expect("a key");
+            let how = Write::once(Durability::Process, Some(key));
+            join.transact::<String, Error>(how, move |_| Ok((answer.clone(), Vec::new())))
+        };
+        assert_eq!(ask(answer.clone()).expect("answers"), answer);
+        assert_eq!(ask("other".to_owned()).expect("answers again"), answer);
+    }
+    let endless = IdempotencyKey::new("test", &OperationId::parse("long").expect("an id"), &"request").expect("a key");
+    let how = Write::once(Durability::Process, Some(endless.clone()));
+    let refused = join.transact::<String, Error>(how, move |_| Ok(("a".repeat(5 << 20), Vec::new())));
+    assert!(matches!(refused, Err(Error::TooLong(_))), "{refused:?}");
+    assert_eq!(join.answer_to::<String>(&endless).expect("looks"), None, "nothing of it is kept");
+}
 
 fn a_transition_is_told_once_however_many_drain(place: &Place) {
     let joins: Vec<_> = (0..4).map(|_| open(place)).collect();
@@ -105,34 +129,6 @@ fn an_operation_goes_on_where_a_crash_stopped_it(place: &Place) {
     assert_eq!(lines(&join, &id), ["{\"a\":1}", "{\"other\":1}", "{\"a\":2}", "{\"a\":3}"]);
     let other = join.append_once(&id, &operation, &batch(&["{}"]), &PROCESS);
     assert!(matches!(other, Err(Error::OperationReused { .. })));
-}
-
-/// An older version did not say where the lines of an append end, and its ids of changes had no scope.
-fn an_operation_of_an_older_version_is_looked_for_at_its_position(place: &Place) {
-    let join = open(place);
-    let id = session(&join, "s");
-    let append = |name: &str, text: &str| {
-        let operation = OperationId::parse(name).unwrap();
-        join.append_once(&id, &operation, &batch(&[text, "{}"]), &PROCESS).unwrap()
-    };
-    let first = append("there", "{\"a\":1}");
-    append("absent", "{\"a\":2}");
-    assert_eq!(raise(&join, "change", "s").unwrap(), 1);
-    join.state()
-        .write(Durability::Process, move |tx| {
-            let sql = "UPDATE idempotency SET to_position = NULL, \
-                       from_position = CASE operation_id WHEN 'absent' THEN 0 ELSE from_position END \
-                       WHERE session_id IS NOT NULL";
-            tx.execute(sql, &[])?;
-            tx.execute("UPDATE idempotency SET scope = 'any' WHERE session_id IS NULL", &[])
-        })
-        .unwrap();
-    assert_eq!(append("there", "{\"a\":1}"), first);
-    let again = append("absent", "{\"a\":2}");
-    assert!(again.start > first.end, "its lines do not stand at its position");
-    assert_eq!(append("absent", "{\"a\":2}"), again);
-    assert_eq!(raise(&join, "change", "s").unwrap(), 1);
-    assert_eq!(lines(&join, &id).iter().filter(|line| *line == "{\"a\":1}").count(), 1);
 }
 
 fn an_operation_keeps_to_its_position(place: &Place) {

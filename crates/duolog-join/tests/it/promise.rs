@@ -31,7 +31,7 @@ on_both_engines!(
     a_directory_that_cannot_be_opened_closes_no_log,
     a_follower_across_a_repair_sees_each_line_once,
     a_follower_sees_the_lines_of_a_log_that_begins_with_equal_lines,
-    logs_that_are_let_go_of_leave_their_marks_to_nobody,
+    the_marks_of_logs_that_are_closed_stay_until_their_process_folds_or_leaves,
     a_deleted_session_keeps_no_other_from_being_folded,
     whoever_saw_a_change_appends_behind_its_line,
     a_deletion_beside_appends_is_not_found_and_nothing_else,
@@ -347,7 +347,7 @@ pub(crate) fn a_follower_across_a_repair_sees_each_line_once(place: &Place) {
     put(&join, &id, "{\"n\":0}");
     let mut follow = reader.follow(&id, None).unwrap();
     let mut seen = Vec::new();
-    let mut look = |follow: &mut duolog_join::Follow<'_>| {
+    let mut look = |follow: &mut duolog_join::Follow| {
         let mut resets = 0;
         loop {
             let polled = follow.poll(&mut |item| {
@@ -407,7 +407,7 @@ fn a_follower_sees_the_lines_of_a_log_that_begins_with_equal_lines(place: &Place
     assert_eq!(look(), (0, vec![], at(3, 9)));
 }
 
-fn logs_that_are_let_go_of_leave_their_marks_to_nobody(place: &Place) {
+fn the_marks_of_logs_that_are_closed_stay_until_their_process_folds_or_leaves(place: &Place) {
     let join = open_with(place, Limits { open_logs_max: 2, ..limits() });
     let other = open(place);
     for n in 0..6 {
@@ -415,10 +415,16 @@ fn logs_that_are_let_go_of_leave_their_marks_to_nobody(place: &Place) {
         put(&join, &id, "{}");
     }
     let marks = |join: &Join| join.state().read(|tx| behind::of_home(tx, &join.home(), None, 99)).unwrap();
-    assert_eq!(marks(&join).iter().filter(|mark| mark.process_id == join.process()).count(), 2);
-    assert_eq!(marks(&join).iter().filter(|mark| mark.process_id == ProcessId::NOBODY).count(), 4);
+    assert_eq!(marks(&join).iter().filter(|mark| mark.process_id == join.process()).count(), 6);
     assert_eq!(other.catch_up(u64::MAX).unwrap().sessions_behind, 0);
-    assert_eq!(marks(&join).len(), 2, "whoever folds deletes what was left to nobody");
+    assert_eq!(marks(&join).len(), 6, "their owner lives");
+    join.fold_own(u64::MAX).unwrap();
+    assert_eq!(marks(&join), []);
+    put(&join, &SessionId::parse("s-0").unwrap(), "{}");
+    join.leave(0).unwrap();
+    assert_eq!(marks(&join).iter().map(|mark| mark.process_id).collect::<Vec<_>>(), [ProcessId::NOBODY]);
+    assert_eq!(other.catch_up(u64::MAX).unwrap().sessions_behind, 0);
+    assert_eq!(marks(&join), [], "whoever folds deletes what was left to nobody");
 }
 
 fn a_deleted_session_keeps_no_other_from_being_folded(place: &Place) {
@@ -520,7 +526,8 @@ fn a_log_that_is_locked_during_the_sweep_is_folded_later(place: &Place) {
     let held = std::fs::File::open(&path).unwrap();
     held.lock().unwrap();
     let join = open_with(place, Limits { busy_timeout: std::time::Duration::from_millis(1), ..limits() });
-    assert_eq!(join.sweep(u64::MAX).unwrap().sessions_behind, 1);
+    join.mark_every_log().unwrap();
+    assert_eq!(join.catch_up(u64::MAX).unwrap().sessions_behind, 1);
     drop(held);
     let join = open(place);
     assert_eq!(join.catch_up(u64::MAX).unwrap().sessions_behind, 0);

@@ -2,13 +2,23 @@
 //! because the switch is the process's.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
 
 use duolog_testkit::engines::Place;
 use duolog_types::mutant::{self, Mutant};
 
 use crate::{homes, promise};
 
-fn is_noticed(mutant: Mutant, test: impl Fn()) {
+/// Says to a process that it runs one test and no other; nextest says so too.
+const ALONE: [&str; 2] = ["DUOLOG_TEST_ALONE", "NEXTEST"];
+
+fn is_noticed(name: &str, mutant: Mutant, test: impl Fn()) {
+    if ALONE.iter().all(|said| std::env::var_os(said).is_none()) {
+        let program = std::env::current_exe().expect("a program");
+        let status = Command::new(program).args(["--exact", &format!("removed::{name}")]).env(ALONE[0], "1").status();
+        assert!(status.expect("runs").success(), "{name} failed in a process of its own");
+        return;
+    }
     test();
     mutant::set(Some(mutant));
     // A race shows itself in one run or another.
@@ -17,46 +27,78 @@ fn is_noticed(mutant: Mutant, test: impl Fn()) {
     assert!(noticed, "without the rule of {mutant:?} the test still passes");
 }
 
-fn is_noticed_by(mutant: Mutant, test: fn(&Place)) {
-    is_noticed(mutant, || test(&Place::sqlite()));
+fn is_noticed_by(name: &str, mutant: Mutant, test: fn(&Place)) {
+    is_noticed(name, mutant, || test(&Place::sqlite()));
 }
 
 #[test]
 fn operations_known_by_their_content_are_noticed() {
-    is_noticed_by(Mutant::OperationByContent, promise::equal_lines_of_different_operations_are_all_there);
+    is_noticed_by(
+        "operations_known_by_their_content_are_noticed",
+        Mutant::OperationByContent,
+        promise::equal_lines_of_different_operations_are_all_there,
+    );
 }
 
 #[test]
 fn a_claim_without_its_mode_is_noticed() {
-    is_noticed_by(Mutant::NoClaimMode, promise::a_claim_of_a_dead_writer_is_settled_before_an_equal_line);
+    is_noticed_by(
+        "a_claim_without_its_mode_is_noticed",
+        Mutant::NoClaimMode,
+        promise::a_claim_of_a_dead_writer_is_settled_before_an_equal_line,
+    );
 }
 
 #[test]
 fn epochs_that_begin_at_zero_again_are_noticed() {
-    is_noticed_by(Mutant::EpochsRestart, promise::a_path_and_an_epoch_are_never_used_twice);
+    is_noticed_by(
+        "epochs_that_begin_at_zero_again_are_noticed",
+        Mutant::EpochsRestart,
+        promise::a_path_and_an_epoch_are_never_used_twice,
+    );
 }
 
 #[test]
 fn an_epoch_that_is_raised_after_the_unlink_is_noticed() {
-    is_noticed_by(Mutant::EpochAfterUnlink, promise::deleting_a_log_takes_no_line_of_the_new_epoch);
+    is_noticed_by(
+        "an_epoch_that_is_raised_after_the_unlink_is_noticed",
+        Mutant::EpochAfterUnlink,
+        promise::deleting_a_log_takes_no_line_of_the_new_epoch,
+    );
 }
 
 #[test]
 fn a_file_that_is_forgotten_between_epoch_and_unlink_is_noticed() {
-    is_noticed_by(Mutant::UnlinkForgotten, promise::a_deletion_of_a_log_that_died_is_finished_before_anything_else);
+    is_noticed_by(
+        "a_file_that_is_forgotten_between_epoch_and_unlink_is_noticed",
+        Mutant::UnlinkForgotten,
+        promise::a_deletion_of_a_log_that_died_is_finished_before_anything_else,
+    );
 }
 
 #[test]
 fn a_follower_that_keeps_its_epoch_is_noticed() {
-    is_noticed_by(Mutant::FollowerKeepsEpoch, promise::a_follower_across_a_repair_sees_each_line_once);
+    is_noticed_by(
+        "a_follower_that_keeps_its_epoch_is_noticed",
+        Mutant::FollowerKeepsEpoch,
+        promise::a_follower_across_a_repair_sees_each_line_once,
+    );
 }
 
 #[test]
 fn lines_that_are_left_waiting_are_noticed() {
-    is_noticed_by(Mutant::LinesLeftWaiting, promise::whoever_saw_a_change_appends_behind_its_line);
+    is_noticed_by(
+        "lines_that_are_left_waiting_are_noticed",
+        Mutant::LinesLeftWaiting,
+        promise::whoever_saw_a_change_appends_behind_its_line,
+    );
 }
 
 #[test]
 fn a_backup_that_is_not_cut_is_noticed() {
-    is_noticed(Mutant::BackupUncut, homes::operations_that_are_retried_in_a_copy_are_done_once);
+    is_noticed(
+        "a_backup_that_is_not_cut_is_noticed",
+        Mutant::BackupUncut,
+        homes::operations_that_are_retried_in_a_copy_are_done_once,
+    );
 }

@@ -1,8 +1,9 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use duolog_join::Error;
+use duolog_join::{Error, IdempotencyKey};
 use duolog_log::Error as LogError;
+use duolog_state::Sql;
 use duolog_state::owned::repairs::RepairAction;
 use duolog_state::owned::sessions;
 use duolog_testkit::disk::EIO;
@@ -10,7 +11,7 @@ use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_testkit::{CallKind, Fault, SimDisk};
 use duolog_types::limits::Limits;
-use duolog_types::{Epoch, HomeId};
+use duolog_types::{Durability, Epoch, HomeId, OperationId};
 
 use crate::kit::{
     POWER, PROCESS, batch, limits, lines, open, open_on, open_with, put, session, while_repairs_are_held,
@@ -23,7 +24,10 @@ on_both_engines!(
     a_torn_tail_is_on_record_even_if_the_append_behind_it_fails,
     an_append_that_stands_is_never_called_failed_because_its_mend_could_not_be_recorded,
     what_a_process_set_aside_and_did_not_live_to_record_is_recorded_by_the_next,
-    a_deletion_leaves_a_log_in_use_alone_and_one_that_was_cut_short_is_finished
+    a_deletion_leaves_a_log_in_use_alone_and_one_that_was_cut_short_is_finished,
+    a_deletion_of_a_log_whose_file_stays_says_that_the_log_is_deleted,
+    a_deletion_whose_row_stays_says_that_the_session_is_deleted,
+    blobs_are_kept_while_a_log_lacks_recorded_bytes
 );
 
 fn a_log_that_the_disk_failed_is_closed_until_it_is_repaired(place: &Place) {
@@ -148,4 +152,69 @@ fn a_deletion_leaves_a_log_in_use_alone_and_one_that_was_cut_short_is_finished(p
     let join = open(place);
     assert!(join.state().read(|tx| sessions::find(tx, &begun)).unwrap().is_none());
     assert!(!place.home().join("sessions/threads/begun.jsonl").exists());
+}
+
+fn a_deletion_of_a_log_whose_file_stays_says_that_the_log_is_deleted(place: &Place) {
+    for fault in [CallKind::Unlink, CallKind::SyncDir] {
+        let (disk, home) = (SimDisk::new(), HomeId::new());
+        let join = open_on(place, &disk, home);
+        let id = session(&join, &format!("{fault:?}").to_lowercase());
+        join.append(&id, &batch(&["{\"n\":1}"]), &POWER).unwrap();
+        let operation = OperationId::parse(&format!("d-{fault:?}")).unwrap();
+        let key = IdempotencyKey::new("delete_log", &operation, &id).unwrap();
+        disk.fail_every(fault, Fault::Error(EIO));
+        for attempt in 0..2 {
+            let told = join.remove_log_once(Some(&key), &id, None).expect_err("the disk fails");
+            assert!(matches!(told, Error::Unfinished { .. }), "{fault:?}, attempt {attempt}: {told:?}");
+            assert!(told.to_string().contains("log of session"), "{told}");
+        }
+        disk.heal();
+        assert_eq!(join.remove_log_once(Some(&key), &id, None).unwrap().bytes, 8);
+        assert_eq!(lines(&join, &id), Vec::<String>::new());
+        let row = join.state().read(|tx| sessions::find(tx, &id)).unwrap().unwrap();
+        assert!(!row.unlink_due, "{fault:?}");
+    }
+}
+
+fn a_deletion_whose_row_stays_says_that_the_session_is_deleted(place: &Place) {
+    let join = open(place);
+    let id = session(&join, "s");
+    put(&join, &id, "{}");
+    let refuse = Sql::each(
+        "CREATE TRIGGER refuse BEFORE DELETE ON sessions BEGIN SELECT RAISE(ABORT, 'refused'); END",
+        "CREATE RULE refuse AS ON DELETE TO sessions DO INSTEAD SELECT 1 / 0",
+    );
+    place.open().write(Durability::Power, move |tx| tx.execute(refuse, &[]).map(drop)).unwrap();
+    let told = join.delete(&id).expect_err("the row stays");
+    assert!(matches!(told, Error::Unfinished { .. }), "{told:?}");
+    assert!(matches!(join.append(&id, &batch(&["{}"]), &PROCESS), Err(Error::Deleted(_) | Error::NoSession(_))));
+    let allow = Sql::each("DROP TRIGGER refuse", "DROP RULE refuse ON sessions");
+    place.open().write(Durability::Power, move |tx| tx.execute(allow, &[]).map(drop)).unwrap();
+    drop(join);
+    let row = open(place).state().read(|tx| sessions::find(tx, &id)).unwrap();
+    assert!(row.is_none(), "the next opening removes the row");
+}
+
+fn blobs_are_kept_while_a_log_lacks_recorded_bytes(place: &Place) {
+    let join = open(place);
+    let id = session(&join, "s");
+    put(&join, &id, "{\"n\":1}");
+    put(&join, &id, "{\"n\":2}");
+    join.catch_up(u64::MAX).unwrap();
+    let (logs, away) = (place.home().join("sessions"), place.home().join("sessions.away"));
+    let file = logs.join("threads/s.jsonl");
+    let whole = std::fs::read(&file).unwrap();
+    let refused = |what: &str| {
+        let told = join.count_blobs(|_| ()).and_then(duolog_join::BlobScan::prune).expect_err(what);
+        assert!(matches!(&told, Error::LogLost { session, .. } if *session == id), "{what}: {told:?}");
+    };
+    std::fs::rename(&logs, &away).unwrap();
+    refused("the logs are away");
+    std::fs::rename(&away, &logs).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(8).unwrap();
+    refused("the log was cut");
+    std::fs::write(&file, b"{\"n\":3}\n{\"n\":4}\n").unwrap();
+    refused("the log was replaced");
+    std::fs::write(&file, whole).unwrap();
+    assert!(join.count_blobs(|_| ()).unwrap().prune().unwrap().removed.is_empty());
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::detect::Detector;
 use super::summary::{TitleBy, title};
 use super::usage::fact::is_model;
-use super::usage::{UsageFact, UsageFold, UsageMove, fact};
+use super::usage::{Claim, UsageFact, UsageFold, UsageMove, fact};
 use super::{Dialect, Interpreter};
 
 /// What a line must hold to change the title of a session that has one, or its model.
@@ -39,7 +39,7 @@ struct Heading {
 
 impl Digest {
     /// Which way of digesting this is. What an older one made is made anew from the log.
-    pub const VERSION: u32 = 3;
+    pub const VERSION: u32 = 4;
 
     /// Takes the next line, newline left out; what is not UTF-8 is replaced.
     pub fn line(&mut self, line: &[u8]) {
@@ -55,21 +55,19 @@ impl Digest {
 
     /// The keys of the responses that wait to be settled. One may stand there twice.
     pub fn keys(&self) -> impl Iterator<Item = u64> {
-        self.unsettled.iter().filter_map(|fact| match fact {
-            UsageFact::Response(response) => response.key(),
-            _ => None,
-        })
+        let mut lineage = self.usage.lineage().clone();
+        self.unsettled.iter().filter_map(move |fact| lineage.claim(fact)).map(|claim| claim.key)
     }
 
     /// Counts what waits, but for the responses that another log counts. To be done before anything is asked about usage.
-    pub fn settle(&mut self, mut is_elsewhere: impl FnMut(u64) -> bool) {
+    pub fn settle(&mut self, mut is_elsewhere: impl FnMut(Claim) -> bool) {
         for fact in self.unsettled.drain(..) {
             self.usage.fact(fact, &mut is_elsewhere);
         }
     }
 
-    /// The responses counted since the digest was made or read back, by key. One may stand there twice.
-    pub fn claimed(&self) -> &[u64] {
+    /// The claims of the responses counted since the digest was made or read back, by key.
+    pub fn claimed(&self) -> impl Iterator<Item = Claim> {
         self.usage.claimed()
     }
 

@@ -7,8 +7,8 @@
 //!   says it was copied from another session (`forkedFrom`) has the key of the original, and is counted once. What
 //!   subagents said stands in `progress` lines, and again in their own logs.
 //! - **Codex**: totals run up over the session; what counts is how far they moved. A total told again moved nothing; one
-//!   that fell back began anew. A fork first replays its parent's totals in one burst (less than a second from its
-//!   first line, or from one to the next), and what is replayed is not counted.
+//!   that fell back began anew. A fork first replays its parent's totals; they are counted once, by the session that told
+//!   them first if its log is there. A first total that is more than its response counts as that response alone.
 //! - **Envelope**: the `result` of a turn says what the turn took, and stands for the messages before it.
 //!
 //! The fold remembers a bounded number of responses ([`USAGE_RECENT_MAX`](duolog_types::limits::USAGE_RECENT_MAX) that a later line can still correct,
@@ -16,14 +16,18 @@
 //! there. The price of that: a response repeated after more than that many others is counted again. Repetitions stand
 //! next to each other in every file we know of, but for a session resumed by copying, whose copies come in one run.
 //!
-//! A session resumed by copying into a log of its own tells of responses that another log counts. Each response has a
-//! key that is the same in every log; who folds several logs says of each key whether it is counted elsewhere.
+//! A session resumed by copying into a log of its own, and a fork, tell of responses that another log counts. Each response
+//! has a [`Claim`] with a key that is the same in every log, and a weight that says which log's count holds, by the rules
+//! above; whoever folds several logs decides by it which responses are counted elsewhere. Two forks of one session
+//! whose totals come out equal in every count are taken for one response.
 
+mod claim;
 mod counted;
 pub(super) mod fact;
 mod fold;
 mod tokens;
 
+pub use claim::Claim;
 pub use counted::Used;
 pub use fact::{Response, UsageFact, fact};
 pub use fold::{UsageFold, UsageMove};

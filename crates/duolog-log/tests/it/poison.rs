@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use duolog_log::{Claim, Error, Lock, Open};
+use duolog_log::{Claim, Error, Lock, Open, Place, Reader, SyncLog, Watermark, Writer, sync_logs};
 use duolog_testkit::disk::{EIO, ENOSPC};
 use duolog_testkit::{CallKind, Crash, Fault, Loss, SimDisk};
 use duolog_types::Position;
@@ -133,10 +133,60 @@ fn a_readers_failed_sync_closes_the_log_even_while_someone_is_inside() {
             }
         }));
         disk.fail_kind_from(CallKind::Sync, 0, Fault::Error(EIO));
-        assert!(refuses(&reader.sync(limits().busy_timeout).unwrap_err()), "busy: {busy}");
+        let mut synced = sync_logs(&[SyncLog { reader: &reader, with_name: false }], limits().busy_timeout);
+        assert!(refuses(&synced.pop().unwrap().unwrap_err()), "busy: {busy}");
         file.unlock().unwrap();
         assert_eq!(disk.mode(LOG), Some(0o400));
         assert!(refuses(&log.append(&batch("{}"), &PROCESS).unwrap_err()));
+    }
+}
+
+/// Enough logs that several threads sync them.
+const MANY: usize = 40;
+
+fn many_logs(disk: &SimDisk) -> Vec<Place> {
+    let places: Vec<Place> = (0..MANY).map(|n| Place::file(format!("scope-{}/{n}.jsonl", n % 2))).collect();
+    for place in &places {
+        let (log, _) = Writer::open(&disk.as_disk(), place, &Watermark::default(), &limits()).unwrap();
+        put(&log, "{}");
+    }
+    places
+}
+
+fn sync_many(disk: &SimDisk, places: &[Place]) -> Vec<duolog_log::Result<duolog_log::Synced>> {
+    let open = |place| Reader::open(&disk.as_disk(), place).unwrap().unwrap();
+    let readers: Vec<Reader> = places.iter().map(open).collect();
+    let logs: Vec<SyncLog<'_>> = readers.iter().map(|reader| SyncLog { reader, with_name: true }).collect();
+    sync_logs(&logs, limits().busy_timeout)
+}
+
+#[test]
+fn logs_that_are_synced_together_survive_a_power_cut_and_each_directory_is_synced_once() {
+    let disk = SimDisk::new();
+    let places = many_logs(&disk);
+    let before = disk.calls().len();
+    for synced in sync_many(&disk, &places) {
+        assert_eq!(synced.unwrap().position(), Position(3));
+    }
+    let kinds: Vec<CallKind> = disk.calls().iter().skip(before).map(|call| call.kind).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == CallKind::Sync).count(), MANY);
+    assert_eq!(kinds.iter().filter(|kind| **kind == CallKind::SyncDir).count(), 3);
+    let left = disk.crash(Crash::Power(Loss::DropUnsynced));
+    for place in &places {
+        assert_eq!(left.read(&place.path).as_deref(), Some(&b"{}\n"[..]), "{}", place.path.display());
+    }
+}
+
+#[test]
+fn a_log_whose_sync_fails_is_closed_and_concerns_no_other() {
+    let disk = SimDisk::new();
+    let places = many_logs(&disk);
+    disk.fail_kind_from(CallKind::Sync, MANY - 1, Fault::Error(EIO));
+    let synced = sync_many(&disk, &places);
+    let failed: Vec<usize> = (0..MANY).filter(|at| synced[*at].is_err()).collect();
+    assert_eq!(failed.len(), 1);
+    for (at, place) in places.iter().enumerate() {
+        assert_eq!(disk.mode(&place.path) == Some(0o400), at == failed[0], "{at}");
     }
 }
 

@@ -1,6 +1,6 @@
 use duolog_log::dialect::money::Money;
 use duolog_log::dialect::prices::{Long, Price, Prices, Rates};
-use duolog_log::dialect::usage::{Tokens, Usage, UsageFact, UsageFold, fact};
+use duolog_log::dialect::usage::{Claim, Tokens, Usage, UsageFact, UsageFold, fact};
 use duolog_testkit::transcripts::{self, Made};
 use proptest::prelude::*;
 
@@ -102,7 +102,7 @@ fn a_copy_from_another_session_counts_where_that_is_absent() {
     assert_eq!(beside.report(&Prices::builtin()).tokens(), Tokens::default(), "its log counts it");
     let original = response("m", "r", "claude-opus-4-8", r#"{"input_tokens":10}"#, "");
     let key = |line: &str| match fact(line) {
-        Some(UsageFact::Response(response)) => response.key(),
+        Some(UsageFact::Response(response)) => response.claim(),
         _ => None,
     };
     assert_eq!(key(&copied), key(&original));
@@ -149,17 +149,48 @@ fn what_goes_into_the_cache_is_counted_whatever_its_parts_say() {
     assert_eq!(written(r#","cache_creation":{"ephemeral_1h_input_tokens":1000}"#), (0, 1000));
 }
 
+fn meta(id: &str, parent: Option<&str>) -> String {
+    let parent = parent.map(|parent| format!(r#","forked_from_id":"{parent}""#)).unwrap_or_default();
+    format!(r#"{{"timestamp":"2026-01-01T00:00:00Z","type":"session_meta","payload":{{"id":"{id}"{parent}}}}}"#)
+}
+
+/// What a log counts beside one whose claims are these, and what it claims itself.
+fn beside(lines: &[String], others: &[Claim]) -> (u64, Vec<Claim>) {
+    let mut fold = UsageFold::default();
+    for fact in lines.iter().filter_map(|line| fact(line)) {
+        fold.fact(fact, |claim| others.iter().any(|other| other.key == claim.key && other.weight > claim.weight));
+    }
+    (fold.report(&Prices::builtin()).tokens().input, fold.claimed().collect())
+}
+
 #[test]
-fn a_fork_of_a_parent_with_one_total_counts_its_own_only() {
-    let meta =
-        r#"{"timestamp":"2026-01-01T00:00:00Z","type":"session_meta","payload":{"id":"a","forked_from_id":"b"}}"#;
-    let replayed = total([1000, 0, 100], Some([1000, 0, 100]), "2026-01-01T00:00:00.024Z");
-    let own = total([1100, 0, 110], Some([100, 0, 10]), "2026-01-01T00:00:08Z");
-    let lines = [meta.to_owned(), replayed, own];
-    assert_eq!(used(&lines).tokens().input, 100);
-    assert_eq!(used(&lines[..2]).tokens().input, 0);
-    let parent = [lines[0].replace(r#","forked_from_id":"b""#, ""), lines[1].clone()];
-    assert_eq!(used(&parent).tokens().input, 1000, "it is no fork");
+fn a_fork_counts_what_it_replays_only_if_nobody_else_does() {
+    let replayed = |at| total([1000, 0, 100], Some([1000, 0, 100]), at);
+    let own = total([1100, 0, 110], Some([100, 0, 10]), "2026-01-01T00:01:08Z");
+    let parent = [meta("b", None), replayed("2025-12-31T00:00:00Z")];
+    let (counted, claims) = beside(&parent, &[]);
+    assert_eq!((counted, claims.len()), (1000, 1));
+    for at in ["2026-01-01T00:00:00.024Z", "2026-01-01T00:01:00Z"] {
+        let fork = [meta("a", Some("b")), replayed(at), own.clone()];
+        assert_eq!(beside(&fork, &claims).0, 100, "whenever the replay was written");
+        assert_eq!(beside(&fork, &[]).0, 1100, "the parent's log is absent");
+        // A fork of the fork copies the first lines of both.
+        let last = total([1150, 0, 111], Some([50, 0, 1]), "2026-01-01T00:02:00Z");
+        let grandchild = [meta("c", Some("a")), fork[0].clone(), parent[0].clone(), replayed(at), own.clone(), last];
+        let both = [claims.clone(), beside(&fork, &claims).1].concat();
+        assert_eq!(beside(&grandchild, &both).0, 50);
+        assert_eq!(beside(&parent, &beside(&fork, &[]).1).0, 1000, "the parent's claim holds against its fork's");
+    }
+    let other = [meta("x", None), replayed("2026-01-01T00:00:00Z")];
+    assert_eq!(beside(&other, &claims).0, 1000, "equal totals of another tree");
+}
+
+#[test]
+fn a_subagent_names_its_parent_in_its_source() {
+    let spawned = r#"{"timestamp":"2026-01-01T00:00:00Z","type":"session_meta","payload":{"id":"a","source":{"subagent":{"thread_spawn":{"parent_thread_id":"b","depth":1}}}}}"#;
+    let replayed = total([1000, 0, 100], Some([1000, 0, 100]), "2026-01-01T00:00:09Z");
+    let claims = beside(&[meta("b", None), replayed.clone()], &[]).1;
+    assert_eq!(beside(&[spawned.to_owned(), replayed], &claims).0, 0);
 }
 
 #[test]

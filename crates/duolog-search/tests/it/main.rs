@@ -1,4 +1,4 @@
-//! The index and packs on real files: what they let through, and what becomes of files that are not as they should be.
+//! The index on real files: what they let through, and what becomes of files that are not as they should be.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -6,8 +6,6 @@
 mod batches;
 /// Whatever matches passes the index.
 mod filter;
-/// Packed embeddings: read as they were packed, or not at all.
-mod packs;
 /// Files that are absent, damaged, replaced, too new or somebody else's.
 mod places;
 

@@ -230,8 +230,21 @@ fn folded(row: &CatalogRow) -> [Value<'_>; 11] {
     ]
 }
 
-/// How many events the logs of a home hold together, as far as folded.
-pub fn events(tx: &mut Tx<'_>, home: &HomeId) -> Result<u64> {
-    let sql = "SELECT CAST(COALESCE(SUM(events), 0) AS BIGINT) FROM catalog WHERE home_id = ?1";
-    Ok(tx.find(sql, params![home], |row| row.get(0))?.unwrap_or(0))
+/// What the logs of a home hold together, as far as folded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CatalogTotals {
+    /// The number of logs that have a line.
+    pub logs: u64,
+    /// The number of bytes.
+    pub bytes: u64,
+    /// The number of events.
+    pub events: u64,
+}
+
+/// Sums what the logs of a home hold, as far as folded.
+pub fn totals(tx: &mut Tx<'_>, home: &HomeId) -> Result<CatalogTotals> {
+    let sql = "SELECT COUNT(*), CAST(COALESCE(SUM(bytes), 0) AS BIGINT), CAST(COALESCE(SUM(events), 0) AS BIGINT) \
+               FROM catalog WHERE home_id = ?1 AND bytes > 0";
+    let read = |row: &Row<'_>| Ok(CatalogTotals { logs: row.get(0)?, bytes: row.get(1)?, events: row.get(2)? });
+    Ok(tx.find(sql, params![home], read)?.unwrap_or_default())
 }

@@ -3,6 +3,10 @@
 //! SQL is written once, with `?N` parameters; time and ids come from the program. The few statements that must differ
 //! are [`Sql::each`], side by side. An engine is a variant of the private enums here and a file of its own.
 
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(not(feature = "postgres"))]
+#[path = "no_postgres.rs"]
 mod postgres;
 mod sql;
 mod sqlite;
@@ -13,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::str;
 use std::sync::atomic::AtomicU64;
 
-use duolog_types::{Moment, find};
+use duolog_types::Moment;
 
 pub use sql::Sql;
 pub use sqlite::Foreign;
@@ -72,6 +76,7 @@ struct Spoilt {
 
 enum Engine<'c> {
     Sqlite(&'c rusqlite::Connection),
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "no server is open"))]
     Postgres(postgres::Session<'c>),
 }
 
@@ -80,6 +85,7 @@ impl<'c> Tx<'c> {
         Self { engine: Engine::Sqlite(connection), spoilt: None, depth: 0, failed_sync: false }
     }
 
+    #[cfg(feature = "postgres")]
     fn postgres(session: postgres::Session<'c>) -> Self {
         Self { engine: Engine::Postgres(session), spoilt: None, depth: 0, failed_sync: false }
     }
@@ -258,6 +264,7 @@ enum Undo<E> {
     Engine(Error),
 }
 
+#[cfg(feature = "postgres")]
 impl<E: From<Error>> Undo<E> {
     fn into_error(self) -> E {
         match self {
@@ -274,7 +281,7 @@ fn said(panic: &(dyn Any + Send)) -> String {
 
 /// Text that both engines can hold: PostgreSQL has no place for a NUL byte, and SQLite's functions stop at it.
 fn without_nul(text: &str) -> Result<&str> {
-    if find::first(0, text.as_bytes()).is_some() { Err(Error::Nul) } else { Ok(text) }
+    if text.contains('\0') { Err(Error::Nul) } else { Ok(text) }
 }
 
 /// One row of an answer.
@@ -282,7 +289,8 @@ pub struct Row<'r>(Inner<'r>);
 
 enum Inner<'r> {
     Sqlite(&'r rusqlite::Row<'r>),
-    Postgres(&'r tokio_postgres::Row),
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "no server answers"))]
+    Postgres(&'r postgres::Answer),
 }
 
 impl<'r> Row<'r> {
@@ -290,7 +298,8 @@ impl<'r> Row<'r> {
         Self(Inner::Sqlite(row))
     }
 
-    fn postgres(row: &'r tokio_postgres::Row) -> Self {
+    #[cfg(feature = "postgres")]
+    fn postgres(row: &'r postgres::Answer) -> Self {
         Self(Inner::Postgres(row))
     }
 
@@ -298,7 +307,7 @@ impl<'r> Row<'r> {
     pub fn width(&self) -> usize {
         match self.0 {
             Inner::Sqlite(row) => row.as_ref().column_count(),
-            Inner::Postgres(row) => row.len(),
+            Inner::Postgres(row) => postgres::width(row),
         }
     }
 
@@ -346,7 +355,7 @@ impl<'r> Row<'r> {
     fn damaged(&self, index: usize, detail: String) -> Error {
         let name = match self.0 {
             Inner::Sqlite(row) => row.as_ref().column_name(index).ok(),
-            Inner::Postgres(row) => row.columns().get(index).map(tokio_postgres::Column::name),
+            Inner::Postgres(row) => postgres::name(row, index),
         };
         Error::Damaged { what: format!("column {}", name.unwrap_or("?")), detail }
     }

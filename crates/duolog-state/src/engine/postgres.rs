@@ -21,7 +21,8 @@ use duolog_types::Durability;
 use duolog_types::contention::Wait;
 use tokio::runtime::Runtime;
 
-pub(super) use session::{Session, column};
+pub(super) use session::{Session, column, name, width};
+pub(super) use tokio_postgres::Row as Answer;
 
 use answer::{connecting, failed_commit, fault};
 use session::Open;

@@ -27,6 +27,7 @@ impl<'s> From<&'s String> for Sql<'s> {
 }
 
 /// The text as PostgreSQL numbers its parameters: `$1` for `?1`.
+#[cfg(feature = "postgres")]
 pub(super) fn numbered(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -40,7 +41,7 @@ pub(super) fn numbered(text: &str) -> String {
     out
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "postgres"))]
 mod tests {
     use super::numbered;
 

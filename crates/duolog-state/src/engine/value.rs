@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use duolog_types::{
     ApprovalId, ApprovalKind, ApprovalStatus, BranchId, Charge, ChatId, ChatRole, CronOutcome, CronRunId, Epoch,
-    ExecutionId, HomeId, InvocationKind, MessageId, Moment, OperationId, OutboxId, PackId, Position, ProcessId,
-    ProgressionId, RunId, RunStatus, SessionId, SessionStatus, SourceKind, TriggerType,
+    ExecutionId, HomeId, InvocationKind, MessageId, Moment, OperationId, OutboxId, Position, ProcessId, ProgressionId,
+    RunId, RunStatus, SessionId, SessionStatus, SourceKind, TriggerType,
 };
 
 /// One parameter of a statement.
@@ -271,9 +271,9 @@ macro_rules! words {
 }
 
 as_text!(SessionId, OperationId, HomeId, ProcessId, OutboxId, Moment, SessionStatus, InvocationKind, SourceKind);
-as_text!(Charge, MessageId, BranchId, ProgressionId, ChatId, ChatRole, CronOutcome, CronRunId, PackId);
+as_text!(Charge, MessageId, BranchId, ProgressionId, ChatId, ChatRole, CronOutcome, CronRunId);
 as_text!(crate::owned::repairs::RepairAction);
-written_as_text!(HomeId, ProcessId, OutboxId, CronRunId, PackId, Moment);
+written_as_text!(HomeId, ProcessId, OutboxId, CronRunId, Moment);
 words!(Charge, ChatRole, CronOutcome, SessionStatus, InvocationKind, SourceKind, crate::owned::repairs::RepairAction);
 as_text!(RunId, ExecutionId, ApprovalId, RunStatus, TriggerType, ApprovalKind, ApprovalStatus);
 words!(RunStatus, TriggerType, ApprovalKind, ApprovalStatus);

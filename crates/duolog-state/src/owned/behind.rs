@@ -62,13 +62,21 @@ pub fn clear(tx: &mut Tx<'_>, session: &SessionId, process: &ProcessId, generati
     Ok(tx.execute(sql, params![session, process, generation])? == 1)
 }
 
-/// Leaves a mark to nobody: its owner ends in good order, or lets go of the log.
-pub fn hand_over(tx: &mut Tx<'_>, row: &BehindRow) -> Result<bool> {
-    if !clear(tx, &row.session_id, &row.process_id, row.generation)? {
-        return Ok(false);
-    }
-    mark_for_nobody(tx, &row.session_id, &row.home_id, row.marked_at)?;
-    Ok(true)
+/// Leaves the marks of a process, up to a generation, to nobody: the process ends in good order, or has too many.
+pub fn hand_over(tx: &mut Tx<'_>, process: &ProcessId, generation: u64) -> Result<()> {
+    let sql = "INSERT INTO behind (session_id, process_id, home_id, generation, pid, marked_at) \
+               SELECT session_id, ?3, home_id, 1, 0, marked_at FROM behind WHERE process_id = ?1 AND generation <= ?2 \
+               ON CONFLICT (session_id, process_id) DO UPDATE SET \
+               generation = behind.generation + 1, pid = excluded.pid, marked_at = excluded.marked_at";
+    tx.execute(sql, params![process, generation, ProcessId::NOBODY])?;
+    let sql = "DELETE FROM behind WHERE process_id = ?1 AND generation <= ?2";
+    tx.execute(sql, params![process, generation]).map(drop)
+}
+
+/// Returns true if a process has a mark on a session.
+pub fn is_marked(tx: &mut Tx<'_>, session: &SessionId, process: &ProcessId) -> Result<bool> {
+    let sql = "SELECT 1 FROM behind WHERE session_id = ?1 AND process_id = ?2";
+    Ok(tx.find(sql, params![session, process], |_| Ok(()))?.is_some())
 }
 
 /// Sets a mark that whoever folds next may delete.
@@ -79,6 +87,15 @@ pub fn mark_for_nobody(tx: &mut Tx<'_>, session: &SessionId, home: &HomeId, at: 
                VALUES (?1, ?2, ?3, 1, 0, ?4) ON CONFLICT (session_id, process_id) DO UPDATE SET \
                generation = behind.generation + 1, pid = excluded.pid, marked_at = excluded.marked_at";
     tx.execute(sql, params![session, ProcessId::NOBODY, home, at]).map(drop)
+}
+
+/// Sets a mark for nobody on every log of a home: after a boot of the machine, marks may be missing.
+pub fn mark_all_for_nobody(tx: &mut Tx<'_>, home: &HomeId, at: Moment) -> Result<()> {
+    let sql = "INSERT INTO behind (session_id, process_id, home_id, generation, pid, marked_at) \
+               SELECT id, ?2, home_id, 1, 0, ?3 FROM sessions WHERE home_id = ?1 AND deleted_at IS NULL \
+               ON CONFLICT (session_id, process_id) DO UPDATE SET \
+               generation = behind.generation + 1, pid = excluded.pid, marked_at = excluded.marked_at";
+    tx.execute(sql, params![home, ProcessId::NOBODY, at]).map(drop)
 }
 
 /// The marks of a home by session and process, after this one.
@@ -93,6 +110,12 @@ pub fn of_home(
     let (session, process) =
         after.map_or((String::new(), String::new()), |(session, process)| (session.to_string(), process.to_string()));
     tx.all(sql, params![home, session, process, limit], BehindRow::read)
+}
+
+/// Counts the marked sessions of a home, those after a session if one is given.
+pub fn sessions(tx: &mut Tx<'_>, home: &HomeId, after: Option<&SessionId>) -> Result<u64> {
+    let sql = "SELECT COUNT(DISTINCT session_id) FROM behind WHERE home_id = ?1 AND session_id > ?2";
+    Ok(tx.find(sql, params![home, after.map_or("", SessionId::as_str)], |row| row.get(0))?.unwrap_or(0))
 }
 
 /// How many sessions of other homes are marked: only their own homes can tell how far those are behind.

@@ -1,4 +1,4 @@
-//! `execution_rollup_slots`: executions by the quarter of an hour they began in, and by workflow.
+//! `execution_rollups`: executions by the quarter of an hour they began in, and by workflow.
 //!
 //! On a server two transactions that add to one row wait for each other, and the second runs again. So an execution adds to
 //! one of several rows there, by its id.
@@ -64,7 +64,7 @@ impl RollupRow {
 /// Adds what an execution came to, to what a stretch of time saw of a workflow.
 pub fn add(tx: &mut Tx<'_>, bucket: Moment, workflow: &str, of: &ExecutionId, more: &RollupRow) -> Result<()> {
     let slot = if tx.has_one_writer() { 0 } else { slot(of) };
-    let sql = "INSERT INTO execution_rollup_slots AS r (bucket, workflow, started, succeeded, failed, skipped, deferred, \
+    let sql = "INSERT INTO execution_rollups AS r (bucket, workflow, started, succeeded, failed, skipped, deferred, \
                turns, duration_ms, cost_picos, input_tokens, cache_creation_input_tokens, cache_read_input_tokens, \
                output_tokens, slot) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) \
                ON CONFLICT (bucket, workflow, slot) DO UPDATE SET started = r.started + excluded.started, \
@@ -113,10 +113,10 @@ pub fn between(
     // So many rows a stretch and workflow: bounded by the time that is asked for.
     const ALL: &str = "SELECT bucket, started, succeeded, failed, skipped, deferred, turns, duration_ms, cost_picos, \
                        input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens \
-                       FROM execution_rollup_slots WHERE bucket >= ?1 AND bucket < ?2 ORDER BY bucket, workflow";
+                       FROM execution_rollups WHERE bucket >= ?1 AND bucket < ?2 ORDER BY bucket, workflow";
     const ONE: &str = "SELECT bucket, started, succeeded, failed, skipped, deferred, turns, duration_ms, cost_picos, \
                        input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens \
-                       FROM execution_rollup_slots WHERE bucket >= ?1 AND bucket < ?2 AND workflow = ?3 ORDER BY bucket";
+                       FROM execution_rollups WHERE bucket >= ?1 AND bucket < ?2 AND workflow = ?3 ORDER BY bucket";
     let mut read = |row: &Row<'_>| {
         each(row.get(0)?, RollupRow::read(row, 1)?);
         Ok(())

@@ -1,4 +1,4 @@
-//! `inboxes` and `mailboxes`: what was sent to whom on which channel, each a progression in the order of the commits.
+//! `inboxes`: messages sent to a recipient on a channel, each a progression in the order of the commits.
 
 use duolog_types::{ProgressionId, SessionId};
 
@@ -7,50 +7,42 @@ use crate::engine::Tx;
 use crate::error::Result;
 use crate::params;
 
-/// The recipient of a message. The two are namespaces of their own: a mailbox may have the name of a session.
+/// The recipient of a message. Ids and topics are separate namespaces: a topic may have the name of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A session or a branch, by its id.
     Id(String),
-    /// A mailbox, by its name.
-    Mailbox(String),
+    /// A topic, by its name: a named place that belongs to no session.
+    Topic(String),
 }
 
 impl Address {
     /// The id or the name, without the namespace.
     pub fn as_str(&self) -> &str {
-        let (Self::Id(text) | Self::Mailbox(text)) = self;
+        let (Self::Id(text) | Self::Topic(text)) = self;
         text
     }
 
-    fn inboxes(&self) -> &'static str {
+    /// The namespace, as the column `kind` has it.
+    pub(super) fn kind(&self) -> &'static str {
         match self {
-            Self::Id(_) => "inboxes",
-            Self::Mailbox(_) => "mailboxes",
-        }
-    }
-
-    pub(super) fn cursors(&self) -> &'static str {
-        match self {
-            Self::Id(_) => "inbox_cursors",
-            Self::Mailbox(_) => "mailbox_cursors",
+            Self::Id(_) => "id",
+            Self::Topic(_) => "topic",
         }
     }
 }
 
-/// The progression of an inbox, where anything was ever sent there. No channel is `""`.
+/// The progression of an inbox. `None` if nothing was ever sent there. No channel is `""`.
 pub fn find(tx: &mut Tx<'_>, to: &Address, channel: &str) -> Result<Option<ProgressionId>> {
-    let sql = format!("SELECT progression_id FROM {} WHERE recipient = ?1 AND channel = ?2", to.inboxes());
-    tx.find(&sql, params![to.as_str(), channel], |row| row.get(0))
+    let sql = "SELECT progression_id FROM inboxes WHERE kind = ?1 AND recipient = ?2 AND channel = ?3";
+    tx.find(sql, params![to.kind(), to.as_str(), channel], |row| row.get(0))
 }
 
-/// The same, to be added to: on a server, one who was overtaken by another that adds there is run again.
+/// Finds the progression of an inbox to add to: on a server, a transaction that another one overtook here is run again.
 pub fn enter(tx: &mut Tx<'_>, to: &Address, channel: &str) -> Result<Option<ProgressionId>> {
-    let sql = format!(
-        "UPDATE {} SET progression_id = progression_id WHERE recipient = ?1 AND channel = ?2 RETURNING progression_id",
-        to.inboxes()
-    );
-    tx.find(&sql, params![to.as_str(), channel], |row| row.get(0))
+    let sql = "UPDATE inboxes SET progression_id = progression_id WHERE kind = ?1 AND recipient = ?2 AND channel = ?3 \
+               RETURNING progression_id";
+    tx.find(sql, params![to.kind(), to.as_str(), channel], |row| row.get(0))
 }
 
 /// Adds an inbox. One that is there already is a unique-constraint error.
@@ -64,19 +56,19 @@ pub fn insert(tx: &mut Tx<'_>, to: &Address, channel: &str, progression: &Progre
             tx.execute(of_branch, params![id])?;
         }
     }
-    let sql = format!("INSERT INTO {} (recipient, channel, progression_id) VALUES (?1, ?2, ?3)", to.inboxes());
-    tx.execute(&sql, params![to.as_str(), channel, progression]).map(drop)
+    let sql = "INSERT INTO inboxes (kind, recipient, channel, progression_id) VALUES (?1, ?2, ?3, ?4)";
+    tx.execute(sql, params![to.kind(), to.as_str(), channel, progression]).map(drop)
 }
 
 /// The channels on which anything was ever sent to a recipient, in order, after this one.
 pub fn channels(tx: &mut Tx<'_>, to: &Address, after: Option<&str>, limit: u32) -> Result<Vec<String>> {
-    let table = to.inboxes();
     let Some(after) = after else {
-        let sql = format!("SELECT channel FROM {table} WHERE recipient = ?1 ORDER BY channel LIMIT ?2");
-        return tx.all(&sql, params![to.as_str(), limit], |row| row.get(0));
+        let sql = "SELECT channel FROM inboxes WHERE kind = ?1 AND recipient = ?2 ORDER BY channel LIMIT ?3";
+        return tx.all(sql, params![to.kind(), to.as_str(), limit], |row| row.get(0));
     };
-    let sql = format!("SELECT channel FROM {table} WHERE recipient = ?1 AND channel > ?3 ORDER BY channel LIMIT ?2");
-    tx.all(&sql, params![to.as_str(), limit, after], |row| row.get(0))
+    let sql =
+        "SELECT channel FROM inboxes WHERE kind = ?1 AND recipient = ?2 AND channel > ?4 ORDER BY channel LIMIT ?3";
+    tx.all(sql, params![to.kind(), to.as_str(), limit, after], |row| row.get(0))
 }
 
 /// Removes the inboxes of a session, how far they were read, and the messages that nothing names then.
@@ -86,15 +78,15 @@ pub(super) fn remove_of_session(tx: &mut Tx<'_>, session: &SessionId) -> Result<
 
 /// Removes the inboxes of the branches of a session, likewise.
 pub(super) fn remove_of_branches(tx: &mut Tx<'_>, session: &SessionId) -> Result<()> {
-    let sql =
-        "SELECT DISTINCT i.recipient FROM branches b JOIN inboxes i ON i.recipient = b.id WHERE b.session_id = ?1";
+    let sql = "SELECT DISTINCT i.recipient FROM branches b JOIN inboxes i ON i.kind = 'id' AND i.recipient = b.id \
+               WHERE b.session_id = ?1";
     let ids: Vec<String> = tx.all(sql, params![session], |row| row.get(0))?;
     ids.iter().try_for_each(|id| remove(tx, id))
 }
 
 fn remove(tx: &mut Tx<'_>, id: &str) -> Result<()> {
-    let sql = "DELETE FROM inboxes WHERE recipient = ?1 RETURNING progression_id";
+    let sql = "DELETE FROM inboxes WHERE kind = 'id' AND recipient = ?1 RETURNING progression_id";
     let inboxes: Vec<ProgressionId> = tx.all(sql, params![id], |row| row.get(0))?;
     inboxes.iter().try_for_each(|inbox| progressions::remove_inbox(tx, inbox))?;
-    tx.execute("DELETE FROM inbox_cursors WHERE recipient = ?1", params![id]).map(drop)
+    tx.execute("DELETE FROM inbox_cursors WHERE kind = 'id' AND recipient = ?1", params![id]).map(drop)
 }

@@ -1,4 +1,4 @@
-//! `message_embeddings`: what messages mean to a model, packed so that all of it is looked at and nothing else.
+//! `message_embeddings`: the embeddings of messages, apart from them, so that a scan reads nothing else.
 //!
 //! An embedding is little-endian 32-bit floats. It is added and removed with its message and never changed in between, and
 //! a number is never used again.
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use duolog_types::{MessageId, Moment, SessionId};
 
 use super::progressions::Segment;
-use crate::engine::{Sql, Tx, Value};
+use crate::engine::{Tx, Value};
 use crate::error::Result;
 use crate::params;
 
@@ -22,8 +22,6 @@ static ADD_MANY: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Adds the embeddings of messages that were just added.
-///
-/// A message is written before its embedding in the same transaction: [`Horizon`] counts on that.
 pub fn add(tx: &mut Tx<'_>, embeddings: &[(&MessageId, &[u8])]) -> Result<()> {
     let (many, rest) = embeddings.as_chunks::<ROWS>();
     for some in many {
@@ -34,17 +32,11 @@ pub fn add(tx: &mut Tx<'_>, embeddings: &[(&MessageId, &[u8])]) -> Result<()> {
     rest.iter().try_for_each(|(id, bytes)| tx.execute(sql, params![*id, *bytes]).map(drop))
 }
 
-/// Hands out embeddings in the order they stand in, by number, after one and up to another; says which was the last
-/// where there may be more.
-pub fn each(
-    tx: &mut Tx<'_>,
-    (after, to): (i64, i64),
-    limit: u32,
-    each: &mut dyn FnMut(i64, &[u8]),
-) -> Result<Option<i64>> {
-    let sql = "SELECT seq, embedding FROM message_embeddings WHERE seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
+/// Hands out embeddings in the order of their numbers, after one. Returns the last number if there may be more.
+pub fn each(tx: &mut Tx<'_>, after: i64, limit: u32, each: &mut dyn FnMut(i64, &[u8])) -> Result<Option<i64>> {
+    let sql = "SELECT seq, embedding FROM message_embeddings WHERE seq > ?1 ORDER BY seq LIMIT ?2";
     let (mut last, mut seen) = (after, 0);
-    tx.query_each(sql, params![after, to, limit], &mut |row| {
+    tx.query_each(sql, params![after, limit], &mut |row| {
         last = row.get(0)?;
         each(last, row.bytes(1)?);
         seen += 1;
@@ -161,36 +153,7 @@ pub fn each_of(
     Ok((seen == limit).then_some(next))
 }
 
-/// Up to where numbers can be settled, and when they are: once every transaction before `xid` has ended.
-///
-/// On a server numbers are taken in one order and committed in another. Whoever took one had written its message before,
-/// and so had its place among the transactions; `xid` is taken after the last number was seen. In a file one writes at a
-/// time, and what is seen is settled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Horizon {
-    /// The highest number that is seen.
-    pub seq: i64,
-    /// A transaction that began after that.
-    pub xid: i64,
-}
-
-/// The horizon now. What it says holds for transactions that begin when this one has ended.
-pub fn horizon(tx: &mut Tx<'_>) -> Result<Horizon> {
-    let sql = Sql::each(
-        "SELECT COALESCE(MAX(seq), 0), 0 FROM message_embeddings",
-        "SELECT COALESCE(MAX(seq), 0), txid_current() FROM message_embeddings",
-    );
-    let found = tx.find(sql, params![], |row| Ok(Horizon { seq: row.get(0)?, xid: row.get(1)? }))?;
-    Ok(found.unwrap_or(Horizon { seq: 0, xid: 0 }))
-}
-
-/// Before which transaction all have ended, as this one sees it.
-pub fn ended_before(tx: &mut Tx<'_>) -> Result<i64> {
-    let sql = Sql::each("SELECT 0", "SELECT txid_snapshot_xmin(txid_current_snapshot())");
-    Ok(tx.find(sql, params![], |row| row.get(0))?.unwrap_or_default())
-}
-
-/// The highest number that is seen; 0 where there is none.
+/// The highest number; 0 if there is none.
 pub fn last(tx: &mut Tx<'_>) -> Result<i64> {
     let sql = "SELECT COALESCE(MAX(seq), 0) FROM message_embeddings";
     Ok(tx.find(sql, params![], |row| row.get(0))?.unwrap_or_default())

@@ -6,7 +6,6 @@ pub mod compactions;
 pub mod cron_overrides;
 pub mod cron_runs;
 pub mod cron_ticks;
-pub mod embedding_packs;
 pub mod execution_bodies;
 pub mod execution_rollups;
 pub mod executions;

@@ -39,12 +39,7 @@ pub struct OperationRow {
     pub lines_done: u64,
     /// The place of the other lines of an append. `None` while they have none.
     pub place: Option<ClaimedPlace>,
-    /// Where an older version may have written the other lines: it did not record where they end.
-    pub unverified_from: Option<Position>,
 }
-
-/// The scope of changes that an older version made: it had one for all commands.
-pub const ANY_SCOPE: &str = "any";
 
 macro_rules! select {
     ($rest:literal) => {
@@ -70,7 +65,6 @@ impl OperationRow {
             session_id: row.get(5)?,
             lines_done: row.get(6)?,
             place,
-            unverified_from: if to.is_none() { from } else { None },
         })
     }
 }
@@ -110,23 +104,6 @@ pub fn claim(tx: &mut Tx<'_>, scope: &str, operation: &OperationId, place: Claim
     Ok(tx.execute(sql, params![scope, operation, place.epoch, place.from, place.to])? == 1)
 }
 
-/// Settles where the lines stand that an older version may have written: at a place, or nowhere. Returns false if that is
-/// settled by now. A taken place is a unique-constraint error.
-pub fn settle_unverified(tx: &mut Tx<'_>, row: &OperationRow, place: Option<ClaimedPlace>, done: u64) -> Result<bool> {
-    let sql = "UPDATE idempotency SET epoch = ?3, from_position = ?4, to_position = ?5, lines_done = ?6 \
-               WHERE scope = ?1 AND operation_id = ?2 AND from_position = ?7 AND to_position IS NULL";
-    let values = params![
-        &row.scope,
-        &row.operation_id,
-        place.map(|place| place.epoch),
-        place.map(|place| place.from),
-        place.map(|place| place.to),
-        done,
-        row.unverified_from,
-    ];
-    Ok(tx.execute(sql, values)? == 1)
-}
-
 /// Takes back the claim of an append, of whose lines so many stand; one without any is forgotten.
 pub fn unclaim(tx: &mut Tx<'_>, row: &OperationRow, lines_done: u64) -> Result<bool> {
     let Some(place) = row.place else { return Ok(false) };
@@ -143,6 +120,24 @@ pub fn unclaim(tx: &mut Tx<'_>, row: &OperationRow, lines_done: u64) -> Result<b
 /// Forgets an operation whose change is taken back.
 pub fn forget(tx: &mut Tx<'_>, scope: &str, operation: &OperationId) -> Result<()> {
     tx.execute("DELETE FROM idempotency WHERE scope = ?1 AND operation_id = ?2", params![scope, operation]).map(drop)
+}
+
+/// Keeps the appends that were done in a session under another scope, without their places. The last of several holds.
+pub fn retire(tx: &mut Tx<'_>, session: &SessionId, scope: &str) -> Result<()> {
+    let sql = "INSERT INTO idempotency (scope, operation_id, request_hash, created_at) \
+               SELECT ?2, operation_id, request_hash, created_at FROM idempotency \
+               WHERE session_id = ?1 AND to_position IS NOT NULL \
+               ON CONFLICT (scope, operation_id) DO UPDATE \
+               SET request_hash = excluded.request_hash, created_at = excluded.created_at";
+    tx.execute(sql, params![session, scope]).map(drop)
+}
+
+/// Returns true if an operation of the scope has an id below this one: `id/…`.
+pub fn any_below(tx: &mut Tx<'_>, scope: &str, operation: &OperationId) -> Result<bool> {
+    let sql = "SELECT 1 FROM idempotency WHERE scope = ?1 AND operation_id >= ?2 AND operation_id < ?3 LIMIT 1";
+    // The character after the slash ends the range.
+    let (from, to) = (format!("{operation}/"), format!("{operation}0"));
+    Ok(tx.find(sql, params![scope, &from, &to], |_| Ok(()))?.is_some())
 }
 
 /// The operations of an epoch of a log whose places end behind `end`, in the order of their places.

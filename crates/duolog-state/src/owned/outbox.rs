@@ -102,7 +102,7 @@ pub fn insert(tx: &mut Tx<'_>, row: &NewOutbox<'_>) -> Result<bool> {
         "COALESCE((SELECT o.seq + 1 FROM outbox_lines o WHERE o.home_id = s.home_id AND o.session_id = s.id \
          ORDER BY o.seq DESC LIMIT 1), 0)"
     );
-    let sql = Sql::each(counted, insert!("nextval(pg_get_serial_sequence('outbox', 'id'))"));
+    let sql = Sql::each(counted, insert!("nextval(pg_get_serial_sequence('outbox_lines', 'seq'))"));
     Ok(tx.execute(sql, params![row.session_id, row.uuid, row.created_at, row.line])? == 1)
 }
 

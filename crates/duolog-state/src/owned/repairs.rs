@@ -191,6 +191,26 @@ pub fn losses(tx: &mut Tx<'_>, session: &SessionId, limit: u32) -> Result<Vec<Re
     tx.all(sql, params![session, limit], RepairRow::read)
 }
 
+/// What logs lost of what was recorded of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LostRow {
+    /// The number of sessions.
+    pub sessions: u64,
+    /// The number of bytes, of all of them.
+    pub bytes: u64,
+}
+
+/// Sums the recorded losses of a home's sessions, or of one session. A loss is over once the log or the session is deleted.
+pub fn lost(tx: &mut Tx<'_>, home: &HomeId, session: Option<&SessionId>) -> Result<LostRow> {
+    let sql = "SELECT COUNT(DISTINCT r.session_id), CAST(COALESCE(SUM(r.bytes), 0) AS BIGINT) FROM repairs r \
+               JOIN sessions s ON s.id = r.session_id AND s.deleted_at IS NULL \
+               WHERE r.home_id = ?1 AND r.session_id = COALESCE(?2, r.session_id) \
+               AND r.action IN ('shorter', 'replaced', 'missing') AND NOT EXISTS (SELECT 1 FROM repairs d \
+               WHERE d.session_id = r.session_id AND d.action = 'deleted' AND d.id > r.id)";
+    let read = |row: &Row<'_>| Ok(LostRow { sessions: row.get(0)?, bytes: row.get(1)? });
+    Ok(tx.find(sql, params![home, session.map(SessionId::as_str)], read)?.unwrap_or_default())
+}
+
 /// How many repairs are noted.
 pub fn count(tx: &mut Tx<'_>) -> Result<u64> {
     Ok(tx.find("SELECT COUNT(*) FROM repairs", &[], |row| row.get(0))?.unwrap_or_default())

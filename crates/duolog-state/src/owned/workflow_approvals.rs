@@ -158,7 +158,7 @@ pub fn consume(tx: &mut Tx<'_>, id: &ApprovalId, at: Moment) -> Result<bool> {
 /// The answers that a run has not taken note of, in order.
 pub fn unconsumed_of(tx: &mut Tx<'_>, run: &RunId, limit: u32) -> Result<Vec<ApprovalId>> {
     let sql = "SELECT id FROM workflow_approvals WHERE workflow_run_id = ?1 AND consumed_at IS NULL \
-               AND status IN ('approved', 'answered') ORDER BY id LIMIT ?2";
+               AND status IN ('approved', 'answered') ORDER BY created_at, id LIMIT ?2";
     tx.all(sql, params![run, limit], |row| row.get(0))
 }
 

@@ -1,10 +1,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use duolog_state::owned::inboxes::Address;
-use duolog_state::owned::{inbox_cursors, inboxes, messages, operations, pool_segments};
 use duolog_state::{Error, Migrate, OpenState, State, known_version};
-use duolog_types::{MessageId, OperationId, Position};
 
 use super::{add, children, count, open};
 
@@ -88,12 +85,12 @@ fn a_path_that_is_too_long_is_refused_by_its_length() {
 fn a_newer_schema_is_read_and_never_written() {
     let dir = tempfile::tempdir().expect("a directory");
     add(&open(dir.path()), "a").expect("writes");
-    sql(dir.path(), "UPDATE schema_meta SET value = '99' WHERE key = 'version'; PRAGMA user_version=99");
+    sql(dir.path(), "UPDATE schema_meta SET value = '999' WHERE key = 'version'; PRAGMA user_version=999");
     let answer = opening(OpenState::at(dir.path()));
     let known = known_version();
-    assert!(matches!(answer, Err(Error::Newer { found: 99, known: k }) if k == known), "{answer:?}");
+    assert!(matches!(answer, Err(Error::Newer { found: 999, known: k }) if k == known), "{answer:?}");
     let state = State::open(OpenState::at(dir.path()).read_only()).expect("reads");
-    assert_eq!((count(&state), state.schema_version()), (1, 99));
+    assert_eq!((count(&state), state.schema_version()), (1, 999));
     assert!(matches!(add(&state, "b"), Err(Error::ReadOnly)));
 }
 
@@ -111,178 +108,29 @@ fn an_older_schema_is_migrated_only_where_that_is_allowed() {
     assert_eq!(open(dir.path()).schema_version(), known_version());
 }
 
-/// What makes the tables of an older version, for an engine.
-macro_rules! older {
-    ($engine:literal: $($name:literal),+) => {
-        [$(include_str!(concat!("../../sql/migrations/", $name, "/", $engine, ".sql"))),+].concat()
-    };
-    ($engine:literal, 12) => {
-        $crate::opening::older!(
-            $engine: "0001_foundation", "0002_transitions", "0003_usage", "0004_seal_blocks", "0005_conversations",
-            "0006_switches", "0007_session_items", "0008_embeddings", "0009_runs", "0010_outbox_lines", "0011_packs",
-            "0012_lists"
-        )
-    };
-    ($engine:literal, 13) => {
-        [
-            $crate::opening::older!($engine, 12),
-            include_str!(concat!("../../sql/migrations/0013_pool_segments/", $engine, ".sql")).to_owned(),
-        ]
-        .concat()
-    };
-    ($engine:literal, 16) => {
-        [
-            $crate::opening::older!($engine, 13),
-            include_str!(concat!("../../sql/migrations/0014_promise/", $engine, ".sql")).to_owned(),
-            include_str!(concat!("../../sql/migrations/0015_unlink_due/", $engine, ".sql")).to_owned(),
-            include_str!(concat!("../../sql/migrations/0016_chats_by_creation/", $engine, ".sql")).to_owned(),
-        ]
-        .concat()
-    };
-}
-pub(crate) use older;
-
-/// Version 16 kept what was sent to sessions, branches and mailboxes in one table.
-pub(crate) fn mail_of_one_table() -> String {
-    let (home, at) = (crate::home(), "'2026-01-01T00:00:00.000000Z'");
-    let progressions = ["h", "p1", "p2", "p3"].map(|id| format!("('{id}', {at}, 0)")).join(", ");
-    let inboxes = [("s", "p1"), ("b", "p2"), ("box", "p3")];
-    let cursors = inboxes.map(|(to, _)| format!("('{to}', '', 'r', 7, {at})")).join(", ");
-    let inboxes = inboxes.map(|(to, progression)| format!("('{to}', '', '{progression}')")).join(", ");
-    format!(
-        "INSERT INTO sessions (id, home_id, created_at, addressed, scope, log_path, log_key, updated_at)
-             VALUES ('s', '{home}', {at}, 0, 'x', 'x/s.jsonl', 'x/s.jsonl', {at});
-         INSERT INTO progressions (id, created_at, base_ord) VALUES {progressions};
-         INSERT INTO branches (id, created_at, session_id, progression_id, is_default)
-             VALUES ('b', {at}, 's', 'h', 1);
-         INSERT INTO inboxes (recipient, channel, progression_id) VALUES {inboxes};
-         INSERT INTO inbox_cursors (recipient, channel, reader, ord, updated_at) VALUES {cursors};
-         INSERT INTO schema_meta (key, value) VALUES ('lineage', 'duolog'), ('version', '16');"
-    )
-}
-
-/// Holds a state that had [`mail_of_one_table`] to what came of it.
-pub(crate) fn check_mail_of_one_table(state: &State) {
-    let id = |text: &str| Address::Id(text.to_owned());
-    let mailbox = |text: &str| Address::Mailbox(text.to_owned());
-    let mail = |to: Address| {
-        let found =
-            state.read(|tx| Ok::<_, Error>((inboxes::find(tx, &to, "")?, inbox_cursors::get(tx, &to, "", "r")?)));
-        let (progression, ord) = found.expect("reads");
-        (progression.map(|progression| progression.to_string()), ord)
-    };
-    let had = |progression: &str| (Some(progression.to_owned()), 7);
-    assert_eq!((mail(id("s")), mail(id("b")), mail(mailbox("box"))), (had("p1"), had("p2"), had("p3")));
-    for other in [mailbox("s"), mailbox("b"), id("box")] {
-        assert_eq!(mail(other), (None, 0));
+/// Development schemas were numbered from 1; none of their tables is looked at.
+#[test]
+fn a_home_of_a_development_schema_is_refused_and_left_alone() {
+    for version in [1, 17, 99] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let meta =
+            "CREATE TABLE schema_meta (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID";
+        let rows = format!("INSERT INTO schema_meta VALUES ('lineage', 'duolog'), ('version', '{version}')");
+        let marks = format!("PRAGMA application_id = 0x44756f4c; PRAGMA user_version = {version}");
+        sql(dir.path(), &format!("{meta}; {rows}; {marks}"));
+        let mut unchanged = OpenState::at(dir.path());
+        unchanged.migrate = Migrate::No;
+        for options in [OpenState::at(dir.path()), OpenState::at(dir.path()).read_only(), unchanged] {
+            let answer = opening(options);
+            assert!(matches!(&answer, Err(Error::Development { found, .. }) if *found == version), "{answer:?}");
+            let told = answer.map_err(|error| error.to_string()).unwrap_err();
+            let expected = format!("development schema {version}, and homes from before schema 100 cannot be opened");
+            assert!(told.contains(&expected) && told.contains("state.db"), "{told}");
+        }
+        let other = rusqlite::Connection::open(dir.path().join("state.db")).expect("opens");
+        let tables = other.query_row("SELECT COUNT(*) FROM sqlite_schema WHERE sql IS NOT NULL", [], |row| row.get(0));
+        assert_eq!(tables, Ok(1));
     }
-}
-
-#[test]
-fn mail_of_an_older_schema_keeps_its_recipient() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let marks = "PRAGMA application_id = 0x44756f4c; PRAGMA user_version = 16";
-    sql(dir.path(), &format!("{}; {} {marks}", older!("sqlite", 16), mail_of_one_table()));
-    check_mail_of_one_table(&open(dir.path()));
-}
-
-/// Version 12 listed each message of a session in a progression of its own: here without the one at 2, which was removed.
-pub(crate) fn listed_messages() -> String {
-    let home = crate::home();
-    let at = "'2026-01-01T00:00:00.000000Z'";
-    let messages = ["a", "b", "d", "e"].map(|id| format!("('{id}', {at}, '1', 'user', 1)")).join(", ");
-    let items = [("p", 0, "a"), ("p", 1, "b"), ("p", 3, "d"), ("p", 4, "e"), ("h", 0, "a"), ("h", 1, "b")]
-        .map(|(progression, ord, message)| format!("('{progression}', {ord}, '{message}')"))
-        .join(", ");
-    format!(
-        "INSERT INTO sessions (id, home_id, created_at, addressed, scope, log_path, log_key, updated_at, progression_id)
-             VALUES ('s', '{home}', {at}, 0, 'x', 'x/s.jsonl', 'x/s.jsonl', {at}, 'p');
-         INSERT INTO progressions (id, created_at, session_id, base_ord) VALUES ('p', {at}, 's', 0), ('h', {at}, 's', 0);
-         INSERT INTO messages (id, created_at, content, role, compactable) VALUES {messages};
-         INSERT INTO progression_items (progression_id, ord, message_id) VALUES {items};
-         INSERT INTO schema_meta (key, value) VALUES ('lineage', 'duolog'), ('version', '12');"
-    )
-}
-
-/// Holds a state that was [`listed_messages`] to what came of them.
-pub(crate) fn check_listed_messages(state: &State) {
-    let session = crate::id("s");
-    let (rows, count) = state
-        .read(|tx| Ok::<_, Error>((pool_segments::list(tx, &session, None, 9)?, pool_segments::count(tx, &session)?)))
-        .expect("reads");
-    let rows: Vec<_> =
-        rows.iter().map(|row| (row.ord, row.progression_id.as_str(), row.from_ord, row.to_ord)).collect();
-    assert_eq!((rows.as_slice(), count), (&[(0, "p", 0, Some(2)), (3, "p", 3, Some(5))][..], 4));
-}
-
-#[test]
-fn messages_of_an_older_schema_keep_their_order() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let marks = "PRAGMA application_id = 0x44756f4c; PRAGMA user_version = 12";
-    sql(dir.path(), &format!("{}; {} {marks}", older!("sqlite", 12), listed_messages()));
-    check_listed_messages(&open(dir.path()));
-}
-
-/// Version 13 had one table for appends and one for changes. Two appends were to stand at the same position: at most one does.
-pub(crate) fn operations_of_two_tables(engine: &str) -> String {
-    let (home, at) = (crate::home(), "'2026-01-01T00:00:00.000000Z'");
-    let hash = |byte: &str| match engine {
-        "sqlite" => format!("x'{}'", byte.repeat(32)),
-        _ => format!("decode('{}', 'hex')", byte.repeat(32)),
-    };
-    format!(
-        "INSERT INTO sessions (id, home_id, created_at, addressed, scope, log_path, log_key, updated_at)
-             VALUES ('s', '{home}', {at}, 0, 'x', 'x/s.jsonl', 'x/s.jsonl', {at});
-         INSERT INTO operations (session_id, operation_id, home_id, content_hash, lines, done_lines, epoch, position,
-             created_at, updated_at) VALUES ('s', 'a', '{home}', {first}, 3, 1, 2, 40, {at}, {at}),
-             ('s', 'b', '{home}', {second}, 1, 0, 2, 40, {at}, {at});
-         INSERT INTO transitions (operation_id, content_hash, answer, created_at) VALUES ('c', {first}, '7', {at});
-         INSERT INTO schema_meta (key, value) VALUES ('lineage', 'duolog'), ('version', '13');",
-        first = hash("01"),
-        second = hash("02"),
-    )
-}
-
-/// Holds a state that had [`operations_of_two_tables`] to what came of them.
-pub(crate) fn check_operations_of_two_tables(state: &State) {
-    let find = |scope: &str, operation: &str| {
-        let operation = OperationId::parse(operation).expect("an id");
-        state.read(|tx| operations::find(tx, scope, &operation)).expect("reads").expect("carried over")
-    };
-    let (first, second, change) = (find("log/s", "a"), find("log/s", "b"), find(operations::ANY_SCOPE, "c"));
-    assert_eq!((first.request_hash, first.lines_done, first.place), ([1; 32], 1, None));
-    assert_eq!((second.request_hash, second.lines_done, second.place), ([2; 32], 0, None));
-    assert_eq!((first.unverified_from, second.unverified_from), (Some(Position(40)), Some(Position(40))));
-    assert_eq!((change.request_hash, change.answer.as_deref()), ([1; 32], Some("7")));
-}
-
-#[test]
-fn operations_of_an_older_schema_are_still_known() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let marks = "PRAGMA application_id = 0x44756f4c; PRAGMA user_version = 13";
-    sql(dir.path(), &format!("{}; {} {marks}", older!("sqlite", 13), operations_of_two_tables("sqlite")));
-    check_operations_of_two_tables(&open(dir.path()));
-}
-
-/// Version 5 kept them in the rows of their messages.
-#[test]
-fn embeddings_of_an_older_schema_are_found_after_the_migration() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let steps = older!(
-        "sqlite": "0001_foundation", "0002_transitions", "0003_usage", "0004_seal_blocks", "0005_conversations"
-    );
-    let rows = "INSERT INTO messages (id, created_at, content, embedding, role, compactable) VALUES
-                    ('with', '2026-01-01T00:00:00.000000Z', '1', x'0000803f', 'user', 1),
-                    ('without', '2026-01-01T00:00:00.000000Z', '2', NULL, 'user', 1)";
-    let version = "INSERT INTO schema_meta (key, value) VALUES ('lineage', 'duolog'), ('version', '5');
-                   PRAGMA application_id = 0x44756f4c; PRAGMA user_version = 5";
-    sql(dir.path(), &format!("{steps}; {rows}; {version}"));
-    let state = open(dir.path());
-    let embedding = |id: &str| {
-        let id = MessageId::parse(id).expect("an id");
-        state.read(|tx| messages::find(tx, &id)).expect("reads").expect("there").embedding
-    };
-    assert_eq!((embedding("with"), embedding("without")), (Some(vec![0, 0, 0x80, 0x3f]), None));
 }
 
 #[test]
@@ -312,9 +160,9 @@ fn versions_that_disagree_are_damage() {
 fn a_writer_notices_that_the_schema_changed() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = open(dir.path());
-    sql(dir.path(), "PRAGMA user_version=42");
+    sql(dir.path(), "PRAGMA user_version=142");
     let answer = add(&state, "a");
-    assert!(matches!(answer, Err(Error::SchemaChanged { found: 42, .. })), "{answer:?}");
+    assert!(matches!(answer, Err(Error::SchemaChanged { found: 142, .. })), "{answer:?}");
     assert_eq!(count(&state), 0);
 }
 

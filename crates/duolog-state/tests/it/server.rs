@@ -14,10 +14,6 @@ use duolog_testkit::engines::Place;
 use duolog_testkit::postgres::{Database, NewRole, Options, Plan, Proxy, Server, Shared, SmallDisk};
 use duolog_types::Durability::{Power, Process};
 
-use super::opening::{
-    check_listed_messages, check_mail_of_one_table, check_operations_of_two_tables, listed_messages, mail_of_one_table,
-    older, operations_of_two_tables,
-};
 use super::{add, count, id, session};
 
 fn database() -> Database {
@@ -143,6 +139,20 @@ fn a_role_without_rights_is_told_so() {
     let answer = refused(&url, role.password());
     assert!(matches!(answer, Error::Denied { .. }), "{answer:?}");
     assert_eq!(tables(&database), "");
+    drop(database);
+}
+
+#[test]
+fn a_role_that_does_not_own_the_tables_is_told_that_it_cannot_vacuum_them() {
+    let shared = Shared::get().expect("a server");
+    let database = database();
+    open(&database.url()).vacuum().expect("the owner vacuums");
+    let role = shared.create_role(&NewRole::default()).expect("a role");
+    let grant = format!("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {}", role.name());
+    database.run_sql(&grant).expect("granted");
+    let answer = open(&database.url_as(&role)).vacuum().expect_err("the server would skip every table");
+    assert!(matches!(answer, Error::Denied { .. }), "{answer:?}");
+    assert!(answer.to_string().contains(role.name()) && answer.to_string().contains(" tables"), "{answer}");
     drop(database);
 }
 
@@ -301,13 +311,13 @@ fn a_schema_from_the_future_is_read_and_never_written() {
     let database = database();
     let state = open(&database.url());
     add(&state, "a").expect("writes");
-    database.run_sql("UPDATE schema_meta SET value = '99' WHERE key = 'version'").expect("changes");
+    database.run_sql("UPDATE schema_meta SET value = '999' WHERE key = 'version'").expect("changes");
     let answer = add(&state, "b");
-    assert!(matches!(answer, Err(Error::SchemaChanged { found: 99, .. })), "{answer:?}");
+    assert!(matches!(answer, Err(Error::SchemaChanged { found: 999, .. })), "{answer:?}");
     let answer = State::open(options(&database.url())).map(drop);
-    assert!(matches!(answer, Err(Error::Newer { found: 99, .. })), "{answer:?}");
+    assert!(matches!(answer, Err(Error::Newer { found: 999, .. })), "{answer:?}");
     let reader = State::open(options(&database.url()).read_only()).expect("reads");
-    assert_eq!((count(&reader), reader.schema_version()), (1, 99));
+    assert_eq!((count(&reader), reader.schema_version()), (1, 999));
     database.run_sql("UPDATE schema_meta SET value = 'x' WHERE key = 'version'").expect("changes");
     let answer = State::open(options(&database.url())).map(drop);
     assert!(matches!(answer, Err(Error::Damaged { .. })), "{answer:?}");
@@ -322,25 +332,20 @@ fn an_older_schema_is_migrated_only_where_that_is_allowed() {
 }
 
 #[test]
-fn messages_of_an_older_schema_keep_their_order() {
+fn a_database_of_a_development_schema_is_refused_and_left_alone() {
     let database = database();
-    database.run_sql(&format!("{}; {}", older!("postgres", 12), listed_messages())).expect("made");
-    check_listed_messages(&open(&database.url()));
-}
-
-#[test]
-fn operations_of_an_older_schema_are_still_known() {
-    let database = database();
-    let rows = operations_of_two_tables("postgres");
-    database.run_sql(&format!("{}; {rows}", older!("postgres", 13))).expect("made");
-    check_operations_of_two_tables(&open(&database.url()));
-}
-
-#[test]
-fn mail_of_an_older_schema_keeps_its_recipient() {
-    let database = database();
-    database.run_sql(&format!("{}; {}", older!("postgres", 16), mail_of_one_table())).expect("made");
-    check_mail_of_one_table(&open(&database.url()));
+    database
+        .run_sql(
+            "CREATE TABLE schema_meta (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+             INSERT INTO schema_meta VALUES ('lineage', 'duolog'), ('version', '17')",
+        )
+        .expect("makes");
+    let before = tables(&database);
+    for options in [options(&database.url()), options(&database.url()).read_only()] {
+        let answer = State::open(options).map(drop);
+        assert!(matches!(answer, Err(Error::Development { found: 17, .. })), "{answer:?}");
+    }
+    assert_eq!(tables(&database), before);
 }
 
 #[test]

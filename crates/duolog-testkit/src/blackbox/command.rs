@@ -99,6 +99,12 @@ impl Ran {
         Some((text(&error, "kind"), text(&error, "message"), text(&error, "hint")))
     }
 
+    /// The kind of the error; of a command that does many things, that of the first one that failed.
+    pub fn error_kind(&self) -> Option<String> {
+        let of_one = |value: &Value| value["errors"][0]["error"]["kind"].as_str().map(str::to_owned);
+        self.error().map(|(kind, ..)| kind).or_else(|| self.objects().iter().find_map(of_one))
+    }
+
     fn objects(&self) -> Vec<Value> {
         self.lines().filter_map(lenient).filter(Value::is_object).collect()
     }
@@ -268,9 +274,11 @@ fn outcome(ran: &Ran, status: ExitStatus) -> Outcome {
     }
 }
 
-/// Returns true if an answer may be one of exit code 1: nothing was there to take, or nothing was changed.
+/// Returns true if an answer may be one of exit code 1 or 3: nothing was there to take, nothing was changed, or the phase is
+/// somebody else's.
 fn is_negative(answer: &Value) -> bool {
-    answer["changed"] == false || answer.get("item").is_some_and(Value::is_null)
+    let is_phase = answer.get("phase").is_some() && (answer["status"] == "running" || answer["status"] == "done");
+    answer["changed"] == false || answer.get("item").is_some_and(Value::is_null) || is_phase
 }
 
 /// Returns true if an error claims that nothing was written.

@@ -24,9 +24,9 @@ impl Worker {
 
     /// Tries operations again in the copy, then reads all of it.
     fn look_at_copy(&mut self, backup: &Done, copy: &Binary) {
-        let failed = backup.ran.answer().map(|answer| answer["failed"].clone()).unwrap_or_default();
+        let failed = backup.ran.answer().map(|answer| answer["failures"].clone()).unwrap_or_default();
         let reported = failed.as_array().into_iter().flatten();
-        let reported = reported.filter_map(|failed| Some(failed["session"].as_str()?.to_owned())).collect();
+        let reported = reported.filter_map(|failed| Some(failed["session_id"].as_str()?.to_owned())).collect();
         let retried = self.retry_in_copy(backup, copy);
         let Some((listed, _, rows)) = self.list_pages(Some(copy)) else {
             self.violation("a copy opens", "sessions list fails in the copy".to_owned(), backup, None);
@@ -80,7 +80,7 @@ impl Worker {
 
     /// Asks doctor; nothing may be damaged.
     pub fn diagnose(&mut self, binary: &Binary) {
-        let done = self.run_on(binary, &Call::new(&["doctor"]));
+        let done = self.run_on(binary, &Call::new(&["doctor", "--deep"]));
         let verdict = done.ran.answer().map(|answer| answer["verdict"].as_str().unwrap_or_default().to_owned());
         if !verdict.as_deref().is_some_and(|verdict| verdict == "ok" || verdict == "warnings") {
             let checks = done.ran.answer().map(|answer| answer["checks"].clone()).unwrap_or_default();

@@ -22,7 +22,7 @@ impl Worker {
             self.round.ground.enlarge();
         }
         let binary = self.binary.clone();
-        let opened = self.run_calmly(&Call::new(&["doctor"]));
+        let opened = self.run_calmly(&Call::new(&["doctor", "--deep"]));
         if opened.ran.code.is_none() {
             self.violation("doctor finds no damage", "doctor ended by a signal".to_owned(), &opened, None);
         }
@@ -155,7 +155,7 @@ impl Worker {
             let done = self.run_calmly(&Call::new(&["log", "search", &tag]));
             let hits = done.ran.answer().map(|answer| answer["hits"].clone()).unwrap_or_default();
             let sessions: Vec<&str> =
-                hits.as_array().into_iter().flatten().filter_map(|hit| hit["session"].as_str()).collect();
+                hits.as_array().into_iter().flatten().filter_map(|hit| hit["session_id"].as_str()).collect();
             if sessions != [session.as_str()] {
                 let what = format!("{tag} is in {session}, and search finds it in {sessions:?}");
                 self.violation("search finds what is there", what, &done, Some(&session));

@@ -66,7 +66,7 @@ impl Worker {
             let mut done = self.run(call.clone());
             done.span.start = *first.get_or_insert(done.span.start);
             let answer = done.ran.answer().filter(|answer| answer["deleted"] == true);
-            let session = answer.and_then(|answer| Some(answer["session"].as_str()?.to_owned()));
+            let session = answer.and_then(|answer| Some(answer["session_id"].as_str()?.to_owned()));
             let outcome = if session.is_some() { Outcome::Done } else { done.outcome() };
             let target = target.to_owned();
             let delete = Delete { step: done.step, span: done.span, target, session, whole, outcome };

@@ -227,7 +227,7 @@ impl Worker {
         if ran.crashed || ran.stderr.contains("panicked at") {
             history.violation("no crash", told(), step, None);
         }
-        let kind = ran.error().map(|(kind, ..)| kind).unwrap_or_default();
+        let kind = ran.error_kind().unwrap_or_default();
         match ran.code {
             Some(4) if call.verb() != "state backup" => {
                 history.violation("no damage without a fault", told(), step, None);
@@ -235,7 +235,7 @@ impl Worker {
             Some(5) if !self.round.ground.is_small() => {
                 history.violation("no failure without a fault", told(), step, None);
             }
-            Some(5) if kind != "io" && kind != "unknown" => {
+            Some(5) if !["io", "full", "unknown"].contains(&kind.as_str()) => {
                 history.violation("no failure without a fault", told(), step, None);
             }
             _ => {}
@@ -308,7 +308,9 @@ fn summary(ran: &Ran) -> String {
 /// The place that an append answered.
 pub fn place(answer: &serde_json::Value) -> Option<Place> {
     let (epoch, end) = cursor(answer["cursor"].as_str()?)?;
-    Some(Place { session: answer["session"].as_str()?.to_owned(), epoch, end })
+    // An append names its session by another field than a recording does.
+    let session = answer["session"].as_str().or(answer["session_id"].as_str())?;
+    Some(Place { session: session.to_owned(), epoch, end })
 }
 
 /// Reads `EPOCH:POSITION`.

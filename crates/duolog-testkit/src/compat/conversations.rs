@@ -169,12 +169,8 @@ pub(super) fn check_skillet(root: &Path) -> io::Result<Vec<Verdict>> {
     let mut given: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     let (_directory, store, left_out) = imported(|aside, each| {
         skillet::read(&database, aside, |mapped| {
-            let texts = mapped.messages.iter().map(|message| match &message.row.content {
-                duolog_state::owned::messages::Content::Text(text) => text.clone(),
-                duolog_state::owned::messages::Content::Blob { blob, .. } => blob.clone(),
-            });
-            let key = (mapped.session.user_id.clone(), mapped.session.name.clone());
-            given.insert((key.0.unwrap_or_default(), key.1.unwrap_or_default()), texts.collect());
+            let [user, name] = [mapped.user_id(), mapped.name()].map(|text| text.unwrap_or_default().to_owned());
+            given.insert((user, name), mapped.texts().map(str::to_owned).collect());
             each(mapped)
         })
     })?;

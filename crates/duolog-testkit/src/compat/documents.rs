@@ -42,7 +42,7 @@ fn exported(store: &Store, id: &str) -> io::Result<Value> {
     let mut document = Vec::new();
     match store.sessions().export(&id, &mut document) {
         Ok(_) => serde_json::from_slice(&document).map_err(other),
-        Err(error) if error.kind() == duolog::Kind::NotFound => Ok(Value::Null),
+        Err(error) if error.kind() == duolog::ErrorKind::NotFound => Ok(Value::Null),
         Err(error) => Err(other(error)),
     }
 }

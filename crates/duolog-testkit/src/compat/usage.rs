@@ -25,6 +25,7 @@ pub fn make(folder: &Path) -> io::Result<u64> {
         files += 1;
         fs::write(folder.join(name), made.text())
     };
+    write(&codex, "rollout-2026-04-30T00-00-00-parent.jsonl".to_owned(), &transcripts::codex_parent())?;
     for seed in 0..SESSIONS {
         let session = transcripts::claude(seed, 3 + seed);
         let id = |number: u64| format!("{number:08x}-0000-4000-8000-{number:012x}.jsonl");

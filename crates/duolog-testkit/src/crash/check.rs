@@ -9,7 +9,7 @@ use duolog_log::Append;
 use duolog_state::Tx;
 use duolog_state::derived::catalog::{self, CatalogRow};
 use duolog_state::derived::digests::{self, DigestRow};
-use duolog_state::derived::responses;
+use duolog_state::derived::responses::{self, Owner};
 use duolog_state::derived::usage_by_day::{self, UsageRow};
 use duolog_state::owned::{outbox, repairs, sessions};
 use duolog_types::line::check_line;
@@ -95,7 +95,7 @@ pub(crate) fn check(crashed: &Crashed<'_>) -> Held {
 }
 
 /// All that was derived from the logs.
-pub(super) type DerivedRows = (Vec<CatalogRow>, Vec<DigestRow>, Vec<UsageRow>, Vec<(u64, SessionId)>);
+pub(super) type DerivedRows = (Vec<CatalogRow>, Vec<DigestRow>, Vec<UsageRow>, Vec<(u64, Owner)>);
 
 fn derived_rows(join: &Join) -> Held<DerivedRows> {
     join.state().read(dump).map_err(failed("reading derived rows"))

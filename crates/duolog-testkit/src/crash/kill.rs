@@ -159,7 +159,7 @@ fn writer(join: &Join, number: u32, seed: u64, random: &mut Random) {
     }
 }
 
-fn follower(join: &Join, session: &str) {
+fn follower(join: &Arc<Join>, session: &str) {
     let mut follow = join.follow(&id(session), None).expect("follows");
     loop {
         let mut seen = Vec::new();

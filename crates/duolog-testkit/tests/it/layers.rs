@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::process::Command;
 
 /// What each crate may depend on, of ours and, where it matters, of others'. Arrows point down only.
 const MAY_USE: &[(&str, &[&str])] = &[
@@ -9,7 +10,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("duolog-search", &["duolog-types"]),
     ("duolog-join", &["duolog-types", "duolog-log", "duolog-state"]),
     ("duolog", &["duolog-types", "duolog-log", "duolog-state", "duolog-search", "duolog-join"]),
-    ("duolog-cli", &["duolog"]),
+    ("duolog-wire", &["duolog"]),
+    ("duolog-cli", &["duolog", "duolog-wire"]),
     ("duolog-testkit", &["duolog", "duolog-types", "duolog-log", "duolog-state", "duolog-join"]),
     ("duolog-bench", &["duolog", "duolog-types", "duolog-log", "duolog-state"]),
 ];
@@ -50,6 +52,13 @@ fn arrows_point_down_only() {
     }
 }
 
+/// The shapes bring no transport and no format but JSON.
+#[test]
+fn shapes_need_only_the_library_and_json() {
+    let used: Vec<String> = dependencies()["duolog-wire"].iter().cloned().collect();
+    assert_eq!(used, ["duolog", "schemars", "serde", "serde_json"]);
+}
+
 #[test]
 fn drivers_stay_in_their_rooms() {
     for (driver, rooms) in DRIVERS {
@@ -57,6 +66,31 @@ fn drivers_stay_in_their_rooms() {
             assert!(!used.contains(*driver), "{name} must not bring {driver}");
         }
     }
+}
+
+/// Runs cargo on the workspace, offline.
+fn cargo(args: &[&str]) -> (String, String) {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().and_then(Path::parent).expect("the workspace");
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    let output = command.args(args).args(["--offline", "--quiet"]).current_dir(workspace).output().expect("runs");
+    let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(output.status.success(), "cargo {args:?}\n{stderr}");
+    (stdout, stderr)
+}
+
+/// The library alone brings no runtime and no TLS, and compiles so without a warning.
+#[test]
+fn without_the_feature_postgres_there_is_no_tokio_and_no_tls() {
+    let library = ["-p", "duolog", "--no-default-features"];
+    let tree =
+        |more: &[&str]| cargo(&[&["tree"], &library[..], &["-e", "normal", "--prefix", "none"], more].concat()).0;
+    let (without, with) = (tree(&[]), tree(&["--features", "postgres"]));
+    for brought in ["tokio", "tokio-postgres", "rustls", "deadpool-postgres"] {
+        let names = |tree: &str| tree.lines().any(|line| line.split(' ').next() == Some(brought));
+        assert!(!names(&without) && names(&with), "{brought}");
+    }
+    let (_, warnings) = cargo(&[&["check"], &library[..]].concat());
+    assert_eq!(warnings, "");
 }
 
 /// What writes derived rows.
@@ -81,7 +115,7 @@ fn only_the_fold_and_the_rebuild_write_derived_rows() {
         for file in sources(&crates.join(room).join("src")) {
             let text = std::fs::read_to_string(&file).expect("a source");
             let writes = DERIVED_WRITES.iter().any(|call| text.contains(call));
-            let may = ["fold.rs", "rebuild.rs"].iter().any(|name| file.ends_with(name));
+            let may = ["rows.rs", "rebuild.rs"].iter().any(|name| file.ends_with(name));
             assert!(!writes || may, "{} writes derived rows", file.display());
         }
     }

@@ -11,15 +11,15 @@ use serde::{Deserialize, Serialize};
 
 pub use model::{Answer, Answered, Approval, ApprovalFilter, ApprovalList};
 
-use crate::error::{Error, Result};
+use crate::error::{Conflict, Error, Invalid, NotFound, Result, Stale};
 use crate::runs::rules::{self, Event};
 use crate::runs::{Act, Changing, Queue, RunPage, RunSummary, RunToken};
 use crate::store::Store;
 
 /// The gates of a store.
 #[derive(Clone)]
-pub struct Approvals<'s> {
-    pub(crate) store: &'s Store,
+pub struct Approvals {
+    pub(crate) store: Store,
     pub(crate) durability: Durability,
 }
 
@@ -57,11 +57,11 @@ enum Outcome {
     TooLate(Box<RunSummary>, Moment),
 }
 
-impl Approvals<'_> {
+impl Approvals {
     /// The gate with this id.
     pub fn get(&self, id: &ApprovalId) -> Result<Approval> {
         let row = self.store.join.state().read(|tx| table::find(tx, id))?;
-        row.map(Approval::from).ok_or_else(|| Error::NoApproval(id.to_string()))
+        row.map(Approval::from).ok_or_else(|| Error::NotFound(NotFound::Approval(id.to_string())))
     }
 
     /// The gate that a person means, for reading: by its id, or by the beginning of it.
@@ -76,9 +76,9 @@ impl Approvals<'_> {
         })?;
         if ids.len() > 1 {
             let found = ids.iter().map(ToString::to_string).collect();
-            return Err(Error::AmbiguousRun { prefix: text.to_owned(), found });
+            return Err(Error::Invalid(Invalid::AmbiguousRun { prefix: text.to_owned(), found }));
         }
-        ids.pop().ok_or_else(|| Error::NoApproval(text.to_owned()))
+        ids.pop().ok_or_else(|| Error::NotFound(NotFound::Approval(text.to_owned())))
     }
 
     /// A page of gates: of a run in their order, otherwise newest first.
@@ -87,7 +87,8 @@ impl Approvals<'_> {
         let after = match page.after() {
             Some(token) => {
                 token.check(list)?;
-                let id = ApprovalId::parse(&token.id).map_err(|_| Error::OtherPage(token.to_string()))?;
+                let id =
+                    ApprovalId::parse(&token.id).map_err(|_| Error::Invalid(Invalid::OtherPage(token.to_string())))?;
                 Some((token.at, id))
             }
             None => None,
@@ -132,7 +133,7 @@ impl Approvals<'_> {
     /// Answers in words: the run goes on, to be claimed.
     pub fn reply(&self, id: &ApprovalId, answer: &Answer) -> Result<Answered> {
         if answer.response.as_deref().is_none_or(|text| text.trim().is_empty()) {
-            return Err(Error::BadValue { what: "response", why: "must say something".to_owned() });
+            return Err(Error::Invalid(Invalid::Value { what: "response", why: "must say something".to_owned() }));
         }
         self.answer(id, Word::Reply, answer)
     }
@@ -147,12 +148,13 @@ impl Approvals<'_> {
             }
         }
         let join = &self.store.join;
-        let (id, answer, queue) = (id.clone(), answer.clone(), Queue::of(self.store));
+        let (id, answer, queue) = (id.clone(), answer.clone(), Queue::of(&self.store));
         let (clock, lease) = (join.tx_clock(), join.limits().runs.lease);
         let asked = id.clone();
         let outcome = self.store.transact(self.durability, move |tx| {
             let now = clock.now(tx)?;
-            let mut gate = table::find(tx, &asked)?.ok_or_else(|| Error::NoApproval(asked.to_string()))?;
+            let mut gate =
+                table::find(tx, &asked)?.ok_or_else(|| Error::NotFound(NotFound::Approval(asked.to_string())))?;
             check(&gate, word, &answer)?;
             let run = Changing::open(tx, &gate.workflow_run_id, now, lease)?;
             resolve(run, &mut gate, word, &answer, &queue)
@@ -160,13 +162,13 @@ impl Approvals<'_> {
         match outcome {
             Outcome::Taken(answered) => {
                 if answered.run.status.is_terminal() {
-                    self.store.observers.tell(&answered.run);
+                    self.store.core.observers.tell(&answered.run);
                 }
                 Ok(*answered)
             }
             Outcome::TooLate(run, at) => {
-                self.store.observers.tell(&run);
-                Err(Error::GateExpired { gate: id, at })
+                self.store.core.observers.tell(&run);
+                Err(Error::Stale(Stale::GateExpired { gate: id, at }))
             }
         }
     }
@@ -209,18 +211,23 @@ fn resolve(
 /// Refuses what cannot be the answer to this gate.
 fn check(gate: &ApprovalRow, word: Word, answer: &Answer) -> Result<()> {
     if answer.run.as_ref().is_some_and(|run| *run != gate.workflow_run_id) {
-        return Err(Error::GateOfOtherRun { gate: gate.id.clone(), run: gate.workflow_run_id.clone() });
+        return Err(Error::Invalid(Invalid::GateOfOtherRun {
+            gate: gate.id.clone(),
+            run: gate.workflow_run_id.clone(),
+        }));
     }
     if word.kind() != gate.kind {
-        return Err(Error::GateKind { gate: gate.id.clone(), kind: gate.kind });
+        return Err(Error::Invalid(Invalid::GateKind { gate: gate.id.clone(), kind: gate.kind }));
     }
     if gate.status != ApprovalStatus::Pending {
         let by = gate.responded_by.clone();
-        return Err(Error::GateResolved { gate: gate.id.clone(), status: gate.status, by });
+        return Err(Error::Conflict(Conflict::GateResolved { gate: gate.id.clone(), status: gate.status, by }));
     }
     match (&answer.content_hash, &gate.content_hash) {
-        (None, Some(_)) => Err(Error::GateHashMissing { gate: gate.id.clone() }),
-        (Some(seen), asked) if Some(seen) != asked.as_ref() => Err(Error::GateChanged { gate: gate.id.clone() }),
+        (None, Some(_)) => Err(Error::Invalid(Invalid::GateHashMissing { gate: gate.id.clone() })),
+        (Some(seen), asked) if Some(seen) != asked.as_ref() => {
+            Err(Error::Stale(Stale::GateChanged { gate: gate.id.clone() }))
+        }
         _ => Ok(()),
     }
 }

@@ -22,16 +22,16 @@ pub use model::{
 
 pub(crate) use rules::delivery_bytes;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, ErrorKind, Invalid, NotFound, Result};
 use crate::store::Store;
 
 /// The chats of a store.
 #[derive(Clone)]
-pub struct Chats<'s> {
-    pub(crate) store: &'s Store,
+pub struct Chats {
+    pub(crate) store: Store,
 }
 
-impl Chats<'_> {
+impl Chats {
     /// The chat that goes on at a place, or a new one where there is none, or it was silent for too long.
     pub fn open(&self, key: &ChatKey, durability: Durability) -> Result<Opened> {
         rules::check_key(key)?;
@@ -41,7 +41,7 @@ impl Chats<'_> {
 
     /// The chat that goes on at a place, where there is one. One that was silent for too long goes on no more.
     pub fn find_active(&self, key: &ChatKey) -> Result<Option<Chat>> {
-        let (clock, idle) = (self.store.join.tx_clock(), self.store.chat_idle);
+        let (clock, idle) = (self.store.join.tx_clock(), self.store.core.chat_idle);
         let find = |tx: &mut Tx<'_>| Ok::<_, Error>((table::find_active(tx, &key.into())?, clock.now(tx)?));
         let (row, now) = self.store.join.state().read(find)?;
         Ok(row.filter(|row| rules::is_fresh(row.last_activity_at, now, idle)).map(Chat::from))
@@ -76,7 +76,7 @@ impl Chats<'_> {
         let (chat, message, clock) = (chat.clone(), message.clone(), self.store.join.tx_clock());
         self.store.transact(durability, move |tx| {
             let now = clock.now(tx)?;
-            let row = table::find(tx, &chat)?.ok_or_else(|| Error::NoChat(chat.to_string()))?;
+            let row = table::find(tx, &chat)?.ok_or_else(|| Error::NotFound(NotFound::Chat(chat.to_string())))?;
             rules::check_delivery(&row.place, &message)?;
             let added = match delivered(tx, &row.place, &message)? {
                 Some(again) => again,
@@ -114,12 +114,12 @@ impl Chats<'_> {
     /// The chat with this id.
     pub fn get(&self, id: &ChatId) -> Result<Chat> {
         let row = self.store.join.state().read(|tx| table::find(tx, id))?;
-        row.map(Chat::from).ok_or_else(|| Error::NoChat(id.to_string()))
+        row.map(Chat::from).ok_or_else(|| Error::NotFound(NotFound::Chat(id.to_string())))
     }
 
     /// The chat that a person means, for reading: by its id, or the beginning of it.
     pub fn resolve(&self, text: &str) -> Result<Chat> {
-        let absent = || Error::NoChat(text.to_owned());
+        let absent = || Error::NotFound(NotFound::Chat(text.to_owned()));
         if let Ok(id) = ChatId::parse(text)
             && let Some(row) = self.store.join.state().read(|tx| table::find(tx, &id))?
         {
@@ -127,7 +127,7 @@ impl Chats<'_> {
         }
         let mut ids = self.store.join.state().read(|tx| table::starting_with(tx, text, 2))?;
         if ids.len() > 1 {
-            return Err(Error::AmbiguousChat(text.to_owned()));
+            return Err(Error::Invalid(Invalid::AmbiguousChat(text.to_owned())));
         }
         self.get(&ids.pop().ok_or_else(absent)?)
     }
@@ -139,7 +139,7 @@ impl Chats<'_> {
         let sessions = self.store.sessions();
         match sessions.get(id) {
             Ok(session) => Ok(Some(Answering { figures: sessions.figures(id)?, session })),
-            Err(error) if error.kind() == Kind::NotFound => Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -163,7 +163,7 @@ impl Chats<'_> {
         let order = filter.order.or(after.map(|token| token.order)).unwrap_or_default();
         let of_list = ListId::of("chats", &[filter.platform.as_deref(), filter.active.then_some("active")]);
         if let Some(token) = after.filter(|token| token.list != of_list || token.order != order) {
-            return Err(Error::OtherPage(token.to_string()));
+            return Err(Error::Invalid(Invalid::OtherPage(token.to_string())));
         }
         let filter = table::ChatFilter { platform: filter.platform.clone(), active: filter.active };
         let after = after.map(|token| (token.at, &token.id));
@@ -177,7 +177,7 @@ impl Chats<'_> {
     }
 
     fn begin(&self, key: &ChatKey) -> Begin {
-        let (clock, idle) = (self.store.join.tx_clock(), self.store.chat_idle);
+        let (clock, idle) = (self.store.join.tx_clock(), self.store.core.chat_idle);
         Begin { place: key.into(), id: ChatId::new(), clock, idle }
     }
 
@@ -189,7 +189,11 @@ impl Chats<'_> {
     ) -> Result<()> {
         let chat = chat.clone();
         self.store.transact(durability, move |tx| {
-            if change(tx, &chat)? { Ok(((), Vec::new())) } else { Err(Error::NoChat(chat.to_string())) }
+            if change(tx, &chat)? {
+                Ok(((), Vec::new()))
+            } else {
+                Err(Error::NotFound(NotFound::Chat(chat.to_string())))
+            }
         })
     }
 }
@@ -243,7 +247,7 @@ fn add(
     now: Moment,
 ) -> Result<AddedMessage> {
     if !table::count_message(tx, chat, now)? {
-        return Err(Error::NoChat(chat.to_string()));
+        return Err(Error::NotFound(NotFound::Chat(chat.to_string())));
     }
     let NewChatMessage { role, content, platform_message_id, agent_session_id } = message.clone();
     let row = NewChatMessageRow { session_id: chat.clone(), role, content, timestamp: now, platform_message_id };

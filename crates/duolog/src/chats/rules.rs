@@ -7,7 +7,7 @@ use duolog_types::Moment;
 use duolog_types::limits::{CHAT_CONTENT_BYTES_MAX, CHAT_DELIVERY_BYTES_MAX, NAME_BYTES_MAX, WORD_BYTES_MAX};
 
 use super::model::{ChatKey, NewChatMessage};
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, Result};
 use crate::sessions::bounded;
 
 /// Whether a chat that was last active then goes on now. A clock that went back ends nothing.
@@ -43,7 +43,7 @@ pub(super) fn check_delivery(place: &ChatPlace, message: &NewChatMessage) -> Res
         let why = format!(
             "is {bytes} bytes together with platform, channel, thread and user; expected {CHAT_DELIVERY_BYTES_MAX} at most"
         );
-        return Err(Error::BadValue { what: "platform_message_id", why });
+        return Err(Error::Invalid(Invalid::Value { what: "platform_message_id", why }));
     }
     Ok(())
 }
@@ -56,7 +56,7 @@ pub(crate) fn delivery_bytes(place: &ChatPlace, platform_message_id: &str) -> us
 
 fn said(what: &'static str, text: &str) -> Result<()> {
     if text.is_empty() {
-        return Err(Error::BadValue { what, why: "must not be empty".to_owned() });
+        return Err(Error::Invalid(Invalid::Value { what, why: "must not be empty".to_owned() }));
     }
     Ok(())
 }

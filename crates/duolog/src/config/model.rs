@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use duolog_state::Said;
 use duolog_types::Durability;
-use duolog_types::limits::NAME_BYTES_MAX;
+use duolog_types::limits::{LINE_BYTES_READ_MAX, NAME_BYTES_MAX};
 
 /// The bytes of a configuration file at most: what is larger is not one.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -38,8 +38,8 @@ pub enum Key {
     DurabilityLog,
     /// `store.address`
     StoreAddress,
-    /// `runs.at_once_max`
-    RunsAtOnceMax,
+    /// `runs.max_running`
+    RunsMaxRunning,
     /// `runs.queue_wait`
     RunsQueueWait,
     /// `runs.lease`
@@ -97,7 +97,7 @@ impl Key {
         Self::FoldBeforeReadBytes,
         Self::DurabilityLog,
         Self::StoreAddress,
-        Self::RunsAtOnceMax,
+        Self::RunsMaxRunning,
         Self::RunsQueueWait,
         Self::RunsLease,
         Self::RunsRestartCap,
@@ -111,7 +111,7 @@ impl Key {
             Self::DurabilityLog => "durability",
             Self::UserEmail => "user",
             Self::StoreAddress => "store",
-            Self::RunsAtOnceMax | Self::RunsQueueWait | Self::RunsLease | Self::RunsRestartCap => "runs",
+            Self::RunsMaxRunning | Self::RunsQueueWait | Self::RunsLease | Self::RunsRestartCap => "runs",
             Self::ChatsIdle => "chats",
             _ => "limits",
         }
@@ -128,7 +128,7 @@ impl Key {
             Self::FoldBeforeReadBytes => "fold_before_read_bytes",
             Self::DurabilityLog => "log",
             Self::StoreAddress => "address",
-            Self::RunsAtOnceMax => "at_once_max",
+            Self::RunsMaxRunning => "max_running",
             Self::RunsQueueWait => "queue_wait",
             Self::RunsLease => "lease",
             Self::RunsRestartCap => "restart_cap",
@@ -148,7 +148,7 @@ impl Key {
             Self::FoldBeforeReadBytes => "DUOLOG_FOLD_BEFORE_READ_BYTES",
             Self::DurabilityLog => "DUOLOG_DURABILITY",
             Self::StoreAddress => "DUOLOG_STORE",
-            Self::RunsAtOnceMax => "DUOLOG_RUNS_AT_ONCE_MAX",
+            Self::RunsMaxRunning => "DUOLOG_RUNS_MAX_RUNNING",
             Self::RunsQueueWait => "DUOLOG_RUNS_QUEUE_WAIT",
             Self::RunsLease => "DUOLOG_RUNS_LEASE",
             Self::RunsRestartCap => "DUOLOG_RUNS_RESTART_CAP",
@@ -160,7 +160,7 @@ impl Key {
     /// What it may be.
     pub const fn shape(self) -> Shape {
         match self {
-            Self::LineBytesMax => Shape::Size { min: KIB, max: GIB },
+            Self::LineBytesMax => Shape::Size { min: KIB, max: LINE_BYTES_READ_MAX as u64 },
             Self::BatchBytesMax => Shape::Size { min: KIB, max: 4 * GIB },
             Self::BusyTimeoutMs => Shape::Number { min: 0, max: 3_600_000, unit: "milliseconds" },
             // A few more than one writer holds at once, so that none is closed under it.
@@ -169,7 +169,7 @@ impl Key {
             Self::FoldBeforeReadBytes => Shape::Size { min: 0, max: 1024 * GIB },
             Self::DurabilityLog => Shape::Durability,
             Self::StoreAddress => Shape::Address,
-            Self::RunsAtOnceMax => Shape::Number { min: 1, max: 100_000, unit: "runs" },
+            Self::RunsMaxRunning => Shape::Number { min: 1, max: 100_000, unit: "runs" },
             // An owner renews at a third of it, and a clock may be off by a little.
             Self::RunsLease => Shape::Time { min: Duration::from_secs(3), max: Duration::from_hours(24) },
             Self::RunsRestartCap => Shape::Number { min: 0, max: 1_000, unit: "takeovers" },

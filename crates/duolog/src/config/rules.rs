@@ -172,24 +172,8 @@ fn nearest(name: &str, table: Option<&str>) -> Option<String> {
 /// How many letters are wrong in a name, if a known one can be meant by it.
 pub(crate) fn near(name: &str, known: &str) -> Option<usize> {
     let begins = name.len() >= BEGINNING_LETTERS_MIN && (known.starts_with(name) || name.starts_with(known));
-    let wrong = distance(name, known);
+    let wrong = strsim::levenshtein(name, known);
     (begins || (wrong <= LETTERS_WRONG_MAX && wrong < known.len())).then_some(wrong)
-}
-
-/// How many letters must be put in, taken out or changed to make one word of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut before = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let changed = before + usize::from(from != *to);
-            before = row[j + 1];
-            row[j + 1] = changed.min(before + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// The keys of a table with what they are set to, in the order of the file.

@@ -25,7 +25,7 @@ fn every_key_is_taken_in_every_spelling() {
     let text = "[limits]\nline_bytes_max = 2048\nbatch_bytes_max = \"1GiB\"\nopen_logs_max = 16\n\
                 fold_batch_bytes = \"64 kib\"\nfold_before_read_bytes = \"0\"\nbusy_timeout_ms = 0\n\
                 [durability]\nlog = \"power\"\n[store]\naddress = \"/srv/state\"\n[chats]\nidle = \"90m\"\n\
-                [runs]\nat_once_max = 1\nqueue_wait = \"2h\"\nlease = \"90s\"\nrestart_cap = 0\n\
+                [runs]\nmax_running = 1\nqueue_wait = \"2h\"\nlease = \"90s\"\nrestart_cap = 0\n\
                 [user]\nemail = \"ada@example.com\"\n";
     let config = Config::parse(text).expect("good");
     let limits = Limits {
@@ -36,7 +36,7 @@ fn every_key_is_taken_in_every_spelling() {
         fold_batch_bytes: 64 << 10,
         fold_before_read_bytes: 0,
         runs: RunLimits {
-            at_once_max: 1,
+            max_running: 1,
             queue_wait: Duration::from_hours(2),
             lease: Duration::from_secs(90),
             restart_cap: 0,
@@ -116,8 +116,8 @@ fn what_is_of_another_kind_is_told_with_what_is_expected() {
         ("[limits]\nline_bytes_max = \"99999999999 TiB\"", "expected a size"),
         ("[limits]\nline_bytes_max = \"\"", "is \"\"; expected a size"),
         ("[limits]\nbusy_timeout_ms = \"5 s\"", "is \"5 s\"; expected a number of milliseconds"),
-        ("[runs]\nat_once_max = 0", "at_once_max is 0; expected a number of runs from 1 to 100000"),
-        ("[runs]\nat_once_max = \"many\"", "is \"many\"; expected a number of runs from 1"),
+        ("[runs]\nmax_running = 0", "max_running is 0; expected a number of runs from 1 to 100000"),
+        ("[runs]\nmax_running = \"many\"", "is \"many\"; expected a number of runs from 1"),
         ("[runs]\nlease = 60", "lease is 60; expected a time from \"3s\" to \"1d\", like \"30m\""),
         ("[runs]\nlease = \"1s\"", "lease is \"1s\"; expected a time from \"3s\""),
         ("[runs]\nqueue_wait = \"soon\"", "queue_wait is \"soon\"; expected a time from \"1s\" to \"365d\""),
@@ -144,11 +144,11 @@ fn the_caller_goes_before_the_environment_and_that_before_the_file() {
         ("DUOLOG_BUSY_TIMEOUT_MS", "8"),
         ("DUOLOG_DURABILITY", "process"),
         ("DUOLOG_LINE_BYTES_MAX", "2 MiB"),
-        ("DUOLOG_RUNS_AT_ONCE_MAX", "9"),
+        ("DUOLOG_RUNS_MAX_RUNNING", "9"),
         ("DUOLOG_RUNS_LEASE", "5m"),
     ];
     let config = in_environment(&said).expect("good");
-    assert_eq!((config.limits().runs.at_once_max, config.limits().runs.lease), (9, Duration::from_mins(5)));
+    assert_eq!((config.limits().runs.max_running, config.limits().runs.lease), (9, Duration::from_mins(5)));
     assert_eq!((config.limits().busy_timeout.as_millis(), config.durability()), (8, Durability::Process));
     assert_eq!(config.limits().line_bytes_max, 2 << 20);
     assert_eq!(source(&config, Key::DurabilityLog), Source::Environment);

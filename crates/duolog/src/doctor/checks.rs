@@ -6,18 +6,30 @@ use duolog_join::ProcessState;
 use duolog_log::Standing;
 use duolog_state::Address;
 use duolog_state::owned::repairs::RepairAction;
+use duolog_state::owned::sessions::{self, SessionFilter, SessionSummaryRow};
 use duolog_state::owned::{behind, outbox, repairs};
+use duolog_state::{Page, PageOrder};
 use duolog_types::SessionId;
 
-use super::model::{Check, Status};
-use crate::error::{Error, Result};
+use super::model::{Check, Depth, Status};
+use crate::Wait;
+use crate::error::{Error, NotFound, Result};
 use crate::schedules::Schedule;
 use crate::search::IndexStanding;
-use crate::sessions::PackStanding;
 use crate::state::risk_of;
 use crate::store::Store;
 
-type CheckFn = fn(&Store) -> Result<Check>;
+type CheckFn = fn(&Look<'_>) -> Result<Check>;
+
+/// What is looked at, and how closely.
+pub(super) struct Look<'s> {
+    pub(super) store: &'s Store,
+    pub(super) depth: Depth,
+}
+
+/// The logs that a quick look reads: those that changed last, so many and so many bytes.
+const SAMPLE_LOGS: u32 = 50;
+const SAMPLE_BYTES: u64 = 32 << 20;
 
 /// The sessions, marks or rows that a check names before it only counts.
 const NAMED: usize = 3;
@@ -27,22 +39,22 @@ const FAILURES_TOLD: u32 = 3;
 /// The bytes of why that are told with it.
 const WHY_BYTES: usize = 200;
 
-pub(super) const ALL: &[(&str, CheckFn)] = &[
-    ("file system", file_system),
-    ("engine", engine),
-    ("schema", schema),
-    ("database", database),
+/// Every check, with the depth from which on it is made.
+pub(super) const ALL: &[(&str, Depth, CheckFn)] = &[
+    ("file system", Depth::Quick, file_system),
+    ("engine", Depth::Quick, engine),
+    ("schema", Depth::Quick, schema),
+    ("database", Depth::Quick, database),
     // Folding mends what dead writers left; what the logs look like after that is what a person can act on.
-    ("catalog", catalog),
-    ("logs", logs),
-    ("files", files),
-    ("repairs", repairs_on_record),
-    ("outbox", outbox_waiting),
-    ("marks", marks),
-    ("locks", locks),
-    ("index", index),
-    ("schedules", schedules),
-    ("vectors", vectors),
+    ("catalog", Depth::Quick, catalog),
+    ("logs", Depth::Quick, logs),
+    ("files", Depth::Deep, files),
+    ("repairs", Depth::Quick, repairs_on_record),
+    ("outbox", Depth::Quick, outbox_waiting),
+    ("marks", Depth::Quick, marks),
+    ("locks", Depth::Quick, locks),
+    ("index", Depth::Deep, index),
+    ("schedules", Depth::Quick, schedules),
 ];
 
 fn ok(name: &'static str, detail: impl Into<String>) -> Check {
@@ -69,10 +81,11 @@ fn naming(ids: &[String]) -> String {
 }
 
 /// The file system under the logs, and under the database where that is a file of its own elsewhere.
-fn file_system(store: &Store) -> Result<Check> {
-    let mut places = vec![store.home.state.as_path()];
+fn file_system(look: &Look<'_>) -> Result<Check> {
+    let store = look.store;
+    let mut places = vec![store.core.home.state.as_path()];
     if let Address::Directory(directory) = store.join.state().address()
-        && *directory != store.home.state
+        && *directory != store.core.home.state
     {
         places.push(directory);
     }
@@ -93,7 +106,8 @@ fn file_system(store: &Store) -> Result<Check> {
 }
 
 /// What keeps the rows, and whether it keeps its word when its machine loses power.
-fn engine(store: &Store) -> Result<Check> {
+fn engine(look: &Look<'_>) -> Result<Check> {
+    let store = look.store;
     let figures = store.join.state().stats()?.figures;
     let detail = format!("{} at {}", figures.engine, store.place());
     if figures.unsafe_settings.is_empty() {
@@ -105,7 +119,8 @@ fn engine(store: &Store) -> Result<Check> {
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "every check has the same shape")]
-fn schema(store: &Store) -> Result<Check> {
+fn schema(look: &Look<'_>) -> Result<Check> {
+    let store = look.store;
     let version = store.state().version();
     let detail = format!("version {} of {}", version.version, version.known);
     Ok(if version.version == version.known {
@@ -115,7 +130,8 @@ fn schema(store: &Store) -> Result<Check> {
     })
 }
 
-fn database(store: &Store) -> Result<Check> {
+fn database(look: &Look<'_>) -> Result<Check> {
+    let store = look.store;
     let findings = store.join.state().integrity()?;
     Ok(match (findings.as_slice(), is_on_server(store)) {
         ([], false) => ok("database", "integrity and foreign keys hold"),
@@ -133,11 +149,12 @@ fn database(store: &Store) -> Result<Check> {
     })
 }
 
-/// Every line and every seal of every log.
-fn logs(store: &Store) -> Result<Check> {
+/// Every line and every seal of the logs.
+fn logs(look: &Look<'_>) -> Result<Check> {
+    let store = look.store;
     let (mut count, mut events, mut torn) = (0_u64, 0_u64, 0_u64);
     let (mut bad, mut lost, mut busy) = (Vec::new(), Vec::new(), Vec::new());
-    each_session(store, |session| {
+    look.each_session(|session| {
         // Whoever holds a log is asked about once more under locks; here nobody waits for long.
         if let Some(holder) = store.join.log_holder(session)? {
             busy.push(format!("{session} ({})", by(holder)));
@@ -167,7 +184,11 @@ fn logs(store: &Store) -> Result<Check> {
         }
         Ok(())
     })?;
-    let detail = format!("{}, {}, {torn} with a torn tail", things(count, "log"), things(events, "event"));
+    let read = match look.depth {
+        Depth::Deep => things(count, "log"),
+        Depth::Quick => format!("{} that changed last", things(count, "log")),
+    };
+    let detail = format!("{read}, {}, {torn} with a torn tail", things(events, "event"));
     Ok(if !bad.is_empty() {
         damaged("logs", format!("{detail}; damaged: {}", naming(&bad)), "duolog log verify --session ID shows where")
     } else if !lost.is_empty() {
@@ -183,10 +204,14 @@ fn logs(store: &Store) -> Result<Check> {
 }
 
 /// Whether derived rows tell of the logs that are there.
-fn catalog(store: &Store) -> Result<Check> {
-    let behind = store.join.catch_up(store.join.limits().fold_before_read_bytes)?;
+fn catalog(look: &Look<'_>) -> Result<Check> {
+    let store = look.store;
+    let behind = match look.depth {
+        Depth::Quick => store.catch_up_within(Wait::Briefly)?,
+        Depth::Deep => store.join.catch_up(store.join.limits().fold_before_read_bytes)?,
+    };
     let mut other = Vec::new();
-    each_session(store, |session| {
+    look.each_session(|session| {
         if store.join.standing_of(session)? != Standing::Same {
             other.push(session.to_string());
         }
@@ -195,18 +220,25 @@ fn catalog(store: &Store) -> Result<Check> {
     Ok(if !other.is_empty() {
         damaged("catalog", format!("logs that are not what was folded: {}", naming(&other)), "duolog state rebuild")
     } else if behind.sessions_behind > 0 {
-        let detail =
-            format!("{} behind by {}", things(behind.sessions_behind, "session"), things(behind.bytes_behind, "byte"));
+        let detail = format!(
+            "{} behind by {} or more",
+            things(behind.sessions_behind, "session"),
+            things(behind.bytes_behind, "byte")
+        );
         warning("catalog", detail, "duolog state rebuild brings all of them up to date")
     } else {
-        ok("catalog", "up to date with every log")
+        ok(
+            "catalog",
+            if look.depth == Depth::Deep { "up to date with every log" } else { "up to date with every marked log" },
+        )
     })
 }
 
 /// Whether there are logs that no row names.
-fn files(store: &Store) -> Result<Check> {
+fn files(look: &Look<'_>) -> Result<Check> {
+    let store = look.store;
     let mut known = BTreeSet::new();
-    each_session(store, |session| {
+    look.each_session(|session| {
         known.insert(store.sessions().get(session)?.log_path);
         Ok(())
     })?;
@@ -234,7 +266,8 @@ fn files(store: &Store) -> Result<Check> {
     })
 }
 
-fn repairs_on_record(store: &Store) -> Result<Check> {
+fn repairs_on_record(look: &Look<'_>) -> Result<Check> {
+    let store = look.store;
     let mut rows = store.join.state().read(|tx| repairs::list(tx, None, LOOKED_AT))?;
     // Those of other homes on the same state are theirs to look at.
     rows.retain(|row| row.repair.home_id == store.join.home());
@@ -264,7 +297,8 @@ fn repairs_on_record(store: &Store) -> Result<Check> {
     })
 }
 
-fn outbox_waiting(store: &Store) -> Result<Check> {
+fn outbox_waiting(look: &Look<'_>) -> Result<Check> {
+    let store = look.store;
     let home = store.join.home();
     let waiting = store.join.state().read(|tx| outbox::waiting(tx, &home, LOOKED_AT))?;
     if waiting.is_empty() {
@@ -275,7 +309,8 @@ fn outbox_waiting(store: &Store) -> Result<Check> {
     Ok(warning("outbox", format!("lines wait for: {}", naming(&told)), "duolog log repair --session ID"))
 }
 
-fn marks(store: &Store) -> Result<Check> {
+fn marks(look: &Look<'_>) -> Result<Check> {
+    let store = look.store;
     let home = store.join.home();
     let rows = store.join.state().read(|tx| behind::of_home(tx, &home, None, LOOKED_AT))?;
     let mut dead = Vec::new();
@@ -302,12 +337,13 @@ fn marks(store: &Store) -> Result<Check> {
 }
 
 /// Who holds the state or a log for longer than a write takes.
-fn locks(store: &Store) -> Result<Check> {
+fn locks(look: &Look<'_>) -> Result<Check> {
+    let store = look.store;
     let mut held = Vec::new();
     if let Some(pid) = store.join.state().lock_holder()?.filter(|pid| *pid != std::process::id()) {
         held.push(format!("the state ({})", by(Some(pid))));
     }
-    each_session(store, |session| {
+    look.each_session(|session| {
         if let Some(holder) = store.join.log_holder(session)? {
             held.push(format!("{session} ({})", by(holder)));
         }
@@ -323,7 +359,8 @@ fn locks(store: &Store) -> Result<Check> {
 
 /// Whether the search index is whole. It is derived, so that nothing is lost with it.
 #[allow(clippy::unnecessary_wraps, reason = "every check has the same shape")]
-fn index(store: &Store) -> Result<Check> {
+fn index(look: &Look<'_>) -> Result<Check> {
+    let store = look.store;
     if !store.is_writable() {
         return Ok(ok("index", "not looked at: this home cannot be written, and is searched without one"));
     }
@@ -337,7 +374,8 @@ fn index(store: &Store) -> Result<Check> {
 }
 
 /// Whether a schedule that is to fire fails each time.
-fn schedules(store: &Store) -> Result<Check> {
+fn schedules(look: &Look<'_>) -> Result<Check> {
+    let store = look.store;
     let list = store.schedules().list(store.join.clock().now())?.schedules;
     let failing: Vec<_> = list.iter().filter(|one| one.enabled.value && one.failures >= FAILURES_TOLD).collect();
     let Some(first) = failing.first() else {
@@ -359,15 +397,6 @@ fn schedules(store: &Store) -> Result<Check> {
     ))
 }
 
-/// Whether the packed embeddings are whole. They are derived, so that nothing is lost with them.
-fn vectors(store: &Store) -> Result<Check> {
-    Ok(match store.sessions().messages().packed_embeddings()? {
-        PackStanding::Absent => ok("vectors", "none are packed; duolog sessions similar does so where there are many"),
-        PackStanding::Whole { records, .. } => ok("vectors", format!("whole, {} packed", things(records, "embedding"))),
-        PackStanding::Unusable(why) => warning("vectors", why, "the next duolog sessions similar makes it anew"),
-    })
-}
-
 fn has_checksums(store: &Store) -> Result<bool> {
     let settings = store.join.state().stats()?.figures.settings;
     Ok(settings.iter().any(|(name, value)| name == "data_checksums" && value == "on"))
@@ -381,17 +410,38 @@ fn by(holder: Option<u32>) -> String {
     holder.map_or_else(|| "by another process".to_owned(), |pid| format!("by process {pid}"))
 }
 
-/// Visits the sessions whose logs live here; one that goes meanwhile is no finding.
-fn each_session(store: &Store, mut each: impl FnMut(&SessionId) -> Result<()>) -> Result<()> {
-    let mut failed = None;
-    store.join.each_log(|session| {
-        if failed.is_none() {
-            match each(session) {
-                Ok(()) | Err(Error::NoSession(_)) => {}
-                Err(error) => failed = Some(error),
+impl Look<'_> {
+    /// Visits the sessions whose logs live here, all or those that changed last; one that goes meanwhile is no finding.
+    fn each_session(&self, mut each: impl FnMut(&SessionId) -> Result<()>) -> Result<()> {
+        let mut failed = None;
+        let mut visit = |session: &SessionId| {
+            if failed.is_none() {
+                match each(session) {
+                    Ok(()) | Err(Error::NotFound(NotFound::Session(_))) => {}
+                    Err(error) => failed = Some(error),
+                }
             }
+            Ok(())
+        };
+        match self.depth {
+            Depth::Deep => self.store.join.each_log(visit)?,
+            Depth::Quick => self.sample()?.iter().try_for_each(&mut visit)?,
         }
-        Ok(())
-    })?;
-    failed.map_or(Ok(()), Err)
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn sample(&self) -> Result<Vec<SessionId>> {
+        let (home, state) = (self.store.join.home(), self.store.join.state());
+        let page = Page::first(SAMPLE_LOGS, PageOrder::Updated);
+        let mut rows = state.read(|tx| sessions::list(tx, &SessionFilter::default(), &page))?;
+        rows.retain(|row| row.home_id == home);
+        let mut bytes = 0;
+        // The newest one is read whatever its size.
+        let within = |row: &&SessionSummaryRow| {
+            let is_within = bytes < SAMPLE_BYTES;
+            bytes += row.bytes.unwrap_or_default();
+            is_within
+        };
+        Ok(rows.iter().take_while(within).map(|row| row.id.clone()).collect())
+    }
 }

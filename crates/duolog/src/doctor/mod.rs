@@ -3,27 +3,29 @@
 mod checks;
 mod model;
 
-pub use model::{Check, Report, Status, Verdict};
+pub use model::{Check, Depth, Report, Status, Verdict};
 
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::store::Store;
+use checks::Look;
 
 /// Looks at every part of a store.
-#[derive(Clone, Copy)]
-pub struct Doctor<'s> {
-    pub(crate) store: &'s Store,
+#[derive(Clone)]
+pub struct Doctor {
+    pub(crate) store: Store,
 }
 
-impl Doctor<'_> {
-    /// Runs every check; `each` is told of each one as it is done.
+impl Doctor {
+    /// Runs every check of this depth; `each` is told of each one as it is done.
     ///
     /// A check that cannot be made is a finding, not an error: the others still speak.
-    pub fn examine(&self, mut each: impl FnMut(&Check)) -> Result<Report> {
+    pub fn examine(&self, depth: Depth, mut each: impl FnMut(&Check)) -> Result<Report> {
         let mut checks = Vec::new();
-        for (name, check) in checks::ALL {
-            let check = check(self.store).unwrap_or_else(|error| Check {
+        for (name, _, check) in checks::ALL.iter().filter(|(_, from, _)| *from == Depth::Quick || depth == Depth::Deep)
+        {
+            let check = check(&Look { store: &self.store, depth }).unwrap_or_else(|error| Check {
                 name,
-                status: if error.kind() == crate::Kind::Busy || error.is_full() {
+                status: if matches!(error.kind(), ErrorKind::Busy | ErrorKind::Full) {
                     Status::Warning
                 } else {
                     Status::Damaged

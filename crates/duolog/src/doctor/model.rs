@@ -22,6 +22,26 @@ impl Status {
     }
 }
 
+/// How much is looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Depth {
+    /// The state, what is recorded of the logs, and the logs that changed last.
+    #[default]
+    Quick,
+    /// Every line of every log, every file and every index besides.
+    Deep,
+}
+
+impl Depth {
+    /// The word in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Deep => "deep",
+        }
+    }
+}
+
 /// One part that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {

@@ -11,41 +11,41 @@ pub mod skillet;
 use std::path::Path;
 
 use duolog_state::owned::branches::BranchRow;
-use duolog_state::owned::messages::MessageRow;
+use duolog_state::owned::messages::{Content, MessageRow};
 use duolog_state::owned::progressions::ProgressionRow;
 use duolog_state::owned::sessions::SessionRow;
 use duolog_state::owned::status_transitions::StatusTransitionRow;
 use duolog_types::{MessageId, Moment, ProgressionId};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, Result};
 use crate::sessions::write_mapped;
 
 /// A session of another program, as rows of ours. Its pool is the first progression.
 #[derive(Clone, Debug)]
 pub struct Mapped {
     /// The session.
-    pub session: SessionRow,
+    pub(crate) session: SessionRow,
     /// How it came to stand as it does, the first first.
-    pub statuses: Vec<StatusTransitionRow>,
+    pub(crate) statuses: Vec<StatusTransitionRow>,
     /// Its progressions, each behind its parent.
-    pub progressions: Vec<ProgressionRow>,
+    pub(crate) progressions: Vec<ProgressionRow>,
     /// Its messages, each once, in the order of the pool.
-    pub messages: Vec<MappedMessage>,
+    pub(crate) messages: Vec<MappedMessage>,
     /// What the progressions hold beside the pool, in order.
     pub items: Vec<MappedItem>,
     /// Its branches, each behind the one that it was forked from.
-    pub branches: Vec<BranchRow>,
+    pub(crate) branches: Vec<BranchRow>,
     /// What has no place here, and why.
     pub left_out: Vec<String>,
 }
 
 /// A message, and what it was in the program that made it.
 #[derive(Clone, Debug)]
-pub struct MappedMessage {
+pub(crate) struct MappedMessage {
     /// The message, with what it says as text.
-    pub row: MessageRow,
+    pub(crate) row: MessageRow,
     /// Its class.
-    pub class: Option<String>,
+    pub(crate) class: Option<String>,
 }
 
 /// A message at a place.
@@ -60,6 +60,24 @@ pub struct MappedItem {
 }
 
 impl Mapped {
+    /// Returns the user of the session; `None` if it has none.
+    pub fn user_id(&self) -> Option<&str> {
+        self.session.user_id.as_deref()
+    }
+
+    /// Returns the name of the session; `None` if it has none.
+    pub fn name(&self) -> Option<&str> {
+        self.session.name.as_deref()
+    }
+
+    /// Iterates over what its messages say, in the order of the pool.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.messages.iter().map(|message| match &message.row.content {
+            Content::Text(text) => text.as_str(),
+            Content::Blob { blob, .. } => blob.as_str(),
+        })
+    }
+
     /// The session as a document, for [`crate::sessions::Sessions::import`].
     pub fn document(self) -> Result<Vec<u8>> {
         let mut document = Vec::new();
@@ -70,7 +88,7 @@ impl Mapped {
 
 /// A source that cannot be what it should be.
 fn bad(path: &Path, why: impl std::fmt::Display) -> Error {
-    Error::BadDocument { at: path.display().to_string(), why: why.to_string() }
+    Error::Invalid(Invalid::Document { at: path.display().to_string(), why: why.to_string() })
 }
 
 /// An instant that is kept as seconds since 1970.

@@ -12,9 +12,6 @@ use super::model::{Entry, ReadFrom};
 use super::replay::Replayable;
 use crate::error::Result;
 
-/// The bytes looked at for the last newline, at a time.
-const LOOK_BYTES: u64 = 64 << 10;
-
 /// A JSONL file of another program.
 pub struct Foreign {
     reader: Reader,
@@ -36,7 +33,7 @@ impl Foreign {
         let reader = Reader::open(&disk, &Place::file(&name))?.ok_or_else(gone)?;
         let end = disk.stat(&name).map_err(failed("look at"))?.ok_or_else(gone)?.len;
         let end = Position(end);
-        Ok(Self { whole: last_newline(&reader, end)?, reader, end, line_bytes_max: limits.line_bytes_max })
+        Ok(Self { whole: reader.last_line_end(end)?, reader, end, line_bytes_max: limits.line_bytes_max })
     }
 
     /// The last line, where nobody ended it.
@@ -80,23 +77,4 @@ impl Replayable for Foreign {
         let _ = each(Entry::Line(Line { start, end: self.end, bytes: &bytes }));
         Ok(self.end)
     }
-}
-
-/// The position after the last newline before `end`.
-fn last_newline(reader: &Reader, end: Position) -> Result<Position> {
-    let mut at = end;
-    while at > Position::ZERO {
-        let from = Position(at.0.saturating_sub(LOOK_BYTES));
-        let (mut offset, mut found) = (from.0, None);
-        reader.each_chunk(from, at, |bytes| {
-            found = bytes.iter().rposition(|byte| *byte == b'\n').map(|at| offset + at as u64 + 1).or(found);
-            offset += bytes.len() as u64;
-            Ok(())
-        })?;
-        if let Some(position) = found {
-            return Ok(Position(position));
-        }
-        at = from;
-    }
-    Ok(Position::ZERO)
 }

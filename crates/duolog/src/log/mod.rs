@@ -2,6 +2,7 @@
 //! once, as a stream.
 
 mod blob;
+mod follow;
 mod foreign;
 mod model;
 mod record;
@@ -14,17 +15,17 @@ mod tests;
 
 use std::ops::ControlFlow;
 
-use duolog_join::{Committed, Follow, Loss, ReadLog, Repaired, Verified};
+use duolog_join::{Committed, Loss, ReadLog, Repaired, Verified};
 use duolog_log::{Append, Item};
 use duolog_types::line::check_line;
 use duolog_types::{Batch, Cursor, Durability, OperationId, Position, SessionId};
 
-pub use duolog_log::dialect::money::Money;
 pub use duolog_log::dialect::text::readable;
 pub use duolog_log::dialect::turn::Turn;
-pub use duolog_log::dialect::usage::Tokens;
 pub use duolog_log::dialect::{Boundary, Dialect, ItemKind, TimelineItem};
 pub use duolog_log::{Progress, Start, Why};
+pub use duolog_state::owned::repairs::RepairRow as RecordedRepair;
+pub use follow::Follow;
 pub use foreign::Foreign;
 pub use model::{
     AppendOptions, As, BadEvent, Ending, Entry, Full, ReadFrom, RecordOptions, Recorded, Told, TurnAt, TurnEnd, View,
@@ -38,12 +39,12 @@ use crate::store::Store;
 
 /// The log of one session.
 #[derive(Clone)]
-pub struct Log<'s> {
-    pub(crate) store: &'s Store,
+pub struct Log {
+    pub(crate) store: Store,
     pub(crate) session: SessionId,
 }
 
-impl<'s> Log<'s> {
+impl Log {
     /// Appends a batch: all of its lines, in one piece, or none. Returns once it is as durable as asked.
     pub fn append(&self, batch: &Batch, durability: Durability) -> Result<Committed> {
         self.append_with(batch, &AppendOptions { durability, ..AppendOptions::default() })
@@ -109,12 +110,13 @@ impl<'s> Log<'s> {
 
     /// The whole of a text that was shortened in its line, by what the line calls it: `blob:<sha256>`.
     pub fn full(&self, reference: &str) -> Result<Full> {
+        self.store.join.state().check()?;
         blob::find(self.store.join.disk(), reference, self.store.join.limits().line_bytes_max)
     }
 
     /// Follows the log from a cursor, or from its first line.
-    pub fn follow(&self, from: Option<Cursor>) -> Result<Follow<'s>> {
-        Ok(self.store.join.follow(&self.session, from)?)
+    pub fn follow(&self, from: Option<Cursor>) -> Result<Follow> {
+        Ok(Follow::new(&self.store, self.store.join.follow(&self.session, from)?))
     }
 
     /// Checks every line and every seal; `each` is told how much is done, of how much.
@@ -124,11 +126,13 @@ impl<'s> Log<'s> {
 
     /// Mends what can be mended, and says what was done.
     pub fn repair(&self) -> Result<Repaired> {
-        Ok(self.store.join.repair_once(self.store.take_request().as_ref(), &self.session)?)
+        let repaired = self.store.join.repair_once(self.store.request_key()?.as_ref(), &self.session)?;
+        self.store.end_request();
+        Ok(repaired)
     }
 }
 
-impl Replayable for Log<'_> {
+impl Replayable for Log {
     fn entries(&self, from: ReadFrom, each: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>) -> Result<Position> {
         self.read(from, each)
     }

@@ -16,7 +16,7 @@ use duolog_types::{BadLine, Batch, Cursor, Durability, Moment, OperationId};
 
 use super::Log;
 use super::model::{As, BadEvent, RecordOptions, Recorded};
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, Result};
 
 /// What some programs put before their first line.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -28,8 +28,8 @@ const TAIL_LINES_MAX: u32 = 10_000;
 const TAIL_BYTES_MAX: u64 = 64 << 20;
 
 /// A recording in progress. What was not flushed goes with it.
-pub struct Recording<'s> {
-    log: Log<'s>,
+pub struct Recording {
+    log: Log,
     durability: Durability,
     form: Form,
     sink: Waiting,
@@ -73,9 +73,9 @@ impl Sink for Waiting {
     }
 }
 
-impl<'s> Log<'s> {
+impl Log {
     /// Begins to record. Where the log ends with a prompt that has no result yet, that prompt is not written again.
-    pub fn record(&self, options: RecordOptions) -> Result<Recording<'s>> {
+    pub fn record(&self, options: RecordOptions) -> Result<Recording> {
         let join = &self.store.join;
         let form = match options.form {
             As::Envelope => {
@@ -93,7 +93,7 @@ impl<'s> Log<'s> {
             blobs: Blobs::on(join.disk()),
             hold: None,
             busy_timeout: join.limits().busy_timeout,
-            batch: Batch::new(join.limits()),
+            batch: Batch::new(join.append_limits()),
             lines: 0,
             kept: 0,
         };
@@ -120,7 +120,7 @@ impl<'s> Log<'s> {
     }
 }
 
-impl Recording<'_> {
+impl Recording {
     /// Takes what the runtime said, one line of it. Says nothing of durability before [`Recording::flush`].
     ///
     /// A line that no log takes ends nothing: it is kept as a remark if it fits, and returned either way.
@@ -138,7 +138,7 @@ impl Recording<'_> {
         };
         let bad = match taken {
             Ok(()) => None,
-            Err(Error::BadLine(bad)) => Some(self.bad_event(line, bad.fault)?),
+            Err(Error::Invalid(Invalid::Line(bad))) => Some(self.bad_event(line, bad.fault)?),
             Err(other) => return Err(other),
         };
         if self.operation.is_some() {
@@ -176,8 +176,9 @@ impl Recording<'_> {
     /// Appends what an event came to, unless it was appended before under the id of this event.
     fn flush_once(&mut self, event_id: &str, event: &[u8]) -> Result<()> {
         let Some(operation) = self.operation.as_ref().filter(|_| !self.sink.batch.is_empty()) else { return Ok(()) };
-        let operation = OperationId::parse(&format!("{operation}/{event_id}"))
-            .map_err(|bad| Error::BadValue { what: "the operation id of an event", why: bad.to_string() })?;
+        let operation = OperationId::parse(&format!("{operation}/{event_id}")).map_err(|bad| {
+            Error::Invalid(Invalid::Value { what: "the operation id of an event", why: bad.to_string() })
+        })?;
         let (join, how) = (&self.log.store.join, Append { durability: self.durability, if_position: None });
         match join.append_event_once(&self.log.session, &operation, event, &self.sink.batch, &how) {
             Ok(committed) => self.note(&committed),
@@ -239,7 +240,7 @@ fn remark(line: &[u8], at: Moment, sink: &mut Waiting) -> Result<bool> {
     let remark = Builder { timestamp: &timestamp, session_id: None }.remark("output", &text).to_text();
     match sink.line(&remark.map_err(RecordError::Json).map_err(unwrapped)?) {
         Ok(()) => Ok(true),
-        Err(Error::BadLine(_)) => Ok(false),
+        Err(Error::Invalid(Invalid::Line(_))) => Ok(false),
         Err(error) => Err(error),
     }
 }

@@ -92,16 +92,16 @@ pub enum Notice {
 }
 
 /// Follows every log under a directory.
-pub struct Stream<'s> {
+pub struct Stream {
     follower: RootFollower,
-    teller: Teller<'s>,
+    teller: Teller,
     /// The logs that lack recorded bytes, by path, until they are told.
     lost: Vec<(PathBuf, Loss)>,
 }
 
 /// Whose logs they are, and how they are told.
-struct Teller<'s> {
-    store: Option<&'s Store>,
+struct Teller {
+    store: Option<Store>,
     view: View,
     line_bytes_max: usize,
     known: Known,
@@ -110,13 +110,13 @@ struct Teller<'s> {
 /// Who is told.
 type Each<'e> = &'e mut dyn FnMut(Streamed<'_>);
 
-impl<'s> Stream<'s> {
+impl Stream {
     /// The logs of a home, with the names of their sessions.
-    pub(crate) fn of_home(store: &'s Store, start: Start, view: View) -> Result<Self> {
+    pub(crate) fn of_home(store: &Store, start: Start, view: View) -> Result<Self> {
         let options =
             RootOptions { start, writers: Writers::Ours { timeout: WRITER_TIMEOUT }, ..RootOptions::default() };
-        let (root, join) = (store.home.state.join(LOGS), &store.join);
-        let stream = Self::over(&root, join.hints(), options, Some(store), (view, join.limits()))?;
+        let (root, join) = (store.core.home.state.join(LOGS), &store.join);
+        let stream = Self::over(&root, join.hints(), options, Some(store.clone()), (view, join.limits()))?;
         let mut lost = Vec::new();
         for (session, loss) in join.lost_logs(&join.log_standings()?)? {
             let path = PathBuf::from(store.sessions().get(&session)?.log_path);
@@ -126,15 +126,15 @@ impl<'s> Stream<'s> {
     }
 
     /// The logs of others, anywhere. The directory need not exist yet; it is only read.
-    pub fn of_directory(root: &Path, start: Start, view: View, limits: &Limits) -> Result<Stream<'static>> {
-        Stream::over(root, &Hints::new(), RootOptions { start, ..RootOptions::default() }, None, (view, limits))
+    pub fn of_directory(root: &Path, start: Start, view: View, limits: &Limits) -> Result<Self> {
+        Self::over(root, &Hints::new(), RootOptions { start, ..RootOptions::default() }, None, (view, limits))
     }
 
     fn over(
         root: &Path,
         hints: &Hints,
         options: RootOptions,
-        store: Option<&'s Store>,
+        store: Option<Store>,
         (view, limits): (View, &Limits),
     ) -> Result<Self> {
         let line_bytes_max = limits.line_bytes_max;
@@ -174,7 +174,7 @@ impl<'s> Stream<'s> {
     }
 }
 
-impl Teller<'_> {
+impl Teller {
     fn event(&mut self, event: &RootEvent<'_>, each: Each<'_>) -> Result<()> {
         match event {
             RootEvent::Item { path, item } => match self.entry(*item) {
@@ -211,7 +211,7 @@ impl Teller<'_> {
     }
 
     fn line(&mut self, path: &Path, line: &Line<'_>, each: Each<'_>) -> Result<()> {
-        let (store, view) = (self.store, self.view);
+        let (store, view) = (self.store.as_ref(), self.view);
         let Voice { source, replay, .. } = self.known.get_or(path, || {
             let replay = Replay::new(None, view);
             let replay = if line.start == Position::ZERO { replay } else { replay.from_within() };
@@ -231,7 +231,7 @@ impl Teller<'_> {
     fn notice(&self, path: &Path, notice: Notice, each: Each<'_>) -> Result<()> {
         match self.known.source(path) {
             Some(source) => each(Streamed::Notice { source: Some(source), notice }),
-            None => each(Streamed::Notice { source: Some(&source_of(self.store, path)?), notice }),
+            None => each(Streamed::Notice { source: Some(&source_of(self.store.as_ref(), path)?), notice }),
         }
         Ok(())
     }

@@ -48,7 +48,7 @@ fn an_append_goes_through_only_where_the_log_ends() {
     let at = |position| AppendOptions { if_position: Some(Position(position)), ..AppendOptions::default() };
     let first = store.log(&session).append_with(&batch(&["{}"]), &at(0)).expect("appended");
     let refused = store.log(&session).append_with(&batch(&["{}"]), &at(0)).expect_err("moved");
-    assert_eq!(refused.kind(), crate::Kind::Stale);
+    assert_eq!(refused.kind(), crate::ErrorKind::Stale);
     assert_eq!(store.log(&session).end().expect("reads"), first.end);
 }
 
@@ -70,7 +70,7 @@ fn an_operation_happens_once_even_across_openings() {
     assert_eq!(again, first);
     assert_eq!(store.log(&session).last(10).expect("reads").len(), 3);
     let other = store.log(&session).append_with(&batch(&["{\"other\":1}"]), &once).expect_err("refused");
-    assert_eq!(other.kind(), crate::Kind::Conflict);
+    assert_eq!(other.kind(), crate::ErrorKind::Conflict);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_replaced_log_is_noticed_by_writer_and_follower() {
         }
         let before = store.sessions().get(&session.id).expect("found").log_epoch;
         let refused = log.append(&batch(&["{\"n\":3}"]), Durability::Process).expect_err(what);
-        assert_eq!(refused.kind(), crate::Kind::Damaged, "{what}: {refused}");
+        assert_eq!(refused.kind(), crate::ErrorKind::Damaged, "{what}: {refused}");
         let reset = follow.poll(&mut |_| {}).expect("polls");
         assert!(matches!(reset, crate::Seen::Reset(cursor) if cursor.epoch > before), "{what}: {reset:?}");
         log.append(&batch(&["{\"n\":4}"]), Durability::Process).expect("goes on");

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 use super::model::{Act, Fence, Outcome};
 use super::rules::{self, Event};
-use crate::error::{Error, Result};
+use crate::error::{Busy, Conflict, Error, NotFound, Result, Stale};
 
 /// The bytes of a reason in a log line. A longer one is refused unless the row has the whole of it.
 pub(super) const TOLD_BYTES_MAX: usize = 4096;
@@ -53,7 +53,7 @@ pub(super) enum Left {
 impl<'t, 'c> Changing<'t, 'c> {
     /// Reads a run that is to be changed.
     pub(crate) fn open(tx: &'t mut Tx<'c>, run: &RunId, now: Moment, lease: Duration) -> Result<Self> {
-        let row = table::enter(tx, run)?.ok_or_else(|| Error::NoRun(run.to_string()))?;
+        let row = table::enter(tx, run)?.ok_or_else(|| Error::NotFound(NotFound::Run(run.to_string())))?;
         Ok(Self::of(tx, row, now, lease))
     }
 
@@ -73,9 +73,9 @@ impl<'t, 'c> Changing<'t, 'c> {
         let Some(fence) = fence.filter(|fence| fence.0 != self.before.fence) else { return Ok(()) };
         let (run, by, status) = (self.before.id.clone(), self.before.lease_owner.clone(), self.before.status);
         if matches!(status, RunStatus::Paused | RunStatus::Queued) {
-            return Err(Error::ClaimEnded { run, fence: fence.0, status });
+            return Err(Error::Stale(Stale::ClaimEnded { run, fence: fence.0, status }));
         }
-        Err(Error::Overtaken { run, fence: fence.0, now: self.before.fence, by })
+        Err(Error::Stale(Stale::Overtaken { run, fence: fence.0, now: self.before.fence, by }))
     }
 
     /// Lets only the owner of a run write it, or anybody while it has none.
@@ -83,7 +83,7 @@ impl<'t, 'c> Changing<'t, 'c> {
         self.check_fence(fence)?;
         match (&self.before.lease_owner, self.before.lease_expires_at) {
             (Some(by), Some(until)) if fence.is_none() => {
-                Err(Error::Claimed { run: self.before.id.clone(), by: by.clone(), until })
+                Err(Error::Busy(Busy::Claimed { run: self.before.id.clone(), by: by.clone(), until }))
             }
             _ => Ok(()),
         }
@@ -95,7 +95,7 @@ impl<'t, 'c> Changing<'t, 'c> {
         if self.before.status == RunStatus::Running {
             return Ok(());
         }
-        Err(Error::RunStands { run: self.before.id.clone(), status: self.before.status })
+        Err(Error::Conflict(Conflict::RunStands { run: self.before.id.clone(), status: self.before.status }))
     }
 
     /// Moves the run by an event; false where it is so already. What waited for it, or was in flight, goes with its end.
@@ -247,7 +247,7 @@ impl<'t, 'c> Changing<'t, 'c> {
         if !table::put(self.tx, &self.before, &self.row)? {
             // One snapshot shows one row: it cannot have changed since it was read.
             let run = self.before.id;
-            return Err(Error::RunStands { run, status: self.before.status });
+            return Err(Error::Conflict(Conflict::RunStands { run, status: self.before.status }));
         }
         Ok((self.row, self.told))
     }

@@ -15,19 +15,19 @@ use super::OpenRun;
 use super::change::{Changing, TOLD_BYTES_MAX, count_end, count_start};
 use super::model::{Begun, Ended, Ending, Execution, ExecutionList, Fence, Finish, NewExecution, Output, RunToken};
 use super::rules::{self, PhaseLabel};
-use crate::error::{Error, Result};
+use crate::error::{Conflict, Error, Invalid, NotFound, Result};
 use crate::store::Store;
 
 /// The ledger of executions.
 #[derive(Clone)]
-pub struct Executions<'s> {
-    pub(super) store: &'s Store,
+pub struct Executions {
+    pub(super) store: Store,
     pub(super) durability: Durability,
     /// The run whose executions alone are changed; all where none is said.
     pub(super) run: Option<RunId>,
 }
 
-impl OpenRun<'_> {
+impl OpenRun {
     /// Begins to run a phase, unless it is being run or done: looked at and entered in the ledger in one step.
     pub fn begin(&self, phase: &str, session: Option<&SessionId>) -> Result<Begun> {
         PhaseLabel::parse(phase)?;
@@ -116,12 +116,12 @@ impl OpenRun<'_> {
     }
 
     /// The ledger, of which only what this run executed is changed.
-    fn ledger(&self) -> Executions<'_> {
-        Executions { store: self.store, durability: self.durability, run: Some(self.run.clone()) }
+    fn ledger(&self) -> Executions {
+        Executions { store: self.store.clone(), durability: self.durability, run: Some(self.run.clone()) }
     }
 }
 
-impl Executions<'_> {
+impl Executions {
     /// Enters an execution that belongs to no run, such as a turn of a chat.
     ///
     /// One of the same id and content is returned as it is, and nothing changes; other content is an error.
@@ -153,7 +153,7 @@ impl Executions<'_> {
             if let Some(there) = table::find(tx, &row.id)? {
                 return match other_field(&there, &row) {
                     None => Ok((Execution::from(there), Vec::new())),
-                    Some(field) => Err(Error::ExecutionTaken { execution: row.id.clone(), field }),
+                    Some(field) => Err(Error::Conflict(Conflict::ExecutionTaken { execution: row.id.clone(), field })),
                 };
             }
             let now = clock.now(tx)?;
@@ -168,7 +168,7 @@ impl Executions<'_> {
     /// The execution with this id.
     pub fn get(&self, execution: &ExecutionId) -> Result<Execution> {
         let row = self.store.join.state().read(|tx| table::find(tx, execution))?;
-        row.map(Execution::from).ok_or_else(|| Error::NoExecution(execution.clone()))
+        row.map(Execution::from).ok_or_else(|| Error::NotFound(NotFound::Execution(execution.clone())))
     }
 
     /// Sets the session of an execution that is in flight.
@@ -197,7 +197,7 @@ impl Executions<'_> {
             return Ok(None);
         };
         let Some((blob, home)) = row.blob else { return Ok(Some(row.text)) };
-        let broken = |why: String| Error::BadValue { what: "output", why };
+        let broken = |why: String| Error::Invalid(Invalid::Value { what: "output", why });
         if home != self.store.join.home() {
             return Err(broken(format!("is kept as blob {blob} in home {home}")));
         }
@@ -230,7 +230,7 @@ impl Executions<'_> {
             Some(output) if mutant::is(Mutant::EndInTwoTransactions) => {
                 let id = execution.clone();
                 let put = move |tx: &mut Tx<'_>| Ok((execution_bodies::put(tx, &id, &output)?, Vec::new()));
-                self.store.transact(self.durability, put)?;
+                self.store.under(None).transact(self.durability, put)?;
                 None
             }
             output => output,
@@ -289,7 +289,7 @@ impl Executions<'_> {
     /// What is kept of an output, and the hold on the blob of a long one.
     fn output_row(&self, text: &str) -> Result<(OutputRow, Option<Hold>)> {
         if text.contains('\0') {
-            return Err(Error::BadValue { what: "output_text", why: "has a NUL byte in it".to_owned() });
+            return Err(Error::Invalid(Invalid::Value { what: "output_text", why: "has a NUL byte in it".to_owned() }));
         }
         let (blob, hold) = if text.len() > OUTPUT_BYTES_MAX {
             let (blob, hold) = self.keep_whole(text)?;
@@ -317,7 +317,7 @@ impl Executions<'_> {
         let (clock, lease) = (self.store.join.tx_clock(), self.store.join.limits().runs.lease);
         self.store.transact(self.durability, move |tx| {
             let now = clock.now(tx)?;
-            let missing = || Error::NoExecution(execution.clone());
+            let missing = || Error::NotFound(NotFound::Execution(execution.clone()));
             let mut row = table::find(tx, &execution)?.ok_or_else(missing)?;
             if of_run.is_some() && of_run != row.workflow_run_id {
                 return Err(missing());
@@ -325,7 +325,7 @@ impl Executions<'_> {
             let Some(run) = row.workflow_run_id.clone() else {
                 if change.summary.is_some() {
                     let why = "goes into the history of a run, and the execution has none".to_owned();
-                    return Err(Error::BadValue { what: "summary", why });
+                    return Err(Error::Invalid(Invalid::Value { what: "summary", why }));
                 }
                 change.make(tx, &mut row, now)?;
                 let told = if row.end.is_some() { told_alone(tx, &row, now)? } else { Vec::new() };
@@ -374,7 +374,7 @@ impl Change {
         if let Some(finish) = &self.finish {
             let end = EndRow::from(&Ended { at: now, finish: finish.clone() });
             if !table::finish(tx, &row.id, &end)? {
-                let missing = || Error::NoExecution(row.id.clone());
+                let missing = || Error::NotFound(NotFound::Execution(row.id.clone()));
                 let closed = table::find(tx, &row.id)?.ok_or_else(missing)?;
                 return check_open(&closed);
             }
@@ -389,7 +389,7 @@ impl Change {
 fn check_open(row: &ExecutionRow) -> Result<()> {
     let Some(end) = row.end.as_ref().filter(|_| !mutant::is(Mutant::ClosedExecutionsChange)) else { return Ok(()) };
     let (execution, outcome) = (row.id.clone(), rules::outcome(Some(end)));
-    Err(Error::ExecutionClosed { execution, outcome, why: end.error.clone() })
+    Err(Error::Conflict(Conflict::ExecutionClosed { execution, outcome, why: end.error.clone() }))
 }
 
 /// Has the session's log tell of an execution that belongs to no run, if it has a session.
@@ -412,13 +412,13 @@ fn fields_of(row: &ExecutionRow, mut fields: Map<String, Value>) -> Map<String, 
 /// The place that a page of this list ended at.
 fn place(token: &RunToken, list: ListId) -> Result<(Moment, ExecutionId)> {
     token.check(list)?;
-    let id = ExecutionId::parse(&token.id).map_err(|_| Error::OtherPage(token.to_string()))?;
+    let id = ExecutionId::parse(&token.id).map_err(|_| Error::Invalid(Invalid::OtherPage(token.to_string())))?;
     Ok((token.at, id))
 }
 
 /// The execution that a page ended with. A token of another list is refused, not taken for the beginning.
 fn last_of_page(tx: &mut Tx<'_>, run: &RunId, token: &RunToken) -> Result<ExecutionRow> {
-    let other = || Error::OtherPage(token.to_string());
+    let other = || Error::Invalid(Invalid::OtherPage(token.to_string()));
     let id = ExecutionId::parse(&token.id).map_err(|_| other())?;
     let row = table::find(tx, &id)?.filter(|row| row.workflow_run_id.as_ref() == Some(run));
     row.ok_or_else(other)
@@ -471,7 +471,10 @@ fn check_skill(skill: &str) -> Result<()> {
     rules::bounded::<SKILL_BYTES_MAX>("skill", skill)?;
     match skill.rsplit_once(':') {
         None if skill == "chat" => Ok(()),
-        None => Err(Error::BadValue { what: "skill", why: format!("is {skill:?}, and not chat or workflow:phase") }),
+        None => Err(Error::Invalid(Invalid::Value {
+            what: "skill",
+            why: format!("is {skill:?}, and not chat or workflow:phase"),
+        })),
         Some((workflow, phase)) => {
             rules::check_workflow(workflow)?;
             PhaseLabel::parse(phase).map(drop)

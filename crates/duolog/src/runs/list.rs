@@ -16,7 +16,7 @@ use duolog_types::{Moment, RunId, RunStatus};
 use super::Runs;
 use super::model::{RunFilter, RunList, RunOrder, RunPage, RunSummary, RunToken};
 use super::rules;
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, Result};
 
 /// The rank in a token of the order of starts: no status has it.
 const STARTED_RANK: u32 = 9;
@@ -40,7 +40,7 @@ struct Way {
     rest: Rest,
 }
 
-impl Runs<'_> {
+impl Runs {
     /// A page of runs.
     pub fn list(&self, filter: &RunFilter, page: &RunPage) -> Result<RunList> {
         let (way, list) = (way(filter)?, filter.list());
@@ -65,9 +65,10 @@ fn repo_of(filter: &RunFilter) -> Result<Option<(Option<String>, String)>> {
     match rules::split_repo(filter.owner.as_deref(), filter.repo.as_deref()) {
         (owner, Some(repo)) => Ok(Some((owner, repo))),
         (None, None) => Ok(None),
-        (Some(_), None) => {
-            Err(Error::BadValue { what: "owner", why: "is looked for together with a repository".to_owned() })
-        }
+        (Some(_), None) => Err(Error::Invalid(Invalid::Value {
+            what: "owner",
+            why: "is looked for together with a repository".to_owned(),
+        })),
     }
 }
 
@@ -192,5 +193,5 @@ fn newest(
 }
 
 fn id_of(token: &RunToken) -> Result<RunId> {
-    RunId::parse(&token.id).map_err(|_| Error::OtherPage(token.to_string()))
+    RunId::parse(&token.id).map_err(|_| Error::Invalid(Invalid::OtherPage(token.to_string())))
 }

@@ -38,13 +38,13 @@ pub(crate) use change::{Changing, count_end, count_start};
 pub(crate) use queue::{Queue, check as check_new_run};
 pub(crate) use rules::check_workflow;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, NotFound, Result};
 use crate::store::Store;
 
 /// The runs of a store.
 #[derive(Clone)]
-pub struct Runs<'s> {
-    pub(crate) store: &'s Store,
+pub struct Runs {
+    pub(crate) store: Store,
     pub(crate) durability: Durability,
 }
 
@@ -69,7 +69,7 @@ impl Observers {
     }
 }
 
-impl<'s> Runs<'s> {
+impl Runs {
     /// With changes that survive this. Without it, they survive the loss of power.
     #[must_use]
     pub fn durable(mut self, durability: Durability) -> Self {
@@ -78,24 +78,24 @@ impl<'s> Runs<'s> {
     }
 
     /// One run, to be changed. That it exists is seen when it is.
-    pub fn open(&self, run: &RunId) -> OpenRun<'s> {
-        OpenRun { store: self.store, run: run.clone(), fence: None, durability: self.durability }
+    pub fn open(&self, run: &RunId) -> OpenRun {
+        OpenRun { store: self.store.clone(), run: run.clone(), fence: None, durability: self.durability }
     }
 
     /// The ledger of executions.
-    pub fn executions(&self) -> Executions<'s> {
-        Executions { store: self.store, durability: self.durability, run: None }
+    pub fn executions(&self) -> Executions {
+        Executions { store: self.store.clone(), durability: self.durability, run: None }
     }
 
     /// Has someone called whenever this process brings a run to its end. One that panics is not called to account.
     pub fn on_end(&self, observer: OnEnd) {
-        self.store.observers.add(observer);
+        self.store.core.observers.add(observer);
     }
 
     /// The run with this id, whole.
     pub fn get(&self, run: &RunId) -> Result<Run> {
         self.store.join.state().read(|tx| {
-            let row = table::find(tx, run)?.ok_or_else(|| Error::NoRun(run.to_string()))?;
+            let row = table::find(tx, run)?.ok_or_else(|| Error::NotFound(NotFound::Run(run.to_string())))?;
             Ok(Run {
                 summary: RunSummary::from(&row),
                 error: row.error,
@@ -118,7 +118,7 @@ impl<'s> Runs<'s> {
     /// What a list says of a run.
     pub fn summary(&self, run: &RunId) -> Result<RunSummary> {
         let row = self.store.join.state().read(|tx| table::find(tx, run))?;
-        row.as_ref().map(RunSummary::from).ok_or_else(|| Error::NoRun(run.to_string()))
+        row.as_ref().map(RunSummary::from).ok_or_else(|| Error::NotFound(NotFound::Run(run.to_string())))
     }
 
     /// The run that a person means, for reading: by its id, or by the beginning of it.
@@ -133,9 +133,9 @@ impl<'s> Runs<'s> {
         })?;
         if ids.len() > 1 {
             let found = ids.iter().map(ToString::to_string).collect();
-            return Err(Error::AmbiguousRun { prefix: text.to_owned(), found });
+            return Err(Error::Invalid(Invalid::AmbiguousRun { prefix: text.to_owned(), found }));
         }
-        ids.pop().ok_or_else(|| Error::NoRun(text.to_owned()))
+        ids.pop().ok_or_else(|| Error::NotFound(NotFound::Run(text.to_owned())))
     }
 
     /// The active run of a workflow and a trigger.

@@ -15,7 +15,7 @@ use super::model::{Act, End, Fence, PhaseStanding, RunSummary, Turned};
 use super::queue::Queue;
 use super::rules::{self, Event, PhaseLabel};
 use crate::approvals::Approval;
-use crate::error::{Error, Result};
+use crate::error::{Conflict, Error, Invalid, NotFound, Result};
 use crate::store::Store;
 
 /// The pseudo-phase of a run that waits at a gate.
@@ -23,8 +23,8 @@ pub(super) const WAITING: &str = "waiting_approval";
 
 /// One run, to be changed.
 #[derive(Clone)]
-pub struct OpenRun<'s> {
-    pub(super) store: &'s Store,
+pub struct OpenRun {
+    pub(super) store: Store,
     pub(super) run: RunId,
     pub(super) fence: Option<Fence>,
     pub(super) durability: Durability,
@@ -108,7 +108,7 @@ pub struct PausedAt {
     pub existed: bool,
 }
 
-impl OpenRun<'_> {
+impl OpenRun {
     /// Under a claim: what follows is refused once another claim has overtaken it.
     #[must_use]
     pub fn under(mut self, fence: Fence) -> Self {
@@ -168,7 +168,8 @@ impl OpenRun<'_> {
     pub fn should_run_phase(&self, phase: &str) -> Result<PhaseStanding> {
         PhaseLabel::parse(phase)?;
         let standing = self.store.join.state().read(|tx| {
-            let row = table::find(tx, &self.run)?.ok_or_else(|| Error::NoRun(self.run.to_string()))?;
+            let row =
+                table::find(tx, &self.run)?.ok_or_else(|| Error::NotFound(NotFound::Run(self.run.to_string())))?;
             Ok::<_, Error>(executions::standing(tx, &self.run, &rules::skill(&row.workflow_name, phase))?)
         })?;
         Ok(match standing {
@@ -188,10 +189,10 @@ impl OpenRun<'_> {
     /// Without a free slot it is queued, before every run that has not begun.
     pub fn resume(&self, act: &Act) -> Result<Turned> {
         rules::check_act(act)?;
-        let (act, fence, queue) = (act.clone(), self.fence, Queue::of(self.store));
+        let (act, fence, queue) = (act.clone(), self.fence, Queue::of(&self.store));
         self.change(move |run| {
             if let Some(gate) = workflow_approvals::pending_of(run.tx, &run.row.id)? {
-                return Err(Error::GatePending { run: run.row.id.clone(), gate: gate.id });
+                return Err(Error::Conflict(Conflict::GatePending { run: run.row.id.clone(), gate: gate.id }));
             }
             if rules::decide(&run.row.id, run.row.status, Event::Resume)?.is_none() {
                 return Ok(false);
@@ -250,13 +251,13 @@ impl OpenRun<'_> {
             if let Some(there) = workflow_approvals::find(run.tx, &id)? {
                 return match other_field(&there, &row) {
                     None => Ok((PausedAt { approval: there.into(), existed: true }, Vec::new())),
-                    Some(field) => Err(Error::GateTaken { gate: id.clone(), field }),
+                    Some(field) => Err(Error::Conflict(Conflict::GateTaken { gate: id.clone(), field })),
                 };
             }
             run.check_runs(fence)?;
             if let Some(at) = row.expires_at.filter(|at| *at <= now) {
                 let why = format!("is {at}, and a gate that has expired cannot be answered");
-                return Err(Error::BadValue { what: "expires_at", why });
+                return Err(Error::Invalid(Invalid::Value { what: "expires_at", why }));
             }
             let mut about = Map::new();
             about.insert("gate".to_owned(), gate.gate.as_str().into());
@@ -289,13 +290,13 @@ impl OpenRun<'_> {
             let now = clock.now(tx)?;
             let mut run = Changing::open(tx, &run, now, lease)?;
             run.check_runs(fence)?;
-            let missing = || Error::NoApproval(gate.to_string());
+            let missing = || Error::NotFound(NotFound::Approval(gate.to_string()));
             let row = workflow_approvals::find(run.tx, &gate)?.ok_or_else(missing)?;
             if row.workflow_run_id != run.row.id {
-                return Err(Error::GateOfOtherRun { gate: gate.clone(), run: row.workflow_run_id });
+                return Err(Error::Invalid(Invalid::GateOfOtherRun { gate: gate.clone(), run: row.workflow_run_id }));
             }
             if !matches!(row.status, ApprovalStatus::Approved | ApprovalStatus::Answered) {
-                return Err(Error::GateNotAnswered { gate: gate.clone(), status: row.status });
+                return Err(Error::Conflict(Conflict::GateNotAnswered { gate: gate.clone(), status: row.status }));
             }
             let noted = workflow_approvals::consume(run.tx, &gate, now)?;
             if noted {
@@ -368,7 +369,7 @@ impl OpenRun<'_> {
             Ok((Turned { previous, changed: true, run: RunSummary::from(&row) }, told))
         })?;
         if turned.changed && turned.run.status.is_terminal() && turned.previous != turned.run.status {
-            self.store.observers.tell(&turned.run);
+            self.store.core.observers.tell(&turned.run);
         }
         Ok(turned)
     }
@@ -377,20 +378,23 @@ impl OpenRun<'_> {
 fn check_gate(gate: &NewGate) -> Result<()> {
     rules::bounded::<WORD_BYTES_MAX>("gate", &gate.gate)?;
     if gate.gate.is_empty() {
-        return Err(Error::BadValue { what: "gate", why: "must have a name".to_owned() });
+        return Err(Error::Invalid(Invalid::Value { what: "gate", why: "must have a name".to_owned() }));
     }
     rules::bounded::<REASON_BYTES_MAX>("summary", &gate.summary)?;
     rules::check_named("requested_by", gate.requested_by.as_ref())?;
     if let Some(hash) = &gate.content_hash {
         rules::bounded::<WORD_BYTES_MAX>("content_hash", hash)?;
         if hash.is_empty() {
-            return Err(Error::BadValue { what: "content_hash", why: "must not be empty; leave it out".to_owned() });
+            return Err(Error::Invalid(Invalid::Value {
+                what: "content_hash",
+                why: "must not be empty; leave it out".to_owned(),
+            }));
         }
     }
     if let Some(at) = &gate.at {
         rules::bounded::<WORD_BYTES_MAX>("loop key", &at.key)?;
         if at.key.is_empty() {
-            return Err(Error::BadValue { what: "loop key", why: "must not be empty".to_owned() });
+            return Err(Error::Invalid(Invalid::Value { what: "loop key", why: "must not be empty".to_owned() }));
         }
     }
     Ok(())
@@ -420,7 +424,7 @@ fn gate_row(gate: &NewGate, id: &ApprovalId, run: &RunId, now: Moment) -> Approv
 
 /// Notes in the scratch which turn of a loop asks, and which execution said what is asked.
 fn point(run: &mut Changing<'_, '_>, at: &LoopPoint) -> Result<()> {
-    let missing = || Error::NoExecution(at.output.clone());
+    let missing = || Error::NotFound(NotFound::Execution(at.output.clone()));
     let execution = executions::find(run.tx, &at.output)?.ok_or_else(missing)?;
     if execution.workflow_run_id.as_ref() != Some(&run.row.id) {
         return Err(missing());

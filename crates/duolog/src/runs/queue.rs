@@ -19,7 +19,7 @@ use super::change::{Changing, Closing, Left};
 use super::model::{Act, Admission, Admitted, Expired, Fence, NewRun, RunSummary, Started, Turned};
 use super::rules::{self, Event, PhaseLabel};
 use super::{OpenRun, Runs};
-use crate::error::{Error, Result};
+use crate::error::{Conflict, Error, Invalid, Result};
 use crate::sessions::{NewSession, rules as session_rules};
 use crate::store::Store;
 use crate::workflows::{BaseWorkflows, is_enabled};
@@ -28,7 +28,7 @@ use crate::workflows::{BaseWorkflows, is_enabled};
 pub(super) const EARLIER: Closing<'static> =
     Closing { stop_reason: "stale", error: "stale: the claim that it was begun under has ended" };
 
-impl Runs<'_> {
+impl Runs {
     /// Starts a run, or finds the active one of the same workflow and trigger.
     ///
     /// It is running at once if a slot is free that no queued run waits for, and queued otherwise. A disabled workflow
@@ -42,7 +42,7 @@ impl Runs<'_> {
             Some(_) => None,
             None => Some(join.plan(session_rules::plan(&own_session(new, &id), home, join.clock().now())?)?),
         };
-        let (new, queue) = (new.clone(), Queue::of(self.store));
+        let (new, queue) = (new.clone(), Queue::of(&self.store));
         self.store.transact(self.durability, move |tx| {
             let now = clock.now(tx)?;
             if new.id.is_some()
@@ -50,7 +50,7 @@ impl Runs<'_> {
             {
                 let context = workflow_run_bodies::context(tx, &id)?;
                 if let Some(field) = other_field(&row, context.as_deref(), &new) {
-                    return Err(Error::RunTaken { run: id.clone(), field });
+                    return Err(Error::Conflict(Conflict::RunTaken { run: id.clone(), field }));
                 }
                 return Ok((Started { run: RunSummary::from(&row), existed: true, fence: None }, Vec::new()));
             }
@@ -80,10 +80,10 @@ impl Runs<'_> {
         rules::check_named("owner", owner.as_ref())?;
         let limit = limit.clamp(1, PAGE_MAX) as usize;
         // Most looks find nobody waiting, and write nothing.
-        if !self.store.has_request() && join.state().read(|tx| table::queued(tx, None, 1))?.is_empty() {
+        if self.store.request_key()?.is_none() && join.state().read(|tx| table::queued(tx, None, 1))?.is_empty() {
             return Ok(Admitted::default());
         }
-        let queue = Queue::of(self.store);
+        let queue = Queue::of(&self.store);
         let admitted = self.store.transact(self.durability, move |tx| {
             workflow_queue::enter(tx)?;
             let now = clock.now(tx)?;
@@ -120,7 +120,7 @@ impl Runs<'_> {
             }
             Ok((done, told))
         })?;
-        admitted.expired.iter().for_each(|run| self.store.observers.tell(run));
+        admitted.expired.iter().for_each(|run| self.store.core.observers.tell(run));
         Ok(admitted)
     }
 
@@ -137,19 +137,20 @@ impl Runs<'_> {
     /// Each page of them is a transaction of its own, and all pages are done. Under an operation id, a retry returns the
     /// pages that were done, and goes on with the others.
     pub fn expire(&self) -> Result<Expired> {
-        let (key, mut expired) = (self.store.take_request(), Expired::default());
+        let (key, mut expired) = (self.store.request_key()?, Expired::default());
         for number in 0_u64.. {
             let (queued, gates) = self.expire_page(page_key(key.as_ref(), number))?;
             let is_last = queued.len().max(gates.len()) < PAGE_MAX as usize;
             let summaries = |ids: Vec<RunId>| ids.iter().map(|id| self.summary(id)).collect::<Result<Vec<_>>>();
             let page = Expired { queued: summaries(queued)?, gates: summaries(gates)? };
-            page.queued.iter().chain(&page.gates).for_each(|run| self.store.observers.tell(run));
+            page.queued.iter().chain(&page.gates).for_each(|run| self.store.core.observers.tell(run));
             expired.queued.extend(page.queued);
             expired.gates.extend(page.gates);
             if is_last {
                 break;
             }
         }
+        self.store.end_request();
         Ok(expired)
     }
 
@@ -158,7 +159,7 @@ impl Runs<'_> {
     /// Only the ids are kept as the answer: summaries of a whole page may be longer than an answer can be.
     fn expire_page(&self, key: Option<IdempotencyKey>) -> Result<(Vec<RunId>, Vec<RunId>)> {
         let join = &self.store.join;
-        let (clock, limits, queue) = (join.tx_clock(), join.limits().runs, Queue::of(self.store));
+        let (clock, limits, queue) = (join.tx_clock(), join.limits().runs, Queue::of(&self.store));
         self.store.transact(Write::once(self.durability, key), move |tx| {
             let now = clock.now(tx)?;
             let (mut done, mut told, mut after) = ((Vec::new(), Vec::new()), Vec::new(), None);
@@ -193,13 +194,13 @@ pub(super) fn page_key(key: Option<&IdempotencyKey>, number: u64) -> Option<Idem
     key.map(|key| if number == 0 { key.clone() } else { key.part(&format!("page {number}")) })
 }
 
-impl OpenRun<'_> {
+impl OpenRun {
     /// Has a run that failed or was cancelled run again, at once or when there is a place. What it did stays done.
     ///
     /// It is a person's doing: it has a count of its own, and the run may be taken over as often as a new one.
     pub fn retry(&self, admission: Admission, act: &Act) -> Result<Turned> {
         rules::check_act(act)?;
-        let (act, queue) = (act.clone(), Queue::of(self.store));
+        let (act, queue) = (act.clone(), Queue::of(&self.store));
         self.change(move |run| {
             if !matches!(run.row.status, RunStatus::Failed | RunStatus::Cancelled) {
                 // It is so already, or may not be.
@@ -207,7 +208,7 @@ impl OpenRun<'_> {
             }
             queue.refuse_disabled(run.tx, &run.row.workflow_name)?;
             if let Some(other) = table::find_active(run.tx, &run.row.workflow_name, &run.row.trigger_id)? {
-                return Err(Error::TriggerActive { run: run.row.id.clone(), other: other.id });
+                return Err(Error::Conflict(Conflict::TriggerActive { run: run.row.id.clone(), other: other.id }));
             }
             let ord = workflow_queue::enter(run.tx)?;
             if admission == Admission::IfFree && queue.has_slot(run.tx, run.now, SlotFor::Start)? {
@@ -305,7 +306,10 @@ pub(crate) fn check(new: &NewRun) -> Result<()> {
         rules::json::<CONTEXT_BYTES_MAX>("context", context)?;
     }
     if new.issue_number.is_some_and(|number| i64::try_from(number).is_err()) {
-        return Err(Error::BadValue { what: "issue_number", why: "is larger than a row takes".to_owned() });
+        return Err(Error::Invalid(Invalid::Value {
+            what: "issue_number",
+            why: "is larger than a row takes".to_owned(),
+        }));
     }
     Ok(())
 }
@@ -326,7 +330,7 @@ fn session_of(tx: &mut Tx<'_>, new: &NewRun, planned: Option<&PlannedLog>) -> Re
             Some(id) if error.is_taken() => {
                 let why =
                     format!("{id} is that of a session; give another, or have that session's log tell of the run");
-                Error::BadValue { what: "id", why }
+                Error::Invalid(Invalid::Value { what: "id", why })
             }
             _ => error.into(),
         });
@@ -437,7 +441,7 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn of(store: &Store) -> Self {
-        Self { bases: Arc::clone(&store.base_workflows), limits: store.join.limits().runs }
+        Self { bases: Arc::clone(&store.core.base_workflows), limits: store.join.limits().runs }
     }
 
     /// Has a paused run go on: running if a slot is free, and otherwise queued before all that have not begun.
@@ -453,7 +457,7 @@ impl Queue {
 
     /// The number of free slots.
     fn free(&self, tx: &mut Tx<'_>) -> Result<u64> {
-        Ok(u64::from(self.limits.at_once_max).saturating_sub(table::count_running(tx)?))
+        Ok(u64::from(self.limits.max_running).saturating_sub(table::count_running(tx)?))
     }
 
     /// True if a slot is free beside those that queued runs wait for: each of them has a right to one.
@@ -487,7 +491,10 @@ impl Queue {
         if is_enabled(&self.bases, workflow, said.as_ref()) {
             return Ok(());
         }
-        Err(Error::WorkflowDisabled { workflow: workflow.to_owned(), by: said.and_then(|said| said.updated_by) })
+        Err(Error::Conflict(Conflict::WorkflowDisabled {
+            workflow: workflow.to_owned(),
+            by: said.and_then(|said| said.updated_by),
+        }))
     }
 
     /// True if a run waited for longer than one may that has not begun. A resumed run waits for as long as it takes.

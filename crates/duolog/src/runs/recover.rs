@@ -14,7 +14,7 @@ use super::model::{Act, Claim, Fence, Recovered, RunSummary};
 use super::queue::{EARLIER, page_key};
 use super::rules::{self, Event};
 use super::{OpenRun, Runs};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Busy, Conflict, Error, Invalid, Result, Stale};
 
 /// What became of a wish to take a run up.
 #[derive(Serialize, Deserialize)]
@@ -35,7 +35,7 @@ struct Wish {
     clock: TxClock,
 }
 
-impl Runs<'_> {
+impl Runs {
     /// Takes up what dead owners left: at boot, and now and then.
     ///
     /// Runs whose lease ended are claimed for the caller, who is to resume them; what was in flight of each is closed, and
@@ -48,7 +48,7 @@ impl Runs<'_> {
     /// tried or could not be taken up.
     pub fn recover(&self, owner: &str) -> Result<Recovered> {
         let wish = self.wish(owner, self.store.join.limits().runs.lease)?;
-        let key = self.store.take_request();
+        let key = self.store.request_key()?;
         let (mut done, mut after) = (Recovered::default(), None);
         for number in 0_u64.. {
             let page = self.expired_page(&wish, page_key(key.as_ref(), number), after)?;
@@ -61,6 +61,9 @@ impl Runs<'_> {
             if !self.recover_page(page, &wish, key.as_ref(), &mut done) {
                 break;
             }
+        }
+        if done.complete {
+            self.store.end_request();
         }
         Ok(done)
     }
@@ -99,7 +102,7 @@ impl Runs<'_> {
                 // Another was faster.
                 Ok(Taken::Left) => {}
                 Err(error) => {
-                    let is_general = matches!(error.kind(), Kind::Busy | Kind::Io | Kind::Unknown);
+                    let is_general = error.is_general();
                     done.failed.push((run, error));
                     if is_general {
                         return false;
@@ -114,7 +117,10 @@ impl Runs<'_> {
         let owner = owner.to_owned();
         rules::check_named("owner", Some(&owner))?;
         if lease.is_zero() {
-            return Err(Error::BadValue { what: "lease", why: "must be longer than nothing".to_owned() });
+            return Err(Error::Invalid(Invalid::Value {
+                what: "lease",
+                why: "must be longer than nothing".to_owned(),
+            }));
         }
         Ok(Wish { owner, lease, clock: self.store.join.tx_clock() })
     }
@@ -123,25 +129,27 @@ impl Runs<'_> {
         let (run, wish) = (run.clone(), wish.clone());
         let taken = self.store.transact(Write::once(self.durability, key), move |tx| take(tx, &run, &wish))?;
         if let Taken::GivenUp(run) = &taken {
-            self.store.observers.tell(run);
+            self.store.core.observers.tell(run);
         }
         Ok(taken)
     }
 }
 
-impl OpenRun<'_> {
+impl OpenRun {
     /// Claims a run that runs and has no owner, or whose owner's lease ended, for as long as the lease is renewed.
     pub fn claim(&self, owner: &str, lease: Option<Duration>) -> Result<Claim> {
-        let runs = Runs { store: self.store, durability: self.durability };
+        let runs = Runs { store: self.store.clone(), durability: self.durability };
         let wish = runs.wish(owner, lease.unwrap_or(self.store.join.limits().runs.lease))?;
         match runs.take(&self.run, &wish, None)? {
             Taken::Claimed(claim) => Ok(*claim),
-            Taken::GivenUp(run) => Err(Error::GivenUp { run: run.id, restarts: run.restart_count }),
+            Taken::GivenUp(run) => Err(Error::Conflict(Conflict::GivenUp { run: run.id, restarts: run.restart_count })),
             Taken::Left => {
                 let run = runs.get(&self.run)?;
                 match (run.summary.lease_owner, run.lease_expires_at) {
-                    (Some(by), Some(until)) => Err(Error::Claimed { run: self.run.clone(), by, until }),
-                    _ => Err(Error::RunStands { run: self.run.clone(), status: run.summary.status }),
+                    (Some(by), Some(until)) => Err(Error::Busy(Busy::Claimed { run: self.run.clone(), by, until })),
+                    _ => {
+                        Err(Error::Conflict(Conflict::RunStands { run: self.run.clone(), status: run.summary.status }))
+                    }
                 }
             }
         }
@@ -176,7 +184,9 @@ impl OpenRun<'_> {
     }
 
     fn fenced(&self) -> Result<Fence> {
-        self.fence.ok_or_else(|| Error::BadValue { what: "fence", why: "must be said: claim gives it".to_owned() })
+        self.fence.ok_or_else(|| {
+            Error::Invalid(Invalid::Value { what: "fence", why: "must be said: claim gives it".to_owned() })
+        })
     }
 }
 
@@ -188,7 +198,7 @@ impl Changing<'_, '_> {
             return Ok(());
         }
         let run = self.row.id.clone();
-        Err(Error::Overtaken { run, fence: fence.0, now: self.row.fence, by: None })
+        Err(Error::Stale(Stale::Overtaken { run, fence: fence.0, now: self.row.fence, by: None }))
     }
 }
 

@@ -8,14 +8,14 @@ use jiff::{Span, Timestamp, Zoned};
 
 use super::Runs;
 use super::model::{Every, Rollup, RollupQuery};
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, Result};
 
 /// The days that are told of at most.
 const DAYS_MAX: u32 = 366;
 /// The hours that are told of at most.
 const HOURS_MAX: u32 = 744;
 
-impl Runs<'_> {
+impl Runs {
     /// What was run in the last days or hours, the present one included, oldest first. None is left out.
     pub fn rollups(&self, query: &RollupQuery) -> Result<Vec<Rollup>> {
         let join = &self.store.join;
@@ -44,12 +44,14 @@ impl Runs<'_> {
 
 fn zone(name: Option<&str>) -> Result<TimeZone> {
     let Some(name) = name else { return Ok(TimeZone::UTC) };
-    let unknown = |_| Error::BadValue { what: "zone", why: format!("{name:?} is not known; one is Europe/Berlin") };
+    let unknown = |_| {
+        Error::Invalid(Invalid::Value { what: "zone", why: format!("{name:?} is not known; one is Europe/Berlin") })
+    };
     TimeZone::get(name).map_err(unknown)
 }
 
 fn out_of_range(error: &jiff::Error) -> Error {
-    Error::BadValue { what: "time", why: format!("is out of range: {error}") }
+    Error::Invalid(Invalid::Value { what: "time", why: format!("is out of range: {error}") })
 }
 
 fn timestamp(at: Moment) -> Result<Timestamp> {

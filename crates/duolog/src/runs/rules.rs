@@ -18,7 +18,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::model::{Act, Execution, Finish, Outcome};
-use crate::error::{Error, Result};
+use crate::error::{Conflict, Error, Invalid, Result};
 
 /// What happens to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ pub(super) fn decide(run: &RunId, status: RunStatus, event: Event) -> Result<Opt
     match next(status, event) {
         Some(status) => Ok(Some(status)),
         None if is_so_already(status, event) => Ok(None),
-        None => Err(Error::RunCannot { run: run.clone(), status, event }),
+        None => Err(Error::Conflict(Conflict::RunCannot { run: run.clone(), status, event })),
     }
 }
 
@@ -220,7 +220,7 @@ impl PhaseLabel {
         let is_safe = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
         if label.is_empty() || label.len() > WORD_BYTES_MAX || !label.bytes().all(is_safe) {
             let why = format!("{:?} is not a phase: 1 to {WORD_BYTES_MAX} of A-Z a-z 0-9 _ . -", clip(label, 64));
-            return Err(Error::BadValue { what: "phase", why });
+            return Err(Error::Invalid(Invalid::Value { what: "phase", why }));
         }
         let (body, is_retry) = label.strip_suffix("_retry").map_or((label, false), |body| (body, true));
         for (word, turn) in [
@@ -258,7 +258,7 @@ pub(crate) fn check_workflow(name: &str) -> Result<()> {
     check_name("workflow", name)?;
     bounded::<WORKFLOW_BYTES_MAX>("workflow", name)?;
     if name.contains(':') {
-        return Err(Error::BadValue { what: "workflow", why: format!("{name:?} has a colon in it") });
+        return Err(Error::Invalid(Invalid::Value { what: "workflow", why: format!("{name:?} has a colon in it") }));
     }
     Ok(())
 }
@@ -268,7 +268,7 @@ pub(crate) fn check_named(what: &'static str, name: Option<&String>) -> Result<(
     let Some(name) = name else { return Ok(()) };
     bounded::<NAME_BYTES_MAX>(what, name)?;
     if name.is_empty() {
-        return Err(Error::BadValue { what, why: "must not be empty; leave it out".to_owned() });
+        return Err(Error::Invalid(Invalid::Value { what, why: "must not be empty; leave it out".to_owned() }));
     }
     Ok(())
 }
@@ -282,9 +282,9 @@ pub(super) fn check_act(act: &Act) -> Result<()> {
 /// Checks that a text fits its row.
 pub(crate) fn bounded<const MAX: usize>(what: &'static str, text: &str) -> Result<()> {
     if text.contains('\0') {
-        return Err(Error::BadValue { what, why: "has a NUL byte in it".to_owned() });
+        return Err(Error::Invalid(Invalid::Value { what, why: "has a NUL byte in it".to_owned() }));
     }
-    Bounded::<MAX>::new(what, text).map(drop).map_err(|error| Error::Join(error.into()))
+    Bounded::<MAX>::new(what, text).map(drop).map_err(Error::from)
 }
 
 /// A repository that may be given with its owner, split. An owner that is said goes before the one in front of a slash.
@@ -298,16 +298,17 @@ pub(crate) fn split_repo(owner: Option<&str>, repo: Option<&str>) -> (Option<Str
 
 /// The keys and values of a patch to a scratch: a JSON object, each value as it is written there.
 pub(super) fn patch(text: &str) -> Result<BTreeMap<String, String>> {
-    let bad = |fault| Error::BadItem { number: 0, fault };
+    let bad = |fault| Error::Invalid(Invalid::Item { number: 0, fault });
     check_object(text).map_err(bad)?;
-    let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text)
-        .map_err(|error| Error::BadValue { what: "scratch", why: format!("has a key that cannot be read: {error}") })?;
+    let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text).map_err(|error| {
+        Error::Invalid(Invalid::Value { what: "scratch", why: format!("has a key that cannot be read: {error}") })
+    })?;
     let mut patch = BTreeMap::new();
     for (key, value) in members {
         bounded::<NAME_BYTES_MAX>("a key of the scratch", &key)?;
         let value = value.get().trim();
         if value.len() > SCRATCH_VALUE_BYTES_MAX {
-            return Err(Error::BadValue {
+            return Err(Error::Invalid(Invalid::Value {
                 what: "scratch",
                 why: format!(
                     "value {:?} is {} bytes, and a row takes {SCRATCH_VALUE_BYTES_MAX}: text that can grow belongs in an \
@@ -315,7 +316,7 @@ pub(super) fn patch(text: &str) -> Result<BTreeMap<String, String>> {
                     clip(&key, 64),
                     value.len()
                 ),
-            });
+            }));
         }
         patch.insert(key, value.to_owned());
     }
@@ -325,7 +326,8 @@ pub(super) fn patch(text: &str) -> Result<BTreeMap<String, String>> {
 /// A JSON object with members set: all others stay as they are written, in their order. A loop's state is kept so.
 pub(super) fn with_members(key: &str, before: Option<&str>, set: &[(&str, String)]) -> Result<String> {
     let text = before.map(str::trim).filter(|text| *text != "null").unwrap_or("{}");
-    let bad = |why: &str| Error::BadValue { what: "loop key", why: format!("{:?} {why}", clip(key, 64)) };
+    let bad =
+        |why: &str| Error::Invalid(Invalid::Value { what: "loop key", why: format!("{:?} {why}", clip(key, 64)) });
     let text = if mutant::is(Mutant::LoopStateReplaced) && !text.starts_with('{') { "{}" } else { text };
     if !text.starts_with('{') {
         return Err(bad("holds JSON that is not an object, and a loop keeps its state in one"));
@@ -377,8 +379,8 @@ impl<'de> Deserialize<'de> for Members<'de> {
 
 /// Checks a JSON text of any kind that fits its row.
 pub(super) fn json<const MAX: usize>(what: &'static str, text: &str) -> Result<()> {
-    Bounded::<MAX>::new(what, text).map_err(|error| Error::Join(error.into()))?;
-    check_value(text).map_err(|fault| Error::BadItem { number: 0, fault })
+    Bounded::<MAX>::new(what, text).map_err(Error::from)?;
+    check_value(text).map_err(|fault| Error::Invalid(Invalid::Item { number: 0, fault }))
 }
 
 /// Bytes after a change, if they are within what all of them may be.
@@ -386,18 +388,24 @@ pub(super) fn grown(what: &'static str, bytes: u64, by: i64, max: u64) -> Result
     let bytes = bytes.saturating_add_signed(by);
     if bytes > max {
         let why = format!("would be {bytes} bytes, and all of it may be {max}: keep pointers, and text in executions");
-        return Err(Error::BadValue { what, why });
+        return Err(Error::Invalid(Invalid::Value { what, why }));
     }
     Ok(bytes)
 }
 
 /// Dollars as a number. What is negative or no number is refused; nothing said is not zero.
 pub fn dollars(number: f64) -> Result<Money> {
-    let bad = || Error::BadValue { what: "cost_usd", why: format!("is {number}, and a cost is 0 or more") };
+    let bad =
+        || Error::Invalid(Invalid::Value { what: "cost_usd", why: format!("is {number}, and a cost is 0 or more") });
     if !number.is_finite() || number < 0.0 {
         return Err(bad());
     }
-    let over = || Error::BadValue { what: "cost_usd", why: format!("is {number}, which is more than can be counted") };
+    let over = || {
+        Error::Invalid(Invalid::Value {
+            what: "cost_usd",
+            why: format!("is {number}, which is more than can be counted"),
+        })
+    };
     Money::parse(&format!("{number}")).ok_or_else(over)
 }
 
@@ -409,19 +417,22 @@ pub(super) fn check_finish(finish: &Finish) -> Result<()> {
     if let Some(word) = &finish.stop_reason {
         bounded::<WORD_BYTES_MAX>("stop_reason", word)?;
         if word.is_empty() {
-            return Err(Error::BadValue { what: "stop_reason", why: "must not be empty; leave it out".to_owned() });
+            return Err(Error::Invalid(Invalid::Value {
+                what: "stop_reason",
+                why: "must not be empty; leave it out".to_owned(),
+            }));
         }
     }
     if finish.cost.is_some_and(|cost| cost > Money::from_dollars(USAGE_COST_MAX)) {
         let why = format!("is over {USAGE_COST_MAX} dollars, which no execution costs");
-        return Err(Error::BadValue { what: "cost", why });
+        return Err(Error::Invalid(Invalid::Value { what: "cost", why }));
     }
     let tokens =
         [finish.input_tokens, finish.cache_creation_input_tokens, finish.cache_read_input_tokens, finish.output_tokens];
     let numbers = [finish.turns, finish.duration_ms, finish.api_duration_ms];
     if tokens.into_iter().chain(numbers).flatten().any(|number| number > USAGE_TOKENS_MAX) {
         let why = format!("are over {USAGE_TOKENS_MAX}, which no execution reaches");
-        return Err(Error::BadValue { what: "its figures", why });
+        return Err(Error::Invalid(Invalid::Value { what: "its figures", why }));
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::model::RunToken;
 use super::rules::{self, Event, PhaseLabel, PhaseTurn, may_become, next};
 use super::{NewRun, dollars};
-use crate::error::Error;
+use crate::error::{Conflict, Error, Invalid};
 
 #[test]
 fn the_machine_is_this_and_no_more() {
@@ -65,7 +65,7 @@ fn members_are_set_and_all_others_stay_as_they_are_written() {
         assert_eq!(with(before).expect("merged"), after, "{before:?}");
     }
     for bad in ["[1]", "\"text\"", "7", "true"] {
-        assert!(matches!(with(Some(bad)), Err(Error::BadValue { what: "loop key", .. })), "{bad}");
+        assert!(matches!(with(Some(bad)), Err(Error::Invalid(Invalid::Value { what: "loop key", .. }))), "{bad}");
     }
 }
 
@@ -88,14 +88,14 @@ fn labels_are_read_by_their_grammar() {
         assert_eq!(label(text).expect(text), (name.to_owned(), turn), "{text}");
     }
     for bad in ["", "a b", "a:b", "ü", "a\n", &"x".repeat(129)] {
-        assert!(matches!(label(bad), Err(Error::BadValue { what: "phase", .. })), "{bad:?}");
+        assert!(matches!(label(bad), Err(Error::Invalid(Invalid::Value { what: "phase", .. }))), "{bad:?}");
     }
 }
 
 #[test]
 fn a_cost_is_a_number_from_nothing_on() {
     for bad in [f64::NAN, f64::INFINITY, -0.01, f64::NEG_INFINITY] {
-        assert!(matches!(dollars(bad), Err(Error::BadValue { what: "cost_usd", .. })), "{bad}");
+        assert!(matches!(dollars(bad), Err(Error::Invalid(Invalid::Value { what: "cost_usd", .. }))), "{bad}");
     }
     assert_eq!(dollars(0.13).expect("a cost").to_string(), "0.13");
     assert_eq!(dollars(0.0).expect("a cost").picos(), 0);
@@ -152,7 +152,7 @@ proptest! {
                 continue;
             }
             let so_already = matches!(decided, Ok(None));
-            let refused = matches!(&decided, Err(Error::RunCannot { status: from, event: asked, .. })
+            let refused = matches!(&decided, Err(Error::Conflict(Conflict::RunCannot { status: from, event: asked, .. }))
                 if *from == status && *asked == event);
             prop_assert!(so_already || refused);
         }

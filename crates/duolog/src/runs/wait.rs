@@ -14,7 +14,7 @@ use crate::error::Result;
 /// on a full disk, and the log may be another home's.
 const LOOK_AFTER: Duration = Duration::from_secs(2);
 
-impl OpenRun<'_> {
+impl OpenRun {
     /// Waits until the run stands as asked, at most that long; then it is given as it is, whether or not it does.
     pub fn wait(&self, until: &Until, timeout: Duration) -> Result<RunSummary> {
         let deadline = Instant::now().checked_add(timeout);
@@ -42,7 +42,7 @@ impl OpenRun<'_> {
     }
 
     /// The run's log from its end on; nothing where it is another home's, or gone.
-    fn follow(&self, session: &SessionId) -> Result<Option<Follow<'_>>> {
+    fn follow(&self, session: &SessionId) -> Result<Option<Follow>> {
         let join = &self.store.join;
         let followed = join.read_log(session).and_then(|log| {
             if log.reader.is_none() {

@@ -3,7 +3,7 @@
 use duolog_types::{CronRunId, Moment, TriggerType};
 
 use super::model::{BaseSchedule, Due, Outcome};
-use crate::error::{Error, Result};
+use crate::error::{Conflict, Error, Result};
 use crate::runs::{NewRun, check_new_run};
 use crate::store::Store;
 
@@ -37,7 +37,7 @@ fn start(store: &Store, due: &Due, workflow: &str) -> Outcome {
             Outcome { workflow_run_id: Some(started.run.id.to_string()), ..Outcome::skipped(detail) }
         }
         Ok(started) => Outcome::started(started.run.id.to_string()),
-        Err(error @ Error::WorkflowDisabled { .. }) => Outcome::skipped(error.to_string()),
+        Err(error @ Error::Conflict(Conflict::WorkflowDisabled { .. })) => Outcome::skipped(error.to_string()),
         Err(error) => Outcome::failed(error.to_string()),
     }
 }

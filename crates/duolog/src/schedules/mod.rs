@@ -28,7 +28,7 @@ pub use model::{
 };
 pub(crate) use timetable::{BadTimetable, CRON_FORM, Timetable, ZONE_FORM};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, NotFound, Result};
 use crate::sessions::bounded;
 use crate::store::Store;
 
@@ -37,12 +37,12 @@ const STREAK_MAX: u32 = 100;
 
 /// The schedules of a store.
 #[derive(Clone)]
-pub struct Schedules<'s> {
-    pub(crate) store: &'s Store,
+pub struct Schedules {
+    pub(crate) store: Store,
     pub(crate) actor: Option<String>,
 }
 
-impl Schedules<'_> {
+impl Schedules {
     /// The same, with who changes or fires them.
     #[must_use]
     pub fn by(mut self, actor: Option<String>) -> Self {
@@ -52,7 +52,7 @@ impl Schedules<'_> {
 
     /// Every schedule as it is in force, in the order of the configuration.
     pub fn list(&self, now: Moment) -> Result<ScheduleList> {
-        let bases = &self.store.schedules;
+        let bases = &self.store.core.schedules;
         self.store.join.state().read(|tx| {
             let schedules = bases.iter().map(|base| in_force(tx, base, now)).collect::<Result<Vec<_>>>()?;
             let said = cron_overrides::list(tx, "", PAGE_MAX)?;
@@ -94,7 +94,7 @@ impl Schedules<'_> {
             // Checked together: an expression is one in its zone.
             let effective = rules::effective(&base, Some(&row));
             Timetable::parse(&effective.cron.value, &effective.zone.value)
-                .map_err(|BadTimetable { key, why }| Error::BadValue { what: key, why })?;
+                .map_err(|BadTimetable { key, why }| Error::Invalid(Invalid::Value { what: key, why }))?;
             if row.enabled.is_none() && row.schedule.is_none() && row.zone.is_none() {
                 cron_overrides::remove(tx, &base.name)?;
             } else {
@@ -110,7 +110,7 @@ impl Schedules<'_> {
     /// more.
     pub fn clear(&self, name: &str, durability: Durability) -> Result<bool> {
         let (name, by) = (name.to_owned(), self.by_now()?);
-        let base = self.store.schedules.iter().find(|base| base.name == name).cloned();
+        let base = self.store.core.schedules.iter().find(|base| base.name == name).cloned();
         self.store.transact(durability, move |tx| {
             let before = cron_overrides::find(tx, &name)?;
             let removed = cron_overrides::remove(tx, &name)?;
@@ -128,7 +128,7 @@ impl Schedules<'_> {
     pub fn runs(&self, name: Option<&str>, after: Option<&RunsToken>, limit: u32) -> Result<RunList> {
         let (limit, of_list) = (limit.clamp(1, PAGE_MAX), ListId::of("firings", &[name]));
         if let Some(token) = after.filter(|token| token.list != of_list) {
-            return Err(Error::OtherPage(token.to_string()));
+            return Err(Error::Invalid(Invalid::OtherPage(token.to_string())));
         }
         let now = self.store.now()?;
         let mut rows = self.store.join.state().read(|tx| match name {
@@ -155,7 +155,7 @@ impl Schedules<'_> {
     }
 
     fn base(&self, name: &str) -> Result<&BaseSchedule> {
-        find_base(&self.store.schedules, name)
+        find_base(&self.store.core.schedules, name)
     }
 
     fn check_actor(&self) -> Result<()> {
@@ -231,7 +231,7 @@ pub fn find_base<'b>(bases: &'b [BaseSchedule], name: &str) -> Result<&'b BaseSc
     bases.iter().find(|base| base.name == name).ok_or_else(|| {
         let names = bases.iter().map(|base| base.name.as_str());
         let near = names.filter_map(|known| Some((crate::config::near(name, known)?, known))).min();
-        Error::NoSchedule { name: name.to_owned(), near: near.map(|(_, known)| known.to_owned()) }
+        Error::NotFound(NotFound::Schedule { name: name.to_owned(), near: near.map(|(_, known)| known.to_owned()) })
     })
 }
 

@@ -72,7 +72,7 @@ impl Origin {
     /// The word in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Base => "base",
+            Self::Base => "config",
             Self::Override => "override",
         }
     }

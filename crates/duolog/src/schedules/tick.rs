@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::model::{BaseSchedule, Due, Fired, Interrupted, Outcome, Ticked};
 use super::{Schedules, move_to, row_of, rules, since};
 use crate::error::{Error, Result};
+use crate::store::Store;
 
-impl Schedules<'_> {
+impl Schedules {
     /// Fires what has become due since the last tick: `fire` does what each time is for, and its answer is recorded.
     ///
     /// Several processes, in several homes, may tick at once; each time is fired by one of them. The first look at a
@@ -20,8 +21,8 @@ impl Schedules<'_> {
     /// it.
     ///
     /// Under an operation id ([`crate::Store::once`]), a retry tells of the times that were fired before, fires those that were
-    /// claimed and not finished, and goes on up to the same instant. `fire` runs again only for the latter; its first change
-    /// of this store is made once.
+    /// claimed and not finished, and goes on up to the same instant. `fire` runs again only for the latter. It gets a store
+    /// handle for what it does: the one change that is made through it is made once.
     ///
     /// # Errors
     ///
@@ -29,11 +30,19 @@ impl Schedules<'_> {
     pub fn tick(
         &self,
         now: Moment,
-        mut fire: impl FnMut(&Due) -> Outcome,
+        mut fire: impl FnMut(&Store, &Due) -> Outcome,
     ) -> std::result::Result<Ticked, Box<Interrupted>> {
-        let (mut ticked, key) = (Ticked::default(), self.store.take_request());
-        match self.tick_all(now, key.as_ref(), &mut fire, &mut ticked) {
-            Ok(()) => Ok(ticked),
+        let mut ticked = Ticked::default();
+        let done = self.store.request_key().and_then(|key| {
+            // Each part of the request has a key of its own, and what belongs to no request has none.
+            let schedules = Self { store: self.store.under(None), actor: self.actor.clone() };
+            schedules.tick_all(now, key.as_ref(), &mut fire, &mut ticked)
+        });
+        match done {
+            Ok(()) => {
+                self.store.end_request();
+                Ok(ticked)
+            }
             Err(error) => Err(Box::new(Interrupted { ticked, error })),
         }
     }
@@ -42,7 +51,7 @@ impl Schedules<'_> {
         &self,
         now: Moment,
         key: Option<&IdempotencyKey>,
-        fire: &mut dyn FnMut(&Due) -> Outcome,
+        fire: &mut dyn FnMut(&Store, &Due) -> Outcome,
         ticked: &mut Ticked,
     ) -> Result<()> {
         self.check_actor()?;
@@ -57,7 +66,7 @@ impl Schedules<'_> {
         };
         let clock = self.store.now()?;
         let mut idle = Vec::new();
-        for base in &self.store.schedules {
+        for base in &self.store.core.schedules {
             if let Some(key) = key.filter(|_| before.is_some()) {
                 self.resume(base, now, key, fire, ticked)?;
             }
@@ -106,14 +115,12 @@ impl Schedules<'_> {
         &self,
         due: Due,
         key: Option<&IdempotencyKey>,
-        fire: &mut dyn FnMut(&Due) -> Outcome,
+        fire: &mut dyn FnMut(&Store, &Due) -> Outcome,
         ticked: &mut Ticked,
     ) -> Result<()> {
         let part = key.map(|key| key.part(&due.id.to_string()));
-        self.store.put_request(part.as_ref().map(|part| part.part("fire")));
-        let outcome = fire(&due);
-        // What fires need not change anything.
-        self.store.put_request(None);
+        let store = self.store.under(part.as_ref().map(|part| part.part("fire")));
+        let outcome = fire(&store, &due);
         let kept = self.finish(&due, &outcome, part.map(|part| part.part("end")));
         ticked.fired.push(Fired { due, outcome });
         kept
@@ -125,7 +132,7 @@ impl Schedules<'_> {
         base: &BaseSchedule,
         now: Moment,
         key: &IdempotencyKey,
-        fire: &mut dyn FnMut(&Due) -> Outcome,
+        fire: &mut dyn FnMut(&Store, &Due) -> Outcome,
         ticked: &mut Ticked,
     ) -> Result<()> {
         let join = &self.store.join;

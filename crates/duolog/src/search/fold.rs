@@ -12,7 +12,7 @@ use duolog_types::{Epoch, Position, SessionId};
 
 use super::model::Indexed;
 use super::reading::Reading;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::store::Store;
 
 /// How far the index knows each session.
@@ -84,7 +84,7 @@ impl Fold<'_> {
             }
             match self.add(&mut open, log, &mut done) {
                 // One log that cannot be read does not hold up the others, and whoever searches it is told.
-                Err(error @ Error::Join(_)) => done.failed.push((log.session.clone(), super::told(&error))),
+                Err(error) if error.join().is_some() => done.failed.push((log.session.clone(), super::told(&error))),
                 other => other?,
             }
         }
@@ -160,7 +160,7 @@ impl Fold<'_> {
     fn step(&self, batch: &mut Batch<'_>, pass: &mut Pass<'_>, room: u64, done: &mut Indexed) -> Result<bool> {
         let Some(source) = batch.source(pass.session, pass.checkpoint.as_ref())? else { return Ok(false) };
         let read = add_lines(batch, source, pass, room, self.store.join.limits().line_bytes_max, done);
-        if let Err(Error::Index(_)) = &read {
+        if read.as_ref().is_err_and(|error| error.index().is_some()) {
             return read.map(|()| false);
         }
         // Also where the log could not be read any further: what was added stands before this.

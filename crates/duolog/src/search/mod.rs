@@ -10,19 +10,20 @@ mod reading;
 mod rules;
 mod scan;
 
-pub use duolog_search::{BadQuery, Filter as SearchFilter, Key as HitToken, NotAKey, Query, Snippet};
-pub use model::{Elsewhere, Found, Hit, IndexStanding, Indexed, SearchRequest, UseIndex};
+pub use duolog_search::{BadQuery, Filter as SearchFilter, Query, Snippet};
+pub use model::{BadHitToken, Elsewhere, Found, Hit, HitToken, IndexStanding, Indexed, SearchRequest, UseIndex};
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use duolog_join::{LogStanding, Loss};
+use duolog_join::{FoldBound, LogStanding, Loss};
 use duolog_search::{Error as IndexError, Index};
 use duolog_state::owned::sessions;
 use duolog_types::SessionId;
 use duolog_types::limits::{INDEX_BEFORE_SEARCH_BYTES, PAGE_MAX};
 
-use crate::error::{Error, Result};
+use crate::Wait;
+use crate::error::{Error, Invalid, Result};
 use crate::store::Store;
 use fold::{Fold, Work};
 use scan::Looking;
@@ -31,9 +32,9 @@ use scan::Looking;
 const CHANGES_MAX: u32 = 8;
 
 /// The search over a store's logs.
-#[derive(Clone, Copy)]
-pub struct Search<'s> {
-    pub(crate) store: &'s Store,
+#[derive(Clone)]
+pub struct Search {
+    pub(crate) store: Store,
 }
 
 /// What one search has to look at.
@@ -45,17 +46,19 @@ struct Task<'t> {
     logs: Vec<&'t LogStanding>,
 }
 
-impl Search<'_> {
+impl Search {
     /// Finds texts, the newest first. `tell` is told how far the index was brought, where that takes a while.
     ///
-    /// An index that cannot be used costs time and nothing else: the answer says why.
+    /// An index that cannot be used costs time and nothing else: the answer says why. Returns an error if the token is of
+    /// another search.
     pub fn find(&self, request: &SearchRequest, mut tell: impl FnMut(&Indexed)) -> Result<Found> {
         let join = &self.store.join;
-        let mut changes = 0;
-        // Before anything is folded: a fold that finds a loss records it, and the log is complete from then on.
-        let mut lost = join.lost_logs(&join.log_standings()?)?;
+        if let Some(token) = request.after.as_ref().filter(|token| token.list != request.list()) {
+            return Err(Error::Invalid(Invalid::OtherPage(token.to_string())));
+        }
+        let (mut changes, mut lost) = (0, BTreeMap::new());
         loop {
-            join.catch_up(join.limits().fold_before_read_bytes)?;
+            self.store.catch_up_within(request.wait)?;
             let every = join.log_standings()?;
             let asked = request.filter.session.as_ref();
             let logs: Vec<_> = every.iter().filter(|log| asked.is_none_or(|asked| *asked == log.session)).collect();
@@ -77,12 +80,12 @@ impl Search<'_> {
                 }
                 Err(NoIndex::Changed(session)) => format!("{session} is not what was indexed"),
             };
-            return self.complete(Looking::new(self.store, &task).at_all(Some(why))?, &task, &lost);
+            return self.complete(Looking::new(&self.store, &task).at_all(Some(why))?, &task, &lost);
         }
     }
 
     /// Adds to an answer what could not be searched: lost lines, and the logs of other homes.
-    fn complete(self, mut found: Found, task: &Task<'_>, lost: &BTreeMap<SessionId, Loss>) -> Result<Found> {
+    fn complete(&self, mut found: Found, task: &Task<'_>, lost: &BTreeMap<SessionId, Loss>) -> Result<Found> {
         for log in &task.logs {
             if let Some(loss) = lost.get(&log.session) {
                 found.note_unread(&log.session, loss.to_string());
@@ -105,22 +108,22 @@ impl Search<'_> {
             return Err(duolog_join::Error::ReadOnly.into());
         }
         drop(self.lend());
-        join.catch_up(u64::MAX)?;
+        join.catch_up(FoldBound::from(u64::MAX))?;
         let every = join.log_standings()?;
-        let state = &self.store.home.state;
+        let state = &self.store.core.home.state;
         Index::throw_away(state)?;
         let mut index = Index::open_or_make(state, join.home())?;
         let known = index.snapshot()?.standings()?;
         let path = Index::path_in(state);
-        let indexing = index.indexing()?.ok_or(Error::Index(IndexError::Busy(path)))?;
+        let indexing = index.indexing()?.ok_or(IndexError::Busy(path))?;
         let logs: Vec<&LogStanding> = every.iter().collect();
         let work = Work::of(&known, &every, &logs);
-        Fold { store: self.store, indexing: &indexing, budget: u64::MAX, tell: &mut tell }.run(&work)
+        Fold { store: &self.store, indexing: &indexing, budget: u64::MAX, tell: &mut tell }.run(&work)
     }
 
     /// How the index stands, looked at from end to end.
     pub fn standing(&self) -> IndexStanding {
-        let index = match Index::open(&self.store.home.state, self.store.join.home()) {
+        let index = match Index::open(&self.store.core.home.state, self.store.join.home()) {
             Ok(index) => index,
             Err(IndexError::Missing(_)) => return IndexStanding::Absent,
             Err(error) => return IndexStanding::Unusable(told(&error)),
@@ -135,20 +138,23 @@ impl Search<'_> {
     }
 
     /// Answers with the index, or says why not.
-    fn with_index(self, task: &Task<'_>, tell: &mut dyn FnMut(&Indexed)) -> std::result::Result<Found, NoIndex> {
+    fn with_index(&self, task: &Task<'_>, tell: &mut dyn FnMut(&Indexed)) -> std::result::Result<Found, NoIndex> {
         if let Some(why) = self.forbids(task.request) {
             return Err(NoIndex::Because(why));
         }
         let mut index = self.lend().map_or_else(|| self.open(), Ok)?;
-        let why = self.bring_up(&mut index, task, tell)?;
-        let found = Looking::new(self.store, task).with(&index, why).map_err(|error| self.give_up(error))?;
+        let why = match task.request.wait {
+            Wait::Complete => self.bring_up(&mut index, task, tell)?,
+            Wait::Briefly => None,
+        };
+        let found = Looking::new(&self.store, task).with(&index, why).map_err(|error| self.give_up(error))?;
         self.give_back(index);
         found.map_err(NoIndex::Changed)
     }
 
     /// Has it recorded that a log is not what it was: from then on it is known, and indexed, as it is. Returns what it
     /// lacks.
-    fn notice(self, session: &SessionId) -> Result<Option<Loss>> {
+    fn notice(&self, session: &SessionId) -> Result<Option<Loss>> {
         let join = &self.store.join;
         let loss = match join.read_log(session) {
             Ok(log) => log.loss,
@@ -166,7 +172,7 @@ impl Search<'_> {
     }
 
     /// Why the index is not to be used; nothing where it is.
-    fn forbids(self, request: &SearchRequest) -> Option<String> {
+    fn forbids(&self, request: &SearchRequest) -> Option<String> {
         let why = if request.index == UseIndex::Never {
             "as asked"
         } else if !request.query.has_words() {
@@ -179,20 +185,20 @@ impl Search<'_> {
         Some(why.to_owned())
     }
 
-    fn open(self) -> std::result::Result<Index, NoIndex> {
+    fn open(&self) -> std::result::Result<Index, NoIndex> {
         // A write-ahead log needs memory that every process sees alike; the state may be on a server, the index is not.
-        let file_system =
-            duolog_state::file_system_of(&self.store.home.state).map_err(|error| NoIndex::Because(told(&error)))?;
+        let file_system = duolog_state::file_system_of(&self.store.core.home.state)
+            .map_err(|error| NoIndex::Because(told(&error)))?;
         if let Some(danger) = file_system.danger {
             return Err(NoIndex::Because(format!("the home is on {danger}, where an index is not safe")));
         }
-        let opened = Index::open_or_make(&self.store.home.state, self.store.join.home());
+        let opened = Index::open_or_make(&self.store.core.home.state, self.store.join.home());
         opened.map_err(|error| NoIndex::Because(told(&error)))
     }
 
     /// Adds what is new, if no other process does. Says why not all of it is in the index then.
     fn bring_up(
-        self,
+        &self,
         index: &mut Index,
         task: &Task<'_>,
         tell: &mut dyn FnMut(&Indexed),
@@ -208,36 +214,38 @@ impl Search<'_> {
             Ok(None) => return Ok(Some("another process is bringing the index up to date".to_owned())),
             Err(error) => return Ok(Some(told(&error))),
         };
-        let mut fold = Fold { store: self.store, indexing: &indexing, budget: INDEX_BEFORE_SEARCH_BYTES, tell };
+        let mut fold = Fold { store: &self.store, indexing: &indexing, budget: INDEX_BEFORE_SEARCH_BYTES, tell };
         match fold.run(&work) {
             Ok(done) if done.bytes < done.of_bytes && done.failed.is_empty() => {
                 Ok(Some("there is more to index than one search waits for".to_owned()))
             }
             Ok(_) => Ok(None),
             // What stands there can still be asked.
-            Err(Error::Index(error @ (IndexError::Full(_) | IndexError::Busy(_)))) => Ok(Some(told(&error))),
+            Err(error) if matches!(error.index(), Some(IndexError::Full(_) | IndexError::Busy(_))) => {
+                Ok(Some(told(&error)))
+            }
             Err(error) => Err(self.give_up(error)),
         }
     }
 
     /// An index that failed is not asked again, and thrown away where that helps the next search.
-    fn give_up(self, error: Error) -> NoIndex {
-        let Error::Index(error) = error else { return NoIndex::Failed(error) };
+    fn give_up(&self, error: Error) -> NoIndex {
+        let Some(cause) = error.index() else { return NoIndex::Failed(error) };
         let mut why = told(&error);
-        if error.is_to_be_made_anew() && Index::throw_away(&self.store.home.state).is_ok() {
+        if cause.is_to_be_made_anew() && Index::throw_away(&self.store.core.home.state).is_ok() {
             why.push_str("; the next search makes it anew");
         }
         NoIndex::Because(why)
     }
 
     /// The index that an earlier search left open, if it is still the one at its place.
-    fn lend(self) -> Option<Index> {
-        let mut kept = self.store.index.lock().unwrap_or_else(PoisonError::into_inner);
+    fn lend(&self) -> Option<Index> {
+        let mut kept = self.store.core.index.lock().unwrap_or_else(PoisonError::into_inner);
         kept.take().filter(Index::is_in_place)
     }
 
-    fn give_back(self, index: Index) {
-        *self.store.index.lock().unwrap_or_else(PoisonError::into_inner) = Some(index);
+    fn give_back(&self, index: Index) {
+        *self.store.core.index.lock().unwrap_or_else(PoisonError::into_inner) = Some(index);
     }
 }
 

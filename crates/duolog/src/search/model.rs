@@ -1,9 +1,15 @@
 //! What callers give and get.
 
+use std::fmt;
+use std::str::FromStr;
+
 use duolog_log::dialect::ItemKind;
 use duolog_search::{Filter, Key, Query, Snippet};
+use duolog_state::ListId;
 use duolog_types::limits::PAGE_DEFAULT;
 use duolog_types::{Cursor, HomeId, Moment, SessionId};
+
+use crate::Wait;
 
 /// What to look for, and where.
 #[derive(Clone, Debug)]
@@ -14,16 +20,70 @@ pub struct SearchRequest {
     pub filter: Filter,
     /// How many hits at the most.
     pub limit: u32,
-    /// Behind which hit to begin: the token that a page ended with.
-    pub after: Option<Key>,
+    /// Behind which hit to begin: the token that a page of the same search ended with.
+    pub after: Option<HitToken>,
     /// Whether the index may be used.
     pub index: UseIndex,
+    /// How long the search waits for derived rows and index to catch up with the logs. [`Wait::Briefly`] asks the index as
+    /// it is, and says how many logs it does not know to their end.
+    pub wait: Wait,
 }
 
 impl SearchRequest {
     /// Looks for this everywhere.
     pub fn new(query: Query) -> Self {
-        Self { query, filter: Filter::default(), limit: PAGE_DEFAULT, after: None, index: UseIndex::IfPossible }
+        Self {
+            query,
+            filter: Filter::default(),
+            limit: PAGE_DEFAULT,
+            after: None,
+            index: UseIndex::IfPossible,
+            wait: Wait::Complete,
+        }
+    }
+}
+
+impl SearchRequest {
+    /// The list of hits of this search. Its start in time may be relative to now, and is left out.
+    pub(super) fn list(&self) -> ListId {
+        let terms = self.query.canonical();
+        let lowered = |text: &Option<String>| text.as_ref().map(|text| text.to_lowercase());
+        let (role, tool) = (lowered(&self.filter.role), lowered(&self.filter.tool));
+        let session = self.filter.session.as_ref().map(SessionId::as_str);
+        ListId::of("hits", &[Some(&terms), session, role.as_deref(), tool.as_deref()])
+    }
+}
+
+/// Where a page of hits ends and the next begins. Its text is for handing back, not for reading.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HitToken {
+    /// The list.
+    pub(super) list: ListId,
+    /// The last hit of the page.
+    pub(super) key: Key,
+}
+
+impl fmt::Display for HitToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.list, self.key)
+    }
+}
+
+/// The text is not a token of a page of hits.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a page token; take it from the previous page, unchanged")]
+pub struct BadHitToken(String);
+
+impl FromStr for HitToken {
+    type Err = BadHitToken;
+
+    fn from_str(text: &str) -> Result<Self, BadHitToken> {
+        let parse = || {
+            let (list, key) = ListId::split(text)?;
+            Some(Self { list, key: key.parse().ok()? })
+        };
+        // Only what prints back as given was ever handed out.
+        parse().filter(|token| token.to_string() == text).ok_or_else(|| BadHitToken(text.chars().take(64).collect()))
     }
 }
 
@@ -64,7 +124,7 @@ pub struct Found {
     /// The hits, the newest first.
     pub hits: Vec<Hit>,
     /// Where the next page begins; nothing where this is the last.
-    pub next: Option<Key>,
+    pub next: Option<HitToken>,
     /// Why the index was not used, or not for all; nothing where it was used for all that it could know.
     pub without_index: Option<String>,
     /// Whether the index was asked.
@@ -73,6 +133,8 @@ pub struct Found {
     pub scanned_bytes: u64,
     /// How many lines could not be read.
     pub damaged: u64,
+    /// How many logs have lines that were not searched, because the search was not to wait for them.
+    pub behind: u64,
     /// Logs that could not be read, or lack bytes that were recorded of them, and why.
     pub unread: Vec<(SessionId, String)>,
     /// Logs of other homes with the same state: they are not here to be searched.
@@ -82,7 +144,7 @@ pub struct Found {
 impl Found {
     /// Returns true if every line of every log was searched.
     pub fn is_complete(&self) -> bool {
-        self.damaged == 0 && self.unread.is_empty() && self.elsewhere.sessions == 0
+        self.damaged == 0 && self.unread.is_empty() && self.elsewhere.sessions == 0 && self.behind == 0
     }
 
     /// Notes that a log was not searched whole, once.

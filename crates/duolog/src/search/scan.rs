@@ -9,11 +9,12 @@ use duolog_search::{Candidate, Index, Key, Matcher, Snapshot, Snippet};
 use duolog_types::{Cursor, Epoch, Position, SessionId};
 
 use super::fold::resume;
-use super::model::{Elsewhere, Found, Hit};
+use super::model::{Elsewhere, Found, Hit, HitToken};
 use super::reading::{Reading, item_at, moment};
 use super::rules::Page;
 use super::{SearchRequest, Task};
-use crate::error::{Error, Kind, Result};
+use crate::Wait;
+use crate::error::{Error, ErrorKind, Result};
 use crate::log::Entry;
 use crate::store::Store;
 
@@ -60,10 +61,11 @@ impl<'t> Looking<'t> {
             used_index: false,
             scanned_bytes: 0,
             damaged: 0,
+            behind: 0,
             unread: Vec::new(),
             elsewhere: Elsewhere::default(),
         };
-        let page = Page::new(request.limit, request.after.clone());
+        let page = Page::new(request.limit, request.after.as_ref().map(|token| token.key.clone()));
         Self { store, request, logs, matcher: Matcher::new(&request.query), page, found, changed: None }
     }
 
@@ -86,7 +88,11 @@ impl<'t> Looking<'t> {
         for log in self.logs {
             let known = known.get(&log.session).filter(|known| known.epoch == log.epoch);
             let is_whole = known.is_some_and(|known| Some(known.position) == log.folded_to && !log.is_marked);
-            let rest = if is_whole { Ok((None, true)) } else { self.rest_of(log, known.and(Some(&snapshot))) };
+            // Whoever does not wait gets what the index knows; an empty log has nothing that it could know.
+            let is_left = !is_whole && self.request.wait == Wait::Briefly;
+            self.found.behind += u64::from(is_left && (log.folded_to.is_some() || log.is_marked));
+            let rest =
+                if is_whole || is_left { Ok((None, true)) } else { self.rest_of(log, known.and(Some(&snapshot))) };
             // What the index knows still holds where a writer sleeps inside the log's lock.
             let holds = rest.as_ref().map_or_else(is_busy, |(_, is_covered)| *is_covered);
             if let Some(known) = known.filter(|_| holds) {
@@ -107,6 +113,7 @@ impl<'t> Looking<'t> {
 
     fn finish(self) -> Found {
         let (hits, next) = self.page.finish();
+        let next = next.map(|key| HitToken { list: self.request.list(), key });
         Found { hits, next, ..self.found }
     }
 
@@ -137,8 +144,8 @@ impl<'t> Looking<'t> {
         let scanned = rest.and_then(|(rest, _)| rest.map_or(Ok(()), |rest| self.scan(log, rest)));
         match scanned {
             // Deleted since.
-            Err(Error::Join(duolog_join::Error::NoSession(_) | duolog_join::Error::Deleted(_))) => Ok(()),
-            Err(Error::Join(error @ duolog_join::Error::Log(_))) => {
+            Err(error) if error.is_gone() => Ok(()),
+            Err(error) if matches!(error.join(), Some(duolog_join::Error::Log(_))) => {
                 self.found.note_unread(&log.session, super::told(&error));
                 Ok(())
             }
@@ -183,7 +190,7 @@ impl<'t> Looking<'t> {
         let open = Recent::new(OPEN_MAX);
         let mut buffer = Vec::new();
         let mut count = CANDIDATES_FIRST.max(self.request.limit as usize * 2);
-        let mut after = self.request.after.clone();
+        let mut after = self.request.after.as_ref().map(|token| token.key.clone());
         loop {
             let asked = snapshot.candidates(&self.request.query, &self.request.filter, after.as_ref(), count)?;
             let candidates = asked.unwrap_or_default();
@@ -219,7 +226,8 @@ impl<'t> Looking<'t> {
             self.changed = Some(session.clone());
             return Ok(None);
         };
-        // Without the lock: what the index knows is below any writer. A loss was looked for before.
+        self.note_lost(session)?;
+        // Without the lock: what the index knows is below any writer.
         let reader = match self.store.join.reader(session) {
             Ok(reader) => reader,
             // Gone since: there is nothing to be shown of it.
@@ -231,6 +239,15 @@ impl<'t> Looking<'t> {
             Err(error) => return Err(error.into()),
         };
         Ok(reader.map(|reader| Open { reader, dialect }))
+    }
+
+    /// Notices the loss of a log that is about to be read.
+    fn note_lost(&mut self, session: &SessionId) -> Result<()> {
+        let Ok(at) = self.logs.binary_search_by(|log| log.session.cmp(session)) else { return Ok(()) };
+        if let Some(loss) = self.store.join.loss_of(self.logs[at])? {
+            self.found.note_unread(session, loss.to_string());
+        }
+        Ok(())
     }
 
     /// Reads what a candidate names, and decides.
@@ -265,7 +282,7 @@ impl<'t> Looking<'t> {
 }
 
 fn is_busy(error: &Error) -> bool {
-    error.kind() == Kind::Busy
+    error.kind() == ErrorKind::Busy
 }
 
 /// What a hit tells besides where it is.

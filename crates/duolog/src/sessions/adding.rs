@@ -15,7 +15,7 @@ use super::messages::{NewMessage, packed, put, row_of};
 use super::model::SessionRef;
 use super::target::{Destination, WriteTarget};
 use super::{Sessions, rules};
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, Result};
 use crate::store::Store;
 
 /// How items are added.
@@ -70,14 +70,14 @@ pub struct Added {
     pub end: u64,
 }
 
-impl Items<'_> {
+impl Items {
     /// Adds items at the end: all of them, or none. The default branch is made by the first.
     ///
     /// Each is one JSON text, given back byte for byte. They go to the state; the log tells of what happened and is the
     /// caller's.
     pub fn add(&self, items: &[&str], options: &AddOptions) -> Result<Added> {
         let target = WriteTarget::Named(SessionRef::from(&self.session));
-        let batch = NewItems::of(self.store, &target, &self.branch, items, options)?;
+        let batch = NewItems::of(&self.store, &target, &self.branch, items, options)?;
         match batch {
             NewItems::Answered(added) => Ok(added),
             NewItems::Checked(batch) => batch.write(Destination::Existing(self.session.clone())),
@@ -85,7 +85,7 @@ impl Items<'_> {
     }
 }
 
-impl Sessions<'_> {
+impl Sessions {
     /// Adds items at the end of a branch of the session that a target names. The session is created if there is none, in
     /// the same transaction: where the items are refused, it is not.
     pub fn add_items(
@@ -95,7 +95,7 @@ impl Sessions<'_> {
         items: &[&str],
         options: &AddOptions,
     ) -> Result<Added> {
-        match NewItems::of(self.store, target, branch, items, options)? {
+        match NewItems::of(&self.store, target, branch, items, options)? {
             NewItems::Answered(added) => Ok(added),
             NewItems::Checked(batch) => self.write_to(target, |destination| batch.write(destination)),
         }
@@ -225,7 +225,10 @@ fn one_each(what: &'static str, count: usize, items: usize) -> Result<()> {
     if count == 0 || count == items {
         return Ok(());
     }
-    Err(Error::BadValue { what, why: format!("must be one for each item: there are {count} for {items}") })
+    Err(Error::Invalid(Invalid::Value {
+        what,
+        why: format!("must be one for each item: there are {count} for {items}"),
+    }))
 }
 
 /// An item's row with what is known of it.

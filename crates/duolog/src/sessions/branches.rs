@@ -12,13 +12,13 @@ use serde_json::{Map, Value};
 
 use super::conversation::{self, BranchRef};
 use super::rules::bounded;
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, NotFound, Result};
 use crate::store::Store;
 
 /// The branches of a session.
 #[derive(Clone)]
-pub struct Branches<'s> {
-    pub(crate) store: &'s Store,
+pub struct Branches {
+    pub(crate) store: Store,
     pub(crate) session: SessionId,
 }
 
@@ -102,7 +102,7 @@ impl Branch {
     }
 }
 
-impl Branches<'_> {
+impl Branches {
     /// Begins a branch that sees the first items of another, and copies none. The log tells of it.
     ///
     /// Returns an error if another branch of the session has its name.
@@ -116,7 +116,7 @@ impl Branches<'_> {
             conversation::check_name_free(tx, &session, new.name.as_deref())?;
             let at = new.at.unwrap_or(place.head.end);
             if at > place.head.end {
-                return Err(Error::PastEnd { at, len: place.head.end });
+                return Err(Error::Invalid(Invalid::PastEnd { at, len: place.head.end }));
             }
             let head = progressions::fork(tx, &place.head, at, now)?;
             let at_seq = compactions::last_seq(tx, &place.branch.id)?;
@@ -177,7 +177,7 @@ impl Branches<'_> {
         self.store.transact(durability, move |tx| {
             let Some(place) = conversation::enter(tx, &session, &which, now)? else {
                 let branch = which.text().unwrap_or("default").to_owned();
-                return Err(Error::NoBranch { branch, session: session.clone() });
+                return Err(Error::NotFound(NotFound::Branch { branch, session: session.clone() }));
             };
             let (mut row, before) = (place.branch.clone(), place.branch);
             let fields = [
@@ -222,7 +222,7 @@ impl Branches<'_> {
             if let Some(after) = after
                 && table::find(tx, after)?.is_none_or(|row| row.session_id != self.session)
             {
-                return Err(Error::OtherPage(after.to_string()));
+                return Err(Error::Invalid(Invalid::OtherPage(after.to_string())));
             }
             let mut branches = Vec::new();
             for row in table::list(tx, &self.session, after, limit)? {
@@ -243,7 +243,7 @@ fn check(name: Option<&str>, user: Option<&str>, metadata: Option<&str>) -> Resu
     }
     if let Some(metadata) = metadata {
         bounded::<METADATA_BYTES_MAX>("node_metadata", metadata)?;
-        check_value(metadata).map_err(|fault| Error::BadItem { number: 0, fault })?;
+        check_value(metadata).map_err(|fault| Error::Invalid(Invalid::Item { number: 0, fault }))?;
     }
     Ok(())
 }

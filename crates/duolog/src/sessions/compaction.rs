@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 use super::active::{self, Active};
 use super::contents::Contents;
 use super::conversation::{self, BranchRef};
-use crate::error::{Error, Result};
+use crate::error::{Conflict, Error, Invalid, NotFound, Result};
 use crate::store::Store;
 
 /// The summaries of a branch.
 #[derive(Clone)]
-pub struct Compaction<'s> {
-    pub(crate) store: &'s Store,
+pub struct Compaction {
+    pub(crate) store: Store,
     pub(crate) session: SessionId,
     pub(crate) branch: BranchRef,
 }
@@ -60,7 +60,7 @@ impl CompactionInfo {
     }
 }
 
-impl Compaction<'_> {
+impl Compaction {
     /// Has an item stand for a range of the history; all of it where nothing is said.
     ///
     /// What is added while the summary is made is kept: say where the history ended when it was read.
@@ -76,15 +76,20 @@ impl Compaction<'_> {
             let len = place.head.end;
             let Range { start: from, end: to } = range.clone().unwrap_or(0..len);
             if to > len {
-                return Err(Error::PastEnd { at: to, len });
+                return Err(Error::Invalid(Invalid::PastEnd { at: to, len }));
             }
             if from >= to {
-                return Err(Error::EmptyRange { from, to });
+                return Err(Error::Invalid(Invalid::EmptyRange { from, to }));
             }
             let shown = active::shown(tx, &place.branch)?;
             let around = |one: &Active| from <= one.from && one.to <= to;
             if let Some(one) = shown.iter().find(|one| !around(one) && !one.is_apart_from(from, to)) {
-                return Err(Error::RangeCrosses { from, to, other_from: one.from, other_to: one.to });
+                return Err(Error::Conflict(Conflict::RangeCrosses {
+                    from,
+                    to,
+                    other_from: one.from,
+                    other_to: one.to,
+                }));
             }
             messages::add(tx, std::slice::from_ref(&message))?;
             place.pool(tx, &message.id)?;
@@ -103,7 +108,7 @@ impl Compaction<'_> {
         self.store.transact(durability, move |tx| {
             let place = conversation::open(tx, &session, &which, now)?;
             let Some(last) = active::shown(tx, &place.branch)?.into_iter().next() else {
-                return Err(Error::NothingToUndo);
+                return Err(Error::NotFound(NotFound::Summary));
             };
             place.undo(tx, &last, now)?;
             Ok((Summarised::from(last), Vec::new()))

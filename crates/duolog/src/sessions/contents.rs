@@ -13,7 +13,7 @@ use duolog_types::limits::CONTENT_BYTES_MAX;
 use duolog_types::{Durability, HomeId, MessageId, Moment};
 
 use super::rules::{self, Seen};
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, Result};
 
 /// What is wrong with bytes that are no text.
 pub(super) const NOT_TEXT: &str = "it is not UTF-8 text";
@@ -35,7 +35,7 @@ impl Contents {
 
     /// Keeps a JSON text, byte for byte.
     pub(super) fn keep(&self, text: &str) -> Result<Content> {
-        check_value(text).map_err(|fault| Error::BadItem { number: 0, fault })?;
+        check_value(text).map_err(|fault| Error::Invalid(Invalid::Item { number: 0, fault }))?;
         self.keep_checked(text)
     }
 
@@ -121,5 +121,5 @@ impl Contents {
 
 /// What an item says about itself, once it is checked.
 fn seen_in(item: &str, number: usize) -> Result<Seen<'_>> {
-    rules::seen_in(item).map_err(|fault| Error::BadItem { number, fault })
+    rules::seen_in(item).map_err(|fault| Error::Invalid(Invalid::Item { number, fault }))
 }

@@ -12,7 +12,7 @@ use duolog_state::owned::sessions::{self, PoolRow};
 use duolog_types::{BranchId, MessageId, Moment, ProgressionId, SessionId};
 
 use super::active;
-use crate::error::{Error, Result};
+use crate::error::{Conflict, Error, Invalid, NotFound, Result};
 
 /// Which branch of a session is meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -322,7 +322,9 @@ pub(super) fn check_name_free(tx: &mut Tx<'_>, session: &SessionId, name: Option
     let Some(name) = name else { return Ok(()) };
     match branches::named(tx, session, name, 1)?.pop() {
         None => Ok(()),
-        Some(branch) => Err(Error::BranchNameTaken { name: name.to_owned(), branch, session: session.clone() }),
+        Some(branch) => {
+            Err(Error::Conflict(Conflict::BranchNameTaken { name: name.to_owned(), branch, session: session.clone() }))
+        }
     }
 }
 
@@ -334,13 +336,13 @@ fn named(tx: &mut Tx<'_>, session: &SessionId, text: &str) -> Result<BranchRow> 
         if row.session_id == *session {
             return Ok(row);
         }
-        return Err(Error::OtherSession { branch: id, session: row.session_id });
+        return Err(Error::Invalid(Invalid::OtherSession { branch: id, session: row.session_id }));
     }
     let mut found = branches::named(tx, session, text, 4)?;
     if found.len() > 1 {
         let found = found.iter().map(ToString::to_string).collect();
-        return Err(Error::AmbiguousBranch { name: text.to_owned(), found });
+        return Err(Error::Invalid(Invalid::AmbiguousBranch { name: text.to_owned(), found }));
     }
     let row = found.pop().map(|id| branches::find(tx, &id)).transpose()?.flatten();
-    row.ok_or_else(|| Error::NoBranch { branch: text.to_owned(), session: session.clone() })
+    row.ok_or_else(|| Error::NotFound(NotFound::Branch { branch: text.to_owned(), session: session.clone() }))
 }

@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 use super::Sessions;
 use super::model::{Session, SessionChange, SessionRef};
 use super::rules::{bounded, check_times};
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, Result};
 
-impl Sessions<'_> {
+impl Sessions {
     /// Changes what a session says about itself; its log tells of it.
     ///
     /// Returns an error, and changes nothing, if a value does not fit or the session would end before it begins.
@@ -28,10 +28,10 @@ impl Sessions<'_> {
                 return Ok(((), Vec::new()));
             }
             if change.ended_at.is_some() && row.status == Some(SessionStatus::Running) {
-                return Err(Error::BadValue {
+                return Err(Error::Invalid(Invalid::Value {
                     what: "ended_at",
                     why: "cannot be set: the session is running".to_owned(),
-                });
+                }));
             }
             check_times(row.started_at, row.ended_at)?;
             table::describe(tx, &row, now)?;
@@ -100,7 +100,7 @@ fn check(change: &SessionChange) -> Result<()> {
     bounded::<PATH_BYTES_MAX>("artifacts_path", change.artifacts_path.as_deref().unwrap_or_default())?;
     if let Some(metadata) = change.node_metadata.as_deref().filter(|text| !text.is_empty()) {
         bounded::<METADATA_BYTES_MAX>("node_metadata", metadata)?;
-        check_value(metadata).map_err(|fault| Error::BadItem { number: 0, fault })?;
+        check_value(metadata).map_err(|fault| Error::Invalid(Invalid::Item { number: 0, fault }))?;
     }
     Ok(())
 }

@@ -14,13 +14,13 @@ use super::messages::{NewMessage, put, row_of};
 use super::model::SessionRef;
 use super::rules::bounded;
 use super::target;
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, NotFound, Result};
 use crate::store::Store;
 
 /// What is sent from one to another.
 #[derive(Clone)]
-pub struct Exchange<'s> {
-    pub(crate) store: &'s Store,
+pub struct Exchange {
+    pub(crate) store: Store,
 }
 
 /// The recipient of a message.
@@ -30,14 +30,14 @@ pub enum Recipient {
     ///
     /// It is resolved once, to an id, so a session that is renamed keeps its mail.
     Of(SessionRef),
-    /// A mailbox that belongs to no session, by its name.
-    Mailbox(String),
+    /// A topic that belongs to no session, by its name.
+    Topic(String),
 }
 
 /// A message on its way, and the branch that sends it, where one does.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// The message. Its recipient is set to the id, or the mailbox, that `to` names.
+    /// The message. Its recipient is set to the id, or the topic, that `to` names.
     pub message: NewMessage,
     /// The recipient.
     pub to: Recipient,
@@ -57,7 +57,7 @@ pub struct Sent {
 /// An inbox: a recipient on a channel, or on none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inbox {
-    /// The id of a session or a branch, or the name of a mailbox.
+    /// The id of a session or a branch, or the name of a topic.
     pub recipient: Address,
     /// On which channel.
     pub channel: Option<String>,
@@ -114,18 +114,18 @@ impl Inbox {
 }
 
 impl Recipient {
-    /// The id, or the mailbox, that is meant; which session it is, is decided in this transaction.
+    /// The id, or the topic, that is meant; which session it is, is decided in this transaction.
     ///
     /// Returns an error if no session or branch is called that, or the text is the beginning of an id.
     fn resolve(&self, tx: &mut Tx<'_>) -> Result<Address> {
         let text = match self {
-            Self::Mailbox(name) => return Ok(Address::Mailbox(name.clone())),
+            Self::Topic(name) => return Ok(Address::Topic(name.clone())),
             Self::Of(SessionRef::Text(text)) => text,
             Self::Of(reference @ SessionRef::UserAndName { user, name }) => {
                 let found = sessions::find_addressed(tx, Some(user), name)?;
                 return found
                     .map(|row| Address::Id(row.id.to_string()))
-                    .ok_or_else(|| Error::NoSession(reference.to_string()));
+                    .ok_or_else(|| Error::NotFound(NotFound::Session(reference.to_string())));
             }
         };
         if let Some(row) = target::find_exactly(tx, text)? {
@@ -138,25 +138,25 @@ impl Recipient {
         }
         let mut found = sessions::starting_with(tx, text, 4)?;
         match (found.len(), found.pop()) {
-            (1, Some(id)) => Err(Error::Shortened { prefix: text.clone(), id }),
+            (1, Some(id)) => Err(Error::Invalid(Invalid::Shortened { prefix: text.clone(), id })),
             (_, Some(last)) => {
                 found.push(last);
-                Err(Error::Ambiguous { prefix: text.clone(), found })
+                Err(Error::Invalid(Invalid::Ambiguous { prefix: text.clone(), found }))
             }
-            (_, None) => Err(Error::NoRecipient(text.clone())),
+            (_, None) => Err(Error::NotFound(NotFound::Recipient(text.clone()))),
         }
     }
 }
 
-impl Exchange<'_> {
+impl Exchange {
     /// Sends a message: into the recipient's inbox and, where a branch sends it, its history; both or neither.
     ///
     /// A repetition, the same message under the same id, is not sent again. Returns an error if another message has its
     /// id.
     pub fn send(&self, outgoing: &Outgoing, durability: Durability) -> Result<Sent> {
         let (join, new, to) = (&self.store.join, &outgoing.message, outgoing.to.clone());
-        if let Recipient::Mailbox(name) = &to {
-            named("mailbox", name)?;
+        if let Recipient::Topic(name) = &to {
+            named("topic", name)?;
         }
         let channel = new.channel.clone();
         let now = join.clock().now();
@@ -186,7 +186,7 @@ impl Exchange<'_> {
     pub fn inbox_of(&self, recipient: &Recipient, channel: Option<&str>) -> Result<Inbox> {
         let found = self.store.join.state().read(|tx| recipient.resolve(tx));
         let recipient = match found {
-            Err(Error::Shortened { id, .. }) => Address::Id(id.to_string()),
+            Err(Error::Invalid(Invalid::Shortened { id, .. })) => Address::Id(id.to_string()),
             other => other?,
         };
         Ok(Inbox { recipient, channel: channel.map(str::to_owned) })
@@ -256,7 +256,7 @@ impl Exchange<'_> {
                 None => 0,
             };
             if ord >= end {
-                return Err(Error::PastEnd { at: ord, len: end });
+                return Err(Error::Invalid(Invalid::PastEnd { at: ord, len: end }));
             }
             let from = inbox_cursors::get(tx, &inbox.recipient, inbox.channel(), &reader)?;
             inbox_cursors::advance(tx, &inbox.recipient, inbox.channel(), &reader, ord + 1, now)?;
@@ -269,7 +269,7 @@ impl Exchange<'_> {
 fn named(what: &'static str, text: &str) -> Result<()> {
     bounded::<NAME_BYTES_MAX>(what, text)?;
     if text.is_empty() {
-        return Err(Error::BadValue { what, why: "must not be empty".to_owned() });
+        return Err(Error::Invalid(Invalid::Value { what, why: "must not be empty".to_owned() }));
     }
     Ok(())
 }

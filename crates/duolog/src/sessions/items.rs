@@ -15,13 +15,13 @@ use super::conversation::{self, BranchRef, Place};
 use super::messages::{Message, message_in};
 use super::reading::{Checked, RawItems, Reading, Sink};
 use super::{active, rules};
-use crate::error::{Error, Result};
+use crate::error::{Damaged, Error, NotFound, Result, Stale};
 use crate::store::Store;
 
 /// The items of one branch of a session.
 #[derive(Clone)]
-pub struct Items<'s> {
-    pub(crate) store: &'s Store,
+pub struct Items {
+    pub(crate) store: Store,
     pub(crate) session: SessionId,
     pub(crate) branch: BranchRef,
 }
@@ -92,7 +92,7 @@ pub enum View {
     Full,
 }
 
-impl Items<'_> {
+impl Items {
     /// The items of another branch of the session.
     #[must_use]
     pub fn on(mut self, branch: BranchRef) -> Self {
@@ -110,7 +110,7 @@ impl Items<'_> {
             let mut places = Vec::with_capacity(ids.len());
             for id in &ids {
                 if messages::find(tx, id)?.is_none() {
-                    return Err(Error::NoMessage(id.clone()));
+                    return Err(Error::NotFound(NotFound::Message(id.clone())));
                 }
                 places.push(place.append(tx, id, Fresh::No)?);
             }
@@ -188,7 +188,7 @@ impl Items<'_> {
             for (ord, id) in found.into_iter().rev() {
                 match message_in(tx, &id, &contents) {
                     Ok(message) => list.items.push(Described { ord: Some(ord), stands_for: None, message }),
-                    Err(Error::BrokenItem { message: id, detail }) => {
+                    Err(Error::Damaged(Damaged::Item { message: id, detail })) => {
                         list.broken.push(BrokenItem { id, ord: Some(ord), detail });
                     }
                     Err(error) => return Err(error),
@@ -250,7 +250,8 @@ impl Items<'_> {
             let Some(row) = last else { return Ok((None, Vec::new())) };
             // What cannot be given out is not taken off either.
             let content = contents.text(row.content);
-            let content = content.map_err(|detail| Error::BrokenItem { message: row.message_id.clone(), detail })?;
+            let content =
+                content.map_err(|detail| Error::Damaged(Damaged::Item { message: row.message_id.clone(), detail }))?;
             place.cut(tx, ord, now)?;
             Ok((Some(Item { id: row.message_id, ord: Some(row.ord), content, stands_for: None }), Vec::new()))
         })
@@ -275,7 +276,7 @@ impl Items<'_> {
         let join = &self.store.join;
         let (contents, now) = (Contents::of(join), join.clock().now());
         let last = self.latest(expected.len(), View::Full)?;
-        let stale = || Error::OtherSuffix { end: last.end };
+        let stale = || Error::Stale(Stale::OtherSuffix { end: last.end });
         let from = last.end.checked_sub(expected.len() as u64).ok_or_else(stale)?;
         let found: Vec<&Item> = last.items.iter().filter(|item| item.ord.is_some_and(|ord| ord >= from)).collect();
         let same = found.iter().zip(expected).all(|(item, expected)| rules::is_same_json(&item.content, expected));
@@ -288,7 +289,7 @@ impl Items<'_> {
         self.store.transact(durability, move |tx| {
             let mut place = conversation::open(tx, &session, &branch, now)?;
             if place.head.end != end || ids_from(tx, &place, from)? != ids {
-                return Err(Error::OtherSuffix { end: place.head.end });
+                return Err(Error::Stale(Stale::OtherSuffix { end: place.head.end }));
             }
             place.cut(tx, from, now)?;
             place.add(tx, &new)?;

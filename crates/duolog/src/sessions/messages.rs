@@ -8,13 +8,13 @@ use duolog_types::{Durability, MessageId, Moment};
 
 use super::contents::Contents;
 use super::rules::bounded;
-use crate::error::{Error, Result};
+use crate::error::{Conflict, Damaged, Error, Invalid, NotFound, Result};
 use crate::store::Store;
 
 /// The messages of a store.
 #[derive(Clone)]
-pub struct Messages<'s> {
-    pub(crate) store: &'s Store,
+pub struct Messages {
+    pub(crate) store: Store,
 }
 
 /// A message to be put.
@@ -65,7 +65,7 @@ pub struct Message {
     pub channel: Option<String>,
 }
 
-impl Messages<'_> {
+impl Messages {
     /// Adds a message. Does nothing if the same message is there under its id.
     ///
     /// Returns an error if another message has this id: what is stored under an id never changes.
@@ -92,11 +92,11 @@ impl Messages<'_> {
 
 /// The message with this id.
 pub(super) fn message_in(tx: &mut Tx<'_>, id: &MessageId, contents: &Contents) -> Result<Message> {
-    let row = table::find(tx, id)?.ok_or_else(|| Error::NoMessage(id.clone()))?;
+    let row = table::find(tx, id)?.ok_or_else(|| Error::NotFound(NotFound::Message(id.clone())))?;
     let class = message_types::class_of(tx, row.lion_class)?;
     let content = contents.text(Ok(row.content));
     Ok(Message {
-        content: content.map_err(|detail| Error::BrokenItem { message: id.clone(), detail })?,
+        content: content.map_err(|detail| Error::Damaged(Damaged::Item { message: id.clone(), detail }))?,
         lion_class: class.filter(|_| row.lion_class != message_types::UNKNOWN),
         id: row.id,
         created_at: row.created_at,
@@ -116,21 +116,21 @@ pub(super) fn put(tx: &mut Tx<'_>, row: &MessageRow) -> Result<bool> {
     match table::put(tx, row)? {
         Put::Added => Ok(true),
         Put::Same => Ok(false),
-        Put::Taken => Err(Error::MessageTaken(row.id.clone())),
+        Put::Taken => Err(Error::Conflict(Conflict::MessageTaken(row.id.clone()))),
     }
 }
 
 /// Checks a new message and makes its row, all but its class.
 pub(super) fn row_of(new: &NewMessage, contents: &Contents, now: Moment) -> Result<MessageRow> {
     if new.role.trim().is_empty() {
-        return Err(Error::BadValue { what: "role", why: "must say who speaks".to_owned() });
+        return Err(Error::Invalid(Invalid::Value { what: "role", why: "must say who speaks".to_owned() }));
     }
     bounded::<WORD_BYTES_MAX>("role", &new.role)?;
     for (what, text) in [("sender", &new.sender), ("recipient", &new.recipient), ("channel", &new.channel)] {
         if let Some(text) = text {
             bounded::<NAME_BYTES_MAX>(what, text)?;
             if text.is_empty() {
-                return Err(Error::BadValue { what, why: "must not be empty; leave it out".to_owned() });
+                return Err(Error::Invalid(Invalid::Value { what, why: "must not be empty; leave it out".to_owned() }));
             }
         }
     }
@@ -155,7 +155,7 @@ pub(super) fn row_of(new: &NewMessage, contents: &Contents, now: Moment) -> Resu
 
 /// Packs an embedding as little-endian 32-bit floats.
 pub(super) fn packed(numbers: &[f32]) -> Result<Vec<u8>> {
-    let bad = |why: String| Error::BadValue { what: "embedding", why };
+    let bad = |why: String| Error::Invalid(Invalid::Value { what: "embedding", why });
     if numbers.is_empty() || numbers.len() * 4 > EMBEDDING_BYTES_MAX {
         return Err(bad(format!("has {} numbers; it may have 1 to {}", numbers.len(), EMBEDDING_BYTES_MAX / 4)));
     }

@@ -22,7 +22,7 @@ pub(crate) mod rules;
 #[cfg(test)]
 mod tests;
 
-use duolog_join::{CaughtUp, Deleted, IdempotencyKey, Write, tell};
+use duolog_join::{Deleted, IdempotencyKey, Write, tell};
 use duolog_state::Page;
 use duolog_state::owned::sessions as table;
 use duolog_state::owned::{branches as branch_table, pool_segments, session_owners};
@@ -48,26 +48,27 @@ pub(crate) use portable::write_mapped;
 pub use portable::{Exported, Imported};
 pub use reading::{RawItem, RawItems};
 pub(crate) use rules::{bounded, seen_in};
-pub use similar::{Metric, PackStanding, Similar, SimilarFilter};
+pub use similar::{Metric, Similar, SimilarFilter};
 pub use status::{Change, Changed, Liveness, Owner, Status, StatusTransition};
 pub use target::WriteTarget;
 
-use crate::error::{Error, Result};
+use crate::Wait;
+use crate::error::{Conflict, Error, Invalid, NotFound, Result};
 use crate::store::Store;
 
 /// The sessions of a store.
 #[derive(Clone)]
-pub struct Sessions<'s> {
-    pub(crate) store: &'s Store,
+pub struct Sessions {
+    pub(crate) store: Store,
     pub(crate) operation: Option<OperationId>,
     pub(crate) resolved: Option<SessionId>,
 }
 
-impl<'s> Sessions<'s> {
+impl Sessions {
     /// The same, under an operation id: what is then made, renamed or deleted happens once, however often it is asked.
     ///
     /// Asked again with the same id, the same request gets the same answer, and another one is a conflict. An id is for
-    /// one request; a session that is made is given back as it is by now, and one that is renamed with the name it got.
+    /// one request; a session that is made is given back as it is by now, and one that is renamed as it was then.
     #[must_use]
     pub fn once(mut self, operation: OperationId) -> Self {
         self.operation = Some(operation);
@@ -83,33 +84,33 @@ impl<'s> Sessions<'s> {
     }
 
     /// The items of a session: what the model sees. They are those of its default branch, unless another is said.
-    pub fn items(&self, session: &SessionId) -> Items<'s> {
-        Items { store: self.store, session: session.clone(), branch: BranchRef::Default }
+    pub fn items(&self, session: &SessionId) -> Items {
+        Items { store: self.store.clone(), session: session.clone(), branch: BranchRef::Default }
     }
 
     /// The branches of a session.
-    pub fn branches(&self, session: &SessionId) -> Branches<'s> {
-        Branches { store: self.store, session: session.clone() }
+    pub fn branches(&self, session: &SessionId) -> Branches {
+        Branches { store: self.store.clone(), session: session.clone() }
     }
 
     /// The summaries of a branch of a session.
-    pub fn compaction(&self, session: &SessionId, branch: BranchRef) -> Compaction<'s> {
-        Compaction { store: self.store, session: session.clone(), branch }
+    pub fn compaction(&self, session: &SessionId, branch: BranchRef) -> Compaction {
+        Compaction { store: self.store.clone(), session: session.clone(), branch }
     }
 
     /// How a session stands.
-    pub fn status(&self, session: &SessionId) -> Status<'s> {
-        Status { store: self.store, session: session.clone() }
+    pub fn status(&self, session: &SessionId) -> Status {
+        Status { store: self.store.clone(), session: session.clone() }
     }
 
     /// Messages by themselves.
-    pub fn messages(&self) -> Messages<'s> {
-        Messages { store: self.store }
+    pub fn messages(&self) -> Messages {
+        Messages { store: self.store.clone() }
     }
 
     /// What is sent from one to another.
-    pub fn exchange(&self) -> Exchange<'s> {
-        Exchange { store: self.store }
+    pub fn exchange(&self) -> Exchange {
+        Exchange { store: self.store.clone() }
     }
 
     /// Makes a session. A name that is taken for the same user is a conflict; a user's session that nobody named is
@@ -139,9 +140,9 @@ impl<'s> Sessions<'s> {
         if let Some(id) = &new.id
             && self.store.join.state().read(|tx| table::find(tx, id))?.is_some()
         {
-            return Ok(Error::SessionTaken(id.clone()));
+            return Ok(Error::Conflict(Conflict::SessionTaken(id.clone())));
         }
-        Ok(Error::NameTaken(new.name.clone().unwrap_or_default()))
+        Ok(Error::Conflict(Conflict::NameTaken(new.name.clone().unwrap_or_default())))
     }
 
     /// The session to append to under this name: the one whose id or thread name it is exactly, or a new thread.
@@ -152,7 +153,7 @@ impl<'s> Sessions<'s> {
     /// The session that a person means, for reading: by id, by thread name, by the beginning of an id, or by user and
     /// name.
     pub fn resolve(&self, reference: &SessionRef) -> Result<Session> {
-        let absent = || Error::NoSession(reference.to_string());
+        let absent = || Error::NotFound(NotFound::Session(reference.to_string()));
         match reference {
             SessionRef::UserAndName { user, name } => {
                 let found = self.store.join.state().read(|tx| table::find_addressed(tx, Some(user), name))?;
@@ -164,7 +165,7 @@ impl<'s> Sessions<'s> {
                 }
                 let mut ids = self.store.join.state().read(|tx| table::starting_with(tx, text, 4))?;
                 if ids.len() > 1 {
-                    return Err(Error::Ambiguous { prefix: text.clone(), found: ids });
+                    return Err(Error::Invalid(Invalid::Ambiguous { prefix: text.clone(), found: ids }));
                 }
                 self.get(&ids.pop().ok_or_else(absent)?)
             }
@@ -174,7 +175,9 @@ impl<'s> Sessions<'s> {
     /// The session with this id.
     pub fn get(&self, id: &SessionId) -> Result<Session> {
         let row = self.store.join.state().read(|tx| table::find(tx, id))?;
-        row.filter(|row| row.deleted_at.is_none()).map(Session::from).ok_or_else(|| Error::NoSession(id.to_string()))
+        row.filter(|row| row.deleted_at.is_none())
+            .map(Session::from)
+            .ok_or_else(|| Error::NotFound(NotFound::Session(id.to_string())))
     }
 
     /// The session whose log stands at a path beneath the state directory; none where it is nobody's.
@@ -187,11 +190,7 @@ impl<'s> Sessions<'s> {
     /// What is known of a session's log, after folding what is waiting of it.
     pub fn figures(&self, id: &SessionId) -> Result<SessionFigures> {
         let join = &self.store.join;
-        // Before anything is folded: a fold that finds a loss records it, and the log is complete from then on.
-        let lost = join.catch_up_session(id)?;
-        join.catch_up(join.limits().fold_before_read_bytes)?;
         let behind = join.catch_up_session(id)?;
-        let behind = CaughtUp { sessions_lost: lost.sessions_lost, bytes_lost: lost.bytes_lost, ..behind };
         let row = join.figures(id)?;
         Ok(SessionFigures {
             events: row.as_ref().map(|row| row.events),
@@ -206,15 +205,16 @@ impl<'s> Sessions<'s> {
         })
     }
 
-    /// A page of sessions, newest first. What is marked behind is folded first, within a bound, and what is not is said.
+    /// A page of sessions, newest first. What is marked behind is folded first, for a moment, and how many sessions lag is
+    /// said. Of the logs of this page, a loss is noticed.
     ///
     /// Returns an error if the token is of a list with other filters.
     pub fn list(&self, filter: &SessionFilter, page: &Page) -> Result<SessionList> {
         let (join, filter) = (&self.store.join, table::SessionFilter::from(filter));
         if let Some(token) = page.after().filter(|token| token.list() != filter.list()) {
-            return Err(Error::OtherPage(token.to_string()));
+            return Err(Error::Invalid(Invalid::OtherPage(token.to_string())));
         }
-        let mut behind = join.catch_up(join.limits().fold_before_read_bytes)?;
+        let mut behind = self.store.catch_up_within(Wait::Briefly)?;
         let (rows, next) = join.state().read(|tx| table::list_page(tx, &filter, page))?;
         for row in rows.iter().filter(|row| row.home_id == join.home()) {
             if let Some(loss) = join.loss_at(&row.id, &row.log_path, row.bytes.unwrap_or_default())? {
@@ -229,7 +229,7 @@ impl<'s> Sessions<'s> {
         let session = self.resolve(reference)?;
         match reference {
             SessionRef::Text(text) if !rules::is_called(&session, text) => {
-                Err(Error::Shortened { prefix: text.clone(), id: session.id })
+                Err(Error::Invalid(Invalid::Shortened { prefix: text.clone(), id: session.id }))
             }
             _ => Ok(session),
         }
@@ -242,15 +242,13 @@ impl<'s> Sessions<'s> {
         check_name("session name", name)?;
         let which = which.into();
         let key = self.asking("sessions.rename", &rules::Request::rename(&which, name))?;
-        let session = match self.answer_or_session(key.as_ref(), &which)? {
-            Before::Answered(id) => id,
-            Before::Never(id) => self.rename_now(key, id, name)?,
-        };
-        // It may have been renamed again since the request was answered.
-        Ok(Session { name: Some(name.to_owned()), ..self.get(&session)? })
+        match self.answer_or_session(key.as_ref(), &which)? {
+            Before::Answered(session) => Ok(session),
+            Before::Never(id) => self.rename_now(key, id, name),
+        }
     }
 
-    fn rename_now(&self, key: Option<IdempotencyKey>, id: SessionId, name: &str) -> Result<SessionId> {
+    fn rename_now(&self, key: Option<IdempotencyKey>, id: SessionId, name: &str) -> Result<Session> {
         let (at, new_name) = (self.store.join.clock().now(), name.to_owned());
         let renamed = self.store.transact(Write::once(Durability::Power, key), move |tx| {
             let old = table::find(tx, &id)?;
@@ -261,10 +259,11 @@ impl<'s> Sessions<'s> {
             fields.insert("name".to_owned(), new_name.clone().into());
             fields.insert("previousName".to_owned(), old.and_then(|old| old.name).into());
             let told = tell(tx, &id, "renamed", at, &fields)?;
-            Ok((id.clone(), vec![told]))
+            let renamed = table::find(tx, &id)?.ok_or_else(|| duolog_join::Error::NoSession(id.clone()))?;
+            Ok((Session::from(renamed), vec![told]))
         });
         match renamed {
-            Err(error) if error.is_taken() => Err(Error::NameTaken(name.to_owned())),
+            Err(error) if error.is_taken() => Err(Error::Conflict(Conflict::NameTaken(name.to_owned()))),
             other => other,
         }
     }
@@ -375,7 +374,9 @@ impl<'s> Sessions<'s> {
         };
         match session {
             // Another who asks the same may have been faster, between the two looks.
-            Err(Error::NoSession(text)) => answer()?.map(Before::Answered).ok_or(Error::NoSession(text)),
+            Err(Error::NotFound(NotFound::Session(text))) => {
+                answer()?.map(Before::Answered).ok_or(Error::NotFound(NotFound::Session(text)))
+            }
             other => other.map(|session| Before::Never(session.id)),
         }
     }

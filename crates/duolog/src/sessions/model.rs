@@ -7,6 +7,7 @@ use duolog_join::CaughtUp;
 use duolog_state::PageToken;
 use duolog_state::owned::sessions::{SessionFilter as FilterRow, SessionRow, SessionSummaryRow};
 use duolog_types::{Cursor, Epoch, HomeId, InvocationKind, Moment, SessionId, SessionStatus, SourceKind};
+use serde::{Deserialize, Serialize};
 
 /// A session to be made. Nothing is required: it then has an id and no name.
 #[derive(Clone, Debug, Default)]
@@ -46,8 +47,8 @@ pub struct NewSession {
     pub node_metadata: Option<String>,
 }
 
-/// A session, whole.
-#[derive(Clone, Debug, PartialEq)]
+/// A session, whole. What an operation answers with is kept as JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Session {
     /// Its id.
     pub id: SessionId,

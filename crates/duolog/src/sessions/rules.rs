@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::adding::About;
 use super::model::{NewSession, Session, SessionRef};
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, Result};
 
 /// Checks a new session and says what its log is called after.
 ///
@@ -70,9 +70,10 @@ pub(crate) fn plan(new: &NewSession, home: HomeId, at: Moment) -> Result<NewLog>
 /// Checks that a session does not end before it begins.
 pub(super) fn check_times(started_at: Option<Moment>, ended_at: Option<Moment>) -> Result<()> {
     match started_at.zip(ended_at) {
-        Some((started, ended)) if ended < started => {
-            Err(Error::BadValue { what: "ended_at", why: format!("{ended} is before started_at, {started}") })
-        }
+        Some((started, ended)) if ended < started => Err(Error::Invalid(Invalid::Value {
+            what: "ended_at",
+            why: format!("{ended} is before started_at, {started}"),
+        })),
         _ => Ok(()),
     }
 }
@@ -98,7 +99,7 @@ pub(super) fn fresh_name(at: Moment, id: &SessionId) -> String {
 }
 
 pub(crate) fn bounded<const MAX: usize>(what: &'static str, text: &str) -> Result<()> {
-    Bounded::<MAX>::new(what, text).map(drop).map_err(|error| Error::Join(error.into()))
+    Bounded::<MAX>::new(what, text).map(drop).map_err(Error::from)
 }
 
 /// Whether a text is a session's whole id, or its thread name.

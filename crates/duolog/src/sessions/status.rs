@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::rules::bounded;
-use crate::error::{Error, Result};
+use crate::error::{Conflict, Error, Invalid, Result};
 use crate::store::Store;
 
 pub use duolog_join::Liveness;
@@ -19,8 +19,8 @@ pub use duolog_state::owned::status_transitions::StatusTransitionRow as StatusTr
 
 /// How one session stands.
 #[derive(Clone)]
-pub struct Status<'s> {
-    pub(crate) store: &'s Store,
+pub struct Status {
+    pub(crate) store: Store,
     pub(crate) session: SessionId,
 }
 
@@ -63,7 +63,7 @@ pub struct Changed {
     pub changed: bool,
 }
 
-impl Status<'_> {
+impl Status {
     /// Says how it stands. What has ended stays as it is: only [`Status::reopen`] changes that.
     pub fn set(&self, status: SessionStatus, change: &Change, durability: Durability) -> Result<Changed> {
         check(change)?;
@@ -74,13 +74,16 @@ impl Status<'_> {
     pub fn reopen(&self, change: &Change, durability: Durability) -> Result<Changed> {
         for (what, text) in [("actor", &change.actor), ("reason", &change.reason)] {
             if text.as_deref().is_none_or(|text| text.trim().is_empty()) {
-                return Err(Error::BadValue { what, why: "must be said to reopen a session".to_owned() });
+                return Err(Error::Invalid(Invalid::Value {
+                    what,
+                    why: "must be said to reopen a session".to_owned(),
+                }));
             }
         }
         check(change)?;
         self.become_from(change, durability, |session, previous| match previous {
             Some(previous) if previous.is_terminal() => Ok(SessionStatus::Running),
-            _ => Err(Error::NotEnded(session.clone())),
+            _ => Err(Error::Conflict(Conflict::NotEnded(session.clone()))),
         })
     }
 
@@ -162,7 +165,7 @@ impl Status<'_> {
 fn keep_ended(session: &SessionId, previous: Option<SessionStatus>, to: SessionStatus) -> Result<SessionStatus> {
     match previous {
         Some(previous) if previous.is_terminal() && previous != to => {
-            Err(Error::Ended { session: session.clone(), status: previous })
+            Err(Error::Conflict(Conflict::Ended { session: session.clone(), status: previous }))
         }
         _ => Ok(to),
     }
@@ -183,12 +186,12 @@ fn check(change: &Change) -> Result<()> {
             _ => bounded::<NAME_BYTES_MAX>(what, text)?,
         }
         if text.is_empty() {
-            return Err(Error::BadValue { what, why: "must not be empty; leave it out".to_owned() });
+            return Err(Error::Invalid(Invalid::Value { what, why: "must not be empty; leave it out".to_owned() }));
         }
     }
     if let Some(evidence) = &change.evidence {
         bounded::<METADATA_BYTES_MAX>("evidence", evidence)?;
-        check_value(evidence).map_err(|fault| Error::BadItem { number: 0, fault })?;
+        check_value(evidence).map_err(|fault| Error::Invalid(Invalid::Item { number: 0, fault }))?;
     }
     Ok(())
 }

@@ -3,12 +3,12 @@
 //! Items are added in the transaction that creates their session. An append is no transaction of the state, so all that can
 //! be refused is checked before its session is created, and a session whose first append fails is taken back.
 
-use duolog_join::{Committed, Error as JoinError, IdempotencyKey, PlannedLog, Write};
-use duolog_log::Error as LogError;
+use duolog_join::{Committed, IdempotencyKey, PlannedLog, Write};
+use duolog_log::{Append, Error as LogError};
 use duolog_state::Tx;
 use duolog_state::owned::sessions::{self as table, SessionRow};
 use duolog_types::names::check_name;
-use duolog_types::{Batch, Durability, Position, SessionId};
+use duolog_types::{Batch, Durability, OperationId, Position, SessionId};
 
 use super::model::{NewSession, Session, SessionRef};
 use super::{Sessions, rules};
@@ -55,6 +55,12 @@ impl WriteTarget {
         }
     }
 
+    /// The user and the name of the session, if it has one before it is created.
+    fn called(&self) -> Option<(Option<&str>, &str)> {
+        let [user, name] = self.parts();
+        name.map(|name| (user, name))
+    }
+
     fn new_session(&self) -> Result<NewSession> {
         Ok(match self {
             Self::Named(SessionRef::Text(name)) => {
@@ -69,7 +75,7 @@ impl WriteTarget {
     }
 }
 
-impl Sessions<'_> {
+impl Sessions {
     /// The session that a target names; `None` if the write would create it.
     pub fn find_target(&self, target: &WriteTarget) -> Result<Option<Session>> {
         let row = self.store.join.state().read(|tx| match target {
@@ -112,6 +118,16 @@ impl Sessions<'_> {
         self.open_once(target, None)
     }
 
+    /// Opens the session that a target names, to record events under an operation id.
+    ///
+    /// Returns an error if events were recorded under that id in a session of that name that was deleted since.
+    pub fn open_to_record(&self, target: &WriteTarget, operation: Option<&OperationId>) -> Result<Session> {
+        if let (Some(operation), Some(called)) = (operation, target.called()) {
+            self.store.join.check_events_not_deleted(called, operation)?;
+        }
+        self.open_target(target)
+    }
+
     fn open_once(&self, target: &WriteTarget, key: Option<&IdempotencyKey>) -> Result<Session> {
         let id = self.write_to(target, |destination| {
             if let Destination::Existing(id) = destination {
@@ -126,14 +142,18 @@ impl Sessions<'_> {
     /// Appends a batch to the log of the session that a target names. The session is created if there is none.
     ///
     /// An append that is refused creates nothing. Under an operation id, a new session is created once: a repetition
-    /// appends nothing and returns the same session.
+    /// appends nothing and returns the same session, or an error if that was deleted since.
     pub fn append(&self, target: &WriteTarget, batch: &Batch, options: &AppendOptions) -> Result<(Session, Committed)> {
+        if let (Some(operation), Some(called)) = (&options.operation, target.called()) {
+            let how = Append { durability: options.durability, if_position: options.if_position };
+            self.store.join.check_append_not_deleted(called, operation, batch, &how)?;
+        }
         let mut left = TRIES_MAX;
         loop {
             if let Some(session) = self.find_target(target)? {
                 match self.store.log(&session.id).append_with(batch, options) {
                     // Another process created it, could not append to it, and took it back.
-                    Err(Error::Join(JoinError::NoSession(_) | JoinError::Deleted(_))) if left > 0 => left -= 1,
+                    Err(error) if error.is_gone() && left > 0 => left -= 1,
                     appended => return Ok((session, appended?)),
                 }
                 continue;

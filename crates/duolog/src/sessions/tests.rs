@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::value::RawValue;
 
 use super::*;
+use crate::error::{Conflict, Invalid, NotFound};
 use crate::{Home, StoreOptions};
 
 fn store() -> (tempfile::TempDir, Store) {
@@ -37,7 +38,7 @@ fn a_name_is_one_session_per_user() {
     let of = |user: &str| NewSession { user_id: Some(user.to_owned()), ..named("plan") };
     let first = store.sessions().create(&of("john@example.com")).expect("made");
     assert_eq!(first.log_path, "sessions/john_example_com/plan.jsonl");
-    assert!(matches!(store.sessions().create(&of("john@example.com")), Err(Error::NameTaken(_))));
+    assert!(matches!(store.sessions().create(&of("john@example.com")), Err(Error::Conflict(Conflict::NameTaken(_)))));
     let other = store.sessions().create(&of("anna@example.com")).expect("made");
     assert_ne!(first.id, other.id);
     let reference = SessionRef::UserAndName { user: "anna@example.com".to_owned(), name: "plan".to_owned() };
@@ -62,8 +63,8 @@ fn reads_take_a_prefix_and_writes_never_do() {
     }
     let resolve = |text: &str| store.sessions().resolve(&SessionRef::Text(text.to_owned()));
     assert_eq!(resolve("xyz").expect("one").id.as_str(), "xyz-1");
-    assert!(matches!(resolve("abc"), Err(Error::Ambiguous { found, .. }) if found.len() == 2));
-    assert!(matches!(resolve("q"), Err(Error::NoSession(_))));
+    assert!(matches!(resolve("abc"), Err(Error::Invalid(Invalid::Ambiguous { found, .. })) if found.len() == 2));
+    assert!(matches!(resolve("q"), Err(Error::NotFound(NotFound::Session(_)))));
     let thread = store.sessions().open_thread("xyz").expect("a new thread");
     assert_ne!(thread.id.as_str(), "xyz-1");
     assert_eq!(store.sessions().open_thread("xyz").expect("the same").id, thread.id);
@@ -81,7 +82,7 @@ fn a_rename_keeps_the_file_and_is_told_in_the_log() {
     let text = String::from_utf8(lines[0].clone()).expect("UTF-8");
     assert!(text.contains("\"duolog.renamed\"") && text.contains("\"previousName\":\"before\""), "{text}");
     store.sessions().open_thread("taken").expect("made");
-    assert!(matches!(store.sessions().rename(&before.id, "taken"), Err(Error::NameTaken(_))));
+    assert!(matches!(store.sessions().rename(&before.id, "taken"), Err(Error::Conflict(Conflict::NameTaken(_)))));
     assert_eq!(store.log(&before.id).last(10).expect("reads").len(), 1, "a refused rename tells nothing");
 }
 
@@ -89,7 +90,7 @@ fn a_rename_keeps_the_file_and_is_told_in_the_log() {
 fn what_cannot_be_a_name_is_refused() {
     let (_directory, store) = store();
     for bad in ["", " ", "a\0b", "a\nb", &"x".repeat(1025)] {
-        assert!(matches!(store.sessions().create(&named(bad)), Err(Error::BadName(_))), "{bad:?}");
+        assert!(matches!(store.sessions().create(&named(bad)), Err(Error::Invalid(Invalid::Name(_)))), "{bad:?}");
     }
     let metadata = Some("x".repeat(65 * 1024));
     let refused = store.sessions().create(&NewSession { node_metadata: metadata, ..NewSession::default() });
@@ -107,7 +108,7 @@ fn a_deleted_session_is_gone_with_its_log() {
     assert!(file.exists());
     store.sessions().delete(&session.id).expect("deleted");
     assert!(!file.exists());
-    assert!(matches!(store.sessions().get(&session.id), Err(Error::NoSession(_))));
+    assert!(matches!(store.sessions().get(&session.id), Err(Error::NotFound(NotFound::Session(_)))));
     assert!(store.log(&session.id).append(&batch, Durability::Process).is_err());
 }
 

@@ -1,40 +1,41 @@
 //! The state store as operators see it: figures, rebuilding, copies.
 
+mod blobs;
 mod model;
 
 use std::path::Path;
 
-use duolog_join::{BackedUp, BlobScan, Rebuilt};
+use duolog_join::{BackedUp, Rebuilt};
 use duolog_state::derived::catalog;
 use duolog_state::{Address, Checkpoint, Error as StateError};
 
-pub use duolog_join::{BlobCount, BlobScan as CountedBlobs, PrunedBlobs};
+pub use blobs::CountedBlobs;
+pub use duolog_join::{BlobCount, PrunedBlobs};
 pub use model::{Backup, LogFigures, Migrated, Stats, Vacuumed, risk_of};
 
-use crate::error::{Error, Result};
+use crate::Wait;
+use crate::error::{Conflict, Error, Result};
 use crate::store::Store;
 
 /// The state store.
-#[derive(Clone, Copy)]
-pub struct State<'s> {
-    pub(crate) store: &'s Store,
+#[derive(Clone)]
+pub struct State {
+    pub(crate) store: Store,
 }
 
-impl<'s> State<'s> {
-    /// Sizes, rows, settings.
+impl State {
+    /// Sizes, rows, settings. The figures of the logs are those of the derived rows.
     pub fn stats(&self) -> Result<Stats> {
+        self.stats_within(Wait::Complete)
+    }
+
+    /// Sizes, rows, settings, with the figures of the logs as far as `wait` says.
+    pub fn stats_within(&self, wait: Wait) -> Result<Stats> {
         let join = &self.store.join;
-        let behind = join.catch_up_every(join.limits().fold_before_read_bytes)?;
+        let behind = self.store.catch_up_within(wait)?;
         let state = join.state().stats()?;
-        let mut logs = LogFigures::default();
-        join.each_log(|session| {
-            if let Some(bytes) = join.log_bytes(session)? {
-                logs.files += 1;
-                logs.bytes += bytes;
-            }
-            Ok(())
-        })?;
-        logs.events = join.state().read(|tx| catalog::events(tx, &join.home()))?;
+        let totals = join.state().read(|tx| catalog::totals(tx, &join.home()))?;
+        let logs = LogFigures { files: totals.logs, bytes: totals.bytes, events: totals.events };
         Ok(Stats { state, logs, behind })
     }
 
@@ -48,8 +49,8 @@ impl<'s> State<'s> {
 
     /// Counts how often the logs name each blob, and gives what can then be pruned; `each` is told how many bytes of the
     /// logs are read.
-    pub fn count_blobs(&self, each: impl FnMut(u64)) -> Result<BlobScan<'s>> {
-        Ok(self.store.join.count_blobs(each)?)
+    pub fn count_blobs(&self, each: impl FnMut(u64)) -> Result<CountedBlobs> {
+        Ok(CountedBlobs::new(&self.store, self.store.join.count_blobs(each)?))
     }
 
     /// The schema's version. Opening a store for writing has brought it up to date.
@@ -98,18 +99,19 @@ impl<'s> State<'s> {
         }
         let partial = to.join(PARTIAL);
         if partial.exists() {
-            return Err(Error::PartialBackup(partial));
+            return Err(Error::Conflict(Conflict::PartialBackup(partial)));
         }
         if to.read_dir().is_ok_and(|mut entries| entries.next().is_some()) || to.is_file() {
-            return Err(Error::NotEmpty(to.to_owned()));
+            return Err(Error::Conflict(Conflict::NotEmpty(to.to_owned())));
         }
         let is_new = !to.exists();
-        let prepared = duolog_join::prepare_copy(&partial, &self.store.home.state).map_err(|error| match error {
-            duolog_join::HomeError::Io { source, .. } if source.kind() == std::io::ErrorKind::AlreadyExists => {
-                Error::NotEmpty(to.to_owned())
-            }
-            other => other.into(),
-        })?;
+        let prepared =
+            duolog_join::prepare_copy(&partial, &self.store.core.home.state).map_err(|error| match error {
+                duolog_join::HomeError::Io { source, .. } if source.kind() == std::io::ErrorKind::AlreadyExists => {
+                    Error::Conflict(Conflict::NotEmpty(to.to_owned()))
+                }
+                other => other.into(),
+            })?;
         let copied = self.store.join.backup(&partial, &prepared.disk, each).map_err(Error::from);
         let copied =
             copied.and_then(|copied| Ok(duolog_join::finish_copy(&partial, &to.join("state")).map(|()| copied)?));

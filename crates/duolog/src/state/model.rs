@@ -17,14 +17,14 @@ pub struct Stats {
     pub behind: CaughtUp,
 }
 
-/// Figures of all logs together.
+/// Figures of all logs together, as far as folded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogFigures {
-    /// How many files.
+    /// How many logs have a line.
     pub files: u64,
     /// How many bytes.
     pub bytes: u64,
-    /// How many events, as far as folded.
+    /// How many events.
     pub events: u64,
 }
 

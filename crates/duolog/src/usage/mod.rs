@@ -18,11 +18,12 @@ use crate::error::Result;
 use crate::store::Store;
 
 /// What was used in a store.
-pub struct Usage<'s> {
-    pub(crate) store: &'s Store,
+#[derive(Clone)]
+pub struct Usage {
+    pub(crate) store: Store,
 }
 
-impl Usage<'_> {
+impl Usage {
     /// By day in UTC, the newest first.
     pub fn daily(&self, filter: &UsageFilter) -> Result<UsageReport> {
         self.report(Grouping::Day, filter)
@@ -44,12 +45,12 @@ impl Usage<'_> {
         self.report(Grouping::Workflow, filter)
     }
 
-    /// A page of a report, with the total of all pages. Every log is folded to its end first: a part of a sum is not an
-    /// answer.
+    /// A page of a report, with the total of all pages. Every log is folded to its end first, unless the filter says not to
+    /// wait for that: a part of a sum is not an answer.
     fn report(&self, by: Grouping, filter: &UsageFilter) -> Result<UsageReport> {
         let join = &self.store.join;
         let after = filter.after.as_ref().map(|token| token.order_in(filter.list(), by)).transpose()?;
-        let behind = join.catch_up_whole()?;
+        let behind = self.store.catch_up_within(filter.wait)?;
         let limit = Page::new(filter.limit, None).limit();
         let rows = filter.into();
         // One transaction, so that the lines and their total are of one moment.
@@ -61,7 +62,7 @@ impl Usage<'_> {
         })?;
         let more = groups.len() > limit as usize;
         let shown = &groups[..groups.len().min(limit as usize)];
-        let prices = &self.store.prices;
+        let prices = &self.store.core.prices;
         let line = |group: &UsageGroup| UsageLine {
             key: Some(group.key.clone()).filter(|key| !key.is_empty()),
             name: group.name.clone(),

@@ -11,7 +11,8 @@ use duolog_state::{ListId, PageOrder};
 use duolog_types::Moment;
 use duolog_types::limits::PAGE_DEFAULT;
 
-use crate::error::Error;
+use crate::Wait;
+use crate::error::{Error, Invalid};
 
 /// A day in UTC, `2026-01-31`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,11 +58,21 @@ pub struct UsageFilter {
     pub after: Option<UsageToken>,
     /// The order of a report by session; `None` for that of the page token, or last changed first.
     pub order: Option<PageOrder>,
+    /// How long the report waits for derived rows to catch up with the logs.
+    pub wait: Wait,
 }
 
 impl Default for UsageFilter {
     fn default() -> Self {
-        Self { since: None, until: None, user_id: None, limit: PAGE_DEFAULT, after: None, order: None }
+        Self {
+            since: None,
+            until: None,
+            user_id: None,
+            limit: PAGE_DEFAULT,
+            after: None,
+            order: None,
+            wait: Wait::Complete,
+        }
     }
 }
 
@@ -151,7 +162,11 @@ impl UsageToken {
 
     /// Where the page ended, if it was one of this report.
     pub(super) fn order_in(&self, list: ListId, by: Grouping) -> Result<&str, Error> {
-        if self.list == list && self.by == by { Ok(&self.order) } else { Err(Error::OtherPage(self.to_string())) }
+        if self.list == list && self.by == by {
+            Ok(&self.order)
+        } else {
+            Err(Error::Invalid(Invalid::OtherPage(self.to_string())))
+        }
     }
 }
 

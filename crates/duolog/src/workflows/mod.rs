@@ -19,8 +19,8 @@ pub(crate) type BaseWorkflows = BTreeMap<String, WorkflowSetting>;
 
 /// The workflows of a store.
 #[derive(Clone)]
-pub struct Workflows<'s> {
-    pub(crate) store: &'s Store,
+pub struct Workflows {
+    pub(crate) store: Store,
 }
 
 /// A workflow that has runs, stands in the configuration, or of which something was said.
@@ -38,7 +38,7 @@ pub struct Workflow {
     pub has_runs: bool,
 }
 
-impl Workflows<'_> {
+impl Workflows {
     /// The workflows, by name: a page, from behind this name on.
     pub fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<Workflow>> {
         let (limit, after) = (limit.clamp(1, PAGE_MAX), after.unwrap_or_default());
@@ -47,7 +47,7 @@ impl Workflows<'_> {
             Ok::<_, duolog_state::Error>((names, table::list(tx, after, limit)?))
         })?;
         let mut all: Vec<Workflow> = said.into_iter().map(Workflow::of).collect();
-        let bases = &self.store.base_workflows;
+        let bases = &self.store.core.base_workflows;
         let configured =
             bases.range::<str, _>((Bound::Excluded(after), Bound::Unbounded)).map(|(name, _)| (name.clone(), false));
         for (name, has_runs) in names.into_iter().map(|name| (name, true)).chain(configured) {
@@ -69,7 +69,7 @@ impl Workflows<'_> {
     /// Whether runs of a workflow may be started. Nothing said: as the configuration has it, and else yes.
     pub fn is_enabled(&self, name: &str) -> Result<bool> {
         let said = self.store.join.state().read(|tx| table::find(tx, name))?;
-        Ok(is_enabled(&self.store.base_workflows, name, said.as_ref()))
+        Ok(is_enabled(&self.store.core.base_workflows, name, said.as_ref()))
     }
 
     /// Says that runs of a workflow may be started; false where it was said already. Its queued runs stayed where they
@@ -85,7 +85,7 @@ impl Workflows<'_> {
 
     /// Takes back what was said of a workflow; false where nothing was.
     pub fn clear(&self, name: &str) -> Result<bool> {
-        let (name, bases) = (name.to_owned(), Arc::clone(&self.store.base_workflows));
+        let (name, bases) = (name.to_owned(), Arc::clone(&self.store.core.base_workflows));
         let now = self.store.join.clock().now();
         self.store.transact(Durability::Power, move |tx| {
             let said = table::find(tx, &name)?;
@@ -102,7 +102,7 @@ impl Workflows<'_> {
         let updated_by = by.map(str::to_owned);
         rules::check_named("updated_by", updated_by.as_ref())?;
         let row = OverrideRow { name: name.to_owned(), enabled, updated_at: self.store.join.clock().now(), updated_by };
-        let bases = Arc::clone(&self.store.base_workflows);
+        let bases = Arc::clone(&self.store.core.base_workflows);
         self.store.transact(Durability::Power, move |tx| {
             let said = table::find(tx, &row.name)?;
             if said.as_ref().is_some_and(|said| said.enabled == enabled) {

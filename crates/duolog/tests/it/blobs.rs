@@ -2,10 +2,11 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use duolog::limits::Limits;
 use duolog::log::{RecordOptions, Recording};
 use duolog::runs::NewExecution;
 use duolog::sessions::AddOptions;
-use duolog::{Durability, Home, Kind, Limits, Said, Store, StoreOptions, TriggerType};
+use duolog::{Durability, ErrorKind, Home, Said, Store, StoreOptions, TriggerType};
 use duolog_testkit::engines::Place;
 use tempfile::TempDir;
 
@@ -16,7 +17,7 @@ fn open(directory: &TempDir) -> Store {
     Store::open(options.one_shot()).expect("opens")
 }
 
-fn recording<'s>(store: &'s Store, thread: &str) -> Recording<'s> {
+fn recording(store: &Store, thread: &str) -> Recording {
     let session = store.sessions().open_thread(thread).expect("made").id;
     let options = RecordOptions { durability: Durability::Process, ..RecordOptions::default() };
     store.log(&session).record(options).expect("begins")
@@ -61,8 +62,8 @@ fn a_blob_whose_line_is_not_there_yet_is_not_taken_away() {
     let_age(&directory);
     let counted = keeper.state().count_blobs(|_| ()).expect("counts");
     assert_eq!(counted.blobs().map(|blob| blob.named).collect::<Vec<_>>(), [0], "its line waits for the flush");
-    let busy = duolog::Error::from(counted.prune().expect_err("a recording is between a blob and its line"));
-    assert_eq!(busy.kind(), Kind::Busy);
+    let busy = counted.prune().expect_err("a recording is between a blob and its line");
+    assert_eq!(busy.kind(), ErrorKind::Busy);
     assert_eq!(files(&directory).len(), 1);
     recording.flush().expect("appended");
     assert_eq!(prune(&keeper), 0, "now it is named");
@@ -180,7 +181,7 @@ fn blobs_that_rows_of_another_state_name_are_kept() {
             let store = open(apart);
             let refused = store.state().count_blobs(|_| ()).expect("counts").prune().expect_err("another state");
             assert!(refused.to_string().contains(&other), "{refused}");
-            assert_eq!(duolog::Error::from(refused).kind(), Kind::Conflict);
+            assert_eq!(refused.kind(), ErrorKind::Conflict);
         }
         assert_eq!(files(&directory).len(), 2, "nothing was removed");
         // Once the record of the other state is gone, its blobs are nobody's.

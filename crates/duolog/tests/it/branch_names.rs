@@ -1,9 +1,10 @@
 use std::io::Cursor;
 use std::process::{Command, Stdio};
 
+use duolog::errors::{Conflict, Invalid};
 use duolog::import::lionagi::{self, BranchSource, SessionSource, Source};
 use duolog::sessions::{BranchChange, BranchRef, NewBranch, NewFork};
-use duolog::{Durability, Error, Home, Kind, Said, SessionId, Store, StoreOptions};
+use duolog::{Durability, Error, ErrorKind, Home, Said, SessionId, Store, StoreOptions};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
@@ -40,8 +41,11 @@ fn a_branch_name_is_given_once_in_a_session(place: &Place) {
     let rename = branches.set(&BranchRef::from(&other), &called("side"), PROCESS);
     for refused in [branches.fork(fork("side"), PROCESS), branches.create(new("side"), PROCESS), rename] {
         let error = refused.expect_err("a second of that name");
-        assert!(matches!(&error, Error::BranchNameTaken { branch, .. } if *branch == side), "{error}");
-        assert_eq!(error.kind(), Kind::Conflict);
+        assert!(
+            matches!(&error, Error::Conflict(Conflict::BranchNameTaken { branch, .. }) if *branch == side),
+            "{error}"
+        );
+        assert_eq!(error.kind(), ErrorKind::Conflict);
         assert!(error.to_string().contains(side.as_str()), "it names the one that is there: {error}");
     }
     assert_eq!(
@@ -80,7 +84,7 @@ fn child_wants_names() {
                 branches.set(&BranchRef::from(&unnamed.id), &called(&name), PROCESS)
             }
         };
-        assert!(matches!(&wanted, Ok(_) | Err(Error::BranchNameTaken { .. })), "{wanted:?}");
+        assert!(matches!(&wanted, Ok(_) | Err(Error::Conflict(Conflict::BranchNameTaken { .. }))), "{wanted:?}");
     }
 }
 
@@ -136,11 +140,11 @@ fn imported_branches_of_one_name_are_told_apart_by_their_ids(place: &Place) {
     let branches = store.sessions().branches(&session.id);
     let same = BranchRef::Text("same".to_owned());
     let ambiguous = branches.get(&same).expect_err("either");
-    assert!(matches!(ambiguous, Error::AmbiguousBranch { .. }), "{ambiguous}");
+    assert!(matches!(ambiguous, Error::Invalid(Invalid::AmbiguousBranch { .. })), "{ambiguous}");
     let text = ambiguous.to_string();
     assert!(text.contains("one") && text.contains("two"), "it lists the candidates: {text}");
     let taken = branches.create(new("same"), PROCESS).expect_err("a third");
-    assert!(matches!(taken, Error::BranchNameTaken { .. }), "{taken}");
+    assert!(matches!(taken, Error::Conflict(Conflict::BranchNameTaken { .. })), "{taken}");
     let two = BranchRef::Text("two".to_owned());
     let described = BranchChange { node_metadata: Some("{}".to_owned()), ..BranchChange::default() };
     branches.set(&two, &described, PROCESS).expect("its name is not asked for");

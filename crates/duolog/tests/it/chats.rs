@@ -2,8 +2,9 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use duolog::chats::{ChatFilter, ChatKey, NewChatMessage};
+use duolog::errors::Invalid;
 use duolog::sessions::NewSession;
-use duolog::{ChatId, ChatRole, Durability, Error, Kind, SessionId, Store};
+use duolog::{ChatId, ChatRole, Durability, Error, ErrorKind, SessionId, Store};
 use duolog_testkit::clock::FixedClock;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -103,7 +104,7 @@ fn a_reset_begins_another_chat(place: &Place) {
     assert!(!chats.get(&first.chat).expect("there").active);
     assert_eq!(chats.history(&first.chat, None, 9).expect("reads").messages.len(), 2);
     let nobody = chats.add_to(&ChatId::new(), &late, Durability::Process).expect_err("no such chat");
-    assert_eq!(nobody.kind(), Kind::NotFound);
+    assert_eq!(nobody.kind(), ErrorKind::NotFound);
 }
 
 /// Eight stores, each a home of its own, begin the same chats at once, and end what was silent for too long.
@@ -189,7 +190,7 @@ fn a_message_id_is_stored_once_in_all_chats_of_a_conversation(place: &Place) {
     }
     let long = ChatKey { channel: "c".repeat(1024), user: "u".repeat(1024), ..key(None) };
     let refused = chats.add(&long, &delivered("hello", "m1"), Durability::Process).expect_err("does not fit its index");
-    assert!(refused.kind() == Kind::Invalid && refused.to_string().contains("2048"), "{refused}");
+    assert!(refused.kind() == ErrorKind::Invalid && refused.to_string().contains("2048"), "{refused}");
     assert!(chats.add(&long, &said("hello"), Durability::Process).expect("stored").added);
 }
 
@@ -296,10 +297,10 @@ fn a_chat_names_the_session_that_answers_and_its_log(place: &Place) {
     assert_eq!(chats.answering(&chat).expect("asked"), None, "it is not kept here any more");
     chats.set_agent_session(&chat.id, None, Durability::Process).expect("said");
     assert_eq!(chats.get(&chat.id).expect("there").agent_session_id, None);
-    assert_eq!(chats.touch(&ChatId::new(), Durability::Process).expect_err("none").kind(), Kind::NotFound);
-    assert_eq!(chats.resolve("none").expect_err("none").kind(), Kind::NotFound);
+    assert_eq!(chats.touch(&ChatId::new(), Durability::Process).expect_err("none").kind(), ErrorKind::NotFound);
+    assert_eq!(chats.resolve("none").expect_err("none").kind(), ErrorKind::NotFound);
     chats.open(&key(Some("t")), Durability::Process).expect("begun");
-    assert!(matches!(chats.resolve(&chat.id.as_str()[..2]), Err(Error::AmbiguousChat(_))));
+    assert!(matches!(chats.resolve(&chat.id.as_str()[..2]), Err(Error::Invalid(Invalid::AmbiguousChat(_)))));
 }
 
 fn chats_are_listed_without_what_was_said(place: &Place) {
@@ -338,13 +339,13 @@ fn what_does_not_fit_is_refused(place: &Place) {
     let chats = store.chats();
     let add = |key: &ChatKey, message: &NewChatMessage| chats.add(key, message, Durability::Process);
     let large = add(&key(None), &said(&"x".repeat((1 << 20) + 1))).expect_err("too long");
-    assert!(large.kind() == Kind::Invalid && large.to_string().contains("log append"), "{large}");
+    assert!(large.kind() == ErrorKind::Invalid && large.to_string().contains("log append"), "{large}");
     let empty = |key: ChatKey| add(&key, &said("x")).expect_err("empty").kind();
-    assert_eq!(empty(ChatKey { platform: String::new(), ..key(None) }), Kind::Invalid);
-    assert_eq!(empty(key(Some(""))), Kind::Invalid, "no thread is none, and not an empty one");
-    assert_eq!(empty(ChatKey { user: "u".repeat(1025), ..key(None) }), Kind::Invalid);
-    assert_eq!(add(&key(None), &delivered("x", "")).expect_err("empty").kind(), Kind::Invalid);
-    assert_eq!(add(&key(None), &said("a\0b")).expect_err("a NUL byte").kind(), Kind::Invalid);
+    assert_eq!(empty(ChatKey { platform: String::new(), ..key(None) }), ErrorKind::Invalid);
+    assert_eq!(empty(key(Some(""))), ErrorKind::Invalid, "no thread is none, and not an empty one");
+    assert_eq!(empty(ChatKey { user: "u".repeat(1025), ..key(None) }), ErrorKind::Invalid);
+    assert_eq!(add(&key(None), &delivered("x", "")).expect_err("empty").kind(), ErrorKind::Invalid);
+    assert_eq!(add(&key(None), &said("a\0b")).expect_err("a NUL byte").kind(), ErrorKind::Invalid);
     assert!(chats.list(&ChatFilter::default(), None, 9).expect("lists").chats.is_empty(), "nothing was kept of it");
     assert!(add(&key(None), &said(&"é".repeat(1 << 19))).expect("just fits").added);
 }

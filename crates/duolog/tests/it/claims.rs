@@ -1,9 +1,10 @@
 use duolog::approvals::Answer;
+use duolog::errors::{Conflict, Invalid, Stale};
 use duolog::limits::{PAGE_MAX, RunLimits};
 use duolog::runs::{Begun, End, Ending, Execution, Expiry, Finish, LoopPoint, NewExecution, NewGate, NewRun, OpenRun};
 use duolog::{
-    ApprovalId, ApprovalKind, ApprovalStatus, Error, ExecutionId, Kind, Moment, OperationId, RunId, RunStatus, Store,
-    TriggerType,
+    ApprovalId, ApprovalKind, ApprovalStatus, Error, ErrorKind, ExecutionId, Moment, OperationId, RunId, RunStatus,
+    Store, TriggerType,
 };
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -26,7 +27,7 @@ on_both_engines!(
     an_end_is_written_whole_or_not_at_all
 );
 
-fn begun(run: &OpenRun<'_>, phase: &str) -> Execution {
+fn begun(run: &OpenRun, phase: &str) -> Execution {
     match run.begin(phase, None).expect("begun") {
         Begun::Started(execution) => *execution,
         other => panic!("{other:?}"),
@@ -89,11 +90,17 @@ fn a_pause_ends_the_claim(place: &Place) {
     ];
     for (number, error) in refused.into_iter().enumerate() {
         let error = error.unwrap_or_else(|| panic!("{number} was let through"));
-        assert!(matches!(error, Error::ClaimEnded { .. }) && error.kind() == Kind::Stale, "{number}: {error}");
+        assert!(
+            matches!(error, Error::Stale(Stale::ClaimEnded { .. })) && error.kind() == ErrorKind::Stale,
+            "{number}: {error}"
+        );
     }
     let unclaimed = store.runs().open(&id);
-    assert!(matches!(unclaimed.finish(&End::Failed("why".to_owned()), None), Err(Error::RunStands { .. })));
-    assert!(matches!(unclaimed.end(&execution.id, &done()), Err(Error::RunStands { .. })));
+    assert!(matches!(
+        unclaimed.finish(&End::Failed("why".to_owned()), None),
+        Err(Error::Conflict(Conflict::RunStands { .. }))
+    ));
+    assert!(matches!(unclaimed.end(&execution.id, &done()), Err(Error::Conflict(Conflict::RunStands { .. }))));
     assert_eq!((store.runs().get(&id).expect("there"), told(&store, &id)), before, "nothing changed");
     assert!(store.runs().executions().output(&execution.id).expect("read").is_none());
 }
@@ -179,14 +186,14 @@ fn a_recovery_returns_what_was_done_with_the_error(place: &Place) {
 /// More runs than a page are left, and the newest of them, which come first, can never be taken up.
 fn a_recovery_goes_on_until_nothing_is_left(place: &Place) {
     let timed = Timed::of(place);
-    let store = timed.open_with(RunLimits { at_once_max: 1000, ..RunLimits::default() });
+    let store = timed.open_with(RunLimits { max_running: 1000, ..RunLimits::default() });
     let count = PAGE_MAX as usize + 2;
     let ids: Vec<RunId> = (0..count).map(|number| claimed(&store, &number.to_string(), "dead").0).collect();
     spoil(place, &ids[count - 1]);
     timed.pass(61);
     let recover = || {
-        store.once("recover", &OperationId::parse("one").expect("an id"), &"w").expect("a key");
-        store.runs().recover("w").expect("recovers")
+        let once = store.once("recover", &OperationId::parse("one").expect("an id"), &"w").expect("a handle");
+        once.runs().recover("w").expect("recovers")
     };
     let recovered = recover();
     assert_eq!((recovered.resumed.len(), recovered.failed.len(), recovered.complete), (count - 1, 1, true));
@@ -212,8 +219,8 @@ fn a_recovery_under_an_operation_id_gives_the_same_claims(place: &Place) {
     let dead: Vec<RunId> = ["1", "2"].map(|trigger| claimed(&store, trigger, "dead").0).into();
     timed.pass(100_000);
     let recover = |name: &str| {
-        store.once("recover", &OperationId::parse(name).expect("an id"), &"w").expect("a key");
-        let mut resumed = store.runs().recover("w").expect("recovered").resumed;
+        let once = store.once("recover", &OperationId::parse(name).expect("an id"), &"w").expect("a handle");
+        let mut resumed = once.runs().recover("w").expect("recovered").resumed;
         resumed.sort_by(|a, b| a.run.id.cmp(&b.run.id));
         resumed
     };
@@ -237,13 +244,13 @@ fn an_answer_carries_the_hash_of_what_was_shown(place: &Place) {
     let past = Some(Moment::from_micros((BEGIN - 1) * 1_000_000));
     let expired = NewGate { expires: past.map(Expiry::At), ..NewGate::new(ApprovalKind::Approve, "ship", "look") };
     let refused = store.runs().open(&id).pause_at(&expired).expect_err("it has expired");
-    assert!(refused.kind() == Kind::Invalid && refused.to_string().contains("expires_at"), "{refused}");
+    assert!(refused.kind() == ErrorKind::Invalid && refused.to_string().contains("expires_at"), "{refused}");
     let gate = NewGate { content_hash: Some("abc".to_owned()), ..NewGate::new(ApprovalKind::Approve, "ship", "look") };
     let gate = store.runs().open(&id).pause_at(&gate).expect("paused").approval.id;
     let approvals = store.approvals();
     for refused in [approvals.approve(&gate, &Answer::default()), approvals.reject(&gate, &Answer::default())] {
         let error = refused.expect_err("no hash");
-        assert!(matches!(error, Error::GateHashMissing { .. }), "{error}");
+        assert!(matches!(error, Error::Invalid(Invalid::GateHashMissing { .. })), "{error}");
     }
     assert_eq!(approvals.get(&gate).expect("there").status, ApprovalStatus::Pending);
     let seen = Answer { content_hash: Some("abc".to_owned()), ..Answer::default() };
@@ -271,7 +278,7 @@ fn an_id_is_never_an_update(place: &Place) {
             error.to_string(),
             format!("cannot start run the-run: a run with this id exists and has another {field}")
         );
-        assert_eq!(error.kind(), Kind::Conflict);
+        assert_eq!(error.kind(), ErrorKind::Conflict);
     }
     let (run, fence) = claimed(&store, "gated", "w");
     let gate_id = ApprovalId::parse("the-gate").expect("an id");
@@ -281,7 +288,11 @@ fn an_id_is_never_an_update(place: &Place) {
     assert!(!first.existed && again.existed && again.approval == first.approval);
     let other = NewGate { summary: "look again".to_owned(), ..gate.clone() };
     let error = open.pause_at(&other).expect_err("taken");
-    assert!(matches!(error, Error::GateTaken { field: "summary", .. }) && error.kind() == Kind::Conflict, "{error}");
+    assert!(
+        matches!(error, Error::Conflict(Conflict::GateTaken { field: "summary", .. }))
+            && error.kind() == ErrorKind::Conflict,
+        "{error}"
+    );
     assert_eq!(store.approvals().get(&gate_id).expect("there").summary, "look");
     assert_eq!(store.runs().get(&run).expect("there").phase_history.len(), 1, "it was asked once");
     let chat = NewExecution {
@@ -298,7 +309,7 @@ fn an_id_is_never_an_update(place: &Place) {
     let ledger = store.runs().executions();
     assert_eq!(ledger.start(&chat).expect("begun"), ledger.start(&chat).expect("the same"));
     let other = NewExecution { trigger_id: "elsewhere".to_owned(), ..chat };
-    assert!(matches!(ledger.start(&other), Err(Error::ExecutionTaken { field: "trigger", .. })));
+    assert!(matches!(ledger.start(&other), Err(Error::Conflict(Conflict::ExecutionTaken { field: "trigger", .. }))));
 }
 
 fn a_loop_keeps_what_its_key_holds(place: &Place) {
@@ -320,7 +331,7 @@ fn a_loop_keeps_what_its_key_holds(place: &Place) {
             assert_eq!(scratch[0].1, expected, "all that was there stays as it was written");
         } else {
             let error = asked.expect_err("not an object");
-            assert!(error.kind() == Kind::Invalid && error.to_string().contains("loop"), "{error}");
+            assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("loop"), "{error}");
             assert_eq!(scratch[0].1, *value, "nothing changed");
             assert_eq!(store.runs().summary(&id).expect("there").status, RunStatus::Running);
         }
@@ -340,13 +351,13 @@ fn an_end_is_written_whole_or_not_at_all(place: &Place) {
         session_id: None,
     };
     let refused = run.end(&execution, ending("too much", 10_001)).expect_err("no execution costs that");
-    assert_eq!(refused.kind(), Kind::Invalid);
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
     let kept = || store.runs().executions().output(&execution).expect("read").map(|output| output.text);
     assert_eq!((kept(), store.runs().get(&id).expect("there").phase_history.len()), (None, 0));
     run.end(&execution, ending("the plan", 1)).expect("ended");
     let late = run.end(&execution, ending("another", 2)).expect_err("it has ended");
-    assert!(matches!(late, Error::ExecutionClosed { .. }), "{late}");
-    assert!(matches!(run.set_output(&execution, "another"), Err(Error::ExecutionClosed { .. })));
+    assert!(matches!(late, Error::Conflict(Conflict::ExecutionClosed { .. })), "{late}");
+    assert!(matches!(run.set_output(&execution, "another"), Err(Error::Conflict(Conflict::ExecutionClosed { .. }))));
     let whole = store.runs().get(&id).expect("there");
     assert_eq!((kept().as_deref(), whole.phase_history.len()), (Some("the plan"), 1));
     assert_eq!(whole.summary.cost, Some(duolog::Money::from_dollars(1)));

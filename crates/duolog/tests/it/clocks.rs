@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use duolog::approvals::Answer;
 use duolog::chats::{ChatKey, NewChatMessage};
+use duolog::errors::Busy;
 use duolog::limits::RunLimits;
 use duolog::runs::{Admission, Expiry, NewGate, NewRun};
 use duolog::{ApprovalKind, ApprovalStatus, ChatRole, Clock, Error, Moment, RunStatus, Store, SystemClock};
@@ -52,7 +53,7 @@ fn a_host_with_a_wrong_clock_takes_no_run_that_is_held() {
             }
             for (_, other) in &hosts {
                 let refused = other.runs().open(&run).claim("thief", None).expect_err("it is held");
-                assert!(matches!(&refused, Error::Claimed { by, .. } if by == "holder"), "{refused}");
+                assert!(matches!(&refused, Error::Busy(Busy::Claimed { by, .. }) if by == "holder"), "{refused}");
                 assert!(other.runs().recover("thief").expect("looks").resumed.is_empty());
             }
         }

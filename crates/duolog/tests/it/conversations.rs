@@ -1,9 +1,10 @@
 use std::process::{Command, Stdio};
 
-use duolog::doctor::Status;
+use duolog::doctor::{Depth, Status};
+use duolog::errors::{Damaged, Invalid, NotFound};
 use duolog::sessions::{AddOptions, BranchRef, Metric, NewFork, NewMessage, NewSession, RawItems, SimilarFilter, View};
 use duolog::{
-    BranchId, Durability, Error, Home, Kind, MessageId, OperationId, Said, Seen, SessionId, SessionStatus, Store,
+    BranchId, Durability, Error, ErrorKind, Home, MessageId, OperationId, Said, Seen, SessionId, SessionStatus, Store,
     StoreOptions,
 };
 use duolog_state::owned::branches::{self as table, BranchRow};
@@ -87,7 +88,7 @@ fn an_operation_adds_once(place: &Place) {
     store.close().expect("closes");
     let store = apart.open();
     assert_eq!(add(&store, "1").expect("the same across openings"), added);
-    assert_eq!(add(&store, "2").expect_err("other content").kind(), Kind::Conflict);
+    assert_eq!(add(&store, "2").expect_err("other content").kind(), ErrorKind::Conflict);
     assert_eq!(latest(&store, &session, 9), ["1"]);
 }
 
@@ -158,7 +159,7 @@ fn what_cannot_be_meant_is_refused(place: &Place) {
     assert_eq!(items.pop(Durability::Process).expect("none"), None);
     for bad in ["", "NaN", "[Infinity]", "{", "1 2", &"[".repeat(200)] {
         let refused = items.add(&["1", bad], &PROCESS).expect_err(bad);
-        assert!(refused.kind() == Kind::Invalid && refused.to_string().contains("item 2"), "{refused}");
+        assert!(refused.kind() == ErrorKind::Invalid && refused.to_string().contains("item 2"), "{refused}");
     }
     assert_eq!(latest(&store, &session, 9), [""; 0], "nothing of a refused batch is kept");
     items.add(&["1", "2"], &PROCESS).expect("added");
@@ -166,10 +167,16 @@ fn what_cannot_be_meant_is_refused(place: &Place) {
         store.sessions().branches(&session).fork(NewFork { at: Some(at), ..NewFork::default() }, Durability::Process)
     };
     let refused = fork(3).expect_err("past the end");
-    assert!(refused.kind() == Kind::Invalid && refused.to_string().contains("2 items"), "{refused}");
+    assert!(refused.kind() == ErrorKind::Invalid && refused.to_string().contains("2 items"), "{refused}");
     let compaction = store.sessions().compaction(&session, BranchRef::Default);
-    assert!(matches!(compaction.compact(Some(1..1), "1", Durability::Process), Err(Error::EmptyRange { .. })));
-    assert!(matches!(compaction.compact(Some(1..3), "1", Durability::Process), Err(Error::PastEnd { .. })));
+    assert!(matches!(
+        compaction.compact(Some(1..1), "1", Durability::Process),
+        Err(Error::Invalid(Invalid::EmptyRange { .. }))
+    ));
+    assert!(matches!(
+        compaction.compact(Some(1..3), "1", Durability::Process),
+        Err(Error::Invalid(Invalid::PastEnd { .. }))
+    ));
     let put = |new: NewMessage| store.sessions().messages().put(&new, Durability::Process).expect_err("refused");
     let plain = NewMessage { role: "user".to_owned(), content: "1".to_owned(), ..NewMessage::default() };
     for role in ["", " \t"] {
@@ -179,14 +186,14 @@ fn what_cannot_be_meant_is_refused(place: &Place) {
     assert!(large.contains("node_metadata") && large.contains("65536") && large.contains("belongs in"), "{large}");
     for embedding in [vec![], vec![1.0, f32::NAN], vec![f32::INFINITY], vec![0.0; (16 << 10) + 1]] {
         let refused = put(NewMessage { embedding: Some(embedding), ..plain.clone() });
-        assert!(refused.kind() == Kind::Invalid && refused.to_string().contains("embedding"), "{refused}");
+        assert!(refused.kind() == ErrorKind::Invalid && refused.to_string().contains("embedding"), "{refused}");
     }
     let gone = SessionId::new();
-    assert_eq!(store.sessions().items(&gone).add(&["1"], &PROCESS).expect_err("none").kind(), Kind::NotFound);
+    assert_eq!(store.sessions().items(&gone).add(&["1"], &PROCESS).expect_err("none").kind(), ErrorKind::NotFound);
     let nowhere = store.sessions().items(&session).on(BranchRef::Text("nowhere".to_owned()));
-    assert_eq!(nowhere.add(&["1"], &PROCESS).expect_err("none").kind(), Kind::NotFound);
+    assert_eq!(nowhere.add(&["1"], &PROCESS).expect_err("none").kind(), ErrorKind::NotFound);
     let nothing = items.append(&[MessageId::new()], Durability::Process).expect_err("none");
-    assert!(matches!(nothing, Error::NoMessage(_)), "{nothing}");
+    assert!(matches!(nothing, Error::NotFound(NotFound::Message(_))), "{nothing}");
 }
 
 fn a_message_keeps_its_numbers_and_its_place(place: &Place) {
@@ -209,7 +216,7 @@ fn a_message_keeps_its_numbers_and_its_place(place: &Place) {
     assert_eq!((first.embedding.as_ref(), first.lion_class.as_deref()), (new.embedding.as_ref(), Some("mine.Note")));
     let other = NewMessage { content: "2".to_owned(), lion_class: None, ..new };
     let taken = messages.put(&other, Durability::Process).expect_err("another message");
-    assert_eq!(taken.kind(), Kind::Conflict, "{taken}");
+    assert_eq!(taken.kind(), ErrorKind::Conflict, "{taken}");
     let second = messages.get(&id).expect("there");
     assert_eq!((second.created_at, second.content.as_str()), (first.created_at, "\"1\""));
     assert_eq!((second.embedding, second.lion_class), (first.embedding, first.lion_class));
@@ -235,7 +242,7 @@ fn a_fork_is_told_in_the_log_and_stays_in_its_session(place: &Place) {
     let elsewhere = NewFork { from: (&fork.id).into(), ..NewFork::default() };
     let refused =
         store.sessions().branches(&there).fork(elsewhere, Durability::Process).expect_err("another session's");
-    assert!(matches!(refused, Error::OtherSession { .. }), "{refused}");
+    assert!(matches!(refused, Error::Invalid(Invalid::OtherSession { .. })), "{refused}");
 }
 
 fn the_threshold_counts_what_a_summary_may_stand_for(place: &Place) {
@@ -292,7 +299,7 @@ fn the_nearest_embeddings_are_found(place: &Place) {
     assert_eq!(find(Metric::Cosine), nearest(&|[x, y]| -(x * 3.0 + y * 4.0) / x.hypot(y)));
     assert_eq!(messages.similar(&query, 0, Metric::L2, &SimilarFilter::default()).expect("none"), []);
     let refused = messages.similar(&[1.0; 3], 1, Metric::L2, &SimilarFilter::default()).expect_err("another length");
-    assert!(refused.kind() == Kind::Invalid && refused.to_string().contains("3 numbers"), "{refused}");
+    assert!(refused.kind() == ErrorKind::Invalid && refused.to_string().contains("3 numbers"), "{refused}");
     assert!(messages.similar(&[f32::NAN, 1.0], 1, Metric::L2, &SimilarFilter::default()).is_err());
 }
 
@@ -406,7 +413,7 @@ fn an_item_that_is_lost_is_not_taken_off(place: &Place) {
     let blobs = apart.home().state.join("blobs");
     std::fs::rename(&blobs, apart.home().state.join("aside")).expect("moved");
     let refused = items.pop(Durability::Process).expect_err("it is lost");
-    assert!(matches!(refused, Error::BrokenItem { .. }), "{refused}");
+    assert!(matches!(refused, Error::Damaged(Damaged::Item { .. })), "{refused}");
     assert_eq!(items.latest(9, View::Full).expect("reads").end, 2, "it stays where it is");
     std::fs::remove_dir_all(&blobs).ok();
     std::fs::rename(apart.home().state.join("aside"), &blobs).expect("moved");
@@ -427,7 +434,7 @@ fn items_are_added_with_their_meaning(place: &Place) {
     assert_eq!(messages.get(&near[0].id).expect("there").content, "\"north\"");
     for embeddings in [vec![vec![1.0]], vec![vec![1.0], vec![f32::NAN]]] {
         let refused = items.add(&["1", "2"], &AddOptions { embeddings, ..PROCESS }).expect_err("refused");
-        assert!(refused.kind() == Kind::Invalid && refused.to_string().contains("embedding"), "{refused}");
+        assert!(refused.kind() == ErrorKind::Invalid && refused.to_string().contains("embedding"), "{refused}");
     }
     assert_eq!(latest(&store, &session, 9).len(), 2);
 }
@@ -453,7 +460,7 @@ fn conversations_go_and_the_session_stays(place: &Place) {
     assert_eq!(latest(&store, &session, 9), ["4"]);
     let left: Vec<_> = store.state().stats().expect("figures").state.rows;
     assert!(left.contains(&("messages".to_owned(), 1)) && left.contains(&("branches".to_owned(), 1)), "{left:?}");
-    assert_eq!(store.sessions().delete_context(&SessionId::new(), None).expect_err("none").kind(), Kind::NotFound);
+    assert_eq!(store.sessions().delete_context(&SessionId::new(), None).expect_err("none").kind(), ErrorKind::NotFound);
 }
 
 fn a_log_goes_and_the_session_stays(place: &Place) {
@@ -481,7 +488,7 @@ fn a_log_goes_and_the_session_stays(place: &Place) {
     assert_eq!(latest(&store, &session, 9), ["1"], "the conversation stays");
     let reset = (0..9).any(|_| matches!(follower.poll(&mut |_| {}).expect("polls"), Seen::Reset(_)));
     assert!(reset, "what was seen is gone");
-    let found = store.doctor().examine(|_| {}).expect("examined");
+    let found = store.doctor().examine(Depth::Deep, |_| {}).expect("examined");
     assert!(found.checks.iter().all(|check| check.status != Status::Damaged), "{found:?}");
     // Derived rows are those of the log as it is.
     let rows = |store: &Store| store.sessions().figures(&session).expect("told");

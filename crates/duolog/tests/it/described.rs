@@ -1,9 +1,10 @@
 use std::path::PathBuf;
 
+use duolog::errors::NotFound;
 use duolog::sessions::{
     AddOptions, BranchChange, BranchRef, Change, NewBranch, NewFork, NewSession, SessionChange, SessionFilter, View,
 };
-use duolog::{Durability, Error, InvocationKind, Kind, Moment, Page, SessionId, SessionStatus, SourceKind, Store};
+use duolog::{Durability, Error, ErrorKind, InvocationKind, Moment, Page, SessionId, SessionStatus, SourceKind, Store};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
@@ -119,12 +120,12 @@ fn a_session_is_described_after_it_was_made(place: &Place) {
         SessionChange { agent_name: text("other"), node_metadata: text("{"), ..SessionChange::default() },
     ];
     for change in wrong {
-        assert_eq!(store.sessions().set(&session, &change, PROCESS).expect_err("refused").kind(), Kind::Invalid);
+        assert_eq!(store.sessions().set(&session, &change, PROCESS).expect_err("refused").kind(), ErrorKind::Invalid);
         assert_eq!(store.sessions().get(&session).expect("there"), before);
     }
     store.sessions().status(&session).set(SessionStatus::Running, &Change::default(), PROCESS).expect("runs");
     let end = SessionChange { ended_at: Some(ended), ..SessionChange::default() };
-    assert_eq!(store.sessions().set(&session, &end, PROCESS).expect_err("it runs").kind(), Kind::Invalid);
+    assert_eq!(store.sessions().set(&session, &end, PROCESS).expect_err("it runs").kind(), ErrorKind::Invalid);
 }
 
 fn branches_are_created_and_described(place: &Place) {
@@ -135,7 +136,7 @@ fn branches_are_created_and_described(place: &Place) {
     assert_eq!(branches.list(None, 9).expect("lists"), [], "a session may have none");
     let change = |name: &str| BranchChange { name: text(name), ..BranchChange::default() };
     let none = branches.set(&BranchRef::Default, &change("x"), PROCESS).expect_err("none");
-    assert!(matches!(none, Error::NoBranch { .. }), "{none}");
+    assert!(matches!(none, Error::NotFound(NotFound::Branch { .. })), "{none}");
     let new = NewBranch { name: text("first"), user_id: text("ada"), node_metadata: text("{\"a\":1}") };
     let first = branches.create(new, PROCESS).expect("made");
     assert!(first.is_default && first.items == 0);
@@ -153,7 +154,7 @@ fn branches_are_created_and_described(place: &Place) {
     let described = branches.set(&BranchRef::named(Some("first")), &metadata, PROCESS).expect("set");
     assert_eq!((described.name.as_deref(), described.node_metadata.as_deref()), (Some("first"), Some("{\"b\":2}")));
     let bad = BranchChange { name: text("other"), node_metadata: text("{"), ..BranchChange::default() };
-    assert_eq!(branches.set(&BranchRef::Default, &bad, PROCESS).expect_err("no JSON").kind(), Kind::Invalid);
+    assert_eq!(branches.set(&BranchRef::Default, &bad, PROCESS).expect_err("no JSON").kind(), ErrorKind::Invalid);
     let found = branches.list(None, 9).expect("lists");
     assert_eq!(found.iter().map(|branch| branch.name.as_deref()).collect::<Vec<_>>(), [Some("first"), Some("renamed")]);
     let told = lines(&store, &session);

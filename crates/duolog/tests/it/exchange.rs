@@ -1,10 +1,11 @@
 use std::process::{Command, Stdio};
 
+use duolog::errors::{Conflict, Invalid, NotFound};
 use duolog::sessions::{
     Acknowledged, AddOptions, Address, BranchRef, Change, Inbox, Liveness, NewMessage, NewSession, Outgoing, Received,
     Recipient, SessionRef, View,
 };
-use duolog::{Durability, Error, Kind, MessageId, SessionStatus};
+use duolog::{Durability, Error, ErrorKind, MessageId, SessionStatus};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
@@ -14,7 +15,7 @@ on_both_engines!(
     a_message_is_in_the_inbox_and_in_the_sender_s_history,
     a_given_id_never_changes_a_message,
     a_recipient_is_resolved_once,
-    a_mailbox_and_a_session_of_one_name_are_two_inboxes,
+    a_topic_and_a_session_of_one_name_are_two_inboxes,
     a_deleted_session_takes_its_mail_along,
     an_inbox_is_read_page_by_page,
     a_status_changes_by_its_rules,
@@ -36,7 +37,7 @@ fn a_message_is_in_the_inbox_and_in_the_sender_s_history(place: &Place) {
     let session = store.sessions().create(&NewSession::default()).expect("made").id;
     let exchange = store.sessions().exchange();
     let send = |message: NewMessage, from| {
-        let outgoing = Outgoing { message, to: Recipient::Mailbox("ada".to_owned()), from };
+        let outgoing = Outgoing { message, to: Recipient::Topic("ada".to_owned()), from };
         exchange.send(&outgoing, Durability::Process).expect("sent")
     };
     let from = Some((session.clone(), BranchRef::Default));
@@ -48,7 +49,7 @@ fn a_message_is_in_the_inbox_and_in_the_sender_s_history(place: &Place) {
     send(NewMessage { channel: Some("news".to_owned()), ..saying("3") }, None);
     let history = store.sessions().items(&session).latest(9, View::Full).expect("reads");
     assert_eq!(history.items.iter().map(|item| item.content.as_str()).collect::<Vec<_>>(), ["1", "2"]);
-    let inbox = Inbox { recipient: Address::Mailbox("ada".to_owned()), channel: None };
+    let inbox = Inbox { recipient: Address::Topic("ada".to_owned()), channel: None };
     let read = |reader: &str, limit| {
         let received = exchange.inbox(&inbox, reader, None, limit).expect("reads");
         received.messages.into_iter().map(|one| (one.ord, one.content.expect("readable"))).collect::<Vec<_>>()
@@ -61,11 +62,14 @@ fn a_message_is_in_the_inbox_and_in_the_sender_s_history(place: &Place) {
     let had = exchange.ack(&inbox, "r", 0, Durability::Process).expect("had");
     assert_eq!(had, Acknowledged { from: 1, to: 1 }, "nothing is acknowledged twice");
     assert_eq!((read("r", 9).len(), read("other", 9).len()), (1, 2));
-    assert!(matches!(exchange.ack(&inbox, "r", 9, Durability::Process), Err(Error::PastEnd { len: 2, .. })));
+    assert!(matches!(
+        exchange.ack(&inbox, "r", 9, Durability::Process),
+        Err(Error::Invalid(Invalid::PastEnd { len: 2, .. }))
+    ));
     let news = Inbox { channel: Some("news".to_owned()), ..inbox.clone() };
     assert_eq!(exchange.inbox(&news, "r", None, 9).expect("reads").messages.len(), 1);
-    let nobody = Outgoing { message: saying("1"), to: Recipient::Mailbox(String::new()), from: None };
-    assert_eq!(exchange.send(&nobody, Durability::Process).expect_err("nobody").kind(), Kind::Invalid);
+    let nobody = Outgoing { message: saying("1"), to: Recipient::Topic(String::new()), from: None };
+    assert_eq!(exchange.send(&nobody, Durability::Process).expect_err("nobody").kind(), ErrorKind::Invalid);
     // What the sender takes away, or takes with it, stays with whom it was sent to.
     store.sessions().items(&session).clear(Durability::Process).expect("cleared");
     store.sessions().delete(&session).expect("deleted");
@@ -86,7 +90,7 @@ fn a_given_id_never_changes_a_message(place: &Place) {
     store.sessions().items(&session).append(std::slice::from_ref(&m), Durability::Process).expect("on a branch");
     let send = |message: NewMessage, to: &str| {
         let from = Some((session.clone(), BranchRef::Default));
-        exchange.send(&Outgoing { message, to: Recipient::Mailbox(to.to_owned()), from }, Durability::Process)
+        exchange.send(&Outgoing { message, to: Recipient::Topic(to.to_owned()), from }, Durability::Process)
     };
     let first = send(given("1"), "box").expect("the same, without its embedding");
     assert_eq!(send(given("1"), "box").expect("again"), first);
@@ -102,25 +106,25 @@ fn a_given_id_never_changes_a_message(place: &Place) {
     ];
     for (number, other) in others.into_iter().enumerate() {
         let refused = other.expect_err("another message");
-        assert!(matches!(&refused, Error::MessageTaken(id) if *id == m), "{number}: {refused}");
-        assert_eq!(refused.kind(), Kind::Conflict);
+        assert!(matches!(&refused, Error::Conflict(Conflict::MessageTaken(id)) if *id == m), "{number}: {refused}");
+        assert_eq!(refused.kind(), ErrorKind::Conflict);
     }
     assert_eq!(messages.get(&m).expect("there"), before);
     let history = store.sessions().items(&session).latest(9, View::Full).expect("reads");
     assert_eq!(history.items.iter().map(|item| item.content.as_str()).collect::<Vec<_>>(), ["1"]);
-    let other = Inbox { recipient: Address::Mailbox("other".to_owned()), channel: None };
+    let other = Inbox { recipient: Address::Topic("other".to_owned()), channel: None };
     assert_eq!(exchange.inbox(&other, "r", None, 9).expect("reads").messages, [], "nothing was sent");
 }
 
 /// Neither sees, nor acknowledges, what was sent to the other.
-fn a_mailbox_and_a_session_of_one_name_are_two_inboxes(place: &Place) {
+fn a_topic_and_a_session_of_one_name_are_two_inboxes(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let id = duolog::SessionId::parse("X1").expect("an id");
     store.sessions().create(&NewSession { id: Some(id.clone()), ..NewSession::default() }).expect("made");
     let exchange = store.sessions().exchange();
-    let [session, mailbox] = [Recipient::Of(SessionRef::Text("X1".to_owned())), Recipient::Mailbox("X1".to_owned())];
-    for (to, content) in [(&session, "1"), (&mailbox, "2")] {
+    let [session, topic] = [Recipient::Of(SessionRef::Text("X1".to_owned())), Recipient::Topic("X1".to_owned())];
+    for (to, content) in [(&session, "1"), (&topic, "2")] {
         let outgoing = Outgoing { message: saying(content), to: to.clone(), from: None };
         assert_eq!(exchange.send(&outgoing, Durability::Process).expect("sent").ord, 0);
     }
@@ -129,12 +133,12 @@ fn a_mailbox_and_a_session_of_one_name_are_two_inboxes(place: &Place) {
         let mail = exchange.inbox(&of(to), "X1", None, 9).expect("reads");
         mail.messages.into_iter().map(|one| one.content.expect("readable")).collect::<Vec<_>>()
     };
-    assert_eq!((read(&session), read(&mailbox)), (vec!["1".to_owned()], vec!["2".to_owned()]));
-    exchange.ack(&of(&mailbox), "X1", 0, Durability::Process).expect("noted");
-    assert_eq!((read(&session).len(), read(&mailbox).len()), (1, 0));
+    assert_eq!((read(&session), read(&topic)), (vec!["1".to_owned()], vec!["2".to_owned()]));
+    exchange.ack(&of(&topic), "X1", 0, Durability::Process).expect("noted");
+    assert_eq!((read(&session).len(), read(&topic).len()), (1, 0));
     store.sessions().delete(&id).expect("deleted");
-    let other = exchange.inbox(&of(&mailbox), "other", None, 9).expect("reads");
-    assert_eq!(other.messages.len(), 1, "a mailbox is no session's");
+    let other = exchange.inbox(&of(&topic), "other", None, 9).expect("reads");
+    assert_eq!(other.messages.len(), 1, "a topic is no session's");
 }
 
 /// A new session of the same id has no mail, and no message stays that nothing names.
@@ -155,7 +159,7 @@ fn a_deleted_session_takes_its_mail_along(place: &Place) {
         exchange.send(&Outgoing { message, to, from }, Durability::Process).expect("sent").id
     };
     let mail = [send(text("X2"), "to-session"), send(text(branch.as_str()), "to-branch")];
-    let kept = send(Recipient::Mailbox("box".to_owned()), "to-mailbox");
+    let kept = send(Recipient::Topic("box".to_owned()), "to-topic");
     let inbox = exchange.inbox_of(&text("X2"), None).expect("an inbox");
     exchange.ack(&inbox, "r", 0, Durability::Process).expect("noted");
     sessions.delete(&id).expect("deleted");
@@ -171,9 +175,9 @@ fn a_deleted_session_takes_its_mail_along(place: &Place) {
     }
     sessions.delete(&sender).expect("deleted");
     for id in &mail {
-        assert_eq!(messages.get(id).expect_err("nothing names it").kind(), Kind::NotFound);
+        assert_eq!(messages.get(id).expect_err("nothing names it").kind(), ErrorKind::NotFound);
     }
-    messages.get(&kept).expect("the mailbox names it");
+    messages.get(&kept).expect("the topic names it");
 }
 
 /// A page says where the next one begins, and only if there is one.
@@ -182,10 +186,10 @@ fn an_inbox_is_read_page_by_page(place: &Place) {
     let store = apart.open();
     let exchange = store.sessions().exchange();
     for number in 0..5 {
-        let (message, to) = (saying(&number.to_string()), Recipient::Mailbox("box".to_owned()));
+        let (message, to) = (saying(&number.to_string()), Recipient::Topic("box".to_owned()));
         exchange.send(&Outgoing { message, to, from: None }, Durability::Process).expect("sent");
     }
-    let inbox = Inbox { recipient: Address::Mailbox("box".to_owned()), channel: None };
+    let inbox = Inbox { recipient: Address::Topic("box".to_owned()), channel: None };
     let (mut seen, mut after) = (Vec::new(), None);
     for next in [Some(1), Some(3), None] {
         let mail = exchange.inbox(&inbox, "r", after, 2).expect("reads");
@@ -224,12 +228,12 @@ fn a_recipient_is_resolved_once(place: &Place) {
         send(&to, content).expect("sent");
     }
     send(&text(branch.id.as_str()), "4").expect("sent");
-    send(&Recipient::Mailbox("demo".to_owned()), "5").expect("a mailbox is no session");
+    send(&Recipient::Topic("demo".to_owned()), "5").expect("a topic is no session");
     assert_eq!(read(&text("demo")), ["1", "2"]);
     assert_eq!(read(&text(&demo.as_str()[..30])), ["1", "2"], "the beginning of an id is enough to read");
     assert_eq!((read(&of_user), read(&text(plan.as_str()))), (vec!["3".to_owned()], vec!["3".to_owned()]));
     assert_eq!(read(&text(branch.id.as_str())), ["4"]);
-    assert_eq!(read(&Recipient::Mailbox("demo".to_owned())), ["5"]);
+    assert_eq!(read(&Recipient::Topic("demo".to_owned())), ["5"]);
     sessions.rename(&demo, "renamed").expect("renamed");
     assert_eq!(read(&text("renamed")), ["1", "2"], "mail stays with whom it was sent to");
     let other = sessions.open_thread("demo").expect("made").id;
@@ -240,12 +244,15 @@ fn a_recipient_is_resolved_once(place: &Place) {
         (vec!["6".to_owned()], vec!["1".to_owned(), "2".to_owned()])
     );
     let refused = send(&text("nobody"), "7").expect_err("nobody");
-    assert!(matches!(refused, Error::NoRecipient(_)) && refused.kind() == Kind::NotFound, "{refused}");
-    assert!(refused.hint().is_some_and(|hint| hint.contains("--mailbox")));
+    assert!(
+        matches!(refused, Error::NotFound(NotFound::Recipient(_))) && refused.kind() == ErrorKind::NotFound,
+        "{refused}"
+    );
+    assert!(refused.hint().is_some_and(|hint| hint.contains("Recipient::Topic")));
     let shortened = send(&text(&demo.as_str()[..30]), "7").expect_err("a change names it whole");
-    assert!(matches!(shortened, Error::Shortened { .. }), "{shortened}");
+    assert!(matches!(shortened, Error::Invalid(Invalid::Shortened { .. })), "{shortened}");
     let ambiguous = send(&text(&demo.as_str()[..2]), "7").expect_err("which one");
-    assert!(matches!(ambiguous, Error::Ambiguous { .. }), "{ambiguous}");
+    assert!(matches!(ambiguous, Error::Invalid(Invalid::Ambiguous { .. })), "{ambiguous}");
 }
 
 fn a_status_changes_by_its_rules(place: &Place) {
@@ -267,15 +274,15 @@ fn a_status_changes_by_its_rules(place: &Place) {
     let set = |to, change: &Change| status.set(to, change, Durability::Process);
     assert!(set(SessionStatus::Running, &none).expect("set").changed);
     assert!(!set(SessionStatus::Running, &none).expect("so already").changed);
-    assert!(matches!(status.reopen(&why, Durability::Process), Err(Error::NotEnded(_))));
+    assert!(matches!(status.reopen(&why, Durability::Process), Err(Error::Conflict(Conflict::NotEnded(_)))));
     assert!(set(SessionStatus::Failed, &why).expect("set").changed);
     let refused = set(SessionStatus::Completed, &none).expect_err("ended");
     assert!(
-        refused.kind() == Kind::Conflict && refused.hint().is_some_and(|hint| hint.contains("reopen")),
+        refused.kind() == ErrorKind::Conflict && refused.hint().is_some_and(|hint| hint.contains("reopen")),
         "{refused}"
     );
     assert!(store.sessions().get(&session).expect("there").ended_at.is_some());
-    assert_eq!(status.reopen(&none, Durability::Process).expect_err("nobody").kind(), Kind::Invalid);
+    assert_eq!(status.reopen(&none, Durability::Process).expect_err("nobody").kind(), ErrorKind::Invalid);
     let reopened = status.reopen(&why, Durability::Process).expect("reopened");
     assert_eq!((reopened.previous, reopened.status), (Some(SessionStatus::Failed), SessionStatus::Running));
     assert!(store.sessions().get(&session).expect("there").ended_at.is_none());
@@ -286,9 +293,9 @@ fn a_status_changes_by_its_rules(place: &Place) {
     let told = lines(&store, &session);
     assert!(told.len() == 3 && told[1].contains("\"duolog.status\"") && told[1].contains("it broke"), "{told:?}");
     let large = Change { reason: Some("x".repeat(17 << 10)), ..none.clone() };
-    assert_eq!(set(SessionStatus::Failed, &large).expect_err("too long").kind(), Kind::Invalid);
+    assert_eq!(set(SessionStatus::Failed, &large).expect_err("too long").kind(), ErrorKind::Invalid);
     let not_json = Change { evidence: Some("NaN".to_owned()), ..none };
-    assert_eq!(set(SessionStatus::Failed, &not_json).expect_err("no JSON").kind(), Kind::Invalid);
+    assert_eq!(set(SessionStatus::Failed, &not_json).expect_err("no JSON").kind(), ErrorKind::Invalid);
 }
 
 fn a_session_is_run_by_a_process(place: &Place) {
@@ -308,5 +315,5 @@ fn a_session_is_run_by_a_process(place: &Place) {
     status.set(SessionStatus::Completed, &Change::default(), Durability::Process).expect("ended");
     assert_eq!(status.liveness().expect("told"), None);
     let refused = status.run(std::process::id(), &Change::default(), Durability::Process);
-    assert!(matches!(refused, Err(Error::Ended { .. })));
+    assert!(matches!(refused, Err(Error::Conflict(Conflict::Ended { .. }))));
 }

@@ -3,7 +3,7 @@ use std::io::Cursor;
 use duolog::import::lionagi::{self, BranchSource, MessageSource, SessionSource, Source, StatusSource};
 use duolog::import::skillet;
 use duolog::sessions::{BranchRef, Exported, SessionRef, View};
-use duolog::{Kind, MessageId, SessionId, SourceKind, Store};
+use duolog::{ErrorKind, MessageId, SessionId, SourceKind, Store};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
@@ -136,7 +136,7 @@ fn skillet_items_come_in_their_order(place: &Place) {
     assert_eq!(texts, ["{\"type\":\"compaction\"}", " {\"role\":\"user\"} ", "{\"role\":\"assistant\"}"]);
     assert_eq!((session.created_at.as_micros(), session.updated_at.as_micros()), (1_000_000, 2_000_000));
     // Ids follow from what is mapped: a second time it is there already, and nothing is doubled.
-    assert_eq!(read(&store, &mut left_out).expect_err("there").kind(), Kind::Conflict);
+    assert_eq!(read(&store, &mut left_out).expect_err("there").kind(), ErrorKind::Conflict);
     assert!(std::fs::read(&path).expect("reads") == before);
     let beside = std::fs::read_dir(apart.directory.path()).expect("lists").flatten();
     assert!(beside.map(|entry| entry.file_name()).all(|name| !name.to_string_lossy().contains("sqlite-")));
@@ -148,7 +148,7 @@ fn skillet_items_come_in_their_order(place: &Place) {
     let before = [&path, &log].map(|path| std::fs::read(path).expect("reads"));
     let mut users = Vec::new();
     let taken = skillet::read(&path, &aside, |mapped| {
-        users.extend(mapped.session.user_id);
+        users.extend(mapped.user_id().map(str::to_owned));
         Ok(())
     });
     taken.expect("read");

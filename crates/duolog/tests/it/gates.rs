@@ -1,6 +1,9 @@
 use duolog::approvals::{Answer, Approval, ApprovalFilter};
+use duolog::errors::{Busy, Conflict, Invalid, Stale};
 use duolog::runs::{Act, Begun, End, Expiry, Finish, LoopPoint, NewGate, RunPage};
-use duolog::{ApprovalId, ApprovalKind, ApprovalStatus, Error, ExecutionId, Kind, Moment, RunId, RunStatus, Store};
+use duolog::{
+    ApprovalId, ApprovalKind, ApprovalStatus, Error, ErrorKind, ExecutionId, Moment, RunId, RunStatus, Store,
+};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
@@ -43,7 +46,7 @@ fn an_approved_run_goes_on_and_the_answer_waits_for_it(place: &Place) {
         ..yes_or_no("post_plan")
     };
     let unclaimed = store.runs().open(&id).pause_at(&gate).expect_err("claimed");
-    assert!(matches!(unclaimed, Error::Claimed { .. }), "{unclaimed}");
+    assert!(matches!(unclaimed, Error::Busy(Busy::Claimed { .. })), "{unclaimed}");
     let asked = store.runs().open(&id).under(fence).pause_at(&gate).expect("paused").approval;
     let run = store.runs().get(&id).expect("there");
     assert_eq!((run.summary.status, run.pending.as_ref()), (RunStatus::Paused, Some(&asked.id)));
@@ -51,7 +54,7 @@ fn an_approved_run_goes_on_and_the_answer_waits_for_it(place: &Place) {
     assert!(run.phase_history[0].contains("\"gate\":\"post_plan\""), "{:?}", run.phase_history);
     assert!(run.summary.lease_owner.is_none() && run.lease_expires_at.is_none());
     let resumed = store.runs().open(&id).resume(&by("ada")).expect_err("it waits for an answer");
-    assert!(matches!(&resumed, Error::GatePending { gate, .. } if *gate == asked.id), "{resumed}");
+    assert!(matches!(&resumed, Error::Conflict(Conflict::GatePending { gate, .. }) if *gate == asked.id), "{resumed}");
     assert!(store.runs().recover("w2").expect("looks").resumed.is_empty());
     let seen = Answer { content_hash: Some("abc".to_owned()), ..from("ada", Some("fine")) };
     let answered = store.approvals().approve(&asked.id, &seen).expect("approved");
@@ -65,7 +68,7 @@ fn an_approved_run_goes_on_and_the_answer_waits_for_it(place: &Place) {
     let recovered = store.runs().recover("w3").expect("recovers").resumed;
     assert_eq!(recovered[0].unconsumed, std::slice::from_ref(&asked.id), "w2 died before it did");
     let stale = store.runs().open(&id).under(claim.fence).acknowledge(&asked.id).expect_err("overtaken");
-    assert_eq!(stale.kind(), Kind::Stale);
+    assert_eq!(stale.kind(), ErrorKind::Stale);
     let mine = store.runs().open(&id).under(recovered[0].fence);
     assert!(mine.acknowledge(&asked.id).expect("noted"));
     assert!(!mine.acknowledge(&asked.id).expect("noted already"));
@@ -89,7 +92,7 @@ fn a_rejected_run_fails_with_the_reason(place: &Place) {
         let run = store.runs().get(&id).expect("there");
         assert_eq!((run.error.as_deref(), run.actor.as_deref()), (Some(reason), Some("ada")));
         let none = store.runs().open(&id).acknowledge(&asked.id).expect_err("ended");
-        assert_eq!(none.kind(), Kind::Conflict);
+        assert_eq!(none.kind(), ErrorKind::Conflict);
     }
 }
 
@@ -131,7 +134,7 @@ fn a_reply_loop_keeps_questions_and_answers_by_pointer(place: &Place) {
         ..NewGate::new(ApprovalKind::Reply, "g", "s")
     };
     let refused = store.runs().open(&id).under(fence).pause_at(&bad).expect_err("no such execution");
-    assert_eq!(refused.kind(), Kind::NotFound);
+    assert_eq!(refused.kind(), ErrorKind::NotFound);
     assert_eq!(status(&store, &id), RunStatus::Running, "nothing of it is left");
     assert_eq!(store.runs().get(&id).expect("there").phase_history.len(), 3);
 }
@@ -144,24 +147,30 @@ fn an_answer_that_cannot_be_one_is_refused(place: &Place) {
     let reply = ask(&store, &two, &NewGate::new(ApprovalKind::Reply, "g", "which color?"));
     let approvals = store.approvals();
     let kind = approvals.reply(&yes.id, &from("ada", Some("blue"))).expect_err("a yes or a no");
-    assert!(matches!(kind, Error::GateKind { .. }) && kind.kind() == Kind::Invalid, "{kind}");
-    assert!(matches!(approvals.approve(&reply.id, &from("ada", None)), Err(Error::GateKind { .. })));
-    assert!(matches!(approvals.reject(&reply.id, &from("ada", None)), Err(Error::GateKind { .. })));
+    assert!(matches!(kind, Error::Invalid(Invalid::GateKind { .. })) && kind.kind() == ErrorKind::Invalid, "{kind}");
+    assert!(matches!(approvals.approve(&reply.id, &from("ada", None)), Err(Error::Invalid(Invalid::GateKind { .. }))));
+    assert!(matches!(approvals.reject(&reply.id, &from("ada", None)), Err(Error::Invalid(Invalid::GateKind { .. }))));
     let other = Answer { run: Some(two.clone()), ..from("ada", None) };
     let refused = approvals.approve(&yes.id, &other).expect_err("of another run");
-    assert!(matches!(&refused, Error::GateOfOtherRun { run, .. } if *run == one), "{refused}");
+    assert!(matches!(&refused, Error::Invalid(Invalid::GateOfOtherRun { run, .. }) if *run == one), "{refused}");
     let changed = Answer { content_hash: Some("abd".to_owned()), ..from("ada", None) };
-    assert!(matches!(approvals.approve(&yes.id, &changed), Err(Error::GateChanged { .. })));
-    assert_eq!(approvals.reply(&reply.id, &from("ada", Some("  "))).expect_err("nothing said").kind(), Kind::Invalid);
+    assert!(matches!(approvals.approve(&yes.id, &changed), Err(Error::Stale(Stale::GateChanged { .. }))));
+    assert_eq!(
+        approvals.reply(&reply.id, &from("ada", Some("  "))).expect_err("nothing said").kind(),
+        ErrorKind::Invalid
+    );
     let long = "x".repeat((64 << 10) + 1);
-    assert_eq!(approvals.reply(&reply.id, &from("ada", Some(&long))).expect_err("too long").kind(), Kind::Invalid);
-    assert_eq!(approvals.approve(&ApprovalId::new(), &from("ada", None)).expect_err("none").kind(), Kind::NotFound);
+    assert_eq!(approvals.reply(&reply.id, &from("ada", Some(&long))).expect_err("too long").kind(), ErrorKind::Invalid);
+    assert_eq!(
+        approvals.approve(&ApprovalId::new(), &from("ada", None)).expect_err("none").kind(),
+        ErrorKind::NotFound
+    );
     assert_eq!((status(&store, &one), status(&store, &two)), (RunStatus::Paused, RunStatus::Paused));
     let other = store.runs().open(&two).acknowledge(&yes.id).expect_err("it does not run");
-    assert_eq!(other.kind(), Kind::Conflict);
+    assert_eq!(other.kind(), ErrorKind::Conflict);
     approvals.reply(&reply.id, &from("ada", Some("blue"))).expect("replied");
     let other = store.runs().open(&two).acknowledge(&yes.id).expect_err("of another run");
-    assert!(matches!(other, Error::GateOfOtherRun { .. }), "{other}");
+    assert!(matches!(other, Error::Invalid(Invalid::GateOfOtherRun { .. })), "{other}");
     let third = start(&store, "build", "3").run.id;
     for gate in [
         NewGate { summary: "x".repeat(1 << 20), ..yes_or_no("g") },
@@ -171,7 +180,7 @@ fn an_answer_that_cannot_be_one_is_refused(place: &Place) {
         NewGate { content_hash: Some(String::new()), ..yes_or_no("g") },
     ] {
         let error = store.runs().open(&third).pause_at(&gate).expect_err("bad");
-        assert_eq!(error.kind(), Kind::Invalid, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     }
     assert_eq!(status(&store, &third), RunStatus::Running);
 }
@@ -187,7 +196,7 @@ fn an_overdue_gate_fails_its_run(place: &Place) {
     timed.pass(101);
     // Who comes too late is told, and the run does not wait any longer.
     let late = store.approvals().approve(&first.id, &from("ada", None)).expect_err("too late");
-    assert!(matches!(late, Error::GateExpired { .. }) && late.kind() == Kind::Stale, "{late}");
+    assert!(matches!(late, Error::Stale(Stale::GateExpired { .. })) && late.kind() == ErrorKind::Stale, "{late}");
     assert_eq!(status(&store, &one), RunStatus::Failed);
     assert_eq!(store.approvals().get(&first.id).expect("there").status, ApprovalStatus::Expired);
     let expired = store.runs().expire().expect("expires").gates;
@@ -195,7 +204,10 @@ fn an_overdue_gate_fails_its_run(place: &Place) {
     let run = store.runs().get(&two).expect("there");
     assert_eq!(run.error.as_deref(), Some("gate g was not answered in time"));
     let again = store.approvals().approve(&second.id, &from("ada", None)).expect_err("expired");
-    assert!(matches!(again, Error::GateResolved { status: ApprovalStatus::Expired, .. }), "{again}");
+    assert!(
+        matches!(again, Error::Conflict(Conflict::GateResolved { status: ApprovalStatus::Expired, .. })),
+        "{again}"
+    );
 }
 
 fn a_gate_goes_with_its_run(place: &Place) {
@@ -205,7 +217,7 @@ fn a_gate_goes_with_its_run(place: &Place) {
     let asked = ask(&store, &id, &yes_or_no("g"));
     store.runs().open(&id).cancel(&by("ada")).expect("cancelled");
     let late = store.approvals().approve(&asked.id, &from("bob", None)).expect_err("it is over");
-    assert!(matches!(late, Error::GateResolved { status: ApprovalStatus::Expired, .. }), "{late}");
+    assert!(matches!(late, Error::Conflict(Conflict::GateResolved { status: ApprovalStatus::Expired, .. })), "{late}");
     store.runs().open(&id).retry(duolog::runs::Admission::IfFree, &by("ada")).expect("again");
     // Paused by hand, without a gate, it is resumed by hand.
     store.runs().open(&id).pause(&Act::default()).expect("paused");
@@ -216,7 +228,7 @@ fn a_gate_goes_with_its_run(place: &Place) {
 
 fn gates_are_listed(place: &Place) {
     let timed = Timed::of(place);
-    let store = timed.open_with(duolog::limits::RunLimits { at_once_max: 99, ..Default::default() });
+    let store = timed.open_with(duolog::limits::RunLimits { max_running: 99, ..Default::default() });
     let gates: Vec<Approval> = (0..5)
         .map(|number| {
             let id = start(&store, "build", &number.to_string()).run.id;
@@ -232,7 +244,7 @@ fn gates_are_listed(place: &Place) {
     let rest = store.approvals().list(&pending, &RunPage::new(3, Some(token))).expect("listed");
     assert_eq!((rest.approvals.len(), rest.next), (1, None));
     assert_eq!(store.approvals().resolve(gates[0].id.as_str()).expect("found"), gates[0].id);
-    assert_eq!(store.approvals().resolve("none").expect_err("nothing").kind(), Kind::NotFound);
+    assert_eq!(store.approvals().resolve("none").expect_err("nothing").kind(), ErrorKind::NotFound);
     assert_eq!(store.approvals().pending_of(&gates[0].workflow_run_id).expect("asked"), Some(gates[0].clone()));
     assert_eq!(store.approvals().unconsumed_of(&gates[2].workflow_run_id).expect("asked").len(), 1);
 }

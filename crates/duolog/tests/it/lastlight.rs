@@ -1,11 +1,13 @@
 use std::path::{Path, PathBuf};
 
 use duolog::approvals::{Answer, ApprovalFilter};
+use duolog::doctor::Depth;
 use duolog::import::lastlight::{self, Counts, Imported, Progress};
 use duolog::limits::PAGE_MAX;
 use duolog::runs::{Act, Admission, Begun, End, Every, Finish, NewExecution, Outcome, RollupQuery, RunFilter, RunPage};
 use duolog::{
-    ApprovalId, ApprovalStatus, ChatId, Durability, ExecutionId, Kind, Moment, RunId, RunStatus, Store, TriggerType,
+    ApprovalId, ApprovalStatus, ChatId, Durability, ErrorKind, ExecutionId, Moment, RunId, RunStatus, Store,
+    TriggerType,
 };
 use duolog_testkit::clock::FixedClock;
 use duolog_testkit::engines::Place;
@@ -320,11 +322,11 @@ fn a_run_is_taken_whole_or_not_at_all(place: &Place) {
     assert_eq!(report.errors.count(), 2);
     assert_eq!((report.imported.runs, report.imported.executions, report.imported.approvals), (1, 2, 2));
     for id in ["running", "failed"] {
-        assert_eq!(store.runs().get(&run(id)).expect_err("not there").kind(), Kind::NotFound);
+        assert_eq!(store.runs().get(&run(id)).expect_err("not there").kind(), ErrorKind::NotFound);
     }
     // Nothing of it stays: neither the execution before the one that was in the way, nor what it cost.
     let plans = ExecutionId::parse("plans").expect("an id");
-    assert_eq!(store.runs().executions().get(&plans).expect_err("not there").kind(), Kind::NotFound);
+    assert_eq!(store.runs().executions().get(&plans).expect_err("not there").kind(), ErrorKind::NotFound);
     let query = RollupQuery { every: Every::Day, last: 2, zone: None, workflow: Some("build".to_owned()) };
     assert_eq!(store.runs().rollups(&query).expect("summed").iter().map(|day| day.started).sum::<u64>(), 0);
 }
@@ -550,7 +552,7 @@ fn hostile_rows_are_told_and_the_others_taken(place: &Place) {
     let again = theirs.import(&store);
     assert_eq!((again.imported, again.unchanged), (Counts::default(), report.imported));
     assert_eq!(again.errors.count(), report.errors.count(), "{again:#?}");
-    assert!(store.doctor().examine(|_| {}).is_ok());
+    assert!(store.doctor().examine(Depth::Deep, |_| {}).is_ok());
 }
 
 fn older_versions_have_less(place: &Place) {

@@ -1,8 +1,9 @@
+use duolog::errors::{Busy, NotFound};
 use duolog::runs::{
     Begun, End, Every, Execution, Finish, NewExecution, Outcome, Rollup, RollupQuery, RunFilter, RunPage, RunToken,
     dollars,
 };
-use duolog::{Error, ExecutionId, Kind, Money, RunStatus, SessionId, Store, TriggerType};
+use duolog::{Error, ErrorKind, ExecutionId, Money, RunStatus, SessionId, Store, TriggerType};
 use duolog_testkit::clock::FixedClock;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -57,9 +58,9 @@ fn what_is_not_known_is_not_zero(place: &Place) {
     // A claim is on one run, and changes what that one executed.
     let (other, other_fence) = claimed(&store, "another", "w");
     let other = store.runs().open(&other).under(other_fence);
-    assert!(matches!(other.set_output(&two, "text"), Err(Error::NoExecution(_))));
+    assert!(matches!(other.set_output(&two, "text"), Err(Error::NotFound(NotFound::Execution(_)))));
     let three = begin("three");
-    assert!(matches!(other.end(&three, &Finish::default()), Err(Error::NoExecution(_))));
+    assert!(matches!(other.end(&three, &Finish::default()), Err(Error::NotFound(NotFound::Execution(_)))));
     let wrong = [
         Finish { cost: Some(Money::from_dollars(10_001)), ..Finish::default() },
         Finish { input_tokens: Some(u64::MAX), ..Finish::default() },
@@ -68,17 +69,17 @@ fn what_is_not_known_is_not_zero(place: &Place) {
         Finish { stop_reason: Some(String::new()), ..Finish::default() },
     ];
     for finish in wrong {
-        assert_eq!(run.end(&three, &finish).expect_err("wrong").kind(), Kind::Invalid, "{finish:?}");
+        assert_eq!(run.end(&three, &finish).expect_err("wrong").kind(), ErrorKind::Invalid, "{finish:?}");
     }
     assert!(dollars(-1.0).is_err() && dollars(f64::NAN).is_err());
     let unfenced = ledger.finish(&three, &Finish::default(), None).expect_err("claimed");
-    assert!(matches!(unfenced, Error::Claimed { .. }), "{unfenced}");
+    assert!(matches!(unfenced, Error::Busy(Busy::Claimed { .. })), "{unfenced}");
     let costly =
         Finish { success: true, cost: Some(dollars(0.1).expect("a cost")), input_tokens: Some(7), ..Finish::default() };
     run.end(&three, &costly).expect("ended");
     let summary = store.runs().summary(&id).expect("there");
     assert_eq!((summary.cost.map(|cost| cost.to_string()), summary.tokens), (Some("0.1".to_owned()), Some(7)));
-    assert_eq!(ledger.get(&ExecutionId::new()).expect_err("none").kind(), Kind::NotFound);
+    assert_eq!(ledger.get(&ExecutionId::new()).expect_err("none").kind(), ErrorKind::NotFound);
     let page = run.executions(2, None).expect("listed");
     let rest = run.executions(2, page.next.as_ref()).expect("listed");
     let skills: Vec<_> = page.executions.iter().chain(&rest.executions).map(|one| one.skill.as_str()).collect();
@@ -101,7 +102,7 @@ fn outcomes_are_derived(place: &Place) {
     assert_eq!(ended("d", false, None), Outcome::Failed);
     assert_eq!(run.skip("e", Some("nothing to do")).expect("skipped").outcome(), Outcome::Skipped);
     let long = run.skip("e", Some(&"x".repeat(4097))).expect_err("its line holds no more");
-    assert!(long.kind() == Kind::Invalid && long.to_string().contains("4096"), "{long}");
+    assert!(long.kind() == ErrorKind::Invalid && long.to_string().contains("4096"), "{long}");
     let Begun::Started(open) = run.begin("f", None).expect("begun") else { panic!("not begun") };
     assert_eq!(open.outcome(), Outcome::InFlight);
     // What was left out or put off is asked for again.
@@ -130,7 +131,7 @@ fn outcomes_are_derived(place: &Place) {
     assert!(before.next.is_none() && last.next.is_some());
     for skill in ["", "other", "a:b c", ":x"] {
         let bad = NewExecution { skill: skill.to_owned(), ..chat.clone() };
-        assert_eq!(ledger.start(&bad).expect_err("bad").kind(), Kind::Invalid, "{skill}");
+        assert_eq!(ledger.start(&bad).expect_err("bad").kind(), ErrorKind::Invalid, "{skill}");
     }
 }
 
@@ -151,12 +152,12 @@ fn a_long_output_keeps_its_tail_and_a_blob(place: &Place) {
     let blobs = store.state().count_blobs(|_| {}).expect("counted");
     let named: Vec<u64> = blobs.blobs().map(|blob| blob.named).collect();
     assert_eq!(named, [1], "its row keeps it from being taken away");
-    assert_eq!(ledger.set_output(&execution, "a\0b", None).expect_err("NUL").kind(), Kind::Invalid);
+    assert_eq!(ledger.set_output(&execution, "a\0b", None).expect_err("NUL").kind(), ErrorKind::Invalid);
 }
 
 fn errors_are_found(place: &Place) {
     let timed = Timed::of(place);
-    let store = timed.open_with(duolog::limits::RunLimits { at_once_max: 99, ..Default::default() });
+    let store = timed.open_with(duolog::limits::RunLimits { max_running: 99, ..Default::default() });
     for (trigger, error) in [("1", "Deadlock in 100% of cases"), ("2", "timeout"), ("3", "DEADLOCK_again")] {
         let execution = begun(&store, trigger, "plan").id;
         let finish = Finish { error: Some(error.to_owned()), ..Finish::default() };
@@ -181,7 +182,7 @@ fn days_and_hours_are_whole_in_any_zone(place: &Place) {
     // Noon in UTC.
     let noon = DAY / 2;
     timed.clock = FixedClock::ticking_from((BEGIN / DAY * DAY + noon) * 1_000_000);
-    let store = timed.open_with(duolog::limits::RunLimits { at_once_max: 99, ..Default::default() });
+    let store = timed.open_with(duolog::limits::RunLimits { max_running: 99, ..Default::default() });
     let run = |trigger: &str, cost: f64| {
         let execution = begun(&store, trigger, "plan").id;
         let finish = Finish {
@@ -219,7 +220,7 @@ fn days_and_hours_are_whole_in_any_zone(place: &Place) {
     let other = RollupQuery { every: Every::Day, last: 1, zone: None, workflow: Some("other".to_owned()) };
     assert_eq!(store.runs().rollups(&other).expect("rolled up")[0].started, 0);
     let unknown = RollupQuery { zone: Some("Mars/Base".to_owned()), ..other };
-    assert_eq!(store.runs().rollups(&unknown).expect_err("unknown").kind(), Kind::Invalid);
+    assert_eq!(store.runs().rollups(&unknown).expect_err("unknown").kind(), ErrorKind::Invalid);
     begun(&store, "3", "plan");
     assert_eq!(query(Every::Day, 1, None)[0].in_flight, 1);
 }
@@ -316,6 +317,6 @@ fn filters_are_combined(place: &Place) {
         RunFilter { trigger_id: Some("4".to_owned()), workflow_name: Some("even".to_owned()), ..RunFilter::default() };
     assert_eq!(walk(&store, &trigger, 3), "4");
     let half = RunFilter { owner: Some("o".to_owned()), ..RunFilter::default() };
-    assert_eq!(store.runs().list(&half, &RunPage::default()).expect_err("half a name").kind(), Kind::Invalid);
+    assert_eq!(store.runs().list(&half, &RunPage::default()).expect_err("half a name").kind(), ErrorKind::Invalid);
     assert!("2.0.zz.a".parse::<RunToken>().is_err());
 }

@@ -19,12 +19,16 @@ mod clocks;
 mod conversations;
 /// What sessions, branches and items say about themselves, and the lists by it.
 mod described;
+/// The example programs: they run, and print what they promise.
+mod examples;
 /// What is sent from one to another, and how sessions stand.
 mod exchange;
 /// What other programs keep, mapped to our rows.
 mod foreign;
 /// Gates: what runs wait for, and who may say it when.
 mod gates;
+/// Handles: owned, shared by threads, refused after close, each with its own request.
+mod handles;
 /// What Last Light keeps, taken into a home.
 mod lastlight;
 /// Executions, what is summed up of them, and lists of runs.

@@ -1,5 +1,6 @@
+use duolog::errors::{Conflict, Invalid};
 use duolog::sessions::{NewSession, SessionRef};
-use duolog::{Durability, Error, Kind, OperationId, Store};
+use duolog::{Durability, Error, ErrorKind, OperationId, Store};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
@@ -41,10 +42,10 @@ fn a_session_is_made_once(place: &Place) {
     let store = apart.open();
     assert_eq!(make(&store).expect("the same across openings").id, session.id);
     // Without an operation id nothing is remembered, and the name is taken.
-    assert!(matches!(store.sessions().create(&named("plan")), Err(Error::NameTaken(_))));
+    assert!(matches!(store.sessions().create(&named("plan")), Err(Error::Conflict(Conflict::NameTaken(_)))));
     assert_eq!(answered(&store), 1);
     store.sessions().delete(&session.id).expect("deleted");
-    assert_eq!(make(&store).expect_err("it is gone, and is not made again").kind(), Kind::NotFound);
+    assert_eq!(make(&store).expect_err("it is gone, and is not made again").kind(), ErrorKind::NotFound);
 }
 
 fn a_session_is_renamed_once(place: &Place) {
@@ -64,8 +65,12 @@ fn a_session_is_renamed_once(place: &Place) {
     let other = store.sessions().open_thread("before").expect("made");
     assert_eq!(rename(&store).expect("the same").id, session.id);
     assert_eq!(store.sessions().get(&other.id).expect("there").name.as_deref(), Some("before"));
+    let answer = rename(&store).expect("the same");
+    store.log(&session.id).append(&line("{\"n\":1}"), Durability::Process).expect("appended");
     store.sessions().rename(&session.id, "later").expect("renamed again");
-    assert_eq!(rename(&store).expect("the answer it got").name.as_deref(), Some("after"));
+    assert_eq!(rename(&store).expect("the answer it got"), answer);
+    store.sessions().delete(&session.id).expect("deleted");
+    assert_eq!(rename(&store).expect("the answer it got"), answer);
 }
 
 fn a_session_is_deleted_once(place: &Place) {
@@ -99,7 +104,7 @@ fn what_was_shown_is_what_goes(place: &Place) {
     assert!(lines(&store, &shown.id).is_empty());
     assert_eq!(sessions().delete(thread("demo")).expect("deleted").id, shown.id);
     assert_eq!(lines(&store, &other.id), before);
-    assert_eq!(sessions().delete(thread("demo")).expect_err("it is gone").kind(), Kind::NotFound);
+    assert_eq!(sessions().delete(thread("demo")).expect_err("it is gone").kind(), ErrorKind::NotFound);
     assert_eq!(store.sessions().get(&other.id).expect("there").name.as_deref(), Some("demo"));
 }
 
@@ -111,12 +116,12 @@ fn an_operation_is_for_one_request(place: &Place) {
     let refused = [once().create(&named("other")).err(), once().create(&NewSession::default()).err()];
     for error in refused {
         let error = error.expect("another request");
-        assert_eq!((error.kind(), error.to_string().contains("operation a ")), (Kind::Conflict, true), "{error}");
+        assert_eq!((error.kind(), error.to_string().contains("operation a ")), (ErrorKind::Conflict, true), "{error}");
     }
     assert_eq!(store.sessions().get(&session.id).expect("there").name.as_deref(), Some("plan"));
     // Each command has its own operation ids.
     once().rename(&session.id, "other").expect("renamed");
-    assert_eq!(once().rename(&session.id, "third").expect_err("another request").kind(), Kind::Conflict);
+    assert_eq!(once().rename(&session.id, "third").expect_err("another request").kind(), ErrorKind::Conflict);
     once().delete(&session.id).expect("deleted");
 }
 
@@ -126,10 +131,13 @@ fn what_failed_can_be_asked_again(place: &Place) {
     store.sessions().open_thread("taken").expect("made");
     let session = store.sessions().open_thread("plan").expect("made");
     let rename = || store.sessions().once(operation("rename")).rename(&session.id, "taken");
-    assert!(matches!(rename(), Err(Error::NameTaken(_))));
+    assert!(matches!(rename(), Err(Error::Conflict(Conflict::NameTaken(_)))));
     assert_eq!(answered(&store), 0, "a refusal is no answer");
     store.sessions().rename(thread("taken"), "free").expect("renamed");
     assert_eq!(rename().expect("renamed").name.as_deref(), Some("taken"));
     let shortened = SessionRef::Text(session.id.as_str()[..20].to_owned());
-    assert!(matches!(store.sessions().rename(&shortened, "x"), Err(Error::Ambiguous { .. } | Error::Shortened { .. })));
+    assert!(matches!(
+        store.sessions().rename(&shortened, "x"),
+        Err(Error::Invalid(Invalid::Ambiguous { .. } | Invalid::Shortened { .. }))
+    ));
 }

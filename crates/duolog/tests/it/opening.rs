@@ -1,5 +1,5 @@
 use duolog::sessions::SessionFilter;
-use duolog::{Address, Durability, Kind, Page, Store, StoreOptions};
+use duolog::{Address, Durability, ErrorKind, Page, Store, StoreOptions};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
@@ -28,9 +28,9 @@ fn who_reads_makes_no_state(place: &Place) {
     let apart = Apart::of(place);
     std::fs::create_dir_all(apart.home().state).expect("a home that is only a directory yet");
     let refused = Store::open(apart.options().for_reading()).err().expect("there is nothing to read");
-    assert_eq!(refused.kind(), Kind::NotFound, "{refused}");
+    assert_eq!(refused.kind(), ErrorKind::NotFound, "{refused}");
     assert!(refused.to_string().contains(&place.address().to_string()), "{refused}");
-    assert!(refused.hint().is_some_and(|hint| hint.contains("duolog state migrate")), "{refused}");
+    assert!(refused.hint().is_some_and(|hint| hint.contains("for writing creates")), "{refused}");
     match place.database() {
         None => assert!(!place.home().join("state.db").exists()),
         Some(database) => {
@@ -49,6 +49,6 @@ fn who_reads_makes_no_directory_either() {
     apart.open().close().expect("closes");
     let nowhere = apart.directory.path().join("no/such/place");
     let options = StoreOptions::at(apart.home()).with_store(duolog::Said::At(Address::Directory(nowhere.clone())));
-    assert_eq!(Store::open(options.for_reading()).err().expect("nothing is there").kind(), Kind::NotFound);
+    assert_eq!(Store::open(options.for_reading()).err().expect("nothing is there").kind(), ErrorKind::NotFound);
     assert!(!nowhere.exists());
 }

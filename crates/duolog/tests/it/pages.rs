@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use duolog::approvals::{Answer, ApprovalFilter};
 use duolog::chats::{ChatFilter, ChatKey, NewChatMessage};
+use duolog::errors::Invalid;
 use duolog::limits::RunLimits;
 use duolog::runs::{Act, NewGate, RunFilter, RunOrder, RunPage, RunToken};
 use duolog::sessions::SessionFilter;
@@ -23,7 +24,7 @@ on_both_engines!(
 );
 
 fn many(timed: &Timed) -> Store {
-    timed.open_with(RunLimits { at_once_max: 1000, ..RunLimits::default() })
+    timed.open_with(RunLimits { max_running: 1000, ..RunLimits::default() })
 }
 
 fn a_pending_gate_is_found_behind_many_answered_ones(place: &Place) {
@@ -98,7 +99,7 @@ fn runs_that_change_are_listed_once_in_the_order_of_starts(place: &Place) {
     let token = store.runs().list(&RunFilter::default(), &RunPage::new(2, None)).expect("listed").next;
     let other = RunFilter { order: RunOrder::Started, ..RunFilter::default() };
     let mixed = store.runs().list(&other, &RunPage::new(2, token)).expect_err("of another list");
-    assert!(matches!(mixed, Error::OtherPage(_)), "{mixed}");
+    assert!(matches!(mixed, Error::Invalid(Invalid::OtherPage(_))), "{mixed}");
     assert!(store.runs().count_by_status().expect("counted").iter().any(|(status, _)| *status == RunStatus::Running));
 }
 
@@ -153,7 +154,7 @@ fn chats_that_change_are_listed_once_in_the_order_they_were_created(place: &Plac
             let Some(next) = list.next else { break };
             let other = ChatFilter { order: Some(PageOrder::Updated), ..filter.clone() };
             let mixed = chats.list(&other, Some(&next), 2).expect_err("of another list");
-            assert!(matches!(mixed, Error::OtherPage(_)), "{mixed}");
+            assert!(matches!(mixed, Error::Invalid(Invalid::OtherPage(_))), "{mixed}");
             after = Some(next.to_string().parse().expect("reads back"));
         }
         assert_eq!(seen, newest_first, "each once, whatever is said in it");
@@ -183,7 +184,7 @@ fn usage_of_sessions_that_change_is_listed_once_in_the_order_they_were_created(p
         let token: UsageToken = next.to_string().parse().expect("reads back");
         let other = UsageFilter { order: Some(PageOrder::Updated), after: Some(token.clone()), ..filter.clone() };
         let mixed = store.usage().session(&other).expect_err("of another list");
-        assert!(matches!(mixed, Error::OtherPage(_)), "{mixed}");
+        assert!(matches!(mixed, Error::Invalid(Invalid::OtherPage(_))), "{mixed}");
         // The token alone tells the order.
         filter = UsageFilter { order: None, after: Some(token), ..filter };
     }
@@ -235,12 +236,12 @@ fn a_token_is_of_one_list_with_its_filters(place: &Place) {
     refused.push(store.sessions().branches(&session).list(Some(&branch), 9).map(drop));
     for (number, refused) in refused.into_iter().enumerate() {
         let error = refused.expect_err(&number.to_string());
-        assert!(matches!(error, Error::OtherPage(_)), "{number}: {error}");
-        assert_eq!(error.kind(), duolog::Kind::Invalid);
+        assert!(matches!(error, Error::Invalid(Invalid::OtherPage(_))), "{number}: {error}");
+        assert_eq!(error.kind(), duolog::ErrorKind::Invalid);
     }
     if let Ok(token) = of_all.to_string().parse() {
         let mixed = sessions(&SessionFilter::default(), Page::new(1, Some(token))).expect_err("a run's token");
-        assert!(matches!(mixed, Error::OtherPage(_)), "{mixed}");
+        assert!(matches!(mixed, Error::Invalid(Invalid::OtherPage(_))), "{mixed}");
     }
     assert!(of_all.to_string().parse::<UsageToken>().is_err());
 }

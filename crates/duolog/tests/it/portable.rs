@@ -1,12 +1,13 @@
 use std::fs;
 use std::io::{Cursor, Write as _};
 
+use duolog::errors::Conflict;
 use duolog::log::{Full, RecordOptions};
 use duolog::sessions::{
     AddOptions, BranchRef, Change, Exported, Metric, NewFork, NewMessage, NewSession, Outgoing, Recipient,
     SimilarFilter, View,
 };
-use duolog::{Durability, Error, InvocationKind, Kind, MessageId, SessionId, SessionStatus, Store};
+use duolog::{Durability, Error, ErrorKind, InvocationKind, MessageId, SessionId, SessionStatus, Store};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use serde_json::{Value, json};
@@ -176,8 +177,8 @@ fn everything_of_a_session_is_carried(place: &Place) {
         recipient: Some("b".to_owned()),
         channel: Some("c".to_owned()),
     };
-    let mailbox = Recipient::Mailbox("b".to_owned());
-    let outgoing = Outgoing { message, to: mailbox, from: Some((session.clone(), BranchRef::Default)) };
+    let topic = Recipient::Topic("b".to_owned());
+    let outgoing = Outgoing { message, to: topic, from: Some((session.clone(), BranchRef::Default)) };
     store.sessions().exchange().send(&outgoing, DURABILITY).expect("sent");
     // Lines of every kind, and what nobody can read between them.
     let blob = "x".repeat(100 << 10);
@@ -281,7 +282,7 @@ fn a_document_that_cannot_be_right_changes_nothing(place: &Place) {
     let (before, there) = (rows(&other), files(&to));
     let refuse = |document: Vec<u8>, expected: &str| {
         let refused = other.sessions().import(Cursor::new(document)).expect_err(expected);
-        assert_eq!(refused.kind(), Kind::Invalid, "{refused}");
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
         assert!(refused.to_string().contains(expected), "{expected:?} is not in: {refused}");
         assert_eq!((rows(&other), files(&to)), (before.clone(), there.clone()), "{refused}");
     };
@@ -328,7 +329,7 @@ fn what_is_there_already_is_not_replaced(place: &Place) {
     let imported = import(&document).expect("imported");
     let (before, there) = (rows(&other), files(&to));
     let refused = import(&document).expect_err("it is there");
-    assert!(matches!(&refused, Error::SessionTaken(id) if *id == imported.session.id), "{refused}");
+    assert!(matches!(&refused, Error::Conflict(Conflict::SessionTaken(id)) if *id == imported.session.id), "{refused}");
     let mut named = document.clone();
     named["session"]["id"] = json!("another");
     for progression in ["session", "progressions", "items", "branches", "messages", "compactions"] {
@@ -337,7 +338,7 @@ fn what_is_there_already_is_not_replaced(place: &Place) {
         named[progression] = serde_json::from_str(&text).expect("JSON");
     }
     let refused = import(&named).expect_err("the name is taken");
-    assert_eq!(refused.kind(), Kind::Conflict, "{refused}");
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
     let mut changed = document.clone();
     changed["session"]["id"] = json!("another");
     changed["session"]["addressed"] = json!(false);
@@ -369,7 +370,7 @@ fn a_message_of_two_sessions_stays_one(place: &Place) {
     let document = String::from_utf8(export(&store, second)).expect("UTF-8");
     other.sessions().delete(second).expect("deleted");
     let refused = other.sessions().import(Cursor::new(document.replace("both", "else").into_bytes()));
-    assert!(matches!(refused.expect_err("another"), Error::MessageTaken(id) if id == shared));
+    assert!(matches!(refused.expect_err("another"), Error::Conflict(Conflict::MessageTaken(id)) if id == shared));
 }
 
 fn an_import_that_died_leaves_nothing(place: &Place) {

@@ -1,8 +1,9 @@
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
+use duolog::limits::Limits;
 use duolog::log::{Dialect, Entry, Foreign, ItemKind, ReadFrom, Replay, Replayable, Told, View};
-use duolog::{Kind, Limits, Position};
+use duolog::{ErrorKind, Position};
 use duolog_testkit::transcripts::{self, Cut, Made};
 
 /// One made-up log of each dialect, with so many turns.
@@ -107,7 +108,7 @@ fn a_foreign_file_is_told_to_its_last_byte_and_left_alone() {
     assert_eq!(names, ["foreign.jsonl"], "nothing is put beside it");
     assert_eq!(std::fs::read_to_string(directory.path().join("foreign.jsonl")).expect("reads"), text);
     let inside = log.entries(ReadFrom::Position(Position(3)), &mut |_| ControlFlow::Continue(()));
-    assert_eq!(inside.expect_err("no line begins there").kind(), Kind::Invalid);
+    assert_eq!(inside.expect_err("no line begins there").kind(), ErrorKind::Invalid);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use duolog::approvals::Answer;
+use duolog::errors::{Busy, Conflict};
 use duolog::limits::RunLimits;
 use duolog::runs::{Act, Admission, End, NewGate, Until};
 use duolog::{ApprovalId, ApprovalKind, Durability, Error, Home, RunId, RunStatus, Said, Store, StoreOptions};
@@ -45,7 +46,7 @@ pub fn role() -> Option<(StoreOptions, String)> {
     let said: Said = std::env::var("DUOLOG_TEST_STORE").ok()?.parse().expect("an address");
     let mut options = StoreOptions::at(home).with_store(said).one_shot();
     options.limits.busy_timeout = Duration::from_mins(1);
-    options.limits.runs = RunLimits { at_once_max: CAP, ..RunLimits::default() };
+    options.limits.runs = RunLimits { max_running: CAP, ..RunLimits::default() };
     Some((options, std::env::var("DUOLOG_TEST_WITH").expect("what to do")))
 }
 
@@ -124,7 +125,7 @@ fn admits() {
 fn eight_processes_do_each_thing_once(place: &Place) {
     let apart = Apart::of(place);
     let mut options = apart.options();
-    options.limits.runs.at_once_max = 1000;
+    options.limits.runs.max_running = 1000;
     let store = Store::open(options).expect("opens");
     let mut with = Vec::new();
     for number in 0..6 {
@@ -170,12 +171,12 @@ fn does_all() {
         };
         match answered {
             Ok(_) => println!("did answer {gate}"),
-            Err(Error::GateResolved { .. }) => {}
+            Err(Error::Conflict(Conflict::GateResolved { .. })) => {}
             Err(error) => panic!("{error}"),
         }
         match store.runs().open(&run(1)).claim(&owner, None) {
             Ok(_) => println!("did claim {}", ids[1]),
-            Err(Error::Claimed { .. }) => {}
+            Err(Error::Busy(Busy::Claimed { .. })) => {}
             Err(error) => panic!("{error}"),
         }
         if store.runs().open(&run(2)).retry(Admission::IfFree, &by(&owner)).expect("asked").changed {

@@ -2,10 +2,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use duolog::errors::{Busy, Conflict, NotFound, Stale};
 use duolog::runs::{
     Act, Admission, Begun, End, Fence, Finish, NewRun, PhaseStanding, RunFilter, RunPage, RunSummary, Started, Until,
 };
-use duolog::{Durability, Error, Kind, Moment, RunId, RunStatus, SessionId, Store, TriggerType, limits::RunLimits};
+use duolog::{
+    Durability, Error, ErrorKind, Moment, RunId, RunStatus, SessionId, Store, TriggerType, limits::RunLimits,
+};
 use duolog_testkit::clock::FixedClock;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -154,7 +157,7 @@ fn a_run_goes_from_its_start_to_its_end(place: &Place) {
         ]
     );
     assert_eq!(store.runs().resolve(&id.as_str()[..30]).expect("by its beginning"), id);
-    assert_eq!(store.runs().resolve("none").expect_err("nothing").kind(), Kind::NotFound);
+    assert_eq!(store.runs().resolve("none").expect_err("nothing").kind(), ErrorKind::NotFound);
 }
 
 fn a_trigger_starts_one_run_at_a_time(place: &Place) {
@@ -170,17 +173,20 @@ fn a_trigger_starts_one_run_at_a_time(place: &Place) {
     assert_eq!(store.runs().find_active("build", "t").expect("asked").map(|run| run.id), Some(next.run.id.clone()));
     // The first cannot run again beside the second.
     let refused = store.runs().open(&first.run.id).retry(Admission::IfFree, &by("ada")).expect_err("active");
-    assert!(matches!(&refused, Error::TriggerActive { other, .. } if *other == next.run.id), "{refused}");
+    assert!(
+        matches!(&refused, Error::Conflict(Conflict::TriggerActive { other, .. }) if *other == next.run.id),
+        "{refused}"
+    );
     let session = store.sessions().open_thread("mine").expect("made").id;
     let given = NewRun { session_id: Some(session.clone()), ..new("build", "u") };
     assert_eq!(store.runs().start(&given).expect("starts").run.session_id, Some(session));
     let missing = NewRun { session_id: Some(SessionId::new()), ..new("build", "v") };
-    assert_eq!(store.runs().start(&missing).expect_err("no session").kind(), Kind::NotFound);
+    assert_eq!(store.runs().start(&missing).expect_err("no session").kind(), ErrorKind::NotFound);
 }
 
 fn a_workflow_that_is_off_refuses(place: &Place) {
     let timed = Timed::of(place);
-    let store = timed.open_with(RunLimits { at_once_max: 1, ..RunLimits::default() });
+    let store = timed.open_with(RunLimits { max_running: 1, ..RunLimits::default() });
     let running = start(&store, "build", "1");
     let waiting = start(&store, "build", "2");
     let other = start(&store, "other", "3");
@@ -189,7 +195,7 @@ fn a_workflow_that_is_off_refuses(place: &Place) {
     assert!(!store.workflows().disable("build", Some("bob")).expect("off already"));
     let refused = store.runs().start(&new("build", "4")).expect_err("off");
     assert_eq!(refused.to_string(), "workflow \"build\" is disabled by ada");
-    assert!(refused.hint().is_some_and(|hint| hint.contains("workflows enable build")));
+    assert!(refused.hint().is_some_and(|hint| hint.contains("Workflows::enable")));
     store.runs().open(&running.run.id).enter_phase("plan").expect("what runs goes on");
     store.runs().open(&running.run.id).finish(&End::Succeeded, None).expect("finished");
     let admitted = store.runs().admit(None, 9).expect("admits").admitted;
@@ -209,7 +215,7 @@ fn a_workflow_that_is_off_refuses(place: &Place) {
 
 fn the_queue_is_first_come_first_served(place: &Place) {
     let timed = Timed::of(place);
-    let store = timed.open_with(RunLimits { at_once_max: 2, ..RunLimits::default() });
+    let store = timed.open_with(RunLimits { max_running: 2, ..RunLimits::default() });
     let started: Vec<Started> = (0..6).map(|n| start(&store, "build", &n.to_string())).collect();
     let statuses: Vec<_> = started.iter().map(|one| one.run.status).collect();
     assert_eq!(statuses[..2], [RunStatus::Running; 2]);
@@ -245,7 +251,7 @@ fn the_queue_is_first_come_first_served(place: &Place) {
 
 fn what_waits_too_long_is_cancelled(place: &Place) {
     let timed = Timed::of(place);
-    let store = timed.open_with(RunLimits { at_once_max: 1, ..RunLimits::default() });
+    let store = timed.open_with(RunLimits { max_running: 1, ..RunLimits::default() });
     let first = start(&store, "build", "1");
     let second = start(&store, "build", "2");
     timed.pass(1800);
@@ -273,12 +279,15 @@ fn an_owner_that_was_overtaken_writes_nothing(place: &Place) {
     let Begun::Started(execution) = one.begin("plan", None).expect("begun") else { panic!("not begun") };
     let unclaimed = store.runs().open(&id);
     let error = unclaimed.enter_phase("x").expect_err("claimed");
-    assert!(matches!(&error, Error::Claimed { by, .. } if by == "w1") && error.kind() == Kind::Busy, "{error}");
-    assert!(matches!(unclaimed.claim("w2", None), Err(Error::Claimed { .. })));
+    assert!(
+        matches!(&error, Error::Busy(Busy::Claimed { by, .. }) if by == "w1") && error.kind() == ErrorKind::Busy,
+        "{error}"
+    );
+    assert!(matches!(unclaimed.claim("w2", None), Err(Error::Busy(Busy::Claimed { .. }))));
     timed.pass(50);
     one.renew(None).expect("renewed");
     timed.pass(50);
-    assert!(matches!(unclaimed.claim("w2", None), Err(Error::Claimed { .. })), "it was renewed");
+    assert!(matches!(unclaimed.claim("w2", None), Err(Error::Busy(Busy::Claimed { .. }))), "it was renewed");
     one.enter_phase("still").expect("it holds");
     timed.pass(11);
     one.enter_phase("late").expect("nobody has overtaken it");
@@ -301,12 +310,15 @@ fn an_owner_that_was_overtaken_writes_nothing(place: &Place) {
     ];
     for (number, error) in refused.into_iter().enumerate() {
         let error = error.unwrap_or_else(|| panic!("{number} was let through"));
-        assert!(matches!(&error, Error::Overtaken { by: Some(by), .. } if by == "w2"), "{number}: {error}");
-        assert_eq!(error.kind(), Kind::Stale);
+        assert!(
+            matches!(&error, Error::Stale(Stale::Overtaken { by: Some(by), .. }) if by == "w2"),
+            "{number}: {error}"
+        );
+        assert_eq!(error.kind(), ErrorKind::Stale);
     }
     two.enter_phase("mine").expect("it holds");
     two.release().expect("given up");
-    assert!(matches!(two.enter_phase("x"), Err(Error::Overtaken { by: None, .. })));
+    assert!(matches!(two.enter_phase("x"), Err(Error::Stale(Stale::Overtaken { by: None, .. }))));
     let claim = store.runs().open(&id).claim("w3", Some(Duration::from_secs(5))).expect("at once");
     assert!(!claim.taken_over, "it was given up");
     assert_eq!(claim.lease_expires_at.as_micros() / 1_000_000, BEGIN + 116);
@@ -376,7 +388,10 @@ fn a_retry_keeps_what_was_done(place: &Place) {
     let closed = store.runs().executions().get(&code.id).expect("there");
     assert_eq!(closed.error(), Some("its run was failed while it was in flight"));
     let late = run.end(&code.id, &done()).expect_err("closed");
-    assert!(matches!(late, Error::ExecutionClosed { .. }) && late.kind() == Kind::Conflict, "{late}");
+    assert!(
+        matches!(late, Error::Conflict(Conflict::ExecutionClosed { .. })) && late.kind() == ErrorKind::Conflict,
+        "{late}"
+    );
     let open = store.runs().open(&id);
     let retried = open.retry(Admission::IfFree, &by("ada")).expect("again");
     assert!(retried.changed && retried.run.status == RunStatus::Running && retried.run.retry_count == 1);
@@ -388,7 +403,7 @@ fn a_retry_keeps_what_was_done(place: &Place) {
     assert!(matches!(open.should_run_phase("plan").expect("asked"), PhaseStanding::Done(_)));
     assert_eq!(open.should_run_phase("code").expect("asked"), PhaseStanding::Run);
     let stale = run.enter_phase("x").expect_err("its claim went with the end");
-    assert!(matches!(stale, Error::Overtaken { by: None, .. }), "{stale}");
+    assert!(matches!(stale, Error::Stale(Stale::Overtaken { by: None, .. })), "{stale}");
     open.cancel(&by("ada")).expect("cancelled");
     let queued = open.retry(Admission::Queue, &by("ada")).expect("waits");
     assert_eq!((queued.run.status, queued.run.retry_count), (RunStatus::Queued, 2));
@@ -426,7 +441,7 @@ fn scratch_and_nodes_are_merged_by_key(place: &Place) {
         run.merge_scratch(&format!("{{\"big{number}\":{value}}}")).expect("merged");
     }
     let full = run.merge_scratch(&format!("{{\"big17\":{value}}}")).expect_err("full");
-    assert!(full.kind() == Kind::Invalid && full.to_string().contains("scratch"), "{full}");
+    assert!(full.kind() == ErrorKind::Invalid && full.to_string().contains("scratch"), "{full}");
     assert!(!store.runs().get(&id).expect("there").scratch.iter().any(|(key, _)| key == "big17"));
     run.merge_scratch("{\"big0\":1}").expect("a smaller one makes room");
     run.merge_scratch(&format!("{{\"big17\":{value}}}")).expect("merged");
@@ -450,7 +465,7 @@ fn what_cannot_be_is_refused_by_name(place: &Place) {
     ];
     for new in bad {
         let error = store.runs().start(&new).expect_err("bad");
-        assert_eq!(error.kind(), Kind::Invalid, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     }
     assert!(store.runs().list(&RunFilter::default(), &RunPage::default()).expect("listed").runs.is_empty());
     assert!(
@@ -477,18 +492,24 @@ fn what_cannot_be_is_refused_by_name(place: &Place) {
     ];
     for (number, error) in invalid.into_iter().enumerate() {
         let error = error.unwrap_or_else(|| panic!("{number} was let through"));
-        assert_eq!(error.kind(), Kind::Invalid, "{number}: {error}");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{number}: {error}");
     }
     assert!(matches!(run.resume(&Act::default()).map(|turned| turned.changed), Ok(false)), "it runs");
     run.finish(&End::Succeeded, None).expect("finished");
     let refused = run.pause(&Act::default()).expect_err("ended");
-    assert!(matches!(refused, Error::RunCannot { .. }) && refused.kind() == Kind::Conflict, "{refused}");
-    assert!(matches!(run.retry(Admission::IfFree, &Act::default()), Err(Error::RunCannot { .. })));
-    assert!(matches!(run.claim("w", None), Err(Error::RunStands { status: RunStatus::Succeeded, .. })));
-    assert!(matches!(run.enter_phase("x"), Err(Error::RunStands { .. })));
+    assert!(
+        matches!(refused, Error::Conflict(Conflict::RunCannot { .. })) && refused.kind() == ErrorKind::Conflict,
+        "{refused}"
+    );
+    assert!(matches!(run.retry(Admission::IfFree, &Act::default()), Err(Error::Conflict(Conflict::RunCannot { .. }))));
+    assert!(matches!(
+        run.claim("w", None),
+        Err(Error::Conflict(Conflict::RunStands { status: RunStatus::Succeeded, .. }))
+    ));
+    assert!(matches!(run.enter_phase("x"), Err(Error::Conflict(Conflict::RunStands { .. }))));
     let nobody = store.runs().open(&RunId::new());
-    assert!(matches!(nobody.enter_phase("x"), Err(Error::NoRun(_))));
-    assert!(matches!(store.runs().get(&RunId::new()), Err(Error::NoRun(_))));
+    assert!(matches!(nobody.enter_phase("x"), Err(Error::NotFound(NotFound::Run(_)))));
+    assert!(matches!(store.runs().get(&RunId::new()), Err(Error::NotFound(NotFound::Run(_)))));
 }
 
 fn ends_are_told_to_every_observer(place: &Place) {
@@ -552,7 +573,7 @@ fn a_change_of_status_writes_little() {
     let directory = tempfile::tempdir().expect("a directory");
     let home = duolog::Home::beneath(directory.path());
     let mut options = duolog::StoreOptions::at(home.clone());
-    options.limits.runs.at_once_max = 100;
+    options.limits.runs.max_running = 100;
     let store = Store::open(options).expect("opens");
     let runs = store.runs().durable(Durability::Process);
     let context = serde_json::json!({"text": "x".repeat(60 << 10)}).to_string();

@@ -1,9 +1,11 @@
 use std::sync::{Arc, Barrier};
 
-use duolog::doctor::Status;
+use duolog::config::Config;
+use duolog::doctor::{Depth, Status};
+use duolog::errors::Conflict;
 use duolog::runs::{Act, End, NewRun};
 use duolog::schedules::{BaseSchedule, CatchUp, Due, Fired, Origin, Outcome, ScheduleChange, Standing, fire};
-use duolog::{Config, CronOutcome, Durability, Error, Kind, Moment, OperationId, RunId, Store, TriggerType};
+use duolog::{CronOutcome, Durability, Error, ErrorKind, Moment, OperationId, RunId, Store, TriggerType};
 use duolog_testkit::clock::FixedClock;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -65,18 +67,17 @@ fn a_retry_fires_what_died_and_nothing_twice(place: &Place) {
         let both = vec![named(&format!("first-{name}"), "0 * * * *"), named(&name, "0 * * * *")];
         let (store, _) = open(&apart, both, "2026-01-01T12:30:00Z");
         tick(&store, "2026-01-01T10:30:00Z");
-        store.once("tick", &operation, &name).expect("a key");
+        let once = || store.once("tick", &operation, &name).expect("a handle").schedules();
         let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            store.schedules().tick(at("2026-01-01T11:30:00Z"), |due| {
-                let outcome = if due.name == name && !is_started { Outcome::done() } else { fire(&store, due) };
+            once().tick(at("2026-01-01T11:30:00Z"), |store, due| {
+                let outcome = if due.name == name && !is_started { Outcome::done() } else { fire(store, due) };
                 assert!(due.name != name, "it dies here");
                 outcome
             })
         }));
         assert!(died.is_err());
         for _ in 0..2 {
-            store.once("tick", &operation, &name).expect("a key");
-            let ticked = store.schedules().tick(at("2026-01-01T12:30:00Z"), |due| fire(&store, due)).expect("ticks");
+            let ticked = once().tick(at("2026-01-01T12:30:00Z"), fire).expect("ticks");
             let fired: Vec<_> = ticked.fired.iter().map(|one| (one.outcome.outcome, one.due.due_at)).collect();
             assert_eq!(fired, [(CronOutcome::Ok, at("2026-01-01T11:00:00Z")); 2], "{is_started}");
             for one in &ticked.fired {
@@ -95,7 +96,7 @@ fn a_retry_fires_what_died_and_nothing_twice(place: &Place) {
 
 /// Ticks, and tells what was fired.
 fn tick(store: &Store, now: &str) -> Vec<(String, String)> {
-    let ticked = store.schedules().tick(at(now), |_| Outcome::done()).expect("ticks");
+    let ticked = store.schedules().tick(at(now), |_, _| Outcome::done()).expect("ticks");
     let told = |one: &Fired| (one.due.name.clone(), one.due.due_at.to_string()[..16].to_owned());
     ticked.fired.iter().map(told).collect()
 }
@@ -135,11 +136,11 @@ fn what_is_said_over_a_schedule_goes_before_the_configuration(place: &Place) {
     assert!(!schedules.clear("nightly", Durability::Process).expect("asked"), "nothing is said over it");
     for (change, what) in [(cron("61 * * * *"), "minute"), (zone("Berlin"), "Europe/Berlin")] {
         let refused = set(change).expect_err("it cannot be meant");
-        assert!(refused.kind() == Kind::Invalid && refused.to_string().contains(what), "{refused}");
+        assert!(refused.kind() == ErrorKind::Invalid && refused.to_string().contains(what), "{refused}");
     }
     assert_eq!(schedules.get("nightly", now).expect("there").overridden, None, "nothing was kept of that");
     let unknown = schedules.get("nightl", now).expect_err("no such schedule");
-    assert_eq!((unknown.kind(), unknown.hint().as_deref()), (Kind::NotFound, Some("did you mean nightly?")));
+    assert_eq!((unknown.kind(), unknown.hint().as_deref()), (ErrorKind::NotFound, Some("did you mean nightly?")));
     set(cron("0 4 * * *")).expect("set");
     // Another home on the same state has it so, and one that does not have the schedule is told of it.
     let elsewhere = Apart::of(place);
@@ -161,7 +162,7 @@ fn a_time_is_fired_once_and_leaves_a_trace(place: &Place) {
     assert_eq!(tick(&store, "2026-01-01T12:30:00Z"), fired("daily", "2026-01-01T12:30"));
     assert_eq!(tick(&store, "2026-01-01T12:30:00Z"), [], "once");
     let mut seen: Vec<Due> = Vec::new();
-    let ticked = store.schedules().by(Some("ada".to_owned())).tick(at("2026-01-01T13:00:20Z"), |due| {
+    let ticked = store.schedules().by(Some("ada".to_owned())).tick(at("2026-01-01T13:00:20Z"), |_, due| {
         seen.push(due.clone());
         Outcome::started("run-1")
     });
@@ -228,7 +229,7 @@ fn whoever_dies_firing_leaves_a_lost_time_that_is_not_fired_again(place: &Place)
     let (store, _) = open(&apart, vec![named("hourly", "0 * * * *")], "2026-01-01T01:00:00Z");
     assert_eq!(tick(&store, "2026-01-01T00:30:00Z"), []);
     let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        store.schedules().tick(at("2026-01-01T01:00:00Z"), |_| panic!("on purpose"))
+        store.schedules().tick(at("2026-01-01T01:00:00Z"), |_, _| panic!("on purpose"))
     }));
     assert!(died.is_err());
     drop(store);
@@ -291,7 +292,7 @@ fn failures_one_after_another_are_counted(place: &Place) {
     let mut counted = Vec::new();
     for (hour, outcome) in outcomes.into_iter().enumerate() {
         let now = at(&format!("2026-01-01T{:02}:00:01Z", hour + 1));
-        store.schedules().tick(now, |_| outcome.clone()).expect("ticks");
+        store.schedules().tick(now, |_, _| outcome.clone()).expect("ticks");
         counted.push(failures(&store));
     }
     assert_eq!(counted, [1, 0, 1, 1, 2]);
@@ -299,11 +300,11 @@ fn failures_one_after_another_are_counted(place: &Place) {
     assert_eq!(latest.error.as_deref(), Some("third"));
     // Doctor speaks of what fails again and again.
     let examined = || {
-        let report = store.doctor().examine(|_| {}).expect("examined");
+        let report = store.doctor().examine(Depth::Deep, |_| {}).expect("examined");
         report.checks.into_iter().find(|check| check.name == "schedules").expect("a check")
     };
     assert_eq!(examined().status, Status::Ok, "two are no pattern");
-    store.schedules().tick(at("2026-01-01T06:00:01Z"), |_| Outcome::failed("fourth")).expect("ticks");
+    store.schedules().tick(at("2026-01-01T06:00:01Z"), |_, _| Outcome::failed("fourth")).expect("ticks");
     let check = examined();
     assert_eq!(check.status, Status::Warning);
     let told = "hourly failed 3 times one after another, since 2026-01-01T09:00:00.000000Z: fourth";
@@ -405,7 +406,7 @@ fn each_missed_time_has_a_run_of_its_own(place: &Place) {
     let apart = Apart::of(place);
     let all = BaseSchedule { catch_up: CatchUp::All, ..named("report", "0 * * * *") };
     let (store, _) = open(&apart, vec![all], "2026-01-01T04:30:00Z");
-    let fire_all = |now: &str| store.schedules().tick(at(now), |due| fire(&store, due)).expect("ticks").fired;
+    let fire_all = |now: &str| store.schedules().tick(at(now), fire).expect("ticks").fired;
     assert!(fire_all("2026-01-01T00:30:00Z").is_empty());
     let fired = fire_all("2026-01-01T04:30:00Z");
     assert_eq!(fired.iter().map(|one| one.outcome.outcome).collect::<Vec<_>>(), [CronOutcome::Ok; 4]);
@@ -439,7 +440,7 @@ fn an_error_half_way_returns_what_was_fired_and_leaves_the_rest_due(place: &Plac
     let mut fires = 0;
     let interrupted = store
         .schedules()
-        .tick(at("2026-01-01T04:30:00Z"), |_| {
+        .tick(at("2026-01-01T04:30:00Z"), |_, _| {
             fires += 1;
             if fires == 2 { too_long.clone() } else { Outcome::done() }
         })
@@ -491,7 +492,7 @@ fn a_time_starts_a_run_unless_one_goes_on_or_its_workflow_is_off(place: &Place) 
     options.workflows = config.workflows().to_vec();
     let store = Store::open(options).expect("opens");
     let tick = |now: &str| {
-        let ticked = store.schedules().tick(at(now), |due| fire(&store, due)).expect("ticks");
+        let ticked = store.schedules().tick(at(now), fire).expect("ticks");
         ticked.fired.into_iter().map(|one| one.outcome).collect::<Vec<_>>()
     };
     assert!(tick("2026-03-28T12:30:00Z").is_empty(), "it begins when somebody looks");
@@ -510,7 +511,7 @@ fn a_time_starts_a_run_unless_one_goes_on_or_its_workflow_is_off(place: &Place) 
     // What the configuration switches off is off until somebody says otherwise, and the other way round.
     let workflows = store.workflows();
     let start = |workflow: &str| store.runs().start(&NewRun::new(workflow, TriggerType::Cli, "t"));
-    assert!(matches!(start("off"), Err(Error::WorkflowDisabled { .. })));
+    assert!(matches!(start("off"), Err(Error::Conflict(Conflict::WorkflowDisabled { .. }))));
     assert!(!workflows.is_enabled("off").expect("known") && workflows.is_enabled("any").expect("known"));
     assert!(workflows.enable("off", Some("ada")).expect("said"));
     start("off").expect("started");

@@ -3,6 +3,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use duolog::errors::Invalid;
 use duolog::search::{BadQuery, Found, Hit, IndexStanding, Query, SearchFilter, SearchRequest, UseIndex};
 use duolog::{Batch, Durability, Home, Moment, SessionId, Store, StoreOptions};
 use duolog_testkit::engines::Place;
@@ -377,7 +378,7 @@ fn while_another_process_indexes_what_is_not_there_is_read() {
     let found = find(&store, "alpha");
     assert_eq!((found.hits.len(), found.used_index), (3, true), "{found:?}");
     assert!(found.without_index.is_some_and(|why| why.contains("another process")) && found.scanned_bytes > 0);
-    assert!(store.search().rebuild(|_| {}).is_err_and(|error| error.kind() == duolog::Kind::Busy));
+    assert!(store.search().rebuild(|_| {}).is_err_and(|error| error.kind() == duolog::ErrorKind::Busy));
     drop(lock);
     assert_eq!(indexed(&store, "alpha"), 3);
 }
@@ -487,6 +488,6 @@ fn hits_tell_where_and_what_they_are() {
     assert_eq!(called.snippet.matches.first(), Some(&(14..20)));
     assert!(matches!(
         Query::parse("-needle").map_err(duolog::Error::from),
-        Err(duolog::Error::BadQuery(BadQuery::OnlyExcludes))
+        Err(duolog::Error::Invalid(Invalid::Query(BadQuery::OnlyExcludes)))
     ));
 }

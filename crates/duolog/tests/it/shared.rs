@@ -1,4 +1,5 @@
-use duolog::{Durability, Error, Kind, SessionId, Store};
+use duolog::doctor::Depth;
+use duolog::{Durability, Error, ErrorKind, SessionId, Store};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
@@ -8,7 +9,7 @@ on_both_engines!(only_the_home_of_a_log_touches_it, a_rename_from_elsewhere_is_t
 
 fn refused(answer: Result<impl Sized, Error>, owner: &Store) {
     let error = answer.err().expect("another home's");
-    assert_eq!(error.kind(), Kind::Conflict, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert!(error.to_string().contains(&owner.home_id().to_string()), "{error}");
 }
 
@@ -27,7 +28,7 @@ fn only_the_home_of_a_log_touches_it(place: &Place) {
     assert_eq!(lines(&mine, &session.id), ["{\"n\":1}"]);
     assert!(!there.log(&session.log_path).exists());
     // Doctor speaks of the logs that are here.
-    let report = yours.doctor().examine(|_| {}).expect("examines");
+    let report = yours.doctor().examine(Depth::Deep, |_| {}).expect("examines");
     let logs = report.checks.iter().find(|check| check.name == "logs").expect("a check");
     assert!(logs.detail.starts_with("0 logs"), "{}", logs.detail);
 }

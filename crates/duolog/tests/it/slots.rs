@@ -17,8 +17,8 @@ on_both_engines!(
     a_disabled_workflow_keeps_its_queue
 );
 
-fn with_cap(timed: &Timed, at_once_max: u32) -> Store {
-    timed.open_with(RunLimits { at_once_max, ..RunLimits::default() })
+fn with_cap(timed: &Timed, max_running: u32) -> Store {
+    timed.open_with(RunLimits { max_running, ..RunLimits::default() })
 }
 
 fn status(store: &Store, run: &RunId) -> RunStatus {

@@ -1,8 +1,9 @@
+use duolog::errors::Conflict;
 use duolog::log::AppendOptions;
 use duolog::sessions::{
     About, AddOptions, BranchRef, Change, NewSession, SessionFilter, SessionRef, View, WriteTarget,
 };
-use duolog::{Durability, Error, Kind, MessageId, OperationId, Page, Position, SessionStatus, Store};
+use duolog::{Durability, Error, ErrorKind, MessageId, OperationId, Page, Position, SessionStatus, Store};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
@@ -60,7 +61,10 @@ fn a_refused_write_leaves_no_session(place: &Place) {
             let operation = AddOptions { operation: Some(operation_id("op")), ..options.clone() };
             for options in [&options, &operation] {
                 let error = store.sessions().add_items(&target, branch, items, options).expect_err("refused");
-                assert!(matches!(error.kind(), Kind::Invalid | Kind::NotFound | Kind::Conflict), "{number}: {error}");
+                assert!(
+                    matches!(error.kind(), ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Conflict),
+                    "{number}: {error}"
+                );
                 assert_eq!(sessions(&store), before, "{number}: {error}");
             }
         }
@@ -69,12 +73,15 @@ fn a_refused_write_leaves_no_session(place: &Place) {
     for target in [named("new"), of_user("ada")] {
         for options in [at(10), at(10).once(OperationId::parse("op").expect("an id"))] {
             let error = store.sessions().append(&target, &line("{}"), &options).expect_err("it would end at 0");
-            assert_eq!((error.kind(), sessions(&store)), (Kind::Stale, before));
+            assert_eq!((error.kind(), sessions(&store)), (ErrorKind::Stale, before));
         }
     }
     let (session, committed) = store.sessions().append(&named("new"), &line("{}"), &at(0)).expect("appended");
     assert_eq!((session.name.as_deref(), committed.end, sessions(&store)), (Some("new"), Position(3), before + 1));
-    assert_eq!(store.sessions().append(&named("new"), &line("{}"), &at(0)).expect_err("moved").kind(), Kind::Stale);
+    assert_eq!(
+        store.sessions().append(&named("new"), &line("{}"), &at(0)).expect_err("moved").kind(),
+        ErrorKind::Stale
+    );
 }
 
 fn an_operation_creates_one_session(place: &Place) {
@@ -85,7 +92,7 @@ fn an_operation_creates_one_session(place: &Place) {
         |store: &Store, item: &str| store.sessions().add_items(&of_user("ada"), &BranchRef::Default, &[item], &options);
     let first = add(&store, "1").expect("added");
     assert_eq!((add(&store, "1").expect("the same"), sessions(&store)), (first.clone(), 1));
-    assert!(add(&store, "2").is_err_and(|error| error.kind() == Kind::Conflict), "an id is for one request");
+    assert!(add(&store, "2").is_err_and(|error| error.kind() == ErrorKind::Conflict), "an id is for one request");
     let append = |store: &Store, text: &str| {
         let options = AppendOptions::default().once(OperationId::parse("op").expect("an id"));
         store.sessions().append(&of_user("bob"), &line(text), &options).map(|(session, at)| (session.id, at))
@@ -95,7 +102,7 @@ fn an_operation_creates_one_session(place: &Place) {
     let store = apart.open();
     assert_eq!(add(&store, "1").expect("the same across openings"), first);
     assert_eq!((append(&store, "{}").expect("the same"), sessions(&store)), (appended.clone(), 2));
-    assert!(append(&store, "{\"a\":1}").is_err_and(|e| e.kind() == Kind::Conflict));
+    assert!(append(&store, "{\"a\":1}").is_err_and(|e| e.kind() == ErrorKind::Conflict));
     assert_eq!((lines(&store, &appended.0).len(), sessions(&store)), (1, 2));
     let items = store.sessions().items(&first.session).latest(9, View::Full).expect("reads").items;
     assert_eq!(items.len(), 1);
@@ -130,7 +137,7 @@ fn items_are_added_under_given_ids(place: &Place) {
     let again = add(&["1", "3"], &["a", "c"]).expect("one of them is there");
     assert_eq!((again.from_ord, again.end), (2, 3));
     let taken = add(&["4", "9"], &["d", "a"]).expect_err("another item");
-    assert!(matches!(&taken, Error::MessageTaken(id) if id.as_str() == "a"), "{taken}");
+    assert!(matches!(&taken, Error::Conflict(Conflict::MessageTaken(id)) if id.as_str() == "a"), "{taken}");
     let found = store.sessions().items(&first.session).latest(9, View::Full).expect("reads");
     let ids: Vec<_> = found.items.iter().map(|item| (item.id.as_str(), item.content.as_str())).collect();
     assert_eq!(ids, [("a", "1"), ("b", "2"), ("c", "3")], "all of them, or none");
@@ -152,9 +159,12 @@ fn a_process_runs_a_session_from_its_creation(place: &Place) {
     let session = store.sessions().create(&new).expect("made");
     let owner = store.sessions().status(&session.id).owner().expect("told").expect("somebody");
     assert_eq!(owner.pid, std::process::id());
-    assert!(matches!(store.sessions().create(&new), Err(Error::NameTaken(_))));
+    assert!(matches!(store.sessions().create(&new), Err(Error::Conflict(Conflict::NameTaken(_)))));
     let with_id = NewSession { id: Some(session.id.clone()), ..NewSession::default() };
-    assert!(matches!(store.sessions().create(&with_id), Err(Error::SessionTaken(_))), "the id is taken, not a name");
+    assert!(
+        matches!(store.sessions().create(&with_id), Err(Error::Conflict(Conflict::SessionTaken(_)))),
+        "the id is taken, not a name"
+    );
     // A session that ended is reopened together with its process, or not at all.
     let status = store.sessions().status(&session.id);
     status.set(SessionStatus::Failed, &Change { pid, ..Change::default() }, Durability::Process).expect("ended");

@@ -1,6 +1,7 @@
+use duolog::config::Config;
 use duolog::sessions::NewSession;
 use duolog::usage::{UsageFilter, UsageReport};
-use duolog::{Batch, Config, Durability, Kind, Money, Store, Tokens};
+use duolog::{Batch, Durability, ErrorKind, Money, Store, Tokens};
 use duolog_log::dialect::prices::Prices;
 use duolog_log::dialect::usage::UsageFold;
 use duolog_testkit::engines::Place;
@@ -105,7 +106,7 @@ fn pages_follow_each_other(place: &Place) {
         paged.extend(report.lines);
         let Some(next) = report.next else { break };
         let other = store.usage().daily(&UsageFilter { after: Some(next.clone()), ..UsageFilter::default() });
-        assert_eq!(other.expect_err("a token of another report").kind(), Kind::Invalid);
+        assert_eq!(other.expect_err("a token of another report").kind(), ErrorKind::Invalid);
         after = Some(next);
     }
     assert_eq!(paged, whole.lines);

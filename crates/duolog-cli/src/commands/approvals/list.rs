@@ -4,9 +4,9 @@ use clap::Args;
 use duolog::approvals::{Approval, ApprovalFilter, ApprovalList};
 use duolog::runs::{RunPage, RunToken};
 use duolog::{ApprovalStatus, Clock as _, Moment, SystemClock, limits};
-use serde::Serialize;
+use duolog_wire as wire;
 
-use super::{Context, Shape, tone};
+use super::{Context, tone};
 use crate::args;
 use crate::commands::sessions::one_line;
 use crate::failure::{Ended, Outcome};
@@ -46,12 +46,6 @@ pub struct List {
     run: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    approvals: Vec<Shape<'a>>,
-    next: Option<String>,
-}
-
 impl List {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let status = if self.all { None } else { Some(self.status.unwrap_or(ApprovalStatus::Pending)) };
@@ -62,18 +56,17 @@ impl List {
             }
             (None, _) => ApprovalList { approvals: Vec::new(), next: None },
         };
-        let next = list.next.as_ref().map(ToString::to_string);
-        let shape = Answer { approvals: list.approvals.iter().map(Shape::from).collect(), next: next.clone() };
-        context.out.answer(&shape, |text| {
+        let page: wire::Page<wire::Approval> = wire::Page::of(&list.approvals, list.next);
+        context.out.answer(&page, |text| {
             if !list.approvals.is_empty() {
                 text.table(&table(&list.approvals, SystemClock.now()));
             }
         })?;
-        if list.approvals.is_empty() && next.is_none() {
+        if list.approvals.is_empty() && page.next.is_none() {
             let nothing = self.status.is_none() && !self.all;
             context.out.note(if nothing { "no gate waits for an answer" } else { "no gate is like that" });
         }
-        if let Some(next) = next {
+        if let Some(next) = page.next {
             context.out.note(format_args!("there may be more: --after {next}"));
         }
         Ok(Ended::Done)

@@ -1,4 +1,4 @@
-//! `duolog approvals`, and what its commands share: the shape of a gate, and how one is answered.
+//! `duolog approvals`, and what its commands share: how a gate is answered.
 
 mod approve;
 mod list;
@@ -8,8 +8,9 @@ mod show;
 
 use clap::{Args, Subcommand};
 use duolog::approvals::{Answer, Answered, Approval};
-use duolog::{ApprovalId, ApprovalKind, ApprovalStatus, Error, ExecutionId, RunId, RunStatus, Store};
-use serde::Serialize;
+use duolog::errors::NotFound;
+use duolog::{ApprovalId, ApprovalKind, ApprovalStatus, Error, RunId, RunStatus, Store};
+use duolog_wire as wire;
 
 use super::sessions::actor;
 use super::{Context, runs};
@@ -64,7 +65,7 @@ impl Asked {
         let run = self.run.map(|run| runs::whole_id(store, &run)).transpose()?;
         let id = match (&self.approval, &self.gate, &run) {
             (None, Some(gate), Some(run)) => {
-                let missing = || Error::NoApproval(gate.clone());
+                let missing = || Error::NotFound(NotFound::Approval(gate.clone()));
                 store.runs().open(run).gate(gate)?.ok_or_else(missing)?.id
             }
             (approval, _, _) => whole_id(store, approval.as_deref().unwrap_or_default())?,
@@ -85,62 +86,10 @@ fn whole_id(store: &Store, text: &str) -> Result<ApprovalId, Failure> {
     })
 }
 
-/// A gate, as programs get it.
-#[derive(Serialize)]
-pub(super) struct Shape<'a> {
-    id: &'a str,
-    workflow_run_id: &'a str,
-    gate: &'a str,
-    kind: &'static str,
-    status: &'static str,
-    summary: &'a str,
-    requested_by: Option<&'a str>,
-    responded_by: Option<&'a str>,
-    response: Option<&'a str>,
-    content_hash: Option<&'a str>,
-    loop_key: Option<&'a str>,
-    iteration: Option<u64>,
-    output_execution_id: Option<&'a str>,
-    created_at: String,
-    expires_at: Option<String>,
-    responded_at: Option<String>,
-    consumed_at: Option<String>,
-}
-
-impl<'a> From<&'a Approval> for Shape<'a> {
-    fn from(approval: &'a Approval) -> Self {
-        Self {
-            id: approval.id.as_str(),
-            workflow_run_id: approval.workflow_run_id.as_str(),
-            gate: &approval.gate,
-            kind: approval.kind.as_str(),
-            status: approval.status.as_str(),
-            summary: &approval.summary,
-            requested_by: approval.requested_by.as_deref(),
-            responded_by: approval.responded_by.as_deref(),
-            response: approval.response.as_deref(),
-            content_hash: approval.content_hash.as_deref(),
-            loop_key: approval.loop_key.as_deref(),
-            iteration: approval.iteration,
-            output_execution_id: approval.output_execution_id.as_ref().map(ExecutionId::as_str),
-            created_at: approval.created_at.to_string(),
-            expires_at: approval.expires_at.map(|at| at.to_string()),
-            responded_at: approval.responded_at.map(|at| at.to_string()),
-            consumed_at: approval.consumed_at.map(|at| at.to_string()),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct AnsweredShape<'a> {
-    approval: Shape<'a>,
-    run: runs::Shape<'a>,
-}
-
 /// Says what became of a gate and of its run.
 fn answered(context: &mut Context<'_>, answered: &Answered) -> Outcome {
     let Answered { approval, run } = answered;
-    context.out.confirm(&AnsweredShape { approval: approval.into(), run: run.into() }, |text| {
+    context.out.confirm(&wire::ApprovalAnswered::from(answered), |text| {
         let status = text.tone(tone(approval.status), approval.status.as_str());
         let by = approval.responded_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
         text.line(format_args!("gate {} is {status}{}", plain(&approval.gate), plain(&by)));

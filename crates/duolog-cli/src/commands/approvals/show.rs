@@ -3,9 +3,9 @@
 use clap::Args;
 use duolog::approvals::Approval;
 use duolog::{ApprovalKind, ApprovalStatus, Clock as _, Moment, SystemClock};
-use serde::Serialize;
+use duolog_wire as wire;
 
-use super::{Context, Shape, to_answer, tone};
+use super::{Context, to_answer, tone};
 use crate::failure::{Ended, Outcome};
 use crate::figures;
 use crate::out::{Text, Tone, plain};
@@ -28,12 +28,6 @@ pub struct Show {
     approval: String,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    approval: Shape<'a>,
-    question: Option<&'a str>,
-}
-
 impl Show {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_read()?;
@@ -43,7 +37,8 @@ impl Show {
             None => None,
         };
         let question = question.as_ref().map(|output| output.text.as_str());
-        context.out.answer(&Answer { approval: (&approval).into(), question }, |text| {
+        let answer = wire::ApprovalDetail { approval: (&approval).into(), question: question.map(str::to_owned) };
+        context.out.answer(&answer, |text| {
             show(text, &approval, SystemClock.now());
             if let Some(question) = question {
                 text.line("");

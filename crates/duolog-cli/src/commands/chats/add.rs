@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use duolog::chats::{ChatKey, NewChatMessage};
 use duolog::{ChatId, ChatRole, SessionId, limits};
-use serde::Serialize;
+use duolog_wire as wire;
 
 use super::Context;
 use crate::failure::{Ended, Failure, Outcome};
@@ -19,10 +19,10 @@ Examples:
   duolog chats add --chat 019363f0-0000-7000-8000-000000000000 --role assistant --agent-session demo-1 \"two tests\"
 
 JSON:
-  {\"chat\": id, \"id\": 12, \"added\": true|false, \"created\": true|false}
-  added is false if the platform message id was stored before in any chat of this platform, channel,
-  thread and user; then nothing changes, and chat and id are those of the stored message. created is
-  true if the message begins a chat";
+  {\"chat_id\", \"message_id\", \"existed\": true|false, \"chat_created\": true|false}
+  existed is true if the platform message id was stored before in any chat of this platform,
+  channel, thread and user; then nothing changes, and chat_id and message_id are those of the stored
+  message. chat_created is true if the message begins a chat";
 
 /// Keep a message of a chat
 ///
@@ -58,14 +58,6 @@ pub struct Add {
     /// What is said
     #[arg(value_name = "TEXT")]
     text: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Answer<'a> {
-    chat: &'a str,
-    id: i64,
-    added: bool,
-    created: bool,
 }
 
 /// Reads a role, and lists the words in help and completions.
@@ -105,7 +97,12 @@ impl Add {
                 });
             }
         };
-        let shape = Answer { chat: added.chat.as_str(), id: added.id, added: added.added, created: added.created };
+        let shape = wire::ChatMessageAdded {
+            chat_id: added.chat.to_string(),
+            message_id: added.id.to_string(),
+            existed: !added.added,
+            chat_created: added.created,
+        };
         context.out.confirm(&shape, |text| {
             let (id, chat) = (added.id, &added.chat);
             text.line(match (added.added, added.created) {

@@ -1,9 +1,8 @@
 //! `duolog chats history`.
 
 use clap::Args;
-use duolog::chats::ChatMessage;
 use duolog::{ChatRole, limits};
-use serde::Serialize;
+use duolog_wire as wire;
 
 use super::Context;
 use crate::failure::{Ended, Outcome};
@@ -15,9 +14,9 @@ Examples:
   duolog chats history 01936400 --limit 50 --json | jq -r '.messages[].content'
 
 JSON:
-  {\"chat\": id, \"messages\": [{\"id\", \"role\", \"content\", \"timestamp\", \"platform_message_id\"}],
-   \"before\": id|null}
-  before is for --before, where there are messages before these";
+  {\"chat_id\", \"messages\": [{\"id\", \"role\", \"content\", \"created_at\", \"platform_message_id\"}],
+   \"next\": token|null}
+  next is for --before, where there are messages before these";
 
 /// Show the last messages of a chat, in their order
 #[derive(Args)]
@@ -35,29 +34,17 @@ pub struct History {
     before: Option<i64>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    chat: &'a str,
-    messages: Vec<Shape<'a>>,
-    before: Option<i64>,
-}
-
-#[derive(Serialize)]
-struct Shape<'a> {
-    id: i64,
-    role: &'static str,
-    content: &'a str,
-    timestamp: String,
-    platform_message_id: Option<&'a str>,
-}
-
 impl History {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_read()?;
         let chat = store.chats().resolve(&self.chat)?;
         let history = store.chats().history(&chat.id, self.before, self.limit)?;
-        let messages = history.messages.iter().map(shape).collect();
-        context.out.answer(&Answer { chat: chat.id.as_str(), messages, before: history.before }, |text| {
+        let answer = wire::ChatHistory {
+            chat_id: chat.id.to_string(),
+            messages: history.messages.iter().map(wire::ChatMessage::from).collect(),
+            next: history.before.map(|before| before.to_string()),
+        };
+        context.out.answer(&answer, |text| {
             for message in &history.messages {
                 let tone = if message.role == ChatRole::User { Tone::Strong } else { Tone::Good };
                 let role = text.tone(tone, message.role.as_str());
@@ -74,15 +61,5 @@ impl History {
             context.out.note(format_args!("there are earlier ones: --before {before}"));
         }
         Ok(Ended::Done)
-    }
-}
-
-fn shape(message: &ChatMessage) -> Shape<'_> {
-    Shape {
-        id: message.id,
-        role: message.role.as_str(),
-        content: &message.content,
-        timestamp: message.timestamp.to_string(),
-        platform_message_id: message.platform_message_id.as_deref(),
     }
 }

@@ -3,9 +3,9 @@
 use clap::Args;
 use duolog::chats::{Chat, ChatFilter, ChatList, ChatToken};
 use duolog::{Clock as _, Moment, PageOrder, SystemClock, limits};
-use serde::Serialize;
+use duolog_wire as wire;
 
-use super::{Context, Shape};
+use super::Context;
 use crate::args;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
@@ -47,12 +47,6 @@ pub struct List {
     active: bool,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    chats: Vec<Shape<'a>>,
-    next: Option<String>,
-}
-
 impl List {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let is_filtered = self.platform.is_some() || self.active || self.after.is_some();
@@ -61,9 +55,8 @@ impl List {
             Some(store) => store.chats().list(&filter, self.after.as_ref(), self.limit)?,
             None => ChatList { chats: Vec::new(), next: None },
         };
-        let next = list.next.as_ref().map(ToString::to_string);
-        let answer = Answer { chats: list.chats.iter().map(Shape::from).collect(), next: next.clone() };
-        context.out.answer(&answer, |text| {
+        let page: wire::Page<wire::Chat> = wire::Page::of(&list.chats, list.next);
+        context.out.answer(&page, |text| {
             if !list.chats.is_empty() {
                 text.table(&table(&list.chats, SystemClock.now()));
             }
@@ -71,7 +64,7 @@ impl List {
         if list.chats.is_empty() {
             context.out.note(if is_filtered { "no chat is like that" } else { "there are no chats yet" });
         }
-        if let Some(next) = next {
+        if let Some(next) = page.next {
             context.out.note(format_args!("there are more: add --after {next}"));
         }
         Ok(Ended::Done)

@@ -1,7 +1,7 @@
 //! `duolog chats reset`.
 
 use clap::Args;
-use serde::Serialize;
+use duolog_wire as wire;
 
 use super::{At, Context};
 use crate::failure::{Ended, Outcome};
@@ -14,7 +14,7 @@ Examples:
 Exit code: 0 ended · 1 no chat goes on there
 
 JSON:
-  {\"ended\": id|null}";
+  {\"ended_chat_id\": id|null}";
 
 /// End the chat that goes on at a place: what is said next begins another
 #[derive(Args)]
@@ -24,17 +24,13 @@ pub struct Reset {
     at: At,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    ended: Option<&'a str>,
-}
-
 impl Reset {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;
         let ended = store.chats().reset(&self.at.into(), durability)?;
-        context.out.confirm(&Answer { ended: ended.as_ref().map(|chat| chat.id.as_str()) }, |text| {
+        let answer = wire::ChatEnded { ended_chat_id: ended.as_ref().map(|chat| chat.id.to_string()) };
+        context.out.confirm(&answer, |text| {
             text.line(match &ended {
                 Some(chat) => format!("chat {} is ended", chat.id),
                 None => "no chat goes on there".to_owned(),

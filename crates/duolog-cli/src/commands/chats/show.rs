@@ -3,10 +3,10 @@
 use clap::Args;
 use duolog::chats::{Answering, Chat};
 use duolog::{Clock as _, Moment, Store, SystemClock};
-use serde::Serialize;
+use duolog_wire as wire;
 
-use super::super::completeness::{self, Completeness};
-use super::{Context, Shape};
+use super::super::completeness;
+use super::Context;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
 use crate::out::{Text, Tone};
@@ -14,14 +14,15 @@ use crate::out::{Text, Tone};
 const AFTER: &str = "\
 Examples:
   duolog chats show 01936400
-  duolog chats show 01936400 --json | jq -r .session.log
+  duolog chats show 01936400 --json | jq -r .session.log_path
 
 JSON:
-  {\"chat\": {… as chats list …}, \"session\": {\"id\", \"name\", \"status\", \"log\": path, \"home_id\",
-   \"events\", \"bytes\", \"last_at\", \"title\", \"complete\",
-   \"behind\": {\"sessions\", \"bytes\", \"sessions_elsewhere\", \"sessions_lost\", \"bytes_lost\"}}|null}
+  {\"chat\": {… as chats list …}, \"session\": {\"id\", \"name\", \"status\", \"log_path\", \"home_id\",
+   \"events\", \"bytes\", \"last_event_at\", \"title\", \"complete\",
+   \"missing\": {… as sessions list …}}|null}
   session is that of the agent which answers, null where none is said or it is not kept here;
-  complete is false if events, bytes, last_at and title do not tell of the whole log";
+  log_path is relative to the state directory of home_id;
+  complete is false if events, bytes, last_event_at and title do not tell of the whole log";
 
 /// Show a chat, and the session and log of the agent that answers in it
 #[derive(Args)]
@@ -32,34 +33,13 @@ pub struct Show {
     chat: String,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    chat: Shape<'a>,
-    session: Option<Session<'a>>,
-}
-
-#[derive(Serialize)]
-struct Session<'a> {
-    id: &'a str,
-    name: Option<&'a str>,
-    status: Option<&'static str>,
-    log: String,
-    home_id: String,
-    events: Option<u64>,
-    bytes: Option<u64>,
-    last_at: Option<String>,
-    title: Option<&'a str>,
-    #[serde(flatten)]
-    completeness: Completeness,
-}
-
 impl Show {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_read()?;
         let chat = store.chats().resolve(&self.chat)?;
         let answering = store.chats().answering(&chat)?;
-        let session = answering.as_ref().map(|answering| shape(&store, answering));
-        context.out.answer(&Answer { chat: (&chat).into(), session }, |text| {
+        let session = answering.as_ref().map(wire::ChatSession::from);
+        context.out.answer(&wire::ChatDetail { chat: (&chat).into(), session }, |text| {
             let now = SystemClock.now();
             draw(text, &chat, now);
             match &answering {
@@ -85,22 +65,6 @@ fn log_of(store: &Store, answering: &Answering) -> String {
         store.home().state.join(&session.log_path).display().to_string()
     } else {
         format!("{} in home {}", session.log_path, session.home_id)
-    }
-}
-
-fn shape<'a>(store: &Store, answering: &'a Answering) -> Session<'a> {
-    let Answering { session, figures } = answering;
-    Session {
-        id: session.id.as_str(),
-        name: session.name.as_deref(),
-        status: session.status.map(duolog::SessionStatus::as_str),
-        log: log_of(store, answering),
-        home_id: session.home_id.to_string(),
-        events: figures.events,
-        bytes: figures.bytes,
-        last_at: figures.last_at.map(|at| at.to_string()),
-        title: figures.title.as_deref(),
-        completeness: (&figures.behind).into(),
     }
 }
 

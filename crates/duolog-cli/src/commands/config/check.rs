@@ -2,12 +2,12 @@
 
 use std::env;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use duolog::config::Finding;
-use duolog::{Config, ConfigError};
-use serde::Serialize;
+use duolog::config::{Config, ConfigError};
+use duolog_wire as wire;
 
 use super::Context;
 use crate::args;
@@ -23,7 +23,7 @@ Examples:
 Exit code: 0 right · 2 wrong, with every finding
 
 JSON:
-  {\"file\": path, \"exists\": true|false, \"valid\": true|false,
+  {\"path\": path, \"exists\": true|false, \"valid\": true|false,
    \"findings\": [{\"line\", \"key\", \"message\", \"hint\"}], \"warnings\": [text]}
   line is null for what the environment or a flag says; warnings are no reason to call it wrong";
 
@@ -40,23 +40,6 @@ pub struct Check {
     /// The file
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-}
-
-#[derive(Serialize)]
-struct Answer<'a> {
-    file: &'a Path,
-    exists: bool,
-    valid: bool,
-    findings: Vec<Shape<'a>>,
-    warnings: &'a [String],
-}
-
-#[derive(Serialize)]
-struct Shape<'a> {
-    line: Option<usize>,
-    key: Option<&'a str>,
-    message: &'a str,
-    hint: Option<&'a str>,
 }
 
 impl Check {
@@ -84,14 +67,14 @@ impl Check {
             findings.extend(findings_of(Config::default().with_environment(|name| env::var_os(name)))?);
             findings.extend(findings_of(Config::default().with_store(context.global.store.as_deref()))?);
         }
-        let shapes = findings.iter().map(|finding| Shape {
-            line: finding.line,
-            key: finding.key.as_deref(),
-            message: &finding.message,
-            hint: finding.hint.as_deref(),
-        });
         let valid = findings.is_empty();
-        let answer = Answer { file: &file, exists, valid, findings: shapes.collect(), warnings: &warnings };
+        let answer = wire::ConfigCheck {
+            path: file.to_string_lossy().into_owned(),
+            exists,
+            valid,
+            findings: findings.iter().map(wire::ConfigFinding::from).collect(),
+            warnings: warnings.clone(),
+        };
         context.out.answer(&answer, |text| {
             for (at, finding) in findings.iter().enumerate() {
                 let place = match finding.key.as_deref() {

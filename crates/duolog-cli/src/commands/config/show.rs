@@ -1,15 +1,10 @@
 //! `duolog config show`, and the reference of all keys.
 
-use std::path::Path;
-
 use clap::Args;
-use duolog::config::{Key, PriceSetting, Setting, Source, Value, WorkflowSetting};
-use duolog::schedules::BaseSchedule;
-use duolog::{Config, Money, Rates};
-use serde::Serialize;
-use serde_json::value::RawValue;
+use duolog::config::{Config, Key, Setting, Source};
+use duolog::{Money, Rates};
+use duolog_wire as wire;
 
-use super::super::schedules::JsonText;
 use super::Context;
 use crate::failure::{Ended, Outcome};
 use crate::out::{Column, Table, Tone};
@@ -17,12 +12,11 @@ use crate::out::{Column, Table, Tone};
 const AFTER: &str = "\
 Examples:
   duolog config show
-  DUOLOG_DURABILITY=power duolog config show --json | jq '.settings[] | select(.from != \"default\")'
+  DUOLOG_DURABILITY=power duolog config show --json | jq '.settings[] | select(.source != \"default\")'
 
 Keys of config/duolog.toml in the home, all of them optional, with their defaults:
   [limits]
-  line_bytes_max = \"64 MiB\"          one line, 1 KiB to 1 GiB; a longer one is refused, and counts as damaged
-                                     where it is in a log already
+  line_bytes_max = \"64 MiB\"          one appended line, 1 KiB to 1 GiB; a longer one is refused
   batch_bytes_max = \"256 MiB\"        one append, 1 KiB to 4 GiB
   busy_timeout_ms = 5000             how long to wait for a lock, 0 to 3600000
   open_logs_max = 128                logs that one process keeps open, 8 to 65536
@@ -44,7 +38,7 @@ Keys of config/duolog.toml in the home, all of them optional, with their default
   cache_write_1h = 5
 
   [runs]
-  at_once_max = 4                    runs that run at once, 1 to 100000; what is started beyond waits
+  max_running = 4                    runs that may run at the same time, 1 to 100000; others are queued
   queue_wait = \"1h\"                  how long one waits for a place before it is cancelled, 1s to 365d
   lease = \"1m\"                       how long an owner that does not renew is taken to be alive, 3s to 1d
   restart_cap = 3                    how often a run is taken over from a dead owner before it fails, 0 to 1000
@@ -78,19 +72,20 @@ Environment, which goes before the file, as flags go before it:
   DUOLOG_DURABILITY      DUOLOG_FOLD_BATCH_BYTES  DUOLOG_FOLD_BEFORE_READ_BYTES  DUOLOG_STORE
   DUOLOG_CHATS_IDLE
   DUOLOG_USER_EMAIL
-  DUOLOG_RUNS_AT_ONCE_MAX  DUOLOG_RUNS_QUEUE_WAIT  DUOLOG_RUNS_LEASE  DUOLOG_RUNS_RESTART_CAP
+  DUOLOG_RUNS_MAX_RUNNING  DUOLOG_RUNS_QUEUE_WAIT  DUOLOG_RUNS_LEASE  DUOLOG_RUNS_RESTART_CAP
 
 A password is never shown. PGPASSWORD is taken where the address has none; a file with a password
 should be for its owner alone (chmod 600).
 
 JSON:
-  {\"file\": path, \"exists\": true|false,
-   \"settings\": [{\"key\", \"value\", \"from\", \"line\", \"variable\"}],
-   \"prices\": [{\"model\", \"input\", \"output\", \"cache_read\", \"cache_write_5m\", \"cache_write_1h\", \"line\"}],
-   \"schedules\": [{\"name\", \"cron\", \"zone\", \"workflow\", \"context\", \"enabled\", \"catch_up\", \"description\",
-                  \"line\"}],
+  {\"path\": path, \"exists\": true|false,
+   \"settings\": [{\"key\", \"value\", \"source\", \"line\", \"variable\"}],
+   \"prices\": [{\"model\", \"usd_per_million_tokens\": {\"input\", \"output\", \"cache_read\",
+               \"cache_write_5m\", \"cache_write_1h\"}, \"line\"}],
+   \"schedules\": [{\"name\", \"cron\", \"zone\", \"workflow_name\", \"context\", \"enabled\", \"catch_up\",
+                  \"description\", \"line\"}],
    \"workflows\": [{\"name\", \"enabled\", \"description\", \"line\"}]}
-  from is \"default\", \"file\", \"environment\" or \"flag\"
+  source is \"default\", \"file\", \"environment\" or \"flag\"
   line is that of the file, null where the value is not from it
   prices are those that the file sets; all others are built in";
 
@@ -98,57 +93,6 @@ JSON:
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Show {}
-
-#[derive(Serialize)]
-struct Answer<'a> {
-    file: &'a Path,
-    exists: bool,
-    settings: Vec<Shape>,
-    prices: Vec<Priced<'a>>,
-    schedules: Vec<Scheduled<'a>>,
-    workflows: Vec<Workflow<'a>>,
-}
-
-#[derive(Serialize)]
-struct Scheduled<'a> {
-    name: &'a str,
-    cron: &'a str,
-    zone: &'a str,
-    workflow: Option<&'a str>,
-    context: Option<JsonText<'a>>,
-    enabled: bool,
-    catch_up: &'static str,
-    description: Option<&'a str>,
-    line: usize,
-}
-
-#[derive(Serialize)]
-struct Workflow<'a> {
-    name: &'a str,
-    enabled: bool,
-    description: Option<&'a str>,
-    line: usize,
-}
-
-#[derive(Serialize)]
-struct Priced<'a> {
-    model: &'a str,
-    input: Option<Box<RawValue>>,
-    output: Option<Box<RawValue>>,
-    cache_read: Option<Box<RawValue>>,
-    cache_write_5m: Option<Box<RawValue>>,
-    cache_write_1h: Option<Box<RawValue>>,
-    line: usize,
-}
-
-#[derive(Serialize)]
-struct Shape {
-    key: String,
-    value: serde_json::Value,
-    from: &'static str,
-    line: Option<usize>,
-    variable: &'static str,
-}
 
 impl Show {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
@@ -158,14 +102,13 @@ impl Show {
         let file = Config::path(home);
         let exists = file.is_file();
         let config = config.clone();
-        let prices = config.price_settings();
-        let answer = Answer {
-            file: &file,
+        let answer = wire::ConfigShown {
+            path: file.to_string_lossy().into_owned(),
             exists,
-            settings: settings.iter().map(shape).collect(),
-            prices: prices.iter().map(priced).collect(),
-            schedules: config.schedules().iter().map(scheduled).collect(),
-            workflows: config.workflows().iter().map(workflow).collect(),
+            settings: settings.iter().map(wire::ConfigSetting::from).collect(),
+            prices: config.price_settings().iter().map(wire::ConfigPrice::from).collect(),
+            schedules: config.schedules().iter().map(wire::ConfigSchedule::from).collect(),
+            workflows: config.workflows().iter().map(wire::ConfigWorkflow::from).collect(),
         };
         context.out.answer(&answer, |text| text.table(&table(&settings, &config)))?;
         let is_there = if exists { "" } else { " (not there: nothing but defaults and environment)" };
@@ -177,56 +120,13 @@ impl Show {
     }
 }
 
-fn shape(setting: &Setting) -> Shape {
-    let Setting { key, value, source } = setting;
-    let line = if let Source::File { line } = source { Some(*line) } else { None };
-    let value = match value {
-        Value::Size(number) | Value::Number(number) => (*number).into(),
-        Value::Durability(durability) => durability.as_str().into(),
-        Value::Time(_) | Value::Address(_) | Value::Name(_) => value.to_string().into(),
-    };
-    Shape { key: key.to_string(), value, from: source.as_str(), line, variable: key.variable() }
-}
-
 /// Dollars per million tokens: a picodollar per token is a micro-dollar of them.
 fn dollars(rate: u64) -> Money {
     Money::from_picos(u128::from(rate) * 1_000_000)
 }
 
-fn priced(set: &PriceSetting) -> Priced<'_> {
-    let number = |rate| RawValue::from_string(dollars(rate).to_string()).ok();
-    let Rates { input, output, cache_read, cache_write_5m, cache_write_1h } = set.price.rates;
-    Priced {
-        model: &set.model,
-        input: number(input),
-        output: number(output),
-        cache_read: number(cache_read),
-        cache_write_5m: number(cache_write_5m),
-        cache_write_1h: number(cache_write_1h),
-        line: set.line,
-    }
-}
-
-fn scheduled(schedule: &BaseSchedule) -> Scheduled<'_> {
-    Scheduled {
-        name: &schedule.name,
-        cron: &schedule.cron,
-        zone: &schedule.zone,
-        workflow: schedule.workflow.as_deref(),
-        context: schedule.context.as_deref().map(JsonText),
-        enabled: schedule.enabled,
-        catch_up: schedule.catch_up.as_str(),
-        description: schedule.description.as_deref(),
-        line: schedule.line,
-    }
-}
-
-fn workflow(set: &WorkflowSetting) -> Workflow<'_> {
-    Workflow { name: &set.name, enabled: set.enabled, description: set.description.as_deref(), line: set.line }
-}
-
 fn table(settings: &[Setting], config: &Config) -> Table {
-    let mut table = Table::new(&[(Column::Word, "KEY"), (Column::Figure, "VALUE"), (Column::Text, "FROM")]);
+    let mut table = Table::new(&[(Column::Word, "KEY"), (Column::Figure, "VALUE"), (Column::Text, "SOURCE")]);
     for setting in settings {
         let from = match setting.source {
             Source::File { line } => format!("file, line {line}"),

@@ -2,53 +2,34 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
+use duolog_wire::DemoComparison;
 
-/// How the log stands to what was acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Compared {
-    /// Events that were acknowledged.
-    pub acknowledged: usize,
-    /// Those of them that are in the log once, byte for byte.
-    pub found: usize,
-    /// Those that are not there.
-    pub missing: usize,
-    /// Those that are there more than once.
-    pub repeated: usize,
-    /// Whether they stand in the order in which they were acknowledged.
-    pub in_order: bool,
-    /// Whole lines in the log that nobody was told of.
-    pub unacknowledged: usize,
+/// Compares lines with lines.
+pub fn compare(acknowledged: &[Vec<u8>], log: &[Vec<u8>]) -> DemoComparison {
+    let mut times: HashMap<&[u8], usize> = acknowledged.iter().map(|line| (&line[..], 0)).collect();
+    let mut told = Vec::new();
+    for line in log {
+        if let Some(times) = times.get_mut(&line[..]) {
+            *times += 1;
+            told.push(line);
+        }
+    }
+    let count = |wanted: fn(usize) -> bool| {
+        acknowledged.iter().filter(|line| wanted(times.get(&line[..]).copied().unwrap_or_default())).count() as u64
+    };
+    DemoComparison {
+        acknowledged: acknowledged.len() as u64,
+        found: count(|times| times == 1),
+        lost: count(|times| times == 0),
+        repeated: count(|times| times > 1),
+        in_order: told.iter().copied().eq(acknowledged),
+        unacknowledged: (log.len() - told.len()) as u64,
+    }
 }
 
-impl Compared {
-    /// Compares lines with lines.
-    pub fn of(acknowledged: &[Vec<u8>], log: &[Vec<u8>]) -> Self {
-        let mut times: HashMap<&[u8], usize> = acknowledged.iter().map(|line| (&line[..], 0)).collect();
-        let mut told = Vec::new();
-        for line in log {
-            if let Some(times) = times.get_mut(&line[..]) {
-                *times += 1;
-                told.push(line);
-            }
-        }
-        let count = |wanted: fn(usize) -> bool| {
-            acknowledged.iter().filter(|line| wanted(times.get(&line[..]).copied().unwrap_or_default())).count()
-        };
-        Self {
-            acknowledged: acknowledged.len(),
-            found: count(|times| times == 1),
-            missing: count(|times| times == 0),
-            repeated: count(|times| times > 1),
-            in_order: told.iter().copied().eq(acknowledged),
-            unacknowledged: log.len() - told.len(),
-        }
-    }
-
-    /// Whether every acknowledged event is there, once, in order.
-    pub fn holds(&self) -> bool {
-        self.found == self.acknowledged && self.in_order
-    }
+/// Whether every acknowledged event is there, once, in order.
+pub fn holds(compared: &DemoComparison) -> bool {
+    compared.found == compared.acknowledged && compared.in_order
 }
 
 #[cfg(test)]
@@ -70,10 +51,10 @@ mod tests {
             ("a c b", false),
             ("a B c", false),
         ] {
-            assert_eq!(Compared::of(&told, &lines(log)).holds(), holds, "{log}");
+            assert_eq!(super::holds(&compare(&told, &lines(log))), holds, "{log}");
         }
-        let compared = Compared::of(&told, &lines("a x a c"));
-        let Compared { acknowledged, found, missing, repeated, unacknowledged, .. } = compared;
-        assert_eq!((acknowledged, found, missing, repeated, unacknowledged), (3, 1, 1, 1, 1));
+        let compared = compare(&told, &lines("a x a c"));
+        let DemoComparison { acknowledged, found, lost, repeated, unacknowledged, .. } = compared;
+        assert_eq!((acknowledged, found, lost, repeated, unacknowledged), (3, 1, 1, 1, 1));
     }
 }

@@ -21,10 +21,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use duolog::config::Config;
+use duolog::errors::Conflict;
+use duolog::log::Follow;
 use duolog::log::{Entry, ReadFrom};
 use duolog::sessions::{NewSession, Session};
-use duolog::{Config, Error, Follow, Home, Item, Store, StoreOptions, Verified};
-use serde::Serialize;
+use duolog::{Error, Home, Item, Store, StoreOptions, Verified};
+use duolog_wire::Demo as Answer;
 use signal_hook::consts::SIGINT;
 use tempfile::TempDir;
 
@@ -32,10 +35,9 @@ pub use agent::DemoAgent;
 pub use runner::DemoRunner;
 
 use self::agent::Stage;
-use self::compare::Compared;
+use self::compare::compare;
 use self::process::{Agent, Gone, Job, Said};
 use self::view::{View, When};
-use self::workflow::Workflow;
 use super::Context;
 use crate::args;
 use crate::failure::{Ended, Failure, Outcome};
@@ -49,12 +51,12 @@ Examples:
 Exit code: 4 where something that was acknowledged is not there, or anything else does not hold
 
 JSON:
-  {\"holds\": true|false, \"home\": path, \"kept\": true|false, \"session\": id, \"log\": path, \"kills\": 1,
-   \"torn_by\": \"kill\"|\"half_line\", \"line_bytes\": 2097500, \"torn_bytes\": 1048576, \"repairs\": 1,
-   \"after_kill\": {\"acknowledged\", \"found\", \"missing\", \"repeated\", \"in_order\", \"unacknowledged\"},
-   \"at_end\": {… as after_kill …}, \"events\": 16, \"bytes\": 2099999, \"seals\": 3, \"damaged\": 0,
-   \"workflow\": {\"holds\", \"run\": id, \"status\", \"restarts\": 1, \"not_repeated\": [\"plan\", …],
-                \"executions\": 4, \"approval\": id}}
+  {\"holds\": true|false, \"home\": path, \"is_home_kept\": true|false, \"session_id\", \"log_path\",
+   \"kills\": 1, \"torn_by\": \"kill\"|\"half_line\", \"line_bytes\": 2097500, \"torn_bytes\": 1048576, \"repair_count\": 1,
+   \"after_kill\": {\"acknowledged\", \"found\", \"lost\", \"repeated\", \"in_order\", \"unacknowledged\"},
+   \"at_end\": {… as after_kill …}, \"events\": 16, \"bytes\": 2099999, \"seals\": 3, \"damaged_places\": 0,
+   \"workflow\": {\"holds\", \"workflow_run_id\", \"status\", \"restart_count\": 1,
+                \"not_repeated\": [\"plan\", …], \"execution_count\": 4, \"approval_id\"}}
   workflow is null where --home names a home that has no place for another run";
 
 /// How often the agent is killed in the hope of a torn line, before one is made by hand.
@@ -82,27 +84,6 @@ pub struct Demo {
     /// Make the torn line by hand at once, so that the outcome does not depend on the machine
     #[arg(long, hide = true)]
     half: bool,
-}
-
-#[derive(Serialize)]
-struct Answer<'a> {
-    holds: bool,
-    home: &'a Path,
-    kept: bool,
-    session: &'a str,
-    log: &'a Path,
-    kills: u32,
-    torn_by: &'static str,
-    line_bytes: u64,
-    torn_bytes: u64,
-    repairs: u64,
-    after_kill: Compared,
-    at_end: Compared,
-    events: u64,
-    bytes: u64,
-    seals: u64,
-    damaged: u64,
-    workflow: Option<&'a Workflow>,
 }
 
 /// Where the demo takes place.
@@ -192,7 +173,7 @@ impl Play<'_> {
         let begun = Instant::now();
         let store = self.open()?;
         let took = begun.elapsed();
-        let after_kill = Compared::of(&self.acknowledged, &lines(&store, &session)?);
+        let after_kill = compare(&self.acknowledged, &lines(&store, &session)?);
         let repairs = repairs_since(&store, repairs)?;
         self.view.found(&after_kill, &killed, repairs, took)?;
 
@@ -202,15 +183,15 @@ impl Play<'_> {
         let store = self.open()?;
         // Whoever asks for figures brings the state up to date with the log first, and seals it.
         store.sessions().figures(&session.id)?;
-        let at_end = Compared::of(&self.acknowledged, &lines(&store, &session)?);
+        let at_end = compare(&self.acknowledged, &lines(&store, &session)?);
         let verified = store.log(&session.id).verify(|_, _| {})?;
         self.view.verified(&at_end, &verified)?;
         let workflow = self.workflow(&store)?;
         // So that the database has its size, and not its write-ahead log.
         store.state().checkpoint()?;
 
-        let holds = after_kill.holds()
-            && at_end.holds()
+        let holds = compare::holds(&after_kill)
+            && compare::holds(&at_end)
             && killed.torn_bytes > 0
             && repairs > 0
             && is_sound(&verified)
@@ -218,22 +199,22 @@ impl Play<'_> {
         self.view.conclude(holds, self.place, &session)?;
         let answer = Answer {
             holds,
-            home: self.place.path(),
-            kept: self.place.is_kept(),
-            session: session.id.as_str(),
-            log: &log,
+            home: self.place.path().to_string_lossy().into_owned(),
+            is_home_kept: self.place.is_kept(),
+            session_id: session.id.to_string(),
+            log_path: session.log_path.clone(),
             kills: killed.kills,
             torn_by: killed.torn_by,
             line_bytes: killed.line_bytes,
             torn_bytes: killed.torn_bytes,
-            repairs,
+            repair_count: repairs,
             after_kill,
             at_end,
             events: verified.events,
             bytes: verified.end.0,
             seals: verified.seals,
-            damaged: verified.damaged,
-            workflow: workflow.as_ref(),
+            damaged_places: verified.damaged,
+            workflow,
         };
         self.view.out.answer(&answer, |_| {})?;
         Ok(if holds { Ended::Done } else { Ended::Damaged })
@@ -294,7 +275,7 @@ impl Play<'_> {
     fn go_on(&mut self, store: &Store, session: &Session, log: &Path) -> Result<(), Failure> {
         let mut follow = store.log(&session.id).follow(None)?;
         // Up to here everything was shown.
-        while follow.poll(&mut |_| {}).map_err(Error::from)? != duolog::Seen::Idle {}
+        while follow.poll(&mut |_| {})? != duolog::Seen::Idle {}
         let last = store.log(&session.id).last(1)?;
         let mut agent = self.start(session, log, Stage::Finish)?;
         self.view.goes_on(agent.id(), last.last().map(Vec::as_slice))?;
@@ -314,7 +295,7 @@ impl Play<'_> {
 
     /// Shows events as they come, up to the moment before the large line; those of a first agent, for the others only
     /// repeat it. Says how large the line is.
-    fn follow_to_large(&mut self, follow: &mut Follow<'_>, agent: &Agent, stage: Stage) -> Result<u64, Failure> {
+    fn follow_to_large(&mut self, follow: &mut Follow, agent: &Agent, stage: Stage) -> Result<u64, Failure> {
         loop {
             let said = agent.next(LOOK);
             if stage == Stage::Begin {
@@ -329,7 +310,7 @@ impl Play<'_> {
         }
     }
 
-    fn show_new(&mut self, follow: &mut Follow<'_>) -> Result<(), Failure> {
+    fn show_new(&mut self, follow: &mut Follow) -> Result<(), Failure> {
         loop {
             let mut events = Vec::new();
             let seen = follow.poll(&mut |item| {
@@ -337,7 +318,7 @@ impl Play<'_> {
                     events.push(script::told(line.bytes));
                 }
             });
-            if seen.map_err(Error::from)? == duolog::Seen::Idle {
+            if seen? == duolog::Seen::Idle {
                 return Ok(());
             }
             events.iter().try_for_each(|(kind, text)| self.view.event(kind, text))?;
@@ -374,7 +355,7 @@ fn new_session(store: &Store) -> Result<Session, Failure> {
         let name = if number == 1 { "demo".to_owned() } else { format!("demo-{number}") };
         let new = NewSession { name: Some(name), agent_name: Some("demo".to_owned()), ..NewSession::default() };
         match store.sessions().create(&new) {
-            Err(Error::NameTaken(_)) => number += 1,
+            Err(Error::Conflict(Conflict::NameTaken(_))) => number += 1,
             other => return Ok(other?),
         }
     }
@@ -393,7 +374,7 @@ fn lines(store: &Store, session: &Session) -> Result<Vec<Vec<u8>>, Failure> {
 
 /// The repairs on record in the home.
 fn repairs(store: &Store) -> Result<u64, Failure> {
-    let rows = store.state().stats()?.state.rows;
+    let rows = store.state().stats_within(duolog::Wait::Briefly)?.state.rows;
     Ok(rows.into_iter().find(|(table, _)| table == "repairs").map_or(0, |(_, rows)| rows))
 }
 

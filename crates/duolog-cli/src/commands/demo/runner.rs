@@ -8,6 +8,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use clap::Args;
+use duolog::errors::Busy;
 use duolog::runs::{Begun, Claim, End, Finish, NewGate, OpenRun, dollars};
 use duolog::{ApprovalKind, Clock as _, Error, Moment, RunId, SystemClock};
 
@@ -72,7 +73,7 @@ impl DemoRunner {
     }
 
     /// Runs a phase, unless the ledger says that it is done.
-    fn phase(&self, context: &mut Context<'_>, run: &OpenRun<'_>, phase: &Phase) -> Result<(), Failure> {
+    fn phase(&self, context: &mut Context<'_>, run: &OpenRun, phase: &Phase) -> Result<(), Failure> {
         let Phase(name, duration_ms, turns, tokens, cost) = phase;
         let execution = match run.begin(name, None)? {
             Begun::Started(execution) => execution.id,
@@ -101,10 +102,10 @@ impl DemoRunner {
 }
 
 /// Claims a run, once the lease of whoever held it has ended.
-fn claim(run: &OpenRun<'_>, owner: &str) -> Result<Claim, Failure> {
+fn claim(run: &OpenRun, owner: &str) -> Result<Claim, Failure> {
     loop {
         match run.claim(owner, Some(LEASE)) {
-            Err(Error::Claimed { until, .. }) => sleep(until_then(until)),
+            Err(Error::Busy(Busy::Claimed { until, .. })) => sleep(until_then(until)),
             other => return Ok(other?),
         }
     }

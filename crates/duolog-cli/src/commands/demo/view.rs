@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use duolog::sessions::Session;
 use duolog::{Home, RunId, Verified};
+use duolog_wire::DemoComparison;
 
-use super::compare::Compared;
+use super::compare::holds;
 use super::{Killed, Place, script};
 use crate::failure::Failure;
 use crate::figures;
@@ -121,14 +122,20 @@ impl<'a> View<'a> {
         self.rest()
     }
 
-    pub fn found(&mut self, compared: &Compared, killed: &Killed, repairs: u64, took: Duration) -> Result<(), Failure> {
+    pub fn found(
+        &mut self,
+        compared: &DemoComparison,
+        killed: &Killed,
+        repairs: u64,
+        took: Duration,
+    ) -> Result<(), Failure> {
         self.heading(3, &format!("We open the store again ({} ms)", took.as_millis()))?;
         self.out.part(|text| {
-            let told = figures::things(compared.acknowledged as u64, "event");
+            let told = figures::things(compared.acknowledged, "event");
             field(text, "acknowledged", &format!("{told} that the agent was told are safe"));
             field(text, "found", &verdict(text, compared));
             if compared.unacknowledged > 0 {
-                let more = figures::things(compared.unacknowledged as u64, "whole line");
+                let more = figures::things(compared.unacknowledged, "whole line");
                 field(text, "and", &format!("{more} that it died too early to be told of"));
             }
             field(
@@ -151,11 +158,11 @@ impl<'a> View<'a> {
         self.out.part(|text| text.line(reads))
     }
 
-    pub fn verified(&mut self, compared: &Compared, verified: &Verified) -> Result<(), Failure> {
+    pub fn verified(&mut self, compared: &DemoComparison, verified: &Verified) -> Result<(), Failure> {
         self.rest()?;
         self.heading(5, "We check every byte")?;
         self.out.part(|text| {
-            let told = figures::things(compared.acknowledged as u64, "event");
+            let told = figures::things(compared.acknowledged, "event");
             field(text, "acknowledged", &format!("{told} in all"));
             field(text, "found", &verdict(text, compared));
             let (sealed, end) = (figures::size(verified.sealed_to.0), figures::size(verified.end.0));
@@ -289,14 +296,14 @@ fn field(text: &mut Text, label: &str, value: &str) {
     text.line(format_args!("   {label} {value}"));
 }
 
-fn verdict(text: &Text, compared: &Compared) -> String {
-    let Compared { acknowledged, found, missing, repeated, .. } = compared;
-    if compared.holds() {
+fn verdict(text: &Text, compared: &DemoComparison) -> String {
+    let DemoComparison { acknowledged, found, lost, repeated, .. } = compared;
+    if holds(compared) {
         let all = text.tone(Tone::Good, &format!("{found} of {acknowledged}"));
         return format!("{all}, each once, in order, byte for byte");
     }
     let order = if compared.in_order { "" } else { ", out of order" };
-    text.tone(Tone::Bad, &format!("{found} of {acknowledged}; {missing} missing, {repeated} repeated{order}"))
+    text.tone(Tone::Bad, &format!("{found} of {acknowledged}; {lost} missing, {repeated} repeated{order}"))
 }
 
 /// The first line of a text, cut where it would not fit; of a long one also its size.

@@ -10,9 +10,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 
 use duolog::approvals::ApprovalFilter;
+use duolog::errors::Conflict;
 use duolog::runs::{Act, NewRun, Outcome as How, RunPage};
 use duolog::{ApprovalStatus, Error, RunId, RunStatus, Store, TriggerType};
-use serde::Serialize;
+use duolog_wire::DemoWorkflow as Workflow;
 
 use super::runner::GATE;
 use super::{LOOK, Play, process};
@@ -26,19 +27,6 @@ const KILLED_IN: &str = "build";
 const BY: &str = "ada";
 /// The columns of what a command says, within those of the demo.
 const COLUMNS: &str = "75";
-
-/// What came of the workflow.
-#[derive(Serialize)]
-pub struct Workflow {
-    /// Whether everything was as it should be.
-    pub holds: bool,
-    run: String,
-    status: &'static str,
-    restarts: u32,
-    not_repeated: Vec<String>,
-    executions: usize,
-    approval: String,
-}
 
 /// A runner: a process, and what it says.
 struct Runner {
@@ -172,7 +160,7 @@ impl Play<'_> {
 fn start_run(store: &Store) -> Result<Option<RunId>, Failure> {
     let trigger = format!("demo-{}", uuid::Uuid::now_v7());
     let started = match store.runs().start(&NewRun::new(WORKFLOW, TriggerType::Cli, &trigger)) {
-        Err(Error::WorkflowDisabled { .. }) => return Ok(None),
+        Err(Error::Conflict(Conflict::WorkflowDisabled { .. })) => return Ok(None),
         other => other?.run,
     };
     if started.status == RunStatus::Running {
@@ -204,12 +192,12 @@ fn look(store: &Store, run: &RunId, heard: Heard) -> Result<Workflow, Failure> {
         && is_noted;
     Ok(Workflow {
         holds,
-        run: run.to_string(),
+        workflow_run_id: run.to_string(),
         status: summary.status.as_str(),
-        restarts: summary.restart_count,
+        restart_count: summary.restart_count,
         not_repeated: heard.not_repeated,
-        executions: executions.len(),
-        approval: heard.asked.unwrap_or_default(),
+        execution_count: executions.len() as u64,
+        approval_id: heard.asked.unwrap_or_default(),
     })
 }
 

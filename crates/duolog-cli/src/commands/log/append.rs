@@ -5,10 +5,13 @@ use std::io::{BufRead, BufReader, Read as _, stdin};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use duolog::config::Config;
+use duolog::errors::{Invalid, NotFound};
+use duolog::limits::Limits;
 use duolog::log::AppendOptions;
 use duolog::sessions::Session;
-use duolog::{Batch, Committed, Config, Cursor, Durability, Error, Limits, OperationId, Position, SessionId, Store};
-use serde::Serialize;
+use duolog::{Batch, Committed, Cursor, Durability, Error, OperationId, Position, SessionId, Store};
+use duolog_wire::Appended;
 
 use super::{Context, Target};
 use crate::args;
@@ -60,14 +63,6 @@ pub struct Append {
     /// Files, - for stdin, or lines that begin with { themselves; stdin where none is given
     #[arg(value_name = "INPUT")]
     inputs: Vec<PathBuf>,
-}
-
-#[derive(Serialize)]
-struct Answer<'a> {
-    session: Option<&'a str>,
-    appended: usize,
-    position: Option<u64>,
-    cursor: Option<String>,
 }
 
 impl Append {
@@ -149,12 +144,7 @@ impl Append {
             None => None,
         };
         let cursor = found.as_ref().map(|(_, cursor)| *cursor);
-        let shape = Answer {
-            session: found.as_ref().map(|(session, _)| session.id.as_str()),
-            appended: 0,
-            position: cursor.map(|cursor| cursor.position.0),
-            cursor: cursor.map(|cursor| cursor.to_string()),
-        };
+        let shape = Appended::nothing(found.as_ref().map(|(session, _)| &session.id), cursor);
         context.out.confirm(&shape, |text| text.line("appended nothing: the input is empty"))?;
         Ok(Ended::Done)
     }
@@ -164,7 +154,10 @@ impl Append {
         let Some(reference) = self.target.reference(config) else { return Ok(None) };
         let session = match store.sessions().resolve_whole(&reference) {
             Ok(session) => session,
-            Err(Error::NoSession(_) | Error::Ambiguous { .. } | Error::Shortened { .. }) => return Ok(None),
+            Err(
+                Error::NotFound(NotFound::Session(_))
+                | Error::Invalid(Invalid::Ambiguous { .. } | Invalid::Shortened { .. }),
+            ) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let cursor = Cursor { epoch: session.log_epoch, position: store.log(&session.id).end()? };
@@ -233,13 +226,7 @@ fn answer(
     committed: &Committed,
     sentence: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
-    let shape = Answer {
-        session: Some(session.as_str()),
-        appended: committed.lines,
-        position: Some(committed.end.0),
-        cursor: Some(committed.cursor().to_string()),
-    };
-    context.out.confirm(&shape, |text| text.line(sentence()))
+    context.out.confirm(&Appended::of(session, committed), |text| text.line(sentence()))
 }
 
 /// Answers for the whole input.

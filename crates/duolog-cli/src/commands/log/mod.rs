@@ -12,9 +12,10 @@ mod told;
 mod verify;
 
 use clap::{ArgGroup, Args, Subcommand};
+use duolog::config::Config;
 use duolog::log::{Entry, ReadFrom, Replay, Replayable, View};
 use duolog::sessions::{Session, SessionRef, WriteTarget};
-use duolog::{Config, Cursor, Loss, Store};
+use duolog::{Cursor, Loss, Store};
 pub(super) use replay::redraw;
 use told::Teller;
 

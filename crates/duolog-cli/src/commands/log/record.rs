@@ -11,9 +11,9 @@ use clap::Args;
 use duolog::log::{As, BadEvent, RecordOptions, Recorded, Recording};
 use duolog::sessions::Session;
 use duolog::{Durability, OperationId};
+use duolog_wire as wire;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::{Context, Target};
@@ -30,9 +30,9 @@ Examples:
   duolog log record --session demo --operation-id job-17 < events.jsonl
 
 JSON:
-  {\"session\": id, \"recorded\": 12, \"events\": 40, \"blobs\": 1, \"others\": 0, \"remarks\": 0, \"refused\": 0,
-   \"bad_lines\": [{\"line\", \"reason\", \"kept\"}], \"position\": 1234, \"cursor\": \"0:1234\", \"dialect\": \"envelope\",
-   \"interrupted\": false}
+  {\"session_id\", \"appended\": 12, \"input_lines\": 40, \"blob_count\": 1, \"other_dialect_lines\": 0,
+   \"remark_lines\": 0, \"refused_lines\": 0, \"bad_lines\": [{\"line\", \"reason\", \"is_kept\"}],
+   \"position\": 1234, \"cursor\": \"0:1234\", \"dialect\": \"envelope\", \"interrupted\": false}
   bad_lines has the first 20. The exit code is 2 if a line could not be appended as it is.";
 
 /// The bytes read from stdin at a time.
@@ -79,29 +79,6 @@ pub struct Record {
 /// The bad lines that are reported one by one.
 const BAD_LINES_MAX: usize = 20;
 
-#[derive(Serialize)]
-struct BadLine {
-    line: u64,
-    reason: String,
-    kept: bool,
-}
-
-#[derive(Serialize)]
-struct Answer<'a> {
-    session: &'a str,
-    recorded: u64,
-    events: u64,
-    blobs: u64,
-    others: u64,
-    remarks: u64,
-    refused: u64,
-    bad_lines: Vec<BadLine>,
-    position: Option<u64>,
-    cursor: Option<String>,
-    dialect: &'static str,
-    interrupted: bool,
-}
-
 impl Record {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let config = context.config()?.clone().with_durability(self.durability);
@@ -113,7 +90,7 @@ impl Record {
         }
         context.out.invite("reading events; Ctrl-D ends them");
         let store = context.open_to_write()?;
-        let session = store.sessions().open_target(&self.target.write_target(&config))?;
+        let session = store.sessions().open_to_record(&self.target.write_target(&config), self.operation.as_ref())?;
         let recording = store.log(&session.id).record(RecordOptions {
             durability: config.durability(),
             form: self.dialect,
@@ -144,7 +121,7 @@ impl Record {
     }
 
     /// Takes a last line that nobody ended. One that a signal cut off is a remark among events, and nothing elsewhere.
-    fn take_last(&self, context: &Context<'_>, input: &mut Input, taking: &mut Taking<'_>) -> Result<(), Failure> {
+    fn take_last(&self, context: &Context<'_>, input: &mut Input, taking: &mut Taking) -> Result<(), Failure> {
         let bytes = input.rest.len() + input.passed;
         if bytes == 0 {
             return Ok(());
@@ -164,20 +141,7 @@ impl Record {
         bad: &[BadEvent],
         interrupted: bool,
     ) -> Result<(), Failure> {
-        let shape = Answer {
-            session: session.id.as_str(),
-            recorded: recorded.lines,
-            events: recorded.events,
-            blobs: recorded.blobs,
-            others: recorded.others,
-            remarks: recorded.remarks,
-            refused: recorded.refused,
-            bad_lines: bad.iter().map(BadLine::from).collect(),
-            position: recorded.cursor.map(|cursor| cursor.position.0),
-            cursor: recorded.cursor.map(|cursor| cursor.to_string()),
-            dialect: self.dialect.word(),
-            interrupted,
-        };
+        let shape = wire::Recorded { interrupted, ..wire::Recorded::of(&session.id, self.dialect, recorded, bad) };
         let name = session.called();
         context.out.confirm(&shape, |text| {
             let (lines, events) = (figures::things(recorded.lines, "line"), figures::things(recorded.events, "event"));
@@ -198,22 +162,16 @@ impl Record {
     }
 }
 
-impl From<&BadEvent> for BadLine {
-    fn from(bad: &BadEvent) -> Self {
-        Self { line: bad.number, reason: bad.fault.to_string(), kept: bad.is_kept }
-    }
-}
-
 /// Where events go, and what is shown meanwhile.
-struct Taking<'s> {
-    recording: Recording<'s>,
+struct Taking {
+    recording: Recording,
     bytes: u64,
     /// The first bad lines.
     bad: Vec<BadEvent>,
     progress: Progress,
 }
 
-impl Taking<'_> {
+impl Taking {
     fn event(&mut self, line: &[u8]) -> Result<(), Failure> {
         self.bytes += line.len() as u64 + 1;
         if let Some(bad) = self.recording.event(line)? {
@@ -261,7 +219,7 @@ impl Input {
     }
 
     /// Reads up to the end, or until it is asked to stop; then only what is there already.
-    fn read_all(&mut self, is_ended: &AtomicBool, taking: &mut Taking<'_>) -> Result<(), Failure> {
+    fn read_all(&mut self, is_ended: &AtomicBool, taking: &mut Taking) -> Result<(), Failure> {
         let mut buffer = vec![0; READ_BYTES];
         // After a signal no more than a pipe holds: whoever writes on and on must not keep us.
         let mut drained = 0;
@@ -299,7 +257,7 @@ impl Input {
         }
     }
 
-    fn take(&mut self, bytes: &[u8], taking: &mut Taking<'_>) -> Result<(), Failure> {
+    fn take(&mut self, bytes: &[u8], taking: &mut Taking) -> Result<(), Failure> {
         let mut pieces = bytes.split(|byte| *byte == b'\n').peekable();
         while let Some(piece) = pieces.next() {
             let is_whole = pieces.peek().is_some();
@@ -320,7 +278,7 @@ impl Input {
     }
 
     /// Takes the line whose last byte was read.
-    fn end_line(&mut self, taking: &mut Taking<'_>) -> Result<(), Failure> {
+    fn end_line(&mut self, taking: &mut Taking) -> Result<(), Failure> {
         let (line, passed) = (std::mem::take(&mut self.rest), std::mem::take(&mut self.passed));
         if passed > 0 {
             taking.too_long(passed, self.line_bytes_max);

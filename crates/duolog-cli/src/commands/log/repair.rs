@@ -1,11 +1,11 @@
 //! `duolog log repair`.
 
 use clap::Args;
-use duolog::{Cursor, RepairRow};
-use serde::Serialize;
+use duolog::Cursor;
+use duolog_wire::{LogRepaired, Repair as Record};
 
 use super::Context;
-use super::verify::Place;
+use super::verify::sentence_of;
 use crate::args::Which;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
@@ -17,11 +17,11 @@ Examples:
 Exit code: 4 if sealed bytes are still damaged · 0 otherwise
 
 JSON:
-  {\"session\": id, \"position\": 1234, \"cursor\": \"0:1234\",
+  {\"session_id\", \"position\": 1234, \"cursor\": \"0:1234\",
    \"repairs\": [{\"action\": \"completed\"|\"quarantined\"|\"terminated\"|\"shorter\"|\"replaced\"|\"missing\"|
                 \"rewritten\"|\"unsealed\", \"epoch\", \"position\", \"bytes\", \"repaired_at\", \"detail\"}],
-   \"left\": {\"damaged\": 0, \"unsynced\": 0, \"places\": [as in log verify]}}
-  detail says where sealed bytes had changed; left is what verifying finds afterwards.";
+   \"remaining\": {\"damaged_places\": 0, \"unsynced_places\": 0, \"places\": [as in log verify]}}
+  detail says where sealed bytes had changed; remaining is what verifying finds afterwards.";
 
 /// Mend a log, and say what was done
 ///
@@ -36,57 +36,16 @@ pub struct Repair {
     which: Which,
 }
 
-#[derive(Serialize)]
-struct Answer {
-    session: String,
-    position: u64,
-    cursor: String,
-    repairs: Vec<Record>,
-    left: Left,
-}
-
-#[derive(Serialize)]
-struct Left {
-    damaged: u64,
-    unsynced: u64,
-    places: Vec<Place>,
-}
-
-/// A row of `repairs`, as every command shows it.
-#[derive(Serialize)]
-pub struct Record {
-    action: &'static str,
-    epoch: u32,
-    position: u64,
-    bytes: u64,
-    repaired_at: String,
-    detail: Option<String>,
-}
-
-impl Record {
-    pub fn of(row: RepairRow) -> Self {
-        let repair = row.repair;
-        Self {
-            action: repair.action.as_str(),
-            epoch: repair.epoch.0,
-            position: repair.position.0,
-            bytes: repair.bytes,
-            repaired_at: repair.repaired_at.to_string(),
-            detail: repair.detail,
-        }
-    }
-
-    /// What was lost, for people.
-    pub fn loss(&self) -> String {
-        let (at, bytes) = (self.position, figures::things(self.bytes, "byte"));
-        let what = match self.action {
-            "shorter" => format!("the log ended at {at}, before bytes that were known"),
-            "replaced" => "known lines had been replaced by other bytes".to_owned(),
-            "missing" => "the log was gone".to_owned(),
-            _ => format!("{bytes} at {at} are not as they were sealed"),
-        };
-        format!("lines were lost: {what} (epoch {}, recorded {})", self.epoch, self.repaired_at)
-    }
+/// What was lost, for people.
+pub fn loss(repair: &Record) -> String {
+    let (at, bytes) = (repair.position, figures::things(repair.bytes, "byte"));
+    let what = match repair.action {
+        "shorter" => format!("the log ended at {at}, before bytes that were known"),
+        "replaced" => "known lines had been replaced by other bytes".to_owned(),
+        "missing" => "the log was gone".to_owned(),
+        _ => format!("{bytes} at {at} are not as they were sealed"),
+    };
+    format!("lines were lost: {what} (epoch {}, recorded {})", repair.epoch, repair.repaired_at)
 }
 
 impl Repair {
@@ -96,16 +55,12 @@ impl Repair {
         let session = store.sessions().resolve(&reference)?;
         let repaired = store.log(&session.id).repair()?;
         let end = Cursor { epoch: repaired.epoch, position: repaired.end };
-        let answer = Answer {
-            session: session.id.to_string(),
+        let answer = LogRepaired {
+            session_id: session.id.to_string(),
             position: end.position.0,
             cursor: end.to_string(),
-            repairs: repaired.done.into_iter().map(Record::of).collect(),
-            left: Left {
-                damaged: repaired.left.damaged,
-                unsynced: repaired.left.unsynced,
-                places: repaired.left.places.iter().map(Place::of).collect(),
-            },
+            repairs: repaired.done.iter().map(Record::from).collect(),
+            remaining: (&repaired.left).into(),
         };
         context.out.answer(&answer, |text| {
             if answer.repairs.is_empty() {
@@ -120,12 +75,12 @@ impl Repair {
             if !answer.repairs.is_empty() {
                 text.line(format_args!("the log of {} now ends at {end}", session.id));
             }
-            for place in &answer.left.places {
-                text.line(format_args!("stays as it is: {}", place.sentence()));
+            for place in &answer.remaining.places {
+                text.line(format_args!("stays as it is: {}", sentence_of(place)));
             }
         })?;
         context.close(store);
-        Ok(if answer.left.damaged > 0 { Ended::Damaged } else { Ended::Done })
+        Ok(if answer.remaining.damaged_places > 0 { Ended::Damaged } else { Ended::Done })
     }
 }
 

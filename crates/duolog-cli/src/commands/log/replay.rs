@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use clap::Args;
-use duolog::Limits;
+use duolog::limits::Limits;
 use duolog::log::{self, Dialect, Entry, Foreign, ReadFrom, Replayable, View};
 
 use super::told::{Depth, Find, Teller};
@@ -24,13 +24,15 @@ Exit code: 4 if the log lacks bytes that were recorded of it; the lines that are
 
 JSON: one object per item,
   {\"kind\": \"user\", \"assistant\", \"thinking\", \"tool_call\", \"tool_result\", \"result\", \"error\" or \"note\",
-   \"position\", \"part\", \"turn\": position of its first line, \"boundary\": \"opens\" or \"closes\", \"at\", \"role\",
-   \"author\", \"model\", \"tool\", \"call_id\", \"what\", \"text\", \"full\": \"blob:<sha256>\",
-   \"full_is\": with --full \"whole\", \"missing\", \"damaged\", \"too_large\" or \"elsewhere\", \"round\", \"sidechain\",
-   \"failed\", \"ending\": {\"turns\", \"cost_usd\", \"duration_ms\", \"tokens\": {\"input\", \"output\", \"cache_read\",
-   \"cache_write\"}}}
+   \"position\", \"part\", \"turn_position\": position of its first line, \"boundary\": \"opens\" or \"closes\",
+   \"occurred_at\", \"role\", \"author\", \"model\", \"tool\", \"call_id\", \"subtype\", \"text\",
+   \"full_text_ref\": \"blob:<sha256>\", \"full_text_status\": with --full \"found\", \"missing\", \"damaged\",
+   \"too_large\" or \"foreign\", \"round\", \"is_sidechain\", \"is_error\",
+   \"result\": {\"turns\", \"cost_usd\", \"duration_ms\", \"input_tokens\", \"cache_creation_input_tokens\",
+   \"cache_read_input_tokens\", \"output_tokens\"}}
   and one after each turn,
-  {\"kind\": \"turn_end\", \"turn\", \"end\", \"complete\", \"incomplete\", \"last\", \"items\", \"tool_calls\", \"left_out\"}";
+  {\"kind\": \"turn_end\", \"turn_position\", \"end_position\", \"is_ended\", \"is_cut\", \"is_last\",
+   \"item_count\", \"tool_call_count\", \"hidden_item_count\"}";
 
 /// Show a log as the conversation it was, turn by turn
 ///

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use clap::Args;
 use duolog::search::{Elsewhere, Found, Hit, HitToken, Indexed, Query, SearchFilter, SearchRequest, UseIndex};
 use duolog::sessions::SessionRef;
-use duolog::{Clock as _, Error, Kind, Moment, SessionId, Store, SystemClock, limits};
-use serde::Serialize;
+use duolog::{Clock as _, Error, ErrorKind, Moment, SessionId, Store, SystemClock, limits};
+use duolog_wire as wire;
 
+use super::super::completeness::Waiting;
 use super::Context;
 use crate::args::{self, OfUser};
 use crate::failure::{Ended, Failure, Outcome};
@@ -31,14 +32,16 @@ Examples:
 Exit code: 1 where nothing is found
 
 JSON:
-  {\"query\", \"hits\": [{\"session\", \"name\", \"position\", \"epoch\", \"part\", \"at\", \"kind\", \"role\", \"tool\",
-                       \"snippet\", \"matches\": [[from, to]]}],
-   \"next\": token|null, \"index\": {\"used\", \"reason\": null|text}, \"scanned_bytes\", \"damaged\",
-   \"unread\": [{\"session\", \"reason\"}], \"sessions_elsewhere\", \"complete\": true}
+  {\"query\", \"hits\": [{\"session_id\", \"session_name\", \"position\", \"epoch\", \"part\", \"occurred_at\",
+                      \"kind\", \"role\", \"tool\", \"snippet\", \"matches\": [[from, to]]}],
+   \"next\": token|null, \"index\": {\"used\", \"reason\": null|text}, \"scanned_bytes\", \"damaged_lines\",
+   \"lagging_sessions\", \"unread\": [{\"session_id\", \"reason\"}], \"other_home_sessions\",
+   \"complete\": true}
   position is the first byte of the line, part the text in it; matches are characters of the snippet. reason says why
   the index was not used, or not for all. complete is false if lines are damaged or lost, or logs unread or in other
-  homes (unread lists the first 200 of those). With --rebuild and no query:
-  {\"rebuilt\": {\"sessions\", \"texts\", \"bytes\", \"failed\": [{\"session\", \"reason\"}]}}";
+  homes (unread lists the first 200 of those). A loss is noticed in the logs that are read. lagging_sessions counts the
+  logs that --no-wait left out. With --rebuild and no query:
+  {\"rebuilt\": {\"session_count\", \"text_count\", \"bytes\", \"failures\": [{\"session_id\", \"reason\"}]}}";
 
 /// Find what was said, in all logs at once, the newest first
 ///
@@ -78,6 +81,8 @@ pub struct Search {
     /// Throw the index away and make it anew first
     #[arg(long)]
     rebuild: bool,
+    #[command(flatten)]
+    waiting: Waiting,
 }
 
 /// Logs that take long enough to index that a person wants to see it.
@@ -85,59 +90,6 @@ const LONG_BYTES: u64 = 8 << 20;
 
 /// What sessions are called, by their ids.
 type Names = HashMap<SessionId, Called>;
-
-#[derive(Serialize)]
-struct Answer<'a> {
-    query: &'a str,
-    hits: Vec<Shape<'a>>,
-    next: Option<String>,
-    index: IndexShape<'a>,
-    scanned_bytes: u64,
-    damaged: u64,
-    unread: Vec<Unread<'a>>,
-    sessions_elsewhere: u64,
-    complete: bool,
-}
-
-#[derive(Serialize)]
-struct Shape<'a> {
-    session: &'a str,
-    name: Option<&'a str>,
-    position: u64,
-    epoch: u32,
-    part: u32,
-    at: Option<String>,
-    kind: &'static str,
-    role: Option<&'a str>,
-    tool: Option<&'a str>,
-    snippet: &'a str,
-    matches: Vec<[usize; 2]>,
-}
-
-#[derive(Serialize)]
-struct IndexShape<'a> {
-    used: bool,
-    reason: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct Unread<'a> {
-    session: &'a str,
-    reason: &'a str,
-}
-
-#[derive(Serialize)]
-struct Remade<'a> {
-    rebuilt: Rebuilt<'a>,
-}
-
-#[derive(Serialize)]
-struct Rebuilt<'a> {
-    sessions: u64,
-    texts: u64,
-    bytes: u64,
-    failed: Vec<Unread<'a>>,
-}
 
 impl Search {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
@@ -170,6 +122,7 @@ impl Search {
             limit: self.limit,
             after: self.after.clone(),
             index: if self.no_index { UseIndex::Never } else { UseIndex::IfPossible },
+            wait: self.waiting.wait(out, store)?,
             ..SearchRequest::new(query)
         };
         let mut bar = Bar(None);
@@ -178,23 +131,21 @@ impl Search {
 
     fn answer(&self, out: &mut Out, found: &Found, names: &Names) -> Outcome {
         let next = found.next.as_ref().map(ToString::to_string);
-        let elsewhere: Vec<_> = found
-            .elsewhere
-            .first
-            .iter()
-            .map(|(session, home)| (session, format!("its log is in home {home}")))
-            .collect();
-        let unread = found.unread.iter().map(|(session, reason)| (session, reason));
-        let unread = unread.chain(elsewhere.iter().map(|(session, reason)| (*session, reason)));
-        let answer = Answer {
-            query: self.query.as_deref().unwrap_or_default(),
-            hits: found.hits.iter().map(|hit| shape(hit, names)).collect(),
+        let other_homes = found.elsewhere.first.iter().map(|(session, home)| wire::SessionFailure {
+            session_id: session.to_string(),
+            reason: format!("its log is in home {home}"),
+        });
+        let name = |hit: &Hit| names.get(&hit.session).and_then(|called| called.name.as_deref());
+        let answer = wire::SearchResult {
+            query: self.query.clone().unwrap_or_default(),
+            hits: found.hits.iter().map(|hit| wire::SearchHit::of(hit, name(hit))).collect(),
             next: next.clone(),
-            index: IndexShape { used: found.used_index, reason: found.without_index.as_deref() },
+            index: wire::SearchIndex { used: found.used_index, reason: found.without_index.clone() },
             scanned_bytes: found.scanned_bytes,
-            damaged: found.damaged,
-            unread: unread.map(|(session, reason)| Unread { session: session.as_str(), reason }).collect(),
-            sessions_elsewhere: found.elsewhere.sessions,
+            damaged_lines: found.damaged,
+            lagging_sessions: found.behind,
+            unread: found.unread.iter().map(wire::SessionFailure::from).chain(other_homes).collect(),
+            other_home_sessions: found.elsewhere.sessions,
             complete: found.is_complete(),
         };
         let now = SystemClock.now();
@@ -223,6 +174,10 @@ impl Search {
             let sessions = figures::things(found.elsewhere.sessions, "session");
             out.alert(format_args!("{sessions} of other homes not searched: run the search in each home"));
         }
+        if found.behind > 0 {
+            let sessions = figures::things(found.behind, "session");
+            out.alert(format_args!("{sessions} not searched to the end: run the search without --no-wait"));
+        }
         if found.damaged > 0 {
             let lines = figures::things(found.damaged, "damaged line");
             out.alert(format_args!("{lines} not searched; duolog log verify --all shows where"));
@@ -249,6 +204,7 @@ fn nothing() -> Found {
         used_index: false,
         scanned_bytes: 0,
         damaged: 0,
+        behind: 0,
         unread: Vec::new(),
         elsewhere: Elsewhere::default(),
     }
@@ -260,9 +216,8 @@ fn rebuild(out: &Out, store: &Store) -> Result<Indexed, Failure> {
 }
 
 fn tell_rebuilt(out: &mut Out, made: &Indexed) -> Outcome {
-    let failed = made.failed.iter().map(|(session, reason)| Unread { session: session.as_str(), reason }).collect();
     let Indexed { sessions, texts, bytes, .. } = *made;
-    out.answer(&Remade { rebuilt: Rebuilt { sessions, texts, bytes, failed } }, |text| {
+    out.answer(&wire::SearchRebuilt::from(made), |text| {
         let (texts, sessions) = (figures::things(texts, "text"), figures::things(sessions, "session"));
         text.line(format_args!("indexed {texts} of {sessions}, {} of logs", figures::size(bytes)));
     })?;
@@ -291,29 +246,11 @@ fn names(store: &Store, hits: &[Hit]) -> duolog::Result<Names> {
                 let is_thread = session.user_id.is_none();
                 names.insert(hit.session.clone(), Called { name: session.name, is_thread });
             }
-            Err(error) if error.kind() == Kind::NotFound => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
     }
     Ok(names)
-}
-
-fn shape<'a>(hit: &'a Hit, names: &'a Names) -> Shape<'a> {
-    let text = &hit.snippet.text;
-    let chars = |bytes: usize| text[..bytes].chars().count();
-    Shape {
-        session: hit.session.as_str(),
-        name: names.get(&hit.session).and_then(|called| called.name.as_deref()),
-        position: hit.cursor.position.0,
-        epoch: hit.cursor.epoch.0,
-        part: hit.part,
-        at: hit.at.map(|at| at.to_string()),
-        kind: hit.kind.word(),
-        role: hit.role.as_deref(),
-        tool: hit.tool.as_deref(),
-        snippet: text,
-        matches: hit.snippet.matches.iter().map(|place| [chars(place.start), chars(place.end)]).collect(),
-    }
 }
 
 /// A hit in two lines: where it is, and what it says.

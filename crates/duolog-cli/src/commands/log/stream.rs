@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use duolog::log::{self, Notice, Progress, Source, Streamed, View, Why};
-use duolog::{Limits, Store};
-use serde::Serialize;
+use duolog::Store;
+use duolog::limits::Limits;
+use duolog::log::{self, Notice, Progress, Source, Streamed, View};
+use duolog_wire as wire;
 
-use super::told::{Depth, SourceShape, Sourced, Voice, label};
+use super::told::{Depth, Voice, label};
 use super::{Context, DAMAGE_TOLD};
 use crate::args;
 use crate::failure::{Ended, Failure, Outcome};
@@ -28,10 +29,11 @@ Examples:
 Exit code: 1 where the directory is not there and is not to be waited for
 
 JSON: one object per item and one after each turn, as log replay gives them, each with
-  \"session\": id|null, \"name\", \"path\": from the directory that is followed
-  and one for what one should know,
-  {\"session\", \"name\", \"path\", \"kind\": \"notice\",
-   \"what\": \"damaged\"|\"reset\"|\"gone\"|\"skipped\"|\"missing\", \"position\", \"end\", \"reason\"}
+  \"session_id\", \"session_name\", \"path\": from the directory that is followed
+  and one for each notice,
+  {\"session_id\", \"session_name\", \"path\", \"kind\": \"notice\",
+   \"notice\": \"damaged\"|\"reset\"|\"lost\"|\"gone\"|\"skipped\"|\"missing\",
+   \"position\", \"end_position\", \"reason\"}
   After a reset, what stands behind position comes again. A turn ends when the next begins.";
 
 /// Show every session at once: what there is, oldest first, and then what comes
@@ -113,7 +115,7 @@ impl Stream {
         Ok(None)
     }
 
-    fn show(&self, out: &mut Out, mut stream: log::Stream<'_>, ending: &Ending, place: &Place<'_>) -> Outcome {
+    fn show(&self, out: &mut Out, mut stream: log::Stream, ending: &Ending, place: &Place<'_>) -> Outcome {
         ending.rings(stream.bell());
         let mut shown =
             Showing { stream: self, place, voice: Voice::new(self.depth.detail()), damaged: 0, is_lost: false };
@@ -167,16 +169,6 @@ struct Showing<'s> {
     is_lost: bool,
 }
 
-/// What one should know, in JSON.
-#[derive(Serialize)]
-struct NoticeShape<'a> {
-    kind: &'static str,
-    what: &'static str,
-    position: Option<u64>,
-    end: Option<u64>,
-    reason: Option<&'a str>,
-}
-
 impl Showing<'_> {
     fn piece(&mut self, out: &mut Out, streamed: Streamed<'_>) -> Result<(), Failure> {
         match streamed {
@@ -195,36 +187,28 @@ impl Showing<'_> {
 
     fn notice(&mut self, out: &mut Out, source: &Source, notice: &Notice) -> Result<(), Failure> {
         let name = label(source);
-        let reason;
-        let mut shape = NoticeShape { kind: "notice", what: "gone", position: None, end: None, reason: None };
+        let entry = wire::StreamNotice::from(notice);
         let text = match notice {
             Notice::Damaged { start, end, reason } => {
                 self.damaged += 1;
-                (shape.position, shape.end) = (Some(start.0), Some(end.0));
-                (shape.what, shape.reason) = ("damaged", Some(reason.as_str()));
                 format!("{name}: skipped {start} to {end}: {reason}")
             }
-            Notice::Reset { to, why } => {
-                let why = told_why(*why);
-                (shape.what, shape.position, shape.reason) = ("reset", Some(to.0), Some(why));
+            Notice::Reset { to, .. } => {
+                let why = entry.reason.as_deref().unwrap_or_default();
                 format!("{name}: reset: lines that were shown are no longer there ({why}); going on from {to}")
             }
             Notice::Lost(loss) => {
                 self.is_lost = true;
-                reason = loss.to_string();
-                (shape.what, shape.reason) = ("lost", Some(reason.as_str()));
-                format!("{name}: this is not the whole log: {reason}")
+                format!("{name}: this is not the whole log: {loss}")
             }
             Notice::Gone => format!("{name}: it is no longer there"),
-            Notice::Skipped { reason } => {
-                (shape.what, shape.reason) = ("skipped", Some(reason.as_str()));
-                format!("{name}: not shown: {reason}")
-            }
+            Notice::Skipped { reason } => format!("{name}: not shown: {reason}"),
             Notice::Missing => return self.missing(out),
         };
         // Many damaged places are counted at the end; programs get each.
         let is_told = !matches!(notice, Notice::Damaged { .. }) || self.damaged <= DAMAGE_TOLD;
-        out.notice(&Sourced { source: Some(SourceShape::of(source)), shape }, is_told.then_some(&*text))
+        let shape = wire::Sourced { source: source.into(), entry };
+        out.notice(&shape, is_told.then_some(&*text))
     }
 
     fn missing(&mut self, out: &mut Out) -> Result<(), Failure> {
@@ -239,7 +223,8 @@ impl Showing<'_> {
                 hint: Some("see that the path is right; without --no-wait and --no-follow it is waited for".to_owned()),
             });
         }
-        let shape = NoticeShape { kind: "notice", what: "missing", position: None, end: None, reason: None };
+        let entry = wire::StreamNotice::from(&Notice::Missing);
+        let shape = wire::Sourced { source: wire::Source::default(), entry };
         out.notice(&shape, Some(&format!("there is no directory {place} yet; waiting for it (Ctrl-C ends it)")))
     }
 
@@ -254,13 +239,5 @@ impl Showing<'_> {
             return Ok(Ended::Damaged);
         }
         Ok(if self.is_lost { Ended::Damaged } else { ended })
-    }
-}
-
-const fn told_why(why: Why) -> &'static str {
-    match why {
-        Why::Missing => "the file is gone",
-        Why::Shorter => "the file was cut",
-        Why::Replaced => "other bytes stand in their place",
     }
 }

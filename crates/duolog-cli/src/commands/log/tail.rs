@@ -4,9 +4,11 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use clap::Args;
+use duolog::limits::LINE_BYTES_READ_MAX;
+use duolog::log::Follow;
 use duolog::log::{Entry, ReadFrom};
 use duolog::sessions::Session;
-use duolog::{Cursor, Follow, Limits, Position, Seen, Store};
+use duolog::{Cursor, Position, Seen, Store};
 
 use super::{Context, Pretty, Printer, cursor_of, tell_reset};
 use crate::args::{self, Start, Which};
@@ -51,7 +53,6 @@ pub struct Tail {
 impl Tail {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let reference = self.which.reference(context.config()?)?;
-        let limits = context.config()?.limits();
         let store = context.open_to_read()?;
         let session = store.sessions().resolve(&reference)?;
         let loss = store.log(&session.id).loss()?;
@@ -71,7 +72,7 @@ impl Tail {
         if let Some(loss) = &loss {
             printer.lost(loss);
         }
-        go_on(&mut printer, &mut follow, &limits, ending.as_ref())?;
+        go_on(&mut printer, &mut follow, ending.as_ref())?;
         let ended = follow.cursor();
         printer.finish()?;
         if self.show_cursor {
@@ -96,20 +97,15 @@ fn start_of_last(store: &Store, session: &Session, count: u64) -> Result<Cursor,
 }
 
 /// Prints what comes: up to the end of the log, or on and on until the end of the command.
-fn go_on(
-    printer: &mut Printer<'_>,
-    follow: &mut Follow<'_>,
-    limits: &Limits,
-    ending: Option<&Ending>,
-) -> Result<(), Failure> {
+fn go_on(printer: &mut Printer<'_>, follow: &mut Follow, ending: Option<&Ending>) -> Result<(), Failure> {
     while !ending.is_some_and(Ending::has_come) {
         let mut result = Ok(());
         let seen = follow.poll(&mut |item| {
             if result.is_ok() {
-                result = printer.print(Entry::of(item, limits.line_bytes_max));
+                result = printer.print(Entry::of(item, LINE_BYTES_READ_MAX));
             }
         });
-        let seen = seen.map_err(duolog::Error::from)?;
+        let seen = seen?;
         result?;
         match seen {
             Seen::Reset(cursor) => tell_reset(printer.out, cursor),

@@ -1,12 +1,9 @@
 //! What is told of a log as a conversation: for people and for programs, live and in replay.
 
-use std::borrow::Cow;
-
 use clap::Args;
-use duolog::log::{Boundary, Ending, Full, Replay, Source, TimelineItem, Told, TurnEnd, View};
-use duolog::{Error, Line, SessionId};
-use serde::Serialize;
-use serde_json::value::RawValue;
+use duolog::log::{Full, Replay, Source, Told, View};
+use duolog::{Error, Line};
+use duolog_wire as wire;
 
 use crate::failure::Failure;
 use crate::out::{Detail, Out, Shown, Timeline};
@@ -101,7 +98,7 @@ impl Voice {
             self.speaker = Some(source.clone());
             out.part_of(|text| self.timeline.source(text, &label(source)))?;
         }
-        self.tell_as(out, told, find, Some(SourceShape::of(source)))
+        self.tell_as(out, told, find, Some(wire::Source::from(source)))
     }
 
     fn tell_as(
@@ -109,7 +106,7 @@ impl Voice {
         out: &mut Out,
         told: Told<'_>,
         find: Option<Find<'_>>,
-        source: Option<SourceShape<'_>>,
+        source: Option<wire::Source>,
     ) -> Result<(), Failure> {
         match told {
             Told::Item { item, turn, ending, repeats } => {
@@ -118,13 +115,23 @@ impl Voice {
                     _ => None,
                 };
                 self.lost += u64::from(matches!(full, Some(Full::Missing | Full::Damaged)));
-                let shape = ItemShape::of(item, turn.map(|turn| turn.start.0), ending.as_ref(), full.as_ref());
+                let entry = wire::TimelineItem::of(item, turn, ending.as_ref(), full.as_ref());
                 let shown = Shown { item, turn, ending, repeats, full: full.as_ref() };
-                out.piece(&Sourced { source, shape }, |text| self.timeline.item(text, &shown))
+                match source {
+                    Some(source) => {
+                        out.piece(&wire::Sourced { source, entry }, |text| self.timeline.item(text, &shown))
+                    }
+                    None => out.piece(&entry, |text| self.timeline.item(text, &shown)),
+                }
             }
             Told::TurnEnd(end) => {
-                let shape = Sourced { source, shape: TurnShape::of(&end) };
-                out.piece(&shape, |text| self.timeline.turn_end(text, &end))
+                let entry = wire::TurnEnd::from(&end);
+                match source {
+                    Some(source) => {
+                        out.piece(&wire::Sourced { source, entry }, |text| self.timeline.turn_end(text, &end))
+                    }
+                    None => out.piece(&entry, |text| self.timeline.turn_end(text, &end)),
+                }
             }
         }
     }
@@ -137,156 +144,5 @@ pub fn label(source: &Source) -> String {
         (Some(_), Some(name), None) => name.clone(),
         (Some(id), None, _) => id.to_string(),
         (None, ..) => source.path.display().to_string(),
-    }
-}
-
-/// Whose log something is of, in JSON.
-#[derive(Serialize)]
-pub struct SourceShape<'a> {
-    session: Option<&'a str>,
-    name: Option<&'a str>,
-    path: Cow<'a, str>,
-}
-
-impl<'a> SourceShape<'a> {
-    pub fn of(source: &'a Source) -> Self {
-        Self {
-            session: source.session.as_ref().map(SessionId::as_str),
-            name: source.name.as_deref(),
-            path: source.path.to_string_lossy(),
-        }
-    }
-}
-
-/// Anything, and before it whose it is, where there are several.
-#[derive(Serialize)]
-pub struct Sourced<'a, T> {
-    #[serde(flatten)]
-    pub source: Option<SourceShape<'a>>,
-    #[serde(flatten)]
-    pub shape: T,
-}
-
-/// An item in JSON.
-#[derive(Serialize)]
-struct ItemShape<'a> {
-    kind: &'static str,
-    position: u64,
-    part: u32,
-    turn: Option<u64>,
-    boundary: Option<&'static str>,
-    at: Option<String>,
-    role: Option<&'a str>,
-    author: Option<&'a str>,
-    model: Option<&'a str>,
-    tool: Option<&'a str>,
-    call_id: Option<&'a str>,
-    what: Option<&'a str>,
-    text: &'a str,
-    full: Option<&'a str>,
-    full_is: Option<&'static str>,
-    round: Option<u64>,
-    sidechain: bool,
-    failed: bool,
-    ending: Option<EndingShape>,
-}
-
-#[derive(Serialize)]
-struct EndingShape {
-    turns: Option<u64>,
-    cost_usd: Option<Box<RawValue>>,
-    duration_ms: Option<u64>,
-    tokens: TokensShape,
-}
-
-#[derive(Serialize)]
-struct TokensShape {
-    input: u64,
-    output: u64,
-    cache_read: u64,
-    cache_write: u64,
-}
-
-/// The end of a turn in JSON.
-#[derive(Serialize)]
-struct TurnShape {
-    kind: &'static str,
-    turn: u64,
-    end: u64,
-    complete: bool,
-    incomplete: bool,
-    last: bool,
-    items: u64,
-    tool_calls: u64,
-    left_out: u64,
-}
-
-impl<'a> ItemShape<'a> {
-    fn of(item: &'a TimelineItem, turn: Option<u64>, ending: Option<&Ending>, full: Option<&'a Full>) -> Self {
-        let full_is = full.map(|full| match full {
-            Full::Whole(_) => "whole",
-            Full::Missing => "missing",
-            Full::Damaged => "damaged",
-            Full::TooLarge(_) => "too_large",
-            Full::Elsewhere => "elsewhere",
-        });
-        Self {
-            kind: item.kind.word(),
-            position: item.position.0,
-            part: item.part,
-            turn,
-            boundary: match item.boundary {
-                Boundary::Opens => Some("opens"),
-                Boundary::Closes => Some("closes"),
-                Boundary::Within => None,
-            },
-            at: item.at.map(|at| at.to_string()),
-            role: item.role.as_deref(),
-            author: item.author.as_deref(),
-            model: item.model.as_deref(),
-            tool: item.tool.as_deref(),
-            call_id: item.call_id.as_deref(),
-            what: item.what.as_deref(),
-            text: if let Some(Full::Whole(whole)) = full { whole } else { &item.text },
-            full: item.full.as_deref(),
-            full_is,
-            round: item.round,
-            sidechain: item.sidechain,
-            failed: item.failed,
-            ending: ending.map(EndingShape::of),
-        }
-    }
-}
-
-impl EndingShape {
-    fn of(ending: &Ending) -> Self {
-        let tokens = &ending.tokens;
-        Self {
-            turns: ending.responses,
-            cost_usd: ending.cost.and_then(|cost| RawValue::from_string(cost.to_string()).ok()),
-            duration_ms: ending.duration_ms,
-            tokens: TokensShape {
-                input: tokens.input,
-                output: tokens.output,
-                cache_read: tokens.cache_read,
-                cache_write: tokens.cache_write_5m.saturating_add(tokens.cache_write_1h),
-            },
-        }
-    }
-}
-
-impl TurnShape {
-    fn of(end: &TurnEnd) -> Self {
-        Self {
-            kind: "turn_end",
-            turn: end.turn.start.0,
-            end: end.turn.end.0,
-            complete: end.turn.is_complete(),
-            incomplete: end.is_cut,
-            last: end.is_last,
-            items: end.turn.items,
-            tool_calls: end.turn.tool_calls,
-            left_out: end.left_out,
-        }
     }
 }

@@ -2,10 +2,9 @@
 
 use clap::Args;
 use duolog::ApprovalId;
-use serde::Serialize;
+use duolog_wire as wire;
 
 use super::{Context, Owned};
-use crate::commands::approvals;
 use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
@@ -31,18 +30,12 @@ pub struct Acknowledge {
     approval: ApprovalId,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    approval: approvals::Shape<'a>,
-    changed: bool,
-}
-
 impl Acknowledge {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_write()?;
         let changed = self.run.open(&store)?.acknowledge(&self.approval)?;
         let approval = store.approvals().get(&self.approval)?;
-        context.out.answer(&Answer { approval: (&approval).into(), changed }, |text| {
+        context.out.answer(&wire::ApprovalAcknowledged { approval: (&approval).into(), changed }, |text| {
             text.line(approval.response.as_deref().unwrap_or(approval.status.as_str()));
         })?;
         if !changed {

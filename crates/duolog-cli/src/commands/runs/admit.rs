@@ -2,9 +2,9 @@
 
 use clap::Args;
 use duolog::limits;
-use serde::Serialize;
+use duolog_wire as wire;
 
-use super::{Context, Shape};
+use super::Context;
 use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
@@ -13,7 +13,9 @@ Examples:
   duolog runs admit --owner \"$HOSTNAME\" --limit 1 --json
 
 JSON:
-  {\"admitted\": [{\"run\": {… as runs list …}, \"fence\": 1|null}], \"expired\": [{… as runs list …}]}";
+  {\"admitted\": [{\"run\": {… as runs list …}, \"fence\": 1|null}],
+   \"cancelled_runs\": [{… as runs list …}]}
+  cancelled_runs were queued for too long";
 
 /// Let queued runs begin while slots are free, and print them
 ///
@@ -32,30 +34,11 @@ pub struct Admit {
     limit: u32,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    admitted: Vec<Begins<'a>>,
-    expired: Vec<Shape<'a>>,
-}
-
-#[derive(Serialize)]
-struct Begins<'a> {
-    run: Shape<'a>,
-    fence: Option<u64>,
-}
-
 impl Admit {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_write()?;
         let done = store.runs().admit(self.owner.as_deref(), self.limit)?;
-        let begins = done.admitted.iter();
-        let shape = Answer {
-            admitted: begins
-                .map(|(run, fence)| Begins { run: run.into(), fence: fence.map(|fence| fence.0) })
-                .collect(),
-            expired: done.expired.iter().map(Shape::from).collect(),
-        };
-        context.out.answer(&shape, |text| {
+        context.out.answer(&wire::Admitted::from(&done), |text| {
             for (run, fence) in &done.admitted {
                 match fence {
                     Some(fence) => text.line(format_args!("{} {fence}", run.id)),

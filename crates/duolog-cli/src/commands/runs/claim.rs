@@ -1,13 +1,11 @@
-//! `duolog runs claim`, and the shape of a claim.
+//! `duolog runs claim`.
 
 use std::time::Duration;
 
 use clap::Args;
-use duolog::ApprovalId;
-use duolog::runs::Claim as Claimed;
-use serde::Serialize;
+use duolog_wire as wire;
 
-use super::{Changed, Context, Shape};
+use super::{Changed, Context};
 use crate::args;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
@@ -21,8 +19,9 @@ Exit code: 3 while another owner holds it
 
 JSON:
   {\"run\": {… as runs list …}, \"fence\": 2, \"lease_expires_at\": instant, \"taken_over\": true|false,
-   \"closed\": [execution id, …], \"unconsumed\": [approval id, …]}
-  closed: what was in flight of an owner that died; unconsumed: answers to acknowledge";
+   \"closed_execution_ids\": [id, …], \"unconsumed_approval_ids\": [id, …]}
+  closed_execution_ids: what was in flight of an owner that died
+  unconsumed_approval_ids: answers to acknowledge";
 
 /// Claim a run, and print the fence that every write of its owner carries
 ///
@@ -41,34 +40,11 @@ pub struct Claim {
     lease: Option<Duration>,
 }
 
-#[derive(Serialize)]
-pub(super) struct ClaimShape<'a> {
-    run: Shape<'a>,
-    fence: u64,
-    lease_expires_at: String,
-    taken_over: bool,
-    closed: Vec<&'a str>,
-    unconsumed: Vec<&'a str>,
-}
-
-impl<'a> From<&'a Claimed> for ClaimShape<'a> {
-    fn from(claim: &'a Claimed) -> Self {
-        Self {
-            run: (&claim.run).into(),
-            fence: claim.fence.0,
-            lease_expires_at: claim.lease_expires_at.to_string(),
-            taken_over: claim.taken_over,
-            closed: claim.closed.iter().map(duolog::ExecutionId::as_str).collect(),
-            unconsumed: claim.unconsumed.iter().map(ApprovalId::as_str).collect(),
-        }
-    }
-}
-
 impl Claim {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_write()?;
         let claim = self.which.open(&store)?.claim(&self.owner, self.lease)?;
-        context.out.answer(&ClaimShape::from(&claim), |text| text.line(claim.fence))?;
+        context.out.answer(&wire::Claim::from(&claim), |text| text.line(claim.fence))?;
         if claim.taken_over {
             let closed = figures::things(claim.closed.len() as u64, "execution");
             let restarts = claim.run.restart_count;

@@ -3,9 +3,9 @@
 use clap::Args;
 use duolog::runs::{Execution, ExecutionList, RunToken};
 use duolog::{Clock as _, Moment, SystemClock, limits};
-use serde::Serialize;
+use duolog_wire as wire;
 
-use super::{Context, ExecutionShape, repository};
+use super::{Context, repository};
 use crate::commands::sessions::one_line;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
@@ -15,7 +15,7 @@ const AFTER: &str = "\
 Examples:
   duolog runs errors timeout
   duolog runs errors acme/web --limit 50
-  duolog runs errors '' --json | jq -r '.executions[].error'
+  duolog runs errors '' --json | jq -r '.executions[].error_message'
 
 JSON:
   {\"executions\": [{… as runs phase end …}], \"next\": token|null}";
@@ -39,30 +39,22 @@ pub struct Errors {
     after: Option<RunToken>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    executions: Vec<ExecutionShape<'a>>,
-    next: Option<String>,
-}
-
 impl Errors {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let list = match context.open_if_there()? {
             Some(store) => store.runs().executions().search_errors(&self.text, self.limit, self.after.as_ref())?,
             None => ExecutionList { executions: Vec::new(), next: None },
         };
-        let next = list.next.as_ref().map(ToString::to_string);
-        let shape =
-            Answer { executions: list.executions.iter().map(ExecutionShape::from).collect(), next: next.clone() };
-        context.out.answer(&shape, |text| {
+        let page: wire::Page<wire::Execution> = wire::Page::of(&list.executions, list.next);
+        context.out.answer(&page, |text| {
             if !list.executions.is_empty() {
                 text.table(&table(&list.executions, SystemClock.now()));
             }
         })?;
-        if list.executions.is_empty() && next.is_none() {
+        if list.executions.is_empty() && page.next.is_none() {
             context.out.note("no error is like that");
         }
-        if let Some(next) = next {
+        if let Some(next) = page.next {
             context.out.note(format_args!("there may be more: --after {next}"));
         }
         Ok(Ended::Done)

@@ -1,9 +1,9 @@
 //! `duolog runs expire`.
 
 use clap::Args;
-use serde::Serialize;
+use duolog_wire as wire;
 
-use super::{Context, Shape};
+use super::Context;
 use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
@@ -11,7 +11,8 @@ Examples:
   duolog runs expire
 
 JSON:
-  {\"queued\": [{… as runs list …}], \"gates\": [{… as runs list …}]}";
+  {\"cancelled_runs\": [{… as runs list …}], \"failed_runs\": [{… as runs list …}]}
+  cancelled_runs were queued for too long; the gates of failed_runs were not answered in time";
 
 /// End what was waited for too long: runs in the queue are cancelled, those at a gate fail
 ///
@@ -20,22 +21,12 @@ JSON:
 #[command(after_help = AFTER)]
 pub struct Expire {}
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    queued: Vec<Shape<'a>>,
-    gates: Vec<Shape<'a>>,
-}
-
 impl Expire {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let Self {} = self;
         let store = context.open_to_write()?;
         let done = store.runs().expire()?;
-        let shape = Answer {
-            queued: done.queued.iter().map(Shape::from).collect(),
-            gates: done.gates.iter().map(Shape::from).collect(),
-        };
-        context.out.answer(&shape, |text| {
+        context.out.answer(&wire::Expired::from(&done), |text| {
             for run in &done.queued {
                 text.line(format_args!("{} cancelled: it waited too long for a place", run.id));
             }

@@ -3,7 +3,7 @@
 use clap::Args;
 use duolog::runs::{Expiry, LoopPoint, NewGate, PausedAt};
 use duolog::{ApprovalId, ApprovalKind, ExecutionId};
-use serde::Serialize;
+use duolog_wire as wire;
 
 use super::{Context, Owned, actor, in_argument, text_or_stdin};
 use crate::args;
@@ -66,12 +66,6 @@ pub struct Gate {
     id: Option<ApprovalId>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    approval: approvals::Shape<'a>,
-    existed: bool,
-}
-
 impl Gate {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let at = match (self.loop_key, self.iteration, self.output) {
@@ -92,7 +86,9 @@ impl Gate {
         let store = context.open_to_write()?;
         let PausedAt { approval, existed } =
             self.run.open(&store)?.pause_at(&gate).map_err(in_argument("--scratch"))?;
-        context.out.answer(&Answer { approval: (&approval).into(), existed }, |text| text.line(&approval.id))?;
+        context
+            .out
+            .answer(&wire::GateOpened { approval: (&approval).into(), existed }, |text| text.line(&approval.id))?;
         if existed {
             context.out.note(format_args!("the gate exists, with the same content: it is {}", approval.status));
         } else {

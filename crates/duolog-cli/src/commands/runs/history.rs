@@ -1,13 +1,15 @@
 //! `duolog runs history`.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 
 use clap::Args;
+use duolog::errors::NotFound;
 use duolog::log::{Entry, ReadFrom};
 use duolog::runs::RunSummary;
-use duolog::{Error, Store, limits};
-use serde::{Deserialize, Serialize};
+use duolog::{Error, ErrorKind, Store, limits};
+use duolog_wire as wire;
+use serde::Deserialize;
 
 use super::Context;
 use crate::failure::{Ended, Failure, Outcome};
@@ -20,9 +22,11 @@ Examples:
   duolog runs history \"$run\" --json | jq -r '.history[].status'
 
 JSON:
-  {\"history\": [{\"timestamp\", \"event\", \"previous_status\", \"status\", \"phase\", \"actor\", \"reason\",
-     \"lease_owner\", \"fence\"}], \"left_out\": 0, \"complete\": true|false}
-  complete is false where the log has more than --limit, or lines that cannot be read, are lost or were left out";
+  {\"history\": [{\"occurred_at\", \"event\", \"previous_status\", \"status\", \"phase\", \"actor\", \"reason\",
+     \"lease_owner\", \"fence\"}], \"rejected_lines\": 0, \"complete\": true|false}
+  rejected_lines contradict the state of the run and are not shown
+  complete is false where the log has more than --limit, or lines that cannot be read, are lost
+  or were rejected";
 
 /// The lines about a run that are looked at, the last ones.
 const LINES_MAX: usize = 10_000;
@@ -33,7 +37,8 @@ const SUBTYPE: &str = "duolog.run";
 /// Show the status changes and claims of a run, oldest first
 ///
 /// They are read from the run's log. Anybody can append a line there that looks like one of them: from the run's present
-/// status back, a line that does not lead to the status after it contradicts the state and is left out.
+/// status back, a line that does not lead to the status after it contradicts the state and is left out. So is a line that
+/// repeats an earlier one, and a claim whose fence is not below that of the claim after it.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct History {
@@ -53,9 +58,9 @@ struct Told {
     run: String,
 }
 
-/// A status change or a claim, as programs get it.
-#[derive(Deserialize, Serialize)]
-#[serde(rename_all(deserialize = "camelCase"))]
+/// A status change or a claim, as the log tells it.
+#[derive(Clone, Deserialize, Eq, Hash, PartialEq)]
+#[serde(rename_all = "camelCase")]
 struct Change {
     #[serde(default)]
     timestamp: Option<String>,
@@ -77,11 +82,20 @@ struct Change {
     fence: Option<u64>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    history: &'a VecDeque<Change>,
-    left_out: usize,
-    complete: bool,
+impl From<&Change> for wire::RunChange {
+    fn from(change: &Change) -> Self {
+        Self {
+            occurred_at: change.timestamp.clone(),
+            event: change.event.clone(),
+            previous_status: change.previous_status.clone(),
+            status: change.status.clone(),
+            phase: change.phase.clone(),
+            actor: change.actor.clone(),
+            reason: change.reason.clone(),
+            lease_owner: change.lease_owner.clone(),
+            fence: change.fence,
+        }
+    }
 }
 
 impl History {
@@ -97,11 +111,16 @@ impl History {
             }
             run = now;
         };
-        let left_out = leave_out(&mut told, run.status.as_str());
+        let fence = store.runs().get(&run.id)?.fence.0;
+        let left_out = leave_out(&mut told, run.status.as_str(), fence);
         let more = told.len().saturating_sub(self.limit as usize);
         let history = told.split_off(more);
         let complete = complete && more == 0 && left_out == 0;
-        let shape = Answer { history: &history, left_out, complete };
+        let shape = wire::RunHistory {
+            history: history.iter().map(wire::RunChange::from).collect(),
+            rejected_lines: left_out as u64,
+            complete,
+        };
         context.out.answer(&shape, |text| text.table(&table(&history)))?;
         if left_out > 0 {
             let lines = figures::things(left_out as u64, "line");
@@ -116,9 +135,9 @@ impl History {
 
 /// The last lines of the log that tell of a run; false where others are there that cannot be read or are more than that.
 fn read(store: &Store, run: &RunSummary) -> Result<(VecDeque<Change>, bool), Failure> {
-    let session = run.session_id.clone().ok_or_else(|| Error::NoSession(run.id.to_string()))?;
+    let session = run.session_id.clone().ok_or_else(|| Error::NotFound(NotFound::Session(run.id.to_string())))?;
     let (mut history, mut complete) = (VecDeque::new(), true);
-    store.log(&session).read(ReadFrom::Start, |entry| {
+    let read = store.log(&session).read(ReadFrom::Start, |entry| {
         match entry {
             // Only what may be of this run is decoded: a log may hold much else.
             Entry::Line(line) if is_told(line.bytes, run.id.as_str()) => match serde_json::from_slice(line.bytes) {
@@ -133,21 +152,35 @@ fn read(store: &Store, run: &RunSummary) -> Result<(VecDeque<Change>, bool), Fai
             complete = false;
         }
         ControlFlow::Continue(())
-    })?;
-    Ok((history, complete))
+    });
+    match read {
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(Failure::Absent {
+            message: format!(
+                "cannot show the history of run {}: its session {session} was deleted, and its log with it",
+                run.id
+            ),
+            hint: Some(format!("duolog runs show {} shows what the state has of it", run.id)),
+        }),
+        read => read.map(|_| (history, complete)).map_err(Failure::from),
+    }
 }
 
 /// Removes what contradicts the state, and returns how many that were: from the present status back, each line must lead
-/// to the status that the one after it begins with. A run starts once.
-fn leave_out(told: &mut VecDeque<Change>, status: &str) -> usize {
-    let (all, mut status) = (std::mem::take(told), status.to_owned());
-    let (count, is_start) = (all.len(), |change: &Change| change.event.as_deref() == Some("start"));
+/// to the status that the one after it begins with. A run starts once, no change is told twice, and fences increase.
+fn leave_out(told: &mut VecDeque<Change>, status: &str, fence: u64) -> usize {
+    let (count, mut status) = (told.len(), status.to_owned());
+    let (mut all, mut known) = (std::mem::take(told), HashSet::new());
+    // Whatever their uuids: the state tells of one change at one time.
+    all.retain(|change| known.insert(change.clone()));
+    let is_start = |change: &Change| change.event.as_deref() == Some("start");
     let first_start = all.iter().position(is_start);
+    let mut fence = fence.saturating_add(1);
     for (at, change) in all.into_iter().enumerate().rev() {
-        let is_again = is_start(&change) && first_start != Some(at);
+        let is_again = is_start(&change) && first_start != Some(at) || change.fence.is_some_and(|told| told >= fence);
         if is_again || change.status.as_deref() != Some(&*status) {
             continue;
         }
+        fence = change.fence.unwrap_or(fence);
         if let Some(previous) = &change.previous_status {
             status.clone_from(previous);
         }
@@ -164,7 +197,7 @@ fn is_told(line: &[u8], run: &str) -> bool {
 
 fn table(history: &VecDeque<Change>) -> Table {
     let mut table = Table::new(&[
-        (Column::Word, "TIMESTAMP"),
+        (Column::Word, "OCCURRED_AT"),
         (Column::Word, "EVENT"),
         (Column::Word, "PREVIOUS_STATUS"),
         (Column::Word, "STATUS"),

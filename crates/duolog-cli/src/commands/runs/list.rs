@@ -4,9 +4,9 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use duolog::runs::{RunFilter, RunList, RunOrder, RunPage, RunSummary, RunToken};
 use duolog::{Clock as _, Moment, RunStatus, SystemClock, limits};
-use serde::Serialize;
+use duolog_wire as wire;
 
-use super::{Context, Shape, repository, tone};
+use super::{Context, repository, tone};
 use crate::args;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
@@ -87,13 +87,6 @@ fn order(word: &str) -> RunOrder {
     if word == "started" { RunOrder::Started } else { RunOrder::Active }
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    runs: Vec<Shape<'a>>,
-    next: Option<String>,
-    total: Option<u64>,
-}
-
 impl List {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let filter = RunFilter {
@@ -115,7 +108,8 @@ impl List {
             None => (RunList { runs: Vec::new(), next: None }, self.total.then_some(0)),
         };
         let next = list.next.as_ref().map(ToString::to_string);
-        let answer = Answer { runs: list.runs.iter().map(Shape::from).collect(), next: next.clone(), total };
+        let runs = list.runs.iter().map(wire::RunSummary::from).collect();
+        let answer = wire::RunList { runs, next: next.clone(), total };
         context.out.answer(&answer, |text| {
             if !list.runs.is_empty() {
                 text.table(&table(&list.runs, SystemClock.now()));

@@ -1,4 +1,4 @@
-//! `duolog runs`, and what its commands share: which run, under which claim, and the shapes of runs and executions.
+//! `duolog runs`, and what its commands share: which run, and under which claim.
 
 mod acknowledge;
 mod admit;
@@ -35,13 +35,13 @@ use std::io::{Read as _, stdin};
 use std::path::Path;
 
 use clap::{Args, Subcommand};
-use duolog::runs::{Act, Execution, Fence, OpenRun, RunSummary, Turned};
-use duolog::{Error, Money, RunId, RunStatus, Store};
-use serde::{Serialize, Serializer};
-use serde_json::value::RawValue;
+use duolog::errors::Invalid;
+use duolog::runs::{Act, Fence, OpenRun, RunSummary, Turned};
+use duolog::{Error, RunId, RunStatus, Store};
+use duolog_wire as wire;
 
 use super::Context;
-use super::sessions::{actor, as_json, one_line};
+use super::sessions::actor;
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
 use crate::out::Tone;
@@ -125,7 +125,7 @@ struct Changed {
 }
 
 impl Changed {
-    fn open<'s>(&self, store: &'s Store) -> Result<OpenRun<'s>, Failure> {
+    fn open(&self, store: &Store) -> Result<OpenRun, Failure> {
         Ok(store.runs().open(&whole_id(store, &self.run)?))
     }
 }
@@ -141,7 +141,7 @@ struct Owned {
 }
 
 impl Owned {
-    fn open<'s>(&self, store: &'s Store) -> Result<OpenRun<'s>, Failure> {
+    fn open(&self, store: &Store) -> Result<OpenRun, Failure> {
         let run = self.which.open(store)?;
         Ok(match self.fence {
             Some(fence) => run.under(fence),
@@ -205,139 +205,12 @@ pub(super) fn text_or_stdin(context: &Context<'_>, text: String) -> Result<Strin
 /// Says of an error in JSON where it was given.
 fn in_argument(argument: &'static str) -> impl FnOnce(Error) -> Failure {
     move |error| match error {
-        Error::BadItem { .. } => Failure::Given {
+        Error::Invalid(Invalid::Item { .. }) => Failure::Given {
             message: format!("{argument}: {error}"),
             hint: Some("give JSON, in quotes; NaN and Infinity are none".to_owned()),
         },
         other => other.into(),
     }
-}
-
-/// A run in a list, as programs get it.
-#[derive(Serialize)]
-pub(super) struct Shape<'a> {
-    id: &'a str,
-    workflow_name: &'a str,
-    trigger_type: &'static str,
-    trigger_id: &'a str,
-    owner: Option<&'a str>,
-    repo: Option<&'a str>,
-    issue_number: Option<u64>,
-    current_phase: &'a str,
-    status: &'static str,
-    session_id: Option<&'a str>,
-    lease_owner: Option<&'a str>,
-    restart_count: u32,
-    retry_count: u32,
-    triggered_by: Option<&'a str>,
-    started_at: String,
-    updated_at: String,
-    finished_at: Option<String>,
-    cost_usd: Option<Usd>,
-    tokens: Option<u64>,
-}
-
-impl<'a> From<&'a RunSummary> for Shape<'a> {
-    fn from(run: &'a RunSummary) -> Self {
-        Self {
-            id: run.id.as_str(),
-            workflow_name: &run.workflow_name,
-            trigger_type: run.trigger_type.as_str(),
-            trigger_id: &run.trigger_id,
-            owner: run.owner.as_deref(),
-            repo: run.repo.as_deref(),
-            issue_number: run.issue_number,
-            current_phase: &run.current_phase,
-            status: run.status.as_str(),
-            session_id: run.session_id.as_ref().map(duolog::SessionId::as_str),
-            lease_owner: run.lease_owner.as_deref(),
-            restart_count: run.restart_count,
-            retry_count: run.retry_count,
-            triggered_by: run.triggered_by.as_deref(),
-            started_at: run.started_at.to_string(),
-            updated_at: run.updated_at.to_string(),
-            finished_at: run.finished_at.map(|at| at.to_string()),
-            cost_usd: run.cost.map(Usd),
-            tokens: run.tokens,
-        }
-    }
-}
-
-/// An execution, as programs get it.
-#[derive(Serialize)]
-struct ExecutionShape<'a> {
-    id: &'a str,
-    workflow_run_id: Option<&'a str>,
-    skill: &'a str,
-    outcome: &'static str,
-    trigger_type: &'static str,
-    trigger_id: &'a str,
-    owner: Option<&'a str>,
-    repo: Option<&'a str>,
-    issue_number: Option<u64>,
-    session_id: Option<&'a str>,
-    triggered_by: Option<&'a str>,
-    started_at: String,
-    finished_at: Option<String>,
-    success: Option<bool>,
-    error: Option<&'a str>,
-    turns: Option<u64>,
-    duration_ms: Option<u64>,
-    cost_usd: Option<Usd>,
-    input_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    api_duration_ms: Option<u64>,
-    stop_reason: Option<&'a str>,
-}
-
-impl<'a> From<&'a Execution> for ExecutionShape<'a> {
-    fn from(execution: &'a Execution) -> Self {
-        let end = execution.end.as_ref().map(|end| &end.finish);
-        Self {
-            id: execution.id.as_str(),
-            workflow_run_id: execution.run_id.as_ref().map(RunId::as_str),
-            skill: &execution.skill,
-            outcome: execution.outcome().as_str(),
-            trigger_type: execution.trigger_type.as_str(),
-            trigger_id: &execution.trigger_id,
-            owner: execution.owner.as_deref(),
-            repo: execution.repo.as_deref(),
-            issue_number: execution.issue_number,
-            session_id: execution.session_id.as_ref().map(duolog::SessionId::as_str),
-            triggered_by: execution.triggered_by.as_deref(),
-            started_at: execution.started_at.to_string(),
-            finished_at: execution.end.as_ref().map(|end| end.at.to_string()),
-            success: end.map(|end| end.success),
-            error: execution.error(),
-            turns: end.and_then(|end| end.turns),
-            duration_ms: end.and_then(|end| end.duration_ms),
-            cost_usd: end.and_then(|end| end.cost).map(Usd),
-            input_tokens: end.and_then(|end| end.input_tokens),
-            cache_creation_input_tokens: end.and_then(|end| end.cache_creation_input_tokens),
-            cache_read_input_tokens: end.and_then(|end| end.cache_read_input_tokens),
-            output_tokens: end.and_then(|end| end.output_tokens),
-            api_duration_ms: end.and_then(|end| end.api_duration_ms),
-            stop_reason: end.and_then(|end| end.stop_reason.as_deref()),
-        }
-    }
-}
-
-/// Names and JSON values, as one JSON object.
-struct Members<'a>(&'a [(String, String)]);
-
-impl Serialize for Members<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(key, value)| (key, as_json(&one_line(value)))))
-    }
-}
-
-#[derive(Serialize)]
-struct TurnedShape<'a> {
-    run: Shape<'a>,
-    previous_status: &'static str,
-    changed: bool,
 }
 
 /// What is said of a run that goes on and finds no free slot.
@@ -347,8 +220,7 @@ pub(super) const NO_SLOT: &str = "no slot is free: it is queued, before every ru
 fn answer_turned(context: &mut Context<'_>, turned: &Turned) -> Outcome {
     let Turned { previous, changed, run } = turned;
     let waits = *changed && run.status == RunStatus::Queued && *previous == RunStatus::Paused;
-    let shape = TurnedShape { run: run.into(), previous_status: previous.as_str(), changed: *changed };
-    context.out.confirm(&shape, |text| {
+    context.out.confirm(&wire::RunTransition::from(turned), |text| {
         let (id, status) = (&run.id, text.tone(tone(run.status), run.status.as_str()));
         let was = if *changed { format!(" (was {previous})") } else { " already".to_owned() };
         text.line(format_args!("run {id} is {status}{was}"));
@@ -359,24 +231,12 @@ fn answer_turned(context: &mut Context<'_>, turned: &Turned) -> Outcome {
     Ok(if *changed { Ended::Done } else { Ended::No })
 }
 
-#[derive(Serialize)]
-struct RunShape<'a> {
-    run: Shape<'a>,
-}
-
 /// Confirms a write that leaves the status of a run as it is.
 fn answer_run(context: &mut Context<'_>, run: &RunSummary, said: &str) -> Outcome {
-    context.out.confirm(&RunShape { run: run.into() }, |text| text.line(format_args!("run {}: {said}", run.id)))?;
+    context
+        .out
+        .confirm(&wire::RunAnswer { run: run.into() }, |text| text.line(format_args!("run {}: {said}", run.id)))?;
     Ok(Ended::Done)
-}
-
-/// Dollars, exact, as no binary fraction is.
-struct Usd(Money);
-
-impl Serialize for Usd {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        RawValue::from_string(self.0.to_string()).map_err(serde::ser::Error::custom)?.serialize(serializer)
-    }
 }
 
 /// What a run works on, as people write it: `owner/repo#12`.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use duolog::approvals::Approval;
 use duolog::runs::Run;
 use duolog::{ApprovalKind, Moment, RunStatus};
-use serde::Serialize;
+use duolog_wire::NextStep;
 
 use crate::commands::approvals;
 use crate::figures;
@@ -28,21 +28,12 @@ pub(super) struct Standing<'a> {
     pub now: Moment,
 }
 
-/// One thing that comes next.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Next {
-    /// What, for people.
-    pub text: String,
-    /// The command that does it, where there is one to give.
-    pub command: Option<String>,
-}
-
-fn next(text: impl Into<String>, command: impl Into<Option<String>>) -> Next {
-    Next { text: text.into(), command: command.into() }
+fn next(text: impl Into<String>, command: impl Into<Option<String>>) -> NextStep {
+    NextStep { text: text.into(), command: command.into() }
 }
 
 /// What would happen next.
-pub(super) fn of(standing: &Standing<'_>) -> Vec<Next> {
+pub(super) fn of(standing: &Standing<'_>) -> Vec<NextStep> {
     let id = &standing.run.summary.id;
     match standing.run.summary.status {
         RunStatus::Queued => vec![queued(standing)],
@@ -66,7 +57,7 @@ pub(super) fn of(standing: &Standing<'_>) -> Vec<Next> {
     }
 }
 
-fn queued(standing: &Standing<'_>) -> Next {
+fn queued(standing: &Standing<'_>) -> NextStep {
     let workflow = &standing.run.summary.workflow_name;
     if !standing.is_enabled {
         let text = format!("queued, and workflow {workflow} is switched off: it stays until that is taken back");
@@ -85,7 +76,7 @@ fn queued(standing: &Standing<'_>) -> Next {
     next(before, command("admit --owner NAME"))
 }
 
-fn running(standing: &Standing<'_>) -> Next {
+fn running(standing: &Standing<'_>) -> NextStep {
     let Run { summary, lease_expires_at, restart_cap, .. } = standing.run;
     let (id, now) = (&summary.id, standing.now);
     let is_over = lease_expires_at.is_none_or(|until| until <= now);
@@ -114,7 +105,7 @@ fn running(standing: &Standing<'_>) -> Next {
     }
 }
 
-fn unconsumed<'a>(standing: &'a Standing<'_>) -> impl Iterator<Item = Next> + 'a {
+fn unconsumed<'a>(standing: &'a Standing<'_>) -> impl Iterator<Item = NextStep> + 'a {
     let (id, fence) = (&standing.run.summary.id, standing.run.fence);
     let is_claimed = standing.run.summary.lease_owner.is_some();
     let waiting = standing.gates.iter().filter(|gate| standing.run.unconsumed.contains(&gate.id));
@@ -127,7 +118,7 @@ fn unconsumed<'a>(standing: &'a Standing<'_>) -> impl Iterator<Item = Next> + 'a
     })
 }
 
-fn paused(standing: &Standing<'_>) -> Next {
+fn paused(standing: &Standing<'_>) -> NextStep {
     let run = standing.run;
     let gate = standing.gates.iter().find(|gate| Some(&gate.id) == run.pending.as_ref());
     let Some(gate) = gate else {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use duolog::ExecutionId;
-use serde::Serialize;
+use duolog_wire as wire;
 
 use super::Context;
 use crate::failure::{Ended, Outcome};
@@ -16,8 +16,8 @@ Examples:
 Exit code: 1 where nothing was kept
 
 JSON:
-  {\"execution\": id, \"text\": text|null, \"bytes\": 1234|null, \"blob\": \"blob:…\"|null}
-  bytes counts the whole; blob names it where the text is only its end";
+  {\"execution_id\", \"text\": text|null, \"bytes\": 1234|null, \"blob_id\": sha256|null}
+  bytes is the size of the full text; blob_id names it where the text is only its end";
 
 /// Print what an execution said last
 #[derive(Args)]
@@ -31,14 +31,6 @@ pub struct Output {
     full: bool,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    execution: &'a str,
-    text: Option<&'a str>,
-    bytes: Option<u64>,
-    blob: Option<&'a str>,
-}
-
 impl Output {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_read()?;
@@ -47,11 +39,12 @@ impl Output {
         let kept = executions.output(&execution.id)?;
         let whole = if self.full { executions.whole_output(&execution.id)? } else { None };
         let text = whole.as_deref().or(kept.as_ref().map(|kept| kept.text.as_str()));
-        let shape = Answer {
-            execution: execution.id.as_str(),
-            text,
+        let blob = kept.as_ref().and_then(|kept| kept.blob.as_deref());
+        let shape = wire::ExecutionOutput {
+            execution_id: execution.id.to_string(),
+            text: text.map(str::to_owned),
             bytes: kept.as_ref().map(|kept| kept.bytes),
-            blob: kept.as_ref().and_then(|kept| kept.blob.as_deref()),
+            blob_id: blob.map(|blob| blob.strip_prefix("blob:").unwrap_or(blob).to_owned()),
         };
         context.out.answer(&shape, |out| {
             if let Some(text) = text {

@@ -4,8 +4,8 @@ use duolog::RunStatus;
 use duolog::runs::{Execution, Outcome as How, Run};
 use serde::Deserialize;
 
-use super::one_line;
 use super::show::shortened;
+use crate::commands::sessions::one_line;
 use crate::out::{Text, Tone};
 
 /// How a phase stands, as it is drawn. The word says it; sign and tone only help the eye.

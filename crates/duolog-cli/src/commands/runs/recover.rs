@@ -2,10 +2,9 @@
 
 use clap::Args;
 use duolog::RunId;
-use serde::Serialize;
+use duolog_wire as wire;
 
-use super::claim::ClaimShape;
-use super::{Context, Shape};
+use super::Context;
 use crate::failure::{Ended, Failure, Outcome};
 
 const AFTER: &str = "\
@@ -14,8 +13,9 @@ Examples:
   duolog runs recover --owner worker-1 --json
 
 JSON:
-  {\"resumed\": [{… as runs claim …}], \"given_up\": [{… as runs list …}],
-   \"failed\": [{\"run\": id, \"error\": {\"kind\", \"message\", \"hint\"}}], \"complete\": true|false}
+  {\"claims\": [{… as runs claim …}], \"failed_runs\": [{… as runs list …}],
+   \"errors\": [{\"workflow_run_id\", \"error\": {\"kind\", \"message\", \"hint\"}}], \"complete\": true|false}
+  claims: the runs to resume; failed_runs were taken over too often
   complete is false where an error of the machine kept the other runs from being tried";
 
 /// Take up what dead owners left, and print each run with the fence of its claim
@@ -33,36 +33,19 @@ pub struct Recover {
     owner: String,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    resumed: Vec<ClaimShape<'a>>,
-    given_up: Vec<Shape<'a>>,
-    failed: Vec<FailedShape<'a>>,
-    complete: bool,
-}
-
-#[derive(Serialize)]
-struct FailedShape<'a> {
-    run: &'a str,
-    error: ErrorShape,
-}
-
-#[derive(Serialize)]
-struct ErrorShape {
-    kind: &'static str,
-    message: String,
-    hint: Option<String>,
-}
-
 impl Recover {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_write()?;
         let done = store.runs().recover(&self.owner)?;
         let failed: Vec<(RunId, Failure)> = done.failed.into_iter().map(|(run, error)| (run, error.into())).collect();
-        let shape = Answer {
-            resumed: done.resumed.iter().map(ClaimShape::from).collect(),
-            given_up: done.given_up.iter().map(Shape::from).collect(),
-            failed: failed.iter().map(|(run, failure)| shape_of(run, failure)).collect(),
+        let error = |(run, failure): &(RunId, Failure)| wire::RunError {
+            workflow_run_id: run.to_string(),
+            error: failure.into(),
+        };
+        let shape = wire::Recovered {
+            claims: done.resumed.iter().map(wire::Claim::from).collect(),
+            failed_runs: done.given_up.iter().map(wire::RunSummary::from).collect(),
+            errors: failed.iter().map(error).collect(),
             complete: done.complete,
         };
         context.out.answer(&shape, |text| {
@@ -87,9 +70,4 @@ impl Recover {
         context.close(store);
         Ok(failed.first().map_or(Ended::Done, |(_, failure)| Ended::Partly(failure.kind())))
     }
-}
-
-fn shape_of<'a>(run: &'a RunId, failure: &Failure) -> FailedShape<'a> {
-    let error = ErrorShape { kind: failure.kind().as_str(), message: failure.message(), hint: failure.hint() };
-    FailedShape { run: run.as_str(), error }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use serde::Serialize;
+use duolog_wire as wire;
 
 use super::{Context, Owned};
 use crate::args;
@@ -17,7 +17,7 @@ Examples:
 Exit code: 1 where another claim has overtaken this one: stop working on the run
 
 JSON:
-  {\"run\": id, \"fence\": 2, \"lease_expires_at\": instant}";
+  {\"workflow_run_id\", \"fence\": 2, \"lease_expires_at\": instant}";
 
 /// Renew the lease of a claim
 ///
@@ -32,20 +32,13 @@ pub struct Renew {
     lease: Option<Duration>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    run: &'a str,
-    fence: Option<u64>,
-    lease_expires_at: String,
-}
-
 impl Renew {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_write()?;
         let run = self.run.open(&store)?;
         let until = run.renew(self.lease)?;
         let fence = self.run.fence.map(|fence| fence.0);
-        let shape = Answer { run: run.id().as_str(), fence, lease_expires_at: until.to_string() };
+        let shape = wire::Lease { workflow_run_id: run.id().to_string(), fence, lease_expires_at: until.to_string() };
         context.out.confirm(&shape, |text| text.line(format_args!("run {} is held until {until}", run.id())))?;
         context.close(store);
         Ok(Ended::Done)

@@ -1,9 +1,9 @@
 //! `duolog runs scratch`.
 
 use clap::Args;
-use serde::Serialize;
+use duolog_wire as wire;
 
-use super::{Context, Members, Owned, in_argument, text_or_stdin};
+use super::{Context, Owned, in_argument, text_or_stdin};
 use crate::commands::sessions::one_line;
 use crate::failure::{Ended, Outcome};
 use crate::out::plain;
@@ -15,7 +15,7 @@ Examples:
   duolog runs scratch \"$run\" --json | jq .scratch.branch
 
 JSON:
-  {\"run\": id, \"scratch\": {\"key\": value, …}}";
+  {\"workflow_run_id\", \"scratch\": {\"key\": value, …}}";
 
 /// Show what the phases of a run leave to each other, or merge more into it
 ///
@@ -31,12 +31,6 @@ pub struct Scratch {
     merge: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    run: &'a str,
-    scratch: Members<'a>,
-}
-
 impl Scratch {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = match self.merge {
@@ -49,7 +43,8 @@ impl Scratch {
             None => context.open_to_read()?,
         };
         let run = store.runs().get(&store.runs().resolve(&self.run.which.run)?)?;
-        let shape = Answer { run: run.summary.id.as_str(), scratch: Members(&run.scratch) };
+        let workflow_run_id = run.summary.id.to_string();
+        let shape = wire::Scratch { workflow_run_id, scratch: wire::Members::of(&run.scratch) };
         context.out.answer(&shape, |text| {
             for (key, value) in &run.scratch {
                 text.line(plain(&format!("{key} {}", one_line(value))));

@@ -4,13 +4,13 @@ use clap::Args;
 use duolog::approvals::{Approval, ApprovalFilter};
 use duolog::runs::{Execution, Run, RunPage, RunToken};
 use duolog::{ApprovalStatus, Moment, Store, limits};
-use serde::Serialize;
-use serde_json::value::RawValue;
+use duolog_wire as wire;
 
-use super::next::{self, Next, Standing};
+use super::next::{self, Standing};
 use super::phases::{self, phase_of, stands};
-use super::{Context, ExecutionShape, Members, Shape, as_json, one_line, repository, tone};
+use super::{Context, repository, tone};
 use crate::commands::approvals;
+use crate::commands::sessions::one_line;
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
 use crate::out::{Column, Table, Text, Tone, plain};
@@ -18,16 +18,16 @@ use crate::out::{Column, Table, Text, Tone, plain};
 const AFTER: &str = "\
 Examples:
   duolog runs show 019364
-  duolog runs show \"$run\" --json | jq -r '.next[].command'
+  duolog runs show \"$run\" --json | jq -r '.next_steps[].command'
 
 JSON:
-  {\"run\": {… as runs list …, \"error\", \"fence\", \"lease_expires_at\", \"restart_cap\", \"actor\",
-     \"queued_at\", \"is_resumed\", \"pending\": approval id|null, \"unconsumed\": [approval id, …], \"context\",
-     \"scratch\": {…}, \"phase_history\": [{\"phase\", \"timestamp\", \"success\", …}],
+  {\"run\": {… as runs list …, \"error_message\", \"fence\", \"lease_expires_at\", \"restart_cap\", \"actor\",
+     \"queued_at\", \"is_resumed\", \"pending_approval_id\", \"unconsumed_approval_ids\": [id, …],
+     \"context\", \"scratch\": {…}, \"phase_history\": [{\"phase\", \"timestamp\", \"success\", …}],
      \"node_statuses\": {…}},
-   \"executions\": [{… as runs phase end …}], \"executions_after\": token|null,
-   \"approvals\": [{… as approvals list …}], \"next\": [{\"text\", \"command\": command|null}]}
-  executions_after: there are more; give it back as --after. next: what would happen
+   \"executions\": [{… as runs phase end …}], \"executions_next\": token|null,
+   \"approvals\": [{… as approvals list …}], \"next_steps\": [{\"text\", \"command\": command|null}]}
+  executions_next: there are more; give it back as --after. next_steps: what would happen next
   is_resumed: it is queued because no slot was free when it was resumed";
 
 /// Show a run, whole: phases, executions, gates, who holds it, and what would happen next
@@ -44,55 +44,6 @@ pub struct Show {
     /// Go on with the executions after a page: the token that it ended with
     #[arg(long, value_name = "TOKEN")]
     after: Option<RunToken>,
-}
-
-#[derive(Serialize)]
-struct Answer<'a> {
-    run: Whole<'a>,
-    executions: Vec<ExecutionShape<'a>>,
-    executions_after: Option<String>,
-    approvals: Vec<approvals::Shape<'a>>,
-    next: &'a [Next],
-}
-
-#[derive(Serialize)]
-struct Whole<'a> {
-    #[serde(flatten)]
-    summary: Shape<'a>,
-    error: Option<&'a str>,
-    fence: u64,
-    lease_expires_at: Option<String>,
-    restart_cap: u32,
-    actor: Option<&'a str>,
-    queued_at: Option<String>,
-    is_resumed: bool,
-    pending: Option<&'a str>,
-    unconsumed: Vec<&'a str>,
-    context: Option<Box<RawValue>>,
-    scratch: Members<'a>,
-    phase_history: Vec<Box<RawValue>>,
-    node_statuses: Members<'a>,
-}
-
-impl<'a> From<&'a Run> for Whole<'a> {
-    fn from(run: &'a Run) -> Self {
-        Self {
-            summary: (&run.summary).into(),
-            error: run.error.as_deref(),
-            fence: run.fence.0,
-            lease_expires_at: run.lease_expires_at.map(|at| at.to_string()),
-            restart_cap: run.restart_cap,
-            actor: run.actor.as_deref(),
-            queued_at: run.queued_at.map(|at| at.to_string()),
-            is_resumed: run.is_resumed,
-            pending: run.pending.as_ref().map(duolog::ApprovalId::as_str),
-            unconsumed: run.unconsumed.iter().map(duolog::ApprovalId::as_str).collect(),
-            context: run.context.as_deref().map(|context| as_json(&one_line(context))),
-            scratch: Members(&run.scratch),
-            phase_history: run.phase_history.iter().map(|entry| as_json(&one_line(entry))).collect(),
-            node_statuses: Members(&run.node_statuses),
-        }
-    }
 }
 
 impl Show {
@@ -118,12 +69,12 @@ impl Show {
             now,
         });
         let more = list.next.as_ref().map(ToString::to_string);
-        let shape = Answer {
+        let shape = wire::RunDetail {
             run: (&run).into(),
-            executions: executions.iter().map(ExecutionShape::from).collect(),
-            executions_after: more.clone(),
-            approvals: gates.iter().map(approvals::Shape::from).collect(),
-            next: &after,
+            executions: executions.iter().map(wire::Execution::from).collect(),
+            executions_next: more.clone(),
+            approvals: gates.iter().map(wire::Approval::from).collect(),
+            next_steps: after.clone(),
         };
         context.out.answer(&shape, |text| {
             describe(text, &run, now);
@@ -292,9 +243,9 @@ fn draw_gates(text: &mut Text, gates: &[Approval], now: Moment) {
     text.table(&["BY", "RESPONSE", "NOTED"].into_iter().fold(table, Table::without_empty));
 }
 
-fn draw_next(text: &mut Text, after: &[Next]) {
+fn draw_next(text: &mut Text, after: &[wire::NextStep]) {
     text.line("");
-    for (at, Next { text: said, command }) in after.iter().enumerate() {
+    for (at, wire::NextStep { text: said, command }) in after.iter().enumerate() {
         text.field(if at == 0 { "next" } else { "" }, plain(said));
         if let Some(command) = command {
             text.field("", text.tone(Tone::Strong, &plain(command)));

@@ -1,13 +1,15 @@
 //! `duolog runs start`.
 
 use clap::Args;
+use duolog::errors::NotFound;
 use duolog::runs::{Admission, NewRun};
-use duolog::{RunId, RunStatus, SessionId, TriggerType};
-use serde::Serialize;
+use duolog::sessions::SessionRef;
+use duolog::{Error, RunId, RunStatus, SessionId, Store, TriggerType};
+use duolog_wire as wire;
 
-use super::{Context, Shape, actor, in_argument, text_or_stdin};
+use super::{Context, actor, in_argument, text_or_stdin};
 use crate::args;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{Ended, Failure, Outcome};
 
 const AFTER: &str = "\
 Examples:
@@ -50,7 +52,7 @@ pub struct Start {
     context: Option<String>,
     /// The session whose log is to tell of it; one of its own where it is not given
     #[arg(long, value_name = "SESSION")]
-    session: Option<SessionId>,
+    session: Option<String>,
     /// The phase that it begins with
     #[arg(long, value_name = "PHASE")]
     phase: Option<String>,
@@ -68,15 +70,11 @@ pub struct Start {
     id: Option<RunId>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    run: Shape<'a>,
-    existed: bool,
-    fence: Option<u64>,
-}
-
 impl Start {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        // What is read from stdin belongs to the request: before the store is opened.
+        let given = self.context.map(|text| text_or_stdin(context, text)).transpose()?;
+        let store = context.open_to_write()?;
         let new = NewRun {
             id: self.id,
             workflow_name: self.workflow,
@@ -86,19 +84,17 @@ impl Start {
             repo: self.repo,
             issue_number: self.issue,
             triggered_by: actor(self.by),
-            context: self.context.map(|text| text_or_stdin(context, text)).transpose()?,
-            session_id: self.session,
+            context: given,
+            session_id: self.session.map(|text| session_of(&store, &text)).transpose()?,
             phase: self.phase,
             admission: if self.queue { Admission::Queue } else { Admission::IfFree },
             claimed_by: self.claim,
             restart_cap: self.restart_cap,
         };
-        let store = context.open_to_write()?;
         let started = store.runs().start(&new).map_err(in_argument("--context"))?;
         let run = &started.run;
         let is_same_id = new.id.as_ref() == Some(&run.id);
-        let shape = Answer { run: run.into(), existed: started.existed, fence: started.fence.map(|fence| fence.0) };
-        context.out.answer(&shape, |text| match started.fence {
+        context.out.answer(&wire::RunStarted::from(&started), |text| match started.fence {
             Some(fence) => text.line(format_args!("{} {fence}", run.id)),
             None => text.line(&run.id),
         })?;
@@ -112,5 +108,15 @@ impl Start {
         }
         context.close(store);
         Ok(Ended::Done)
+    }
+}
+
+/// The session that is called so, by its id or its name. An id of a session that is gone stays as it is: a run that exists
+/// already is given again.
+fn session_of(store: &Store, text: &str) -> Result<SessionId, Failure> {
+    match store.sessions().resolve_whole(&SessionRef::Text(text.to_owned())) {
+        Ok(session) => Ok(session.id),
+        Err(error @ Error::NotFound(NotFound::Session(_))) => SessionId::parse(text).map_err(|_| error.into()),
+        Err(error) => Err(error.into()),
     }
 }

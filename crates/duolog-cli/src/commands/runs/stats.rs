@@ -2,9 +2,9 @@
 
 use clap::Args;
 use duolog::runs::{Every, Rollup, RollupQuery};
-use serde::Serialize;
+use duolog_wire as wire;
 
-use super::{Context, Usd};
+use super::Context;
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
 use crate::out::{Column, Table};
@@ -13,15 +13,16 @@ const AFTER: &str = "\
 Examples:
   duolog runs stats
   duolog runs stats --hourly --last 48 --zone Europe/Berlin
-  duolog runs stats --workflow build --json | jq '.rollups[] | [.at, .failed]'
+  duolog runs stats --workflow build --json | jq '.rollups[] | [.period, .failed]'
 
 JSON:
-  {\"every\": \"day\"|\"hour\", \"zone\": \"UTC\", \"workflow\": name|null,
-   \"rollups\": [{\"at\": \"2026-01-31\", \"started\", \"succeeded\", \"failed\", \"skipped\", \"deferred\",
+  {\"interval\": \"day\"|\"hour\", \"zone\": \"UTC\", \"workflow_name\": name|null,
+   \"rollups\": [{\"period\": \"2026-01-31\", \"started\", \"succeeded\", \"failed\", \"skipped\", \"deferred\",
      \"in_flight\", \"turns\", \"duration_ms\", \"cost_usd\", \"input_tokens\",
      \"cache_creation_input_tokens\", \"cache_read_input_tokens\", \"output_tokens\"}],
-   \"total\": {… the same, at: null …}}
-  an hour is 2026-01-31T09:00 in the zone; none is left out, and what nobody said counts nothing";
+   \"totals\": {… the same, period: null …}}
+  the period of an hour is 2026-01-31T09:00 in the zone; no period is left out, and
+  what nobody said counts nothing";
 
 /// Show what was run by day or by hour: executions, how they ended, and what they used
 ///
@@ -46,54 +47,6 @@ pub struct Stats {
     workflow: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    every: &'static str,
-    zone: &'a str,
-    workflow: Option<&'a str>,
-    rollups: Vec<Shape<'a>>,
-    total: Shape<'a>,
-}
-
-#[derive(Serialize)]
-struct Shape<'a> {
-    at: Option<&'a str>,
-    started: u64,
-    succeeded: u64,
-    failed: u64,
-    skipped: u64,
-    deferred: u64,
-    in_flight: u64,
-    turns: u64,
-    duration_ms: u64,
-    cost_usd: Usd,
-    input_tokens: u64,
-    cache_creation_input_tokens: u64,
-    cache_read_input_tokens: u64,
-    output_tokens: u64,
-}
-
-impl<'a> From<&'a Rollup> for Shape<'a> {
-    fn from(rollup: &'a Rollup) -> Self {
-        Self {
-            at: Some(rollup.label.as_str()).filter(|label| !label.is_empty()),
-            started: rollup.started,
-            succeeded: rollup.succeeded,
-            failed: rollup.failed,
-            skipped: rollup.skipped,
-            deferred: rollup.deferred,
-            in_flight: rollup.in_flight,
-            turns: rollup.turns,
-            duration_ms: rollup.duration_ms,
-            cost_usd: Usd(rollup.cost),
-            input_tokens: rollup.input_tokens,
-            cache_creation_input_tokens: rollup.cache_creation_input_tokens,
-            cache_read_input_tokens: rollup.cache_read_input_tokens,
-            output_tokens: rollup.output_tokens,
-        }
-    }
-}
-
 impl Stats {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let (every, word, usual, most) =
@@ -107,12 +60,12 @@ impl Stats {
         let store = context.open_to_read()?;
         let rollups = store.runs().rollups(&query)?;
         let total = rollups.iter().fold(Rollup::default(), |total, one| sum(&total, one));
-        let shape = Answer {
-            every: word,
-            zone: query.zone.as_deref().unwrap_or("UTC"),
-            workflow: query.workflow.as_deref(),
-            rollups: rollups.iter().map(Shape::from).collect(),
-            total: (&total).into(),
+        let shape = wire::Rollups {
+            interval: word,
+            zone: query.zone.clone().unwrap_or_else(|| "UTC".to_owned()),
+            workflow_name: query.workflow.clone(),
+            rollups: rollups.iter().map(wire::Rollup::from).collect(),
+            totals: (&total).into(),
         };
         context.out.answer(&shape, |text| text.table(&table(word, &rollups, &total)))?;
         Ok(Ended::Done)

@@ -6,9 +6,9 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use duolog::RunStatus;
 use duolog::runs::Until;
-use serde::Serialize;
+use duolog_wire as wire;
 
-use super::{Context, Shape, tone};
+use super::{Context, tone};
 use crate::args;
 use crate::failure::{Ended, Outcome};
 
@@ -40,12 +40,6 @@ pub struct Wait {
     timeout: Option<Duration>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    run: Shape<'a>,
-    met: bool,
-}
-
 fn words() -> impl Iterator<Item = &'static str> {
     ["ended", "settled"].into_iter().chain(RunStatus::ALL.iter().map(|status| status.as_str()))
 }
@@ -67,7 +61,7 @@ impl Wait {
         let enough = Until::Status(RunStatus::ALL.iter().copied().filter(is_over).collect());
         let run = run.wait(&enough, self.timeout.unwrap_or(Duration::MAX))?;
         let met = self.until.is_met(run.status);
-        context.out.confirm(&Answer { run: (&run).into(), met }, |text| {
+        context.out.confirm(&wire::RunWait { run: (&run).into(), met }, |text| {
             text.line(format_args!("run {} is {}", run.id, text.tone(tone(run.status), run.status.as_str())));
         })?;
         Ok(match met {

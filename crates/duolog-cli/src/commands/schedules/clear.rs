@@ -1,7 +1,7 @@
 //! `duolog schedules clear`.
 
 use clap::Args;
-use serde::Serialize;
+use duolog_wire::ScheduleCleared;
 
 use super::Context;
 use crate::failure::{Ended, Outcome};
@@ -13,7 +13,7 @@ Examples:
 Exit code: 0 taken back · 1 nothing was said over it
 
 JSON:
-  {\"name\", \"cleared\": true|false}";
+  {\"schedule_name\", \"changed\": true|false}";
 
 /// Take back all that was said over a schedule: it is as the configuration has it again
 #[derive(Args)]
@@ -24,18 +24,12 @@ pub struct Clear {
     name: String,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    name: &'a str,
-    cleared: bool,
-}
-
 impl Clear {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;
         let cleared = store.schedules().clear(&self.name, durability)?;
-        context.out.confirm(&Answer { name: &self.name, cleared }, |text| {
+        context.out.confirm(&ScheduleCleared { schedule_name: self.name.clone(), changed: cleared }, |text| {
             let name = &self.name;
             text.line(if cleared {
                 format!("{name} is as the configuration has it")

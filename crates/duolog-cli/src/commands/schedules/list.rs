@@ -1,11 +1,11 @@
 //! `duolog schedules list`.
 
 use clap::Args;
-use duolog::schedules::{Origin, Schedule, ScheduleList, as_configured};
+use duolog::schedules::{Origin, ScheduleList, as_configured};
 use duolog::{Clock as _, Moment, SystemClock};
-use serde::Serialize;
+use duolog_wire as wire;
 
-use super::{Context, RunShape, tone};
+use super::{Context, tone};
 use crate::failure::{Ended, Outcome};
 use crate::figures;
 use crate::out::{Column, Table, Tone};
@@ -13,41 +13,19 @@ use crate::out::{Column, Table, Tone};
 const AFTER: &str = "\
 Examples:
   duolog schedules list
-  duolog schedules list --json | jq -r '.schedules[] | select(.failures > 0) | .name'
+  duolog schedules list --json | jq -r '.schedules[] | select(.consecutive_failures > 0) | .name'
 
 JSON:
-  {\"schedules\": [{\"name\", \"enabled\", \"cron\", \"zone\", \"workflow\", \"overridden\": true|false,
-                  \"next_at\": instant|null, \"next_local\": time|null, \"problem\": text|null,
-                  \"failures\": 0, \"latest\": {… as schedules runs …}|null}],
-   \"elsewhere\": [name]}
-  failures are those one after another until now; elsewhere are names over which something is
-  said, and which this configuration does not have";
+  {\"schedules\": [{\"name\", \"enabled\", \"cron\", \"zone\", \"workflow_name\", \"overridden\": true|false,
+                  \"next_due_at\": instant|null, \"next_due_local\": time|null, \"problem\": text|null,
+                  \"consecutive_failures\": 0, \"latest_run\": {… as schedules runs …}|null}],
+   \"next\": null, \"unknown_overrides\": [name]}
+  unknown_overrides are schedules with an override that this configuration does not have";
 
 /// List the schedules of the configuration, as they are in force
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {}
-
-#[derive(Serialize)]
-struct Answer<'a> {
-    schedules: Vec<Shape<'a>>,
-    elsewhere: &'a [String],
-}
-
-#[derive(Serialize)]
-struct Shape<'a> {
-    name: &'a str,
-    enabled: bool,
-    cron: &'a str,
-    zone: &'a str,
-    workflow: Option<&'a str>,
-    overridden: bool,
-    next_at: Option<String>,
-    next_local: Option<&'a str>,
-    problem: Option<&'a str>,
-    failures: u32,
-    latest: Option<RunShape>,
-}
 
 impl List {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
@@ -60,8 +38,7 @@ impl List {
             let schedules = context.config()?.schedules().iter().map(|base| as_configured(base, now));
             ScheduleList { schedules: schedules.collect(), elsewhere: Vec::new() }
         };
-        let shapes = list.schedules.iter().map(shape).collect();
-        context.out.answer(&Answer { schedules: shapes, elsewhere: &list.elsewhere }, |text| {
+        context.out.answer(&wire::ScheduleList::from(&list), |text| {
             if !list.schedules.is_empty() {
                 text.table(&table(&list, now));
             }
@@ -76,22 +53,6 @@ impl List {
             context.out.note(format_args!("something is said over {name}, which this configuration does not have"));
         }
         Ok(Ended::Done)
-    }
-}
-
-fn shape(schedule: &Schedule) -> Shape<'_> {
-    Shape {
-        name: &schedule.base.name,
-        enabled: schedule.enabled.value,
-        cron: &schedule.cron.value,
-        zone: &schedule.zone.value,
-        workflow: schedule.base.workflow.as_deref(),
-        overridden: schedule.overridden.is_some(),
-        next_at: schedule.next.first().map(|time| time.at.to_string()),
-        next_local: schedule.next.first().map(|time| time.local.as_str()),
-        problem: schedule.problem.as_deref(),
-        failures: schedule.failures,
-        latest: schedule.latest.as_ref().map(RunShape::from),
     }
 }
 

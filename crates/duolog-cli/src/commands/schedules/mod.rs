@@ -9,10 +9,7 @@ mod tick;
 
 use clap::Subcommand;
 use duolog::CronOutcome;
-use duolog::schedules::{CronRun, Standing};
-use serde::ser::Error as _;
-use serde::{Serialize, Serializer};
-use serde_json::value::RawValue;
+use duolog::schedules::Standing;
 
 use super::Context;
 use crate::failure::Outcome;
@@ -39,51 +36,6 @@ impl Schedules {
             Self::Runs(command) => command.run(context),
             Self::Tick(command) => command.run(context),
         }
-    }
-}
-
-/// A firing, as programs get it.
-#[derive(Serialize)]
-struct RunShape {
-    id: String,
-    name: String,
-    workflow: Option<String>,
-    due_at: String,
-    started_at: String,
-    finished_at: Option<String>,
-    standing: &'static str,
-    error: Option<String>,
-    detail: Option<String>,
-    workflow_run_id: Option<String>,
-    home_id: String,
-    actor: Option<String>,
-}
-
-impl From<&CronRun> for RunShape {
-    fn from(run: &CronRun) -> Self {
-        Self {
-            id: run.id.to_string(),
-            name: run.name.clone(),
-            workflow: run.workflow.clone(),
-            due_at: run.due_at.to_string(),
-            started_at: run.started_at.to_string(),
-            finished_at: run.finished_at.map(|at| at.to_string()),
-            standing: run.standing.as_str(),
-            error: run.error.clone(),
-            detail: run.detail.clone(),
-            workflow_run_id: run.workflow_run_id.clone(),
-            home_id: run.home_id.to_string(),
-            actor: run.actor.clone(),
-        }
-    }
-}
-
-/// A JSON text that is written as the value that it is. A text that is not JSON fails the answer: it is never left out.
-pub(super) struct JsonText<'a>(pub(super) &'a str);
-
-impl Serialize for JsonText<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serde_json::from_str::<&RawValue>(self.0).map_err(S::Error::custom)?.serialize(serializer)
     }
 }
 

@@ -3,9 +3,9 @@
 use clap::Args;
 use duolog::schedules::{CronRun, RunList, RunsToken};
 use duolog::{Clock as _, Moment, SystemClock, limits};
-use serde::Serialize;
+use duolog_wire as wire;
 
-use super::{Context, RunShape, tone};
+use super::{Context, tone};
 use crate::failure::{Ended, Outcome};
 use crate::figures;
 use crate::out::{Column, Table};
@@ -14,12 +14,13 @@ const AFTER: &str = "\
 Examples:
   duolog schedules runs
   duolog schedules runs nightly --limit 5
-  duolog schedules runs --json | jq '.runs[] | select(.standing == \"failed\" or .standing == \"lost\")'
+  duolog schedules runs --json | jq '.schedule_runs[] | select(.status == \"failed\" or .status == \"lost\")'
 
 JSON:
-  {\"runs\": [{\"id\", \"name\", \"workflow\", \"due_at\", \"started_at\", \"finished_at\", \"standing\", \"error\",
-             \"detail\", \"workflow_run_id\", \"home_id\", \"actor\"}], \"next\": token|null}
-  standing is \"ok\", \"nothing\", \"failed\" or \"skipped\", and \"running\" until that is known; \"lost\" where
+  {\"schedule_runs\": [{\"id\", \"schedule_name\", \"workflow_name\", \"due_at\", \"started_at\",
+     \"finished_at\", \"status\", \"error_message\", \"detail\", \"workflow_run_id\", \"home_id\", \"actor\"}],
+   \"next\": token|null}
+  status is \"ok\", \"nothing\", \"failed\" or \"skipped\", and \"running\" until that is known; \"lost\" where
   whoever fired it is gone for long. What is lost is not fired again";
 
 /// List what came of the times of schedules, the latest first
@@ -38,21 +39,14 @@ pub struct Runs {
     after: Option<RunsToken>,
 }
 
-#[derive(Serialize)]
-struct Answer {
-    runs: Vec<RunShape>,
-    next: Option<String>,
-}
-
 impl Runs {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let list = match context.open_if_there()? {
             Some(store) => store.schedules().runs(self.name.as_deref(), self.after.as_ref(), self.limit)?,
             None => RunList { runs: Vec::new(), next: None },
         };
-        let next = list.next.as_ref().map(ToString::to_string);
-        let answer = Answer { runs: list.runs.iter().map(RunShape::from).collect(), next: next.clone() };
-        context.out.answer(&answer, |text| {
+        let page: wire::Page<wire::ScheduleRun> = wire::Page::of(&list.runs, list.next);
+        context.out.answer(&page, |text| {
             if !list.runs.is_empty() {
                 text.table(&table(&list.runs, SystemClock.now()));
             }
@@ -60,7 +54,7 @@ impl Runs {
         if list.runs.is_empty() {
             context.out.note("no time of a schedule was fired yet; duolog schedules tick does that");
         }
-        if let Some(next) = next {
+        if let Some(next) = page.next {
             context.out.note(format_args!("there are more: --after '{next}'"));
         }
         Ok(Ended::Done)
@@ -71,7 +65,7 @@ fn table(runs: &[CronRun], now: Moment) -> Table {
     let mut table = Table::new(&[
         (Column::Word, "NAME"),
         (Column::Word, "DUE"),
-        (Column::Word, "STANDING"),
+        (Column::Word, "STATUS"),
         (Column::Text, "TOLD"),
         (Column::Word, "FIRED"),
     ]);

@@ -1,11 +1,11 @@
 //! `duolog schedules show`, and how a schedule is shown.
 
 use clap::Args;
-use duolog::schedules::{InForce, Schedule, as_configured, find_base};
+use duolog::schedules::{Schedule, as_configured, find_base};
 use duolog::{Clock as _, SystemClock};
-use serde::Serialize;
+use duolog_wire as wire;
 
-use super::{Context, JsonText, RunShape, tone};
+use super::{Context, tone};
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
 use crate::out::{Text, Tone};
@@ -13,15 +13,15 @@ use crate::out::{Text, Tone};
 const AFTER: &str = "\
 Examples:
   duolog schedules show nightly
-  duolog schedules show nightly --json | jq -r '.schedule.next[].local'
+  duolog schedules show nightly --json | jq -r '.schedule.next_times[].due_local'
 
 JSON:
-  {\"schedule\": {\"name\", \"description\", \"workflow\", \"context\": {…}|null, \"catch_up\", \"line\",
-                \"enabled\": {\"value\": true|false, \"from\"}, \"cron\": {\"value\", \"from\"},
-                \"zone\": {\"value\", \"from\"}, \"updated_at\", \"updated_by\",
-                \"next\": [{\"at\": instant, \"local\": time}], \"problem\": text|null,
-                \"failures\": 0, \"latest\": {… as schedules runs …}|null}}
-  from is \"base\", the configuration, or \"override\", what was said over it at updated_at";
+  {\"schedule\": {\"name\", \"description\", \"workflow_name\", \"context\": {…}|null, \"catch_up\", \"line\",
+                \"enabled\": true|false, \"enabled_source\", \"cron\", \"cron_source\", \"zone\",
+                \"zone_source\", \"updated_at\", \"updated_by\", \"next_times\": [{\"due_at\": instant, \"due_local\": time}],
+                \"problem\": text|null, \"consecutive_failures\": 0,
+                \"latest_run\": {… as schedules runs …}|null}}
+  a source is \"config\", the configuration, or \"override\", which was set at updated_at";
 
 /// Show a schedule: what is in force and why, and its next times
 #[derive(Args)]
@@ -30,42 +30,6 @@ pub struct Show {
     /// Which
     #[arg(value_name = "NAME")]
     name: String,
-}
-
-#[derive(Serialize)]
-struct Answer<'a> {
-    schedule: Shape<'a>,
-}
-
-#[derive(Serialize)]
-struct Shape<'a> {
-    name: &'a str,
-    description: Option<&'a str>,
-    workflow: Option<&'a str>,
-    context: Option<JsonText<'a>>,
-    catch_up: &'static str,
-    line: usize,
-    enabled: Value<bool>,
-    cron: Value<&'a str>,
-    zone: Value<&'a str>,
-    updated_at: Option<String>,
-    updated_by: Option<&'a str>,
-    next: Vec<Time<'a>>,
-    problem: Option<&'a str>,
-    failures: u32,
-    latest: Option<RunShape>,
-}
-
-#[derive(Serialize)]
-struct Value<T> {
-    value: T,
-    from: &'static str,
-}
-
-#[derive(Serialize)]
-struct Time<'a> {
-    at: String,
-    local: &'a str,
 }
 
 impl Show {
@@ -82,29 +46,7 @@ impl Show {
 
 /// Shows a schedule as it is in force.
 pub(super) fn answer(context: &mut Context<'_>, schedule: &Schedule) -> Result<(), Failure> {
-    context.out.answer(&Answer { schedule: shape(schedule) }, |text| draw(text, schedule))
-}
-
-fn shape(schedule: &Schedule) -> Shape<'_> {
-    let base = &schedule.base;
-    let text = |value: &InForce<String>| value.from.as_str();
-    Shape {
-        name: &base.name,
-        description: base.description.as_deref(),
-        workflow: base.workflow.as_deref(),
-        context: base.context.as_deref().map(JsonText),
-        catch_up: base.catch_up.as_str(),
-        line: base.line,
-        enabled: Value { value: schedule.enabled.value, from: schedule.enabled.from.as_str() },
-        cron: Value { value: &schedule.cron.value, from: text(&schedule.cron) },
-        zone: Value { value: &schedule.zone.value, from: text(&schedule.zone) },
-        updated_at: schedule.overridden.as_ref().map(|(at, _)| at.to_string()),
-        updated_by: schedule.overridden.as_ref().and_then(|(_, by)| by.as_deref()),
-        next: schedule.next.iter().map(|time| Time { at: time.at.to_string(), local: &time.local }).collect(),
-        problem: schedule.problem.as_deref(),
-        failures: schedule.failures,
-        latest: schedule.latest.as_ref().map(RunShape::from),
-    }
+    context.out.answer(&wire::ScheduleAnswer::from(schedule), |text| draw(text, schedule))
 }
 
 fn draw(text: &mut Text, schedule: &Schedule) {

@@ -1,9 +1,9 @@
 //! `duolog schedules tick`.
 
 use clap::Args;
-use duolog::schedules::{Fired, Ticked, fire};
+use duolog::schedules::{Ticked, fire};
 use duolog::{CronOutcome, Moment};
-use serde::Serialize;
+use duolog_wire as wire;
 
 use super::super::sessions::actor;
 use super::Context;
@@ -26,9 +26,10 @@ After an error the times that were fired are printed first; those that were not 
 Exit code: 0 all is well · 1 something failed, or a schedule cannot fire
 
 JSON:
-  {\"fired\": [{\"id\", \"name\", \"workflow\", \"due_at\", \"missed\": 0, \"outcome\", \"error\", \"detail\",
-              \"workflow_run_id\"}], \"taken\": 0, \"problems\": [{\"name\", \"problem\"}]}
-  missed are earlier times that are left out; taken are those that another process fired;
+  {\"fired\": [{\"id\", \"schedule_name\", \"workflow_name\", \"due_at\", \"missed\": 0, \"status\",
+              \"error_message\", \"detail\", \"workflow_run_id\"}], \"fired_elsewhere\": 0,
+   \"problems\": [{\"schedule_name\", \"problem\"}]}
+  missed are earlier times that are left out; fired_elsewhere are those that another process fired;
   an error follows as an object of its own";
 
 /// Fire what has become due since the last tick
@@ -45,32 +46,6 @@ pub struct Tick {
     actor: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    fired: Vec<Shape<'a>>,
-    taken: u32,
-    problems: Vec<Problem<'a>>,
-}
-
-#[derive(Serialize)]
-struct Shape<'a> {
-    id: String,
-    name: &'a str,
-    workflow: Option<&'a str>,
-    due_at: String,
-    missed: u32,
-    outcome: &'static str,
-    error: Option<&'a str>,
-    detail: Option<&'a str>,
-    workflow_run_id: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct Problem<'a> {
-    name: &'a str,
-    problem: &'a str,
-}
-
 impl Tick {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_write()?;
@@ -82,13 +57,11 @@ impl Tick {
                 hint: Some("leave --until out, or name an instant that has passed".to_owned()),
             });
         }
-        let (ticked, error) = match store.schedules().by(actor(self.actor)).tick(until, |due| fire(&store, due)) {
+        let (ticked, error) = match store.schedules().by(actor(self.actor)).tick(until, fire) {
             Ok(ticked) => (ticked, None),
             Err(interrupted) => (interrupted.ticked, Some(interrupted.error)),
         };
-        let problems = ticked.problems.iter().map(|(name, problem)| Problem { name, problem }).collect();
-        let answer = Answer { fired: ticked.fired.iter().map(shape).collect(), taken: ticked.taken, problems };
-        context.out.confirm(&answer, |text| {
+        context.out.confirm(&wire::ScheduleTicked::from(&ticked), |text| {
             for one in &ticked.fired {
                 let outcome = one.outcome.outcome;
                 let tone = if outcome == CronOutcome::Failed { Tone::Bad } else { Tone::Good };
@@ -114,18 +87,4 @@ impl Tick {
 
 fn is_well(ticked: &Ticked) -> bool {
     ticked.problems.is_empty() && ticked.fired.iter().all(|one| one.outcome.outcome != CronOutcome::Failed)
-}
-
-fn shape(one: &Fired) -> Shape<'_> {
-    Shape {
-        id: one.due.id.to_string(),
-        name: &one.due.name,
-        workflow: one.due.workflow.as_deref(),
-        due_at: one.due.due_at.to_string(),
-        missed: one.due.missed,
-        outcome: one.outcome.outcome.as_str(),
-        error: one.outcome.error.as_deref(),
-        detail: one.outcome.detail.as_deref(),
-        workflow_run_id: one.outcome.workflow_run_id.as_deref(),
-    }
 }

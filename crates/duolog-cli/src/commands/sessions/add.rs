@@ -4,9 +4,10 @@ use std::io::{Read as _, stdin};
 use std::path::Path;
 
 use clap::Args;
+use duolog::errors::NotFound;
 use duolog::sessions::{About, AddOptions};
 use duolog::{Durability, Error, MessageId, OperationId};
-use serde::Serialize;
+use duolog_wire as wire;
 use serde_json::value::RawValue;
 
 use super::super::log::Target;
@@ -26,7 +27,7 @@ Examples:
 Exit code: 1 if another message has the given id. Nothing is changed then.
 
 JSON:
-  {\"session\": id, \"branch\": id, \"added\": 3, \"from_ord\": 0, \"end\": 3}
+  {\"session_id\", \"branch_id\", \"added\": 3, \"from_ord\": 0, \"to_ord\": 3}
   added is the number of new items: a repetition of an item that the branch has is not added again";
 
 /// Add items to a conversation: all of them, or none
@@ -76,15 +77,6 @@ pub struct Add {
     durability: Option<Durability>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    session: &'a str,
-    branch: &'a str,
-    added: u64,
-    from_ord: u64,
-    end: u64,
-}
-
 impl Add {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let config = context.config()?.clone().with_durability(self.durability);
@@ -107,17 +99,10 @@ impl Add {
         let called = match store.sessions().get(&added.session) {
             Ok(session) => session.called().to_owned(),
             // A repetition is answered as the first time, whatever became of the session.
-            Err(Error::NoSession(id)) => id,
+            Err(Error::NotFound(NotFound::Session(id))) => id,
             Err(error) => return Err(error.into()),
         };
-        let shape = Answer {
-            session: added.session.as_str(),
-            branch: added.branch.as_str(),
-            added: added.end - added.from_ord,
-            from_ord: added.from_ord,
-            end: added.end,
-        };
-        context.out.confirm(&shape, |text| {
+        context.out.confirm(&wire::ItemsAdded::from(&added), |text| {
             let count = figures::things(added.end - added.from_ord, "item");
             text.line(format_args!("added {count} to {called}; it has {}", figures::count(added.end)));
         })?;

@@ -2,9 +2,9 @@
 
 use clap::{Args, Subcommand};
 use duolog::sessions::{BranchChange, BranchRef, NewBranch};
-use serde::Serialize;
+use duolog_wire::BranchAnswer;
 
-use super::{Context, OnBranch, branches, check_metadata};
+use super::{Context, OnBranch, check_metadata};
 use crate::args::Which;
 use crate::failure::{Ended, Failure, Outcome};
 
@@ -94,11 +94,6 @@ pub struct Set {
     metadata: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Answer {
-    branch: branches::Shape,
-}
-
 impl Branch {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         match self {
@@ -125,7 +120,7 @@ impl New {
         let session = store.sessions().resolve_whole(&reference)?;
         let new = NewBranch { name: self.name, user_id: self.owner, node_metadata: self.metadata };
         let branch = store.sessions().branches(&session.id).create(new, durability)?;
-        context.out.answer(&Answer { branch: (&branch).into() }, |text| text.line(&branch.id))?;
+        context.out.answer(&BranchAnswer::from(&branch), |text| text.line(&branch.id))?;
         context.close(store);
         Ok(Ended::Done)
     }
@@ -143,7 +138,7 @@ fn change_branch(
     let store = context.open_to_write()?;
     let session = store.sessions().resolve_whole(&reference)?;
     let branch = store.sessions().branches(&session.id).set(branch, change, durability)?;
-    context.out.confirm(&Answer { branch: (&branch).into() }, |text| {
+    context.out.confirm(&BranchAnswer::from(&branch), |text| {
         let name = branch.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
         text.line(format_args!("{done} branch {}{name}", branch.id));
     })?;

@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::Args;
 use duolog::sessions::Branch;
 use duolog::{BranchId, limits};
-use serde::Serialize;
-use serde_json::value::RawValue;
+use duolog_wire as wire;
 
-use super::{Context, as_json};
+use super::Context;
 use crate::args::Which;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
@@ -20,8 +19,8 @@ Examples:
   duolog sessions branches demo --json | jq -r '.branches[].id'
 
 JSON:
-  {\"branches\": [{\"id\", \"name\", \"default\", \"parent_branch_id\", \"forked_at_ord\", \"items\",
-                \"created_at\", \"user_id\", \"metadata\"}], \"next\": id|null}";
+  {\"branches\": [{\"id\", \"name\", \"is_default\", \"parent_branch_id\", \"forked_at_ord\", \"item_count\",
+                \"created_at\", \"user_id\", \"node_metadata\"}], \"next\": token|null}";
 
 /// Show the branches of a session, each below the one that it was forked from
 #[derive(Args)]
@@ -38,51 +37,15 @@ pub struct Branches {
     after: Option<BranchId>,
 }
 
-#[derive(Serialize)]
-struct Answer {
-    branches: Vec<Shape>,
-    next: Option<String>,
-}
-
-/// A branch, as programs get it.
-#[derive(Serialize)]
-pub(super) struct Shape {
-    id: String,
-    name: Option<String>,
-    default: bool,
-    parent_branch_id: Option<String>,
-    forked_at_ord: Option<u64>,
-    items: u64,
-    created_at: String,
-    user_id: Option<String>,
-    metadata: Option<Box<RawValue>>,
-}
-
-impl From<&Branch> for Shape {
-    fn from(branch: &Branch) -> Self {
-        Self {
-            id: branch.id.to_string(),
-            name: branch.name.clone(),
-            default: branch.is_default,
-            parent_branch_id: branch.forked.as_ref().map(|forked| forked.parent.to_string()),
-            forked_at_ord: branch.forked.as_ref().map(|forked| forked.at),
-            items: branch.items,
-            created_at: branch.created_at.to_string(),
-            user_id: branch.user_id.clone(),
-            metadata: branch.node_metadata.as_deref().map(as_json),
-        }
-    }
-}
-
 impl Branches {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let reference = self.which.reference(context.config()?)?;
         let store = context.open_to_read()?;
         let session = store.sessions().resolve(&reference)?;
         let found = store.sessions().branches(&session.id).list(self.after.as_ref(), self.limit)?;
-        let next = found.last().filter(|_| found.len() == self.limit as usize).map(|last| last.id.to_string());
-        let shape = Answer { branches: found.iter().map(Shape::from).collect(), next: next.clone() };
-        context.out.answer(&shape, |text| draw(text, &found))?;
+        let next = found.last().filter(|_| found.len() == self.limit as usize).map(|last| &last.id);
+        let page: wire::Page<wire::Branch> = wire::Page::of(&found, next);
+        context.out.answer(&page, |text| draw(text, &found))?;
         if found.is_empty() {
             context.out.note("nothing was said yet, and so there is no branch");
         }

@@ -1,7 +1,7 @@
 //! `duolog sessions clear`.
 
 use clap::Args;
-use serde::Serialize;
+use duolog_wire::ItemCleared;
 
 use super::{Context, OnBranch};
 use crate::args::Which;
@@ -16,7 +16,7 @@ Examples:
 Exit code: 1 where the question is answered with no
 
 JSON:
-  {\"session\": id, \"cleared\": 12}";
+  {\"session_id\", \"cleared\": 12}";
 
 /// Take every item off a conversation; the log stays
 ///
@@ -31,12 +31,6 @@ pub struct Clear {
     /// Do not ask
     #[arg(long, short)]
     yes: bool,
-}
-
-#[derive(Serialize)]
-struct Answer<'a> {
-    session: &'a str,
-    cleared: u64,
 }
 
 impl Clear {
@@ -54,14 +48,14 @@ impl Clear {
                 hint: Some("say --yes".to_owned()),
             })?;
             if !yes {
-                let kept = Answer { session: session.id.as_str(), cleared: 0 };
+                let kept = ItemCleared { session_id: session.id.to_string(), cleared: 0 };
                 context.out.answer(&kept, |text| text.line(format_args!("kept {what}")))?;
                 context.close(store);
                 return Ok(Ended::No);
             }
         }
         let cleared = store.sessions().items(&session.id).on(branch).clear(durability)?;
-        context.out.confirm(&Answer { session: session.id.as_str(), cleared }, |text| {
+        context.out.confirm(&ItemCleared { session_id: session.id.to_string(), cleared }, |text| {
             text.line(format_args!("cleared {}", figures::things(cleared, "item")));
         })?;
         context.close(store);

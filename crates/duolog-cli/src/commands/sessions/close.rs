@@ -3,7 +3,7 @@
 use clap::Args;
 use duolog::SessionStatus;
 use duolog::sessions::{Change, Changed, Session};
-use serde::Serialize;
+use duolog_wire::SessionStatusChanged;
 
 use super::{Context, actor};
 use crate::args::{self, Which};
@@ -15,7 +15,7 @@ Examples:
   duolog sessions close demo --status failed --reason \"the tests do not pass\"
 
 JSON:
-  {\"session\": id, \"status\", \"previous_status\": status|null, \"changed\": true|false}";
+  {\"session_id\", \"status\", \"previous_status\": status|null, \"changed\": true|false}";
 
 /// Say how a session stands: completed, or as --status says
 ///
@@ -42,14 +42,6 @@ pub struct Close {
     actor: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    session: &'a str,
-    status: &'static str,
-    previous_status: Option<&'static str>,
-    changed: bool,
-}
-
 impl Close {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let reference = self.which.reference(context.config()?)?;
@@ -72,8 +64,8 @@ impl Close {
 
 /// Says how a session stands now.
 pub(super) fn answer(context: &mut Context<'_>, session: &Session, changed: Changed) -> Result<(), Failure> {
-    let shape = Answer {
-        session: session.id.as_str(),
+    let shape = SessionStatusChanged {
+        session_id: session.id.to_string(),
         status: changed.status.as_str(),
         previous_status: changed.previous.map(SessionStatus::as_str),
         changed: changed.changed,

@@ -5,8 +5,8 @@ use std::io::{Read as _, stdin};
 use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args};
-use duolog::sessions::{Compaction, CompactionInfo, Summarised};
-use serde::Serialize;
+use duolog::sessions::{Compaction, CompactionInfo};
+use duolog_wire as wire;
 
 use super::{Context, OnBranch};
 use crate::args::Which;
@@ -22,8 +22,8 @@ Examples:
 Exit code: 1 where there is no summary to undo
 
 JSON:
-  {\"branch\": id, \"from_ord\": 0, \"to_ord\": 120, \"message\": id}
-  --info: {\"items\", \"uncompacted\", \"threshold\", \"due\", \"summaries\": [{… as above …}]}";
+  {\"branch_id\", \"from_ord\": 0, \"to_ord\": 120, \"message_id\"}
+  --info: {\"item_count\", \"uncompacted\", \"threshold\", \"due\", \"summaries\": [{… as above …}]}";
 
 /// Have a summary stand for a range of items, tell how that stands, or undo it
 ///
@@ -57,23 +57,6 @@ pub struct Compact {
     undo: bool,
 }
 
-#[derive(Serialize)]
-struct Shape<'a> {
-    branch: &'a str,
-    from_ord: u64,
-    to_ord: u64,
-    message: &'a str,
-}
-
-#[derive(Serialize)]
-struct Info<'a> {
-    items: u64,
-    uncompacted: u64,
-    threshold: u64,
-    due: bool,
-    summaries: Vec<Shape<'a>>,
-}
-
 impl Compact {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let reference = self.which.reference(context.config()?)?;
@@ -96,7 +79,7 @@ impl Compact {
             }
             None => (compaction.undo(durability)?, "undid the summary of"),
         };
-        context.out.confirm(&shape(&done), |text| {
+        context.out.confirm(&wire::Compacted::from(&done), |text| {
             text.line(format_args!("{verb} {} to before {}", done.range.start, done.range.end));
         })?;
         context.close(store);
@@ -104,7 +87,7 @@ impl Compact {
     }
 }
 
-fn end(compaction: &Compaction<'_>) -> Result<u64, Failure> {
+fn end(compaction: &Compaction) -> Result<u64, Failure> {
     Ok(compaction.info(None)?.items)
 }
 
@@ -117,24 +100,8 @@ fn read(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path).map_err(Failure::file("read", path))
 }
 
-fn shape(one: &Summarised) -> Shape<'_> {
-    Shape {
-        branch: one.branch.as_str(),
-        from_ord: one.range.start,
-        to_ord: one.range.end,
-        message: one.message.as_str(),
-    }
-}
-
 fn tell(context: &mut Context<'_>, info: &CompactionInfo) -> Outcome {
-    let answer = Info {
-        items: info.items,
-        uncompacted: info.uncompacted,
-        threshold: info.threshold,
-        due: info.is_due(),
-        summaries: info.summaries.iter().map(shape).collect(),
-    };
-    context.out.answer(&answer, |text| {
+    context.out.answer(&wire::CompactionInfo::from(info), |text| {
         text.field("items", figures::count(info.items));
         text.field("uncompacted", figures::count(info.uncompacted));
         text.field("threshold", figures::count(info.threshold));

@@ -1,9 +1,10 @@
 //! `duolog sessions delete`.
 
 use clap::Args;
+use duolog::errors::NotFound;
 use duolog::sessions::{Conversations, Session, SessionRef};
 use duolog::{Error, SessionId, Store};
-use serde::Serialize;
+use duolog_wire::{SessionDeleted, SessionsDeleted};
 
 use super::{Context, Operation, actor};
 use crate::args::Which;
@@ -21,10 +22,9 @@ Examples:
 Exit code: 1 where the question is answered with no
 
 JSON:
-  {\"session\": id, \"deleted\": true|false, \"bytes\": 1234, \"branches\": 1, \"messages\": 12,
+  {\"session_id\", \"deleted\": true|false, \"log_bytes\": 1234, \"branch_count\": 1, \"message_count\": 12,
    \"parts\": [\"session\", \"context\", \"log\"]}
-  bytes are those of the log, branches and messages those of the state; parts is what it was about
-  with --all: {\"deleted\": 12, \"bytes\": 1234}";
+  parts is what it was about; with --all: {\"session_count\": 12, \"log_bytes\": 1234}";
 
 /// Delete a session: what the state holds of it, and its log
 ///
@@ -75,16 +75,6 @@ impl Part {
     }
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    session: &'a str,
-    deleted: bool,
-    bytes: u64,
-    branches: u64,
-    messages: u64,
-    parts: &'static [&'static str],
-}
-
 /// What is in each store of a session that is there.
 struct Held {
     id: String,
@@ -108,7 +98,7 @@ impl Delete {
         // What went before under the same operation id is no longer there to be looked at.
         let held = match store.sessions().resolve_whole(&reference) {
             Ok(session) => Some((session.id.clone(), Held::of(&store, &session, part)?)),
-            Err(Error::NoSession(_)) if self.yes && part == Part::All => None,
+            Err(Error::NotFound(NotFound::Session(_))) if self.yes && part == Part::All => None,
             Err(error) => return Err(error.into()),
         };
         if let Some((_, held)) = held.as_ref().filter(|_| !self.yes)
@@ -129,12 +119,6 @@ impl Delete {
     }
 }
 
-#[derive(Serialize)]
-struct AllAnswer {
-    deleted: u64,
-    bytes: u64,
-}
-
 fn delete_all(context: &mut Context<'_>, user: Option<&str>, yes: bool) -> Outcome {
     let store = context.open_to_write()?;
     let count = store.sessions().count(user)?;
@@ -146,23 +130,23 @@ fn delete_all(context: &mut Context<'_>, user: Option<&str>, yes: bool) -> Outco
             hint: Some("add --yes".to_owned()),
         })?;
         if !answer {
-            let kept = AllAnswer { deleted: 0, bytes: 0 };
+            let kept = SessionsDeleted { session_count: 0, log_bytes: 0 };
             context.out.answer(&kept, |text| text.line(format_args!("kept {what}")))?;
             context.close(store);
             return Ok(Ended::No);
         }
     }
-    let mut gone = AllAnswer { deleted: 0, bytes: 0 };
+    let mut gone = SessionsDeleted { session_count: 0, log_bytes: 0 };
     let deleted = store.sessions().delete_all(user, |one| {
-        gone.deleted += 1;
-        gone.bytes += one.bytes;
+        gone.session_count += 1;
+        gone.log_bytes += one.bytes;
     });
     if deleted.is_err() {
-        let done = figures::count(gone.deleted);
+        let done = figures::count(gone.session_count);
         context.out.alert(format_args!("{done} of {} were deleted", figures::things(count, "session")));
     } else {
         context.out.answer(&gone, |text| {
-            let (sessions, log) = (figures::things(gone.deleted, "session"), figures::size(gone.bytes));
+            let (sessions, log) = (figures::things(gone.session_count, "session"), figures::size(gone.log_bytes));
             text.line(format_args!("deleted {sessions}{of_user}, and {log} of log"));
         })?;
     }
@@ -190,7 +174,7 @@ fn delete(
     Ok(match part {
         Part::All => {
             let gone = sessions.delete(reference)?;
-            Held { id: gone.id.to_string(), name: gone.name, bytes: gone.bytes, ..held }
+            Held { id: gone.id.to_string(), name: gone.name, bytes: gone.bytes, conversations: gone.conversations }
         }
         Part::Context => Held { conversations: sessions.delete_context(reference, actor.as_deref())?, ..held },
         Part::Log => Held { bytes: sessions.delete_log(reference, actor.as_deref())?.bytes, ..held },
@@ -209,9 +193,15 @@ impl Held {
         Self { id: String::new(), name: None, bytes: 0, conversations: Conversations::default() }
     }
 
-    fn answer(&self, part: Part, deleted: bool) -> Answer<'_> {
-        let Conversations { branches, messages } = self.conversations;
-        Answer { session: &self.id, deleted, bytes: self.bytes, branches, messages, parts: part.words() }
+    fn answer(&self, part: Part, deleted: bool) -> SessionDeleted {
+        SessionDeleted {
+            session_id: self.id.clone(),
+            deleted,
+            log_bytes: self.bytes,
+            branch_count: self.conversations.branches,
+            message_count: self.conversations.messages,
+            parts: part.words().to_vec(),
+        }
     }
 
     /// What goes from each store.

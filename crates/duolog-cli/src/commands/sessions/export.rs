@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use duolog::Store;
+use duolog::errors::Io;
 use duolog::sessions::{Exported, Session};
-use serde::Serialize;
+use duolog_wire::SessionExported;
 
 use super::Context;
 use crate::args::Which;
@@ -25,7 +26,7 @@ The document is one JSON object, {\"duolog_export\": 1, …}: docs/format.md des
 repairs, inboxes and the process that runs the session belong to the home, and stay there.
 
 JSON: with --output
-  {\"session\": id, \"path\", \"branches\", \"messages\", \"lines\"}
+  {\"session_id\", \"path\", \"branch_count\", \"message_count\", \"line_count\"}
   without it the document itself, with --json and without";
 
 /// Write a session as one document: its conversations, how it came to stand as it does, and its log
@@ -44,15 +45,6 @@ pub struct Export {
     force: bool,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    session: &'a str,
-    path: &'a Path,
-    branches: u64,
-    messages: u64,
-    lines: u64,
-}
-
 impl Export {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let reference = self.which.reference(context.config()?)?;
@@ -65,7 +57,13 @@ impl Export {
         };
         let exported = self.write(&store, &session, path)?;
         let Exported { branches, messages, lines } = exported;
-        let answer = Answer { session: session.id.as_str(), path, branches, messages, lines };
+        let answer = SessionExported {
+            session_id: session.id.to_string(),
+            path: path.to_string_lossy().into_owned(),
+            branch_count: branches,
+            message_count: messages,
+            line_count: lines,
+        };
         context.out.confirm(&answer, |text| {
             let messages = figures::things(messages, "message");
             let lines = figures::things(lines, "line");
@@ -108,7 +106,7 @@ fn write_to(store: &Store, session: &Session, aside: &Path) -> Result<Exported, 
     let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(aside);
     let mut out = BufWriter::with_capacity(1 << 16, file.map_err(Failure::file("create", aside))?);
     let exported = store.sessions().export(&session.id, &mut out).map_err(|error| match error {
-        duolog::Error::Output(error) => Failure::file("write", aside)(error),
+        duolog::Error::Io(Io::Output(error)) => Failure::file("write", aside)(error),
         other => other.into(),
     })?;
     out.flush().and_then(|()| out.get_ref().sync_all()).map_err(Failure::file("write", aside))?;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use duolog::sessions::NewFork;
-use serde::Serialize;
+use duolog_wire::Forked;
 
 use super::{Context, OnBranch};
 use crate::args::Which;
@@ -36,13 +36,6 @@ pub struct Fork {
     name: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    branch: &'a str,
-    parent_branch_id: Option<&'a str>,
-    forked_at_ord: Option<u64>,
-}
-
 impl Fork {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let reference = self.which.reference(context.config()?)?;
@@ -51,12 +44,7 @@ impl Fork {
         let session = store.sessions().resolve_whole(&reference)?;
         let new = NewFork { from: self.branch.reference(), at: self.at, name: self.name, node_metadata: None };
         let branch = store.sessions().branches(&session.id).fork(new, durability)?;
-        let shape = Answer {
-            branch: branch.id.as_str(),
-            parent_branch_id: branch.forked.as_ref().map(|forked| forked.parent.as_str()),
-            forked_at_ord: branch.forked.as_ref().map(|forked| forked.at),
-        };
-        context.out.answer(&shape, |text| text.line(&branch.id))?;
+        context.out.answer(&Forked::from(&branch), |text| text.line(&branch.id))?;
         context.out.note(format_args!("it sees {}", figures::things(branch.items, "item")));
         context.close(store);
         Ok(Ended::Done)

@@ -1,12 +1,11 @@
 //! `duolog sessions history`.
 
 use clap::Args;
+use duolog::limits;
 use duolog::sessions::StatusTransition;
-use duolog::{SessionStatus, limits};
-use serde::Serialize;
-use serde_json::value::RawValue;
+use duolog_wire as wire;
 
-use super::{Context, as_json};
+use super::Context;
 use crate::args::Which;
 use crate::failure::{Ended, Outcome};
 use crate::out::{Column, Table};
@@ -33,23 +32,6 @@ pub struct History {
     limit: u32,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    transitions: Vec<Shape<'a>>,
-    complete: bool,
-}
-
-#[derive(Serialize)]
-struct Shape<'a> {
-    previous_status: Option<&'static str>,
-    status: &'static str,
-    reason_code: Option<&'a str>,
-    reason: Option<&'a str>,
-    actor: Option<&'a str>,
-    evidence: Option<Box<RawValue>>,
-    created_at: String,
-}
-
 impl History {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let reference = self.which.reference(context.config()?)?;
@@ -58,7 +40,8 @@ impl History {
         let mut found = store.sessions().status(&session.id).transitions(self.limit + 1)?;
         let complete = found.len() <= self.limit as usize;
         found.truncate(self.limit as usize);
-        let answer = Answer { transitions: found.iter().map(shape).collect(), complete };
+        let transitions = found.iter().map(wire::StatusTransition::from).collect();
+        let answer = wire::StatusHistory { transitions, complete };
         context.out.answer(&answer, |text| {
             if !found.is_empty() {
                 text.table(&table(&found));
@@ -71,18 +54,6 @@ impl History {
             context.out.note("there are more: --limit shows them");
         }
         Ok(Ended::Done)
-    }
-}
-
-fn shape(one: &StatusTransition) -> Shape<'_> {
-    Shape {
-        previous_status: one.previous_status.map(SessionStatus::as_str),
-        status: one.status.as_str(),
-        reason_code: one.reason_code.as_deref(),
-        reason: one.reason.as_deref(),
-        actor: one.actor.as_deref(),
-        evidence: one.evidence.as_deref().map(as_json),
-        created_at: one.created_at.to_string(),
     }
 }
 

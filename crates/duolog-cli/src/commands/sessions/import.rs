@@ -5,9 +5,9 @@ use std::io::{self, Seek as _, stdin};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde::Serialize;
+use duolog_wire::SessionImported;
 
-use super::{Context, Operation, Shape};
+use super::{Context, Operation};
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
 
@@ -20,7 +20,7 @@ Exit code: 1 where the session, another message of the same id, or its name is t
 cannot be taken, with where and why. Nothing is changed then.
 
 JSON:
-  {\"session\": {… as sessions new …}, \"branches\", \"messages\", \"lines\"}";
+  {\"session\": {… as sessions new …}, \"branch_count\", \"message_count\", \"line_count\"}";
 
 /// Make a session from a document that sessions export wrote: all of it, or nothing
 ///
@@ -35,24 +35,14 @@ pub struct Import {
     operation: Operation,
 }
 
-#[derive(Serialize)]
-struct Answer {
-    session: Shape,
-    branches: u64,
-    messages: u64,
-    lines: u64,
-}
-
 impl Import {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let document = self.document(context)?;
         let store = context.open_to_write()?;
         let imported = self.operation.sessions(&store).import(document)?;
         let (session, held) = (&imported.session, imported.held);
-        let answer =
-            Answer { session: session.into(), branches: held.branches, messages: held.messages, lines: held.lines };
         let path = store.home().state.join(&session.log_path);
-        context.out.answer(&answer, |text| text.line(&session.id))?;
+        context.out.answer(&SessionImported::from(&imported), |text| text.line(&session.id))?;
         context.out.note(format_args!(
             "{}, {} and {} of log; its log is {}",
             figures::things(held.branches, "branch"),

@@ -2,11 +2,10 @@
 
 use clap::Args;
 use duolog::limits;
-use duolog::sessions::{Received, Recipient, SessionRef};
-use serde::Serialize;
-use serde_json::value::RawValue;
+use duolog::sessions::{Recipient, SessionRef};
+use duolog_wire as wire;
 
-use super::{Context, as_json, one_line};
+use super::{Context, one_line};
 use crate::args::OfUser;
 use crate::failure::{Ended, Outcome};
 
@@ -16,28 +15,30 @@ Examples:
   duolog sessions inbox reviewer --channel news --reader laptop --ack
   duolog sessions inbox reviewer --ack --operation-id job-17-mail
   duolog sessions inbox --user-email ada@example.com --session-name plan
-  duolog sessions inbox --mailbox on-call
+  duolog sessions inbox --topic on-call
   duolog sessions inbox reviewer --json | jq '.messages[].content'
 
 JSON:
   {\"messages\": [{\"ord\", \"id\", \"sender\", \"role\", \"content\": … as given …|null}],
-   \"next\": ord|null}
-  next is the place to continue after, where there are more messages";
+   \"next\": token|null}
+  next is for --after, where there are more messages";
 
 /// Show what a reader has not taken note of in an inbox, in order
 ///
 /// Reading does not acknowledge messages; use --ack. Every reader has a place of its own. Asked again under the same
 /// operation id, --ack shows the same messages and acknowledges no others; an empty inbox is looked at again.
+///
+/// Delivery is at least once: processes that read as one reader may get the same message.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Inbox {
     /// Recipient: the id, the beginning of one, or the thread name of a session; or the id of a branch
-    #[arg(value_name = "RECIPIENT", required_unless_present_any = ["session_name", "mailbox"])]
-    #[arg(conflicts_with_all = ["session_name", "mailbox"])]
+    #[arg(value_name = "RECIPIENT", required_unless_present_any = ["session_name", "topic"])]
+    #[arg(conflicts_with_all = ["session_name", "topic"])]
     recipient: Option<String>,
-    /// Name of a mailbox that belongs to no session
+    /// Name of a topic: a named place that belongs to no session
     #[arg(long, value_name = "NAME", conflicts_with = "session_name")]
-    mailbox: Option<String>,
+    topic: Option<String>,
     #[command(flatten)]
     of_user: OfUser,
     /// On which channel
@@ -59,28 +60,13 @@ pub struct Inbox {
     ack: bool,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    messages: Vec<Shape<'a>>,
-    next: Option<u64>,
-}
-
-#[derive(Serialize)]
-struct Shape<'a> {
-    ord: u64,
-    id: &'a str,
-    sender: Option<&'a str>,
-    role: Option<&'a str>,
-    content: Option<Box<RawValue>>,
-}
-
 impl Inbox {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let durability = context.config()?.durability();
         let store = if self.ack { context.open_to_write()? } else { context.open_to_read()? };
-        let recipient = match (self.of_user.reference(context.config()?), self.mailbox) {
+        let recipient = match (self.of_user.reference(context.config()?), self.topic) {
             (Some(reference), _) => Recipient::Of(reference),
-            (None, Some(name)) => Recipient::Mailbox(name),
+            (None, Some(name)) => Recipient::Topic(name),
             (None, None) => Recipient::Of(SessionRef::Text(self.recipient.unwrap_or_default())),
         };
         let exchange = store.sessions().exchange();
@@ -92,7 +78,8 @@ impl Inbox {
             None => exchange.inbox(&inbox, &reader, self.after, self.limit)?,
         };
         let (received, next) = (mail.messages, mail.next);
-        context.out.answer(&Answer { messages: received.iter().map(shape).collect(), next }, |text| {
+        let page: wire::Page<wire::InboxMessage> = wire::Page::of(&received, next);
+        context.out.answer(&page, |text| {
             for one in &received {
                 let said = one.content.as_ref().map_or_else(|detail| format!("({detail})"), |text| one_line(text));
                 text.line(format_args!("{}  {}  {said}", one.ord, one.sender.as_deref().unwrap_or("-")));
@@ -115,15 +102,5 @@ impl Inbox {
         }
         context.close(store);
         Ok(if received.iter().all(|one| one.content.is_ok()) { Ended::Done } else { Ended::Damaged })
-    }
-}
-
-fn shape(one: &Received) -> Shape<'_> {
-    Shape {
-        ord: one.ord,
-        id: one.id.as_str(),
-        sender: one.sender.as_deref(),
-        role: one.role.as_deref(),
-        content: one.content.as_ref().ok().map(|text| as_json(&one_line(text))),
     }
 }

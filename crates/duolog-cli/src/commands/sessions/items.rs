@@ -3,11 +3,10 @@
 use std::ops::Range;
 
 use clap::Args;
-use duolog::sessions::{Described, DescribedList, View};
-use serde::Serialize;
-use serde_json::value::RawValue;
+use duolog::sessions::{DescribedList, View};
+use duolog_wire as wire;
 
-use super::{Context, OnBranch, as_json, one_line};
+use super::{Context, OnBranch, one_line};
 use crate::args::Which;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
@@ -22,13 +21,14 @@ Examples:
   duolog sessions items demo --pool --json | jq -r '.items[].id'
 
 JSON:
-  {\"items\": [ … as given … ], \"end\": 3, \"complete\": true|false, \"next\": place|null}
+  {\"items\": [ … as given … ], \"item_count\": 3, \"complete\": true|false, \"next\": token|null}
   with --detail and with --pool
-  {\"items\": [{\"id\", \"ord\": place|null, \"role\", \"sender\", \"recipient\", \"channel\", \"lion_class\",
-             \"metadata\", \"created_at\", \"embedding\": [numbers]|null, \"summary_of\": [from, to]|null,
-             \"content\": … as given …}], \"end\": 3, \"complete\": true|false}
-  end is the number of items in all; complete is false where there are others than those that are shown, or than
-  the summaries shown stand for; next is the place to continue after, with --after";
+  {\"items\": [{\"id\", \"ord\": ordinal|null, \"role\", \"sender\", \"recipient\", \"channel\", \"lion_class\",
+             \"node_metadata\", \"created_at\", \"embedding\": [numbers]|null,
+             \"summary_of\": {\"from_ord\", \"to_ord\"}|null, \"content\": … as given …}],
+   \"item_count\": 3, \"complete\": true|false, \"next\": null}
+  item_count is the number of items in all; complete is false where there are others than those
+  that are shown, or than the summaries shown stand for; next is for --after";
 
 /// The items when nobody asks for another number.
 const LIMIT: usize = 1000;
@@ -62,14 +62,6 @@ pub struct Items {
     pool: bool,
 }
 
-#[derive(Serialize)]
-struct Answer {
-    items: Vec<Box<RawValue>>,
-    end: u64,
-    complete: bool,
-    next: Option<u64>,
-}
-
 impl Items {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let reference = self.which.reference(context.config()?)?;
@@ -93,8 +85,12 @@ impl Items {
         let complete = starts_at_first(places, list.end);
         let at_end = list.items.iter().filter_map(|item| item.ord).max();
         let next = at_end.filter(|at_end| self.after.is_some() && at_end + 1 < list.end);
-        let items = list.items.iter().map(|item| as_json(&one_line(&item.content))).collect();
-        let answer = Answer { items, end: list.end, complete, next };
+        let answer = wire::ItemList {
+            items: list.items.iter().map(|item| wire::Json::of(&item.content)).collect(),
+            item_count: list.end,
+            complete,
+            next: next.map(|next| next.to_string()),
+        };
         context.out.answer(&answer, |text| {
             for item in &list.items {
                 text.line(one_line(&item.content));
@@ -124,52 +120,14 @@ fn starts_at_first(places: impl Iterator<Item = Option<u64>>, end: u64) -> bool 
     end == 0 || places.flatten().min() == Some(0)
 }
 
-#[derive(Serialize)]
-struct DetailAnswer<'a> {
-    items: Vec<Detail<'a>>,
-    end: u64,
-    complete: bool,
-}
-
-#[derive(Serialize)]
-struct Detail<'a> {
-    id: &'a str,
-    ord: Option<u64>,
-    role: &'a str,
-    sender: Option<&'a str>,
-    recipient: Option<&'a str>,
-    channel: Option<&'a str>,
-    lion_class: Option<&'a str>,
-    metadata: Option<Box<RawValue>>,
-    created_at: String,
-    embedding: Option<&'a [f32]>,
-    summary_of: Option<[u64; 2]>,
-    content: Box<RawValue>,
-}
-
-impl<'a> From<&'a Described> for Detail<'a> {
-    fn from(item: &'a Described) -> Self {
-        let message = &item.message;
-        Self {
-            id: message.id.as_str(),
-            ord: item.ord,
-            role: &message.role,
-            sender: message.sender.as_deref(),
-            recipient: message.recipient.as_deref(),
-            channel: message.channel.as_deref(),
-            lion_class: message.lion_class.as_deref(),
-            metadata: message.node_metadata.as_deref().map(as_json),
-            created_at: message.created_at.to_string(),
-            embedding: message.embedding.as_deref(),
-            summary_of: item.stands_for.as_ref().map(|range| [range.start, range.end]),
-            content: as_json(&one_line(&message.content)),
-        }
-    }
-}
-
 /// Shows items with what is known of them.
 fn detail(context: &mut Context<'_>, list: &DescribedList, complete: bool) -> Outcome {
-    let answer = DetailAnswer { items: list.items.iter().map(Detail::from).collect(), end: list.end, complete };
+    let answer = wire::ItemDetailList {
+        items: list.items.iter().map(wire::ItemDetail::from).collect(),
+        item_count: list.end,
+        complete,
+        next: None,
+    };
     context.out.answer(&answer, |text| {
         for item in &list.items {
             let message = &item.message;

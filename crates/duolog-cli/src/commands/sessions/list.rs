@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use duolog::sessions::{SessionFilter, SessionList, SessionSummary};
+use duolog::errors::Invalid;
+use duolog::sessions::{SessionFilter, SessionList};
 use duolog::{
     CaughtUp, Clock as _, Error, InvocationKind, Moment, Page, PageOrder, PageToken, SessionStatus, SourceKind,
     SystemClock, limits,
 };
-use serde::Serialize;
+use duolog_wire as wire;
 
-use super::super::completeness::{self, Completeness};
+use super::super::completeness;
 use super::Context;
 use crate::args;
 use crate::failure::{Ended, Outcome};
@@ -26,13 +27,15 @@ Examples:
 
 JSON:
   {\"sessions\": [{\"id\", \"user_id\", \"name\", \"scope\", \"status\", \"started_at\", \"updated_at\",
-                 \"events\", \"bytes\", \"title\"}], \"next\": token|null,
-   \"complete\": true, \"behind\": {\"sessions\", \"bytes\", \"sessions_elsewhere\", \"sessions_lost\", \"bytes_lost\"}}
-  complete is false if events, bytes and titles do not tell of all log lines; behind tells what is missing";
+                 \"events\", \"bytes\", \"title\"}], \"next\": token|null, \"complete\": true,
+   \"missing\": {\"lagging_sessions\", \"lagging_bytes\", \"other_home_sessions\",
+               \"lost_sessions\", \"lost_bytes\"}}
+  complete is false if events, bytes and titles do not tell of all log lines; lagging_sessions
+  counts the sessions that lag, lagging_bytes the bytes that are known to be missing";
 
 /// List sessions, the newest first
 ///
-/// Counts may lag behind the logs; a warning tells you when they do.
+/// A list waits 50 ms at most for the counts to catch up with the logs; a warning tells you how many sessions lag.
 ///
 /// Pages in the order of --order created list every session exactly once while sessions change. In the default order a
 /// session that changes between two pages may be missed or listed twice.
@@ -75,28 +78,6 @@ pub struct List {
     since: Option<Moment>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    sessions: Vec<Shape<'a>>,
-    next: Option<String>,
-    #[serde(flatten)]
-    completeness: Completeness,
-}
-
-#[derive(Serialize)]
-struct Shape<'a> {
-    id: &'a str,
-    user_id: Option<&'a str>,
-    name: Option<&'a str>,
-    scope: &'a str,
-    status: Option<&'static str>,
-    started_at: Option<String>,
-    updated_at: String,
-    events: Option<u64>,
-    bytes: Option<u64>,
-    title: Option<&'a str>,
-}
-
 impl List {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let filter = SessionFilter {
@@ -113,7 +94,7 @@ impl List {
         let is_filtered = filter != SessionFilter::default() || self.after.is_some();
         let page = match self.after {
             Some(after) if self.order.is_some_and(|order| order != after.order()) => {
-                return Err(Error::OtherPage(after.to_string()).into());
+                return Err(Error::Invalid(Invalid::OtherPage(after.to_string())).into());
             }
             Some(after) => Page::new(self.limit, Some(after)),
             None => Page::first(self.limit, self.order.unwrap_or_default()),
@@ -123,12 +104,7 @@ impl List {
             // Where nothing was ever written there is nothing to list; that is an answer.
             None => SessionList { sessions: Vec::new(), next: None, behind: CaughtUp::default() },
         };
-        let next = list.next.as_ref().map(ToString::to_string);
-        let answer = Answer {
-            sessions: list.sessions.iter().map(shape).collect(),
-            next: next.clone(),
-            completeness: (&list.behind).into(),
-        };
+        let answer = wire::SessionList::from(&list);
         context.out.answer(&answer, |text| {
             if !list.sessions.is_empty() {
                 text.table(&table(&list, SystemClock.now()));
@@ -142,25 +118,10 @@ impl List {
             });
         }
         completeness::alert(context.out, &list.behind);
-        if let Some(next) = next {
+        if let Some(next) = answer.next {
             context.out.note(format_args!("there are more: add --after {next}"));
         }
         Ok(Ended::Done)
-    }
-}
-
-fn shape(session: &SessionSummary) -> Shape<'_> {
-    Shape {
-        id: session.id.as_str(),
-        user_id: session.user_id.as_deref(),
-        name: session.name.as_deref(),
-        scope: &session.scope,
-        status: session.status.map(SessionStatus::as_str),
-        started_at: session.started_at.map(|at| at.to_string()),
-        updated_at: session.updated_at.to_string(),
-        events: session.events,
-        bytes: session.bytes,
-        title: session.title.as_deref(),
     }
 }
 

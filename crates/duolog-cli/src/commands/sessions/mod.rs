@@ -26,9 +26,8 @@ mod similar;
 mod vector;
 
 use clap::{Args, Subcommand};
-use duolog::sessions::{BranchRef, Session};
+use duolog::sessions::BranchRef;
 use duolog::{InvocationKind, Moment, OperationId, SourceKind, Store};
-use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::Context;
@@ -94,66 +93,6 @@ impl Sessions {
     }
 }
 
-/// A session, whole, as programs get it.
-#[derive(Serialize)]
-struct Shape {
-    id: String,
-    user_id: Option<String>,
-    name: Option<String>,
-    scope: String,
-    status: Option<&'static str>,
-    created_at: String,
-    started_at: Option<String>,
-    updated_at: String,
-    ended_at: Option<String>,
-    cwd: Option<String>,
-    agent_name: Option<String>,
-    invocation_kind: Option<&'static str>,
-    playbook_name: Option<String>,
-    show_topic: Option<String>,
-    show_play_name: Option<String>,
-    artifacts_path: Option<String>,
-    source_kind: &'static str,
-    home_id: String,
-    log_path: String,
-    log_epoch: u32,
-    first_msg_id: Option<String>,
-    last_msg_id: Option<String>,
-    progression_id: Option<String>,
-    node_metadata: Option<Box<RawValue>>,
-}
-
-impl From<&Session> for Shape {
-    fn from(session: &Session) -> Self {
-        Self {
-            id: session.id.to_string(),
-            user_id: session.user_id.clone(),
-            name: session.name.clone(),
-            scope: session.scope.clone(),
-            status: session.status.map(duolog::SessionStatus::as_str),
-            created_at: session.created_at.to_string(),
-            started_at: session.started_at.map(|at| at.to_string()),
-            updated_at: session.updated_at.to_string(),
-            ended_at: session.ended_at.map(|at| at.to_string()),
-            cwd: session.cwd.clone(),
-            agent_name: session.agent_name.clone(),
-            invocation_kind: session.invocation_kind.map(duolog::InvocationKind::as_str),
-            playbook_name: session.playbook_name.clone(),
-            show_topic: session.show_topic.clone(),
-            show_play_name: session.show_play_name.clone(),
-            artifacts_path: session.artifacts_path.clone(),
-            source_kind: session.source_kind.as_str(),
-            home_id: session.home_id.to_string(),
-            log_path: session.log_path.clone(),
-            log_epoch: session.log_epoch.0,
-            first_msg_id: session.first_msg_id.clone(),
-            last_msg_id: session.last_msg_id.clone(),
-            progression_id: session.progression_id.clone(),
-            node_metadata: session.node_metadata.as_deref().map(as_json),
-        }
-    }
-}
-
 /// Where a session comes from and what it is for.
 #[derive(Args)]
 struct Provenance {
@@ -168,7 +107,7 @@ struct Provenance {
     playbook: Option<String>,
     /// Topic of the show
     #[arg(long, value_name = "TOPIC")]
-    topic: Option<String>,
+    show_topic: Option<String>,
     /// Name of the play in the show
     #[arg(long, value_name = "NAME")]
     play: Option<String>,
@@ -216,7 +155,7 @@ struct Operation {
 
 impl Operation {
     /// The sessions, to be changed under this id.
-    fn sessions(self, store: &Store) -> duolog::sessions::Sessions<'_> {
+    fn sessions(self, store: &Store) -> duolog::sessions::Sessions {
         match self.operation {
             Some(operation) => store.sessions().once(operation),
             None => store.sessions(),
@@ -227,12 +166,6 @@ impl Operation {
 /// An item on one line. A line break in JSON is a space: within a string it cannot stand as itself.
 pub(super) fn one_line(item: &str) -> String {
     item.replace(['\n', '\r'], " ")
-}
-
-/// Metadata as its maker wrote it; what is not JSON is a string.
-pub(super) fn as_json(text: &str) -> Box<RawValue> {
-    let raw = RawValue::from_string(text.to_owned()).or_else(|_| serde_json::value::to_raw_value(text));
-    raw.unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
 /// Checks that --metadata is a JSON object.

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use duolog::sessions::NewSession;
 use duolog::{SessionId, SessionStatus};
-use serde::Serialize;
+use duolog_wire::SessionAnswer;
 
-use super::{Context, Operation, Provenance, Shape, check_metadata, run};
+use super::{Context, Operation, Provenance, check_metadata, run};
 use crate::args;
 use crate::failure::{Ended, Failure, Outcome};
 
@@ -64,11 +64,6 @@ pub struct New {
     operation: Operation,
 }
 
-#[derive(Serialize)]
-struct Answer {
-    session: Shape,
-}
-
 impl New {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         if let Some(metadata) = &self.metadata {
@@ -83,7 +78,7 @@ impl New {
         if let Some(pid) = self.pid {
             run::is_there(pid)?;
         }
-        let Provenance { agent, kind, playbook, topic, play, artifacts, source, started_at, ended_at } =
+        let Provenance { agent, kind, playbook, show_topic, play, artifacts, source, started_at, ended_at } =
             self.provenance;
         let new = NewSession {
             id: self.id,
@@ -93,7 +88,7 @@ impl New {
             agent_name: agent,
             invocation_kind: kind,
             playbook_name: playbook,
-            show_topic: topic,
+            show_topic,
             show_play_name: play,
             artifacts_path: artifacts,
             source_kind: source,
@@ -106,7 +101,7 @@ impl New {
         let store = context.open_to_write()?;
         let session = self.operation.sessions(&store).create(&new)?;
         let path = store.home().state.join(&session.log_path);
-        context.out.answer(&Answer { session: (&session).into() }, |text| text.line(&session.id))?;
+        context.out.answer(&SessionAnswer::from(&session), |text| text.line(&session.id))?;
         context.out.note(format_args!("its log is {}", path.display()));
         context.close(store);
         Ok(Ended::Done)

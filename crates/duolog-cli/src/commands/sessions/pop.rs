@@ -1,10 +1,9 @@
 //! `duolog sessions pop`.
 
 use clap::Args;
-use serde::Serialize;
-use serde_json::value::RawValue;
+use duolog_wire as wire;
 
-use super::{Context, OnBranch, as_json, one_line};
+use super::{Context, OnBranch, one_line};
 use crate::args::Which;
 use crate::failure::{Ended, Outcome};
 
@@ -16,7 +15,7 @@ Examples:
 Exit code: 1 where there is no item
 
 JSON:
-  {\"session\": id, \"item\": … as given …|null}";
+  {\"session_id\", \"item\": … as given …|null}";
 
 /// Take the last item off a conversation, and print it
 ///
@@ -30,12 +29,6 @@ pub struct Pop {
     branch: OnBranch,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    session: &'a str,
-    item: Option<Box<RawValue>>,
-}
-
 impl Pop {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let reference = self.which.reference(context.config()?)?;
@@ -43,12 +36,17 @@ impl Pop {
         let store = context.open_to_write()?;
         let session = store.sessions().resolve_whole(&reference)?;
         let popped = store.sessions().items(&session.id).on(self.branch.reference()).pop(durability)?;
-        let item = popped.as_ref().map(|item| as_json(&one_line(&item.content)));
-        context.out.answer(&Answer { session: session.id.as_str(), item }, |text| {
+        let item = popped.as_ref().map(|item| wire::Json::of(&item.content));
+        let shown = context.out.answer(&wire::ItemPopped { session_id: session.id.to_string(), item }, |text| {
             if let Some(item) = &popped {
                 text.line(one_line(&item.content));
             }
-        })?;
+        });
+        if popped.is_some() {
+            shown.map_err(|failure| failure.unseen("the item was taken off"))?;
+        } else {
+            shown?;
+        }
         if popped.is_none() {
             context.out.note("there is no item to take off");
         }

@@ -2,9 +2,9 @@
 
 use clap::Args;
 use duolog::sessions::SessionRef;
-use serde::Serialize;
+use duolog_wire::SessionAnswer;
 
-use super::{Context, Operation, Shape};
+use super::{Context, Operation};
 use crate::args::OfUser;
 use crate::failure::{Ended, Failure, Outcome};
 
@@ -36,11 +36,6 @@ pub struct Rename {
     operation: Operation,
 }
 
-#[derive(Serialize)]
-struct Answer {
-    session: Shape,
-}
-
 impl Rename {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let (reference, name) = match (self.of_user.reference(context.config()?), &self.name) {
@@ -51,7 +46,7 @@ impl Rename {
         };
         let store = context.open_to_write()?;
         let renamed = self.operation.sessions(&store).rename(reference, name)?;
-        context.out.answer(&Answer { session: (&renamed).into() }, |text| {
+        context.out.answer(&SessionAnswer::from(&renamed), |text| {
             text.line(format_args!("{} is now called {name}", renamed.id));
         })?;
         context.close(store);

@@ -62,17 +62,7 @@ pub(super) fn is_there(pid: u32) -> Result<(), Failure> {
     })
 }
 
-/// Whether a process is there, as programs get it.
-pub(super) const fn word(liveness: Liveness) -> &'static str {
-    match liveness {
-        Liveness::Alive => "alive",
-        Liveness::Dead => "dead",
-        Liveness::Elsewhere => "elsewhere",
-        Liveness::Unknown => "unknown",
-    }
-}
-
-/// The same for people, behind the process.
+/// Whether a process is there, for people, behind the process.
 pub(super) const fn told(liveness: Liveness) -> &'static str {
     match liveness {
         Liveness::Alive => "is there",

@@ -3,7 +3,7 @@
 use clap::Args;
 use duolog::MessageId;
 use duolog::sessions::{NewMessage, Outgoing, Recipient, SessionRef};
-use serde::Serialize;
+use duolog_wire::MessageSent;
 
 use super::{Context, OnBranch};
 use crate::args::OfUser;
@@ -14,12 +14,12 @@ Examples:
   duolog sessions send --to reviewer --content '\"please look at this\"'
   duolog sessions send --to reviewer --channel news --from demo --content '{\"text\":\"done\"}'
   duolog sessions send --to reviewer --id turn-7-note --content '\"once, however often it is sent\"'
-  duolog sessions send --mailbox on-call --content '\"the build failed\"'
+  duolog sessions send --topic on-call --content '\"the build failed\"'
 
 Exit code: 1 if no session is called RECIPIENT, or another message has this id. Nothing is changed then.
 
 JSON:
-  {\"message\": id, \"ord\": 0}";
+  {\"message_id\", \"ord\": 0}";
 
 /// Send a message to an inbox
 ///
@@ -30,11 +30,11 @@ JSON:
 #[command(after_help = AFTER)]
 pub struct Send {
     /// Recipient: the whole id or the thread name of a session, or the id of a branch
-    #[arg(long, value_name = "RECIPIENT", required_unless_present = "mailbox", conflicts_with = "mailbox")]
+    #[arg(long, value_name = "RECIPIENT", required_unless_present = "topic", conflicts_with = "topic")]
     to: Option<String>,
-    /// Name of a mailbox that belongs to no session
+    /// Name of a topic: a named place that belongs to no session
     #[arg(long, value_name = "NAME")]
-    mailbox: Option<String>,
+    topic: Option<String>,
     /// What it says
     #[arg(long, value_name = "JSON")]
     content: String,
@@ -59,12 +59,6 @@ pub struct Send {
     id: Option<MessageId>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    message: &'a str,
-    ord: u64,
-}
-
 impl Send {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let durability = context.config()?.durability();
@@ -74,8 +68,8 @@ impl Send {
             Some(from) => Some(store.sessions().resolve_whole(&from)?.id),
             None => None,
         };
-        let to = match (self.mailbox, self.to) {
-            (Some(name), _) => Recipient::Mailbox(name),
+        let to = match (self.topic, self.to) {
+            (Some(name), _) => Recipient::Topic(name),
             (None, to) => Recipient::Of(SessionRef::Text(to.unwrap_or_default())),
         };
         let message = NewMessage {
@@ -88,7 +82,9 @@ impl Send {
         };
         let outgoing = Outgoing { message, to, from: from.map(|session| (session, self.branch.reference())) };
         let sent = store.sessions().exchange().send(&outgoing, durability)?;
-        context.out.answer(&Answer { message: sent.id.as_str(), ord: sent.ord }, |text| text.line(&sent.id))?;
+        context
+            .out
+            .answer(&MessageSent { message_id: sent.id.to_string(), ord: sent.ord }, |text| text.line(&sent.id))?;
         context.close(store);
         Ok(Ended::Done)
     }

@@ -2,16 +2,16 @@
 
 use clap::Args;
 use duolog::sessions::SessionChange;
-use serde::Serialize;
+use duolog_wire::SessionAnswer;
 
-use super::{Context, Provenance, Shape, check_metadata};
+use super::{Context, Provenance, check_metadata};
 use crate::args::Which;
 use crate::failure::{Ended, Failure, Outcome};
 
 const AFTER: &str = "\
 Examples:
   duolog sessions set demo --playbook review --kind play --artifacts /srv/artifacts/demo
-  duolog sessions set demo --topic ''
+  duolog sessions set demo --show-topic ''
   duolog sessions set --user-email ada@example.com --session-name plan --metadata '{\"team\":\"blue\"}'
 
 JSON:
@@ -19,7 +19,7 @@ JSON:
 
 /// Set the provenance, times and metadata of a session
 ///
-/// What is not given stays as it is. An empty text clears --agent, --playbook, --topic, --play, --artifacts and --metadata;
+/// What is not given stays as it is. An empty text clears --agent, --playbook, --show-topic, --play, --artifacts and --metadata;
 /// the other fields can be replaced and not cleared. The session's log tells of the change. The status is set with sessions
 /// close and sessions reopen, and the name with sessions rename.
 #[derive(Args)]
@@ -34,24 +34,19 @@ pub struct Set {
     metadata: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Answer {
-    session: Shape,
-}
-
 impl Set {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let reference = self.which.reference(context.config()?)?;
         if let Some(metadata) = self.metadata.as_deref().filter(|text| !text.is_empty()) {
             check_metadata(metadata)?;
         }
-        let Provenance { agent, kind, playbook, topic, play, artifacts, source, started_at, ended_at } =
+        let Provenance { agent, kind, playbook, show_topic, play, artifacts, source, started_at, ended_at } =
             self.provenance;
         let change = SessionChange {
             agent_name: agent,
             invocation_kind: kind,
             playbook_name: playbook,
-            show_topic: topic,
+            show_topic,
             show_play_name: play,
             artifacts_path: artifacts,
             source_kind: source,
@@ -68,7 +63,7 @@ impl Set {
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;
         let session = store.sessions().set(&reference, &change, durability)?;
-        context.out.confirm(&Answer { session: (&session).into() }, |text| {
+        context.out.confirm(&SessionAnswer::from(&session), |text| {
             text.line(format_args!("set session {}", session.id));
         })?;
         context.close(store);

@@ -1,13 +1,13 @@
 //! `duolog sessions show`.
 
 use clap::Args;
-use duolog::sessions::{Liveness, Owner, Session, SessionFigures};
+use duolog::sessions::{Liveness, Session, SessionFigures};
 use duolog::{Clock as _, Cursor, Moment, SystemClock, limits};
-use serde::Serialize;
+use duolog_wire as wire;
 
-use super::super::completeness::{self, Completeness};
+use super::super::completeness;
 use super::super::log::redraw;
-use super::{Context, Shape, branches, list, run};
+use super::{Context, branches, list, run};
 use crate::args::Which;
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
@@ -22,12 +22,12 @@ Examples:
 
 JSON:
   {\"session\": {… as sessions new …}, \"position\": 1234, \"cursor\": \"0:1234\",
-   \"events\": 12, \"bytes\": 1234, \"damaged\": 0, \"first_at\": instant, \"last_at\": instant,
-   \"title\", \"model\", \"dialect\", \"process\": {\"pid\", \"host\", \"since\", \"liveness\"}|null,
-   \"branches\": [… as sessions branches …], \"complete\": true,
-   \"behind\": {\"sessions\", \"bytes\", \"sessions_elsewhere\", \"sessions_lost\", \"bytes_lost\"}}
+   \"events\": 12, \"bytes\": 1234, \"damaged_lines\": 0, \"first_event_at\": instant,
+   \"last_event_at\": instant, \"title\", \"model\", \"dialect\",
+   \"process\": {\"pid\", \"host\", \"started_at\", \"liveness\"}|null,
+   \"branches\": [… as sessions branches …], \"complete\": true, \"missing\": {… as sessions list …}}
   position is where the log ends; null where it cannot be read
-  complete is false if the counts do not tell of the whole log. first_at, last_at,
+  complete is false if the counts do not tell of the whole log. first_event_at, last_event_at,
   title, model and dialect are what its lines say; of many branches the first are shown
   process is the one that runs it; liveness is \"alive\", \"dead\", \"elsewhere\" or \"unknown\"
   with --replay one object per item follows, as log replay gives them";
@@ -41,40 +41,6 @@ pub struct Show {
     /// Draw the conversation so far again, from the log, as log replay does
     #[arg(long)]
     replay: bool,
-}
-
-#[derive(Serialize)]
-struct Answer {
-    session: Shape,
-    position: Option<u64>,
-    cursor: Option<String>,
-    events: Option<u64>,
-    bytes: Option<u64>,
-    damaged: Option<u64>,
-    first_at: Option<String>,
-    last_at: Option<String>,
-    title: Option<String>,
-    model: Option<String>,
-    dialect: Option<String>,
-    process: Option<Process>,
-    branches: Vec<branches::Shape>,
-    #[serde(flatten)]
-    completeness: Completeness,
-}
-
-#[derive(Serialize)]
-struct Process {
-    pid: u32,
-    host: Option<String>,
-    since: String,
-    liveness: &'static str,
-}
-
-impl From<&Owner> for Process {
-    fn from(owner: &Owner) -> Self {
-        let Owner { pid, host, since, liveness } = owner;
-        Self { pid: *pid, host: host.clone(), since: since.to_string(), liveness: run::word(*liveness) }
-    }
 }
 
 impl Show {
@@ -93,20 +59,20 @@ impl Show {
         let figures = store.sessions().figures(&session.id)?;
         let owner = store.sessions().status(&session.id).owner()?;
         let found = store.sessions().branches(&session.id).list(None, limits::PAGE_MAX)?;
-        let answer = Answer {
+        let answer = wire::SessionDetail {
             session: (&session).into(),
             position: end.map(|cursor| cursor.position.0),
             cursor: end.map(|cursor| cursor.to_string()),
             events: figures.events,
             bytes: figures.bytes,
-            damaged: figures.damaged,
-            first_at: figures.first_at.map(|at| at.to_string()),
-            last_at: figures.last_at.map(|at| at.to_string()),
+            damaged_lines: figures.damaged,
+            first_event_at: figures.first_at.map(|at| at.to_string()),
+            last_event_at: figures.last_at.map(|at| at.to_string()),
             title: figures.title.clone(),
             model: figures.model.clone(),
             dialect: figures.dialect.clone(),
-            process: owner.as_ref().map(Process::from),
-            branches: found.iter().map(branches::Shape::from).collect(),
+            process: owner.as_ref().map(wire::SessionProcess::from),
+            branches: found.iter().map(wire::Branch::from).collect(),
             completeness: (&figures.behind).into(),
         };
         let log = if session.home_id == store.home_id() {
@@ -177,7 +143,7 @@ fn show(text: &mut Text, session: &Session, now: Moment) {
         ("agent", session.agent_name.clone()),
         ("kind", invoked),
         ("playbook", session.playbook_name.clone()),
-        ("topic", session.show_topic.clone()),
+        ("show topic", session.show_topic.clone()),
         ("play", session.show_play_name.clone()),
         ("artifacts", session.artifacts_path.clone()),
         ("directory", session.cwd.clone()),

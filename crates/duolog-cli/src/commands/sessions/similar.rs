@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueEnum};
+use duolog::errors::{Damaged, NotFound};
 use duolog::sessions::{self, BranchRef, SessionRef, SimilarFilter};
 use duolog::{Error, Moment, Store, limits};
-use serde::Serialize;
-use serde_json::value::RawValue;
+use duolog_wire as wire;
 
-use super::{Context, as_json, one_line, vector};
+use super::{Context, vector};
 use crate::args::{self, OfUser};
 use crate::failure::{Ended, Failure, Outcome};
 use crate::out::{Column, Table};
@@ -21,14 +21,13 @@ Examples:
   duolog sessions similar --vector '[0.1,0.2,0.3]' --session demo --role assistant --since 7d
 
 JSON:
-  {\"messages\": [{\"message\": id, \"score\", \"role\", \"content\": … as given …|null}]}
+  {\"messages\": [{\"id\", \"score\", \"role\", \"content\": … as given …|null}]}
   score is the cosine, 1 where both point the same way; with --metric l2 the distance, 0 where they are the same";
 
 /// Find the messages whose embeddings are nearest to a vector, the nearest first
 ///
-/// Exact: every embedding of the messages that are meant is looked at. One of another length is an error, as another
-/// model made it. Where there are many, they are packed into a file of the home, vectors.pack, which can be deleted at any
-/// time; what it does not hold is read from the state.
+/// Exact: every embedding of the messages that are meant is compared. One of another length is an error, as another
+/// model made it.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 #[command(group = ArgGroup::new("given").required(true).args(["vector", "vector_file"]))]
@@ -126,19 +125,6 @@ impl From<Metric> for sessions::Metric {
     }
 }
 
-#[derive(Serialize)]
-struct Answer {
-    messages: Vec<Shape>,
-}
-
-#[derive(Serialize)]
-struct Shape {
-    message: String,
-    score: f32,
-    role: Option<String>,
-    content: Option<Box<RawValue>>,
-}
-
 impl Similar {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let vector = match (&self.vector, &self.vector_file) {
@@ -154,20 +140,20 @@ impl Similar {
             // A message that cannot be read, or was removed since, is near all the same.
             let message = match messages.get(&one.id) {
                 Ok(message) => Some(message),
-                Err(error @ (Error::BrokenItem { .. } | Error::NoMessage(_))) => {
+                Err(error @ (Error::Damaged(Damaged::Item { .. }) | Error::NotFound(NotFound::Message(_)))) => {
                     context.out.alert(error);
                     None
                 }
                 Err(error) => return Err(error.into()),
             };
-            shapes.push(Shape {
-                message: one.id.to_string(),
+            shapes.push(wire::SimilarMessage {
+                id: one.id.to_string(),
                 score: one.score,
                 role: message.as_ref().map(|message| message.role.clone()),
-                content: message.as_ref().map(|message| as_json(&one_line(&message.content))),
+                content: message.as_ref().map(|message| wire::Json::of(&message.content)),
             });
         }
-        let answer = Answer { messages: shapes };
+        let answer = wire::SimilarMessages { messages: shapes };
         context.out.answer(&answer, |text| {
             if !answer.messages.is_empty() {
                 text.table(&table(&answer.messages));
@@ -185,13 +171,13 @@ impl Similar {
 /// The characters of what a message says that a table shows.
 const SAYS_CHARS_MAX: usize = 60;
 
-fn table(shapes: &[Shape]) -> Table {
+fn table(shapes: &[wire::SimilarMessage]) -> Table {
     let columns = [(Column::Figure, "SCORE"), (Column::Id, "MESSAGE"), (Column::Word, "ROLE"), (Column::Text, "SAYS")];
     let mut table = Table::new(&columns);
     for one in shapes {
         let says = one.content.as_ref().map(|raw| raw.get().chars().take(SAYS_CHARS_MAX).collect());
         let role = one.role.clone().unwrap_or_default();
-        table.row(vec![format!("{:.6}", one.score), one.message.clone(), role, says.unwrap_or_default()]);
+        table.row(vec![format!("{:.6}", one.score), one.id.clone(), role, says.unwrap_or_default()]);
     }
     table
 }

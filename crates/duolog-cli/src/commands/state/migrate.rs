@@ -1,7 +1,7 @@
 //! `duolog state migrate`.
 
 use clap::Args;
-use serde::Serialize;
+use duolog_wire as wire;
 
 use super::Context;
 use crate::failure::{Ended, Outcome};
@@ -11,8 +11,8 @@ Examples:
   duolog state migrate
 
 JSON:
-  {\"version\": 1, \"known\": 1}
-  version is that of the store, known the newest that this program knows";
+  {\"schema_version\": 1, \"newest_schema_version\": 1}
+  newest_schema_version is the newest that this program knows";
 
 /// Bring the schema up to date, and say which version it has
 ///
@@ -22,19 +22,12 @@ JSON:
 #[command(after_help = AFTER)]
 pub struct Migrate {}
 
-#[derive(Serialize)]
-struct Answer {
-    version: u32,
-    known: u32,
-}
-
 impl Migrate {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let Self {} = self;
         let store = context.open_to_write()?;
         let found = store.state().version();
-        let answer = Answer { version: found.version, known: found.known };
-        context.out.answer(&answer, |text| {
+        context.out.answer(&wire::Migrated::from(&found), |text| {
             text.line(format_args!(
                 "the schema has version {}; this program knows up to {}",
                 found.version, found.known

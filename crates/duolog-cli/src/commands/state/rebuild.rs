@@ -1,7 +1,7 @@
 //! `duolog state rebuild`.
 
 use clap::Args;
-use serde::Serialize;
+use duolog_wire as wire;
 
 use super::Context;
 use crate::failure::{Ended, Outcome};
@@ -14,7 +14,7 @@ Examples:
 Exit code: 4 where a log could not be read; all others are rebuilt
 
 JSON:
-  {\"sessions\": 3, \"events\": 120, \"bytes\": 45678, \"failed\": [{\"session\", \"reason\"}]}";
+  {\"session_count\": 3, \"events\": 120, \"bytes\": 45678, \"failures\": [{\"session_id\", \"reason\"}]}";
 
 /// Make all derived rows anew from the logs
 ///
@@ -23,26 +23,13 @@ JSON:
 #[command(after_help = AFTER)]
 pub struct Rebuild {}
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    sessions: u64,
-    events: u64,
-    bytes: u64,
-    failed: Vec<Failed<'a>>,
-}
-
-#[derive(Serialize)]
-struct Failed<'a> {
-    session: &'a str,
-    reason: &'a str,
-}
-
 impl Rebuild {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let Self {} = self;
         let store = context.open_to_write()?;
         // Without a total the bar only counts; that is no reason to fail.
-        let total = if context.out.shows_progress() { store.state().stats().ok() } else { None };
+        let total =
+            if context.out.shows_progress() { store.state().stats_within(duolog::Wait::Briefly).ok() } else { None };
         let total = total.map(|stats| stats.logs.bytes);
         let progress = context.out.progress("rebuilding");
         let rebuilt = store.state().rebuild(|done| {
@@ -50,22 +37,15 @@ impl Rebuild {
             progress.at(&figures::things(done.sessions, "session"));
         })?;
         drop(progress);
-        let failed = rebuilt.failed.iter().map(|(session, reason)| Failed { session: session.as_str(), reason });
-        let answer = Answer {
-            sessions: rebuilt.sessions,
-            events: rebuilt.events,
-            bytes: rebuilt.bytes,
-            failed: failed.collect(),
-        };
-        context.out.answer(&answer, |text| {
+        context.out.answer(&wire::Rebuilt::from(&rebuilt), |text| {
             let (sessions, events) =
-                (figures::things(answer.sessions, "session"), figures::things(answer.events, "event"));
-            text.line(format_args!("rebuilt {sessions} from {events}, {}", figures::size(answer.bytes)));
+                (figures::things(rebuilt.sessions, "session"), figures::things(rebuilt.events, "event"));
+            text.line(format_args!("rebuilt {sessions} from {events}, {}", figures::size(rebuilt.bytes)));
         })?;
-        for Failed { session, reason } in &answer.failed {
+        for (session, reason) in &rebuilt.failed {
             context.out.alert(format_args!("{session} could not be rebuilt: {reason}"));
         }
-        let ended = if answer.failed.is_empty() { Ended::Done } else { Ended::Damaged };
+        let ended = if rebuilt.failed.is_empty() { Ended::Done } else { Ended::Damaged };
         context.close(store);
         Ok(ended)
     }

@@ -1,10 +1,11 @@
 //! `duolog state stats`.
 
 use clap::Args;
-use duolog::state::risk_of;
-use serde::{Serialize, Serializer};
+use duolog::SessionStatus;
+use duolog::state::{self, risk_of};
+use duolog_wire as wire;
 
-use super::super::completeness::{self, Completeness};
+use super::super::completeness::{self, Waiting};
 use super::Context;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
@@ -16,16 +17,15 @@ Examples:
   duolog state stats --json | jq .logs.bytes
 
 JSON:
-  {\"database\": {\"engine\", \"path\", \"bytes\", \"wal_bytes\", \"unsafe\": {\"fsync\": \"off\", …}},
+  {\"database\": {\"engine\", \"path\", \"bytes\", \"wal_bytes\", \"unsafe_settings\": {\"fsync\": \"off\", …}},
    \"tables\": {\"sessions\": 3, …},
    \"statuses\": {\"sessions\": {\"running\": 1, \"unset\": 2, …}, \"workflow_runs\": {\"paused\": 1, …}},
-   \"logs\": {\"files\", \"bytes\", \"events\"},
-   \"complete\": true, \"behind\": {\"sessions\", \"bytes\", \"sessions_elsewhere\", \"sessions_lost\", \"bytes_lost\"},
+   \"logs\": {\"files\", \"bytes\", \"events\"}, \"complete\": true, \"missing\": {… as sessions list …},
    \"pragmas\": {\"journal_mode\": \"wal\", …}}
-  unset counts those of which nobody has said how they stand; complete is false if events do not
-  count all log lines; behind tells what is missing
+  unset counts sessions without a status; logs counts what is folded into the state; complete is false
+  if that is not all log lines
   on a server path is its address without the password, bytes is what our tables take, wal_bytes is
-  null, pragmas are its settings, and unsafe those of them that are off and should be on";
+  null, pragmas are its settings, and unsafe_settings those of them that are off and should be on";
 
 /// The characters of one line of settings.
 const SETTINGS_CHARS: usize = 86;
@@ -33,106 +33,47 @@ const SETTINGS_CHARS: usize = 86;
 /// Show sizes, rows and settings
 #[derive(Args)]
 #[command(after_help = AFTER)]
-pub struct Stats {}
-
-#[derive(Serialize)]
-struct Answer<'a> {
-    database: Database<'a>,
-    tables: Pairs<'a, u64>,
-    statuses: Statuses<'a>,
-    logs: Logs,
-    #[serde(flatten)]
-    completeness: Completeness,
-    pragmas: Pairs<'a, String>,
-}
-
-#[derive(Serialize)]
-struct Database<'a> {
-    engine: &'a str,
-    path: &'a str,
-    bytes: u64,
-    wal_bytes: Option<u64>,
-    r#unsafe: Pairs<'a, String>,
-}
-
-#[derive(Serialize)]
-struct Statuses<'a> {
-    sessions: Pairs<'a, u64>,
-    workflow_runs: Pairs<'a, u64>,
-}
-
-#[derive(Serialize)]
-struct Logs {
-    files: u64,
-    bytes: u64,
-    events: u64,
-}
-
-/// Names with values, as an object in their order.
-struct Pairs<'a, T>(&'a [(String, T)]);
-
-impl<T: Serialize> Serialize for Pairs<'_, T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
-    }
+pub struct Stats {
+    #[command(flatten)]
+    waiting: Waiting,
 }
 
 impl Stats {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let Self {} = self;
         let store = context.open_to_read()?;
-        let stats = store.state().stats()?;
-        let named = stats
-            .state
-            .statuses
-            .iter()
-            .map(|(status, number)| (status.map_or("unset", duolog::SessionStatus::as_str).to_owned(), *number));
-        let statuses: Vec<(String, u64)> = named.collect();
-        let runs = stats.state.run_statuses.iter().map(|(status, number)| (status.as_str().to_owned(), *number));
-        let run_statuses: Vec<(String, u64)> = runs.collect();
-        let figures = &stats.state.figures;
-        let answer = Answer {
-            database: Database {
-                engine: &figures.engine,
-                path: &stats.state.place,
-                bytes: figures.bytes,
-                wal_bytes: figures.wal_bytes,
-                r#unsafe: Pairs(&figures.unsafe_settings),
-            },
-            tables: Pairs(&stats.state.rows),
-            statuses: Statuses { sessions: Pairs(&statuses), workflow_runs: Pairs(&run_statuses) },
-            logs: Logs { files: stats.logs.files, bytes: stats.logs.bytes, events: stats.logs.events },
-            completeness: (&stats.behind).into(),
-            pragmas: Pairs(&figures.settings),
-        };
-        context.out.answer(&answer, |text| show(text, &answer))?;
+        let wait = self.waiting.wait(context.out, &store)?;
+        let stats = store.state().stats_within(wait)?;
+        context.out.answer(&wire::Stats::from(&stats), |text| show(text, &stats))?;
         completeness::alert(context.out, &stats.behind);
-        for (name, value) in &figures.unsafe_settings {
+        for (name, value) in &stats.state.figures.unsafe_settings {
             context.out.warn(format_args!("{name} is {value} on the server: {}", risk_of(name)));
         }
         Ok(Ended::Done)
     }
 }
 
-fn show(text: &mut Text, answer: &Answer<'_>) {
-    let Answer { database, tables, statuses, logs, pragmas, .. } = answer;
-    text.field("database", database.path);
-    text.field("engine", database.engine);
+fn show(text: &mut Text, stats: &state::Stats) {
+    let (store, logs, database) = (&stats.state, &stats.logs, &stats.state.figures);
+    text.field("database", &store.place);
+    text.field("engine", &database.engine);
     let wal = database.wal_bytes.map(|bytes| format!(", write-ahead log {}", figures::size(bytes)));
     text.field("size", figures::size(database.bytes) + &wal.unwrap_or_default());
     let (files, bytes) = (figures::things(logs.files, "file"), figures::size(logs.bytes));
     text.field("logs", format_args!("{files}, {bytes}, {}", figures::things(logs.events, "event")));
-    for (what, numbers) in [("sessions", &statuses.sessions), ("runs", &statuses.workflow_runs)] {
-        if !numbers.0.is_empty() {
-            let named = numbers.0.iter().map(|(name, number)| format!("{} {name}", figures::count(*number)));
-            text.field(what, named.collect::<Vec<_>>().join(", "));
-        }
+    let sessions = store.statuses.iter().map(|(status, rows)| (status.map_or("unset", SessionStatus::as_str), *rows));
+    let runs = store.run_statuses.iter().map(|(status, rows)| (status.as_str(), *rows));
+    let named = |(name, rows): (&str, u64)| format!("{} {name}", figures::count(rows));
+    let statuses: [(&str, Vec<String>); 2] =
+        [("sessions", sessions.map(named).collect()), ("runs", runs.map(named).collect())];
+    for (what, named) in statuses.iter().filter(|(_, named)| !named.is_empty()) {
+        text.field(what, named.join(", "));
     }
-    for (at, line) in filled(pragmas.0.iter().map(|(name, value)| format!("{name}={value}"))).iter().enumerate() {
+    for (at, line) in filled(database.settings.iter().map(|(name, value)| format!("{name}={value}"))).iter().enumerate()
+    {
         text.field(if at == 0 { "settings" } else { "" }, text.tone(Tone::Faint, line));
     }
     let mut table = Table::new(&[(Column::Word, "TABLE"), (Column::Figure, "ROWS")]);
-    for (name, rows) in tables.0 {
+    for (name, rows) in &store.rows {
         table.row(vec![name.clone(), figures::count(*rows)]);
     }
     text.line("");

@@ -1,7 +1,7 @@
 //! `duolog state vacuum`.
 
 use clap::Args;
-use serde::Serialize;
+use duolog_wire as wire;
 
 use super::Context;
 use crate::failure::{Ended, Outcome};
@@ -13,8 +13,8 @@ Examples:
   duolog state vacuum --json | jq '.bytes_before - .bytes_after'
 
 JSON:
-  {\"bytes_before\": 458752, \"bytes_after\": 131072, \"tables\": [\"sessions\", …],
-   \"by\": \"duolog\"|\"server\"}";
+  {\"bytes_before\": 458752, \"bytes_after\": 131072, \"table_names\": [\"sessions\", …],
+   \"performed_by\": \"duolog\"|\"server\"}";
 
 /// Give back the space of what was deleted
 ///
@@ -24,26 +24,12 @@ JSON:
 #[command(after_help = AFTER)]
 pub struct Vacuum {}
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    bytes_before: u64,
-    bytes_after: u64,
-    tables: &'a [String],
-    by: &'static str,
-}
-
 impl Vacuum {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let Self {} = self;
         let store = context.open_to_write()?;
         let done = store.state().vacuum()?;
-        let answer = Answer {
-            bytes_before: done.bytes_before,
-            bytes_after: done.bytes_after,
-            tables: &done.tables,
-            by: if done.on_server { "server" } else { "duolog" },
-        };
-        context.out.answer(&answer, |text| {
+        context.out.answer(&wire::Vacuumed::from(&done), |text| {
             let (before, after) = (figures::size(done.bytes_before), figures::size(done.bytes_after));
             text.line(if done.on_server {
                 let tables = figures::things(done.tables.len() as u64, "table");

@@ -1,6 +1,7 @@
 //! `duolog usage daily`.
 
 use clap::Args;
+use duolog_wire::UsageByDay;
 
 use super::{Asked, Context, Outcome, Report};
 use crate::out::Column;
@@ -12,13 +13,14 @@ Examples:
   duolog usage daily --json | jq '.days[] | [.day, .cost_usd]'
 
 JSON:
-  {\"days\": [{\"day\", \"responses\", \"input_tokens\", \"output_tokens\", \"cache_read_tokens\",
-              \"cache_write_5m_tokens\", \"cache_write_1h_tokens\", \"reasoning_tokens\", \"total_tokens\",
-              \"cost_usd\", \"unpriced\": [model, …]}],
-   \"total\": {… of all pages, without \"day\" …}, \"next\": token|null}
+  {\"days\": [{\"day\", \"responses\", \"input_tokens\", \"output_tokens\",
+     \"cache_read_input_tokens\", \"cache_creation_5m_input_tokens\", \"cache_creation_1h_input_tokens\",
+     \"reasoning_tokens\", \"tokens\", \"cost_usd\", \"unpriced_models\": [model, …]}],
+   \"totals\": {… of all pages, from \"responses\" on …}, \"next\": token|null,
+   \"complete\": true, \"missing\": {… as sessions list …}}
   day is null for what no line dates.
   cost_usd is what the logs state, and else what the prices in force say; null where nothing has a price.
-  unpriced names the models whose tokens are not in it. output_tokens holds reasoning_tokens";
+  unpriced_models are those whose tokens are not in it. output_tokens holds reasoning_tokens";
 
 /// Show what was used on each day, the newest first
 ///
@@ -30,11 +32,10 @@ pub struct Daily {
     asked: Asked,
 }
 
-const REPORT: Report =
-    Report { list: "days", key: "day", column: (Column::Word, "DAY"), name: false, none: "(no day)" };
+const REPORT: Report = Report { column: (Column::Word, "DAY"), name: false, none: "(no day)" };
 
 impl Daily {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        REPORT.run(self.asked, None, context, |store, filter| store.usage().daily(filter))
+        REPORT.run::<UsageByDay>(self.asked, None, context, |store, filter| store.usage().daily(filter))
     }
 }

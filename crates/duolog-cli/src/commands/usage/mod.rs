@@ -7,14 +7,12 @@ mod workflow;
 
 use clap::{Args, Subcommand};
 use duolog::limits;
-use duolog::usage::{Day, UsageFilter, UsageReport, UsageToken, UsageTotal};
+use duolog::usage::{Day, UsageFilter, UsageLine, UsageReport, UsageToken, UsageTotal};
 use duolog::{Money, PageOrder, Store};
-use serde::ser::{Error as _, SerializeMap as _};
-use serde::{Serialize, Serializer};
-use serde_json::value::RawValue;
+use duolog_wire::{Listed, UsageList};
 
 use super::Context;
-use super::completeness::{self, Completeness};
+use super::completeness::{self, Waiting};
 use crate::failure::{Ended, Outcome};
 use crate::figures;
 use crate::out::{Column, Table, Tone};
@@ -58,15 +56,13 @@ struct Asked {
     /// Go on after a page: the token that it ended with
     #[arg(long, value_name = "TOKEN")]
     after: Option<UsageToken>,
+    #[command(flatten)]
+    waiting: Waiting,
 }
 
 /// How a report is called, and what its lines are about.
 struct Report {
-    /// The list in JSON.
-    list: &'static str,
-    /// What a line is about, in JSON.
-    key: &'static str,
-    /// The same over the table, and how it gives way.
+    /// What a line is about, over the table, and how it gives way.
     column: (Column, &'static str),
     /// Whether its lines have a name besides.
     name: bool,
@@ -75,8 +71,8 @@ struct Report {
 }
 
 impl Report {
-    /// Runs a report from question to answer.
-    fn run(
+    /// Runs a report from question to answer, whose lines are of shape `T`.
+    fn run<T: Listed + for<'a> From<&'a UsageLine>>(
         &self,
         asked: Asked,
         order: Option<PageOrder>,
@@ -85,13 +81,13 @@ impl Report {
     ) -> Outcome {
         let is_filtered =
             asked.since.is_some() || asked.until.is_some() || asked.user.is_some() || asked.after.is_some();
-        let Asked { since, until, user: user_id, limit, after } = asked;
-        let filter = UsageFilter { since, until, user_id, limit, after, order };
+        let Asked { since, until, user: user_id, limit, after, waiting } = asked;
+        let filter = UsageFilter { since, until, user_id, limit, after, order, ..UsageFilter::default() };
         let report = match context.open_if_there()? {
-            Some(store) => ask(&store, &filter)?,
+            Some(store) => ask(&store, &UsageFilter { wait: waiting.wait(context.out, &store)?, ..filter })?,
             None => UsageReport::default(),
         };
-        context.out.answer(&Answer { kind: self, report: &report }, |text| {
+        context.out.answer(&UsageList::<T>::from(&report), |text| {
             if !report.lines.is_empty() {
                 text.table(&self.table(&report));
             }
@@ -162,61 +158,5 @@ fn cost(used: &UsageTotal) -> String {
         Some(cost) => figures::dollars(cost) + more,
         None if used.unpriced.is_empty() => figures::dollars(Money::ZERO),
         None => "-".to_owned(),
-    }
-}
-
-struct Answer<'a> {
-    kind: &'a Report,
-    report: &'a UsageReport,
-}
-
-impl Serialize for Answer<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let UsageReport { lines, total, next, behind } = self.report;
-        let lines: Vec<_> = lines
-            .iter()
-            .map(|line| {
-                let name = self.kind.name.then_some(("name", line.name.as_deref()));
-                let about = [(self.kind.key, line.key.as_deref())].into_iter().chain(name).collect();
-                Line { about, used: &line.used }
-            })
-            .collect();
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry(self.kind.list, &lines)?;
-        map.serialize_entry("total", &Line { about: Vec::new(), used: total })?;
-        map.serialize_entry("next", &next.as_ref().map(ToString::to_string))?;
-        let Completeness { complete, behind } = behind.into();
-        map.serialize_entry("complete", &complete)?;
-        map.serialize_entry("behind", &behind)?;
-        map.end()
-    }
-}
-
-struct Line<'a> {
-    about: Vec<(&'static str, Option<&'a str>)>,
-    used: &'a UsageTotal,
-}
-
-impl Serialize for Line<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let UsageTotal { responses, tokens, cost, unpriced } = self.used;
-        let mut map = serializer.serialize_map(None)?;
-        for (name, value) in &self.about {
-            map.serialize_entry(name, value)?;
-        }
-        map.serialize_entry("responses", responses)?;
-        map.serialize_entry("input_tokens", &tokens.input)?;
-        map.serialize_entry("output_tokens", &tokens.output)?;
-        map.serialize_entry("cache_read_tokens", &tokens.cache_read)?;
-        map.serialize_entry("cache_write_5m_tokens", &tokens.cache_write_5m)?;
-        map.serialize_entry("cache_write_1h_tokens", &tokens.cache_write_1h)?;
-        map.serialize_entry("reasoning_tokens", &tokens.reasoning)?;
-        map.serialize_entry("total_tokens", &tokens.total())?;
-        // Exact, as no binary fraction is.
-        let cost = cost.or_else(|| unpriced.is_empty().then_some(Money::ZERO));
-        let cost = cost.map(|cost| RawValue::from_string(cost.to_string())).transpose().map_err(S::Error::custom)?;
-        map.serialize_entry("cost_usd", &cost)?;
-        map.serialize_entry("unpriced", unpriced)?;
-        map.end()
     }
 }

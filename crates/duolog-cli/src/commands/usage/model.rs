@@ -1,6 +1,7 @@
 //! `duolog usage model`.
 
 use clap::Args;
+use duolog_wire::UsageByModel;
 
 use super::{Asked, Context, Outcome, Report};
 use crate::out::Column;
@@ -9,16 +10,17 @@ const AFTER: &str = "\
 Examples:
   duolog usage model
   duolog usage model --since 2026-01-01
-  duolog usage model --json | jq '.total.unpriced'
+  duolog usage model --json | jq '.totals.unpriced_models'
 
 JSON:
-  {\"models\": [{\"model\", \"responses\", \"input_tokens\", \"output_tokens\", \"cache_read_tokens\",
-                \"cache_write_5m_tokens\", \"cache_write_1h_tokens\", \"reasoning_tokens\", \"total_tokens\",
-                \"cost_usd\", \"unpriced\": [model, …]}],
-   \"total\": {… of all pages, without \"model\" …}, \"next\": token|null}
+  {\"models\": [{\"model\", \"responses\", \"input_tokens\", \"output_tokens\",
+     \"cache_read_input_tokens\", \"cache_creation_5m_input_tokens\", \"cache_creation_1h_input_tokens\",
+     \"reasoning_tokens\", \"tokens\", \"cost_usd\", \"unpriced_models\": [model, …]}],
+   \"totals\": {… of all pages, from \"responses\" on …}, \"next\": token|null,
+   \"complete\": true, \"missing\": {… as sessions list …}}
   model is null where the log names none.
   cost_usd is what the logs state, and else what the prices in force say; null where nothing has a price.
-  unpriced names the models whose tokens are not in it. output_tokens holds reasoning_tokens";
+  unpriced_models are those whose tokens are not in it. output_tokens holds reasoning_tokens";
 
 /// Show what each model was used for
 ///
@@ -30,11 +32,10 @@ pub struct Model {
     asked: Asked,
 }
 
-const REPORT: Report =
-    Report { list: "models", key: "model", column: (Column::Text, "MODEL"), name: false, none: "(no name)" };
+const REPORT: Report = Report { column: (Column::Text, "MODEL"), name: false, none: "(no name)" };
 
 impl Model {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        REPORT.run(self.asked, None, context, |store, filter| store.usage().model(filter))
+        REPORT.run::<UsageByModel>(self.asked, None, context, |store, filter| store.usage().model(filter))
     }
 }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use duolog::PageOrder;
+use duolog_wire::UsageBySession;
 
 use super::{Asked, Context, Outcome, Report};
 use crate::args;
@@ -12,16 +13,17 @@ Examples:
   duolog usage session
   duolog usage session --user ada@example.com --limit 50
   duolog usage session --order created --limit 200
-  duolog usage session --json | jq '.sessions[] | select(.cost_usd > 1) | .session'
+  duolog usage session --json | jq '.sessions[] | select(.cost_usd > 1) | .session_id'
 
 JSON:
-  {\"sessions\": [{\"session\", \"name\", \"responses\", \"input_tokens\", \"output_tokens\", \"cache_read_tokens\",
-                  \"cache_write_5m_tokens\", \"cache_write_1h_tokens\", \"reasoning_tokens\", \"total_tokens\",
-                  \"cost_usd\", \"unpriced\": [model, …]}],
-   \"total\": {… of all pages, without \"session\" …}, \"next\": token|null}
-  session is its id, name what people call it.
+  {\"sessions\": [{\"session_id\", \"session_name\", \"responses\", \"input_tokens\", \"output_tokens\",
+     \"cache_read_input_tokens\", \"cache_creation_5m_input_tokens\", \"cache_creation_1h_input_tokens\",
+     \"reasoning_tokens\", \"tokens\", \"cost_usd\", \"unpriced_models\": [model, …]}],
+   \"totals\": {… of all pages, from \"responses\" on …}, \"next\": token|null,
+   \"complete\": true, \"missing\": {… as sessions list …}}
+  session_name is what people call it.
   cost_usd is what the logs state, and else what the prices in force say; null where nothing has a price.
-  unpriced names the models whose tokens are not in it. output_tokens holds reasoning_tokens";
+  unpriced_models are those whose tokens are not in it. output_tokens holds reasoning_tokens";
 
 /// Show what each session used, the one that changed last first
 ///
@@ -38,11 +40,10 @@ pub struct Session {
     order: Option<PageOrder>,
 }
 
-const REPORT: Report =
-    Report { list: "sessions", key: "session", column: (Column::Id, "SESSION"), name: true, none: "" };
+const REPORT: Report = Report { column: (Column::Id, "SESSION"), name: true, none: "" };
 
 impl Session {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        REPORT.run(self.asked, self.order, context, |store, filter| store.usage().session(filter))
+        REPORT.run::<UsageBySession>(self.asked, self.order, context, |store, filter| store.usage().session(filter))
     }
 }

@@ -1,6 +1,7 @@
 //! `duolog usage workflow`.
 
 use clap::Args;
+use duolog_wire::UsageByWorkflow;
 
 use super::{Asked, Context, Outcome, Report};
 use crate::out::Column;
@@ -11,13 +12,14 @@ Examples:
   duolog usage workflow --since 2026-01-01 --json
 
 JSON:
-  {\"workflows\": [{\"workflow\", \"responses\", \"input_tokens\", \"output_tokens\", \"cache_read_tokens\",
-                   \"cache_write_5m_tokens\", \"cache_write_1h_tokens\", \"reasoning_tokens\", \"total_tokens\",
-                   \"cost_usd\", \"unpriced\": [model, …]}],
-   \"total\": {… of all pages, without \"workflow\" …}, \"next\": token|null}
-  workflow is null for sessions with neither playbook nor agent.
+  {\"workflows\": [{\"workflow_name\", \"responses\", \"input_tokens\", \"output_tokens\",
+     \"cache_read_input_tokens\", \"cache_creation_5m_input_tokens\", \"cache_creation_1h_input_tokens\",
+     \"reasoning_tokens\", \"tokens\", \"cost_usd\", \"unpriced_models\": [model, …]}],
+   \"totals\": {… of all pages, from \"responses\" on …}, \"next\": token|null,
+   \"complete\": true, \"missing\": {… as sessions list …}}
+  workflow_name is null for sessions with neither playbook nor agent.
   cost_usd is what the logs state, and else what the prices in force say; null where nothing has a price.
-  unpriced names the models whose tokens are not in it. output_tokens holds reasoning_tokens";
+  unpriced_models are those whose tokens are not in it. output_tokens holds reasoning_tokens";
 
 /// Show what each workflow used
 ///
@@ -30,11 +32,10 @@ pub struct Workflow {
     asked: Asked,
 }
 
-const REPORT: Report =
-    Report { list: "workflows", key: "workflow", column: (Column::Text, "WORKFLOW"), name: false, none: "(none)" };
+const REPORT: Report = Report { column: (Column::Text, "WORKFLOW"), name: false, none: "(none)" };
 
 impl Workflow {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        REPORT.run(self.asked, None, context, |store, filter| store.usage().workflow(filter))
+        REPORT.run::<UsageByWorkflow>(self.asked, None, context, |store, filter| store.usage().workflow(filter))
     }
 }

@@ -13,7 +13,7 @@ Examples:
 Exit code: 1 where nothing changed
 
 JSON:
-  {\"workflow\": name, \"enabled\": true, \"changed\": true|false}";
+  {\"workflow_name\", \"enabled\": true, \"changed\": true|false}";
 
 /// Have a workflow be started again
 #[derive(Args)]

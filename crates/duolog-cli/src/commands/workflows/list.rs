@@ -3,7 +3,7 @@
 use clap::Args;
 use duolog::workflows::Workflow;
 use duolog::{Clock as _, Moment, SystemClock, limits};
-use serde::Serialize;
+use duolog_wire as wire;
 
 use super::Context;
 use crate::failure::{Ended, Outcome};
@@ -16,7 +16,7 @@ Examples:
   duolog workflows list --json | jq -r '.workflows[] | select(.enabled | not) | .name'
 
 JSON:
-  {\"workflows\": [{\"name\", \"enabled\", \"has_runs\", \"updated_at\", \"updated_by\"}], \"next\": name|null}
+  {\"workflows\": [{\"name\", \"enabled\", \"has_runs\", \"updated_at\", \"updated_by\"}], \"next\": token|null}
   updated_at and updated_by are null where nobody has said anything, which is enabled";
 
 /// List workflows that have runs, or of which something was said, by name
@@ -32,33 +32,6 @@ pub struct List {
     after: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    workflows: Vec<Shape<'a>>,
-    next: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct Shape<'a> {
-    name: &'a str,
-    enabled: bool,
-    has_runs: bool,
-    updated_at: Option<String>,
-    updated_by: Option<&'a str>,
-}
-
-impl<'a> From<&'a Workflow> for Shape<'a> {
-    fn from(workflow: &'a Workflow) -> Self {
-        Self {
-            name: &workflow.name,
-            enabled: workflow.enabled,
-            has_runs: workflow.has_runs,
-            updated_at: workflow.said.as_ref().map(|(at, _)| at.to_string()),
-            updated_by: workflow.said.as_ref().and_then(|(_, by)| by.as_deref()),
-        }
-    }
-}
-
 impl List {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let found = match context.open_if_there()? {
@@ -66,7 +39,8 @@ impl List {
             None => Vec::new(),
         };
         let next = found.last().filter(|_| found.len() == self.limit as usize).map(|last| last.name.as_str());
-        context.out.answer(&Answer { workflows: found.iter().map(Shape::from).collect(), next }, |text| {
+        let page: wire::Page<wire::Workflow> = wire::Page::of(&found, next);
+        context.out.answer(&page, |text| {
             if !found.is_empty() {
                 text.table(&table(&found, SystemClock.now()));
             }

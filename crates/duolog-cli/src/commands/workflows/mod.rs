@@ -6,7 +6,7 @@ mod enable;
 mod list;
 
 use clap::Subcommand;
-use serde::Serialize;
+use duolog_wire::WorkflowSwitched;
 
 use super::Context;
 use crate::failure::{Ended, Outcome};
@@ -31,16 +31,9 @@ impl Workflows {
     }
 }
 
-#[derive(Serialize)]
-struct Switched<'a> {
-    workflow: &'a str,
-    enabled: bool,
-    changed: bool,
-}
-
 /// Says how a workflow stands after its switch was moved, and whether it was.
 fn switched(context: &mut Context<'_>, workflow: &str, enabled: bool, changed: bool) -> Outcome {
-    context.out.confirm(&Switched { workflow, enabled, changed }, |text| {
+    context.out.confirm(&WorkflowSwitched { workflow_name: workflow.to_owned(), enabled, changed }, |text| {
         let already = if changed { "" } else { " already" };
         text.line(format_args!("workflow {workflow} is{already} {}", if enabled { "enabled" } else { "disabled" }));
     })?;

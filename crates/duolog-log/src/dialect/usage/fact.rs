@@ -3,6 +3,7 @@
 use duolog_types::Moment;
 use duolog_types::limits::{MODEL_BYTES_MAX, USAGE_COST_MAX, USAGE_TOKENS_MAX};
 
+use super::claim::Claim;
 use super::tokens::Tokens;
 use crate::dialect::codex;
 use crate::dialect::money::Money;
@@ -36,10 +37,10 @@ pub enum UsageFact {
     Model(String),
     /// A session begins.
     Began {
-        /// It goes on from another, and may replay what that one told.
-        forked: bool,
-        /// When its first line was written.
-        at: Option<Moment>,
+        /// Its id.
+        thread: Option<String>,
+        /// The session that it was forked from, and may replay.
+        parent: Option<String>,
     },
 }
 
@@ -63,10 +64,13 @@ pub struct Response {
 }
 
 impl Response {
-    /// What makes two lines, of one log or of several, tell of the same response; none where it has no id.
-    pub fn key(&self) -> Option<u64> {
+    /// What makes two lines, of one log or of several, tell of the same response, and how much this one counts against
+    /// the other: the main conversation holds against a side one, then the larger count. `None` if it has no id.
+    pub fn claim(&self) -> Option<Claim> {
         let id = self.response_id.as_ref()?;
-        Some(short_hash(format!("{id}\0{}", self.request_id.as_deref().unwrap_or_default()).as_bytes()))
+        let key = short_hash(format!("{id}\0{}", self.request_id.as_deref().unwrap_or_default()).as_bytes());
+        let main = if self.sidechain { 0 } else { Claim::MAIN };
+        Some(Claim { key, weight: main + self.tokens.total().min(Claim::MAIN - 1) })
     }
 }
 
@@ -182,9 +186,10 @@ fn codex_fact(line: &Object<'_>) -> Option<UsageFact> {
     let payload = line.object("payload")?;
     match line.text("type").as_deref() {
         Some("session_meta") => {
-            let from_agent = payload.object("source").is_some_and(|source| source.has("subagent"));
-            let parent = ["forked_from_id", "parent_thread_id"].iter().any(|name| payload.word(name).is_some());
-            Some(UsageFact::Began { forked: from_agent || parent, at: line.instant("timestamp") })
+            let spawned =
+                || payload.object("source")?.object("subagent")?.object("thread_spawn")?.word("parent_thread_id");
+            let parent = payload.word("forked_from_id").or_else(|| payload.word("parent_thread_id")).or_else(spawned);
+            Some(UsageFact::Began { thread: payload.word("id"), parent })
         }
         Some("turn_context") => payload.word("model").filter(|model| is_model(model)).map(UsageFact::Model),
         Some("event_msg") if payload.is("type", "token_count") => {

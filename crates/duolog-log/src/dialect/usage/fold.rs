@@ -9,6 +9,7 @@ use duolog_types::limits::{USAGE_MODELS_MAX, USAGE_OPEN_MAX, USAGE_RECENT_MAX, U
 use duolog_types::{Charge, Moment};
 use serde::{Deserialize, Serialize};
 
+use super::claim::{Claim, Lineage};
 use super::counted::{Counted, Used};
 use super::fact::{Response, UsageFact, fact};
 use super::tokens::{Tiers, Tokens};
@@ -66,23 +67,6 @@ struct Recent {
     counted: Counted,
 }
 
-/// How far a fork's replay of its parent is told from its own work.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-enum Replay {
-    /// No fork, or the replay is over.
-    #[default]
-    Over,
-    /// A fork that has told no total yet, and when it began.
-    Expected { began: Option<i64> },
-    /// One total, counted until the next shows it to be a replay.
-    First { cell: Cell, counted: Box<Counted>, at: Option<i64> },
-    /// In the burst.
-    Within { at: i64 },
-}
-
-/// A pause longer than this ends a replay: a burst is written in one go, a model takes longer to answer.
-const BURST_PAUSE_MICROS: i64 = 1_000_000;
-
 /// Counts each response once, line by line; can stop and go on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct UsageFold {
@@ -103,16 +87,15 @@ pub struct UsageFold {
     /// The lines that tell of responses which another log counts.
     #[serde(default)]
     shared: u64,
-    /// The responses counted since the fold was made or read back, by the key that any log knows them by.
+    /// The responses counted since the fold was made or read back, by key, with the largest weight of each.
     #[serde(skip)]
-    claimed: Vec<u64>,
+    claimed: BTreeMap<u64, u64>,
     running: Option<Tokens>,
-    began: bool,
-    replay: Replay,
+    lineage: Lineage,
 }
 
 /// The form of [`UsageFold::to_bytes`].
-const FORM: u8 = 4;
+const FORM: u8 = 5;
 
 impl UsageFold {
     /// Takes the next line of a log that shares no response with another.
@@ -122,24 +105,29 @@ impl UsageFold {
         }
     }
 
-    /// Takes what a line says. `is_elsewhere` tells of a response's key whether another log counts it.
-    pub fn fact(&mut self, fact: UsageFact, is_elsewhere: impl FnOnce(u64) -> bool) {
+    /// Takes what a line says. `is_elsewhere` tells of a claim whether another log counts the response.
+    pub fn fact(&mut self, fact: UsageFact, is_elsewhere: impl FnOnce(Claim) -> bool) {
+        let claim = self.lineage.claim(&fact);
+        // What was claimed a few lines ago stays here: the commit of that claim decides whether it holds.
+        let is_claimed = claim.is_some_and(|claim| self.claimed.contains_key(&claim.key));
+        let is_elsewhere = |claim| !is_claimed && is_elsewhere(claim);
         match fact {
-            UsageFact::Response(response) => self.response(response, is_elsewhere),
+            UsageFact::Response(response) => self.response(response, claim, is_elsewhere),
             UsageFact::Ending { tokens, cost, at } => self.ending(tokens, cost, at.map(Moment::as_micros)),
-            UsageFact::Running { total, last, at } => self.running(total, last, at.map(Moment::as_micros)),
-            UsageFact::Model(model) => self.last_model = Some(model),
-            // Later ones can be copies of the parent's; only the first tells of this session.
-            UsageFact::Began { forked, at } if !self.began => {
-                self.began = true;
-                self.replay = if forked { Replay::Expected { began: at.map(Moment::as_micros) } } else { Replay::Over };
+            UsageFact::Running { total, last, at } => {
+                self.running(total, last, at.map(Moment::as_micros), claim, is_elsewhere);
             }
+            UsageFact::Model(model) => self.last_model = Some(model),
             UsageFact::Began { .. } => {}
         }
     }
 
-    fn response(&mut self, response: Response, is_elsewhere: impl FnOnce(u64) -> bool) {
-        let key = response.key();
+    fn claim(&mut self, claim: Claim) {
+        let weight = self.claimed.entry(claim.key).or_default();
+        *weight = claim.weight.max(*weight);
+    }
+
+    fn response(&mut self, response: Response, claim: Option<Claim>, is_elsewhere: impl FnOnce(Claim) -> bool) {
         let model = response.model.unwrap_or_default();
         if !model.is_empty() {
             self.last_model = Some(model.clone());
@@ -147,14 +135,15 @@ impl UsageFold {
         let at = response.at.map(Moment::as_micros);
         let cell = self.cell(at, model);
         let counted = Counted::one(response.tokens, response.cost);
-        let (Some(id), Some(key)) = (&response.response_id, key) else {
+        let (Some(id), Some(claim)) = (&response.response_id, claim) else {
             self.add(&cell, &counted);
             return;
         };
-        if is_elsewhere(key) {
+        if is_elsewhere(claim) {
             self.shared += 1;
             return;
         }
+        let key = claim.key;
         let message = short_hash(id.as_bytes());
         let new = Recent { key, message, cell, at, sidechain: response.sidechain, counted };
         let replayed =
@@ -163,16 +152,14 @@ impl UsageFold {
         match found.or_else(|| self.recent.iter().position(replayed)) {
             Some(place) => {
                 self.repeated += 1;
-                if found.is_none() {
-                    // A replay has a key of its own, by which a copy of this log may know it.
-                    self.claimed.push(key);
-                }
+                // A larger count weighs more, and a replay has a key of its own, by which a copy of this log may know it.
+                self.claim(claim);
                 self.correct(place, new);
             }
             None if self.seen.contains(&key) => self.repeated += 1,
             None => {
                 self.add(&new.cell, &new.counted);
-                self.claimed.push(key);
+                self.claim(claim);
                 self.remember(new);
             }
         }
@@ -252,7 +239,14 @@ impl UsageFold {
         }
     }
 
-    fn running(&mut self, total: Option<Tokens>, last: Option<Tokens>, at: Option<i64>) {
+    fn running(
+        &mut self,
+        total: Option<Tokens>,
+        last: Option<Tokens>,
+        at: Option<i64>,
+        claim: Option<Claim>,
+        is_elsewhere: impl FnOnce(Claim) -> bool,
+    ) {
         let before = self.running;
         // Where only the last response is told, the total moved by it: the next total holds it too.
         self.running = total.or_else(|| Some(before?.plus(&last.unwrap_or_default())));
@@ -271,30 +265,14 @@ impl UsageFold {
         }
         let model = self.last_model.clone().unwrap_or_default();
         let cell = self.cell(at, model);
-        self.own(cell, Counted::one(tokens, None), at);
-    }
-
-    /// Counts what a Codex session took itself, and not what it replays.
-    fn own(&mut self, cell: Cell, counted: Counted, at: Option<i64>) {
-        let soon = |before: i64| at.is_some_and(|at| (0..=BURST_PAUSE_MICROS).contains(&(at - before)));
-        match std::mem::take(&mut self.replay) {
-            Replay::First { at: Some(before), cell: first, counted } if soon(before) => {
-                self.remove(&first, &counted);
-                self.repeated += 1;
-                self.replay = Replay::Within { at: at.unwrap_or(before) };
+        if let Some(claim) = claim {
+            if is_elsewhere(claim) {
+                self.shared += 1;
+                return;
             }
-            // Nobody answers as fast as a file is written: even a single total beside the first line is a replay.
-            Replay::Within { at: before } | Replay::Expected { began: Some(before) } if soon(before) => {
-                self.repeated += 1;
-                self.replay = Replay::Within { at: at.unwrap_or(before) };
-            }
-            before => {
-                self.add(&cell, &counted);
-                if matches!(before, Replay::Expected { .. }) {
-                    self.replay = Replay::First { cell, counted: Box::new(counted), at };
-                }
-            }
+            self.claim(claim);
         }
+        self.add(&cell, &Counted::one(tokens, None));
     }
 
     /// Where something is counted: a line without an instant is of the day that was named last.
@@ -344,9 +322,14 @@ impl UsageFold {
         parts.filter(|part| part.added != part.removed).collect()
     }
 
-    /// The responses counted since the fold was made or read back, by key. One may stand there twice.
-    pub fn claimed(&self) -> &[u64] {
-        &self.claimed
+    /// The claims of the responses counted since the fold was made or read back, by key.
+    pub fn claimed(&self) -> impl Iterator<Item = Claim> {
+        self.claimed.iter().map(|(key, weight)| Claim { key: *key, weight: *weight })
+    }
+
+    /// The tree of forks that the lines so far tell of.
+    pub(in crate::dialect) const fn lineage(&self) -> &Lineage {
+        &self.lineage
     }
 
     /// How many lines tell of responses that another log counts.

@@ -32,6 +32,11 @@ impl Tokens {
         fresh.saturating_add(self.cache_write_5m).saturating_add(self.cache_write_1h)
     }
 
+    /// All counts, in the order of the fields.
+    pub(super) const fn counts(&self) -> [u64; 6] {
+        [self.input, self.output, self.cache_read, self.cache_write_5m, self.cache_write_1h, self.reasoning]
+    }
+
     /// Both together.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {

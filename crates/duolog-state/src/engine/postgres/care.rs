@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 /// How long the tables may take to be vacuumed.
 const VACUUM_MAX: Duration = Duration::from_hours(4);
 
+/// The first version of a server that grants the right to vacuum a table to others than its owner.
+const MAINTAIN_SINCE: u64 = 170_000;
+
 /// The settings that [`Postgres::figures`] shows.
 const SETTINGS: &[&str] = &[
     "fsync",
@@ -32,12 +35,38 @@ impl Postgres {
     pub(crate) fn vacuum(&self) -> Result<()> {
         let object = self.connect(Patience::Long)?;
         let session = Session::new(&object, &self.server);
+        self.check_may_vacuum(&session)?;
         session.command("SET statement_timeout = 0")?;
         let vacuumed = TABLES
             .iter()
             .try_for_each(|table| session.command_within(&format!("VACUUM (ANALYZE) {table}"), VACUUM_MAX));
         session.command(&format!("SET statement_timeout = {}", STATEMENT_MAX.as_millis()))?;
         vacuumed
+    }
+
+    /// Returns an error if the server would skip one of our tables: to a role without the right it only gives a warning.
+    fn check_may_vacuum(&self, session: &Session<'_>) -> Result<()> {
+        let version = "SELECT CAST(current_setting('server_version_num') AS BIGINT)";
+        let version: u64 = one(session, version, &[], |row| row.get(0))?.unwrap_or_default();
+        let granted = if version >= MAINTAIN_SINCE { "OR has_table_privilege(c.oid, 'MAINTAIN')" } else { "" };
+        let names = TABLES.iter().map(|table| format!("'{table}'")).collect::<Vec<_>>().join(", ");
+        let sql = format!(
+            "SELECT CAST(current_user AS TEXT), COUNT(*) FROM pg_class c WHERE c.relname IN ({names}) \
+             AND c.relnamespace = to_regnamespace(quote_ident(current_schema())) \
+             AND NOT (pg_has_role(c.relowner, 'USAGE') {granted} OR EXISTS (SELECT 1 FROM pg_database d \
+             WHERE d.datname = current_database() AND pg_has_role(d.datdba, 'USAGE')))"
+        );
+        let skipped = one(session, &sql, &[], |row| Ok((row.get::<String>(0)?, row.get::<u64>(1)?)))?;
+        match skipped {
+            Some((role, tables)) if tables > 0 => Err(Error::Denied {
+                place: self.server.to_string(),
+                detail: format!(
+                    "role {role:?} may not vacuum {tables} of {} tables: it does not own them",
+                    TABLES.len()
+                ),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// What the server itself knows to be wrong: indexes that cannot be used, pages that were not as written.

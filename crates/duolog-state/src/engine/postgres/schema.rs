@@ -50,7 +50,7 @@ fn migrate_locked(session: &Session<'_>, may_migrate: bool) -> Result<u32> {
     // Whoever had the lock before may have done it.
     let found = identify(session)?;
     migrate::may_write(found, may_migrate)?;
-    for step in migrate::steps_after(found) {
+    for (_, step) in migrate::steps_after(found) {
         session.command(step.postgres)?;
     }
     let version = migrate::known_version();
@@ -105,9 +105,11 @@ fn identify(session: &Session<'_>) -> Result<u32> {
         return Err(Error::Foreign { place: place() });
     }
     let version = meta("version")?;
-    version
-        .parse()
-        .map_err(|_| Error::Damaged { what: place(), detail: format!("it says version {version:?} in schema_meta") })
+    let Ok(number) = version.parse() else {
+        let detail = format!("it says version {version:?} in schema_meta");
+        return Err(Error::Damaged { what: place(), detail });
+    };
+    migrate::check_found(number, &place())
 }
 
 /// The first row of an answer.

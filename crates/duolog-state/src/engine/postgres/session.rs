@@ -219,3 +219,13 @@ pub(in crate::engine) fn column(row: &tokio_postgres::Row, index: usize) -> Resu
     let held: Held<'_> = row.try_get(index).map_err(|error| Error::Engine { source: std::sync::Arc::new(error) })?;
     Ok(held.0)
 }
+
+/// How many columns a row has.
+pub(in crate::engine) fn width(row: &tokio_postgres::Row) -> usize {
+    row.len()
+}
+
+/// The name of a column.
+pub(in crate::engine) fn name(row: &tokio_postgres::Row, index: usize) -> Option<&str> {
+    row.columns().get(index).map(tokio_postgres::Column::name)
+}

@@ -34,7 +34,7 @@ pub(super) fn identify(connection: &Connection, path: &Path) -> Result<u32> {
     }
     let (version, header) = (meta("version")?, number("PRAGMA user_version")?);
     match version.parse::<u32>() {
-        Ok(version) if i64::from(version) == header => Ok(version),
+        Ok(version) if i64::from(version) == header => migrate::check_found(version, &path.display().to_string()),
         _ => {
             let detail = format!("it says version {version:?} in schema_meta and {header} in its header");
             Err(Error::Damaged { what: path.display().to_string(), detail })
@@ -44,11 +44,10 @@ pub(super) fn identify(connection: &Connection, path: &Path) -> Result<u32> {
 
 /// Applies the steps that a database of this version lacks.
 pub(super) fn migrate(connection: &Connection, found: u32) -> Result<u32> {
-    let mut version = found;
-    for step in migrate::steps_after(found) {
-        version += 1;
+    let mut made = found;
+    for (version, step) in migrate::steps_after(found) {
         let open = Transaction::new_unchecked(connection, TransactionBehavior::Immediate).map_err(error)?;
-        open.execute_batch(step.sqlite).map_err(error)?;
+        open.execute_batch(&migrate::compact(step.sqlite)).map_err(error)?;
         let put = "INSERT INTO schema_meta (key, value) VALUES (?1, ?2)
                    ON CONFLICT (key) DO UPDATE SET value = excluded.value";
         open.execute(put, ["lineage", LINEAGE]).map_err(error)?;
@@ -57,6 +56,7 @@ pub(super) fn migrate(connection: &Connection, found: u32) -> Result<u32> {
         open.execute_batch(&format!("PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={version}"))
             .map_err(error)?;
         open.commit().map_err(error)?;
+        made = version;
     }
-    Ok(version)
+    Ok(made)
 }

@@ -33,8 +33,10 @@ fn a_mark_is_cleared_only_by_the_burst_that_set_it(place: &Place) {
         // Left to nobody twice: a fold that saw the first does not delete the second.
         for generation in [3, 4] {
             behind::mark(tx, &mark(generation))?;
-            assert!(behind::hand_over(tx, &mark(generation))?);
-            assert!(!behind::hand_over(tx, &mark(generation))?);
+            behind::hand_over(tx, &process, generation - 1)?;
+            assert!(behind::is_marked(tx, &id("s"), &process)?, "a later burst");
+            behind::hand_over(tx, &process, generation)?;
+            assert!(!behind::is_marked(tx, &id("s"), &process)?);
         }
         let left = behind::of_session(tx, &id("s"))?;
         assert_eq!(
@@ -48,6 +50,15 @@ fn a_mark_is_cleared_only_by_the_burst_that_set_it(place: &Place) {
             let left = behind::of_session(tx, &id("s"))?;
             assert_eq!(left.iter().map(|row| row.generation).collect::<Vec<_>>(), [generation]);
         }
+        behind::mark_all_for_nobody(tx, &home(), at(4))?;
+        let left = behind::of_session(tx, &id("s"))?;
+        assert_eq!(
+            left.iter().map(|row| (row.process_id, row.generation)).collect::<Vec<_>>(),
+            [(ProcessId::NOBODY, 3)]
+        );
+        assert_eq!(behind::sessions(tx, &home(), None)?, left.len() as u64);
+        assert_eq!(behind::sessions(tx, &home(), Some(&id("s")))?, 0);
+        assert_eq!(behind::sessions(tx, &HomeId::new(), None)?, 0);
         Ok(())
     });
 }

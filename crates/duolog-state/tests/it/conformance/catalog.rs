@@ -60,9 +60,10 @@ fn of_two_folds_one_advances_the_catalog(place: &Place) {
         assert!(catalog::replace(tx, &CatalogRow { shared: 0, ..row(1, 5) })?);
         catalog::outdate_sharing(tx)?;
         assert_eq!(catalog::outdated(tx, &home(), 3, None, 9)?, [], "it leaves nothing to others");
-        assert_eq!(catalog::events(tx, &home())?, 2);
+        let totals = catalog::totals(tx, &home())?;
+        assert_eq!((totals.logs, totals.bytes, totals.events), (1, 5, 2));
         catalog::clear(tx)?;
-        assert_eq!(catalog::events(tx, &home())?, 0);
+        assert_eq!(catalog::totals(tx, &home())?, catalog::CatalogTotals::default());
         assert!(catalog::replace(tx, &row(0, 1))?, "absent is replaced by anything");
         Ok(())
     });

@@ -10,7 +10,7 @@ on_both_engines!(a_reader_only_goes_forward);
 
 fn a_reader_only_goes_forward(place: &Place) {
     with_session(place, |tx| {
-        let [ada, mailbox] = [Address::Id, Address::Mailbox].map(|address| address("ada".to_owned()));
+        let [ada, topic] = [Address::Id, Address::Topic].map(|address| address("ada".to_owned()));
         assert_eq!(inbox_cursors::get(tx, &ada, "", "r")?, 0);
         assert!(inbox_cursors::advance(tx, &ada, "", "r", 3, at(1))?);
         for not in [3, 2, 0] {
@@ -20,8 +20,8 @@ fn a_reader_only_goes_forward(place: &Place) {
         assert!(inbox_cursors::advance(tx, &ada, "", "r", 4, at(2))?);
         assert_eq!((inbox_cursors::get(tx, &ada, "", "r")?, inbox_cursors::get(tx, &ada, "", "other")?), (4, 0));
         assert_eq!(inbox_cursors::get(tx, &ada, "news", "r")?, 0);
-        assert_eq!(inbox_cursors::get(tx, &mailbox, "", "r")?, 0);
-        assert!(inbox_cursors::advance(tx, &mailbox, "", "r", 1, at(1))?);
+        assert_eq!(inbox_cursors::get(tx, &topic, "", "r")?, 0);
+        assert!(inbox_cursors::advance(tx, &topic, "", "r", 1, at(1))?);
         assert_eq!(inbox_cursors::get(tx, &ada, "", "r")?, 4);
         Ok(())
     });

@@ -31,11 +31,11 @@ fn an_inbox_is_one_recipient_on_one_channel(place: &Place) {
         assert!(is_constraint(&twice, ConstraintKind::Unique));
         let nobody = tx.savepoint(|tx| inboxes::insert(tx, &Address::Id(String::new()), "", &rows[2]));
         assert!(is_constraint(&nobody, ConstraintKind::Check));
-        let mailbox = Address::Mailbox("ada".to_owned());
-        assert_eq!((inboxes::find(tx, &mailbox, "")?, inboxes::enter(tx, &mailbox, "")?), (None, None));
-        inboxes::insert(tx, &mailbox, "", &rows[3])?;
-        assert_eq!(inboxes::find(tx, &mailbox, "")?.as_ref(), Some(&rows[3]));
-        assert_eq!(inboxes::channels(tx, &mailbox, None, 9)?, [""]);
+        let topic = Address::Topic("ada".to_owned());
+        assert_eq!((inboxes::find(tx, &topic, "")?, inboxes::enter(tx, &topic, "")?), (None, None));
+        inboxes::insert(tx, &topic, "", &rows[3])?;
+        assert_eq!(inboxes::find(tx, &topic, "")?.as_ref(), Some(&rows[3]));
+        assert_eq!(inboxes::channels(tx, &topic, None, 9)?, [""]);
         assert_eq!(inboxes::find(tx, &ada, "")?.as_ref(), Some(&rows[0]));
         Ok(())
     });

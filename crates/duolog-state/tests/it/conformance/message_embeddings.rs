@@ -1,14 +1,12 @@
-use std::sync::{Mutex, mpsc};
-
-use duolog_state::owned::message_embeddings::{Among, Horizon};
+use duolog_state::owned::message_embeddings::Among;
 use duolog_state::owned::messages::{self, Content, MessageRow, Put};
 use duolog_state::owned::progressions::{Fresh, Segment};
 use duolog_state::owned::{message_embeddings, progressions};
 use duolog_state::{ConstraintKind, Error, Tx};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
+use duolog_types::MessageId;
 use duolog_types::limits::EMBEDDING_BYTES_MAX;
-use duolog_types::{Durability, MessageId};
 
 use super::{branch_of, is_constraint, message, say, with_session};
 use crate::{at, id};
@@ -18,7 +16,6 @@ on_both_engines!(
     many_are_added_and_looked_up_at_once,
     another_embedding_has_another_number,
     embeddings_are_those_of_messages_that_are_meant,
-    numbers_are_settled_when_no_lower_one_can_come,
     a_message_keeps_its_embedding,
     an_embedding_is_numbers_of_a_message
 );
@@ -28,7 +25,7 @@ fn seen(tx: &mut Tx<'_>) -> Result<(Vec<(String, u8)>, usize), Error> {
     let (mut numbers, mut after, mut pages) = (Vec::new(), Some(0), 0);
     while let Some(last) = after {
         let each = &mut |seq, bytes: &[u8]| numbers.push((seq, bytes[0]));
-        after = message_embeddings::each(tx, (last, i64::MAX), 2, each)?;
+        after = message_embeddings::each(tx, last, 2, each)?;
         pages += 1;
     }
     let mut found = Vec::new();
@@ -55,10 +52,10 @@ fn embeddings_come_in_pages_in_the_order_they_were_put(place: &Place) {
         assert_eq!(seen(tx)?, (expected, 3));
         let (last, meant) = (message_embeddings::last(tx)?, Among::default());
         assert_eq!(message_embeddings::standing(tx, &[last + 1, 0, -1], &meant)?, []);
-        let mut up_to = Vec::new();
-        let each = &mut |seq, _: &[u8]| up_to.push(seq);
-        assert_eq!(message_embeddings::each(tx, (last - 3, last - 1), 9, each)?, None);
-        assert_eq!(up_to, [last - 2, last - 1]);
+        let mut rest = Vec::new();
+        let each = &mut |seq, _: &[u8]| rest.push(seq);
+        assert_eq!(message_embeddings::each(tx, last - 2, 9, each)?, None);
+        assert_eq!(rest, [last - 1, last]);
         Ok(())
     });
 }
@@ -177,63 +174,6 @@ fn embeddings_are_those_of_messages_that_are_meant(place: &Place) {
         }
         Ok(())
     });
-}
-
-/// On a server a lower number can be committed after a higher one; until then its horizon does not settle.
-fn numbers_are_settled_when_no_lower_one_can_come(place: &Place) {
-    let state = place.open();
-    let (began, begins) = mpsc::channel();
-    let (end, ends) = mpsc::channel::<()>();
-    let ends = Mutex::new(ends);
-    let put = |name: &'static str| {
-        move |tx: &mut Tx<'_>| {
-            let text = Content::Text("1".to_owned());
-            let row = MessageRow { embedding: Some(vec![1; 4]), ..MessageRow::new(message(name), "user", text, at(1)) };
-            messages::put(tx, &row)
-        }
-    };
-    let slow = {
-        let other = place.open();
-        std::thread::spawn(move || {
-            other.write(Durability::Process, move |tx| {
-                put("slow")(tx)?;
-                let _ = began.send(());
-                let _ = ends.lock().expect("alone").recv();
-                Ok::<_, Error>(())
-            })
-        })
-    };
-    begins.recv().expect("begun");
-    let now = || state.read(|tx| message_embeddings::horizon(tx).inspect(|now| assert!(now.seq >= 0))).expect("reads");
-    let is_settled = |horizon: Horizon| {
-        let ended = state.read(|tx| Ok::<_, Error>(message_embeddings::ended_before(tx)? >= horizon.xid));
-        ended.expect("reads")
-    };
-    // Whoever writes to another database of the server is waited for too, and the tests share one.
-    let settles = |horizon: Horizon| {
-        let is = (0..100_000).any(|_| is_settled(horizon));
-        assert!(is, "{horizon:?}");
-    };
-    if place.database().is_some() {
-        state.write(Durability::Process, put("fast")).expect("written");
-        let horizon = now();
-        assert!(horizon.seq > 1 && !is_settled(horizon), "{horizon:?}");
-        end.send(()).expect("heard");
-        slow.join().expect("ends").expect("written");
-        settles(horizon);
-    } else {
-        // One writes at a time: what is not committed has no number that anyone could come before.
-        let horizon = now();
-        assert!(horizon.seq == 0 && is_settled(horizon), "{horizon:?}");
-        end.send(()).expect("heard");
-        slow.join().expect("ends").expect("written");
-    }
-    let horizon = now();
-    settles(horizon);
-    let all: Vec<i64> = (0..=horizon.seq).collect();
-    let expected = if place.database().is_some() { 2 } else { 1 };
-    let standing = state.read(|tx| message_embeddings::standing(tx, &all, &Among::default())).expect("reads");
-    assert_eq!(standing.len(), expected, "{standing:?}");
 }
 
 fn a_message_keeps_its_embedding(place: &Place) {

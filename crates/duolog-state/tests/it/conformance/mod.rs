@@ -8,7 +8,6 @@ mod cron_overrides;
 mod cron_runs;
 mod cron_ticks;
 mod digests;
-mod embedding_packs;
 mod execution_bodies;
 mod execution_rollups;
 mod executions;

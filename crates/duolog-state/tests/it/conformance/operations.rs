@@ -1,18 +1,18 @@
-use duolog_state::ConstraintKind;
 use duolog_state::owned::operations::{self, ClaimedPlace, OperationRow};
+use duolog_state::{ConstraintKind, Tx};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::{Epoch, OperationId, Position};
 
-use super::{is_constraint, with_session};
+use super::{is_constraint, remove_session, with_session};
 use crate::{at, id};
 
 on_both_engines!(
     an_operation_is_found_by_its_retry,
     a_place_belongs_to_one_operation,
     a_claim_that_was_not_used_is_taken_back,
-    lines_of_an_older_version_are_settled_once,
     operations_expire_oldest_first,
+    what_was_done_in_a_session_outlives_it_by_its_name,
 );
 
 fn row(operation: &str) -> OperationRow {
@@ -25,7 +25,6 @@ fn row(operation: &str) -> OperationRow {
         session_id: None,
         lines_done: 0,
         place: None,
-        unverified_from: None,
     }
 }
 
@@ -48,6 +47,26 @@ fn an_operation_is_found_by_its_retry(place: &Place) {
         assert!(is_constraint(&tx.savepoint(|tx| operations::insert(tx, &row)), ConstraintKind::Unique));
         assert_eq!(operations::find(tx, "sessions", &row.operation_id)?, Some(row.clone()));
         assert_eq!(operations::find(tx, "runs", &row.operation_id)?, None, "a scope of its own");
+        Ok(())
+    });
+}
+
+fn what_was_done_in_a_session_outlives_it_by_its_name(place: &Place) {
+    with_session(place, |tx| {
+        let (done, begun) = (append("o/1", 0, 10), OperationRow { place: None, lines_done: 1, ..append("p/1", 0, 1) });
+        operations::insert(tx, &done)?;
+        operations::insert(tx, &begun)?;
+        operations::retire(tx, &id("s"), "deleted/x")?;
+        operations::retire(tx, &id("s"), "deleted/x")?;
+        remove_session(tx, &id("s"))?;
+        assert_eq!(operations::find(tx, "log/s", &done.operation_id)?, None);
+        let kept = operations::find(tx, "deleted/x", &done.operation_id)?.expect("kept");
+        assert_eq!((kept.request_hash, kept.session_id, kept.place), (done.request_hash, None, None));
+        assert_eq!(operations::find(tx, "deleted/x", &begun.operation_id)?, None, "it was not done");
+        let below = |tx: &mut Tx<'_>, operation: &str| {
+            operations::any_below(tx, "deleted/x", &OperationId::parse(operation).expect("an id"))
+        };
+        assert!(below(tx, "o")? && !below(tx, "o/1")? && !below(tx, "p")? && !below(tx, "a")?);
         Ok(())
     });
 }
@@ -84,32 +103,6 @@ fn a_claim_that_was_not_used_is_taken_back(place: &Place) {
         assert!(!operations::unclaim(tx, &part, 3)?, "the place is no longer its own");
         operations::forget(tx, "log/s", &part.operation_id)?;
         assert_eq!(operations::find(tx, "log/s", &part.operation_id)?, None);
-        Ok(())
-    });
-}
-
-/// Two operations of an older version may have the same position: at most one of them wrote there.
-fn lines_of_an_older_version_are_settled_once(place: &Place) {
-    with_session(place, |tx| {
-        let (there, absent) = (append("there", 0, 10), append("absent", 20, 30));
-        operations::insert(tx, &there)?;
-        operations::insert(tx, &absent)?;
-        tx.execute("UPDATE idempotency SET from_position = 5, to_position = NULL", &[])?;
-        let found = operations::find(tx, "log/s", &there.operation_id)?;
-        let older = OperationRow { place: None, unverified_from: Some(Position(5)), ..there };
-        assert_eq!(found, Some(older.clone()));
-        assert_eq!(operations::claimed_to(tx, &id("s"), Epoch(1))?, Position(0));
-        let stands = ClaimedPlace { epoch: Epoch(2), from: Position(5), to: Position(9) };
-        assert!(operations::settle_unverified(tx, &older, Some(stands), 0)?);
-        assert!(!operations::settle_unverified(tx, &older, None, 0)?, "it is settled");
-        let other = OperationRow { operation_id: absent.operation_id.clone(), ..older.clone() };
-        let taken = tx.savepoint(|tx| operations::settle_unverified(tx, &other, Some(stands), 0));
-        assert!(is_constraint(&taken, ConstraintKind::Unique));
-        assert!(operations::settle_unverified(tx, &other, None, 1)?);
-        let settled = OperationRow { place: Some(stands), unverified_from: None, ..older };
-        assert_eq!(operations::find(tx, "log/s", &settled.operation_id)?, Some(settled));
-        let none = OperationRow { place: None, lines_done: 1, ..absent };
-        assert_eq!(operations::find(tx, "log/s", &none.operation_id)?, Some(none));
         Ok(())
     });
 }

@@ -1,4 +1,4 @@
-use duolog_state::owned::repairs::{self, NewRepair, RepairAction};
+use duolog_state::owned::repairs::{self, LostRow, NewRepair, RepairAction};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::{Epoch, Position};
@@ -22,7 +22,16 @@ fn the_same_repair_is_noted_once_and_outlives_its_session(place: &Place) {
                 detail: Some("torn".into()),
                 repaired_at: at(1),
             };
+            let lost_before = repairs::lost(tx, &home(), None)?;
             assert!(repairs::note(tx, &repair)?);
+            let lost = repairs::lost(tx, &home(), Some(&id("s")))?;
+            match action {
+                RepairAction::Shorter | RepairAction::Replaced | RepairAction::Missing => {
+                    assert_eq!(lost, LostRow { sessions: 1, bytes: lost_before.bytes + 3 }, "{action}");
+                }
+                RepairAction::Deleted => assert_eq!(lost, LostRow::default(), "somebody asked for that"),
+                _ => assert_eq!(lost, lost_before, "{action}"),
+            }
             assert!(!repairs::note(tx, &NewRepair { repaired_at: at(2), ..repair.clone() })?);
             assert_eq!(repairs::list(tx, Some(&id("s")), 1)?[0].repair, repair);
         }

@@ -1,4 +1,4 @@
-use duolog_state::derived::responses;
+use duolog_state::derived::responses::{self, ResponseClaim};
 use duolog_state::owned::sessions;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -6,7 +6,11 @@ use duolog_testkit::on_both_engines;
 use super::{remove_session, with_session};
 use crate::{id, session};
 
-on_both_engines!(a_response_is_counted_by_one_session);
+on_both_engines!(a_response_is_counted_by_one_session, the_larger_claim_holds_then_the_smaller_id);
+
+fn claims(keys: &[u64], weight: u64) -> Vec<ResponseClaim> {
+    keys.iter().map(|key| ResponseClaim { response: *key, weight }).collect()
+}
 
 fn a_response_is_counted_by_one_session(place: &Place) {
     with_session(place, |tx| {
@@ -14,15 +18,18 @@ fn a_response_is_counted_by_one_session(place: &Place) {
         // Keys of every size, more than one statement takes, and not a whole number of statements.
         let keys: Vec<u64> = (0..150).map(|at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).chain([u64::MAX]).collect();
         assert!(responses::owners(tx, &keys)?.is_empty() && responses::owners(tx, &[])?.is_empty());
-        responses::claim(tx, &id("t"), &keys)?;
+        responses::claim(tx, &id("t"), &claims(&keys, 7))?;
         responses::claim(tx, &id("t"), &[])?;
         let owners = responses::owners(tx, &keys)?;
-        assert!(owners.len() == keys.len() && keys.iter().all(|key| owners[key] == id("t")));
+        assert!(
+            owners.len() == keys.len()
+                && keys.iter().all(|key| owners[key].session_id == id("t") && owners[key].weight == 7)
+        );
         // The other takes some of them, and asking again changes nothing.
-        responses::claim(tx, &id("s"), &keys[..70])?;
-        responses::claim(tx, &id("s"), &keys[..70])?;
+        responses::claim(tx, &id("s"), &claims(&keys[..70], 5))?;
+        responses::claim(tx, &id("s"), &claims(&keys[..70], 5))?;
         let owners = responses::owners(tx, &keys)?;
-        assert!(keys.iter().enumerate().all(|(at, key)| owners[key] == id(if at < 70 { "s" } else { "t" })));
+        assert!(keys.iter().enumerate().all(|(at, key)| owners[key].session_id == id(if at < 70 { "s" } else { "t" })));
         assert!(responses::confirm(tx, &id("s"), keys[0])? && !responses::confirm(tx, &id("t"), keys[0])?);
         assert!(!responses::confirm(tx, &id("s"), 12345)?, "nobody counts it");
         assert_eq!(responses::dump(tx)?.len(), keys.len());
@@ -30,6 +37,22 @@ fn a_response_is_counted_by_one_session(place: &Place) {
         assert_eq!(responses::owners(tx, &keys)?.len(), keys.len() - 70);
         remove_session(tx, &id("t"))?;
         assert_eq!(responses::dump(tx)?, [], "rows go with their session");
+        Ok(())
+    });
+}
+
+fn the_larger_claim_holds_then_the_smaller_id(place: &Place) {
+    with_session(place, |tx| {
+        sessions::insert(tx, &session("t"))?;
+        responses::claim(tx, &id("s"), &claims(&[1], 9))?;
+        responses::claim(tx, &id("s"), &claims(&[1], 4))?;
+        let owner = responses::owners(tx, &[1])?.remove(&1).expect("claimed");
+        assert_eq!(owner.weight, 9, "its own smaller claim takes nothing back");
+        assert!(owner.holds_against(&id("r"), 8) && !owner.holds_against(&id("t"), 10));
+        assert!(owner.holds_against(&id("t"), 9) && !owner.holds_against(&id("r"), 9), "of equal ones the smaller id");
+        assert!(!owner.holds_against(&id("s"), 1), "a session does not stand against itself");
+        responses::claim(tx, &id("t"), &claims(&[1], 4))?;
+        assert_eq!(responses::owners(tx, &[1])?[&1].weight, 4, "another session's claim is its own");
         Ok(())
     });
 }

@@ -60,7 +60,7 @@ impl Object for Chats {
         let known =
             |id: &String| self.all.iter().flat_map(|(messages, _)| messages).any(|one| one.2.as_ref() == Some(id));
         let repeated = message.2.as_ref().is_some_and(known);
-        if answer.is_some_and(|answer| answer["added"] == repeated) {
+        if answer.is_some_and(|answer| answer["existed"] != repeated) {
             return Vec::new();
         }
         if repeated {

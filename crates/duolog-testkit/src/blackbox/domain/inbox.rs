@@ -69,7 +69,7 @@ impl Object for Inbox {
                     Some(_) => return Vec::new(),
                     None => {}
                 }
-                let told = answer.map(|answer| answer["message"].as_str().unwrap_or_default().to_owned());
+                let told = answer.map(|answer| answer["message_id"].as_str().unwrap_or_default().to_owned());
                 next.messages.push((content.clone(), MadeId(id.clone().or(told).unwrap_or_default())));
                 if *from {
                     next.items.push(content.clone());

@@ -192,7 +192,7 @@ impl Worker {
         let branch = Branch { items: vec![item.clone()], shown: vec![item], ..Branch::default() };
         (done.ran.code == Some(0)).then(|| {
             // Where the first command was refused, the second made a session of that name with another id.
-            let id = done.ran.answer().and_then(|answer| Some(answer["session"].as_str()?.to_owned()));
+            let id = done.ran.answer().and_then(|answer| Some(answer["session_id"].as_str()?.to_owned()));
             self.exists("sessions", id.as_deref().unwrap_or(&session));
             Conversation { session, branches: [(MAIN.to_owned(), branch)].into(), ..Conversation::default() }
         })

@@ -121,9 +121,9 @@ impl Worker {
         let done = self.run_calmly(&Call::new(&["schedules", "show", name]));
         let schedule = done.ran.answer()?["schedule"].clone();
         let field = |key: &str| {
-            let value = &schedule[key]["value"];
+            let value = &schedule[key];
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            (text, word(&schedule[key], "from") == "override")
+            (text, word(&schedule, &format!("{key}_source")) == "override")
         };
         Some(Override { name: name.to_owned(), enabled: field("enabled"), cron: field("cron"), zone: field("zone") })
     }

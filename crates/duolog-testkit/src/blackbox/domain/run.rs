@@ -113,7 +113,7 @@ impl Worker {
             id: id.to_owned(),
             status: word(value, "status"),
             scratch: scratch.into_iter().map(|(key, value)| (key, sorted(&value))).collect(),
-            pending: value["pending"].as_str().map(str::to_owned),
+            pending: value["pending_approval_id"].as_str().map(str::to_owned),
             cost: micros(value),
             retries: value["retry_count"].as_u64().unwrap_or(0),
             owner: value["lease_owner"].as_str().map(str::to_owned),

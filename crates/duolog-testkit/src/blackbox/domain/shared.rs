@@ -45,7 +45,7 @@ pub fn config(slots: usize, workers: usize) -> String {
         (0..=workers).map(|worker| format!("[schedules.own-{worker}]\ncron = \"5 4 1 1 *\"\nworkflow = \"yearly\"\n"));
     let own: String = own.collect();
     format!(
-        "[runs]\nat_once_max = {slots}\n\
+        "[runs]\nmax_running = {slots}\n\
          [schedules.{EVERY_MINUTE}]\ncron = \"* * * * *\"\nworkflow = \"minutely\"\ncatch_up = \"all\"\n\
          [schedules.latest]\ncron = \"*/2 * * * *\"\nworkflow = \"latest\"\n{own}"
     )
@@ -99,7 +99,7 @@ impl Worker {
     /// Notes the fences that an answer gives out, whatever the exit code is.
     pub fn note_grants(&self, done: &Done) {
         let Some(answer) = done.ran.answer() else { return };
-        let several = ["admitted", "resumed"].into_iter().flat_map(|key| answer[key].as_array().into_iter().flatten());
+        let several = ["admitted", "claims"].into_iter().flat_map(|key| answer[key].as_array().into_iter().flatten());
         let all = several.chain([&answer]).filter_map(|one| Some((word(&one["run"], "id"), one["fence"].as_u64()?)));
         let grants: Vec<_> = all.map(|(run, fence)| (run, fence, done.step)).collect();
         self.round.history.events().facts.grants.extend(grants);
@@ -144,7 +144,8 @@ impl Worker {
     pub fn walk(&mut self, list: &'static str, words: &[&str]) -> Vec<Value> {
         let (mut rows, mut first, mut after) = (Vec::new(), None, None::<String>);
         let (key, id) = match list {
-            "usage" => ("sessions", "session"),
+            "usage" => ("sessions", "session_id"),
+            "runs of schedules" => ("schedule_runs", "id"),
             list => (list.split(' ').next().unwrap_or_default(), "id"),
         };
         loop {
@@ -183,7 +184,7 @@ impl Worker {
     fn note_fired(&self, done: &Done) {
         let answer = done.ran.answer().unwrap_or_default();
         let fired = answer["fired"].as_array().into_iter().flatten();
-        let fired: Vec<_> = fired.map(|one| (word(one, "name"), word(one, "due_at"), done.step)).collect();
+        let fired: Vec<_> = fired.map(|one| (word(one, "schedule_name"), word(one, "due_at"), done.step)).collect();
         self.round.history.events().facts.fired.extend(fired);
     }
 

@@ -11,7 +11,8 @@ pub(super) enum Contract {
     /// and marked: no transaction has both a row and a line. Without an operation id it appends them once more.
     Lines(&'static [&'static str]),
     /// All of it, or nothing, but for the rows of the operation: it notes the last repair before it begins, and again once
-    /// it is done, by numbers that a server does not use again.
+    /// it is done, by numbers that a server does not use again. Killed after the epoch was raised and before the new file
+    /// has its name, the retry raises the epoch once more.
     Noted,
     /// One time after the other: each has a row before it is fired. A kill in between leaves the row, and the time is lost.
     Claimed(&'static [&'static str]),
@@ -47,7 +48,7 @@ const fn lines(words: &'static str, input: &'static str, lines: &'static [&'stat
 
 pub(super) const CONFIG: &str = "\
 [runs]
-at_once_max = 50
+max_running = 50
 lease = \"1d\"
 
 [schedules.nightly]
@@ -88,8 +89,8 @@ pub(super) const HOME: &[(&str, &str)] = &[
     ("log append --session s7 --line {\"n\":1}", ""),
     // Its sync fails, which closes the log.
     ("!log append --session s7 --durability power --line {\"n\":2}", ""),
-    ("sessions send --mailbox box --content \"one\"", ""),
-    ("sessions send --mailbox box --content \"two\"", ""),
+    ("sessions send --topic box --content \"one\"", ""),
+    ("sessions send --topic box --content \"two\"", ""),
     ("runs start build --trigger t1 --id r1 --claim w", ""),
     ("plan<- runs phase begin r1 plan --fence 1", ""),
     ("runs phase enter r1 code --fence 1", ""),
@@ -128,7 +129,7 @@ const OVERDUE: &str =
 pub(super) const CASES: &[Case] = &[
     case("sessions new --name new --status running"),
     case("sessions new --name new --pid 1"),
-    case("sessions set s1 --topic other --metadata {\"a\":1}"),
+    case("sessions set s1 --show-topic other --metadata {\"a\":1}"),
     case("sessions rename s1 other"),
     case("sessions delete s3 --yes"),
     case("sessions delete s3 --context --yes"),
@@ -149,7 +150,7 @@ pub(super) const CASES: &[Case] = &[
     case("sessions reopen s2 --reason more --actor ada"),
     case("sessions run s1 --pid 1"),
     case("sessions send --to s2 --from s1 --content \"three\""),
-    case("sessions inbox --mailbox box --reader r --ack"),
+    case("sessions inbox --topic box --reader r --ack"),
     lines("log append --session s1 --line {\"n\":21}", "", &["\"n\":21"]),
     lines("log append --session fresh --line {\"n\":21}", "", &["\"n\":21"]),
     Case { contract: Contract::Noted, ..case("log repair s7") },

@@ -11,28 +11,25 @@ use crate::postgres::Database;
 use crate::replay::template::Copied;
 
 /// Tables that are not compared, each with its reason. Every other one is.
-const LEFT_OUT: [&str; 10] = [
+const LEFT_OUT: [&str; 8] = [
     // Lines on their way to a log: the logs are compared after opening the home copied them.
-    "outbox",
     "outbox_lines",
     // Which process may have appended what is not folded.
     "behind",
     // How far a log was synced and hashed: whoever folds next does it.
     "seals",
-    // A cache.
-    "embedding_packs",
     // Derived from the logs: a fold may come before or after the kill.
     "catalog",
     "digests",
     "responses",
     "usage_by_day",
     // Summed up below: on a server its rows are spread over slots by chance.
-    "execution_rollup_slots",
+    "execution_rollups",
 ];
-const SUMMED: &str = "SELECT 'execution_rollup_slots' AS source, workflow, SUM(started) AS started, \
+const SUMMED: &str = "SELECT 'execution_rollups' AS source, workflow, SUM(started) AS started, \
     SUM(succeeded) AS succeeded, SUM(failed) AS failed, SUM(skipped) AS skipped, SUM(deferred) AS deferred, \
     SUM(turns) AS turns, SUM(input_tokens) AS input_tokens, SUM(cost_picos) AS cost_picos \
-    FROM execution_rollup_slots GROUP BY workflow";
+    FROM execution_rollups GROUP BY workflow";
 
 /// Every row of the tables that are compared and every line of the logs, as they are.
 pub(super) fn raw(copied: &Copied) -> Result<Vec<String>, String> {
@@ -87,7 +84,7 @@ fn of_server(database: &Database) -> Result<Vec<String>, String> {
         WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'")?;
     let compared = tables.lines().filter(|table| !LEFT_OUT.contains(table));
     let queries = compared.map(|table| format!("SELECT '{table} ' || row_to_json(t)::text FROM {table} t;"));
-    let summed = format!("SELECT 'execution_rollup_slots ' || row_to_json(t)::text FROM ({SUMMED}) t;");
+    let summed = format!("SELECT 'execution_rollups ' || row_to_json(t)::text FROM ({SUMMED}) t;");
     let all: Vec<String> = queries.chain([summed]).collect();
     Ok(run(&all.join("\n"))?.lines().map(str::to_owned).collect())
 }

@@ -25,7 +25,7 @@ use super::model::{Counts, Told};
 use super::runs::{self, Belongs, MappedExecution, MappedRun, RunFacts};
 use super::source::{Database, Order};
 use crate::chats::delivery_bytes;
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, Result};
 use crate::runs::{count_end, count_start};
 
 /// The other database, lent to whoever writes.
@@ -55,7 +55,7 @@ pub(super) struct RunUnit {
 
 /// Something that cannot be taken, and why: it undoes what was done of its run or chat.
 pub(super) fn cannot(unit: impl Into<String>, why: impl Into<String>) -> Error {
-    Error::BadDocument { at: unit.into(), why: why.into() }
+    Error::Invalid(Invalid::Document { at: unit.into(), why: why.into() })
 }
 
 fn is_another(kind: &str, id: &str) -> Error {
@@ -206,7 +206,7 @@ pub(super) fn keep_executions(tx: &mut Tx<'_>, executions: &[MappedExecution]) -
                 add_execution(tx, execution)?;
                 new.executions += 1;
             }
-            Err(Error::BadDocument { at, why }) => errors.say(&at, why),
+            Err(Error::Invalid(Invalid::Document { at, why })) => errors.say(&at, why),
             Err(other) => return Err(other),
         }
     }

@@ -23,18 +23,13 @@ use duolog_types::limits::OUTPUT_BYTES_MAX;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use chats::{chat, message};
 pub use model::{Counts, Imported, Note, Progress, Told};
-pub use runs::{Belongs, MappedExecution, MappedRun, RunFacts, approval, execution, needs_blob, output, run};
-pub use source::{
-    ApprovalSource, ChatSource, ExecutionSource, MessageSource, Raw, RunSource, ScheduleSource, WorkflowSource,
-};
-pub use switches::{schedule, workflow};
 
 use super::bad;
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, Result};
 use crate::store::Store;
 use keep::{ChatUnit, Kept, Lent, RunUnit, lock};
+use runs::{Belongs, MappedExecution, RunFacts};
 use source::Database;
 
 /// The executions that belong to no run and are added at once.
@@ -93,7 +88,7 @@ impl Importing<'_> {
     fn settled<T>(&mut self, unit: &str, answer: Result<T>) -> Result<Option<T>> {
         match answer {
             Ok(done) => Ok(Some(done)),
-            Err(Error::BadDocument { at, why }) => {
+            Err(Error::Invalid(Invalid::Document { at, why })) => {
                 self.report.errors.say(&at, why);
                 Ok(None)
             }
@@ -118,7 +113,7 @@ impl Importing<'_> {
             let unit = format!("schedule {}", source.name.text().unwrap_or_default());
             let kept = match switches::schedule(&source, &mut self.report.left_out) {
                 Ok(row) => self.write(move |tx| keep::keep_schedule(tx, &row)),
-                Err(why) => Err(Error::BadDocument { at: unit.clone(), why }),
+                Err(why) => Err(Error::Invalid(Invalid::Document { at: unit.clone(), why })),
             };
             self.switched(&unit, kept, Counts { schedules: 1, ..Counts::default() })
         })?;
@@ -126,7 +121,7 @@ impl Importing<'_> {
             let unit = format!("workflow {}", source.name.text().unwrap_or_default());
             let kept = match switches::workflow(&source, &mut self.report.left_out) {
                 Ok(row) => self.write(move |tx| keep::keep_workflow(tx, &row)),
-                Err(why) => Err(Error::BadDocument { at: unit.clone(), why }),
+                Err(why) => Err(Error::Invalid(Invalid::Document { at: unit.clone(), why })),
             };
             self.switched(&unit, kept, Counts { workflows: 1, ..Counts::default() })
         })
@@ -319,7 +314,10 @@ impl Importing<'_> {
                 let chat = ChatUnit { row, lent: Arc::clone(&self.lent) };
                 self.write(move |tx| chat.keep(tx))
             }
-            Err(why) => Err(Error::BadDocument { at: unit.clone(), why: format!("{why}; nothing of it is taken") }),
+            Err(why) => Err(Error::Invalid(Invalid::Document {
+                at: unit.clone(),
+                why: format!("{why}; nothing of it is taken"),
+            })),
         };
         if let Some(kept) = self.settled(&unit, kept)? {
             self.count(kept.kept, Counts { chats: 1, messages: kept.messages, ..Counts::default() });
@@ -360,5 +358,5 @@ fn put_long(blobs: &Blobs, execution: &MappedExecution) -> Result<()> {
 /// Whether an error is about what was to be written, and not about where.
 fn is_about_a_row(error: &Error) -> bool {
     use StateError::{Constraint, Nul, OutOfRange};
-    matches!(error, Error::Join(JoinError::State(Constraint { .. } | Nul | OutOfRange { .. })))
+    matches!(error.join(), Some(JoinError::State(Constraint { .. } | Nul | OutOfRange { .. })))
 }

@@ -19,7 +19,7 @@ use super::document::{
     BLOBS, BRANCHES, BlobPart, BranchPart, COMPACTIONS, CompactionPart, ITEMS, ItemPart, LOG, LinePart, MESSAGES,
     MessagePart, PROGRESSIONS, ProgressionPart, SESSION, STATUSES, SessionPart, StatusPart, VERSION, VERSION_KEY,
 };
-use crate::error::{Error, Result};
+use crate::error::{Damaged, Error, Invalid, Io, NotFound, Result};
 use crate::import::{Mapped, MappedItem, MappedMessage};
 use crate::sessions::Sessions;
 use crate::sessions::contents::Contents;
@@ -38,7 +38,7 @@ pub struct Exported {
     pub lines: u64,
 }
 
-impl Sessions<'_> {
+impl Sessions {
     /// Writes a session as one document: its row and how it came to stand so, its conversations as they are, and the
     /// lines of its log. Rows are as of one moment; the log is at least as far.
     ///
@@ -51,7 +51,7 @@ impl Sessions<'_> {
         let contents = Contents::of(&self.store.join);
         self.store.join.state().read(|tx| {
             let row = table::find(tx, session)?.filter(|row| row.deleted_at.is_none());
-            let row = row.ok_or_else(|| Error::NoSession(session.to_string()))?;
+            let row = row.ok_or_else(|| Error::NotFound(NotFound::Session(session.to_string())))?;
             document.rows(tx, row, &contents)
         })?;
         self.lines(session, &mut document)?;
@@ -82,7 +82,7 @@ impl Sessions<'_> {
                     }
                     duolog_log::Item::TooLong { start, end } => {
                         let why = format!("{start} to {end} is over the limit of a line: raise limits.line_bytes_max");
-                        return Err(Error::BadValue { what: "the log's line from", why });
+                        return Err(Error::Invalid(Invalid::Value { what: "the log's line from", why }));
                     }
                 }
             }
@@ -144,20 +144,20 @@ struct List<'d> {
 
 impl List<'_> {
     fn push(&mut self, entry: &impl Serialize) -> Result<()> {
-        self.out.write_all(if self.len == 0 { b"\n" } else { b",\n" }).map_err(Error::Output)?;
+        self.out.write_all(if self.len == 0 { b"\n" } else { b",\n" }).map_err(|error| Error::Io(Io::Output(error)))?;
         self.len += 1;
-        serde_json::to_writer(&mut *self.out, entry).map_err(|error| Error::Output(error.into()))
+        serde_json::to_writer(&mut *self.out, entry).map_err(|error| Error::Io(Io::Output(error.into())))
     }
 
     fn end(self) -> Result<u64> {
-        self.out.write_all(if self.len == 0 { b"]" } else { b"\n]" }).map_err(Error::Output)?;
+        self.out.write_all(if self.len == 0 { b"]" } else { b"\n]" }).map_err(|error| Error::Io(Io::Output(error)))?;
         Ok(self.len)
     }
 }
 
 impl Document<'_> {
     fn raw(&mut self, bytes: &[u8]) -> Result<()> {
-        self.out.write_all(bytes).map_err(Error::Output)
+        self.out.write_all(bytes).map_err(|error| Error::Io(Io::Output(error)))
     }
 
     fn list(&mut self, name: &str) -> Result<List<'_>> {
@@ -167,7 +167,8 @@ impl Document<'_> {
 
     fn session(&mut self, row: SessionRow) -> Result<()> {
         self.raw(format!("{{\"{VERSION_KEY}\":{VERSION},\n\"{SESSION}\":").as_bytes())?;
-        serde_json::to_writer(&mut *self.out, &SessionPart::from(row)).map_err(|error| Error::Output(error.into()))
+        serde_json::to_writer(&mut *self.out, &SessionPart::from(row))
+            .map_err(|error| Error::Io(Io::Output(error.into())))
     }
 
     /// A list of which all entries are there.
@@ -241,7 +242,7 @@ impl Document<'_> {
             for PoolSegmentRow { ord: first, progression_id, from_ord, to_ord } in segments {
                 let places = from_ord..to_ord.unwrap_or(u64::MAX);
                 each_place(tx, &progression_id, Some(places), |tx, ord, id| {
-                    let broken = |detail| Error::BrokenItem { message: id.clone(), detail };
+                    let broken = |detail| Error::Damaged(Damaged::Item { message: id.clone(), detail });
                     let row = messages::find(tx, &id)?.ok_or_else(|| broken("it is not there".to_owned()))?;
                     let class = class_of(tx, &row)?;
                     let text = contents.text(Ok(row.content.clone())).map_err(broken)?;

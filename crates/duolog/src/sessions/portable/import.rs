@@ -28,7 +28,7 @@ use super::document::{
     TwiceSaid, uncarried,
 };
 use super::reading::{Take, read, wrong};
-use crate::error::{Error, Result};
+use crate::error::{Conflict, Error, Invalid, Result};
 use crate::sessions::contents::Contents;
 use crate::sessions::messages::packed;
 use crate::sessions::model::Session;
@@ -44,7 +44,7 @@ pub struct Imported {
     pub held: Exported,
 }
 
-impl Sessions<'_> {
+impl Sessions {
     /// Makes a session from its document, equal to the one it was written from: ids, places, instants, bytes.
     ///
     /// All of it or nothing: its log is written aside and synced, and then all rows are one transaction. A session, or
@@ -52,7 +52,7 @@ impl Sessions<'_> {
     /// right is refused with where it stands.
     pub fn import(&self, mut document: impl Read + Seek + Send + 'static) -> Result<Imported> {
         let join = &self.store.join;
-        let line_bytes_max = join.limits().line_bytes_max;
+        let line_bytes_max = join.append_limits().line_bytes_max;
         // A byte may be written as six.
         let entry_bytes_max = (line_bytes_max as u64).saturating_mul(6).saturating_add(1 << 20);
         let contents = Contents::of(join);
@@ -72,7 +72,10 @@ impl Sessions<'_> {
         checking.has_no_gap()?;
         let Checking { draft, session, held, .. } = checking;
         let Some(session) = session else {
-            return Err(Error::BadDocument { at: "its beginning".to_owned(), why: "it has no session".to_owned() });
+            return Err(Error::Invalid(Invalid::Document {
+                at: "its beginning".to_owned(),
+                why: "it has no session".to_owned(),
+            }));
         };
         let key = match &self.operation {
             Some(_) => self.asking("sessions.import", &hash_of(&mut document)?)?,
@@ -82,7 +85,7 @@ impl Sessions<'_> {
             return Ok(Imported { session: row.into(), held });
         }
         if join.state().read(|tx| table::find(tx, &session.id))?.is_some() {
-            return Err(Error::SessionTaken(session.id));
+            return Err(Error::Conflict(Conflict::SessionTaken(session.id)));
         }
         let (user, name) = (session.user_id.as_deref(), session.name.as_deref());
         let stem = stem_of(&session.id, session.cwd.as_deref(), user, name);
@@ -95,7 +98,7 @@ impl Sessions<'_> {
             writing.end_stretch()
         });
         match adopted {
-            Err(error) if error.is_taken() => Err(Error::NameTaken(called)),
+            Err(error) if error.is_taken() => Err(Error::Conflict(Conflict::NameTaken(called))),
             other => Ok(Imported { session: other?.into(), held }),
         }
     }
@@ -144,7 +147,7 @@ impl Checking<'_> {
                 && self.known(parent)?.end < known.base
             {
                 let why = format!("{id} goes on at {}, and its parent {parent} ends before", known.base);
-                return Err(Error::BadDocument { at: "progressions".to_owned(), why });
+                return Err(Error::Invalid(Invalid::Document { at: "progressions".to_owned(), why }));
             }
         }
         Ok(())
@@ -324,7 +327,7 @@ impl Take for Writing<'_, '_> {
             None => messages::add(self.tx, std::slice::from_ref(&row))?,
             // Messages are never copied: another session that is here has it too.
             Some(there) if there == row => {}
-            Some(_) => return Err(Error::MessageTaken(row.id)),
+            Some(_) => return Err(Error::Conflict(Conflict::MessageTaken(row.id))),
         }
         if self.stretch.as_ref().is_some_and(|stretch| stretch.end != ord) {
             self.end_stretch()?;
@@ -504,7 +507,7 @@ fn message_of(part: MessagePart, home: HomeId, keep: impl FnOnce(&str) -> Result
     let embedding = embedding.map(|numbers| packed(&numbers)).transpose();
     let Some(text) = carried_once(part.content, part.content_text)? else { return Err(wrong("it says nothing")) };
     keep(&text).map_err(|error| match error {
-        Error::BadItem { .. } => wrong(error.to_string()),
+        Error::Invalid(Invalid::Item { .. }) => wrong(error.to_string()),
         other => other,
     })?;
     let content = Contents::kept(text, home);

@@ -11,7 +11,7 @@ use super::document::{
     BLOBS, BRANCHES, BlobPart, BranchPart, COMPACTIONS, CompactionPart, ITEMS, ItemPart, LOG, LinePart, MESSAGES,
     MessagePart, PROGRESSIONS, ProgressionPart, SESSION, STATUSES, SessionPart, StatusPart, VERSION, VERSION_KEY,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, Result};
 
 /// What is done with the parts of a document, in their order.
 pub(super) trait Take {
@@ -41,14 +41,16 @@ pub(super) fn read(input: impl Read, entry_bytes_max: u64, take: &mut impl Take)
         return Err(at.place(error));
     }
     match read {
-        Err(error) if !skipped.get() => Err(Error::BadDocument { at: at.told(), why: error.to_string() }),
+        Err(error) if !skipped.get() => {
+            Err(Error::Invalid(Invalid::Document { at: at.told(), why: error.to_string() }))
+        }
         _ => Ok(()),
     }
 }
 
 /// What a taker says against an entry. Where it stands is added.
 pub(super) fn wrong(why: impl Into<String>) -> Error {
-    Error::BadDocument { at: String::new(), why: why.into() }
+    Error::Invalid(Invalid::Document { at: String::new(), why: why.into() })
 }
 
 /// Where in a document we are, and how much an entry may still have.
@@ -69,7 +71,9 @@ impl At {
     /// Adds the place to what was said without one.
     fn place(&self, error: Error) -> Error {
         match error {
-            Error::BadDocument { at, why } if at.is_empty() => Error::BadDocument { at: self.told(), why },
+            Error::Invalid(Invalid::Document { at, why }) if at.is_empty() => {
+                Error::Invalid(Invalid::Document { at: self.told(), why })
+            }
             other => other,
         }
     }

@@ -3,7 +3,7 @@
 use duolog_types::limits::{NAME_BYTES_MAX, WORD_BYTES_MAX};
 use duolog_types::{MessageId, Moment, SessionId};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, Result};
 use crate::sessions::BranchRef;
 use crate::sessions::rules::bounded;
 
@@ -35,7 +35,7 @@ impl SimilarFilter {
     pub(super) fn check(&self) -> Result<()> {
         if self.branch.is_some() && self.session.is_none() {
             let why = "is one of a session: say which".to_owned();
-            return Err(Error::BadValue { what: "branch", why });
+            return Err(Error::Invalid(Invalid::Value { what: "branch", why }));
         }
         if let Some(role) = &self.role {
             bounded::<WORD_BYTES_MAX>("role", role)?;
@@ -60,20 +60,4 @@ pub struct Similar {
     pub id: MessageId,
     /// Its nearness or distance, as the metric has it.
     pub score: f32,
-}
-
-/// How the packed embeddings of a home stand.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PackStanding {
-    /// There are none.
-    Absent,
-    /// They are whole.
-    Whole {
-        /// How many, those included that were removed since.
-        records: u64,
-        /// The bytes of their file.
-        bytes: u64,
-    },
-    /// They cannot be used.
-    Unusable(String),
 }

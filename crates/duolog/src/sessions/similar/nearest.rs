@@ -1,27 +1,22 @@
 //! The nearest of those that were looked at.
 //!
-//! What is near enough waits, and is looked up in the state some at a time, the nearest first: only what stands and is
-//! meant is kept, and what is farther than all that are kept is never looked up. So removed ones and a filter that most
-//! pass cost next to nothing.
+//! Candidates are looked up in the state in batches, the nearest first: only messages that pass the filter are kept, and
+//! a candidate that is farther than all kept ones is never looked up. So a filter that most messages pass costs next to
+//! nothing.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::ops::ControlFlow;
 
-use duolog_search::vectors::{Block, Wanted};
+use duolog_search::Wanted;
 use duolog_state::Tx;
 use duolog_state::owned::message_embeddings::{self as table, Among};
 use duolog_types::MessageId;
 
 use super::Similar;
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, Result};
 
-/// How many wait before they are looked up.
-const WAITING: usize = 256;
 /// How many are looked up at a time.
 const TOGETHER: usize = 64;
-/// How many of a pack are looked up to tell how many of it were removed.
-const SAMPLE: u64 = 64;
 
 /// One that was looked up.
 struct Kept {
@@ -66,10 +61,6 @@ pub(super) struct Nearest<'q> {
     others: Vec<(i64, usize)>,
     /// The first that is meant and cannot be compared, and how many numbers it has.
     refused: Option<(MessageId, usize)>,
-    /// Some of a pack, from its beginning to its end.
-    sample: Vec<i64>,
-    packed: u64,
-    every: u64,
 }
 
 impl<'q> Nearest<'q> {
@@ -83,16 +74,7 @@ impl<'q> Nearest<'q> {
             waiting: Vec::new(),
             others: Vec::new(),
             refused: None,
-            sample: Vec::new(),
-            packed: 0,
-            every: 1,
         }
-    }
-
-    /// Takes a sample of a pack of so many.
-    pub(super) fn sampling(mut self, records: u64) -> Self {
-        self.every = (records / SAMPLE).max(1);
-        self
     }
 
     pub(super) fn among(&self) -> &'q Among {
@@ -104,30 +86,6 @@ impl<'q> Nearest<'q> {
         self.refused.is_some()
     }
 
-    /// Looks at a block of a pack.
-    pub(super) fn look_at(&mut self, tx: &mut Tx<'_>, block: &Block<'_>) -> Result<ControlFlow<()>> {
-        for (seq, at) in block.seqs().zip(self.packed..) {
-            if at.is_multiple_of(self.every) {
-                self.sample.push(seq);
-            }
-        }
-        self.packed += block.len() as u64;
-        if block.dimension == self.wanted.dimension() {
-            for (seq, length, packed) in block.embeddings() {
-                let nearness = self.wanted.nearness(packed, length);
-                if self.may_be_kept(nearness, seq) {
-                    self.waiting.push((nearness, seq));
-                }
-            }
-        } else {
-            self.others.extend(block.seqs().map(|seq| (seq, block.dimension)));
-        }
-        if self.waiting.len() >= WAITING || !self.others.is_empty() {
-            self.settle(tx)?;
-        }
-        Ok(if self.is_refused() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    }
-
     /// Looks at an embedding by its number.
     pub(super) fn look(&mut self, seq: i64, bytes: &[u8]) {
         let packed = bytes.as_chunks().0;
@@ -135,7 +93,7 @@ impl<'q> Nearest<'q> {
             self.others.push((seq, packed.len()));
             return;
         }
-        let nearness = self.wanted.nearness_of(packed);
+        let nearness = self.wanted.nearness(packed);
         if self.may_be_kept(nearness, seq) {
             self.waiting.push((nearness, seq));
         }
@@ -145,7 +103,7 @@ impl<'q> Nearest<'q> {
     pub(super) fn take(&mut self, seq: i64, id: MessageId, bytes: &[u8]) {
         let packed = bytes.as_chunks().0;
         if packed.len() == self.wanted.dimension() {
-            self.keep(Kept { nearness: self.wanted.nearness_of(packed), seq, id });
+            self.keep(Kept { nearness: self.wanted.nearness(packed), seq, id });
         } else {
             self.refused.get_or_insert((id, packed.len()));
         }
@@ -181,20 +139,13 @@ impl<'q> Nearest<'q> {
         Ok(())
     }
 
-    /// Whether so many of the pack that was looked at were removed that it should be made anew: more than a quarter, by
-    /// its sample.
-    pub(super) fn is_worn(&self, tx: &mut Tx<'_>) -> Result<bool> {
-        let left = table::standing(tx, &self.sample, &Among::default())?.len();
-        Ok((self.sample.len() - left.min(self.sample.len())) * 4 > self.sample.len())
-    }
-
     /// Those that were found, the nearest first.
     pub(super) fn found(mut self, tx: &mut Tx<'_>) -> Result<Vec<Similar>> {
         self.settle(tx)?;
         if let Some((id, numbers)) = self.refused {
             let dimension = self.wanted.dimension();
             let why = format!("has {dimension} numbers, and the embedding of message {id} has {numbers}");
-            return Err(Error::BadValue { what: "vector", why });
+            return Err(Error::Invalid(Invalid::Value { what: "vector", why }));
         }
         let found = self.kept.into_sorted_vec().into_iter();
         Ok(found.map(|one| Similar { id: one.id, score: self.wanted.score(one.nearness) }).collect())

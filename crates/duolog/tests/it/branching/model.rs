@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use duolog::errors::{Conflict, Invalid, NotFound, Stale};
 use duolog::sessions::{AddOptions, BranchRef, ItemList, NewFork, View};
 use duolog::{Durability, Error, SessionId, Store};
 use proptest::prelude::*;
@@ -216,7 +217,7 @@ impl Model {
                 Outcome::Replaced
             }
             Step::ReplaceOther => match items.replace_suffix(&["{\"n\": -1}"], &["1"], DURABILITY) {
-                Err(Error::OtherSuffix { .. }) => Outcome::OtherSuffix,
+                Err(Error::Stale(Stale::OtherSuffix { .. })) => Outcome::OtherSuffix,
                 other => panic!("{other:?}"),
             },
             Step::Share { from, nth } => Outcome::Shared(self.shared(*from, *nth).map(|(from, nth)| {
@@ -233,14 +234,14 @@ impl Model {
                 let range = *from as u64..(from + count) as u64;
                 match compaction.compact(Some(range), &self.next_summary(), DURABILITY) {
                     Ok(_) => Outcome::Compacted,
-                    Err(Error::PastEnd { .. }) => Outcome::PastEnd,
-                    Err(Error::RangeCrosses { .. }) => Outcome::RangeCrosses,
+                    Err(Error::Invalid(Invalid::PastEnd { .. })) => Outcome::PastEnd,
+                    Err(Error::Conflict(Conflict::RangeCrosses { .. })) => Outcome::RangeCrosses,
                     other => panic!("{other:?}"),
                 }
             }
             Step::Undo => match compaction.undo(DURABILITY) {
                 Ok(undone) => Outcome::Undone(undone.range),
-                Err(Error::NothingToUndo) => Outcome::NothingToUndo,
+                Err(Error::NotFound(NotFound::Summary)) => Outcome::NothingToUndo,
                 other => panic!("{other:?}"),
             },
         }

@@ -9,9 +9,9 @@ use duolog_state::owned::message_types;
 use duolog_state::owned::messages::{self, Content, MessageRow};
 use duolog_state::{Error, State};
 
-/// The numbers of an embedding: so many that few embeddings are enough to be packed.
-const NUMBERS: usize = 4096;
-/// More embeddings than are left in their table.
+/// The numbers of an embedding: no multiple of what is added up side by side.
+pub const NUMBERS: usize = 390;
+/// More embeddings than one page of a scan has.
 pub const MANY: u64 = 280;
 /// How many of the nearest are asked for.
 const NEAREST: usize = 10;

@@ -3,9 +3,9 @@
 use clap::Args;
 use duolog::runs::NewExecution;
 use duolog::{ExecutionId, SessionId, TriggerType};
+use duolog_wire::ExecutionAnswer;
 
 use super::super::{Context, actor};
-use super::Answer;
 use crate::args;
 use crate::failure::{Ended, Outcome};
 
@@ -65,7 +65,7 @@ impl Begin {
         };
         let store = context.open_to_write()?;
         let execution = store.runs().executions().start(&new)?;
-        context.out.answer(&Answer { execution: (&execution).into() }, |text| text.line(&execution.id))?;
+        context.out.answer(&ExecutionAnswer::from(&execution), |text| text.line(&execution.id))?;
         context.close(store);
         Ok(Ended::Done)
     }

@@ -2,10 +2,11 @@
 
 use clap::Args;
 use duolog::ExecutionId;
+use duolog_wire::ExecutionAnswer;
 
 use super::super::Context;
 use super::super::used::{Used, with_duration};
-use super::{Answer, alone};
+use super::alone;
 use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
@@ -35,7 +36,7 @@ impl End {
         let store = context.open_to_write()?;
         let execution = alone(&store, &self.execution)?;
         let ended = store.runs().executions().finish(&self.execution, with_duration(ending, &execution), None)?;
-        context.out.confirm(&Answer { execution: (&ended).into() }, |text| {
+        context.out.confirm(&ExecutionAnswer::from(&ended), |text| {
             text.line(format_args!("{} {}: execution {}", ended.skill, ended.outcome(), ended.id));
         })?;
         context.close(store);

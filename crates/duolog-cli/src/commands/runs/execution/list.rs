@@ -3,9 +3,9 @@
 use clap::Args;
 use duolog::runs::RunToken;
 use duolog::{TriggerType, limits};
-use serde::Serialize;
+use duolog_wire as wire;
 
-use super::super::{Context, ExecutionShape};
+use super::super::Context;
 use crate::args;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
@@ -41,20 +41,14 @@ pub struct List {
     after: Option<RunToken>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    executions: Vec<ExecutionShape<'a>>,
-    next: Option<String>,
-}
-
 impl List {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_read()?;
         let (ledger, after) = (store.runs().executions(), self.after.as_ref());
         let list = ledger.of_trigger(self.trigger_type, &self.trigger, self.limit, after)?;
-        let (all, next) = (list.executions, list.next.as_ref().map(ToString::to_string));
-        let shape = Answer { executions: all.iter().map(ExecutionShape::from).collect(), next: next.clone() };
-        context.out.answer(&shape, |text| {
+        let all = list.executions;
+        let page: wire::Page<wire::Execution> = wire::Page::of(&all, list.next);
+        context.out.answer(&page, |text| {
             let mut table = Table::new(&[
                 (Column::Id, "ID"),
                 (Column::Text, "SKILL"),
@@ -81,7 +75,7 @@ impl List {
         if all.is_empty() {
             context.out.note("no execution has this trigger");
         }
-        if let Some(next) = next {
+        if let Some(next) = page.next {
             context.out.note(format_args!("there are earlier ones: --after {next}"));
         }
         Ok(Ended::Done)

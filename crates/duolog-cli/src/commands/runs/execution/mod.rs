@@ -6,12 +6,11 @@ mod list;
 mod session;
 
 use clap::Subcommand;
+use duolog::errors::Invalid;
 use duolog::runs::Execution as Row;
 use duolog::{Error, ExecutionId, Store};
-use serde::Serialize;
 
 use super::super::Context;
-use super::ExecutionShape;
 use crate::failure::{Failure, Outcome};
 
 /// What to do with executions outside of runs.
@@ -34,17 +33,11 @@ impl Execution {
     }
 }
 
-/// An execution, as programs get it.
-#[derive(Serialize)]
-struct Answer<'a> {
-    execution: ExecutionShape<'a>,
-}
-
 /// The execution with this id, if it belongs to no run: one of a run is changed by the run's owner alone.
 fn alone(store: &Store, id: &ExecutionId) -> Result<Row, Failure> {
     let row = store.runs().executions().get(id)?;
     match &row.run_id {
         None => Ok(row),
-        Some(run) => Err(Error::ExecutionOfRun { execution: id.clone(), run: run.clone() }.into()),
+        Some(run) => Err(Error::Invalid(Invalid::ExecutionOfRun { execution: id.clone(), run: run.clone() }).into()),
     }
 }

@@ -2,9 +2,10 @@
 
 use clap::Args;
 use duolog::{ExecutionId, SessionId};
+use duolog_wire::ExecutionAnswer;
 
 use super::super::Context;
-use super::{Answer, alone};
+use super::alone;
 use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
@@ -31,7 +32,7 @@ impl Session {
         let store = context.open_to_write()?;
         alone(&store, &self.execution)?;
         let execution = store.runs().executions().set_session(&self.execution, &self.session, None)?;
-        context.out.confirm(&Answer { execution: (&execution).into() }, |text| {
+        context.out.confirm(&ExecutionAnswer::from(&execution), |text| {
             text.line(format_args!("execution {} has session {}", execution.id, self.session));
         })?;
         context.close(store);

@@ -3,9 +3,10 @@
 use clap::Args;
 use duolog::SessionId;
 use duolog::runs::Begun;
+use duolog_wire::PhaseStatus;
 
 use super::super::Owned;
-use super::{Context, Stands, not_to_be_run};
+use super::{Context, not_to_be_run};
 use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
@@ -17,7 +18,7 @@ Examples:
 Exit code: 1 where it is done, 3 where it is being run
 
 JSON:
-  {\"run\": id, \"phase\", \"standing\": \"started\"|\"running\"|\"done\", \"execution\": id}";
+  {\"workflow_run_id\", \"phase\", \"status\": \"started\"|\"running\"|\"done\", \"execution_id\"}";
 
 /// Begin to run a phase, and print its execution; unless it is done, or being run
 ///
@@ -40,20 +41,14 @@ impl Begin {
         let store = context.open_to_write()?;
         let run = self.run.open(&store)?;
         let begun = run.begin(&self.phase, self.session.as_ref())?;
-        let (standing, execution) = match &begun {
-            Begun::Started(execution) => ("started", &execution.id),
-            Begun::Running(execution) => ("running", execution),
-            Begun::Done(execution) => ("done", execution),
-        };
-        let stands =
-            Stands { run: run.id().as_str(), phase: &self.phase, standing, execution: Some(execution.as_str()) };
-        let is_started = matches!(begun, Begun::Started(_));
-        context.out.answer(&stands, |text| {
-            if is_started {
-                text.line(execution);
+        let status = PhaseStatus::begun(run.id(), &self.phase, &begun);
+        context.out.answer(&status, |text| {
+            if let Begun::Started(execution) = &begun {
+                text.line(&execution.id);
             }
         })?;
-        let ended = if is_started { Ended::Done } else { not_to_be_run(context, &stands) };
+        let is_started = matches!(begun, Begun::Started(_));
+        let ended = if is_started { Ended::Done } else { not_to_be_run(context, &status) };
         context.close(store);
         Ok(ended)
     }

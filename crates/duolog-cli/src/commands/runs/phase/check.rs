@@ -1,10 +1,9 @@
 //! `duolog runs phase check`.
 
 use clap::Args;
-use duolog::ExecutionId;
-use duolog::runs::PhaseStanding;
+use duolog_wire::PhaseStatus;
 
-use super::{Context, Stands, not_to_be_run};
+use super::{Context, not_to_be_run};
 use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
@@ -14,7 +13,7 @@ Examples:
 Exit code: 1 where it is done, 3 where it is being run
 
 JSON:
-  {\"run\": id, \"phase\", \"standing\": \"run\"|\"running\"|\"done\", \"execution\": id|null}";
+  {\"workflow_run_id\", \"phase\", \"status\": \"run\"|\"running\"|\"done\", \"execution_id\": id|null}";
 
 /// Tell whether a phase is to be run, is being run or is done, as the ledger says
 #[derive(Args)]
@@ -32,14 +31,8 @@ impl Check {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_read()?;
         let run = store.runs().open(&store.runs().resolve(&self.run)?);
-        let (standing, execution) = match run.should_run_phase(&self.phase)? {
-            PhaseStanding::Run => ("run", None),
-            PhaseStanding::Running(execution) => ("running", Some(execution)),
-            PhaseStanding::Done(execution) => ("done", Some(execution)),
-        };
-        let execution = execution.as_ref().map(ExecutionId::as_str);
-        let stands = Stands { run: run.id().as_str(), phase: &self.phase, standing, execution };
-        context.out.answer(&stands, |text| text.line(standing))?;
-        Ok(if execution.is_none() { Ended::Done } else { not_to_be_run(context, &stands) })
+        let status = PhaseStatus::of(run.id(), &self.phase, &run.should_run_phase(&self.phase)?);
+        context.out.answer(&status, |text| text.line(status.status))?;
+        Ok(if status.execution_id.is_none() { Ended::Done } else { not_to_be_run(context, &status) })
     }
 }

@@ -2,10 +2,10 @@
 
 use clap::Args;
 use duolog::ExecutionId;
-use serde::Serialize;
+use duolog_wire::ExecutionAnswer;
 
+use super::super::Owned;
 use super::super::used::{Used, with_duration};
-use super::super::{ExecutionShape, Owned};
 use super::Context;
 use crate::failure::{Ended, Outcome};
 
@@ -19,7 +19,7 @@ Examples:
 JSON:
   {\"execution\": {\"id\", \"workflow_run_id\", \"skill\", \"outcome\", \"trigger_type\", \"trigger_id\",
     \"owner\", \"repo\", \"issue_number\", \"session_id\", \"triggered_by\", \"started_at\", \"finished_at\",
-    \"success\", \"error\", \"turns\", \"duration_ms\", \"cost_usd\", \"input_tokens\",
+    \"success\", \"error_message\", \"turns\", \"duration_ms\", \"cost_usd\", \"input_tokens\",
     \"cache_creation_input_tokens\", \"cache_read_input_tokens\", \"output_tokens\", \"api_duration_ms\",
     \"stop_reason\"}}
   outcome: succeeded, failed, skipped, deferred or in_flight; what was not said is null";
@@ -43,11 +43,6 @@ pub struct End {
     summary: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    execution: ExecutionShape<'a>,
-}
-
 impl End {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let ending = self.used.ending(context, self.summary)?;
@@ -55,7 +50,7 @@ impl End {
         let run = self.run.open(&store)?;
         let execution = store.runs().executions().get(&self.execution)?;
         let ended = run.end(&self.execution, with_duration(ending, &execution))?;
-        context.out.confirm(&Answer { execution: (&ended).into() }, |text| {
+        context.out.confirm(&ExecutionAnswer::from(&ended), |text| {
             text.line(format_args!("{} {}: execution {}", ended.skill, ended.outcome(), ended.id));
         })?;
         context.close(store);

@@ -9,7 +9,7 @@ mod session;
 mod skip;
 
 use clap::Subcommand;
-use serde::Serialize;
+use duolog_wire::PhaseStatus;
 
 use super::super::Context;
 use crate::failure::{Ended, Outcome};
@@ -40,22 +40,13 @@ impl Phase {
     }
 }
 
-/// How a phase stands, as programs get it.
-#[derive(Serialize)]
-struct Stands<'a> {
-    run: &'a str,
-    phase: &'a str,
-    standing: &'static str,
-    execution: Option<&'a str>,
-}
-
 /// How a command ends for a phase that is not to be run, and says so.
-fn not_to_be_run(context: &Context<'_>, stands: &Stands<'_>) -> Ended {
-    let execution = stands.execution.unwrap_or_default();
-    if stands.standing == "done" {
-        context.out.note(format_args!("phase {} is done: execution {execution} succeeded", stands.phase));
+fn not_to_be_run(context: &Context<'_>, phase: &PhaseStatus) -> Ended {
+    let execution = phase.execution_id.as_deref().unwrap_or_default();
+    if phase.status == "done" {
+        context.out.note(format_args!("phase {} is done: execution {execution} succeeded", phase.phase));
         return Ended::No;
     }
-    context.out.note(format_args!("phase {} is being run: execution {execution} is in flight", stands.phase));
+    context.out.note(format_args!("phase {} is being run: execution {execution} is in flight", phase.phase));
     Ended::Busy
 }

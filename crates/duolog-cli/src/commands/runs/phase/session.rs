@@ -2,9 +2,9 @@
 
 use clap::Args;
 use duolog::{ExecutionId, SessionId};
-use serde::Serialize;
+use duolog_wire::ExecutionAnswer;
 
-use super::super::{ExecutionShape, Owned};
+use super::super::Owned;
 use super::Context;
 use crate::failure::{Ended, Outcome};
 
@@ -31,16 +31,11 @@ pub struct SetSession {
     session: SessionId,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    execution: ExecutionShape<'a>,
-}
-
 impl SetSession {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_write()?;
         let execution = self.run.open(&store)?.set_session(&self.execution, &self.session)?;
-        context.out.confirm(&Answer { execution: (&execution).into() }, |text| {
+        context.out.confirm(&ExecutionAnswer::from(&execution), |text| {
             text.line(format_args!("execution {} has session {}", execution.id, self.session));
         })?;
         context.close(store);

@@ -1,9 +1,9 @@
 //! `duolog runs phase skip`.
 
 use clap::Args;
-use serde::Serialize;
+use duolog_wire::ExecutionAnswer;
 
-use super::super::{ExecutionShape, Owned};
+use super::super::Owned;
 use super::Context;
 use crate::failure::{Ended, Outcome};
 
@@ -30,16 +30,11 @@ pub struct Skip {
     reason: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    execution: ExecutionShape<'a>,
-}
-
 impl Skip {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_write()?;
         let skipped = self.run.open(&store)?.skip(&self.phase, self.reason.as_deref())?;
-        context.out.confirm(&Answer { execution: (&skipped).into() }, |text| {
+        context.out.confirm(&ExecutionAnswer::from(&skipped), |text| {
             text.line(format_args!("{} skipped: execution {}", skipped.skill, skipped.id));
         })?;
         context.close(store);

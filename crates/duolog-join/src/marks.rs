@@ -1,0 +1,282 @@
+//! Marks: rows that say which sessions have log bytes that nobody has folded yet (R6).
+//!
+//! A mark is set before the first append of a burst, by and for this process, and stays until a fold has caught up and no
+//! append was under way meanwhile: also while the log is closed to make room for another. Only its owner deletes it; a dead
+//! owner's go to whoever folds.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use duolog_state::Tx;
+use duolog_state::owned::behind::{self, BehindRow};
+use duolog_state::owned::outbox::OutboxKey;
+use duolog_state::owned::sessions;
+use duolog_types::limits::MARKS_MAX;
+use duolog_types::{Durability, Epoch, Position, ProcessId, SessionId};
+
+use crate::error::Result;
+use crate::open_log::OpenLog;
+use crate::store::{Join, known};
+
+/// This process's marks, by session.
+#[derive(Default)]
+pub(crate) struct Marks {
+    by_session: Mutex<HashMap<SessionId, Arc<Mark>>>,
+    generations: AtomicU64,
+}
+
+/// This process's mark on one session.
+pub(crate) struct Mark {
+    session: SessionId,
+    burst: Mutex<Burst>,
+    /// The lines about rows that this process wrote to the log and that wait for a sync to be forgotten.
+    copied: Mutex<Vec<CopiedLine>>,
+}
+
+/// The appends under one mark.
+#[derive(Clone, Copy, Default)]
+struct Burst {
+    /// The row is there.
+    set: bool,
+    generation: u64,
+    in_flight: u32,
+    /// How often an append began or ended: unchanged, nothing was appended since.
+    changes: u64,
+}
+
+/// A line about a row that was written to a log.
+#[derive(Clone)]
+pub(crate) struct CopiedLine {
+    pub(crate) epoch: Epoch,
+    /// The end of the log after it.
+    pub(crate) end: Position,
+    pub(crate) key: OutboxKey,
+}
+
+/// An append under way: while there is one, the mark stays.
+pub(crate) struct Flight<'o>(&'o Mark);
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        let mut burst = self.0.burst();
+        burst.in_flight -= 1;
+        burst.changes += 1;
+    }
+}
+
+/// A mark of this process as a fold found it, before it looked at the log.
+#[derive(Clone)]
+pub(crate) struct SeenMark {
+    pub(crate) mark: Arc<Mark>,
+    changes: u64,
+}
+
+/// A mark whose row is about to be deleted.
+pub(crate) struct LiftedMark {
+    pub(crate) mark: Arc<Mark>,
+    pub(crate) generation: u64,
+}
+
+impl Mark {
+    fn burst(&self) -> MutexGuard<'_, Burst> {
+        self.burst.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.burst().set
+    }
+
+    pub(crate) fn note_set(&self, generation: u64) {
+        let mut burst = self.burst();
+        burst.set = true;
+        burst.generation = burst.generation.max(generation);
+    }
+
+    /// Notes that the row is gone: the session was deleted, and made anew.
+    pub(crate) fn note_gone(&self) {
+        self.burst().set = false;
+    }
+
+    /// The lines about rows that were written to the log and are not forgotten yet.
+    pub(crate) fn copied(&self) -> MutexGuard<'_, Vec<CopiedLine>> {
+        self.copied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes those out that a sync up to `synced` covers, and those of a log that is no more.
+    pub(crate) fn take_copied(&self, epoch: Epoch, synced: Position) -> Vec<CopiedLine> {
+        let mut copied = self.copied();
+        copied.retain(|line| line.epoch >= epoch);
+        copied.extract_if(.., |line| line.epoch == epoch && line.end <= synced).collect()
+    }
+}
+
+impl SeenMark {
+    /// Takes the mark off if nothing was appended since it was seen; its row is the caller's to delete. An append that comes
+    /// from now on sets a mark of a later generation, which that does not delete.
+    pub(crate) fn lift(&self) -> Option<LiftedMark> {
+        let mut burst = self.mark.burst();
+        if !burst.set || burst.in_flight > 0 || burst.changes != self.changes {
+            return None;
+        }
+        burst.set = false;
+        Some(LiftedMark { mark: Arc::clone(&self.mark), generation: burst.generation })
+    }
+}
+
+impl LiftedMark {
+    /// Takes back that the mark was lifted: its row was certainly not deleted.
+    pub(crate) fn put_back(&self) {
+        let mut burst = self.mark.burst();
+        // An append that came meanwhile has set a later one.
+        if burst.generation == self.generation {
+            burst.set = true;
+        }
+    }
+}
+
+impl Marks {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Mark>>> {
+        self.by_session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next_generation(&self) -> u64 {
+        self.generations.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// The mark on a session, set or not.
+    pub(crate) fn of(&self, session: &SessionId) -> Arc<Mark> {
+        let mut marks = self.lock();
+        if let Some(mark) = marks.get(session) {
+            return Arc::clone(mark);
+        }
+        let mark = Arc::new(Mark { session: session.clone(), burst: Mutex::default(), copied: Mutex::default() });
+        marks.insert(session.clone(), Arc::clone(&mark));
+        mark
+    }
+
+    /// The mark on a session as it is now, if it is set: for a fold, before it looks at the log.
+    pub(crate) fn seen(&self, session: &SessionId) -> Option<SeenMark> {
+        let mark = Arc::clone(self.lock().get(session)?);
+        let burst = *mark.burst();
+        burst.set.then_some(SeenMark { mark, changes: burst.changes })
+    }
+
+    /// The sessions with a mark that is set.
+    pub(crate) fn sessions(&self) -> Vec<SessionId> {
+        let set = |(session, mark): (&SessionId, &Arc<Mark>)| mark.is_set().then(|| session.clone());
+        let mut sessions: Vec<SessionId> = self.lock().iter().filter_map(set).collect();
+        sessions.sort_unstable();
+        sessions
+    }
+
+    /// Forgets a mark that is not set and that nobody uses.
+    pub(crate) fn forget_unused(&self, session: &SessionId) {
+        let mut marks = self.lock();
+        let is_unused = |mark: &Arc<Mark>| Arc::strong_count(mark) == 1 && !mark.is_set() && mark.copied().is_empty();
+        if marks.get(session).is_some_and(is_unused) {
+            marks.remove(session);
+        }
+    }
+
+    pub(crate) fn are_too_many(&self) -> bool {
+        self.lock().len() > MARKS_MAX
+    }
+}
+
+impl Join {
+    /// Announces an append: the session is marked, and stays so until the append is done.
+    pub(crate) fn enter<'o>(&self, open: &'o OpenLog) -> Result<Flight<'o>> {
+        let mut burst = open.mark.burst();
+        burst.in_flight += 1;
+        burst.changes += 1;
+        let flight = Flight(&open.mark);
+        let set = burst.set;
+        drop(burst);
+        if !set {
+            let row = self.new_mark(&open.session);
+            let generation = row.generation;
+            let session = open.session.clone();
+            self.write(Durability::Process, move |tx| {
+                // It may be deleted by now, and has no log to be marked.
+                known(tx, &session)?;
+                Ok(set_mark(tx, &row)?)
+            })
+            .map_err(|error| error.of_session(&open.session))?;
+            open.mark.note_set(generation);
+        }
+        Ok(flight)
+    }
+
+    /// Leaves the marks of this process to whoever folds next, except those of appends under way.
+    pub(crate) fn hand_over(&self) -> Result<()> {
+        let (process, home) = (self.process.id(), self.home);
+        let (mut left, mut under_way) = (Vec::new(), Vec::new());
+        let marks: Vec<Arc<Mark>> = self.marks.lock().values().cloned().collect();
+        // What is set from here on has a later generation, and stays.
+        let up_to = self.marks.generations.load(Ordering::SeqCst);
+        for mark in marks {
+            let mut burst = mark.burst();
+            if burst.set && burst.in_flight > 0 {
+                under_way.push(self.mark_of(&mark.session, burst.generation));
+            } else if burst.set && burst.generation <= up_to {
+                burst.set = false;
+                left.push(LiftedMark { mark: Arc::clone(&mark), generation: burst.generation });
+            }
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        let handed_over = self.write(Durability::Process, move |tx| {
+            behind::hand_over(tx, &process, up_to)?;
+            for row in &under_way {
+                // Its session may be gone, and with it the log.
+                if sessions::find(tx, &row.session_id)?.is_some_and(|row| row.home_id == home) {
+                    behind::mark(tx, row)?;
+                }
+            }
+            Ok(())
+        });
+        if handed_over.as_ref().is_err_and(|error| !error.is_unknown()) {
+            left.iter().for_each(LiftedMark::put_back);
+        }
+        for lifted in left {
+            let session = lifted.mark.session.clone();
+            drop(lifted);
+            self.marks.forget_unused(&session);
+        }
+        handed_over
+    }
+
+    /// A mark of the next generation.
+    pub(crate) fn new_mark(&self, session: &SessionId) -> BehindRow {
+        self.mark_of(session, self.marks.next_generation())
+    }
+
+    /// The row of a mark that was lifted.
+    pub(crate) fn lifted_row(&self, session: &SessionId, lifted: &LiftedMark) -> BehindRow {
+        self.mark_of(session, lifted.generation)
+    }
+
+    fn mark_of(&self, session: &SessionId, generation: u64) -> BehindRow {
+        BehindRow {
+            session_id: session.clone(),
+            process_id: self.process.id(),
+            home_id: self.home,
+            generation,
+            pid: std::process::id(),
+            marked_at: self.clock.now(),
+        }
+    }
+}
+
+/// Sets a mark, and says that its session changed.
+pub(crate) fn set_mark(tx: &mut Tx<'_>, mark: &BehindRow) -> std::result::Result<(), duolog_state::Error> {
+    behind::mark(tx, mark)?;
+    sessions::touch(tx, &mark.session_id, mark.marked_at)
+}
+
+/// Returns true if a mark may be deleted by whoever folds: it is nobody's.
+pub(crate) fn is_nobodys(mark: &BehindRow) -> bool {
+    mark.process_id == ProcessId::NOBODY
+}

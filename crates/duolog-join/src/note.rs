@@ -1,0 +1,101 @@
+//! What is recorded of a log in `repairs`: torn tails that were mended, and bytes that are gone.
+
+use duolog_log::{Mend, MendKind, Recovery, Standing};
+use duolog_state::owned::repairs::{self, NewRepair, RepairAction};
+use duolog_types::{Durability, Epoch, Position, SessionId, mutant, mutant::Mutant};
+
+use crate::error::{Error, Result};
+use crate::life::Raised;
+use crate::open_log::OpenLog;
+use crate::store::{Join, Known};
+
+/// A change of a log that nobody asked for.
+pub(crate) struct LogChange {
+    pub(crate) standing: Standing,
+    /// How many recorded bytes are gone.
+    pub(crate) bytes: u64,
+    /// What people should know besides.
+    pub(crate) detail: Option<String>,
+}
+
+impl Join {
+    /// Records what opening a log found. Where bytes that someone may have seen are gone, that is an error, once.
+    ///
+    /// Returns false if the log is another one because somebody asked for that: then it is to be opened anew.
+    pub(crate) fn note_recovery(&self, known: &Known, recovery: &Recovery, found: Option<String>) -> Result<bool> {
+        let (session, epoch, standing) = (&known.row.id, known.row.log_epoch, recovery.standing);
+        if let Some(mend) = recovery.mend {
+            self.note_mend(session, epoch, mend)?;
+        }
+        if standing == Standing::Same || mutant::is(Mutant::NoEpoch) {
+            return Ok(true);
+        }
+        let change = LogChange { standing, bytes: known.bytes_lost(standing), detail: found };
+        match self.note_change(session, epoch, change)? {
+            Raised::OnPurpose => Ok(false),
+            Raised::To(epoch) => Err(Error::LogChanged { session: session.clone(), standing, epoch }),
+        }
+    }
+
+    /// Records that a log is not what it was, and raises its epoch.
+    pub(crate) fn note_change(&self, session: &SessionId, epoch: Epoch, change: LogChange) -> Result<Raised> {
+        let LogChange { standing, bytes, detail } = change;
+        let (action, position) = match standing {
+            Standing::Same => return Ok(Raised::OnPurpose),
+            Standing::Missing => (RepairAction::Missing, Position::ZERO),
+            Standing::Shorter(end) => (RepairAction::Shorter, end),
+            Standing::Replaced => (RepairAction::Replaced, Position::ZERO),
+        };
+        let repair = NewRepair { bytes, detail, ..self.repair_row(session, epoch, action, position) };
+        self.raise_epoch(session, epoch, repair)
+    }
+
+    /// Records that a fold found a log not to be what it was.
+    pub(crate) fn note_loss(&self, known: &Known, standing: Standing) -> Result<()> {
+        let change = LogChange { standing, bytes: known.bytes_lost(standing), detail: None };
+        self.note_change(&known.row.id, known.row.log_epoch, change).map(drop)
+    }
+
+    /// Records what was done to a torn tail.
+    pub(crate) fn note_mend(&self, session: &SessionId, epoch: Epoch, mend: Mend) -> Result<bool> {
+        let action = match mend.kind {
+            MendKind::Completed => RepairAction::Completed,
+            MendKind::Quarantined => RepairAction::Quarantined,
+            MendKind::Terminated => RepairAction::Terminated,
+        };
+        let mut repair = self.repair_row(session, epoch, action, mend.position);
+        repair.bytes = mend.bytes;
+        repair.hash = Some(mend.hash);
+        self.write(Durability::Power, move |tx| Ok(repairs::note(tx, &repair)?))
+    }
+
+    /// Records a mend that an append came upon. The append stands whether or not that can be recorded now: a failure
+    /// here must not look like one of the append, or a retry would double its lines.
+    pub(crate) fn note_or_keep(&self, open: &OpenLog, mend: Option<Mend>) {
+        for mend in open.writer.take_untold().into_iter().chain(mend) {
+            if self.note_mend(&open.session, open.epoch, mend).is_err() {
+                open.writer.keep_untold(mend);
+            }
+        }
+    }
+
+    pub(crate) fn repair_row(
+        &self,
+        session: &SessionId,
+        epoch: Epoch,
+        action: RepairAction,
+        position: Position,
+    ) -> NewRepair {
+        NewRepair {
+            session_id: session.clone(),
+            home_id: self.home,
+            epoch,
+            action,
+            position,
+            bytes: 0,
+            hash: None,
+            detail: None,
+            repaired_at: self.clock.now(),
+        }
+    }
+}

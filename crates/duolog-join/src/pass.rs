@@ -1,0 +1,292 @@
+//! Going over marked sessions: which are folded together, which alone, and which stay behind.
+
+use std::collections::HashMap;
+
+use duolog_log::Error as LogError;
+use duolog_state::owned::behind::{self, BehindRow};
+use duolog_types::limits::{FOLD_BATCH_SESSIONS, FOLD_STEP_SESSIONS};
+use duolog_types::{ProcessId, SessionId, mutant, mutant::Mutant};
+
+use crate::catch_up::{CatchingUp, CaughtUp, FoldBound, PAGE};
+use crate::error::{Error, Result};
+use crate::fold::{Along, Begin, Begun};
+use crate::marks::is_nobodys;
+use crate::process::ProcessState;
+use crate::step::Advanced;
+use crate::store::{Join, Known, known};
+
+/// The bytes after which a fold with a deadline looks at the clock before each session.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// Whose marks a fold looks after.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Every process's.
+    Everyone,
+    /// All but those of other processes that are there to fold for themselves.
+    OwnAndLeft,
+}
+
+/// A marked session, with its marks.
+pub(crate) type Marked = (SessionId, Vec<BehindRow>);
+
+/// One fold of many sessions on its way.
+pub(crate) struct Pass<'b, 't> {
+    bound: &'b FoldBound<'t>,
+    /// The bytes that may still be folded.
+    left: u64,
+    pub(crate) caught_up: CaughtUp,
+    owners: HashMap<ProcessId, ProcessState>,
+}
+
+impl Join {
+    /// Folds the marked sessions of this home; returns what is left undone, and how many bytes more might be folded.
+    pub(crate) fn fold_marked(&self, bound: &mut FoldBound<'_>, whose: Whose) -> Result<(CaughtUp, u64)> {
+        let home = self.home;
+        let mut tell = bound.tell.take();
+        let mut told = CatchingUp { sessions: 0, of_sessions: 0 };
+        if tell.is_some() {
+            told.of_sessions = self.state.read(|tx| behind::sessions(tx, &home, None))?;
+        }
+        let mut pass = Pass::new(bound);
+        let mut after: Option<(SessionId, ProcessId)> = None;
+        loop {
+            let from = after.as_ref().map(|(session, process)| (session, process));
+            let marks = self.state.read(|tx| behind::of_home(tx, &home, from, PAGE))?;
+            let is_last = marks.len() < PAGE as usize;
+            let Some(last) = marks.last() else { break };
+            after = Some((last.session_id.clone(), last.process_id));
+            let mut marked = by_session(marks);
+            if whose == Whose::OwnAndLeft {
+                marked = self.without_others(marked, &mut pass)?;
+            }
+            for part in marked.chunks(pass.step()) {
+                self.fold_part(part, &mut pass)?;
+                told.sessions += part.len() as u64;
+                if let Some(tell) = &mut tell {
+                    tell(told);
+                }
+                let Some((last, _)) = part.last().filter(|_| pass.bound.is_over()) else { continue };
+                pass.caught_up.sessions_behind += self.state.read(|tx| behind::sessions(tx, &home, Some(last)))?;
+                return Ok((pass.caught_up, 0));
+            }
+            if is_last {
+                break;
+            }
+        }
+        Ok((pass.caught_up, pass.left))
+    }
+
+    /// Leaves out the sessions that only other living processes have marked.
+    fn without_others(&self, marked: Vec<Marked>, pass: &mut Pass<'_, '_>) -> Result<Vec<Marked>> {
+        let mut ours = Vec::new();
+        for (session, marks) in marked {
+            let mut is_ours = false;
+            for mark in &marks {
+                is_ours |= self.owner(mark, pass)? != ProcessState::Alive;
+            }
+            if is_ours {
+                ours.push((session, marks));
+            }
+        }
+        Ok(ours)
+    }
+
+    /// Folds these sessions, the small logs among them in one commit. What cannot be folded stays behind and is counted.
+    pub(crate) fn fold_part(&self, part: &[Marked], pass: &mut Pass<'_, '_>) -> Result<()> {
+        let all: Vec<Option<Known>> = self.state.read(|tx| {
+            let look = |(session, _): &Marked| match known(tx, session) {
+                Ok(known) => Ok(Some(known)),
+                Err(Error::NoSession(_) | Error::Deleted(_)) => Ok(None),
+                Err(error) => Err(error),
+            };
+            part.iter().map(look).collect::<Result<_>>()
+        })?;
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        for (at, ((session, marks), known)) in part.iter().zip(all).enumerate() {
+            if pass.bound.bytes.saturating_sub(pass.left) >= STEP_BYTES && pass.bound.is_over() {
+                pass.caught_up.sessions_behind += (part.len() - at) as u64;
+                break;
+            }
+            let Some(known) = known else {
+                // Gone since: no row tells of it.
+                self.forget_mark(session);
+                continue;
+            };
+            match self.look_at(known, marks, pass) {
+                Ok(None) => {}
+                Ok(Some(begun)) => {
+                    if bytes + begun.bytes() > self.limits.fold_batch_bytes {
+                        self.fold_batch(&batch, pass)?;
+                        batch.clear();
+                        bytes = 0;
+                    }
+                    bytes += begun.bytes();
+                    pass.left = pass.left.saturating_sub(begun.bytes());
+                    batch.push(*begun);
+                }
+                Err(error) => self.leave_behind(session, error, pass)?,
+            }
+        }
+        self.fold_batch(&batch, pass)
+    }
+
+    /// Looks at a marked log. Returns it if it is to be folded, or its marks to be deleted, together with others.
+    fn look_at(&self, known: Known, marks: &[BehindRow], pass: &mut Pass<'_, '_>) -> Result<Option<Box<Begun>>> {
+        let session = known.row.id.clone();
+        // Before the log is looked at: what is appended from here on keeps the mark.
+        let own = self.marks.seen(&session);
+        let (mut left, mut has_died) = (Vec::new(), false);
+        for mark in marks {
+            let owner = self.owner(mark, pass)?;
+            has_died |= owner == ProcessState::Dead && !is_nobodys(mark);
+            if owner == ProcessState::Dead || mutant::is(Mutant::MarksClearedByOthers) {
+                left.push(mark.clone());
+            }
+        }
+        let mut known = known;
+        let stat = known.stat(&self.disk)?;
+        let is_left = !left.is_empty();
+        if own.is_none() && !is_left && self.bytes_behind(&known)? == 0 {
+            // Its owner deletes the mark; until then looking must cost no more than this.
+            return Ok(None);
+        }
+        if is_left && stat.is_some_and(|stat| stat.is_poisoned()) {
+            return Err(LogError::Poisoned(known.place().path).into());
+        }
+        if has_died {
+            self.mend(&session)?;
+            known = self.known(&session)?;
+        }
+        let file_end = known.row.log_base.0 + stat.map_or(0, |stat| stat.len);
+        let along = Along::Seals { own, left };
+        let mut is_mended = has_died;
+        loop {
+            let base = known.row.log_base;
+            let begun = match self.begin(known, along.clone())? {
+                Begin::Empty(along) => {
+                    self.delete_marks(&session, along)?;
+                    return Ok(None);
+                }
+                Begin::Again => {
+                    known = self.known(&session)?;
+                    continue;
+                }
+                Begin::Ready(begun) => begun,
+            };
+            let is_claimed = stat.is_some_and(|stat| stat.is_claimed());
+            if is_left && !is_mended && (is_claimed || begun.end.0.max(base.0) < file_end) {
+                // Whoever left the mark left a torn tail, or a claim of which nobody knows whether it holds.
+                is_mended = true;
+                self.mend(&session)?;
+                known = self.known(&session)?;
+                continue;
+            }
+            return self.within_bound(begun, &along, pass);
+        }
+    }
+
+    /// Folds a log by itself that is too large to be folded with others, or leaves it if it is too large for the bound.
+    fn within_bound(&self, begun: Box<Begun>, along: &Along, pass: &mut Pass<'_, '_>) -> Result<Option<Box<Begun>>> {
+        let bytes = begun.bytes();
+        if bytes > 0 && (pass.left == 0 || (bytes > pass.left && !pass.bound.in_parts)) {
+            pass.caught_up.add(bytes);
+            return Ok(None);
+        }
+        if bytes <= pass.left && bytes <= self.limits.fold_batch_bytes {
+            return Ok(Some(begun));
+        }
+        // A fold with a deadline takes one step of a large log at a time.
+        let step = if pass.bound.until.is_some() { self.limits.fold_batch_bytes } else { u64::MAX };
+        let folded = self.fold_known(self.known(begun.session())?, bytes.min(pass.left).min(step), along)?;
+        pass.left = pass.left.saturating_sub(bytes.saturating_sub(folded.behind));
+        pass.caught_up.add(folded.behind);
+        Ok(None)
+    }
+
+    /// Folds these logs in one commit.
+    fn fold_batch(&self, batch: &[Begun], pass: &mut Pass<'_, '_>) -> Result<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let sessions: Vec<(SessionId, Along)> =
+            batch.iter().map(|begun| (begun.session().clone(), begun.along().clone())).collect();
+        let advanced = match self.advance(batch, u64::MAX) {
+            Err(error) if error.leaves_behind() => {
+                for (session, _) in &sessions {
+                    pass.caught_up.add(self.measure(session)?.max(1));
+                }
+                return Ok(());
+            }
+            other => other?,
+        };
+        for ((session, along), advanced) in sessions.iter().zip(advanced) {
+            let behind = match advanced {
+                Ok(Advanced::To(to, end)) => Ok(end.0.saturating_sub(to.0)),
+                Ok(Advanced::Gone) => Ok(0),
+                Ok(Advanced::Overtaken) => self
+                    .known(session)
+                    .and_then(|known| self.fold_known(known, self.limits.fold_batch_bytes, along))
+                    .map(|folded| folded.behind),
+                Err(error) => Err(error),
+            };
+            match behind {
+                Ok(bytes) => pass.caught_up.add(bytes),
+                Err(error) => self.leave_behind(session, error, pass)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a log that could not be folded as behind: one that is locked or closed says so and holds up no other.
+    fn leave_behind(&self, session: &SessionId, error: Error, pass: &mut Pass<'_, '_>) -> Result<()> {
+        match error {
+            // Gone since: no row tells of it.
+            Error::NoSession(_) | Error::Deleted(_) => {
+                self.forget_mark(session);
+                Ok(())
+            }
+            error if error.leaves_behind() => {
+                // One byte at least, because nobody knows.
+                pass.caught_up.add(self.measure(session)?.max(1));
+                Ok(())
+            }
+            error => Err(error),
+        }
+    }
+
+    /// The process that set a mark; looked at once in a pass.
+    fn owner(&self, mark: &BehindRow, pass: &mut Pass<'_, '_>) -> Result<ProcessState> {
+        if is_nobodys(mark) {
+            return Ok(ProcessState::Dead);
+        }
+        if let Some(owner) = pass.owners.get(&mark.process_id) {
+            return Ok(*owner);
+        }
+        let owner = self.process.state_of(mark.process_id)?;
+        pass.owners.insert(mark.process_id, owner);
+        Ok(owner)
+    }
+}
+
+impl<'b, 't> Pass<'b, 't> {
+    pub(crate) fn new(bound: &'b FoldBound<'t>) -> Self {
+        Self { bound, left: bound.bytes, caught_up: CaughtUp::default(), owners: HashMap::new() }
+    }
+
+    /// The sessions between two looks at the clock.
+    pub(crate) fn step(&self) -> usize {
+        if self.bound.until.is_some() { FOLD_STEP_SESSIONS } else { FOLD_BATCH_SESSIONS }
+    }
+}
+
+fn by_session(marks: Vec<BehindRow>) -> Vec<Marked> {
+    let mut marked: Vec<Marked> = Vec::new();
+    for mark in marks {
+        match marked.last_mut() {
+            Some((session, marks)) if *session == mark.session_id => marks.push(mark),
+            _ => marked.push((mark.session_id.clone(), vec![mark])),
+        }
+    }
+    marked
+}

@@ -1,0 +1,123 @@
+//! What a search found.
+
+use duolog::search;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::SessionFailure;
+use crate::schema::ITEM_KINDS;
+
+/// A page of hits.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SearchResult {
+    /// The query.
+    pub query: String,
+    /// The hits, newest first.
+    pub hits: Vec<SearchHit>,
+    /// The token of the next page.
+    pub next: Option<String>,
+    /// How the index was used.
+    pub index: SearchIndex,
+    /// Bytes of logs that were read beside the index.
+    pub scanned_bytes: u64,
+    /// Lines that could not be read.
+    pub damaged_lines: u64,
+    /// Sessions that were not searched to their end because the search did not wait.
+    pub lagging_sessions: u64,
+    /// The first of the logs that were not searched to their end.
+    pub unread: Vec<SessionFailure>,
+    /// Sessions of other homes with the same state, whose logs are not here.
+    pub other_home_sessions: u64,
+    /// True if every line of every log was searched.
+    pub complete: bool,
+}
+
+/// A text that matches.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SearchHit {
+    /// The session.
+    pub session_id: String,
+    /// The name of the session.
+    pub session_name: Option<String>,
+    /// The first byte of its line.
+    pub position: u64,
+    /// The epoch of the log.
+    pub epoch: u32,
+    /// The number of the text in its line, from 0.
+    pub part: u32,
+    /// When it happened, as the log says.
+    pub occurred_at: Option<String>,
+    /// What it is.
+    #[schemars(extend("enum" = ITEM_KINDS))]
+    pub kind: &'static str,
+    /// The role that its line names.
+    pub role: Option<String>,
+    /// The tool that is called or answers.
+    pub tool: Option<String>,
+    /// The text around the first match.
+    pub snippet: String,
+    /// The matches: first character of the snippet, and the one behind the last.
+    pub matches: Vec<[u64; 2]>,
+}
+
+impl SearchHit {
+    /// A hit, and the name of its session.
+    pub fn of(hit: &search::Hit, session_name: Option<&str>) -> Self {
+        let text = &hit.snippet.text;
+        let chars = |bytes: usize| text[..bytes].chars().count() as u64;
+        Self {
+            session_id: hit.session.to_string(),
+            session_name: session_name.map(str::to_owned),
+            position: hit.cursor.position.0,
+            epoch: hit.cursor.epoch.0,
+            part: hit.part,
+            occurred_at: hit.at.map(|at| at.to_string()),
+            kind: hit.kind.word(),
+            role: hit.role.clone(),
+            tool: hit.tool.clone(),
+            snippet: text.clone(),
+            matches: hit.snippet.matches.iter().map(|place| [chars(place.start), chars(place.end)]).collect(),
+        }
+    }
+}
+
+/// How the index was used.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SearchIndex {
+    /// True if it was asked.
+    pub used: bool,
+    /// Why it was not asked, or not for all logs.
+    pub reason: Option<String>,
+}
+
+/// `{"rebuilt": {…}}`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SearchRebuilt {
+    /// The new index.
+    pub rebuilt: SearchRebuiltCounts,
+}
+
+/// An index that was rebuilt.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SearchRebuiltCounts {
+    /// Sessions that were indexed.
+    pub session_count: u64,
+    /// Texts that were indexed.
+    pub text_count: u64,
+    /// Bytes of their logs.
+    pub bytes: u64,
+    /// Logs that were not indexed to their end.
+    pub failures: Vec<SessionFailure>,
+}
+
+impl From<&search::Indexed> for SearchRebuilt {
+    fn from(made: &search::Indexed) -> Self {
+        let rebuilt = SearchRebuiltCounts {
+            session_count: made.sessions,
+            text_count: made.texts,
+            bytes: made.bytes,
+            failures: made.failed.iter().map(SessionFailure::from).collect(),
+        };
+        Self { rebuilt }
+    }
+}

@@ -1,0 +1,358 @@
+//! Sessions, and what is answered where one is changed.
+
+use duolog::sessions::{self, Liveness};
+use duolog::{InvocationKind, SessionStatus, SourceKind};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::schema::{words, words_or_null};
+use crate::{Branch, Completeness, Json};
+
+/// A session in a list.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionSummary {
+    /// Session id.
+    pub id: String,
+    /// Its user.
+    pub user_id: Option<String>,
+    /// Its name.
+    pub name: Option<String>,
+    /// The folder of its log.
+    pub scope: String,
+    /// Status; null if none was set.
+    #[schemars(extend("enum" = words_or_null(SessionStatus::ALL, SessionStatus::as_str)))]
+    pub status: Option<&'static str>,
+    /// When it started.
+    pub started_at: Option<String>,
+    /// When it last changed.
+    pub updated_at: String,
+    /// Events in its log; null if it was never folded.
+    pub events: Option<u64>,
+    /// Size of its log; null if it was never folded.
+    pub bytes: Option<u64>,
+    /// Its title, as its log tells it.
+    pub title: Option<String>,
+}
+
+impl From<&sessions::SessionSummary> for SessionSummary {
+    fn from(session: &sessions::SessionSummary) -> Self {
+        Self {
+            id: session.id.to_string(),
+            user_id: session.user_id.clone(),
+            name: session.name.clone(),
+            scope: session.scope.clone(),
+            status: session.status.map(SessionStatus::as_str),
+            started_at: session.started_at.map(|at| at.to_string()),
+            updated_at: session.updated_at.to_string(),
+            events: session.events,
+            bytes: session.bytes,
+            title: session.title.clone(),
+        }
+    }
+}
+
+/// A page of sessions.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionList {
+    /// The sessions.
+    pub sessions: Vec<SessionSummary>,
+    /// The token of the next page.
+    pub next: Option<String>,
+    /// How far counts and titles tell of the logs.
+    #[serde(flatten)]
+    pub completeness: Completeness,
+}
+
+impl From<&sessions::SessionList> for SessionList {
+    fn from(list: &sessions::SessionList) -> Self {
+        Self {
+            sessions: list.sessions.iter().map(SessionSummary::from).collect(),
+            next: list.next.as_ref().map(ToString::to_string),
+            completeness: (&list.behind).into(),
+        }
+    }
+}
+
+/// A session.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Session {
+    /// Session id.
+    pub id: String,
+    /// Its user.
+    pub user_id: Option<String>,
+    /// Its name.
+    pub name: Option<String>,
+    /// The folder of its log.
+    pub scope: String,
+    /// Status; null if none was set.
+    #[schemars(extend("enum" = words_or_null(SessionStatus::ALL, SessionStatus::as_str)))]
+    pub status: Option<&'static str>,
+    /// When it was created.
+    pub created_at: String,
+    /// When it started.
+    pub started_at: Option<String>,
+    /// When it last changed.
+    pub updated_at: String,
+    /// When it ended.
+    pub ended_at: Option<String>,
+    /// Its working directory.
+    pub cwd: Option<String>,
+    /// The name of the agent.
+    pub agent_name: Option<String>,
+    /// What started it.
+    #[schemars(extend("enum" = words_or_null(InvocationKind::ALL, InvocationKind::as_str)))]
+    pub invocation_kind: Option<&'static str>,
+    /// The playbook that it runs.
+    pub playbook_name: Option<String>,
+    /// The topic of its show.
+    pub show_topic: Option<String>,
+    /// The play of its show.
+    pub show_play_name: Option<String>,
+    /// The directory of its artifacts.
+    pub artifacts_path: Option<String>,
+    /// Where it came from.
+    #[schemars(extend("enum" = words(SourceKind::ALL, SourceKind::as_str)))]
+    pub source_kind: &'static str,
+    /// The home that owns its log.
+    pub home_id: String,
+    /// Its log, relative to the state directory.
+    pub log_path: String,
+    /// The epoch of its log.
+    pub log_epoch: u32,
+    /// Its first message.
+    pub first_msg_id: Option<String>,
+    /// Its last message.
+    pub last_msg_id: Option<String>,
+    /// The progression of all its messages.
+    pub progression_id: Option<String>,
+    /// What its maker keeps with it.
+    pub node_metadata: Option<Json>,
+}
+
+impl From<&sessions::Session> for Session {
+    fn from(session: &sessions::Session) -> Self {
+        Self {
+            id: session.id.to_string(),
+            user_id: session.user_id.clone(),
+            name: session.name.clone(),
+            scope: session.scope.clone(),
+            status: session.status.map(SessionStatus::as_str),
+            created_at: session.created_at.to_string(),
+            started_at: session.started_at.map(|at| at.to_string()),
+            updated_at: session.updated_at.to_string(),
+            ended_at: session.ended_at.map(|at| at.to_string()),
+            cwd: session.cwd.clone(),
+            agent_name: session.agent_name.clone(),
+            invocation_kind: session.invocation_kind.map(InvocationKind::as_str),
+            playbook_name: session.playbook_name.clone(),
+            show_topic: session.show_topic.clone(),
+            show_play_name: session.show_play_name.clone(),
+            artifacts_path: session.artifacts_path.clone(),
+            source_kind: session.source_kind.as_str(),
+            home_id: session.home_id.to_string(),
+            log_path: session.log_path.clone(),
+            log_epoch: session.log_epoch.0,
+            first_msg_id: session.first_msg_id.clone(),
+            last_msg_id: session.last_msg_id.clone(),
+            progression_id: session.progression_id.clone(),
+            node_metadata: session.node_metadata.as_deref().map(Json::of),
+        }
+    }
+}
+
+/// `{"session": {…}}`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionAnswer {
+    /// The session.
+    pub session: Session,
+}
+
+impl From<&sessions::Session> for SessionAnswer {
+    fn from(session: &sessions::Session) -> Self {
+        Self { session: session.into() }
+    }
+}
+
+/// Everything about a session.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionDetail {
+    /// The session.
+    pub session: Session,
+    /// The end of its log; null if it cannot be read.
+    pub position: Option<u64>,
+    /// The end of its log, with its epoch.
+    pub cursor: Option<String>,
+    /// Events in its log; null if it was never folded.
+    pub events: Option<u64>,
+    /// Size of its log; null if it was never folded.
+    pub bytes: Option<u64>,
+    /// Lines of its log that cannot be read.
+    pub damaged_lines: Option<u64>,
+    /// The first instant that its log names.
+    pub first_event_at: Option<String>,
+    /// The last instant that its log names.
+    pub last_event_at: Option<String>,
+    /// Its title, as its log tells it.
+    pub title: Option<String>,
+    /// The model that its log names last.
+    pub model: Option<String>,
+    /// The dialect of its log.
+    pub dialect: Option<String>,
+    /// The process that runs it.
+    pub process: Option<SessionProcess>,
+    /// Its first branches.
+    pub branches: Vec<Branch>,
+    /// How far the counts tell of the log.
+    #[serde(flatten)]
+    pub completeness: Completeness,
+}
+
+/// The process that runs a session.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionProcess {
+    /// Process id.
+    pub pid: u32,
+    /// The machine.
+    pub host: Option<String>,
+    /// When it began to run the session.
+    pub started_at: String,
+    /// `elsewhere` if it is on another machine.
+    #[schemars(extend("enum" = ["alive", "dead", "elsewhere", "unknown"]))]
+    pub liveness: &'static str,
+}
+
+impl From<&sessions::Owner> for SessionProcess {
+    fn from(owner: &sessions::Owner) -> Self {
+        let liveness = match owner.liveness {
+            Liveness::Alive => "alive",
+            Liveness::Dead => "dead",
+            Liveness::Elsewhere => "elsewhere",
+            Liveness::Unknown => "unknown",
+        };
+        Self { pid: owner.pid, host: owner.host.clone(), started_at: owner.since.to_string(), liveness }
+    }
+}
+
+/// A change of a session's status.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionStatusChanged {
+    /// The session.
+    pub session_id: String,
+    /// Its status after.
+    #[schemars(extend("enum" = words(SessionStatus::ALL, SessionStatus::as_str)))]
+    pub status: &'static str,
+    /// Its status before.
+    #[schemars(extend("enum" = words_or_null(SessionStatus::ALL, SessionStatus::as_str)))]
+    pub previous_status: Option<&'static str>,
+    /// False if it had this status already.
+    pub changed: bool,
+}
+
+/// The status changes of a session, newest first.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct StatusHistory {
+    /// The changes.
+    pub transitions: Vec<StatusTransition>,
+    /// False if there are more.
+    pub complete: bool,
+}
+
+/// A change of a session's status that is on record.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct StatusTransition {
+    /// The status before.
+    #[schemars(extend("enum" = words_or_null(SessionStatus::ALL, SessionStatus::as_str)))]
+    pub previous_status: Option<&'static str>,
+    /// The status after.
+    #[schemars(extend("enum" = words(SessionStatus::ALL, SessionStatus::as_str)))]
+    pub status: &'static str,
+    /// Why, as a code.
+    pub reason_code: Option<String>,
+    /// Why, in words.
+    pub reason: Option<String>,
+    /// Who changed it.
+    pub actor: Option<String>,
+    /// What shows it.
+    pub evidence: Option<Json>,
+    /// When it was changed.
+    pub created_at: String,
+}
+
+impl From<&sessions::StatusTransition> for StatusTransition {
+    fn from(one: &sessions::StatusTransition) -> Self {
+        Self {
+            previous_status: one.previous_status.map(SessionStatus::as_str),
+            status: one.status.as_str(),
+            reason_code: one.reason_code.clone(),
+            reason: one.reason.clone(),
+            actor: one.actor.clone(),
+            evidence: one.evidence.as_deref().map(Json::of),
+            created_at: one.created_at.to_string(),
+        }
+    }
+}
+
+/// A session, or a part of it, that was deleted.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionDeleted {
+    /// The session.
+    pub session_id: String,
+    /// False if it was kept.
+    pub deleted: bool,
+    /// Bytes of its log.
+    pub log_bytes: u64,
+    /// Branches in the state.
+    pub branch_count: u64,
+    /// Messages in the state.
+    pub message_count: u64,
+    /// The parts that this is about.
+    pub parts: Vec<&'static str>,
+}
+
+/// Sessions that were deleted.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionsDeleted {
+    /// How many.
+    pub session_count: u64,
+    /// Bytes of their logs.
+    pub log_bytes: u64,
+}
+
+/// A session that was written as a document.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionExported {
+    /// The session.
+    pub session_id: String,
+    /// The file.
+    pub path: String,
+    /// Its branches.
+    pub branch_count: u64,
+    /// Its messages.
+    pub message_count: u64,
+    /// Lines of its log.
+    pub line_count: u64,
+}
+
+/// A session that was made from a document.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionImported {
+    /// The session.
+    pub session: Session,
+    /// Its branches.
+    pub branch_count: u64,
+    /// Its messages.
+    pub message_count: u64,
+    /// Lines of its log.
+    pub line_count: u64,
+}
+
+impl From<&sessions::Imported> for SessionImported {
+    fn from(imported: &sessions::Imported) -> Self {
+        Self {
+            session: (&imported.session).into(),
+            branch_count: imported.held.branches,
+            message_count: imported.held.messages,
+            line_count: imported.held.lines,
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The state store and what is done to all of it.
+
+use std::collections::BTreeMap;
+
+use duolog::{Checkpoint, Moment, Rebuilt as RebuiltState, SessionId, SessionStatus, state};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Completeness;
+
+/// Something that could not be done to a session's log.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionFailure {
+    /// The session.
+    pub session_id: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl From<&(SessionId, String)> for SessionFailure {
+    fn from((session, reason): &(SessionId, String)) -> Self {
+        Self { session_id: session.to_string(), reason: reason.clone() }
+    }
+}
+
+/// Counts and sizes of a store.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Stats {
+    /// The database.
+    pub database: Database,
+    /// Rows by table.
+    pub tables: BTreeMap<String, u64>,
+    /// Rows by table and status; `unset` for sessions without one.
+    pub statuses: BTreeMap<String, BTreeMap<String, u64>>,
+    /// The logs.
+    pub logs: Logs,
+    /// How far `logs.events` tells of the logs.
+    #[serde(flatten)]
+    pub completeness: Completeness,
+    /// The settings of the database.
+    pub pragmas: BTreeMap<String, String>,
+}
+
+/// A database.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Database {
+    /// Engine and version.
+    pub engine: String,
+    /// The file, or the address of the server without its password.
+    pub path: String,
+    /// Size of the file, or of our tables on the server.
+    pub bytes: u64,
+    /// Size of the write-ahead log; null on a server.
+    pub wal_bytes: Option<u64>,
+    /// Settings of the server that are off and should be on.
+    pub unsafe_settings: BTreeMap<String, String>,
+}
+
+/// All logs together.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Logs {
+    /// Files.
+    pub files: u64,
+    /// Their size.
+    pub bytes: u64,
+    /// Events, as far as they are folded.
+    pub events: u64,
+}
+
+impl From<&state::Stats> for Stats {
+    fn from(stats: &state::Stats) -> Self {
+        let database = &stats.state.figures;
+        let sessions = stats.state.statuses.iter();
+        let sessions = sessions.map(|(status, rows)| (status.map_or("unset", SessionStatus::as_str).to_owned(), *rows));
+        let runs = stats.state.run_statuses.iter().map(|(status, rows)| (status.as_str().to_owned(), *rows));
+        Self {
+            database: Database {
+                engine: database.engine.clone(),
+                path: stats.state.place.clone(),
+                bytes: database.bytes,
+                wal_bytes: database.wal_bytes,
+                unsafe_settings: database.unsafe_settings.iter().cloned().collect(),
+            },
+            tables: stats.state.rows.iter().cloned().collect(),
+            statuses: BTreeMap::from([
+                ("sessions".to_owned(), sessions.collect()),
+                ("workflow_runs".to_owned(), runs.collect()),
+            ]),
+            logs: Logs { files: stats.logs.files, bytes: stats.logs.bytes, events: stats.logs.events },
+            completeness: (&stats.behind).into(),
+            pragmas: database.settings.iter().cloned().collect(),
+        }
+    }
+}
+
+/// Derived rows that were rebuilt from the logs.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Rebuilt {
+    /// Sessions.
+    pub session_count: u64,
+    /// Events of their logs.
+    pub events: u64,
+    /// Size of their logs.
+    pub bytes: u64,
+    /// Sessions that could not be rebuilt.
+    pub failures: Vec<SessionFailure>,
+}
+
+impl From<&RebuiltState> for Rebuilt {
+    fn from(rebuilt: &RebuiltState) -> Self {
+        Self {
+            session_count: rebuilt.sessions,
+            events: rebuilt.events,
+            bytes: rebuilt.bytes,
+            failures: rebuilt.failed.iter().map(SessionFailure::from).collect(),
+        }
+    }
+}
+
+/// The version of a schema.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Migrated {
+    /// The version of the store.
+    pub schema_version: u32,
+    /// The newest version that this program knows.
+    pub newest_schema_version: u32,
+}
+
+impl From<&state::Migrated> for Migrated {
+    fn from(migrated: &state::Migrated) -> Self {
+        Self { schema_version: migrated.version, newest_schema_version: migrated.known }
+    }
+}
+
+/// What a checkpoint of the database did.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Checkpointed {
+    /// True if a reader or writer kept it from finishing.
+    pub busy: bool,
+    /// Frames of the write-ahead log; null on a server.
+    pub wal_frames: Option<u64>,
+    /// Those that were moved into the database; null on a server.
+    pub moved_frames: Option<u64>,
+    /// `server` if there was nothing to do: the server makes its own checkpoints.
+    #[schemars(extend("enum" = ["duolog", "server"]))]
+    pub performed_by: &'static str,
+}
+
+impl From<&Checkpoint> for Checkpointed {
+    fn from(done: &Checkpoint) -> Self {
+        match done {
+            Checkpoint::Done(report) => Self {
+                busy: report.busy,
+                wal_frames: Some(report.wal_frames),
+                moved_frames: Some(report.moved),
+                performed_by: "duolog",
+            },
+            Checkpoint::Servers => Self { busy: false, wal_frames: None, moved_frames: None, performed_by: "server" },
+        }
+    }
+}
+
+/// A database whose free space was given back.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Vacuumed {
+    /// Size before.
+    pub bytes_before: u64,
+    /// Size after.
+    pub bytes_after: u64,
+    /// The tables.
+    pub table_names: Vec<String>,
+    /// `server` if the server vacuumed its tables; `duolog` if the file was rewritten.
+    #[schemars(extend("enum" = ["duolog", "server"]))]
+    pub performed_by: &'static str,
+}
+
+impl From<&state::Vacuumed> for Vacuumed {
+    fn from(done: &state::Vacuumed) -> Self {
+        Self {
+            bytes_before: done.bytes_before,
+            bytes_after: done.bytes_after,
+            table_names: done.tables.clone(),
+            performed_by: if done.on_server { "server" } else { "duolog" },
+        }
+    }
+}
+
+/// A copy of a home.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Backup {
+    /// The directory of the copy.
+    pub path: String,
+    /// Logs.
+    pub log_count: u64,
+    /// Size of the logs.
+    pub bytes: u64,
+    /// Blobs.
+    pub blob_count: u64,
+    /// Logs that could not be copied.
+    pub failures: Vec<SessionFailure>,
+    /// Blobs that are damaged or missing.
+    pub blob_failures: Vec<BlobFailure>,
+}
+
+/// A blob that could not be copied.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct BlobFailure {
+    /// The blob: its SHA-256.
+    pub blob_id: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl From<&state::Backup> for Backup {
+    fn from(copied: &state::Backup) -> Self {
+        let blob = |(id, reason): &(String, String)| BlobFailure { blob_id: id.clone(), reason: reason.clone() };
+        Self {
+            path: copied.path.to_string_lossy().into_owned(),
+            log_count: copied.logs,
+            bytes: copied.bytes,
+            blob_count: copied.blobs,
+            failures: copied.failed.iter().map(SessionFailure::from).collect(),
+            blob_failures: copied.blobs_failed.iter().map(blob).collect(),
+        }
+    }
+}
+
+/// The blobs of a home, and what was pruned of them.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Blobs {
+    /// All blobs.
+    pub blob_count: u64,
+    /// Their size.
+    pub bytes: u64,
+    /// Blobs that no line and no row refers to.
+    pub unreferenced_count: u64,
+    /// Their size.
+    pub unreferenced_bytes: u64,
+    /// False if there are more than are counted at once.
+    pub complete: bool,
+    /// The largest.
+    pub blobs: Vec<Blob>,
+    /// What was pruned; null if nothing was to be.
+    pub pruned: Option<BlobsPruned>,
+}
+
+/// A blob.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Blob {
+    /// Its SHA-256.
+    pub id: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Lines and rows that refer to it.
+    pub reference_count: u64,
+    /// When it was stored.
+    pub stored_at: Option<String>,
+    /// True if pruning would remove it.
+    pub prunable: bool,
+}
+
+impl Blob {
+    /// A blob, and if it could be pruned now.
+    pub fn of(blob: &state::BlobCount, now: Moment) -> Self {
+        Self {
+            id: blob.id.to_string(),
+            bytes: blob.bytes,
+            reference_count: blob.named,
+            stored_at: blob.put_at.map(|at| at.to_string()),
+            prunable: blob.is_prunable(now),
+        }
+    }
+}
+
+/// Blobs that were pruned.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct BlobsPruned {
+    /// The blobs.
+    pub blob_ids: Vec<String>,
+    /// Their size.
+    pub bytes: u64,
+    /// Files of writes that never ended.
+    pub leftover_files: u64,
+}
+
+impl From<&state::PrunedBlobs> for BlobsPruned {
+    fn from(pruned: &state::PrunedBlobs) -> Self {
+        Self {
+            blob_ids: pruned.removed.iter().map(ToString::to_string).collect(),
+            bytes: pruned.bytes,
+            leftover_files: pruned.leftovers,
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Tokens, and what they cost.
+
+use duolog::Money;
+use duolog::usage::{self, UsageLine, UsageReport};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::page::{Listed, Page};
+use crate::{Completeness, Usd};
+
+/// What was used.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct UsageTotals {
+    /// Responses of models.
+    pub responses: u64,
+    /// Tokens read, without those from or to a cache.
+    pub input_tokens: u64,
+    /// Tokens written, those of reasoning included.
+    pub output_tokens: u64,
+    /// Tokens read from a cache.
+    pub cache_read_input_tokens: u64,
+    /// Tokens written to a cache that keeps them for 5 minutes.
+    pub cache_creation_5m_input_tokens: u64,
+    /// Tokens written to a cache that keeps them for an hour.
+    pub cache_creation_1h_input_tokens: u64,
+    /// Tokens of reasoning.
+    pub reasoning_tokens: u64,
+    /// All tokens.
+    pub tokens: u64,
+    /// The cost that the logs state, or else that the prices in force give; null if nothing has a price.
+    pub cost_usd: Option<Usd>,
+    /// Models without a price, whose tokens are not in the cost; null for tokens of no named model.
+    pub unpriced_models: Vec<Option<String>>,
+}
+
+impl From<&usage::UsageTotal> for UsageTotals {
+    fn from(used: &usage::UsageTotal) -> Self {
+        let usage::UsageTotal { responses, tokens, cost, unpriced } = used;
+        Self {
+            responses: *responses,
+            input_tokens: tokens.input,
+            output_tokens: tokens.output,
+            cache_read_input_tokens: tokens.cache_read,
+            cache_creation_5m_input_tokens: tokens.cache_write_5m,
+            cache_creation_1h_input_tokens: tokens.cache_write_1h,
+            reasoning_tokens: tokens.reasoning,
+            tokens: tokens.total(),
+            cost_usd: cost.or_else(|| unpriced.is_empty().then_some(Money::ZERO)).map(Usd),
+            unpriced_models: unpriced.clone(),
+        }
+    }
+}
+
+/// A page of a report, and what was used on all pages.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "{T}List")]
+pub struct UsageList<T: Listed> {
+    /// The lines.
+    #[serde(flatten)]
+    pub page: Page<T>,
+    /// What was used on all pages.
+    pub totals: UsageTotals,
+    /// How far this tells of the logs.
+    #[serde(flatten)]
+    pub completeness: Completeness,
+}
+
+impl<T: Listed + for<'a> From<&'a UsageLine>> From<&UsageReport> for UsageList<T> {
+    fn from(report: &UsageReport) -> Self {
+        Self {
+            page: Page::of(&report.lines, report.next.as_ref()),
+            totals: (&report.total).into(),
+            completeness: (&report.behind).into(),
+        }
+    }
+}
+
+/// What was used on a day.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct UsageByDay {
+    /// The day in UTC; null for what no line dates.
+    pub day: Option<String>,
+    /// What was used.
+    #[serde(flatten)]
+    pub used: UsageTotals,
+}
+
+impl Listed for UsageByDay {
+    const PLURAL: &'static str = "days";
+}
+
+impl From<&UsageLine> for UsageByDay {
+    fn from(line: &UsageLine) -> Self {
+        Self { day: line.key.clone(), used: (&line.used).into() }
+    }
+}
+
+/// What a session used.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct UsageBySession {
+    /// The session.
+    pub session_id: Option<String>,
+    /// The name of the session.
+    pub session_name: Option<String>,
+    /// What was used.
+    #[serde(flatten)]
+    pub used: UsageTotals,
+}
+
+impl Listed for UsageBySession {
+    const PLURAL: &'static str = "sessions";
+}
+
+impl From<&UsageLine> for UsageBySession {
+    fn from(line: &UsageLine) -> Self {
+        Self { session_id: line.key.clone(), session_name: line.name.clone(), used: (&line.used).into() }
+    }
+}
+
+/// What was used of a model.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct UsageByModel {
+    /// The model; null if the log names none.
+    pub model: Option<String>,
+    /// What was used.
+    #[serde(flatten)]
+    pub used: UsageTotals,
+}
+
+impl Listed for UsageByModel {
+    const PLURAL: &'static str = "models";
+}
+
+impl From<&UsageLine> for UsageByModel {
+    fn from(line: &UsageLine) -> Self {
+        Self { model: line.key.clone(), used: (&line.used).into() }
+    }
+}
+
+/// What a workflow used.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct UsageByWorkflow {
+    /// The workflow; null for sessions with neither playbook nor agent.
+    pub workflow_name: Option<String>,
+    /// What was used.
+    #[serde(flatten)]
+    pub used: UsageTotals,
+}
+
+impl Listed for UsageByWorkflow {
+    const PLURAL: &'static str = "workflows";
+}
+
+impl From<&UsageLine> for UsageByWorkflow {
+    fn from(line: &UsageLine) -> Self {
+        Self { workflow_name: line.key.clone(), used: (&line.used).into() }
+    }
+}

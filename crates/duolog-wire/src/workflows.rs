@@ -1,0 +1,49 @@
+//! Workflows: which there are, and which may be started.
+
+use duolog::workflows;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::page::Listed;
+
+/// A workflow.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Workflow {
+    /// Its name.
+    pub name: String,
+    /// True if runs of it may be started.
+    pub enabled: bool,
+    /// True if it has runs.
+    pub has_runs: bool,
+    /// When it was overridden; null if it is as the configuration says.
+    pub updated_at: Option<String>,
+    /// Who overrode it.
+    pub updated_by: Option<String>,
+}
+
+impl Listed for Workflow {
+    const PLURAL: &'static str = "workflows";
+}
+
+impl From<&workflows::Workflow> for Workflow {
+    fn from(workflow: &workflows::Workflow) -> Self {
+        Self {
+            name: workflow.name.clone(),
+            enabled: workflow.enabled,
+            has_runs: workflow.has_runs,
+            updated_at: workflow.said.as_ref().map(|(at, _)| at.to_string()),
+            updated_by: workflow.said.as_ref().and_then(|(_, by)| by.clone()),
+        }
+    }
+}
+
+/// A workflow that was enabled, disabled, or set back to the configuration.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct WorkflowSwitched {
+    /// The workflow.
+    pub workflow_name: String,
+    /// True if runs of it may be started now.
+    pub enabled: bool,
+    /// False if it was so already.
+    pub changed: bool,
+}

@@ -1,0 +1,314 @@
+//! What the stores answered: the log, the state, the search index or the directory of a home.
+
+use std::fmt;
+
+use duolog_join::{Error as JoinError, HomeError, Leftover};
+use duolog_log::Error as LogError;
+use duolog_search::Error as IndexError;
+use duolog_state::{ConstraintKind, Error as StateError};
+use duolog_types::SessionId;
+
+use super::ErrorKind;
+use crate::config::ADDRESS_FORMS;
+
+/// A failure of the stores beneath a call. Its text says what happened, and its sources why.
+pub struct Fault(Box<Beneath>);
+
+enum Beneath {
+    Join(JoinError),
+    Index(IndexError),
+    Home(HomeError),
+}
+
+/// What to do about a [`Fault`], for a surface that has its own words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Remedy {
+    /// These words do for everyone.
+    Text(String),
+    /// List the sessions.
+    ListSessions,
+    /// The log changed behind the store's back, which is on record.
+    LogChanged,
+    /// See what a log lacks, and have that recorded.
+    RepairLost(SessionId),
+    /// Copy what can be read of a log into a new file.
+    RepairLog,
+    /// Use the home that owns the log.
+    OtherHome,
+    /// Move a file away that is not a log, then check the home.
+    NotALog,
+    /// Use a position that the store returned.
+    Position,
+    /// Find out what is damaged, and restore it: a database on a server if `on_server`.
+    Restore {
+        /// Whether the state is on a server.
+        on_server: bool,
+    },
+    /// Open the state for writing once, which migrates it.
+    Migrate,
+    /// Check the address; opening the state for writing creates it, with its tables if `on_server`.
+    Create {
+        /// Whether the state is on a server.
+        on_server: bool,
+    },
+    /// Use another directory for the home.
+    AnotherHome,
+    /// Use a home with a shorter path.
+    ShorterHome,
+    /// Create the home.
+    CreateHome,
+    /// Search without the index.
+    NoIndex,
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text(text) => text,
+            Self::ListSessions => "Sessions::list returns the sessions",
+            Self::LogChanged => "the change is on record; the next append continues in the log as it is now",
+            Self::RepairLost(_) => "Log::verify returns what is gone; Log::repair records it",
+            Self::RepairLog => "Log::repair copies what can be read into a new file",
+            Self::OtherHome => "open the store of that home",
+            Self::NotALog => "move it away, then run Doctor::examine",
+            Self::Position => "use a position that the store returned",
+            Self::Restore { on_server: true } => {
+                "Doctor::examine reports what is damaged; restore the database from a copy of it (pg_dump)"
+            }
+            Self::Restore { .. } => "Doctor::examine reports what is damaged; restore state.db from a backup",
+            Self::Migrate => "open the store for writing once, which migrates the state",
+            Self::Create { .. } => "check the address; opening the store for writing creates the state there",
+            Self::AnotherHome => "use another directory",
+            Self::ShorterHome => "use a home with a shorter path",
+            Self::CreateHome => "open the store for writing, which creates the home",
+            Self::NoIndex => "search with UseIndex::Never, which reads the logs instead",
+        })
+    }
+}
+
+impl Fault {
+    /// Returns what to do about it; `None` if nothing is known.
+    pub fn remedy(&self) -> Option<Remedy> {
+        match &*self.0 {
+            Beneath::Join(error) => join_remedy(error),
+            Beneath::Index(IndexError::Busy(_)) => Some(text("try again")),
+            Beneath::Index(IndexError::Foreign(path)) => Some(text(&format!("move {} away", path.display()))),
+            Beneath::Index(IndexError::Full(_)) => Some(text("make room on the disk; the logs are as they were")),
+            Beneath::Index(_) => Some(Remedy::NoIndex),
+            Beneath::Home(HomeError::OpenToOthers { path, .. }) => {
+                Some(text(&format!("chmod go-w {}", path.display())))
+            }
+            Beneath::Home(HomeError::Missing(_)) => Some(Remedy::CreateHome),
+            Beneath::Home(HomeError::NotADirectory(_)) => Some(Remedy::AnotherHome),
+            Beneath::Home(HomeError::BadId(_)) => Some(text("restore the file from a backup of this home")),
+            Beneath::Home(_) => None,
+        }
+    }
+
+    pub(super) fn kind(&self) -> ErrorKind {
+        match &*self.0 {
+            Beneath::Join(error) => join_kind(error),
+            Beneath::Index(IndexError::Busy(_)) => ErrorKind::Busy,
+            Beneath::Index(IndexError::Foreign(_)) => ErrorKind::Conflict,
+            Beneath::Index(IndexError::Full(_)) => ErrorKind::Full,
+            Beneath::Home(HomeError::Missing(_)) => ErrorKind::NotFound,
+            Beneath::Home(HomeError::BadId(_)) => ErrorKind::Damaged,
+            Beneath::Index(_) | Beneath::Home(_) => ErrorKind::Io,
+        }
+    }
+
+    pub(super) fn join(&self) -> Option<&JoinError> {
+        if let Beneath::Join(error) = &*self.0 { Some(error) } else { None }
+    }
+
+    pub(super) fn index(&self) -> Option<&IndexError> {
+        if let Beneath::Index(error) = &*self.0 { Some(error) } else { None }
+    }
+
+    pub(super) fn is_missing_home(&self) -> bool {
+        matches!(&*self.0, Beneath::Home(HomeError::Missing(_)))
+    }
+
+    fn error(&self) -> &(dyn std::error::Error + 'static) {
+        match &*self.0 {
+            Beneath::Join(error) => error,
+            Beneath::Index(error) => error,
+            Beneath::Home(error) => error,
+        }
+    }
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.error(), f)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.error(), f)
+    }
+}
+
+impl std::error::Error for Fault {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error().source()
+    }
+}
+
+impl From<JoinError> for Fault {
+    fn from(error: JoinError) -> Self {
+        Self(Box::new(Beneath::Join(error)))
+    }
+}
+
+impl From<IndexError> for Fault {
+    fn from(error: IndexError) -> Self {
+        Self(Box::new(Beneath::Index(error)))
+    }
+}
+
+impl From<HomeError> for Fault {
+    fn from(error: HomeError) -> Self {
+        Self(Box::new(Beneath::Home(error)))
+    }
+}
+
+fn join_kind(error: &JoinError) -> ErrorKind {
+    match error {
+        JoinError::NoSession(_) | JoinError::Deleted(_) | JoinError::OperationOfDeleted { .. } => ErrorKind::NotFound,
+        JoinError::OtherHome { .. } | JoinError::OperationReused { .. } | JoinError::OtherStates { .. } => {
+            ErrorKind::Conflict
+        }
+        JoinError::BackupRunning { .. } => ErrorKind::Busy,
+        JoinError::LogChanged { .. } | JoinError::LogLost { .. } => ErrorKind::Damaged,
+        JoinError::TooLong(_) | JoinError::BadLine(_) => ErrorKind::Invalid,
+        JoinError::ReadOnly => ErrorKind::ReadOnly,
+        JoinError::Log(error) => log_kind(error),
+        JoinError::State(error) => state_kind(error),
+        _ => ErrorKind::Io,
+    }
+}
+
+fn log_kind(error: &LogError) -> ErrorKind {
+    match error {
+        LogError::Busy { .. } => ErrorKind::Busy,
+        LogError::Moved { .. } => ErrorKind::Stale,
+        LogError::NotSynced { .. } => ErrorKind::Unknown,
+        LogError::Full(_) => ErrorKind::Full,
+        LogError::Poisoned(_) | LogError::NotALog { .. } => ErrorKind::Damaged,
+        error if error.lost_its_file() => ErrorKind::Damaged,
+        LogError::BatchTooLarge { .. }
+        | LogError::NotABoundary(_)
+        | LogError::BeyondEnd { .. }
+        | LogError::BeforeBase { .. } => ErrorKind::Invalid,
+        _ => ErrorKind::Io,
+    }
+}
+
+fn state_kind(error: &StateError) -> ErrorKind {
+    match error {
+        StateError::Busy { .. } | StateError::Conflict { .. } => ErrorKind::Busy,
+        StateError::Unknown { .. } => ErrorKind::Unknown,
+        StateError::Damaged { .. } => ErrorKind::Damaged,
+        StateError::Full { .. } => ErrorKind::Full,
+        StateError::ReadOnly => ErrorKind::ReadOnly,
+        StateError::Closed => ErrorKind::Closed,
+        StateError::NotHere { .. } => ErrorKind::Unsupported,
+        StateError::Constraint { kind: ConstraintKind::Unique, .. } | StateError::Exists { .. } => ErrorKind::Conflict,
+        StateError::Constraint { .. }
+        | StateError::OutOfRange { .. }
+        | StateError::Nul
+        | StateError::BadAddress { .. }
+        | StateError::NoPostgres
+        | StateError::PathTooLong { .. } => ErrorKind::Invalid,
+        StateError::Missing { .. } => ErrorKind::NotFound,
+        StateError::SchemaChanged { .. } => ErrorKind::Stale,
+        _ => ErrorKind::Io,
+    }
+}
+
+fn join_remedy(error: &JoinError) -> Option<Remedy> {
+    match error {
+        JoinError::LogChanged { .. } => Some(Remedy::LogChanged),
+        JoinError::LogLost { session, .. } => Some(Remedy::RepairLost(session.clone())),
+        JoinError::NoSession(_) => Some(Remedy::ListSessions),
+        JoinError::OtherHome { .. } => Some(Remedy::OtherHome),
+        JoinError::OperationReused { .. } => Some(text("use a new operation id for other content")),
+        JoinError::OtherStates { .. } => {
+            Some(text("delete the record of a state that no longer exists from states/ in the home"))
+        }
+        JoinError::ReadOnly => Some(text("the directory cannot be written; copy the home or change its permissions")),
+        JoinError::BackupRunning { holder } | JoinError::Log(LogError::Busy { holder, .. }) => {
+            Some(text(&try_again(*holder)))
+        }
+        JoinError::Log(LogError::NotSynced { .. }) => {
+            Some(text("do not append them again without the same operation id; a power loss may still take them"))
+        }
+        JoinError::Unfinished { left: Leftover::LogFile | Leftover::SessionFile, .. } => {
+            Some(text("it is deleted; the next command that can write in this home removes the file"))
+        }
+        JoinError::Unfinished { .. } => {
+            Some(text("it is deleted; the next command that can write in this home does the rest"))
+        }
+        JoinError::Log(LogError::Poisoned(_) | LogError::Closed { .. }) => Some(Remedy::RepairLog),
+        JoinError::Log(LogError::Moved { .. }) => Some(text("read what was appended since, then decide again")),
+        JoinError::Log(LogError::Full(_)) => Some(text("make room on the disk; nothing was written")),
+        JoinError::Log(LogError::NotALog { .. }) => Some(Remedy::NotALog),
+        JoinError::Log(LogError::NotABoundary(_) | LogError::BeyondEnd { .. }) => Some(Remedy::Position),
+        JoinError::State(error) => state_remedy(error),
+        _ => None,
+    }
+}
+
+fn state_remedy(error: &StateError) -> Option<Remedy> {
+    let words = match error {
+        StateError::Busy { what, holder: None } if what.contains("connection") => {
+            "try again; close what is not needed, or raise the server's max_connections"
+        }
+        StateError::Busy { holder, .. } => return Some(text(&try_again(*holder))),
+        StateError::Conflict { .. } => "try again",
+        StateError::Unknown { .. } => "ask again with the same operation id, or read before trying again",
+        StateError::Full { .. } => "make room on the disk; nothing was written",
+        StateError::SyncFailed { .. } => {
+            "see what the system reports about the disk, then try again; nothing was written"
+        }
+        StateError::Damaged { what, .. } => return Some(Remedy::Restore { on_server: is_server(what) }),
+        StateError::Newer { .. } => "upgrade duolog, or open the home it came from",
+        StateError::NeedsMigration { .. } => return Some(Remedy::Migrate),
+        StateError::Missing { place } => return Some(Remedy::Create { on_server: is_server(place) }),
+        StateError::Development { place, .. } | StateError::Foreign { place } if is_server(place) => {
+            "name an empty database, made for duolog alone"
+        }
+        StateError::Development { .. } | StateError::Foreign { .. } => return Some(Remedy::AnotherHome),
+        StateError::PathTooLong { .. } => return Some(Remedy::ShorterHome),
+        StateError::BadAddress { .. } => return Some(text(&format!("an address is {ADDRESS_FORMS}"))),
+        StateError::NoPostgres => "build with the cargo feature postgres, or name a directory",
+        StateError::Unreachable { .. } => "see that the server runs, and that host and port are right",
+        StateError::Denied { .. } => {
+            "see that user, password, database and rights are right; PGPASSWORD is taken where the address has no password"
+        }
+        StateError::TooOld { .. } => "upgrade the server, or name another one",
+        StateError::Unopenable { .. } => "allow more open files (ulimit -n), and see that the directory can be read",
+        StateError::WriteFailed { .. } => {
+            "see that the disk works and that the file size is not limited (ulimit -f); nothing was written"
+        }
+        StateError::ReadOnly => "it takes no writes: name a server that does, or a directory that can be written",
+        _ => return None,
+    };
+    Some(text(words))
+}
+
+fn text(words: &str) -> Remedy {
+    Remedy::Text(words.to_owned())
+}
+
+fn try_again(holder: Option<u32>) -> String {
+    holder.map_or_else(|| "try again".to_owned(), |pid| format!("try again, or see what process {pid} is doing"))
+}
+
+/// Returns true if a place is on a server: a path never begins so.
+fn is_server(place: &str) -> bool {
+    place.starts_with("postgres://")
+}

@@ -1,0 +1,261 @@
+//! One error for callers: what happened, to what, of which kind, and what to do.
+//!
+//! A variant says what the caller can do about it. What exactly happened is in the type that it carries.
+
+mod conflict;
+mod fault;
+mod hint;
+mod invalid;
+mod model;
+
+pub use conflict::Conflict;
+pub use fault::{Fault, Remedy};
+pub use invalid::Invalid;
+pub use model::{Busy, Damaged, Io, NotFound, Stale};
+
+use duolog_join::{Error as JoinError, HomeError};
+use duolog_log::Error as LogError;
+use duolog_search::{BadQuery, Error as IndexError};
+use duolog_state::Error as StateError;
+use duolog_types::names::BadName;
+use duolog_types::{BadLine, TooLong};
+
+/// The result of a call on a store.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The kind of an error: what the caller can do about it. Every surface maps it once: exit code, HTTP status, exception class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The thing does not exist.
+    NotFound,
+    /// Something is in the way: a name is taken, a run has another status.
+    Conflict,
+    /// What the caller saw is outdated: read again, then decide again.
+    Stale,
+    /// The request cannot be right.
+    Invalid,
+    /// Someone else holds it; try again.
+    Busy,
+    /// The outcome is unknown; ask again with the same operation id, or read.
+    Unknown,
+    /// Stored bytes are not what was written.
+    Damaged,
+    /// The disk, the quota or the largest file size is used up. Nothing was written.
+    Full,
+    /// The home or its state cannot be written.
+    ReadOnly,
+    /// The store cannot do this where it is.
+    Unsupported,
+    /// The store was closed.
+    Closed,
+    /// The machine failed: no permission, no server, a broken disk.
+    Io,
+}
+
+impl ErrorKind {
+    /// Returns the word in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::Conflict => "conflict",
+            Self::Stale => "stale",
+            Self::Invalid => "invalid",
+            Self::Busy => "busy",
+            Self::Unknown => "unknown",
+            Self::Damaged => "damaged",
+            Self::Full => "full",
+            Self::ReadOnly => "read_only",
+            Self::Unsupported => "unsupported",
+            Self::Closed => "closed",
+            Self::Io => "io",
+        }
+    }
+}
+
+/// A call on a store that failed. Unless it says otherwise, nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The thing does not exist.
+    #[error(transparent)]
+    NotFound(NotFound),
+    /// Something is in the way.
+    #[error(transparent)]
+    Conflict(Conflict),
+    /// What the caller saw is outdated.
+    #[error(transparent)]
+    Stale(Stale),
+    /// The request cannot be right.
+    #[error(transparent)]
+    Invalid(Invalid),
+    /// Someone else holds it.
+    #[error(transparent)]
+    Busy(Busy),
+    /// The outcome is unknown.
+    #[error(transparent)]
+    Unknown(Fault),
+    /// Stored bytes are not what was written.
+    #[error(transparent)]
+    Damaged(Damaged),
+    /// No space is left.
+    #[error(transparent)]
+    Full(Fault),
+    /// The home or its state cannot be written.
+    #[error(transparent)]
+    ReadOnly(Fault),
+    /// The store cannot do this where it is.
+    #[error(transparent)]
+    Unsupported(Fault),
+    /// The store was closed through another handle.
+    #[error("the store was closed")]
+    Closed,
+    /// The machine failed.
+    #[error(transparent)]
+    Io(Io),
+}
+
+impl Error {
+    /// Returns the kind: what the caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotFound(_) => ErrorKind::NotFound,
+            Self::Conflict(_) => ErrorKind::Conflict,
+            Self::Stale(_) => ErrorKind::Stale,
+            Self::Invalid(_) => ErrorKind::Invalid,
+            Self::Busy(_) => ErrorKind::Busy,
+            Self::Unknown(_) => ErrorKind::Unknown,
+            Self::Damaged(_) => ErrorKind::Damaged,
+            Self::Full(_) => ErrorKind::Full,
+            Self::ReadOnly(_) => ErrorKind::ReadOnly,
+            Self::Unsupported(_) => ErrorKind::Unsupported,
+            Self::Closed => ErrorKind::Closed,
+            Self::Io(_) => ErrorKind::Io,
+        }
+    }
+
+    /// Returns true if the call failed for a reason that has nothing to do with what was asked for: another call would fail
+    /// as well.
+    pub(crate) fn is_general(&self) -> bool {
+        use ErrorKind::{Busy, Closed, Full, Io, ReadOnly, Unknown};
+        matches!(self.kind(), Busy | Unknown | Full | ReadOnly | Closed | Io)
+    }
+
+    /// Returns what the stores answered, if the error is theirs.
+    pub fn fault(&self) -> Option<&Fault> {
+        match self {
+            Self::NotFound(NotFound::Store(fault))
+            | Self::Conflict(Conflict::Store(fault))
+            | Self::Stale(Stale::Store(fault))
+            | Self::Invalid(Invalid::Store(fault))
+            | Self::Busy(Busy::Store(fault))
+            | Self::Damaged(Damaged::Store(fault))
+            | Self::Io(Io::Store(fault))
+            | Self::Unknown(fault)
+            | Self::Full(fault)
+            | Self::ReadOnly(fault)
+            | Self::Unsupported(fault) => Some(fault),
+            _ => None,
+        }
+    }
+
+    /// Returns what the join answered, if the error is its.
+    pub(crate) fn join(&self) -> Option<&JoinError> {
+        self.fault().and_then(Fault::join)
+    }
+
+    /// Returns what the search index answered, if the error is its.
+    pub(crate) fn index(&self) -> Option<&IndexError> {
+        self.fault().and_then(Fault::index)
+    }
+
+    /// Returns true if the session is not there, or not any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.join(), Some(JoinError::NoSession(_) | JoinError::Deleted(_)))
+    }
+
+    /// Returns true if a row with this key exists.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.join().is_some_and(JoinError::is_taken)
+    }
+
+    /// Returns true if there is no home yet, which is all that is wrong.
+    pub fn is_missing_home(&self) -> bool {
+        self.fault().is_some_and(Fault::is_missing_home)
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        match fault.kind() {
+            ErrorKind::NotFound => Self::NotFound(NotFound::Store(fault)),
+            ErrorKind::Conflict => Self::Conflict(Conflict::Store(fault)),
+            ErrorKind::Stale => Self::Stale(Stale::Store(fault)),
+            ErrorKind::Invalid => Self::Invalid(Invalid::Store(fault)),
+            ErrorKind::Busy => Self::Busy(Busy::Store(fault)),
+            ErrorKind::Unknown => Self::Unknown(fault),
+            ErrorKind::Damaged => Self::Damaged(Damaged::Store(fault)),
+            ErrorKind::Full => Self::Full(fault),
+            ErrorKind::ReadOnly => Self::ReadOnly(fault),
+            ErrorKind::Unsupported => Self::Unsupported(fault),
+            ErrorKind::Closed => Self::Closed,
+            ErrorKind::Io => Self::Io(Io::Store(fault)),
+        }
+    }
+}
+
+impl From<JoinError> for Error {
+    fn from(error: JoinError) -> Self {
+        Fault::from(error).into()
+    }
+}
+
+impl From<StateError> for Error {
+    fn from(error: StateError) -> Self {
+        Fault::from(JoinError::from(error)).into()
+    }
+}
+
+impl From<LogError> for Error {
+    fn from(error: LogError) -> Self {
+        Fault::from(JoinError::from(error)).into()
+    }
+}
+
+impl From<TooLong> for Error {
+    fn from(error: TooLong) -> Self {
+        Fault::from(JoinError::from(error)).into()
+    }
+}
+
+impl From<IndexError> for Error {
+    fn from(error: IndexError) -> Self {
+        Fault::from(error).into()
+    }
+}
+
+impl From<HomeError> for Error {
+    fn from(error: HomeError) -> Self {
+        Fault::from(error).into()
+    }
+}
+
+impl From<BadName> for Error {
+    fn from(bad: BadName) -> Self {
+        Self::Invalid(Invalid::Name(bad))
+    }
+}
+
+impl From<BadLine> for Error {
+    fn from(bad: BadLine) -> Self {
+        Self::Invalid(Invalid::Line(bad))
+    }
+}
+
+impl From<BadQuery> for Error {
+    fn from(bad: BadQuery) -> Self {
+        Self::Invalid(Invalid::Query(bad))
+    }
+}
+
+#[cfg(test)]
+mod tests;

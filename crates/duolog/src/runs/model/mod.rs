@@ -1,0 +1,14 @@
+//! The types that runs are given in and out as.
+
+mod execution;
+mod page;
+mod run;
+
+pub use execution::{
+    Begun, Ended, Ending, Every, Execution, ExecutionList, Finish, NewExecution, Outcome, Output, Rollup, RollupQuery,
+};
+pub use page::{BadRunToken, RunFilter, RunList, RunOrder, RunPage, RunToken};
+pub use run::{
+    Act, Admission, Admitted, Claim, End, Expired, Fence, NewRun, PhaseStanding, Recovered, Run, RunSummary, Started,
+    Turned, Until,
+};

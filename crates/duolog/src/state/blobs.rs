@@ -1,0 +1,38 @@
+//! The blobs of a home, counted.
+
+use duolog_join::{BlobCount, BlobScan, PrunedBlobs};
+
+use crate::error::Result;
+use crate::store::Store;
+
+/// The blobs of a home as they were counted. It owns a clone of its store.
+pub struct CountedBlobs {
+    scan: BlobScan,
+    /// Keeps the store open.
+    _store: Store,
+}
+
+impl CountedBlobs {
+    pub(super) fn new(store: &Store, scan: BlobScan) -> Self {
+        Self { scan, _store: store.clone() }
+    }
+
+    /// Iterates over the blobs in the order of their ids.
+    pub fn blobs(&self) -> impl Iterator<Item = &BlobCount> {
+        self.scan.blobs()
+    }
+
+    /// Returns true if all blobs were counted. There is a limit.
+    pub fn is_whole(&self) -> bool {
+        self.scan.is_whole()
+    }
+
+    /// Removes the blobs that nothing names, except for young ones.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the home is read-only, another state uses it, or a log cannot be read. Nothing is removed then.
+    pub fn prune(self) -> Result<PrunedBlobs> {
+        Ok(self.scan.prune()?)
+    }
+}
