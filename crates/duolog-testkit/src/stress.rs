@@ -150,6 +150,7 @@ fn is_allowed(error: &Error) -> bool {
             cause.downcast_ref().is_some_and(is_trouble) || cause.downcast_ref().is_some_and(is_allowed)
         }
         Error::State(error) => is_trouble(error),
+        Error::Unfinished { source, .. } => is_allowed(source),
         _ => false,
     }
 }
@@ -305,7 +306,13 @@ impl Scene<'_> {
         }
         match join.delete(session) {
             Ok(_) => self.of(session, |known| known.deleted = true),
-            Err(error) => self.failed("deleting", &error),
+            Err(error) => {
+                // The deletion is committed; only its row or its file is left.
+                if matches!(error, Error::Unfinished { .. }) {
+                    self.of(session, |known| known.deleted = true);
+                }
+                self.failed("deleting", &error);
+            }
         }
         self.create(join, slot, number);
     }

@@ -26,8 +26,9 @@ impl Follower {
         let answer = home.run(&["log", "tail", &self.session, "--from", &self.cursor, "--show-cursor"], None);
         match answer.code {
             Some(0) => {}
-            // Busy: it comes back later. Not found: the session is gone.
+            // Busy, or no connection within the short timeout: it comes back later. Not found: the session is gone.
             Some(3) => return Ok(()),
+            Some(5) if answer.errors.contains("cannot be reached") => return Ok(()),
             Some(1) => {
                 self.gone = true;
                 return Ok(());

@@ -177,10 +177,12 @@ impl Prepared {
         Ok(Self { template, ledger })
     }
 
-    /// A copy of the home, with short waits for locks.
+    /// A copy of the home, with short waits for locks. The timeout also limits how long a connection to a server may take,
+    /// and a loaded machine needs more than 200 ms for one.
     pub(crate) fn copy(&self, binary: &Binary) -> Result<Copied, String> {
         let mut copied = self.template.copy(binary)?;
-        copied.home.with.push(("DUOLOG_BUSY_TIMEOUT_MS", "200".to_owned()));
+        let timeout_ms = if copied.home.store.is_some() { "1000" } else { "200" };
+        copied.home.with.push(("DUOLOG_BUSY_TIMEOUT_MS", timeout_ms.to_owned()));
         Ok(copied)
     }
 
