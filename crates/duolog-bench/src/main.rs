@@ -30,7 +30,7 @@ use bench::{Bench, PROFILE};
 use report::Report;
 
 const USAGE: &str = "duolog-bench [--smoke] [--only NAME]… [--json FILE] [--docs FILE] [--dir DIR] [--binary PATH]
-duolog-bench --from FILE --docs FILE
+duolog-bench --from FILE [--docs FILE]
 
   --smoke        run each workload once and small: results are checked, times are not
   --only NAME    only the figures whose name contains NAME
@@ -119,7 +119,11 @@ fn main() -> ExitCode {
 /// Runs what was asked for. Returns false if a figure was missed or not measured.
 fn run(args: &Args) -> Result<bool, String> {
     let report = match &args.from {
-        Some(path) => Report::read(path)?,
+        Some(path) => {
+            let report = Report::read(path)?;
+            report.print_all();
+            report
+        }
         None => measure(args)?,
     };
     if let Some(path) = &args.json {

@@ -4,14 +4,13 @@
 //! the same objects, and turn them into text, or text into objects, while the clock runs.
 
 use std::path::Path;
-use std::time::Instant;
 
 use duolog::sessions::{AddOptions, BranchRef, NewFork, RawItems, View};
 use duolog::{Durability, SessionId, Store};
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
 use crate::bench::options_in;
+use crate::measure;
 
 /// The first argument of a process that is compared with a peer.
 pub const CHILD: &str = "--beside-peers";
@@ -103,14 +102,8 @@ impl Talk<'_> {
     }
 }
 
-/// What one of `operations` took, by the clock and of the processor, all threads together.
+/// The seconds of one of `operations`.
 fn timed(operations: usize, work: impl FnOnce()) -> Value {
-    let cpu = || {
-        let spent = clock_gettime(ClockId::ProcessCPUTime);
-        spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9
-    };
-    let (start, before) = (Instant::now(), cpu());
-    work();
-    let each = |seconds: f64| seconds / operations as f64;
-    json!({"seconds": each(start.elapsed().as_secs_f64()), "cpu": each(cpu() - before)})
+    let (nanoseconds, ()) = measure::timed(work);
+    json!({"seconds": nanoseconds / 1e9 / operations as f64})
 }

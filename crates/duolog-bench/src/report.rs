@@ -49,13 +49,24 @@ impl Report {
 
     /// Prints a figure and adds it.
     pub fn add(&mut self, figure: Figure) {
-        let [ours, limit, ratio, runs, target] = cells(&figure);
+        self.print(&figure);
+        self.figures.push(figure);
+    }
+
+    /// Prints the whole report.
+    pub fn print_all(&self) {
+        self.print_head();
+        self.figures.iter().for_each(|figure| self.print(figure));
+        self.print_end();
+    }
+
+    fn print(&self, figure: &Figure) {
+        let [ours, limit, ratio, runs, target] = cells(figure);
         let verdict = if self.smoke && figure.failed.is_none() { "not judged" } else { figure.verdict() };
         println!("{}", row([&figure.name, &ours, &limit, &ratio, &runs, &target, verdict]));
         if let Some(why) = &figure.failed {
             println!("    {why}");
         }
-        self.figures.push(figure);
     }
 
     /// Prints what each row compares.
