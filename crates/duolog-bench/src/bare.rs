@@ -4,10 +4,15 @@ use std::fs::{File, OpenOptions};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::AtFlags;
 use serde::de::IgnoredAny;
+
+/// The name of every bare file.
+pub const NAME: &str = "bare.jsonl";
 
 /// A file that is appended to with nothing around it.
 pub struct Bare {
+    dir: File,
     file: File,
     path: PathBuf,
 }
@@ -15,8 +20,9 @@ pub struct Bare {
 impl Bare {
     /// Creates the file in a directory.
     pub fn in_dir(dir: &Path) -> Self {
-        let path = dir.join("bare.jsonl");
-        Self { file: OpenOptions::new().append(true).create_new(true).open(&path).expect("a file"), path }
+        let path = dir.join(NAME);
+        let file = OpenOptions::new().append(true).create_new(true).open(&path).expect("a file");
+        Self { dir: File::open(dir).expect("a directory"), file, path }
     }
 
     /// One write.
@@ -27,7 +33,7 @@ impl Bare {
     /// Lock, stat, write, unlock: the least that several writers need.
     pub fn append(&self, bytes: &[u8]) {
         self.file.try_lock().expect("locked");
-        let stat = rustix::fs::fstat(&self.file).expect("a file");
+        let stat = rustix::fs::statat(&self.dir, NAME, AtFlags::SYMLINK_NOFOLLOW).expect("a file");
         assert!(stat.st_nlink > 0);
         self.write(bytes);
         self.file.unlock().expect("unlocked");

@@ -32,9 +32,16 @@ impl Bench {
         Ok(Self { smoke, file_system, room, binary })
     }
 
-    /// A directory for one workload.
-    pub fn room(&self) -> TempDir {
-        tempfile::tempdir_in(self.room.path()).expect("a directory")
+    /// A new directory. It is removed after the workload.
+    pub fn room(&self) -> PathBuf {
+        tempfile::tempdir_in(self.room.path()).expect("a directory").keep()
+    }
+
+    /// Removes the directories of a workload.
+    pub fn clear(&self) {
+        for entry in self.room.path().read_dir().expect("a directory").flatten() {
+            std::fs::remove_dir_all(entry.path()).expect("removed");
+        }
     }
 
     /// How many, or how large: in full, or for smoke.
@@ -53,8 +60,9 @@ impl Bench {
 
 /// Looks for a program; an error if it is not installed.
 pub fn tool(name: &str) -> Result<(), String> {
-    let found = Command::new(name).arg("--version").stdout(Stdio::null()).status();
-    found.map(|_| ()).map_err(|error| format!("{name} cannot be started: {error}"))
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+    is_there.then_some(()).ok_or_else(|| format!("{name} is not installed"))
 }
 
 /// Runs a command to its end, without output.

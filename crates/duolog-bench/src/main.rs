@@ -151,6 +151,7 @@ fn measure(args: &Args) -> Result<Report, String> {
         for case in cases {
             report.add(case.figure);
         }
+        bench.clear();
     }
     report.print_end();
     Ok(report)

@@ -14,7 +14,7 @@ pub fn case(bench: &Bench, name: &str, of: &str, store: &Store) -> Case {
     let (room, store, rounds) = (bench.room(), store.clone(), bench.size(3, 1));
     let what = format!("backup of {of} / cp -r, sync -f and a BLAKE3 pass");
     let case = Case::cost(name, &what, Target::AtMost(2.5), move || {
-        let copies = tempfile::tempdir_in(room.path()).expect("a directory");
+        let copies = tempfile::tempdir_in(&room).expect("a directory");
         let (ours_at, bare_at) = (copies.path().join("ours"), copies.path().join("bare"));
         let ours = || {
             let (took, backup) = timed(|| store.state().backup(&ours_at, |_| {}));

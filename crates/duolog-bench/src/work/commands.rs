@@ -16,7 +16,7 @@ use crate::measure::{Case, in_turns, timed, timed_in_turns};
 pub fn cases(bench: &Bench) -> Vec<Case> {
     let (duolog, rounds) = (bench.duolog(), bench.size(101, 2));
     let room = bench.room();
-    let store = store_in(room.path());
+    let store = store_in(&room);
     let log = log_file(&store, &store.sessions().open_thread("bench").expect("a session"));
     store.close().expect("closed");
     let binary = duolog.clone().unwrap_or_default();
@@ -25,7 +25,7 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
         "duolog log append --line / sh -c 'printf >> file'",
         Target::AtMost(5.0),
         move || {
-            let (home, bare) = (room.path().join("home"), room.path().join("bare.jsonl"));
+            let (home, bare) = (room.join("home"), room.join("bare.jsonl"));
             let line = std::str::from_utf8(LINE).expect("text");
             let append = || {
                 let mut command = Command::new(&binary);
@@ -54,14 +54,14 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
 /// A synced append in a home that does not exist, beside a database with the same schema.
 fn new_home(bench: &Bench) -> Case {
     let (room, rounds) = (bench.room(), bench.size(21, 2));
-    let first = tempfile::tempdir_in(room.path()).expect("a directory");
+    let first = tempfile::tempdir_in(&room).expect("a directory");
     store_in(first.path()).close().expect("closed");
     let schema = schema_of(&database_in(first.path()));
     let what = "the first synced append in a new home / a SQLite file with the same schema";
     Case::cost("commands/new home", what, Target::AtMost(3.0), move || {
         let batch = events::batch_of(LINE);
         let ours = || {
-            let home = tempfile::tempdir_in(room.path()).expect("a directory");
+            let home = tempfile::tempdir_in(&room).expect("a directory");
             let (took, store) = timed(|| {
                 let store = store_in(home.path());
                 let session = store.sessions().open_thread("bench").expect("a session");
@@ -72,7 +72,7 @@ fn new_home(bench: &Bench) -> Case {
             took
         };
         let limit = || {
-            let home = tempfile::tempdir_in(room.path()).expect("a directory");
+            let home = tempfile::tempdir_in(&room).expect("a directory");
             timed(|| {
                 let bare = Connection::open(home.path().join("state.db")).expect("opens");
                 bare.execute_batch(&format!("{PRAGMAS}; BEGIN IMMEDIATE; {schema} COMMIT")).expect("created");

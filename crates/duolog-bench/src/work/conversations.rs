@@ -1,11 +1,11 @@
 //! Conversations: items beside their rows by the bare driver, and long histories beside short ones.
 
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use duolog::sessions::{AddOptions, BranchRef, NewFork, View};
 use duolog::{Clock as _, Durability, SessionId, Store, SystemClock};
 use rusqlite::{Connection, params};
-use tempfile::TempDir;
 
 use crate::bench::{Bench, database_in, store_in};
 use crate::database::{self, new_id};
@@ -117,13 +117,13 @@ fn add(store: &Store, session: &SessionId, count: usize, durability: Durability)
 struct Talk {
     store: Store,
     session: SessionId,
-    room: TempDir,
+    room: PathBuf,
 }
 
 impl Talk {
     fn of(bench: &Bench, count: usize) -> Self {
         let room = bench.room();
-        let store = store_in(room.path());
+        let store = store_in(&room);
         let session = store.sessions().open_thread("bench").expect("a session").id;
         let talk = Self { store, session, room };
         for from in (0..count).step_by(BATCH) {
@@ -149,7 +149,7 @@ impl Talk {
 
     /// The database by the bare driver.
     fn database(&self) -> Connection {
-        Connection::open(database_in(self.room.path())).expect("opens")
+        Connection::open(database_in(&self.room)).expect("opens")
     }
 }
 
@@ -164,7 +164,7 @@ struct Rows {
 impl Rows {
     fn of(bench: &Bench, durability: Durability) -> Self {
         let talk = Talk::of(bench, FEW);
-        let connection = database::open(&database_in(talk.room.path()), durability);
+        let connection = database::open(&database_in(&talk.room), durability);
         let read = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0)).expect("a value");
         let (session, progression) = (talk.session.to_string(), read("SELECT progression_id FROM branches"));
         Self { connection, session, progression, _talk: talk }

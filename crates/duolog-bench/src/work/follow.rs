@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use duolog::{Durability, Seen};
 use rustix::fs::inotify;
 
-use crate::bare::Bare;
+use crate::bare::{self, Bare};
 use crate::bench::{Bench, log_file, options_in, store_in};
 use crate::events;
 use crate::figure::Target;
@@ -28,17 +28,17 @@ const BARE: &str = "bare";
 /// A follower in another process beside a loop around inotify, and one in this process beside a channel.
 pub fn cases(bench: &Bench) -> Vec<Case> {
     let (rooms, rounds) = ([bench.room(), bench.room()], bench.size(501, 5));
-    let store = store_in(rooms[0].path());
+    let store = store_in(&rooms[0]);
     let session = store.sessions().open_thread("bench").expect("a session");
     let (log, file) = (store.log(&session.id), log_file(&store, &session));
-    let (batches, bare) = (events::batches(16, 1), Bare::in_dir(rooms[1].path()));
+    let (batches, bare) = (events::batches(16, 1), Bare::in_dir(&rooms[1]));
     let what = "append until another process has the line / write until a loop around inotify has it";
     let process = Case::cost("follow/process", what, Target::AtMost(5.0), move || {
         let append = |round: usize| _ = log.append(&batches[round % 16], Durability::Process).expect("appended");
         let write = |round: usize| bare.write(batches[round % 16].as_bytes());
         append(0);
         write(0);
-        let (mut ours, mut limit) = (Following::start(OURS, rooms[0].path()), Following::start(BARE, rooms[1].path()));
+        let (mut ours, mut limit) = (Following::start(OURS, &rooms[0]), Following::start(BARE, &rooms[1]));
         let taken = (1..=rounds).map(|round| (ours.timed(|| append(round)), limit.timed(|| write(round)))).unzip();
         bare.assert_same(&file);
         Rounds::of(taken.0, taken.1)
@@ -48,12 +48,11 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
 
 fn in_this_process(bench: &Bench) -> Case {
     let (room, rounds) = (bench.room(), bench.size(501, 5));
-    let store = store_in(room.path());
+    let store = store_in(&room);
     let log = store.log(&store.sessions().open_thread("bench").expect("a session").id);
     let batches = events::batches(16, 1);
     let what = "append until a follower has the line / send until another thread has the message";
     Case::cost("follow/thread", what, Target::Shown, move || {
-        assert!(room.path().is_dir());
         let start = log.end().expect("an end");
         std::thread::scope(|scope| {
             let (delivered, deliveries) = channel();
@@ -154,7 +153,7 @@ fn follow(at: &Path, tell: &mut dyn FnMut()) -> ! {
         let polled = follow
             .poll(&mut |_| {
                 if is_at_end {
-                    tell()
+                    tell();
                 }
             })
             .expect("polled");
@@ -169,7 +168,7 @@ fn follow(at: &Path, tell: &mut dyn FnMut()) -> ! {
 }
 
 fn follow_bare(at: &Path, tell: &mut dyn FnMut()) -> ! {
-    let path = at.join("bare.jsonl");
+    let path = at.join(bare::NAME);
     let file = File::open(&path).expect("a file");
     let watch = inotify::init(inotify::CreateFlags::CLOEXEC).expect("inotify");
     inotify::add_watch(&watch, &path, inotify::WatchFlags::MODIFY).expect("a watch");

@@ -6,7 +6,6 @@ use std::rc::Rc;
 
 use duolog::sessions::SessionFilter;
 use duolog::{Durability, Page, SessionId, Store, limits};
-use tempfile::TempDir;
 
 use super::backup;
 use crate::bench::{Bench, store_in};
@@ -20,19 +19,19 @@ const BEYOND_WAIT_MS: f64 = 50.0;
 /// An append to each in turn, the first list after it, and the backup.
 pub fn cases(bench: &Bench) -> Vec<Case> {
     let count = bench.size(10_000, 300);
-    let room = Rc::new(bench.room());
-    let store = store_in(room.path());
+    let room = bench.room();
+    let store = store_in(&room);
     events::make_sessions(&store, count);
     store.catch_up(|_| {}).expect("caught up");
     let ids = Rc::new(ids_of(&store));
     assert_eq!(ids.len(), count);
 
-    let bare: Vec<_> = (0..count).map(|number| room.path().join(format!("bare-{number}.jsonl"))).collect();
+    let bare: Vec<_> = (0..count).map(|number| room.join(format!("bare-{number}.jsonl"))).collect();
     let line = [LINE, b"\n"].concat();
     for path in &bare {
         fs::write(path, &line).expect("written");
     }
-    let (appending, rounds) = (Writer::new(&store, &ids, &room), bench.size(2, 1));
+    let (appending, rounds) = (Writer::new(&store, &ids), bench.size(2, 1));
     let what = format!("an event to each of {count} sessions in turn / open, write, close");
     let round_robin = Case::cost("many/round-robin", &what, Target::AtMost(5.0), move || {
         let write = |path| OpenOptions::new().append(true).open(path).and_then(|mut file| file.write_all(&line));
@@ -44,13 +43,13 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
         )
     });
 
-    let appending = Writer::new(&store, &ids, &room);
+    let appending = Writer::new(&store, &ids);
     let wait = limits::CATCH_UP_BEFORE_LIST.as_secs_f64() * 1e3;
     let what = format!("open and list while {count} sessions are behind / the wait of a list ({wait} ms) and 50 ms");
     let list = Case::bound("many/first list", &what, wait + BEYOND_WAIT_MS, move || {
         appending.append_to_all();
         let (took, list) = timed(|| {
-            let store = store_in(appending.room.path());
+            let store = store_in(&room);
             store.sessions().list(&SessionFilter::default(), &Page::new(20, None)).expect("a list")
         });
         assert_eq!(list.sessions.len(), 20);
@@ -65,12 +64,11 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
 struct Writer {
     store: Store,
     ids: Rc<Vec<SessionId>>,
-    room: Rc<TempDir>,
 }
 
 impl Writer {
-    fn new(store: &Store, ids: &Rc<Vec<SessionId>>, room: &Rc<TempDir>) -> Self {
-        Self { store: store.clone(), ids: Rc::clone(ids), room: Rc::clone(room) }
+    fn new(store: &Store, ids: &Rc<Vec<SessionId>>) -> Self {
+        Self { store: store.clone(), ids: Rc::clone(ids) }
     }
 
     fn append_to_all(&self) {

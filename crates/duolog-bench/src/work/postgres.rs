@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use duolog::sessions::{AddOptions, SessionFilter};
 use duolog::{Clock as _, Durability, Page, RunId, Said, SessionId, Store, SystemClock};
-use tempfile::TempDir;
 use tokio_postgres::Statement;
 
 use super::conversations::ITEM;
@@ -65,21 +64,19 @@ struct Sides {
     turn: Statement,
     add: Statement,
     list: Statement,
-    _rooms: [TempDir; 2],
 }
 
 impl Sides {
     fn new(bench: &Bench, driver: Driver, url: &str) -> Self {
-        let rooms = [bench.room(), bench.room()];
         let said: Said = url.parse().expect("an address");
-        let open = |room: &TempDir, trigger| {
-            let store = Store::open(options_in(room.path()).with_store(said.clone()).one_shot()).expect("a store");
+        let open = |trigger| {
+            let store = Store::open(options_in(&bench.room()).with_store(said.clone()).one_shot()).expect("a store");
             let session = store.sessions().open_thread("items").expect("a session").id;
             add(&store, &session);
             (runs::start(&store, trigger), session, store)
         };
-        let (run, session, store) = open(&rooms[0], "ours");
-        let (bare_run, bare_session, other) = open(&rooms[1], "bare");
+        let (run, session, store) = open("ours");
+        let (bare_run, bare_session, other) = open("bare");
         other.close().expect("closed");
         events::make_sessions(&store, bench.size(1_000, 50));
         store.catch_up(|_| {}).expect("caught up");
@@ -90,7 +87,7 @@ impl Sides {
         // Only if the run was changed is it told of.
         let turn = format!("WITH changed AS ({TURN} RETURNING id) {tell} AND EXISTS (SELECT 1 FROM changed)");
         let (turn, add, list) = (driver.prepare(&turn), driver.prepare(ADD), driver.prepare(LIST_SESSIONS));
-        Self { store, run, session, driver, bare_run, bare_session, progression, turn, add, list, _rooms: rooms }
+        Self { store, run, session, driver, bare_run, bare_session, progression, turn, add, list }
     }
 
     fn turn(&self) {

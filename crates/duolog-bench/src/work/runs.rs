@@ -1,14 +1,14 @@
 //! Runs: pages of them, and a transition beside its statements by the bare driver.
 
+use std::path::Path;
 use std::rc::Rc;
 
 use duolog::runs::{Act, End, NewRun, RunFilter, RunPage};
 use duolog::{Clock as _, Durability, RunId, RunStatus, Store, SystemClock, TriggerType};
 use rusqlite::{Connection, params};
-use tempfile::TempDir;
 
 use crate::bare::Bare;
-use crate::bench::{Bench, database_in, store_in};
+use crate::bench::{Bench, database_in, options_in, store_in};
 use crate::database::{self, TELL, new_id};
 use crate::figure::Target;
 use crate::measure::{Case, in_turns, repeat};
@@ -58,13 +58,12 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
 /// A home with so many ended runs.
 struct Runs {
     store: Store,
-    _room: TempDir,
 }
 
 impl Runs {
     fn of(bench: &Bench, count: usize) -> Self {
         let room = bench.room();
-        let store = store_in(room.path());
+        let store = store_in(&room);
         let session = store.sessions().open_thread("runs").expect("a session").id;
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
@@ -84,7 +83,7 @@ impl Runs {
                 });
             }
         });
-        Self { store, _room: room }
+        Self { store }
     }
 
     fn list(&self, filter: &RunFilter) {
@@ -118,14 +117,13 @@ pub fn line(run: &RunId, id: &str, now: &str, before: &str, after: &str) -> Stri
 
 /// A pause or a resumption, with its line in the log.
 fn transition(bench: &Bench) -> Case {
-    let (room, theirs) = (bench.room(), bench.room());
-    let store = store_in(room.path());
+    // As processes that stay open it: a thread folds.
+    let store = Store::open(options_in(&bench.room())).expect("a store");
     let run = start(&store, "turned");
-    let bare = Turned::new(theirs);
+    let bare = Turned::new(&bench.room());
     let (rounds, each) = (bench.size(201, 3), 5);
     let what = "a pause or a resumption / its UPDATE, its outbox INSERT and its line by bare code";
     Case::cost("runs/transition", what, Target::AtMost(1.5), move || {
-        assert!(room.path().is_dir());
         in_turns(
             rounds,
             (each * 2, each * 2),
@@ -145,16 +143,15 @@ struct Turned {
     connection: Connection,
     run: RunId,
     log: Bare,
-    _room: TempDir,
 }
 
 impl Turned {
-    fn new(room: TempDir) -> Self {
-        let store = store_in(room.path());
+    fn new(room: &Path) -> Self {
+        let store = store_in(room);
         let run = start(&store, "turned");
         store.close().expect("closed");
-        let connection = database::open(&database_in(room.path()), Durability::Process);
-        Self { connection, run, log: Bare::in_dir(room.path()), _room: room }
+        let connection = database::open(&database_in(room), Durability::Process);
+        Self { connection, run, log: Bare::in_dir(room) }
     }
 
     fn turn(&self, before: &str, after: &str) {

@@ -7,7 +7,6 @@ use std::rc::Rc;
 use duolog::search::{Query, SearchRequest, UseIndex};
 use duolog::{Batch, Durability, Store};
 use rusqlite::{Connection, params};
-use tempfile::TempDir;
 
 use crate::bench::{Bench, finish, store_in, tool};
 use crate::corpus::Corpus;
@@ -47,7 +46,7 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
     let common = Case::cost("search/common", what, Target::Shown, move || {
         in_turns(rounds, (1, 1), || assert_eq!(find(&of.store, "session", UseIndex::IfPossible), 20), &scan)
     });
-    let (scan, duolog, directory) = (home.scan(NEEDLE), bench.duolog(), home.room.path().join("home"));
+    let (scan, duolog, directory) = (home.scan(NEEDLE), bench.duolog(), home.room.join("home"));
     let binary = duolog.clone().unwrap_or_default();
     let what = "duolog log search of a rare word / ripgrep over the same files";
     let command = Case::cost("search/command", what, Target::AtMost(0.4), move || {
@@ -61,14 +60,14 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
 /// A home of logs with text.
 struct Home {
     store: Store,
-    room: TempDir,
+    room: PathBuf,
 }
 
 impl Home {
     /// A home with logs that are indexed, one of which has the needle.
     fn new(bench: &Bench) -> Self {
         let room = bench.room();
-        let home = Self { store: store_in(room.path()), room };
+        let home = Self { store: store_in(&room), room };
         let mut corpus = Corpus::new();
         home.log("needle", &[corpus.line(&format!("one {NEEDLE} in all of it"))]);
         home.append(0, bench.size(16 << 20, 300_000), &mut corpus);
@@ -140,7 +139,7 @@ struct Growing {
 
 impl Growing {
     fn new(bench: &Bench, home: &Rc<Home>) -> Self {
-        let bare = bare_table(&home.room.path().join("bare.db"));
+        let bare = bare_table(&home.room.join("bare.db"));
         let (rounds, bytes) = bench.size((3, 32 << 20), (1, 300_000));
         Self { home: Rc::clone(home), bare, corpus: Corpus::new(), round: 0, bytes, rounds }
     }
@@ -213,11 +212,10 @@ fn every(store: &Store, query: &str, index: UseIndex) -> Vec<String> {
 /// An append in a home with an index that is kept up to date, beside one in a home that has none.
 fn appends(bench: &Bench) -> Case {
     let (rooms, calls, rounds) = ([bench.room(), bench.room()], bench.size(512, 16), bench.size(41, 2));
-    let stores = [0, 1].map(|at: usize| store_in(rooms[at].path()));
+    let stores = [0, 1].map(|at: usize| store_in(&rooms[at]));
     let batches = events::batches(calls, 1);
     let what = "append in a home with an index that is kept up to date / in one without";
     Case::cost("search/append", what, Target::AtMost(1.1), move || {
-        assert!(rooms[0].path().is_dir());
         let logs = [0, 1].map(|at: usize| {
             let session = stores[at].sessions().open_thread("bench").expect("a session");
             stores[at].log(&session.id)

@@ -1,13 +1,12 @@
 //! Homes with a thousand and a hundred thousand sessions: calls cost what they answer, not what exists.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use duolog::doctor::{Depth, Verdict};
 use duolog::search::{Query, SearchRequest};
 use duolog::sessions::SessionFilter;
 use duolog::{Durability, Page, Store};
-use tempfile::TempDir;
 
 use crate::bench::{Bench, database_in, store_in};
 use crate::database::{self, LIST_SESSIONS};
@@ -24,7 +23,7 @@ const STATS_MS: f64 = 500.0;
 struct Sessions {
     store: Store,
     middle: Page,
-    room: TempDir,
+    room: PathBuf,
 }
 
 /// Every call in the large home beside the same call in the small one; and a page beside its statement.
@@ -40,7 +39,7 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
         })
     };
     let mut cases = vec![
-        growth("sessions/open", "open and close", 3.0, often, |home| open(home.room.path())),
+        growth("sessions/open", "open and close", 3.0, often, |home| open(&home.room)),
         growth("sessions/first page", "the first 20", 2.0, often, |home| home.list(&Page::new(PAGE, None))),
         growth("sessions/middle page", "20 in the middle", 2.0, often, |home| home.list(&home.middle)),
         growth("sessions/search", "a search without hit", 3.0, seldom, Sessions::search),
@@ -57,7 +56,7 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
             })
             .collect()
     }));
-    let bare = database::open(&database_in(small.room.path()), Durability::Process);
+    let bare = database::open(&database_in(&small.room), Durability::Process);
     let what = format!("the first 20 of {few} sessions / their statement by the bare driver");
     cases.push(Case::cost("sessions/list", &what, Target::AtMost(2.0), move || {
         let page = Page::new(PAGE, None);
@@ -76,7 +75,7 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
 impl Sessions {
     fn of(bench: &Bench, count: usize) -> Self {
         let room = bench.room();
-        let store = store_in(room.path());
+        let store = store_in(&room);
         events::make_sessions(&store, count);
         store.catch_up(|_| {}).expect("caught up");
         let (mut page, mut listed) = (Page::new(200, None), 0);

@@ -1,9 +1,10 @@
 //! Embeddings: the nearest of all of them, beside a bare loop over the same rows.
 
+use std::rc::Rc;
+
 use duolog::sessions::{AddOptions, Metric, SimilarFilter};
 use duolog::{Durability, Said, Store};
 use rusqlite::Connection;
-use tempfile::TempDir;
 
 use crate::bench::{Bench, database_in, options_in, store_in};
 use crate::database::Server;
@@ -25,9 +26,9 @@ pub fn cases(bench: &Bench) -> Vec<Case> {
     let what =
         format!("the {NEAREST} nearest of {count} × {NUMBERS} numbers / a bare loop over the rows, per embedding");
     let users = SimilarFilter { role: Some("user".to_owned()), ..SimilarFilter::default() };
-    let all = std::rc::Rc::new(Embeddings::new(bench, count));
+    let all = Rc::new(Embeddings::new(bench, count));
     let case = |name: &str, metric: Metric, filter: SimilarFilter| {
-        let all = std::rc::Rc::clone(&all);
+        let all = Rc::clone(&all);
         Case::speed(name, &what, Target::AtLeast(0.5), move || {
             in_turns(
                 rounds,
@@ -53,13 +54,13 @@ fn on_server(bench: &Bench) -> Case {
     let prepared = started.as_ref().ok().map(|server| {
         let room = bench.room();
         let said: Said = server.url.parse().expect("an address");
-        let store = Store::open(options_in(room.path()).with_store(said).one_shot()).expect("a store");
+        let store = Store::open(options_in(&room).with_store(said).one_shot()).expect("a store");
         fill(&store, count);
-        (store, server.driver(), room)
+        (store, server.driver())
     });
     let wanted = embedding(count / 2);
     Case::speed("vectors/postgres", &what, Target::AtLeast(0.5), move || {
-        let (store, driver, _) = prepared.as_ref().expect("a server");
+        let (store, driver) = prepared.as_ref().expect("a server");
         let statement = driver.prepare(READ);
         let bare = || {
             let rows = driver.query(&statement, &[]);
@@ -77,17 +78,16 @@ struct Embeddings {
     bare: Connection,
     wanted: usize,
     vector: Vec<f32>,
-    _room: TempDir,
 }
 
 impl Embeddings {
     fn new(bench: &Bench, count: usize) -> Self {
         let room = bench.room();
-        let store = store_in(room.path());
+        let store = store_in(&room);
         fill(&store, count);
         store.state().checkpoint().expect("moved");
-        let bare = Connection::open(database_in(room.path())).expect("opens");
-        Self { store, bare, wanted: count / 2, vector: embedding(count / 2), _room: room }
+        let bare = Connection::open(database_in(&room)).expect("opens");
+        Self { store, bare, wanted: count / 2, vector: embedding(count / 2) }
     }
 
     fn search(&self, metric: Metric, filter: &SimilarFilter) {
