@@ -83,7 +83,8 @@ fn checked(bench: &Bench, name: &str, (lines, calls): (usize, usize)) -> Case {
     let (side, batches) = (Side::new(bench), events::batches(calls, lines));
     let rounds = bench.size(41, 1);
     let mut batch = Batch::default();
-    let what = format!("{lines} lines of text per call / serde_json's checks, then lock, stat, write, unlock");
+    let text = if lines == 1 { "a line".to_owned() } else { format!("{lines} lines") };
+    let what = format!("{text} of text per call / serde_json's checks, then lock, stat, write, unlock");
     Case::cost(name, &what, Target::AtMost(1.3), move || {
         let texts: Vec<Vec<&[u8]>> = batches.iter().map(events::lines_of).collect();
         let ours = || {
