@@ -49,14 +49,15 @@ crash: build ## the crash harness in full: every point, 500 kills, every mutant;
 	$(POSTGRES) run -- $(BLACKBOX) queue --minutes 3 --store env
 	$(POSTGRES) run -- $(BLACKBOX) pages --minutes 2 --store env
 
-bench: tools ## every figure against the raw limit, in one run
+bench: tools ## every figure, three runs each; writes the figures of docs/performance.md
 	$(CARGO) build --quiet -p duolog-testkit --bin duolog-postgres
 	$(CARGO) build --release -p duolog-cli -p duolog-bench
-	$(POSTGRES) run -- target/release/duolog-bench --json target/bench.json
+	$(POSTGRES) run -- target/release/duolog-bench --json target/bench.json --docs docs/performance.md
 
-bench-peers: ## beside peers from PyPI, in a throw-away environment; it informs, it does not gate
+bench-peers: ## beside peers from PyPI; writes their figures in docs/performance.md
 	$(CARGO) build --release -p duolog-cli -p duolog-bench
 	bash bench/peers/run.sh
+	target/release/duolog-bench --from target/peers.json --docs docs/performance.md
 
 compat: build ## real files of other systems, where FIXTURES has them; usage beside ccusage from npm
 	bash .ci/compat $(FIXTURES)

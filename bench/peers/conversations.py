@@ -1,48 +1,40 @@
-"""Keeps the same conversations with Duolog and with its peers, and prints a table of ratios.
+"""The same conversations kept by Duolog and by its peers.
 
-Started by run.sh: conversations.py BENCH ROOM ITEMS ROUNDS. All sides are called inside a process that is up, with the
-store open: Duolog from Rust, as it has no Python package, its peers from Python, as they are used. All sync every commit
-(SQLite's synchronous=FULL in WAL mode), which is set and then asked of each connection, but for the fork that says not.
-Times are the median of the rounds; ratios are taken within a round.
+All sides are called inside a process that is up, with the store open: Duolog from Rust, as it has no Python package, its
+peers from Python, as they are used. All start with the same objects, and serialise or parse them while the clock runs. All
+sync every commit (SQLite's synchronous=FULL in WAL mode), which is set and then asked of each connection, except for the
+fork that says not.
 """
 
 import asyncio
-import importlib.metadata
 import json
-import statistics
 import subprocess
 import sys
 import time
 import uuid
-from pathlib import Path
 
 import sqlalchemy
 from agents import SQLiteSession
 from lionagi.state.db import StateDB
 
-BENCH, ROOM, COUNT, ROUNDS = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-SIZES = [200, 350, 600, 1100, 240, 420, 8192, 900, 280, 1600, 500, 3200, 320, 750, 2200, 5000]
+from figures import Figure, items_of, take_turns
+
 FULL, NORMAL = 2, 1
 SESSIONS, BATCH, BATCHED, MANY, LOADS, FORKS = 16, 100, 2_000, 10_000, 5, 5
 
 
-def items_of(count):
-    return [{"role": "user", "content": "x" * SIZES[number % len(SIZES)]} for number in range(count)]
-
-
 class Clock:
-    """What one of so many operations takes, by the clock and of the processor, all threads together."""
+    """The seconds of one of so many operations."""
 
     def __init__(self, operations):
         self.operations = operations
 
     def __enter__(self):
-        self.start, self.cpu = time.perf_counter(), time.process_time()
+        self.start = time.perf_counter()
         return self
 
     def __exit__(self, *_):
         self.seconds = (time.perf_counter() - self.start) / self.operations
-        self.cpu = (time.process_time() - self.cpu) / self.operations
 
 
 def check(level, wanted, whose):
@@ -117,16 +109,6 @@ class State:
         await self.db.create_progression(copy, await self.db.get_progression(own))
         await self.db.create_branch({"id": branch, "session_id": session, "progression_id": copy})
 
-    async def clone(self, name):
-        """What lionagi's own Branch.clone comes to: every message again, under another id."""
-        session, branch, _, _ = self.places[name]
-        messages = await self.db.get_branch_messages(branch)
-        messages = [{**message, "id": str(uuid.uuid4())} for message in messages]
-        new, copy = str(uuid.uuid4()), str(uuid.uuid4())
-        await self.db.create_progression(copy)
-        await self.db.insert_messages(messages, progression_ids=[copy], session_id=session)
-        await self.db.create_branch({"id": new, "session_id": session, "progression_id": copy})
-
     async def close(self):
         await self.db.close()
 
@@ -189,31 +171,24 @@ async def fork(side, items):
     return clock
 
 
-async def clone(side, items):
-    await filled(side, items)
-    with Clock(1) as clock:
-        await side.clone("bench")
-    return clock
-
-
-# What is measured, with how many items, how the peers do it, which peers, with which sync, and what the ratio should be.
+# What is measured, how the peers do it, with how many items (None: as many as asked for), with which sync, and the peers with
+# the ratio that is required.
 CASES = [
-    ("one", COUNT, one, [Sessions, State], FULL, 1),
-    ("sixteen", COUNT, sixteen, [Sessions, State], FULL, 8),
-    ("batches", BATCHED, batches, [Sessions, State], FULL, 1.5),
-    ("load", MANY, load, [Sessions, State], FULL, 2),
-    ("load raw", MANY, load, [Sessions, State], FULL, 5),
-    ("fork", MANY, fork, [State], FULL, 15),
-    ("fork unsynced", MANY, fork, [State], NORMAL, 100),
-    ("fork", MANY, clone, [State], FULL, None),
+    ("one", "an item, synced", one, None, FULL, {Sessions: 1, State: 1}),
+    ("sixteen", "an item of 16 sessions at once, synced", sixteen, None, FULL, {Sessions: 8, State: 8}),
+    ("batches", "an item in synced batches of 100", batches, BATCHED, FULL, {Sessions: 1.2, State: 1.2}),
+    ("load", "10,000 items loaded and parsed", load, MANY, FULL, {Sessions: 2, State: 2}),
+    ("fork", "a fork behind item 10,000, synced", fork, MANY, FULL, {State: 15}),
+    ("fork unsynced", "a fork behind item 10,000, not synced", fork, MANY, NORMAL, {State: 100}),
 ]
+NAMES = {Sessions: "SQLiteSession", State: "StateDB"}
 
 
-def ours(room, case, items):
+def ours(bench, room, case, items):
     path = room / "items.jsonl"
     path.write_text("".join(json.dumps(item) + "\n" for item in items))
-    ended = subprocess.run([BENCH, "--beside-peers", case, room, path], stdout=subprocess.PIPE, check=True)
-    return json.loads(ended.stdout)
+    ended = subprocess.run([bench, "--beside-peers", case, room, path], stdout=subprocess.PIPE, check=True)
+    return json.loads(ended.stdout)["seconds"]
 
 
 def theirs(room, kind, work, items, level):
@@ -223,44 +198,19 @@ def theirs(room, kind, work, items, level):
             clock = await work(side, items)
         finally:
             await side.close()
-        return {"seconds": clock.seconds, "cpu": clock.cpu}
+        return clock.seconds
 
     return asyncio.run(run())
 
 
-def told(seconds):
-    return f"{seconds * 1e6:.0f} µs" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
-
-
-def main():
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("openai-agents", "lionagi")]
-    print(f"\nconversations: items of 200 B to 8 KiB, {ROUNDS} rounds in turns; {', '.join(versions)}")
-    print("Duolog from Rust, peers from Python; × is how many times as long theirs takes")
-    print(f"{'':24}{'ours':>10}{'theirs':>10}{'×':>9}{'target':>8}{'CPU ours':>11}{'theirs':>10}{'×':>8}")
-    for case, count, work, kinds, level, target in CASES:
-        items = items_of(count)
-        for kind in kinds:
-            rounds = []
-            for number in range(ROUNDS):
-                sides = {}
-                for who in ("ours", "theirs") if number % 2 == 0 else ("theirs", "ours"):
-                    room = ROOM / f"{case.replace(' ', '-')}-{work.__name__}-{kind.__name__}-{number}-{who}"
-                    room.mkdir()
-                    sides[who] = ours(room, case, items) if who == "ours" else theirs(room, kind, work, items, level)
-                    subprocess.run(["rm", "-rf", room], check=True)
-                rounds.append(sides)
-            middle = lambda of: statistics.median(map(of, rounds))
-            mine, other = middle(lambda r: r["ours"]["seconds"]), middle(lambda r: r["theirs"]["seconds"])
-            ratio = middle(lambda r: r["theirs"]["seconds"] / r["ours"]["seconds"])
-            cpu, other_cpu = middle(lambda r: r["ours"]["cpu"]), middle(lambda r: r["theirs"]["cpu"])
-            cpu_ratio = middle(lambda r: r["theirs"]["cpu"] / max(r["ours"]["cpu"], 1e-9))
-            verdict = "" if target is None else f"≥ {target}" + ("" if ratio >= target else " !")
-            name = f"{case if work is not clone else 'fork (clone)'}, {kind.__name__}"
-            print(
-                f"{name:24}{told(mine):>10}{told(other):>10}{ratio:>8.1f}×{verdict:>8}"
-                f"{told(cpu):>11}{told(other_cpu):>10}{cpu_ratio:>7.1f}×",
-                flush=True,
+def figures(bench, room, count):
+    """One figure for each case and peer."""
+    for case, what, work, fixed, level, peers in CASES:
+        items = items_of(fixed or count)
+        for kind, target in peers.items():
+            runs = take_turns(
+                room,
+                lambda where: ours(bench, where, case, items),
+                lambda where: theirs(where, kind, work, items, level),
             )
-
-
-main()
+            yield Figure(f"{case}/{NAMES[kind]}", f"{what} / {NAMES[kind]}", target, runs)

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Keeps the same items durably with Duolog and with what agent frameworks ship, and prints two tables: items appended to a
-# log, and conversations. It informs and gates nothing. Peers come from PyPI into a virtual environment of this run alone; everything it makes it removes.
+# Keeps the same items durably with Duolog and with what agent frameworks ship, three runs each in turns, and writes the
+# figures to target/peers.json. Peers come from PyPI into a virtual environment of this run alone; everything else it makes it
+# removes.
 #
-#   bench/peers/run.sh [ITEMS [ROUNDS]]      300 items, 5 rounds where none are given
+#   bench/peers/run.sh [ITEMS]                          300 items by default
 #   DUOLOG=path BENCH=path bench/peers/run.sh           with commands that are built already
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -31,5 +32,4 @@ then
     echo "bench-peers: pip could not install the peers; without them there is nothing to compare" >&2
     exit 1
 fi
-"$room/venv/bin/python" "$here/peers.py" "$DUOLOG" "$room" "${1:-300}" "${2:-5}"
-"$room/venv/bin/python" "$here/conversations.py" "$BENCH" "$room" "${1:-300}" "${2:-5}"
+"$room/venv/bin/python" "$here/peers.py" "$DUOLOG" "$BENCH" "$room" "${1:-300}" "$target/peers.json"

@@ -1,22 +1,28 @@
-//! The limit: the same bytes through the system calls that nobody can do without.
+//! Files by bare system calls.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::AtFlags;
 use serde::de::IgnoredAny;
+
+/// The name of every bare file.
+pub const NAME: &str = "bare.jsonl";
 
 /// A file that is appended to with nothing around it.
 pub struct Bare {
+    dir: File,
     file: File,
     path: PathBuf,
 }
 
 impl Bare {
-    /// Makes the file in a directory.
+    /// Creates the file in a directory.
     pub fn in_dir(dir: &Path) -> Self {
-        let path = dir.join("bare.jsonl");
-        Self { file: OpenOptions::new().append(true).create_new(true).open(&path).expect("a file"), path }
+        let path = dir.join(NAME);
+        let file = OpenOptions::new().append(true).create_new(true).open(&path).expect("a file");
+        Self { dir: File::open(dir).expect("a directory"), file, path }
     }
 
     /// One write.
@@ -24,13 +30,22 @@ impl Bare {
         assert_eq!(rustix::io::write(&self.file, bytes).expect("written"), bytes.len());
     }
 
-    /// One write and one sync.
-    pub fn write_synced(&self, bytes: &[u8]) {
+    /// Lock, stat, write, unlock: the least that several writers need.
+    pub fn append(&self, bytes: &[u8]) {
+        self.file.try_lock().expect("locked");
+        let stat = rustix::fs::statat(&self.dir, NAME, AtFlags::SYMLINK_NOFOLLOW).expect("a file");
+        assert!(stat.st_nlink > 0);
         self.write(bytes);
+        self.file.unlock().expect("unlocked");
+    }
+
+    /// Lock, stat, write, unlock and sync.
+    pub fn append_synced(&self, bytes: &[u8]) {
+        self.append(bytes);
         rustix::fs::fdatasync(&self.file).expect("synced");
     }
 
-    /// Asserts that another file holds exactly what was written here.
+    /// Asserts that another file has the same content.
     pub fn assert_same(&self, other: &Path) {
         let (ours, theirs) = (std::fs::read(&self.path).expect("read"), std::fs::read(other).expect("read"));
         assert!(ours == theirs, "{} differs from what was written", other.display());
@@ -44,14 +59,57 @@ pub fn check(line: &[u8]) {
     assert_eq!(line.first(), Some(&b'{'));
 }
 
-/// Counts the lines of a file with a reused buffer and nothing else.
-pub fn count_lines(path: &Path, buffer: &mut [u8]) -> u64 {
+/// Calls `each` with every line of a file, without its newline, through one buffer.
+pub fn for_each_line(path: &Path, buffer: &mut Vec<u8>, mut each: impl FnMut(&[u8])) {
+    const PIECE: usize = 256 * 1024;
     let mut file = File::open(path).expect("a file");
-    let mut lines = 0;
+    let mut held = 0;
     loop {
-        match file.read(buffer).expect("read") {
-            0 => return lines,
-            n => lines += memchr::memchr_iter(b'\n', &buffer[..n]).fold(0, |lines, _| lines + 1),
+        if buffer.len() < held + PIECE {
+            buffer.resize(held + PIECE, 0);
+        }
+        let read = file.read(&mut buffer[held..]).expect("read");
+        if read == 0 {
+            assert_eq!(held, 0, "the last line is whole");
+            return;
+        }
+        let (mut start, end) = (0, held + read);
+        for newline in memchr::memchr_iter(b'\n', &buffer[held..end]) {
+            each(&buffer[start..held + newline]);
+            start = held + newline + 1;
+        }
+        buffer.copy_within(start..end, 0);
+        held = end - start;
+    }
+}
+
+/// The checks that a reader makes of a line: UTF-8, no NUL, an object by its braces.
+pub fn is_readable(line: &[u8]) -> bool {
+    std::str::from_utf8(line).is_ok()
+        && memchr::memchr(0, line).is_none()
+        && line.first() == Some(&b'{')
+        && line.last() == Some(&b'}')
+}
+
+/// Hashes every file beneath a directory with BLAKE3. Returns the sum of their sizes.
+pub fn hash_all(dir: &Path) -> u64 {
+    let (mut bytes, mut buffer) = (0, vec![0; 1 << 20]);
+    for entry in dir.read_dir().expect("a directory").flatten() {
+        let path = entry.path();
+        if entry.file_type().expect("a type").is_dir() {
+            bytes += hash_all(&path);
+        } else {
+            let (mut file, mut hasher) = (File::open(&path).expect("a file"), blake3::Hasher::new());
+            loop {
+                let read = file.read(&mut buffer).expect("read");
+                if read == 0 {
+                    break;
+                }
+                hasher.update(&buffer[..read]);
+                bytes += read as u64;
+            }
+            std::hint::black_box(hasher.finalize());
         }
     }
+    bytes
 }

@@ -1,47 +1,47 @@
-//! The room to work in: a directory on a real file system, and how large a run is.
+//! Where a run works, and how large it is.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use duolog::sessions::Session;
 use duolog::{Home, Store, StoreOptions};
 use tempfile::TempDir;
 
-/// One run.
+/// One run of this program.
 pub struct Bench {
     /// Small, once, and no time is judged.
     pub smoke: bool,
-    /// The file system it is on.
+    /// The file system that it works on.
     pub file_system: String,
     room: TempDir,
-    binary: Option<PathBuf>,
+    binary: PathBuf,
 }
 
 impl Bench {
-    /// Makes a directory for this run in `dir`; it goes when the run ends.
+    /// Creates a directory in `dir` that is removed when the run ends.
     pub fn new(smoke: bool, dir: Option<&Path>, binary: Option<PathBuf>) -> Result<Self, String> {
-        let beside = std::env::current_exe().map_err(|error| format!("this program is nowhere: {error}"))?;
-        let dir = dir.or(beside.parent()).unwrap_or(Path::new("."));
-        let told = |error: &dyn std::fmt::Display| format!("{}: {error}", dir.display());
-        let file_system = duolog_state::file_system_of(dir).map_err(|error| told(&error))?.name;
+        let program = std::env::current_exe().map_err(|error| format!("this program has no path: {error}"))?;
+        let dir = dir.or(program.parent()).unwrap_or(Path::new("."));
+        let failed = |error: &dyn std::fmt::Display| format!("cannot work in {}: {error}", dir.display());
+        let file_system = file_system(dir).map_err(|error| failed(&error))?;
         if matches!(file_system.as_str(), "tmpfs" | "ramfs") {
-            return Err(told(&format!("it is on {file_system}, where a sync costs nothing; name another with --dir")));
+            return Err(failed(&format!("it is on {file_system}, where a sync costs nothing; name another by --dir")));
         }
-        if let Some(binary) = binary.as_ref().filter(|binary| !binary.is_file()) {
-            return Err(format!("{} is not a file", binary.display()));
-        }
-        let room = tempfile::Builder::new().prefix("duolog-bench-").tempdir_in(dir).map_err(|error| told(&error))?;
+        let room = tempfile::Builder::new().prefix("duolog-bench-").tempdir_in(dir).map_err(|error| failed(&error))?;
+        let binary = binary.unwrap_or_else(|| program.with_file_name("duolog"));
         Ok(Self { smoke, file_system, room, binary })
     }
 
-    /// Where it works.
-    pub fn path(&self) -> &Path {
-        self.room.path()
+    /// A new directory. It is removed after the workload.
+    pub fn room(&self) -> PathBuf {
+        tempfile::tempdir_in(self.room.path()).expect("a directory").keep()
     }
 
-    /// A directory for one workload, gone when that is done.
-    pub fn room(&self) -> TempDir {
-        tempfile::tempdir_in(self.path()).expect("a directory")
+    /// Removes the directories of a workload.
+    pub fn clear(&self) {
+        for entry in self.room.path().read_dir().expect("a directory").flatten() {
+            std::fs::remove_dir_all(entry.path()).expect("removed");
+        }
     }
 
     /// How many, or how large: in full, or for smoke.
@@ -49,38 +49,34 @@ impl Bench {
         if self.smoke { small } else { full }
     }
 
-    /// The `duolog` command: the one that was named, or the one beside this program, built first if cargo started us.
-    pub fn command(&self) -> Option<PathBuf> {
-        if self.binary.is_some() {
-            return self.binary.clone();
-        }
-        let here = std::env::current_exe().expect("this program");
-        // A test's program is one folder down.
-        let beside = here.ancestors().skip(1).take(2).map(|at| at.join("duolog"));
-        let found = || beside.clone().find(|path| path.is_file());
-        if let Some(cargo) = std::env::var_os("CARGO").filter(|_| !self.smoke || found().is_none()) {
-            let mut build = Command::new(cargo);
-            build.args(["build", "--quiet", "-p", "duolog-cli"]).current_dir(env!("CARGO_MANIFEST_DIR"));
-            if PROFILE == "release" {
-                build.arg("--release");
-            }
-            if let Some(target) = here.ancestors().find(|at| at.join("CACHEDIR.TAG").is_file()) {
-                build.env("CARGO_TARGET_DIR", target);
-            }
-            assert!(build.status().expect("cargo starts").success(), "duolog-cli does not build");
-        }
-        found()
+    /// The `duolog` command; an error if it is not built.
+    pub fn duolog(&self) -> Result<PathBuf, String> {
+        let is_there = self.binary.is_file();
+        is_there.then(|| self.binary.clone()).ok_or_else(|| {
+            format!("{} is not built: cargo build --release -p duolog-cli, or --binary", self.binary.display())
+        })
     }
 }
 
-/// How this program was built.
+/// Looks for a program; an error if it is not installed.
+pub fn tool(name: &str) -> Result<(), String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+    is_there.then_some(()).ok_or_else(|| format!("{name} is not installed"))
+}
+
+/// Runs a command to its end, without output.
+pub fn finish(command: &mut Command) {
+    let ended = command.stdin(Stdio::null()).stdout(Stdio::null()).status().expect("it starts");
+    assert!(ended.success(), "{command:?}: {ended}");
+}
+
+/// The profile of this program.
 pub const PROFILE: &str = if cfg!(debug_assertions) { "dev" } else { "release" };
 
-/// A store in a directory of its own, with one session and no thread beside it.
-pub fn store_in(directory: &Path) -> (Store, Session) {
-    let store = Store::open(options_in(directory).one_shot()).expect("a store");
-    let session = store.sessions().open_thread("bench").expect("a session");
-    (store, session)
+/// Opens the store of a directory, without a thread of its own.
+pub fn store_in(directory: &Path) -> Store {
+    Store::open(options_in(directory).one_shot()).expect("a store")
 }
 
 /// How to open the store of a directory.
@@ -88,7 +84,25 @@ pub fn options_in(directory: &Path) -> StoreOptions {
     StoreOptions::at(Home::beneath(&directory.join("home")))
 }
 
+/// The database of a directory's store.
+pub fn database_in(directory: &Path) -> PathBuf {
+    directory.join("home/state/state.db")
+}
+
 /// The file of a session's log.
 pub fn log_file(store: &Store, session: &Session) -> PathBuf {
     store.home().state.join(&session.log_path)
+}
+
+/// The file system of a directory, by name if it is a common one.
+fn file_system(dir: &Path) -> std::io::Result<String> {
+    Ok(match rustix::fs::statfs(dir)?.f_type as u32 {
+        0x0102_1994 => "tmpfs".to_owned(),
+        0x8584_58f6 => "ramfs".to_owned(),
+        0xef53 => "ext4".to_owned(),
+        0x5846_5342 => "xfs".to_owned(),
+        0x9123_683e => "btrfs".to_owned(),
+        0x794c_7630 => "overlayfs".to_owned(),
+        other => format!("file system {other:#x}"),
+    })
 }

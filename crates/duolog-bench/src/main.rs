@@ -1,21 +1,23 @@
-//! Workloads measured against the raw limit: `duolog-bench [--smoke] [--json FILE] [--dir DIR] [--binary PATH] [FILTER…]`.
+//! Benchmarks of public calls against bare code: `duolog-bench [--smoke] [--only NAME]… [--json FILE] [--docs FILE]`.
 //!
-//! Every figure is a ratio of two measurements of the same run, taken in turns, so that a busy machine slows both. A
-//! time says something about the machine; a ratio says something about the code. The smoke form runs each workload
-//! once, small, and asserts that its results are right and its ratios finite, never how long anything took.
+//! Every figure is a ratio of two measurements of the same run, taken in turns, so that a busy machine slows both. Ours is
+//! a public call of the `duolog` crate or the `duolog` command; the limit is the best bare code for the same job. Each
+//! figure has three runs. The smoke form runs each workload once, small, and asserts that its results are right, never
+//! how long anything took.
 //!
-//! `measure.rs` takes turns and sums up, `report.rs` prints, `bench.rs` is the room to work in, `events.rs` what is
-//! written, `corpus.rs` what is searched, `bare.rs` what it is held against, `calls.rs` counts system calls, `peers.rs`
-//! is our side beside other stores; `work/` has one file per workload.
+//! `measure` takes turns, `figure` judges, `report` prints and writes, `bench` is where a run works, `events` and
+//! `corpus` are what is written, `bare` and `database` the other side, `peers` our side beside other libraries; `work/`
+//! has one file per workload.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 mod bare;
 mod bench;
-mod calls;
 mod corpus;
+mod database;
 mod events;
+mod figure;
 mod measure;
 mod peers;
 mod report;
@@ -24,92 +26,136 @@ mod work;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bench::Bench;
+use bench::{Bench, PROFILE};
 use report::Report;
 
-const USAGE: &str = "duolog-bench [--smoke] [--json FILE] [--dir DIR] [--binary PATH] [FILTER…]
+const USAGE: &str = "duolog-bench [--smoke] [--only NAME]… [--json FILE] [--docs FILE] [--dir DIR] [--binary PATH]
+duolog-bench --from FILE [--docs FILE]
 
-  --smoke        each workload once and small: results are checked, times are not
-  --json FILE    write the figures there too
-  --dir DIR      work in a directory of its own in DIR; where this program is, if not given. Memory is refused
-  --binary PATH  the duolog command to start; the one beside this program, if not given
-  FILTER         only the workloads whose name holds one of these:";
+  --smoke        run each workload once and small: results are checked, times are not
+  --only NAME    only the figures whose name contains NAME
+  --json FILE    write the figures as JSON
+  --docs FILE    replace the generated part of this document by the figures
+  --from FILE    take the figures from this JSON and measure nothing
+  --dir DIR      work in a temporary directory in DIR [default: beside this program]; DIR must not be in memory
+  --binary PATH  the duolog command [default: the one beside this program]
 
-/// What was asked for.
+workloads:";
+
+/// The command line.
 #[derive(Default)]
 struct Args {
     smoke: bool,
+    only: Vec<String>,
     json: Option<PathBuf>,
+    docs: Option<PathBuf>,
+    from: Option<PathBuf>,
     dir: Option<PathBuf>,
     binary: Option<PathBuf>,
-    filters: Vec<String>,
 }
 
 impl Args {
     fn parse(mut given: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut args = Self::default();
         while let Some(arg) = given.next() {
-            let mut value = || given.next().map(PathBuf::from).ok_or_else(|| format!("{arg} needs a value"));
+            let mut value = || given.next().ok_or_else(|| format!("{arg} needs a value"));
             match arg.as_str() {
                 "--smoke" => args.smoke = true,
-                "--json" => args.json = Some(value()?),
-                "--dir" => args.dir = Some(value()?),
-                "--binary" => args.binary = Some(value()?),
-                flag if flag.starts_with('-') => return Err(format!("{flag} is not known")),
-                _ => args.filters.push(arg),
+                "--only" => args.only.push(value()?),
+                "--json" => args.json = Some(value()?.into()),
+                "--docs" => args.docs = Some(value()?.into()),
+                "--from" => args.from = Some(value()?.into()),
+                "--dir" => args.dir = Some(value()?.into()),
+                "--binary" => args.binary = Some(value()?.into()),
+                _ => return Err(format!("unknown argument {arg}")),
             }
         }
-        let unknown = args.filters.iter().find(|filter| !work::ALL.iter().any(|(name, _)| name.contains(*filter)));
-        unknown.map_or(Ok(()), |filter| Err(format!("no workload is called {filter}")))?;
+        let measures = args.from.is_none();
+        if let Some(name) = args.only.iter().find(|name| !work::ALL.iter().any(|(of, _)| may_have(of, name))) {
+            return Err(format!("no workload has a figure {name}"));
+        }
+        if args.docs.is_some() && measures && (args.smoke || !args.only.is_empty() || PROFILE != "release") {
+            return Err("--docs needs all figures of a release build".to_owned());
+        }
         Ok(args)
     }
 
+    /// Returns true if the figure of this name was asked for.
     fn wants(&self, name: &str) -> bool {
-        self.filters.is_empty() || self.filters.iter().any(|filter| name.contains(filter))
+        self.only.is_empty() || self.only.iter().any(|only| name.contains(only))
     }
 }
 
+/// Returns true if a workload may have a figure whose name contains `only`.
+fn may_have(workload: &str, only: &str) -> bool {
+    only.split_once('/').map_or(workload.contains(only), |(of, _)| of == workload)
+}
+
 fn main() -> ExitCode {
-    let mut given = std::env::args().skip(1).peekable();
-    if given.peek().is_some_and(|arg| arg == calls::CHILD) {
-        let (home, count) = (given.nth(1).expect("a home"), given.next().expect("a count"));
-        calls::child(Path::new(&home), count.parse().expect("a number"));
-        return ExitCode::SUCCESS;
+    let given: Vec<String> = std::env::args().skip(1).collect();
+    match given.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [work::append::CHILD, home, count] => {
+            work::append::child(Path::new(home), count.parse().expect("a number"));
+            return ExitCode::SUCCESS;
+        }
+        [peers::CHILD, case, room, items] => {
+            peers::child(case, Path::new(room), Path::new(items));
+            return ExitCode::SUCCESS;
+        }
+        [work::follow::CHILD, side, at] => work::follow::child(side, Path::new(at)),
+        _ => {}
     }
-    if given.peek().is_some_and(|arg| arg == peers::CHILD) {
-        let (case, room) = (given.nth(1).expect("a case"), given.next().expect("a directory"));
-        peers::child(&case, Path::new(&room), Path::new(&given.next().expect("items")));
-        return ExitCode::SUCCESS;
-    }
-    if given.peek().is_some_and(|arg| arg == work::tail::CHILD) {
-        let (which, at) = (given.nth(1).expect("a file"), given.next().expect("a directory"));
-        work::tail::child(&which, Path::new(&at));
-    }
-    match Args::parse(given).and_then(|args| run(&args)) {
+    match Args::parse(given.into_iter()).and_then(|args| run(&args)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(message) => {
             let names: Vec<&str> = work::ALL.iter().map(|(name, _)| *name).collect();
-            eprintln!("duolog-bench: {message}\n\n{USAGE}\n                 {}", names.join(" "));
+            eprintln!("duolog-bench: {message}\n\n{USAGE} {}", names.join(" "));
             ExitCode::from(2)
         }
     }
 }
 
-/// Runs what was asked for; says whether every target was met.
+/// Runs what was asked for. Returns false if a figure was missed or not measured.
 fn run(args: &Args) -> Result<bool, String> {
+    let report = match &args.from {
+        Some(path) => {
+            let report = Report::read(path)?;
+            report.print_all();
+            report
+        }
+        None => measure(args)?,
+    };
+    if let Some(path) = &args.json {
+        report.write_json(path)?;
+    }
+    if let Some(path) = &args.docs {
+        report.write_into(path)?;
+    }
+    Ok(report.is_ok())
+}
+
+fn measure(args: &Args) -> Result<Report, String> {
     let bench = Bench::new(args.smoke, args.dir.as_deref(), args.binary.clone())?;
     let mut report = Report::new(&bench);
     report.print_head();
-    for (name, workload) in work::ALL.iter().filter(|(name, _)| args.wants(name)) {
-        for figure in workload(&bench) {
-            assert!(figure.is_finite(), "{name}: {figure:?}");
-            report.add(figure);
+    for (name, workload) in work::ALL {
+        if !args.only.is_empty() && !args.only.iter().any(|only| may_have(name, only)) {
+            continue;
         }
+        let mut cases = workload(&bench);
+        cases.retain(|case| args.wants(&case.figure.name));
+        for _ in 0..bench.size(RUNS, 1) {
+            cases.iter_mut().for_each(measure::Case::run);
+        }
+        for case in cases {
+            report.add(case.figure);
+        }
+        bench.clear();
     }
     report.print_end();
-    if let Some(path) = &args.json {
-        report.write_json(path).map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
-    }
-    Ok(args.smoke || report.all_met())
+    Ok(report)
 }
+
+/// The runs of every figure.
+const RUNS: usize = 3;

@@ -1,16 +1,16 @@
 //! Our side of a comparison with other stores of conversations, one case a process: `bench/peers/` starts it.
 //!
-//! The store is open and what a case needs is there before the clock starts, as on the other sides.
+//! The store is open and what a case needs is there before the clock starts, as on the other sides. All sides begin with
+//! the same objects, and turn them into text, or text into objects, while the clock runs.
 
 use std::path::Path;
-use std::time::Instant;
 
 use duolog::sessions::{AddOptions, BranchRef, NewFork, RawItems, View};
 use duolog::{Durability, SessionId, Store};
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
 use crate::bench::options_in;
+use crate::measure;
 
 /// The first argument of a process that is compared with a peer.
 pub const CHILD: &str = "--beside-peers";
@@ -24,19 +24,18 @@ const LOADS: usize = 5;
 /// How often a fork is made.
 const FORKS: usize = 20;
 
-/// Runs one case on the items of a file, one a line, and says as JSON what one item, load or fork took.
+/// Runs one case on the items of a file, one a line, and prints as JSON what one item, load or fork took.
 pub fn child(case: &str, room: &Path, items: &Path) {
     let text = std::fs::read_to_string(items).expect("items");
-    let items: Vec<&str> = text.lines().collect();
+    let items: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let store = Store::open(options_in(room)).expect("a store");
     let session = store.sessions().open_thread("bench").expect("a session").id;
     let talk = Talk { store: &store, session };
     let took = match case {
-        "one" => timed(items.len(), || items.iter().for_each(|item| talk.add(&[item], Durability::Power))),
+        "one" => timed(items.len(), || items.chunks(1).for_each(|item| talk.add(item, Durability::Power))),
         "batches" => timed(items.len(), || items.chunks(BATCH).for_each(|some| talk.add(some, Durability::Power))),
         "sixteen" => talk.sixteen(&items),
-        "load" => talk.load(&items, |content| drop(serde_json::from_slice::<Value>(content).expect("JSON"))),
-        "load raw" => talk.load(&items, |_| ()),
+        "load" => talk.load(&items),
         "fork" => talk.forks(&items, Durability::Power),
         "fork unsynced" => talk.forks(&items, Durability::Process),
         _ => panic!("no case is called {case}"),
@@ -51,13 +50,15 @@ struct Talk<'s> {
 }
 
 impl Talk<'_> {
-    fn add(&self, items: &[&str], durability: Durability) {
+    fn add(&self, items: &[Value], durability: Durability) {
         let options = AddOptions { durability, ..AddOptions::default() };
-        self.store.sessions().items(&self.session).add(items, &options).expect("added");
+        let texts: Vec<String> = items.iter().map(Value::to_string).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        self.store.sessions().items(&self.session).add(&texts, &options).expect("added");
     }
 
     /// Each of sixteen threads adds its share to a session of its own, one by one.
-    fn sixteen(&self, items: &[&str]) -> Value {
+    fn sixteen(&self, items: &[Value]) -> Value {
         let share = items.len() / SESSIONS;
         let session = |number: usize| self.store.sessions().open_thread(&format!("s-{number}")).expect("a session").id;
         let talks: Vec<Talk<'_>> =
@@ -65,32 +66,34 @@ impl Talk<'_> {
         timed(share * SESSIONS, || {
             std::thread::scope(|scope| {
                 for (talk, items) in talks.iter().zip(items.chunks(share)) {
-                    scope.spawn(move || items.iter().for_each(|item| talk.add(&[item], Durability::Power)));
+                    scope.spawn(move || items.chunks(1).for_each(|item| talk.add(item, Durability::Power)));
                 }
             });
         })
     }
 
-    fn fill(&self, items: &[&str]) {
+    fn fill(&self, items: &[Value]) {
         items.chunks(BATCH).for_each(|some| self.add(some, Durability::Process));
     }
 
-    /// Loads them all, as they are or parsed.
-    fn load(&self, items: &[&str], each: impl Fn(&[u8])) -> Value {
+    /// Loads and parses them all.
+    fn load(&self, items: &[Value]) -> Value {
         self.fill(items);
         let mut list = RawItems::default();
         let mut load = || {
             let all = self.store.sessions().items(&self.session);
             all.latest_raw_into(items.len(), View::Full, &mut list).expect("reads");
             assert_eq!((list.len(), list.broken.len()), (items.len(), 0));
-            list.iter().for_each(|item| each(item.content));
+            let parsed: Vec<Value> =
+                list.iter().map(|item| serde_json::from_slice(item.content).expect("JSON")).collect();
+            std::hint::black_box(parsed);
         };
         load();
         timed(LOADS, || (0..LOADS).for_each(|_| load()))
     }
 
     /// Forks behind the last item.
-    fn forks(&self, items: &[&str], durability: Durability) -> Value {
+    fn forks(&self, items: &[Value], durability: Durability) -> Value {
         self.fill(items);
         let branches = self.store.sessions().branches(&self.session);
         let fork = || branches.fork(NewFork { from: BranchRef::Default, ..NewFork::default() }, durability);
@@ -99,14 +102,8 @@ impl Talk<'_> {
     }
 }
 
-/// What one of `operations` took, by the clock and of the processor, all threads together.
+/// The seconds of one of `operations`.
 fn timed(operations: usize, work: impl FnOnce()) -> Value {
-    let cpu = || {
-        let spent = clock_gettime(ClockId::ProcessCPUTime);
-        spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9
-    };
-    let (start, before) = (Instant::now(), cpu());
-    work();
-    let each = |seconds: f64| seconds / operations as f64;
-    json!({"seconds": each(start.elapsed().as_secs_f64()), "cpu": each(cpu() - before)})
+    let (nanoseconds, ()) = measure::timed(work);
+    json!({"seconds": nanoseconds / 1e9 / operations as f64})
 }

@@ -1,116 +1,199 @@
-//! What is told of a run: a table for people, JSON for programs.
+//! The report of a run: a table for people, JSON for programs, and the generated part of a document.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
-use duolog_types::{Clock as _, SystemClock};
-use serde::Serialize;
+use duolog::{Clock as _, SystemClock};
+use serde::{Deserialize, Serialize};
 
 use crate::bench::{Bench, PROFILE};
-use crate::measure::{Figure, Target, Unit};
+use crate::figure::{Figure, Run, Table, Target, Unit};
 
 /// The figures of one run, and where they come from.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct Report {
-    measured_at: String,
-    profile: &'static str,
+    /// The part of the document that it generates.
+    section: String,
+    /// Where and how it was measured.
+    measured: String,
+    /// Small, and not judged.
     smoke: bool,
-    file_system: String,
-    cores: usize,
-    figures: Vec<Told>,
-}
-
-/// A figure and what became of it.
-#[derive(Serialize)]
-struct Told {
-    #[serde(flatten)]
-    figure: Figure,
-    verdict: &'static str,
+    /// The figures, in order.
+    pub figures: Vec<Figure>,
 }
 
 impl Report {
-    /// Nothing measured yet.
+    /// A report without figures.
     pub fn new(bench: &Bench) -> Self {
-        Self {
-            measured_at: SystemClock.now().to_string(),
-            profile: PROFILE,
-            smoke: bench.smoke,
-            file_system: bench.file_system.clone(),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
-            figures: Vec::new(),
-        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let at = SystemClock.now().to_string();
+        let day = at.get(..10).unwrap_or(&at);
+        let measured = format!("{day}, {PROFILE} build, {cores} cores, {}", bench.file_system);
+        Self { section: "figures".to_owned(), measured, smoke: bench.smoke, figures: Vec::new() }
     }
 
-    /// Says what is measured where, and names the columns.
+    /// Reads a report.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        serde_json::from_slice(&text).map_err(|error| format!("{} is not a report: {error}", path.display()))
+    }
+
+    /// Prints where it is measured, and the column headers.
     pub fn print_head(&self) {
-        let Self { profile, file_system, cores, .. } = self;
-        println!("duolog-bench: {profile} profile, {file_system}, {cores} cores");
+        println!("duolog-bench: {}", self.measured);
         if self.smoke {
             println!("smoke: results are checked, times are not judged");
-        } else if *profile != "release" {
-            println!("NOT a release build: these ratios are not the ones that count");
         }
-        println!("{}", row(["", "ours", "limit", "ratio", "p10 to p90", "target", ""]));
+        println!("{}", row(["", "ours", "limit", "ratio", "runs", "target", ""]));
     }
 
-    /// Takes a figure and prints its row.
+    /// Prints a figure and adds it.
     pub fn add(&mut self, figure: Figure) {
-        let verdict = match figure.is_met() {
-            _ if self.smoke => "not judged",
-            None => "told",
-            Some(true) => "met",
-            Some(false) => "MISSED",
-        };
-        let ratio = figure.ratio;
-        let target = match figure.target {
-            Target::AtMost(most) => format!("≤ {most}×"),
-            Target::AtMostOrMore { times, nanoseconds } => {
-                format!("≤ {times}×, + {}", amount(nanoseconds, Unit::Nanoseconds))
-            }
-            Target::AtLeast(least) => format!("≥ {least}×"),
-            Target::Told => String::new(),
-        };
-        let (ours, limit) = (amount(figure.ours, figure.unit), amount(figure.limit, figure.unit));
-        let spread = format!("{} to {}", times(ratio.p10), times(ratio.p90));
-        println!("{}", row([&figure.name, &ours, &limit, &(times(ratio.median) + "×"), &spread, &target, verdict]));
-        self.figures.push(Told { figure, verdict });
+        self.print(&figure);
+        self.figures.push(figure);
     }
 
-    /// Says what each row compares.
+    /// Prints the whole report.
+    pub fn print_all(&self) {
+        self.print_head();
+        self.figures.iter().for_each(|figure| self.print(figure));
+        self.print_end();
+    }
+
+    fn print(&self, figure: &Figure) {
+        let [ours, limit, ratio, runs, target] = cells(figure);
+        let verdict = if self.smoke && figure.failed.is_none() { "not judged" } else { figure.verdict() };
+        println!("{}", row([&figure.name, &ours, &limit, &ratio, &runs, &target, verdict]));
+        if let Some(why) = &figure.failed {
+            println!("    {why}");
+        }
+    }
+
+    /// Prints what each row compares.
     pub fn print_end(&self) {
         println!();
-        for Told { figure, .. } in &self.figures {
-            let rounds = if figure.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", figure.rounds) };
-            println!("{:29}{} ({rounds})", figure.name, figure.what);
+        for figure in &self.figures {
+            println!("{:31}{}", figure.name, figure.what);
         }
     }
 
-    /// Whether no target was missed.
-    pub fn all_met(&self) -> bool {
-        self.figures.iter().all(|told| told.figure.is_met() != Some(false))
+    /// Returns false if a figure was not measured, or missed its target and is judged.
+    pub fn is_ok(&self) -> bool {
+        self.figures.iter().all(|figure| figure.is_ok() || (self.smoke && figure.failed.is_none()))
     }
 
-    /// Writes the figures for programs.
-    pub fn write_json(&self, path: &Path) -> std::io::Result<()> {
-        let mut text = serde_json::to_string_pretty(self)?;
-        text.push('\n');
-        std::fs::write(path, text)
+    /// Writes the report for programs.
+    pub fn write_json(&self, path: &Path) -> Result<(), String> {
+        let written = serde_json::to_string_pretty(self).map_err(std::io::Error::other);
+        let written = written.and_then(|text| std::fs::write(path, text + "\n"));
+        written.map_err(|error| format!("{} cannot be written: {error}", path.display()))
+    }
+
+    /// Replaces the part of a document between the markers of this report's section.
+    pub fn write_into(&self, document: &Path) -> Result<(), String> {
+        let failed = |why: &dyn std::fmt::Display| format!("cannot generate {}: {why}", document.display());
+        if self.smoke {
+            return Err(failed(&"a smoke run has no figures"));
+        }
+        let text = std::fs::read_to_string(document).map_err(|error| failed(&error))?;
+        let [begin, end] = ["begin", "end"].map(|edge| format!("<!-- {} {edge} -->\n", self.section));
+        let found = text.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
+        let (before, after) = found.ok_or_else(|| failed(&format!("it has no {} and {}", begin.trim(), end.trim())))?;
+        let text = format!("{before}{begin}{}{end}{after}", self.markdown());
+        std::fs::write(document, text).map_err(|error| failed(&error))
+    }
+
+    fn markdown(&self) -> String {
+        let mut text = format!("Measured: {}.\n", self.measured);
+        let tables = [
+            (Table::Limits, "Beside bare code", "limit"),
+            (Table::Growth, "Growth", "with little"),
+            (Table::Bounds, "Bounds", "bound"),
+            (Table::Peers, "", "theirs"),
+        ];
+        for (table, title, limit) in tables {
+            let mut figures = self.figures.iter().filter(|figure| figure.table == table).peekable();
+            if figures.peek().is_none() {
+                continue;
+            }
+            if !title.is_empty() {
+                let _ = write!(text, "\n### {title}\n");
+            }
+            let _ = write!(
+                text,
+                "\n| figure | what | ours | {limit} | ratio | runs | target | |\n|---|---|---|---|---|---|---|---|\n"
+            );
+            for figure in figures {
+                let [ours, limit, ratio, runs, target] = cells(figure);
+                let verdict = figure.failed.as_deref().unwrap_or_else(|| figure.verdict());
+                let Figure { name, what, .. } = figure;
+                let _ = writeln!(
+                    text,
+                    "| `{name}` | {what} | {ours} | {limit} | {ratio} | {runs} | {target} | {verdict} |"
+                );
+            }
+        }
+        text
     }
 }
 
-fn row([name, ours, limit, ratio, spread, target, verdict]: [&str; 7]) -> String {
-    format!("{name:29}{ours:>11}{limit:>11}{ratio:>10}{spread:>18}{target:>18}  {verdict}").trim_end().to_owned()
+/// Ours, the limit, the median ratio, the best and the worst ratio, and the target.
+fn cells(figure: &Figure) -> [String; 5] {
+    let target = match figure.target {
+        Target::AtMost(most) => format!("≤ {most}"),
+        Target::AtLeast(least) => format!("≥ {least}"),
+        Target::Bound => "≤ 1".to_owned(),
+        Target::Shown => String::new(),
+    };
+    let Some(Run { ours, limit, ratio }) = figure.middle() else {
+        return ["", "", "", "", &target].map(str::to_owned);
+    };
+    let ratios: Vec<String> = figure.runs.iter().map(|run| times(run.ratio)).collect();
+    [amount(*ours, figure.unit), amount(*limit, figure.unit), times(*ratio) + " ×", ratios.join(" · "), target]
 }
 
-/// A ratio with as many figures as tell something.
+fn row([name, ours, limit, ratio, runs, target, verdict]: [&str; 7]) -> String {
+    format!("{name:31}{ours:>11}{limit:>11}{ratio:>10}{runs:>24}{target:>9}  {verdict}").trim_end().to_owned()
+}
+
+/// A ratio with as many digits as say something.
 fn times(ratio: f64) -> String {
     if ratio < 0.05 { format!("{ratio:.4}") } else { format!("{ratio:.2}") }
 }
 
 fn amount(number: f64, unit: Unit) -> String {
     match unit {
-        Unit::Count => format!("{number:.3}"),
+        Unit::Count => format!("{number:.2}"),
         Unit::Nanoseconds if number < 1e3 => format!("{number:.0} ns"),
-        Unit::Nanoseconds if number < 1e6 => format!("{:.2} µs", number / 1e3),
-        Unit::Nanoseconds => format!("{:.2} ms", number / 1e6),
+        Unit::Nanoseconds if number < 1e6 => format!("{:.1} µs", number / 1e3),
+        Unit::Nanoseconds if number < 1e9 => format!("{:.2} ms", number / 1e6),
+        Unit::Nanoseconds => format!("{:.2} s", number / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_keeps_what_stands_around_the_generated_part() {
+        let room = tempfile::tempdir().expect("a directory");
+        let path = room.path().join("performance.md");
+        let mut figure = Figure::new("append/one", "ours / bare", Table::Limits, Target::AtMost(1.3));
+        figure.runs = [1.0, 1.25, 1.1].map(|ratio| Run { ours: 1e3, limit: 1e3, ratio }).to_vec();
+        let section = "figures".to_owned();
+        let report = Report { section, measured: "2026-01-01".to_owned(), smoke: false, figures: vec![figure] };
+        std::fs::write(&path, "before\n<!-- figures begin -->\nold\n<!-- figures end -->\nafter\n").expect("written");
+        for _ in 0..2 {
+            report.write_into(&path).expect("generated");
+            let text = std::fs::read_to_string(&path).expect("text");
+            assert!(text.starts_with("before\n<!-- figures begin -->\nMeasured: 2026-01-01.\n"), "{text}");
+            assert!(text.contains("| 1.10 × | 1.00 · 1.25 · 1.10 | ≤ 1.3 | met |\n"), "{text}");
+            assert!(text.ends_with("<!-- figures end -->\nafter\n") && !text.contains("old"), "{text}");
+        }
+        std::fs::write(&path, "no markers\n").expect("written");
+        assert!(report.write_into(&path).is_err());
+        let smoke = Report { smoke: true, ..report };
+        assert!(smoke.write_into(&path).is_err());
     }
 }

@@ -1,90 +1,161 @@
-//! Events that are serialised already, appended so that they survive the death of the process.
+//! Events appended to one log, by one call each or a hundred a call.
 
-use duolog::{Durability, Store, StoreOptions};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use crate::bare::Bare;
-use crate::bench::{Bench, log_file, options_in};
-use crate::measure::{Figure, Target, in_turns};
-use crate::{calls, events};
+use duolog::log::Log;
+use duolog::{Batch, Durability};
 
-/// One per call, a hundred per call, one per call while a thread folds; and the system calls of one.
-pub fn run(bench: &Bench) -> Vec<Figure> {
-    let one = Case { lines: 1, calls: bench.size(512, 32), rounds: bench.size(101, 1) };
-    let hundred = Case { lines: 100, calls: bench.size(16, 2), rounds: bench.size(61, 1) };
+use crate::bare::{self, Bare};
+use crate::bench::{Bench, log_file, store_in, tool};
+use crate::events;
+use crate::figure::Target;
+use crate::measure::{Case, in_turns};
+
+/// The first argument of a process that appends and does nothing else.
+pub const CHILD: &str = "--appends-for-strace";
+
+/// Prepared events, text that is checked, synced events, and the system calls of one append.
+pub fn cases(bench: &Bench) -> Vec<Case> {
+    let calls = bench.size(512, 16);
     vec![
-        one.figure(
+        prepared(
             bench,
-            "append/one",
-            "prepared event per call / write(2)",
-            Target::AtMost(3.0),
-            StoreOptions::one_shot,
+            ("append/one", "a prepared event per call / lock, stat, write, unlock"),
+            Target::AtMost(1.3),
+            (1, calls),
+            Bare::append,
         ),
-        hundred.figure(
+        prepared(
             bench,
-            "append/hundred",
-            "prepared batch of 100 per call / write(2) of the same bytes",
+            ("append/hundred", "100 prepared events per call / a write of the same bytes"),
             Target::AtMost(1.2),
-            StoreOptions::one_shot,
+            (100, calls / 16),
+            Bare::write,
         ),
-        one.figure(
-            bench,
-            "append/one, folding",
-            "the same as append/one while a thread folds the log into derived rows",
-            Target::Told,
-            |options| options,
-        ),
-        calls_of_one(bench),
+        checked(bench, "append/checked one", (1, calls)),
+        checked(bench, "append/checked hundred", (100, calls / 16)),
+        power(bench),
+        system_calls(bench),
     ]
 }
 
-struct Case {
-    lines: usize,
-    calls: usize,
-    rounds: usize,
+/// A log and the bare file that it is compared with.
+struct Side {
+    log: Log,
+    bare: Bare,
+    file: PathBuf,
 }
 
-impl Case {
-    fn figure(
-        &self,
-        bench: &Bench,
-        name: &str,
-        what: &str,
-        target: Target,
-        how: impl Fn(StoreOptions) -> StoreOptions,
-    ) -> Figure {
+impl Side {
+    fn new(bench: &Bench) -> Self {
         let room = bench.room();
-        let store = Store::open(how(options_in(room.path()))).expect("a store");
+        let store = store_in(&room);
         let session = store.sessions().open_thread("bench").expect("a session");
-        let log = store.log(&session.id);
-        let bare = Bare::in_dir(room.path());
-        let batches = events::batches(self.calls, self.lines);
-        let pairs = in_turns(
-            self.rounds,
-            (self.calls, self.calls),
-            || {
-                for batch in &batches {
-                    log.append(batch, Durability::Process).expect("appended");
-                }
-            },
-            || {
-                for batch in &batches {
-                    bare.write(batch.as_bytes());
-                }
-            },
-        );
-        bare.assert_same(&log_file(&store, &session));
-        pairs.cost(name, what, target)
+        let (file, bare) = (log_file(&store, &session), Bare::in_dir(&room));
+        Self { log: store.log(&session.id), bare, file }
+    }
+
+    fn append(&self, batch: &Batch, durability: Durability) {
+        self.log.append(batch, durability).expect("appended");
     }
 }
 
-fn calls_of_one(bench: &Bench) -> Figure {
-    let by_disk = calls::by_disk(bench);
-    let (calls, how) = match calls::by_strace(bench) {
-        Some(calls) => (calls, "by strace -c -f"),
-        None => (by_disk, "by counting disk calls: strace is not there"),
-    };
-    // It is the difference of two runs, and a run has calls of its own that come and go.
-    assert!(calls > by_disk - 0.1, "strace sees every disk call: {calls} of {by_disk}");
-    let what = format!("system calls of one append / one write(2), {how}");
-    Figure::counted("append/calls", &what, calls, 1.0, Target::AtMost(4.0))
+fn prepared(
+    bench: &Bench,
+    (name, what): (&str, &str),
+    target: Target,
+    (lines, calls): (usize, usize),
+    bare: fn(&Bare, &[u8]),
+) -> Case {
+    let (side, batches) = (Side::new(bench), events::batches(calls, lines));
+    let rounds = bench.size(41, 1);
+    Case::cost(name, what, target, move || {
+        let ours = || batches.iter().for_each(|batch| side.append(batch, Durability::Process));
+        let limit = || batches.iter().for_each(|batch| bare(&side.bare, batch.as_bytes()));
+        let taken = in_turns(rounds, (calls, calls), ours, limit);
+        side.bare.assert_same(&side.file);
+        taken
+    })
+}
+
+fn checked(bench: &Bench, name: &str, (lines, calls): (usize, usize)) -> Case {
+    let (side, batches) = (Side::new(bench), events::batches(calls, lines));
+    let rounds = bench.size(41, 1);
+    let mut batch = Batch::default();
+    let text = if lines == 1 { "a line".to_owned() } else { format!("{lines} lines") };
+    let what = format!("{text} of text per call / serde_json's checks, then lock, stat, write, unlock");
+    Case::cost(name, &what, Target::AtMost(1.3), move || {
+        let texts: Vec<Vec<&[u8]>> = batches.iter().map(events::lines_of).collect();
+        let ours = || {
+            for text in &texts {
+                batch.clear();
+                for line in text {
+                    batch.push(line).expect("a line");
+                }
+                side.append(&batch, Durability::Process);
+            }
+        };
+        let limit = || {
+            for (text, whole) in texts.iter().zip(&batches) {
+                for line in text {
+                    bare::check(line);
+                }
+                side.bare.append(whole.as_bytes());
+            }
+        };
+        let taken = in_turns(rounds, (calls, calls), ours, limit);
+        side.bare.assert_same(&side.file);
+        taken
+    })
+}
+
+fn power(bench: &Bench) -> Case {
+    let (side, batches, rounds) = (Side::new(bench), events::batches(16, 1), bench.size(501, 5));
+    let what = "a synced event per call / lock, stat, write, unlock, fdatasync";
+    Case::cost("append/power", what, Target::AtMost(1.15), move || {
+        let (mut ours, mut limit) = (batches.iter().cycle(), batches.iter().cycle());
+        let taken = in_turns(
+            rounds,
+            (1, 1),
+            || side.append(ours.next().expect("endless"), Durability::Power),
+            || side.bare.append_synced(limit.next().expect("endless").as_bytes()),
+        );
+        side.bare.assert_same(&side.file);
+        taken
+    })
+}
+
+/// Counted by strace: what a process with more appends calls more often.
+fn system_calls(bench: &Bench) -> Case {
+    let (few, more) = (100, 1100);
+    let (rooms, program) = ([bench.room(), bench.room()], std::env::current_exe().expect("this program"));
+    let what = "system calls of one append / getpid (finds a forked process), lock, stat, write, unlock";
+    // A run has a few calls of its own that come and go.
+    let case = Case::count("append/calls", what, Target::AtMost(1.02), move || {
+        let calls = |room: &Path, appends: usize| {
+            let (home, counts) = (tempfile::tempdir_in(room).expect("a directory"), room.join("strace"));
+            let mut strace = Command::new("strace");
+            strace.args(["-c", "-f", "-o"]).arg(&counts).arg(&program);
+            let ended = strace.arg(CHILD).arg(home.path()).arg(appends.to_string()).status().expect("it starts");
+            assert!(ended.success(), "{ended}");
+            let text = std::fs::read_to_string(&counts).expect("counts");
+            let total = text.lines().find(|line| line.ends_with(" total")).expect("a total");
+            total.split_ascii_whitespace().nth(3).and_then(|calls| calls.parse::<f64>().ok()).expect("a number")
+        };
+        ((calls(&rooms[1], more) - calls(&rooms[0], few)) / (more - few) as f64, 5.0)
+    });
+    case.needs(&tool("strace"))
+}
+
+/// Appends so many events, one per call.
+pub fn child(home: &Path, count: usize) {
+    let store = store_in(home);
+    let log = store.log(&store.sessions().open_thread("bench").expect("a session").id);
+    let batches = events::batches(16, 1);
+    for batch in batches.iter().cycle().take(count) {
+        log.append(batch, Durability::Process).expect("appended");
+    }
+    // Closing folds, which is not counted; both processes must end alike.
+    std::process::exit(0);
 }

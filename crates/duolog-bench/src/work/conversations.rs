@@ -1,104 +1,104 @@
-//! Conversations: what an item, a fork or the last items cost may not depend on how long the history is, and an item is
-//! held against its rows by the bare driver.
+//! Conversations: items beside their rows by the bare driver, and long histories beside short ones.
 
-use duolog::sessions::{AddOptions, BranchRef, View};
-use duolog::{BranchId, Clock as _, Durability, MessageId, SessionId, Store, SystemClock};
-use duolog_state::owned::branches::{self, BranchRow, Forked};
-use duolog_state::owned::progressions;
-use duolog_state::{Error, OpenState, State};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use duolog::sessions::{AddOptions, BranchRef, NewFork, View};
+use duolog::{Clock as _, Durability, SessionId, Store, SystemClock};
 use rusqlite::{Connection, params};
-use tempfile::TempDir;
 
-use crate::bench::{Bench, store_in};
-use crate::measure::{Figure, Target, in_turns};
+use crate::bench::{Bench, database_in, store_in};
+use crate::database::{self, new_id};
+use crate::figure::Target;
+use crate::measure::{Case, in_turns, repeat};
 
-/// Not synced, where a sync would hide what is measured.
-const OPTIONS: AddOptions = AddOptions {
-    operation: None,
-    durability: Durability::Process,
-    system: None,
-    embeddings: Vec::new(),
-    about: Vec::new(),
-};
 /// An item as agents have them.
-const ITEM: &str = concat!(
+pub const ITEM: &str = concat!(
     r#"{"type":"message","role":"assistant","content":"The plan is to read the file, "#,
     r#"change the two functions that use it, and run the tests again."}"#
 );
 /// The items of a batch.
 const BATCH: usize = 100;
-/// The forks whose bytes are counted: fewer than fill the write-ahead log.
-const FORKS: usize = 50;
 /// The items that are read from the end.
 const LAST: usize = 50;
+/// The threads of a group commit.
+const THREADS: usize = 16;
+/// The items that both sides have before they are compared.
+const FEW: usize = 100;
 
-/// Long histories against short ones, and items against bare rows.
-pub fn run(bench: &Bench) -> Vec<Figure> {
-    let (many, few) = (bench.size(100_000, 1_000), 100);
-    let (long, short) = (Talk::of(bench, many), Talk::of(bench, few));
-    let (rounds, each) = (bench.size(101, 3), 5);
-    let last = in_turns(rounds, (each, each), || repeat(each, || long.last()), || repeat(each, || short.last()));
-    let append = in_turns(rounds, (each, each), || repeat(each, || long.add(1)), || repeat(each, || short.add(1)));
-    let (state, main) = long.state();
-    let fork = in_turns(
-        rounds,
-        (each, each),
-        || repeat(each, || fork(&state, &main, many as u64)),
-        || repeat(each, || fork(&state, &main, 10)),
-    );
-    let grown = few + (rounds + 1) * each;
-    let mut figures = vec![
-        append.cost(
-            "conversations/append",
-            &format!("an item onto {many} / onto {few} to {grown}"),
-            Target::AtMost(1.3),
-        ),
-        fork.cost("conversations/fork", &format!("the rows of a fork at {many} / at 10"), Target::AtMost(1.3)),
-        last.cost("conversations/last", &format!("the last {LAST} of {many} items / of {few}"), Target::AtMost(2.0)),
-    ];
-    figures.push(bytes_of_forks(&long, (&state, &main), many as u64));
+/// Items against bare rows, alone, in batches and by many threads; long histories against short ones.
+pub fn cases(bench: &Bench) -> Vec<Case> {
+    let mut cases = Vec::new();
     for durability in [Durability::Process, Durability::Power] {
-        figures.extend(beside_rows(bench, durability, (rounds, each)));
+        cases.extend(beside_rows(bench, durability));
     }
-    figures
+    cases.push(group(bench));
+    cases.extend(growth(bench));
+    cases
 }
 
-/// Items against their rows by the bare driver, which syncs as we do.
-fn beside_rows(bench: &Bench, durability: Durability, (rounds, each): (usize, usize)) -> [Figure; 2] {
-    let few = 100;
-    let (ours, bare) = (Talk::of(bench, few), Rows::of(bench, few, durability));
-    let add = |count| ours.add_to_survive(count, durability);
-    let one = in_turns(rounds, (each, each), || repeat(each, || add(1)), || repeat(each, || bare.add(1)));
-    let batch = in_turns(rounds, (BATCH, BATCH), || add(BATCH), || bare.add(BATCH));
-    assert_eq!(ours.len(), (few + (rounds + 1) * (each + BATCH)) as u64, "as many as were added");
-    assert_eq!(rows_in(&ours.database()), rows_in(&bare.connection), "both have the same rows");
+fn beside_rows(bench: &Bench, durability: Durability) -> [Case; 2] {
     let mode = durability.as_str();
-    let (alone, together) = (format!("conversations/one, {mode}"), format!("conversations/batch, {mode}"));
+    let case = |name: &str, what: &str, most: f64, count: usize, times: usize| {
+        let (ours, bare) = (Talk::of(bench, FEW), Rows::of(bench, durability));
+        let (rounds, operations) = (bench.size(101, 3), count * times);
+        Case::cost(&format!("conversations/{name}, {mode}"), what, Target::AtMost(most), move || {
+            let taken = in_turns(
+                rounds,
+                (operations, operations),
+                || repeat(times, || ours.add(count, durability)),
+                || repeat(times, || bare.add(count)),
+            );
+            assert_eq!(rows_in(&ours.database()), rows_in(&bare.connection), "both have the same rows");
+            taken
+        })
+    };
     [
-        one.cost(&alone, "an item / its rows by the bare driver", Target::AtMost(1.5)),
-        batch.cost(&together, &format!("{BATCH} items at once / their rows by the bare driver"), Target::AtMost(1.2)),
+        case("one", "an item / its rows by the bare driver", 1.5, 1, 5),
+        case("hundred", "100 items at once / their rows by the bare driver", 1.2, BATCH, 1),
     ]
 }
 
-/// What forks write to the database: the pages in its write-ahead log.
-fn bytes_of_forks(long: &Talk, (state, main): (&State, &BranchRow), many: u64) -> Figure {
-    let written = |at_ord: u64| {
-        let connection = long.database();
-        let busy = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
-        // The store may be moving pages itself; who comes second is turned away.
-        while connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], busy).expect("moved") != 0 {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        repeat(FORKS, || fork(state, main, at_ord));
-        let path = long.room.path().join("home/state/state.db-wal");
-        std::fs::metadata(path).expect("a write-ahead log").len() as f64 / FORKS as f64
-    };
-    let what = format!("bytes that a fork at {many} writes / at 10, of {FORKS} each");
-    let (late, early) = (written(many), written(10));
-    Figure::counted("conversations/fork bytes", &what, late, early, Target::AtMost(1.1))
+/// Durable items of many threads against those of one bare connection: a file has one writer at a time.
+fn group(bench: &Bench) -> Case {
+    let (ours, bare) = (Talk::of(bench, FEW), Rows::of(bench, Durability::Power));
+    let each = bench.size(25, 2);
+    let open = |thread| ours.store.sessions().open_thread(&format!("thread-{thread}")).expect("a session").id;
+    let sessions: Vec<SessionId> = (0..THREADS).map(open).collect();
+    let rounds = bench.size(11, 1);
+    let what = format!("synced items of {THREADS} threads / of one bare connection");
+    Case::speed("conversations/group", &what, Target::AtLeast(2.0), move || {
+        let together = || {
+            std::thread::scope(|scope| {
+                for session in &sessions {
+                    let store = &ours.store;
+                    scope.spawn(move || repeat(each, || add(store, session, 1, Durability::Power)));
+                }
+            });
+        };
+        in_turns(rounds, (THREADS * each, each), together, || repeat(each, || bare.add(1)))
+    })
 }
 
-/// How many messages and places there are, and how many bytes they hold.
+fn growth(bench: &Bench) -> Vec<Case> {
+    let (many, few) = (bench.size(100_000, 1_000), bench.size(1_000, 100));
+    let (long, short) = (Rc::new(Talk::of(bench, many)), Rc::new(Talk::of(bench, few)));
+    let (rounds, each) = (bench.size(101, 3), 5);
+    let case = |name: &str, what: &str, most: f64, call: fn(&Talk)| {
+        let (long, short) = (Rc::clone(&long), Rc::clone(&short));
+        let what = format!("{what} {many} items / {few}");
+        Case::growth(&format!("conversations/{name}"), &what, Target::AtMost(most), move || {
+            in_turns(rounds, (each, each), || repeat(each, || call(&long)), || repeat(each, || call(&short)))
+        })
+    };
+    vec![
+        case("add", "an item onto", 1.3, |talk| talk.add(1, Durability::Process)),
+        case("fork", "a fork behind", 1.3, Talk::fork),
+        case("last", "the last 50 of", 2.0, Talk::last),
+    ]
+}
+
+/// How many messages, places and sessions there are, and how many bytes they hold.
 fn rows_in(connection: &Connection) -> Vec<(i64, i64)> {
     let messages =
         "SELECT COUNT(*), SUM(length(id) + length(created_at) + length(content) + length(role)) FROM messages";
@@ -108,82 +108,52 @@ fn rows_in(connection: &Connection) -> Vec<(i64, i64)> {
     [messages, items, sessions].map(read).to_vec()
 }
 
-fn repeat(times: usize, mut work: impl FnMut()) {
-    for _ in 0..times {
-        work();
-    }
+fn add(store: &Store, session: &SessionId, count: usize, durability: Durability) {
+    let options = AddOptions { durability, ..AddOptions::default() };
+    store.sessions().items(session).add(&vec![ITEM; count], &options).expect("added");
 }
 
 /// A session with so many items.
 struct Talk {
     store: Store,
     session: SessionId,
-    room: TempDir,
+    room: PathBuf,
 }
 
 impl Talk {
     fn of(bench: &Bench, count: usize) -> Self {
         let room = bench.room();
-        let (store, session) = store_in(room.path());
-        let talk = Self { store, session: session.id, room };
+        let store = store_in(&room);
+        let session = store.sessions().open_thread("bench").expect("a session").id;
+        let talk = Self { store, session, room };
         for from in (0..count).step_by(BATCH) {
-            talk.add(BATCH.min(count - from));
+            talk.add(BATCH.min(count - from), Durability::Process);
         }
         talk
     }
 
-    fn add(&self, count: usize) {
-        self.add_to_survive(count, Durability::Process);
+    fn add(&self, count: usize, durability: Durability) {
+        add(&self.store, &self.session, count, durability);
     }
 
-    fn add_to_survive(&self, count: usize, durability: Durability) {
-        let options = AddOptions { durability, ..OPTIONS };
-        self.store.sessions().items(&self.session).add(&vec![ITEM; count], &options).expect("added");
-    }
-
-    /// The database, by the bare driver.
-    fn database(&self) -> Connection {
-        Connection::open(self.room.path().join("home/state/state.db")).expect("opens")
+    fn fork(&self) {
+        let branches = self.store.sessions().branches(&self.session);
+        let fork = NewFork { from: BranchRef::Default, ..NewFork::default() };
+        assert!(branches.fork(fork, Durability::Process).expect("forked").items >= FEW as u64);
     }
 
     fn last(&self) {
-        let list = self.store.sessions().items(&self.session).latest(LAST, View::Context).expect("reads");
+        let list = self.store.sessions().items(&self.session).latest(LAST, View::Context).expect("items");
         assert_eq!((list.items.len(), list.broken.len()), (LAST, 0));
     }
 
-    fn len(&self) -> u64 {
-        self.branch().items
-    }
-
-    fn branch(&self) -> duolog::sessions::Branch {
-        let branch = self.store.sessions().branches(&self.session).get(&BranchRef::Default).expect("found");
-        branch.expect("a branch")
-    }
-
-    /// The rows beneath, and the branch.
-    fn state(&self) -> (State, BranchRow) {
-        let state = State::open(OpenState::at(self.room.path().join("home/state"))).expect("opens");
-        let id = self.branch().id;
-        let row = state.read(|tx| branches::find(tx, &id)).expect("reads").expect("a branch");
-        (state, row)
+    /// The database by the bare driver.
+    fn database(&self) -> Connection {
+        Connection::open(database_in(&self.room)).expect("opens")
     }
 }
 
-/// Forks without a line in the log: that would be synced.
-fn fork(state: &State, main: &BranchRow, at_ord: u64) {
-    let (main, id, now) = (main.clone(), BranchId::new(), SystemClock.now());
-    let forked = state.write(Durability::Process, move |tx| {
-        let head = progressions::get(tx, &main.progression_id)?;
-        let progression_id = progressions::fork(tx, &head, at_ord, now)?.id;
-        let forked = Some(Forked { parent: main.id.clone(), at_ord, at_seq: 0 });
-        let row = BranchRow { id: id.clone(), progression_id, forked, is_default: false, ..main.clone() };
-        branches::insert(tx, &row)?;
-        Ok::<_, Error>(head.end)
-    });
-    assert!(forked.expect("forked") >= at_ord);
-}
-
-/// The same rows by the bare driver, on a database of the same kind.
+/// The same rows by the bare driver, in a database of the same kind.
 struct Rows {
     connection: Connection,
     session: String,
@@ -192,43 +162,31 @@ struct Rows {
 }
 
 impl Rows {
-    fn of(bench: &Bench, count: usize, durability: Durability) -> Self {
-        let talk = Talk::of(bench, count);
-        let connection = talk.database();
-        let level = if durability == Durability::Power { "FULL" } else { "NORMAL" };
-        let pragmas = format!("PRAGMA foreign_keys=ON; PRAGMA wal_autocheckpoint=1000; PRAGMA synchronous={level}");
-        connection.execute_batch(&pragmas).expect("set");
-        let read = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0)).expect("reads");
-        let session = talk.session.to_string();
-        let progression = read("SELECT progression_id FROM branches");
+    fn of(bench: &Bench, durability: Durability) -> Self {
+        let talk = Talk::of(bench, FEW);
+        let connection = database::open(&database_in(&talk.room), durability);
+        let read = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0)).expect("a value");
+        let (session, progression) = (talk.session.to_string(), read("SELECT progression_id FROM branches"));
         Self { connection, session, progression, _talk: talk }
     }
 
-    fn run(&self, sql: &str, values: impl rusqlite::Params) {
-        self.connection.prepare_cached(sql).and_then(|mut statement| statement.execute(values)).expect("runs");
-    }
-
     fn add(&self, count: usize) {
-        let now = SystemClock.now().to_string();
-        let item = "INSERT INTO progression_items (progression_id, ord, message_id) VALUES (?1, ?2, ?3)";
-        self.run("BEGIN IMMEDIATE", []);
+        let (connection, now) = (&self.connection, SystemClock.now().to_string());
+        database::run(connection, "BEGIN IMMEDIATE", []);
         let end = "SELECT ord + 1 FROM progression_items WHERE progression_id = ?1 ORDER BY ord DESC LIMIT 1";
-        let end: i64 = self
-            .connection
-            .prepare_cached(end)
-            .and_then(|mut statement| statement.query_row([&self.progression], |row| row.get(0)))
-            .expect("reads");
+        let mut end = connection.prepare_cached(end).expect("prepared");
+        let end: i64 = end.query_row([&self.progression], |row| row.get(0)).expect("a value");
         let mut last = String::new();
         for ord in (end..).take(count) {
-            let id = MessageId::new().to_string();
+            last = new_id();
             let message = "INSERT INTO messages (id, created_at, content, role, lion_class, compactable) \
                            VALUES (?1, ?2, ?3, 'assistant', 0, 1)";
-            self.run(message, params![id, now, ITEM]);
-            self.run(item, params![self.progression, ord, id]);
-            last = id;
+            database::run(connection, message, params![last, now, ITEM]);
+            let item = "INSERT INTO progression_items (progression_id, ord, message_id) VALUES (?1, ?2, ?3)";
+            database::run(connection, item, params![self.progression, ord, last]);
         }
         let session = "UPDATE sessions SET last_msg_id = ?2, updated_at = ?3 WHERE id = ?1";
-        self.run(session, params![self.session, last, now]);
-        self.run("COMMIT", []);
+        assert_eq!(database::run(connection, session, params![self.session, last, now]), 1);
+        database::run(connection, "COMMIT", []);
     }
 }

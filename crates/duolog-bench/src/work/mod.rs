@@ -1,45 +1,35 @@
-//! The workloads, one file each: what is measured, against what, and what it should come to.
+//! The workloads, one file each: what is measured, against what, and which ratio is required.
 
-mod append;
-mod checked;
+pub mod append;
+mod backup;
+mod commands;
 mod conversations;
-mod engines;
-mod group;
-mod last;
-mod list;
-mod one_shot;
-mod open;
-mod power;
-mod rows;
+pub mod follow;
+mod many;
+mod postgres;
+mod read;
 mod runs;
-mod scan;
 mod search;
-pub mod tail;
+mod sessions;
 mod vectors;
-mod wake;
 
 use crate::bench::Bench;
-use crate::measure::Figure;
+use crate::measure::Case;
 
-/// A workload's name and how it is run.
-pub type Workload = (&'static str, fn(&Bench) -> Vec<Figure>);
+/// A workload's name and how its cases are prepared.
+pub type Workload = (&'static str, fn(&Bench) -> Vec<Case>);
 
-/// All of them, in the order they run.
+/// All of them, in the order they run. The names of a workload's figures begin with its name.
 pub const ALL: &[Workload] = &[
-    ("append", append::run),
-    ("checked", checked::run),
-    ("power", power::run),
-    ("group", group::run),
-    ("scan", scan::run),
-    ("last", last::run),
-    ("open", open::run),
-    ("list", list::run),
-    ("conversations", conversations::run),
-    ("runs", runs::run),
-    ("vectors", vectors::run),
-    ("engines", engines::run),
-    ("one-shot", one_shot::run),
-    ("wake", wake::run),
-    ("tail", tail::run),
-    ("search", search::run),
+    ("append", append::cases),
+    ("read", read::cases),
+    ("many", many::cases),
+    ("sessions", sessions::cases),
+    ("conversations", conversations::cases),
+    ("runs", runs::cases),
+    ("vectors", vectors::cases),
+    ("postgres", postgres::cases),
+    ("commands", commands::cases),
+    ("follow", follow::cases),
+    ("search", search::cases),
 ];

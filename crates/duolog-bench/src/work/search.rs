@@ -1,128 +1,86 @@
-//! Full text over all logs: making the index, its size, finding a rare word, and what it costs those who append.
+//! Full text over all logs: making the index, its size, finding words, and what it costs those who append.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::rc::Rc;
 
 use duolog::search::{Query, SearchRequest, UseIndex};
 use duolog::{Batch, Durability, Store};
 use rusqlite::{Connection, params};
 
-use crate::bench::{Bench, options_in};
+use crate::bench::{Bench, finish, store_in, tool};
 use crate::corpus::Corpus;
 use crate::events;
-use crate::measure::{Figure, Pairs, Target, in_turns};
+use crate::figure::Target;
+use crate::measure::{Case, Rounds, in_turns, repeat, timed};
 
-/// A word that stands once in all logs: in two pieces here, because this file is among what they are made of.
+/// A word that is in one text of all: in two pieces here, because this file is among the sources of the texts.
 const NEEDLE: &str = concat!("haystack", "needle");
 const MIB: f64 = 1_048_576.0;
 /// The bytes of one log.
 const LOG_BYTES: usize = 8 << 20;
 /// The text of one transaction of the bare table.
 const BATCH_BYTES: usize = 32 << 20;
-/// What recall is looked at by: words, rare ones, pieces of code, beginnings, phrases, and what shall not be there.
-const QUERIES: [&str; 12] = [
-    "durability",
-    "kalomir",
-    "selvor*",
-    "Error::io",
-    "log_epoch",
-    "\"the log\"",
-    "\"position after\"",
-    "epoch -sync",
-    "Reader::open",
-    "0a*",
-    "fdatasync",
-    "checkpoint fold",
-];
+/// What the index must find as a scan does: words, rare ones, pieces of code, beginnings, phrases, exclusions.
+const QUERIES: [&str; 8] =
+    ["durability", "kalomir", "selvor*", "Error::io", "log_epoch", "\"the log\"", "epoch -sync", "checkpoint fold"];
 
-/// Every figure of the search, on one home that grows.
-pub fn run(bench: &Bench) -> Vec<Figure> {
-    let room = bench.room();
-    let home = Growing::new(room.path());
-    let (indexing, size, recall) = home.grow(bench);
-    let mut figures = vec![indexing, size, recall];
-    figures.extend(searches(bench, &home));
-    figures.push(appends(bench));
-    figures
+/// Indexing, size, a rare word and a common one, the command, and appends beside an index.
+pub fn cases(bench: &Bench) -> Vec<Case> {
+    let home = Rc::new(Home::new(bench));
+    let mut growing = Growing::new(bench, &home);
+    let what = "text indexed from the logs / the same text put into a bare FTS5 table, per byte";
+    let indexing = Case::speed("search/indexing", what, Target::AtLeast(0.6), move || growing.grow());
+    let of = Rc::clone(&home);
+    let size =
+        Case::count("search/size", "MiB of the index / MiB of the logs", Target::AtMost(0.4), move || of.sizes());
+    let (rounds, often) = bench.size((11, 20), (1, 1));
+    let (of, scan) = (Rc::clone(&home), home.scan(NEEDLE));
+    let what = "a rare word, in process / ripgrep over the same files";
+    let rare = Case::cost("search/rare", what, Target::AtMost(0.02), move || {
+        let search = || assert_eq!(find(&of.store, NEEDLE, UseIndex::IfPossible), 1);
+        in_turns(rounds, (often, 1), || repeat(often, search), &scan)
+    });
+    let (of, scan) = (Rc::clone(&home), home.scan("session"));
+    let what = "the newest 20 of a common word, in process / ripgrep over the same files";
+    let common = Case::cost("search/common", what, Target::Shown, move || {
+        in_turns(rounds, (1, 1), || assert_eq!(find(&of.store, "session", UseIndex::IfPossible), 20), &scan)
+    });
+    let (scan, duolog, directory) = (home.scan(NEEDLE), bench.duolog(), home.room.join("home"));
+    let binary = duolog.clone().unwrap_or_default();
+    let what = "duolog log search of a rare word / ripgrep over the same files";
+    let command = Case::cost("search/command", what, Target::AtMost(0.4), move || {
+        let search = || finish(Command::new(&binary).args(["log", "search", NEEDLE]).env("DUOLOG_HOME", &directory));
+        in_turns(rounds, (1, 1), search, &scan)
+    });
+    let rg = tool("rg");
+    vec![indexing, size, rare.needs(&rg), common.needs(&rg), command.needs(&rg).needs(&duolog), appends(bench)]
 }
 
-/// A home, and the same text in a bare full-text table.
-struct Growing {
+/// A home of logs with text.
+struct Home {
     store: Store,
-    bare: Connection,
+    room: PathBuf,
 }
 
-impl Growing {
-    fn new(room: &Path) -> Self {
-        let store = Store::open(options_in(room).one_shot()).expect("a store");
-        let bare = Connection::open(room.join("bare.db")).expect("a database");
-        // The same table and settings as ours, and nothing around it.
-        bare.execute_batch(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 16384;
-             PRAGMA cache_size = -32768; PRAGMA temp_store = MEMORY;
-             CREATE VIRTUAL TABLE texts USING fts5
-                 (body, content = '', contentless_delete = 1, tokenize = 'ascii', detail = 'full');
-             INSERT INTO texts (texts, rank) VALUES ('hashsize', 16777216);",
-        )
-        .expect("a table");
-        Self { store, bare }
-    }
-
-    /// Adds to both sides round by round; gives the figures of indexing, size and recall.
-    fn grow(&self, bench: &Bench) -> (Figure, Figure, Figure) {
-        let (rounds, bytes) = bench.size((8, 128 << 20), (2, 300_000));
-        let (mut corpus, mut text_bytes, mut recall) = (Corpus::new(), 0, None);
-        let (mut ours, mut limit) = (Vec::new(), Vec::new());
-        for round in 0..rounds {
-            let texts = self.append(round, bytes, &mut corpus);
-            let sum: usize = texts.iter().map(String::len).sum();
-            text_bytes += sum;
-            for turn in 0..2 {
-                let start = Instant::now();
-                if round % 2 == turn {
-                    assert_eq!(find(&self.store, NEEDLE, UseIndex::IfPossible), 1);
-                    ours.push(start.elapsed().as_nanos() as f64 / sum as f64);
-                } else {
-                    self.insert(&texts);
-                    limit.push(start.elapsed().as_nanos() as f64 / sum as f64);
-                }
-            }
-            recall.get_or_insert_with(|| self.recall());
+impl Home {
+    /// A home with logs that are indexed, one of which has the needle.
+    fn new(bench: &Bench) -> Self {
+        let room = bench.room();
+        let home = Self { store: store_in(&room), room };
+        let mut corpus = Corpus::new();
+        home.log("needle", &[corpus.line(&format!("one {NEEDLE} in all of it"))]);
+        home.append(0, bench.size(16 << 20, 300_000), &mut corpus);
+        for query in QUERIES {
+            let [with, without] = [UseIndex::IfPossible, UseIndex::Never].map(|index| every(&home.store, query, index));
+            assert_eq!(with, without, "index and scan find the same for {query}");
         }
-        let size = |name: &str| self.store.home().state.join(name).metadata().map_or(0, |file| file.len());
-        let index_bytes = size("search.db") + size("search.db-wal");
-        let (found, expected) = recall.expect("a round");
-        (
-            Pairs::of(ours, limit).speed(
-                "search/indexing",
-                "bytes of text indexed from the logs / put into a bare FTS5 table, a byte each",
-                Target::AtLeast(0.6),
-            ),
-            Figure::counted(
-                "search/size",
-                "MiB of the index / MiB of the text",
-                index_bytes as f64 / MIB,
-                text_bytes as f64 / MIB,
-                Target::AtMost(0.4),
-            ),
-            Figure::counted(
-                "search/recall",
-                "texts found by the index / by reading every log, the newest 200 of each of twelve queries",
-                found,
-                expected,
-                Target::AtLeast(1.0),
-            ),
-        )
+        home
     }
 
-    /// Writes logs of so many bytes, and brings derived rows up to them; gives their texts.
+    /// Writes logs of so many bytes, and folds them. Returns their texts.
     fn append(&self, round: usize, bytes: usize, corpus: &mut Corpus) -> Vec<String> {
         let (mut texts, mut left, mut log) = (Vec::new(), bytes, 0);
-        if round == 0 {
-            texts.push(format!("one {NEEDLE} in all of it"));
-            self.log(&format!("needle-{round}"), &[corpus.line(&texts[0])]);
-        }
         while left > 0 {
             let (mut lines, mut size) = (Vec::new(), 0);
             while size < LOG_BYTES.min(left) {
@@ -136,8 +94,8 @@ impl Growing {
             left = left.saturating_sub(size);
             log += 1;
         }
-        // What a search folds first is bounded, and is not what is measured here.
-        while self.store.state().stats().expect("figures").behind.bytes_behind > 0 {}
+        // The fold is not what is measured here.
+        self.store.catch_up(|_| {}).expect("caught up");
         texts
     }
 
@@ -152,38 +110,88 @@ impl Growing {
         }
     }
 
-    fn insert(&self, texts: &[String]) {
-        self.bare.execute_batch("BEGIN IMMEDIATE").expect("begins");
-        let mut bytes = 0;
-        for text in texts {
-            let mut insert = self.bare.prepare_cached("INSERT INTO texts (body) VALUES (?1)").expect("prepared");
-            insert.execute(params![text]).expect("inserted");
-            bytes += text.len();
-            if bytes >= BATCH_BYTES {
-                self.bare.execute_batch("COMMIT; BEGIN IMMEDIATE").expect("commits");
-                bytes = 0;
+    /// MiB of the index and of the logs.
+    fn sizes(&self) -> (f64, f64) {
+        let size = |name: &str| self.store.home().state.join(name).metadata().map_or(0, |file| file.len());
+        let logs = self.store.state().stats().expect("statistics").logs.bytes;
+        ((size("search.db") + size("search.db-wal")) as f64 / MIB, logs as f64 / MIB)
+    }
+
+    /// Looks for a word with ripgrep.
+    fn scan(&self, word: &'static str) -> impl Fn() + use<> {
+        let logs: PathBuf = self.store.home().state.join("sessions");
+        move || {
+            let mut command = Command::new("rg");
+            finish(command.args(["--no-config", "--fixed-strings", "--ignore-case", word]).arg(&logs));
+        }
+    }
+}
+
+/// A home that grows, and the same text in a bare full-text table.
+struct Growing {
+    home: Rc<Home>,
+    bare: Connection,
+    corpus: Corpus,
+    round: usize,
+    bytes: usize,
+    rounds: usize,
+}
+
+impl Growing {
+    fn new(bench: &Bench, home: &Rc<Home>) -> Self {
+        let bare = bare_table(&home.room.join("bare.db"));
+        let (rounds, bytes) = bench.size((3, 32 << 20), (1, 300_000));
+        Self { home: Rc::clone(home), bare, corpus: Corpus::new(), round: 0, bytes, rounds }
+    }
+
+    fn grow(&mut self) -> Rounds {
+        let (mut ours, mut limit) = (Vec::new(), Vec::new());
+        for _ in 0..self.rounds {
+            self.round += 1;
+            let texts = self.home.append(self.round, self.bytes, &mut self.corpus);
+            let sum: usize = texts.iter().map(String::len).sum();
+            for turn in 0..2 {
+                if self.round % 2 == turn {
+                    let (took, found) = timed(|| find(&self.home.store, NEEDLE, UseIndex::IfPossible));
+                    assert_eq!(found, 1);
+                    ours.push(took / sum as f64);
+                } else {
+                    limit.push(timed(|| insert(&self.bare, &texts)).0 / sum as f64);
+                }
             }
         }
-        self.bare.execute_batch("COMMIT").expect("commits");
-        self.bare.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("moved");
+        Rounds::of(ours, limit)
     }
+}
 
-    /// How many texts the index finds, and how many there are. Each of them is held against the other.
-    fn recall(&self) -> (f64, f64) {
-        let (mut found, mut expected) = (0, 0);
-        for query in QUERIES {
-            let [with, without] = [UseIndex::IfPossible, UseIndex::Never].map(|index| every(&self.store, query, index));
-            assert_eq!(with, without, "{query}");
-            assert!(!without.is_empty() || self.is_small(), "{query} is somewhere");
-            found += with.len();
-            expected += without.len();
+/// The same table and settings as ours, and nothing around it.
+fn bare_table(path: &Path) -> Connection {
+    let bare = Connection::open(path).expect("a database");
+    bare.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 16384;
+         PRAGMA cache_size = -32768; PRAGMA temp_store = MEMORY;
+         CREATE VIRTUAL TABLE texts USING fts5
+             (body, content = '', contentless_delete = 1, tokenize = 'ascii', detail = 'full');
+         INSERT INTO texts (texts, rank) VALUES ('hashsize', 16777216);",
+    )
+    .expect("a table");
+    bare
+}
+
+fn insert(bare: &Connection, texts: &[String]) {
+    bare.execute_batch("BEGIN IMMEDIATE").expect("begins");
+    let mut bytes = 0;
+    for text in texts {
+        let mut insert = bare.prepare_cached("INSERT INTO texts (body) VALUES (?1)").expect("prepared");
+        insert.execute(params![text]).expect("inserted");
+        bytes += text.len();
+        if bytes >= BATCH_BYTES {
+            bare.execute_batch("COMMIT; BEGIN IMMEDIATE").expect("commits");
+            bytes = 0;
         }
-        (found as f64, expected as f64)
     }
-
-    fn is_small(&self) -> bool {
-        self.store.state().stats().expect("figures").logs.bytes < 1 << 20
-    }
+    bare.execute_batch("COMMIT").expect("commits");
+    bare.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("moved");
 }
 
 fn request(query: &str, index: UseIndex) -> SearchRequest {
@@ -194,92 +202,35 @@ fn find(store: &Store, query: &str, index: UseIndex) -> usize {
     store.search().find(&request(query, index), |_| {}).expect("found").hits.len()
 }
 
-/// Every hit, page by page, as its place.
+/// The newest 200 hits, as their places.
 fn every(store: &Store, query: &str, index: UseIndex) -> Vec<String> {
-    // A scan reads everything for each page: what is common is looked at only at its newest.
     let request = SearchRequest { limit: 200, ..request(query, index) };
     let found = store.search().find(&request, |_| {}).expect("found");
     found.hits.iter().map(|hit| format!("{} {} {}", hit.session, hit.cursor, hit.part)).collect()
 }
 
-/// A rare word and a common one, in this process and by the command, against ripgrep over the same files.
-fn searches(bench: &Bench, home: &Growing) -> Vec<Figure> {
-    let logs = home.store.home().state.join("sessions");
-    let has_ripgrep =
-        Command::new("rg").arg("--version").stdout(Stdio::null()).status().is_ok_and(|ended| ended.success());
-    let against = if has_ripgrep { "ripgrep over the same files" } else { "reading every log: ripgrep is not there" };
-    let target = |most: f64| if has_ripgrep { Target::AtMost(most) } else { Target::Told };
-    let scan = |word: &str| {
-        if has_ripgrep {
-            let mut command = Command::new("rg");
-            command.args(["--no-config", "--fixed-strings", "--ignore-case", word]).arg(&logs);
-            let ended = command.stdin(Stdio::null()).stdout(Stdio::null()).status().expect("it starts");
-            assert!(ended.success(), "{word} is there");
-        } else {
-            assert!(find(&home.store, word, UseIndex::Never) > 0);
-        }
-    };
-    let (rounds, often) = bench.size((15, 20), (1, 1));
-    let rare = in_turns(
-        rounds,
-        (often, 1),
-        || (0..often).for_each(|_| assert_eq!(find(&home.store, NEEDLE, UseIndex::IfPossible), 1)),
-        || scan(NEEDLE),
-    );
-    let common = in_turns(
-        rounds,
-        (1, 1),
-        || assert_eq!(find(&home.store, "session", UseIndex::IfPossible), 20),
-        || scan("session"),
-    );
-    let mut figures = vec![
-        rare.cost("search/rare", &format!("a rare word, in process / {against}"), target(0.01)),
-        common.cost("search/common", &format!("the newest 20 of a common word, in process / {against}"), Target::Told),
-    ];
-    if let Some(duolog) = bench.command() {
-        let directory = home.store.home().state.parent().expect("a home").to_owned();
-        let by_command = in_turns(
-            rounds,
-            (1, 1),
-            || {
-                let mut command = Command::new(&duolog);
-                command.args(["log", "search", NEEDLE]).env("DUOLOG_HOME", &directory);
-                let ended = command.stdin(Stdio::null()).stdout(Stdio::null()).status().expect("it starts");
-                assert!(ended.success(), "{ended}");
-            },
-            || scan(NEEDLE),
-        );
-        let what = format!("duolog log search of a rare word / {against}");
-        figures.push(by_command.cost("search/command", &what, target(0.2)));
-    }
-    figures
-}
-
-/// An append in a home with an index that is kept up to date, against one in a home that has none.
-fn appends(bench: &Bench) -> Figure {
-    let rooms = [bench.room(), bench.room()];
-    let stores = [0, 1].map(|at| Store::open(options_in(rooms[at].path()).one_shot()).expect("a store"));
-    let sessions = [0, 1].map(|at: usize| stores[at].sessions().open_thread("bench").expect("a session").id);
-    let calls = bench.size(512, 16);
+/// An append in a home with an index that is kept up to date, beside one in a home that has none.
+fn appends(bench: &Bench) -> Case {
+    let (rooms, calls, rounds) = ([bench.room(), bench.room()], bench.size(512, 16), bench.size(41, 2));
+    let stores = [0, 1].map(|at: usize| store_in(&rooms[at]));
     let batches = events::batches(calls, 1);
-    let append = |at: usize| {
-        let log = stores[at].log(&sessions[at]);
-        let start = Instant::now();
-        for batch in &batches {
-            log.append(batch, Durability::Process).expect("appended");
+    let what = "append in a home with an index that is kept up to date / in one without";
+    Case::cost("search/append", what, Target::AtMost(1.1), move || {
+        let logs = [0, 1].map(|at: usize| {
+            let session = stores[at].sessions().open_thread("bench").expect("a session");
+            stores[at].log(&session.id)
+        });
+        let (mut ours, mut limit) = (Vec::new(), Vec::new());
+        for round in 0..rounds {
+            for turn in 0..2 {
+                let at = (round + turn) % 2;
+                let append = || batches.iter().for_each(|batch| _ = logs[at].append(batch, Durability::Process));
+                [&mut ours, &mut limit][at].push(timed(append).0 / calls as f64);
+            }
+            // The other home does the same work between its appends, but for the index.
+            assert!(find(&stores[0], "agent", UseIndex::IfPossible) > 0);
+            assert!(stores[1].state().stats().is_ok());
         }
-        start.elapsed().as_nanos() as f64 / calls as f64
-    };
-    let (mut ours, mut limit) = (Vec::new(), Vec::new());
-    for round in 0..bench.size(101, 2) {
-        assert!(round == 0 || find(&stores[0], "agent", UseIndex::IfPossible) > 0);
-        // The other home does the same work between its appends, but for the index.
-        assert!(round == 0 || stores[1].state().stats().is_ok());
-        for turn in 0..2 {
-            let at = (round + turn) % 2;
-            [&mut ours, &mut limit][at].push(append(at));
-        }
-    }
-    let what = "append in a home whose index is kept up to date / in one without an index";
-    Pairs::of(ours, limit).cost("search/append", what, Target::AtMost(1.1))
+        Rounds::of(ours, limit)
+    })
 }

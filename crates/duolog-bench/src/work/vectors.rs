@@ -1,124 +1,160 @@
-//! Embeddings: how fast all of them are compared, against a bare loop over the same rows.
-//!
-//! The limit is a dot product over the same bytes as the bare driver reads them from the database of this run. `filtered`
-//! looks up the role of each message that comes near. With `postgres` the state is on a server; its limit is the same bare
-//! loop over the file, so it shows the cost of the socket.
+//! Embeddings: the nearest of all of them, beside a bare loop over the same rows.
 
-use duolog::sessions::{Metric, SimilarFilter};
-use duolog::{Durability, MessageId, Moment, Said, Store};
-use duolog_state::owned::messages::{self, Content, MessageRow};
-use duolog_state::{OpenState, State};
+use std::rc::Rc;
+
+use duolog::sessions::{AddOptions, Metric, SimilarFilter};
+use duolog::{Durability, Said, Store};
 use rusqlite::Connection;
 
-use super::engines::postgres;
-use crate::bench::{Bench, options_in, store_in};
-use crate::measure::{Figure, Target, in_turns};
+use crate::bench::{Bench, database_in, options_in, store_in};
+use crate::database::Server;
+use crate::figure::Target;
+use crate::measure::{Case, in_turns};
 
 /// The numbers of an embedding, as the small models have them.
 const NUMBERS: usize = 384;
 /// How many of the nearest are asked for.
 const NEAREST: usize = 10;
 /// The messages of one transaction.
-const CHUNK: usize = 1000;
+const CHUNK: usize = 100;
+/// All embeddings, in the order of their rows.
+const READ: &str = "SELECT embedding FROM message_embeddings ORDER BY seq";
 
-/// All embeddings, by angle and by distance.
-pub fn run(bench: &Bench) -> Vec<Figure> {
-    let (count, rounds) = (bench.size(100_000, 500), bench.size(15, 3));
-    let room = bench.room();
-    let (store, _) = store_in(room.path());
-    let directory = room.path().join("home/state");
-    let state = State::open(OpenState::at(&directory)).expect("opens");
-    fill(&state, count);
-    state.checkpoint().expect("moved");
-    let wanted: Vec<f32> = (0..NUMBERS).map(|at| number(count / 2, at)).collect();
-    let bare = Connection::open(directory.join("state.db")).expect("opens");
-    let (everybody, of_users) =
-        (SimilarFilter::default(), SimilarFilter { role: Some("user".to_owned()), ..SimilarFilter::default() });
+/// All embeddings by angle and by distance, those of one role, and by a server.
+pub fn cases(bench: &Bench) -> Vec<Case> {
+    let (count, rounds) = (bench.size(100_000, 500), bench.size(5, 1));
     let what =
-        format!("{count} × {NUMBERS} numbers, a look of each / a bare dot product over the rows of the bare driver");
-    let cases = [
-        ("cosine", Metric::Cosine, &everybody),
-        ("l2", Metric::L2, &everybody),
-        ("filtered", Metric::Cosine, &of_users),
-    ];
-    let loop_over_rows = || assert_eq!(read_nearest(&bare, &wanted), count / 2);
-    let mut figures = Vec::new();
-    for (word, metric, filter) in cases {
-        let ours = || search(&store, &wanted, count / 2, metric, filter);
-        let read = in_turns(rounds, (count, count), ours, loop_over_rows);
-        figures.push(read.speed(&format!("vectors/{word}"), &what, Target::AtLeast(0.5)));
-    }
-    let on_server = postgres::in_database(|url| {
+        format!("the {NEAREST} nearest of {count} × {NUMBERS} numbers / a bare loop over the rows, per embedding");
+    let users = SimilarFilter { role: Some("user".to_owned()), ..SimilarFilter::default() };
+    let all = Rc::new(Embeddings::new(bench, count));
+    let case = |name: &str, metric: Metric, filter: SimilarFilter| {
+        let all = Rc::clone(&all);
+        Case::speed(name, &what, Target::AtLeast(0.5), move || {
+            in_turns(
+                rounds,
+                (count, count),
+                || all.search(metric, &filter),
+                || assert_eq!(all.read_nearest(metric), all.wanted),
+            )
+        })
+    };
+    vec![
+        case("vectors/cosine", Metric::Cosine, SimilarFilter::default()),
+        case("vectors/l2", Metric::L2, SimilarFilter::default()),
+        case("vectors/filtered", Metric::Cosine, users),
+        on_server(bench),
+    ]
+}
+
+/// The same with the state on a server: every embedding comes over the socket, on both sides.
+fn on_server(bench: &Bench) -> Case {
+    let (count, rounds) = (bench.size(20_000, 300), bench.size(5, 1));
+    let what = format!("the {NEAREST} nearest of {count} on a server / a bare loop over the rows, per embedding");
+    let started = Server::start();
+    let prepared = started.as_ref().ok().map(|server| {
         let room = bench.room();
-        let said: Said = url.parse().expect("an address");
-        let store = Store::open(options_in(room.path()).with_store(said.clone()).one_shot()).expect("a store");
-        fill(&State::open(OpenState::address(said.or_in(room.path()))).expect("opens"), count);
-        let ours = || search(&store, &wanted, count / 2, Metric::Cosine, &everybody);
-        in_turns(rounds, (count, count), ours, loop_over_rows)
+        let said: Said = server.url.parse().expect("an address");
+        let store = Store::open(options_in(&room).with_store(said).one_shot()).expect("a store");
+        fill(&store, count);
+        (store, server.driver())
     });
-    match on_server {
-        Some(read) => figures.push(read.speed("vectors/postgres", &what, Target::Told)),
-        None => eprintln!("vectors: no PostgreSQL is named in {}: duolog-postgres run -- …", postgres::SERVER),
-    }
-    figures
+    let wanted = embedding(count / 2);
+    Case::speed("vectors/postgres", &what, Target::AtLeast(0.5), move || {
+        let (store, driver) = prepared.as_ref().expect("a server");
+        let statement = driver.prepare(READ);
+        let bare = || {
+            let rows = driver.query(&statement, &[]);
+            let scores = rows.iter().map(|row| score(row.get(0), &wanted, Metric::Cosine));
+            assert_eq!(best(scores), count / 2);
+        };
+        in_turns(rounds, (count, count), || search(store, &wanted, Metric::Cosine, &SimilarFilter::default()), bare)
+    })
+    .needs(&started)
 }
 
-/// Adds so many messages with embeddings.
-fn fill(state: &State, count: usize) {
+/// A store with embeddings, and its database by the bare driver.
+struct Embeddings {
+    store: Store,
+    bare: Connection,
+    wanted: usize,
+    vector: Vec<f32>,
+}
+
+impl Embeddings {
+    fn new(bench: &Bench, count: usize) -> Self {
+        let room = bench.room();
+        let store = store_in(&room);
+        fill(&store, count);
+        store.state().checkpoint().expect("moved");
+        let bare = Connection::open(database_in(&room)).expect("opens");
+        Self { store, bare, wanted: count / 2, vector: embedding(count / 2) }
+    }
+
+    fn search(&self, metric: Metric, filter: &SimilarFilter) {
+        search(&self.store, &self.vector, metric, filter);
+    }
+
+    /// The row that is nearest, by a loop over what the driver reads in place.
+    fn read_nearest(&self, metric: Metric) -> usize {
+        let mut statement = self.bare.prepare_cached(READ).expect("prepared");
+        let mut rows = statement.query([]).expect("rows");
+        best(std::iter::from_fn(|| {
+            let row = rows.next().expect("a row")?;
+            Some(score(row.get_ref(0).and_then(|value| Ok(value.as_blob()?)).expect("bytes"), &self.vector, metric))
+        }))
+    }
+}
+
+/// Finds the nearest, which is the vector itself.
+fn search(store: &Store, vector: &[f32], metric: Metric, filter: &SimilarFilter) {
+    let found = store.sessions().messages().similar(vector, NEAREST, metric, filter).expect("found");
+    let itself = if metric == Metric::L2 { 0.0 } else { 1.0 };
+    assert!(found.len() == NEAREST && (found[0].score - itself).abs() < 1e-3, "{:?}", found[0]);
+}
+
+/// Adds so many items with embeddings.
+fn fill(store: &Store, count: usize) {
+    let session = store.sessions().open_thread("bench").expect("a session").id;
+    let items = store.sessions().items(&session);
     for from in (0..count).step_by(CHUNK) {
-        let rows: Vec<MessageRow> = (from..count.min(from + CHUNK)).map(message).collect();
-        state.write(Durability::Process, move |tx| messages::add(tx, &rows)).expect("added");
+        let embeddings: Vec<_> = (from..count.min(from + CHUNK)).map(embedding).collect();
+        let texts = vec![r#"{"role":"user","content":"What is the plan?"}"#; embeddings.len()];
+        let options = AddOptions { durability: Durability::Process, embeddings, ..AddOptions::default() };
+        items.add(&texts, &options).expect("added");
     }
-}
-
-/// Finds the nearest, the first of which is known.
-fn search(store: &Store, wanted: &[f32], first: usize, metric: Metric, filter: &SimilarFilter) {
-    let found = store.sessions().messages().similar(wanted, NEAREST, metric, filter).expect("found");
-    assert_eq!((found.len(), found[0].id.as_str()), (NEAREST, id_of(first).as_str()));
-}
-
-fn id_of(message: usize) -> MessageId {
-    MessageId::parse(&format!("01900000-0000-7000-8000-{message:012}")).expect("an id")
 }
 
 /// Numbers that look like noise, and are the same every time.
-fn number(message: usize, at: usize) -> f32 {
-    let mut mixed = (message as u64 * NUMBERS as u64 + at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((mixed >> 40) as f32) / ((1_u64 << 23) as f32) - 1.0
+fn embedding(message: usize) -> Vec<f32> {
+    let number = |at: usize| {
+        let mut mixed = (message as u64 * NUMBERS as u64 + at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed >> 40) as f32) / ((1_u64 << 23) as f32) - 1.0
+    };
+    (0..NUMBERS).map(number).collect()
 }
 
-fn message(at: usize) -> MessageRow {
-    let content = Content::Text(r#"{"role":"user","content":"What is the plan?"}"#.to_owned());
-    let embedding = (0..NUMBERS).flat_map(|place| number(at, place).to_le_bytes()).collect();
-    let now = Moment::from_micros(1_790_000_000_000_000);
-    MessageRow { embedding: Some(embedding), ..MessageRow::new(id_of(at), "user", content, now) }
-}
-
-/// Sums side by side, so that they can be made side by side.
-fn dot(bytes: &[u8], wanted: &[f32]) -> f32 {
-    let mut sums = [0_f32; 16];
+/// The nearness of two embeddings, more is nearer. Sums are made side by side, so that the compiler can vectorise them.
+fn score(bytes: &[u8], wanted: &[f32], metric: Metric) -> f32 {
+    let (mut products, mut squares) = ([0_f32; 16], [0_f32; 16]);
     for (ours, theirs) in wanted.as_chunks::<16>().0.iter().zip(bytes.as_chunks::<64>().0) {
         for (at, four) in theirs.as_chunks::<4>().0.iter().enumerate() {
-            sums[at] += ours[at] * f32::from_le_bytes(*four);
+            let number = f32::from_le_bytes(*four);
+            if metric == Metric::L2 {
+                squares[at] += (ours[at] - number) * (ours[at] - number);
+            } else {
+                products[at] += ours[at] * number;
+                squares[at] += number * number;
+            }
         }
     }
-    sums.iter().sum()
+    let (product, square) = (products.iter().sum::<f32>(), squares.iter().sum::<f32>());
+    if metric == Metric::L2 { -square } else { product / square.sqrt() }
 }
 
-/// The bare loop over what the driver reads, in the order of the rows: which has the largest product.
-fn read_nearest(connection: &Connection, wanted: &[f32]) -> usize {
-    let mut statement =
-        connection.prepare_cached("SELECT embedding FROM message_embeddings ORDER BY seq").expect("a statement");
-    let mut rows = statement.query([]).expect("reads");
-    let (mut best, mut largest, mut at) = (0, f32::MIN, 0);
-    while let Some(row) = rows.next().expect("reads") {
-        let product = dot(row.get_ref(0).and_then(|value| Ok(value.as_blob()?)).expect("bytes"), wanted);
-        if product > largest {
-            (best, largest) = (at, product);
-        }
-        at += 1;
-    }
-    best
+/// Where the highest score is.
+fn best(scores: impl Iterator<Item = f32>) -> usize {
+    let highest = scores.enumerate().max_by(|one, other| one.1.total_cmp(&other.1));
+    highest.map_or(usize::MAX, |(at, _)| at)
 }

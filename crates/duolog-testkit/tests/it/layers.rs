@@ -13,7 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("duolog-wire", &["duolog"]),
     ("duolog-cli", &["duolog", "duolog-wire"]),
     ("duolog-testkit", &["duolog", "duolog-types", "duolog-log", "duolog-state", "duolog-join"]),
-    ("duolog-bench", &["duolog", "duolog-types", "duolog-log", "duolog-state"]),
+    ("duolog-bench", &["duolog"]),
 ];
 
 /// Who may bring which driver.
