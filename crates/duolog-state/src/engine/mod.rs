@@ -21,6 +21,7 @@ use duolog_types::Moment;
 
 pub use sql::Sql;
 pub use sqlite::Foreign;
+pub(crate) use value::Field;
 pub use value::{Column, FromColumn, Value};
 
 pub(crate) use postgres::Postgres;
@@ -38,6 +39,33 @@ pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, 
 macro_rules! params {
     ($($value:expr),* $(,)?) => { &[$($crate::Value::from($value)),*] };
 }
+
+/// Gives a row type `read` and `values`, in the order in which its columns are named here, and a macro with their list
+/// if that gets a name: `row!(CronTickRow, columns: name, from_at)`.
+macro_rules! row {
+    ($row:ident, $columns:ident: $first:ident $(, $field:ident)+) => {
+        macro_rules! $columns {
+            () => {
+                concat!(stringify!($first) $(, ", ", stringify!($field))+)
+            };
+        }
+        $crate::engine::row!($row: $first $(, $field)+);
+    };
+    ($row:ident: $($field:ident),+) => {
+        impl $row {
+            fn read(row: &$crate::engine::Row<'_>) -> $crate::error::Result<Self> {
+                let mut at = 0;
+                Ok(Self { $($field: row.next(&mut at)?),+ })
+            }
+
+            #[allow(dead_code, reason = "not every row is written whole")]
+            fn values(&self) -> Vec<$crate::Value<'_>> {
+                vec![$($crate::engine::Field::value(&self.$field)),+]
+            }
+        }
+    };
+}
+pub(crate) use row;
 
 /// What was counted since the state was opened.
 #[derive(Default)]
@@ -314,6 +342,12 @@ impl<'r> Row<'r> {
     /// The value in a column, counted from 0. One that cannot be what it should be is damage, never a default.
     pub fn get<T: FromColumn>(&self, index: usize) -> Result<T> {
         self.column(index)?.and_then(T::from_column).map_err(|detail| self.damaged(index, detail))
+    }
+
+    /// The value in the column at `at`, which moves on to the next.
+    pub(crate) fn next<T: FromColumn>(&self, at: &mut usize) -> Result<T> {
+        *at += 1;
+        self.get(*at - 1)
     }
 
     /// The bytes in a column, where they are: for what is looked at and not kept.

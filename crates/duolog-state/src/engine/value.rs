@@ -117,6 +117,45 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
     }
 }
 
+/// A field of a row, on its way into a statement.
+pub(crate) trait Field {
+    /// The value, borrowed where it can be.
+    fn value(&self) -> Value<'_>;
+}
+
+impl<T: Field> Field for Option<T> {
+    fn value(&self) -> Value<'_> {
+        self.as_ref().map_or(Value::Null, Field::value)
+    }
+}
+
+impl Field for Vec<u8> {
+    fn value(&self) -> Value<'_> {
+        Value::Blob(self)
+    }
+}
+
+macro_rules! fields {
+    ($($type:ty),+; copied $($copied:ty),+) => {
+        $(impl Field for $type {
+            fn value(&self) -> Value<'_> {
+                self.into()
+            }
+        })+
+        $(impl Field for $copied {
+            fn value(&self) -> Value<'_> {
+                (*self).into()
+            }
+        })+
+    };
+}
+
+fields!(
+    String, SessionId, MessageId, BranchId, ProgressionId, RunId, ExecutionId, ApprovalId, [u8; 32];
+    copied i64, u64, u32, bool, Position, Epoch, HomeId, ProcessId, OutboxId, CronRunId, Moment,
+    ChatRole, CronOutcome, SessionStatus, InvocationKind, SourceKind, RunStatus, TriggerType, ApprovalKind, ApprovalStatus
+);
+
 /// One value as a row holds it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Column<'r> {

@@ -2,7 +2,7 @@
 
 use duolog_types::{HomeId, Moment, RunId, RunStatus, SessionId, TriggerType};
 
-use crate::engine::{Row, Sql, Tx, Value};
+use crate::engine::{Row, Sql, Tx, Value, row};
 use crate::error::Result;
 use crate::params;
 
@@ -16,13 +16,6 @@ macro_rules! columns {
 }
 
 /// A list takes no error and nothing that can grow (I5).
-macro_rules! summary_columns {
-    () => {
-        "id, workflow_name, trigger_type, trigger_id, owner, repo, issue_number, current_phase, status, session_id, \
-         lease_owner, restart_count, retry_count, triggered_by, cost_picos, tokens, started_at, updated_at, finished_at"
-    };
-}
-
 /// What may change of a run without a change of its status. No index has any of these.
 macro_rules! noted {
     () => {
@@ -207,31 +200,11 @@ pub struct RunSummaryRow {
     pub finished_at: Option<Moment>,
 }
 
-impl RunSummaryRow {
-    fn read(row: &Row<'_>) -> Result<Self> {
-        Ok(Self {
-            id: row.get(0)?,
-            workflow_name: row.get(1)?,
-            trigger_type: row.get(2)?,
-            trigger_id: row.get(3)?,
-            owner: row.get(4)?,
-            repo: row.get(5)?,
-            issue_number: row.get(6)?,
-            current_phase: row.get(7)?,
-            status: row.get(8)?,
-            session_id: row.get(9)?,
-            lease_owner: row.get(10)?,
-            restart_count: row.get(11)?,
-            retry_count: row.get(12)?,
-            triggered_by: row.get(13)?,
-            cost_picos: row.get(14)?,
-            tokens: row.get(15)?,
-            started_at: row.get(16)?,
-            updated_at: row.get(17)?,
-            finished_at: row.get(18)?,
-        })
-    }
-}
+row!(RunSummaryRow, summary_columns:
+    id, workflow_name, trigger_type, trigger_id, owner, repo, issue_number, current_phase, status, session_id,
+    lease_owner, restart_count, retry_count, triggered_by, cost_picos, tokens, started_at, updated_at,
+    finished_at
+);
 
 /// Adds a run. A second active one of its workflow and trigger is a [`crate::ConstraintKind::Unique`] error.
 pub fn insert(tx: &mut Tx<'_>, row: &RunRow) -> Result<()> {
