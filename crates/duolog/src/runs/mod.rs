@@ -27,9 +27,9 @@ use duolog_types::{Durability, RunId, RunStatus};
 
 pub use executions::Executions;
 pub use model::{
-    Act, Admission, Admitted, BadRunToken, Begun, Claim, End, Ended, Ending, Every, Execution, ExecutionList, Expired,
-    Fence, Finish, NewExecution, NewRun, Outcome, Output, PhaseStanding, Recovered, Rollup, RollupQuery, Run,
-    RunFilter, RunList, RunOrder, RunPage, RunSummary, RunToken, Started, Turned, Until,
+    Act, Admission, Admitted, Begun, Claim, End, Ended, Ending, Every, Execution, ExecutionList, Expired, Fence,
+    Finish, NewExecution, NewRun, Outcome, Output, PhaseStanding, Recovered, Rollup, RollupQuery, Run, RunFilter,
+    RunList, RunOrder, RunPage, RunSummary, Started, Turned, Until,
 };
 pub use open::{Expiry, LoopPoint, NewGate, OpenRun, PausedAt};
 pub use rules::{Event, PhaseLabel, PhaseTurn, dollars, may_become, next};
@@ -123,7 +123,7 @@ impl Runs {
 
     /// The run that a person means, for reading: by its id, or by the beginning of it.
     pub fn resolve(&self, text: &str) -> Result<RunId> {
-        let mut ids = self.store.join.state().read(|tx| {
+        let ids = self.store.join.state().read(|tx| {
             if let Ok(id) = RunId::parse(text)
                 && table::find(tx, &id)?.is_some()
             {
@@ -131,11 +131,7 @@ impl Runs {
             }
             Ok(table::starting_with(tx, text, 4)?)
         })?;
-        if ids.len() > 1 {
-            let found = ids.iter().map(ToString::to_string).collect();
-            return Err(Error::Invalid(Invalid::AmbiguousRun { prefix: text.to_owned(), found }));
-        }
-        ids.pop().ok_or_else(|| Error::NotFound(NotFound::Run(text.to_owned())))
+        Invalid::only_one(text, ids)?.ok_or_else(|| Error::NotFound(NotFound::Run(text.to_owned())))
     }
 
     /// The active run of a workflow and a trigger.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use duolog_state::ListId;
+use duolog_state::PageToken;
 use duolog_state::owned::cron_runs::CronRunRow;
 use duolog_types::limits::{REASON_BYTES_MAX, SCHEDULE_LEASE};
 use duolog_types::{CronOutcome, CronRunId, HomeId, Moment, ProcessId};
@@ -350,45 +350,13 @@ impl CronRun {
     }
 }
 
-/// Where a page of firings ends and the next begins: a time, and of several at that time a schedule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunsToken {
-    pub(super) list: ListId,
-    pub(super) due_at: Moment,
-    pub(super) name: String,
-}
-
-impl fmt::Display for RunsToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.1.{:x}.{}", self.list, self.due_at.as_micros(), self.name)
-    }
-}
-
-impl std::str::FromStr for RunsToken {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parse = || {
-            let (list, rest) = ListId::split(text)?;
-            let (micros, name) = rest.strip_prefix("1.")?.split_once('.')?;
-            let due_at = Moment::from_micros(i64::from_str_radix(micros, 16).ok()?);
-            Some(Self { list, due_at, name: name.to_owned() })
-        };
-        // Only what prints back as given was ever handed out.
-        let shown = || text.chars().take(64).collect::<String>();
-        parse()
-            .filter(|token| token.to_string() == text)
-            .ok_or_else(|| format!("{:?} is not a page token; take it from the previous page, unchanged", shown()))
-    }
-}
-
 /// A page of firings, the latest time first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunList {
     /// The firings.
     pub runs: Vec<CronRun>,
     /// The token of the next page, where there is one.
-    pub next: Option<RunsToken>,
+    pub next: Option<PageToken>,
 }
 
 /// All schedules.

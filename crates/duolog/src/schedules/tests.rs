@@ -2,7 +2,7 @@ use duolog_types::Moment;
 use duolog_types::limits::CATCH_UP_MAX;
 use proptest::prelude::*;
 
-use super::model::{BaseSchedule, CatchUp, RunsToken, Standing};
+use super::model::{BaseSchedule, CatchUp, Standing};
 use super::timetable::Timetable;
 use super::{rules, *};
 
@@ -338,11 +338,5 @@ proptest! {
         let last = table.latest(before).expect("there was one");
         prop_assert!(last <= now, "{} is between {} and {}", last, now, next);
         prop_assert_eq!(table.next(last), Some(next));
-    }
-
-    #[test]
-    fn a_token_reads_back(micros in 0_i64..250_000_000_000_000_000, name in "[ -~é]{1,40}") {
-        let token = RunsToken { list: duolog_state::ListId::of("firings", &[Some(&name)]), due_at: Moment::from_micros(micros), name };
-        prop_assert_eq!(token.to_string().parse(), Ok(token));
     }
 }

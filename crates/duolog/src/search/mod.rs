@@ -11,7 +11,7 @@ mod rules;
 mod scan;
 
 pub use duolog_search::{BadQuery, Filter as SearchFilter, Query, Snippet};
-pub use model::{BadHitToken, Elsewhere, Found, Hit, HitToken, IndexStanding, Indexed, SearchRequest, UseIndex};
+pub use model::{Elsewhere, Found, Hit, HitToken, IndexStanding, Indexed, SearchRequest, UseIndex};
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use duolog::approvals::{Approval, ApprovalFilter, ApprovalList};
-use duolog::runs::{RunPage, RunToken};
-use duolog::{ApprovalStatus, Clock as _, Moment, SystemClock, limits};
+use duolog::runs::RunPage;
+use duolog::{ApprovalStatus, Clock as _, Moment, PageToken, SystemClock, limits};
 use duolog_wire as wire;
 
 use super::{Context, tone};
@@ -34,7 +34,7 @@ pub struct List {
     limit: u32,
     /// Go on after a page: the token that it ended with
     #[arg(long, value_name = "TOKEN")]
-    after: Option<RunToken>,
+    after: Option<PageToken>,
     /// Only those that stand so; pending where nothing is said
     #[arg(long, conflicts_with = "all", value_parser = args::word(ApprovalStatus::ALL, ApprovalStatus::as_str))]
     status: Option<ApprovalStatus>,

@@ -1,8 +1,8 @@
 //! `duolog chats list`.
 
 use clap::Args;
-use duolog::chats::{Chat, ChatFilter, ChatList, ChatToken};
-use duolog::{Clock as _, Moment, PageOrder, SystemClock, limits};
+use duolog::chats::{Chat, ChatFilter, ChatList};
+use duolog::{Clock as _, Moment, PageOrder, PageToken, SystemClock, limits};
 use duolog_wire as wire;
 
 use super::Context;
@@ -35,7 +35,7 @@ pub struct List {
     limit: u32,
     /// Go on after a page: the token that it ended with
     #[arg(long, value_name = "TOKEN")]
-    after: Option<ChatToken>,
+    after: Option<PageToken>,
     /// Order: last active first, or last created first [default: activity]
     #[arg(long, value_parser = args::page_order("activity"))]
     order: Option<PageOrder>,

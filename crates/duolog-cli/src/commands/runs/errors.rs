@@ -1,8 +1,8 @@
 //! `duolog runs errors`.
 
 use clap::Args;
-use duolog::runs::{Execution, ExecutionList, RunToken};
-use duolog::{Clock as _, Moment, SystemClock, limits};
+use duolog::runs::{Execution, ExecutionList};
+use duolog::{Clock as _, Moment, PageToken, SystemClock, limits};
 use duolog_wire as wire;
 
 use super::{Context, repository};
@@ -36,7 +36,7 @@ pub struct Errors {
     limit: u32,
     /// Go on after a page: the token that it ended with
     #[arg(long, value_name = "TOKEN")]
-    after: Option<RunToken>,
+    after: Option<PageToken>,
 }
 
 impl Errors {

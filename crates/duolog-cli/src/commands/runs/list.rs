@@ -2,8 +2,8 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use duolog::runs::{RunFilter, RunList, RunOrder, RunPage, RunSummary, RunToken};
-use duolog::{Clock as _, Moment, RunStatus, SystemClock, limits};
+use duolog::runs::{RunFilter, RunList, RunOrder, RunPage, RunSummary};
+use duolog::{Clock as _, Moment, PageToken, RunStatus, SystemClock, limits};
 use duolog_wire as wire;
 
 use super::{Context, repository, tone};
@@ -46,7 +46,7 @@ pub struct List {
     limit: u32,
     /// Go on after a page: the token that it ended with
     #[arg(long, value_name = "TOKEN")]
-    after: Option<RunToken>,
+    after: Option<PageToken>,
     /// Only those that stand so; may be given more than once
     #[arg(long, value_parser = PossibleValuesParser::new(words()).map(|word| statuses_of(&word)))]
     status: Vec<Wanted>,

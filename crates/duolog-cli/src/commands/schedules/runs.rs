@@ -1,8 +1,8 @@
 //! `duolog schedules runs`.
 
 use clap::Args;
-use duolog::schedules::{CronRun, RunList, RunsToken};
-use duolog::{Clock as _, Moment, SystemClock, limits};
+use duolog::schedules::{CronRun, RunList};
+use duolog::{Clock as _, Moment, PageToken, SystemClock, limits};
 use duolog_wire as wire;
 
 use super::{Context, tone};
@@ -36,7 +36,7 @@ pub struct Runs {
     limit: u32,
     /// Go on after a page: the token that it ended with
     #[arg(long, value_name = "TOKEN")]
-    after: Option<RunsToken>,
+    after: Option<PageToken>,
 }
 
 impl Runs {

@@ -8,7 +8,7 @@ use duolog_state::Tx;
 use duolog_state::owned::cron_overrides::{self, CronOverrideRow};
 use duolog_state::owned::executions::ExecutionRow;
 use duolog_state::owned::messaging_deliveries;
-use duolog_state::owned::messaging_messages::{self, ChatMessageRow, NewChatMessageRow};
+use duolog_state::owned::messaging_messages::{self, ChatMessage, NewChatMessageRow};
 use duolog_state::owned::messaging_sessions::{self, ChatRow};
 use duolog_state::owned::workflow_overrides::{self, OverrideRow};
 use duolog_state::owned::workflow_runs::{self, QueuePlace, RunRow};
@@ -88,7 +88,7 @@ impl RunUnit {
     pub(super) fn each_approval(
         &self,
         told: &mut Told,
-        each: &mut dyn FnMut(workflow_approvals::ApprovalRow) -> Result<()>,
+        each: &mut dyn FnMut(workflow_approvals::Approval) -> Result<()>,
     ) -> Result<()> {
         lock(&self.lent).approvals(self.run.row.id.as_str(), &mut |source| {
             runs::approval(&source, &self.run, &self.facts, told).map_or(Ok(()), &mut *each)
@@ -345,12 +345,12 @@ impl ChatUnit {
 struct Newest<'u> {
     unit: &'u ChatUnit,
     before: Option<i64>,
-    rows: std::vec::IntoIter<ChatMessageRow>,
+    rows: std::vec::IntoIter<ChatMessage>,
     is_over: bool,
 }
 
 impl Newest<'_> {
-    fn next(&mut self, tx: &mut Tx<'_>) -> Result<Option<ChatMessageRow>> {
+    fn next(&mut self, tx: &mut Tx<'_>) -> Result<Option<ChatMessage>> {
         if let Some(row) = self.rows.next() {
             return Ok(Some(row));
         }
@@ -365,7 +365,7 @@ impl Newest<'_> {
     }
 }
 
-fn is_same_message(ours: &ChatMessageRow, theirs: &NewChatMessageRow) -> bool {
+fn is_same_message(ours: &ChatMessage, theirs: &NewChatMessageRow) -> bool {
     ours.role == theirs.role
         && ours.content == theirs.content
         && ours.timestamp == theirs.timestamp

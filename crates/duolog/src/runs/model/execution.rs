@@ -3,11 +3,11 @@
 use std::fmt;
 
 use duolog_log::dialect::money::Money;
+use duolog_state::PageToken;
 use duolog_state::owned::executions::{EndRow, ExecutionRow};
 use duolog_types::{ExecutionId, Moment, RunId, SessionId, TriggerType};
 use serde::{Deserialize, Serialize};
 
-use super::page::RunToken;
 use crate::runs::rules;
 
 /// How an execution ended, derived from what the ledger says of it.
@@ -251,7 +251,7 @@ pub struct ExecutionList {
     /// The executions.
     pub executions: Vec<Execution>,
     /// Where the next page begins; nothing where this is the last.
-    pub next: Option<RunToken>,
+    pub next: Option<PageToken>,
 }
 
 /// How long the stretches of a roll-up are.
