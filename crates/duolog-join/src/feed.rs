@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use duolog_log::Bell;
 use duolog_types::SessionId;
 
@@ -28,20 +29,20 @@ impl Feed {
         if self.subscribers.load(Ordering::SeqCst) == 0 {
             return;
         }
-        lock(&self.bells).get(session).into_iter().flatten().for_each(Bell::ring);
+        self.bells.lock().get(session).into_iter().flatten().for_each(Bell::ring);
     }
 
     /// Rings a bell whenever the session's log grows, from now on.
     pub fn subscribe(self: &Arc<Self>, session: &SessionId, bell: Bell) -> Subscription {
         self.subscribers.fetch_add(1, Ordering::SeqCst);
-        lock(&self.bells).entry(session.clone()).or_default().push(bell.clone());
+        self.bells.lock().entry(session.clone()).or_default().push(bell.clone());
         Subscription { feed: Arc::clone(self), session: session.clone(), bell }
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut bells = lock(&self.feed.bells);
+        let mut bells = self.feed.bells.lock();
         if let Some(here) = bells.get_mut(&self.session) {
             here.retain(|bell| !bell.is(&self.bell));
             if here.is_empty() {
@@ -52,6 +53,3 @@ impl Drop for Subscription {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

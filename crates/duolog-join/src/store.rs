@@ -1,7 +1,8 @@
 //! The two stores, held together: opening, looking up, closing.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use duolog_log::{Disk, Error as LogError, Hints, Place, Reader, Recent, Stat, Watermark};
 use duolog_state::derived::catalog::{self, CatalogRow};
 use duolog_state::owned::seals::{self, SealRow};

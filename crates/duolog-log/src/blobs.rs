@@ -15,9 +15,10 @@ use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use parking_lot::{Mutex, MutexGuard};
 use duolog_types::Durability;
 use sha2::{Digest as _, Sha256};
 
@@ -215,7 +216,7 @@ impl Blobs {
     }
 
     fn synced(&self) -> MutexGuard<'_, BTreeSet<BlobId>> {
-        self.synced.lock().unwrap_or_else(PoisonError::into_inner)
+        self.synced.lock()
     }
 }
 

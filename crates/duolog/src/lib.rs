@@ -94,6 +94,8 @@ pub use store::Store;
 
 /// What exactly happened: the types that the variants of [`Error`] carry.
 pub mod errors {
+    pub use duolog_types::with_causes;
+
     pub use crate::error::{Busy, Conflict, Damaged, Fault, Invalid, Io, NotFound, Remedy, Stale};
 }
 

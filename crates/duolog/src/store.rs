@@ -1,9 +1,10 @@
 //! An open store.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use duolog_join::{
     Error as JoinError, Folder, HomeError, IdempotencyKey, Join, OpenJoin, Told, Write, may_write, prepare,
     prepare_read_only,
@@ -383,7 +384,7 @@ impl Core {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        drop(self.folder.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.folder.lock().take());
         let left = self.join.leave(FOLD_ON_CLOSE_BYTES);
         self.join.state().stop();
         Ok(left?)

@@ -21,18 +21,13 @@ use duolog_types::Moment;
 
 pub use sql::Sql;
 pub use sqlite::Foreign;
-pub(crate) use value::Field;
+pub(crate) use value::{Columns, Field};
 pub use value::{Column, FromColumn, Value};
 
 pub(crate) use postgres::Postgres;
 pub(crate) use sqlite::Sqlite;
 
 use crate::error::{Error, Result};
-
-/// Takes a mutex whatever happened to those who held it: what it guards is never left half changed.
-pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
 
 /// Writes parameters as a slice of [`Value`]s: `params![id, at, None::<i64>]`.
 #[macro_export]
@@ -41,26 +36,36 @@ macro_rules! params {
 }
 
 /// Gives a row type `read` and `values`, in the order in which its columns are named here, and a macro with their list
-/// if that gets a name: `row!(CronTickRow, columns: name, from_at)`.
+/// if that gets a name: `row!(CronTickRow, columns: name, from_at)`. A field that is several [`Columns`] comes last:
+/// `row!(RunRow, columns: id, status; queued as "queue_ord, queued_at")`.
 macro_rules! row {
-    ($row:ident, $columns:ident: $first:ident $(, $field:ident)+) => {
+    ($row:ident, $columns:ident: $first:ident $(, $field:ident)+ $(; $several:ident as $names:literal)?) => {
         macro_rules! $columns {
             () => {
-                concat!(stringify!($first) $(, ", ", stringify!($field))+)
+                concat!(stringify!($first) $(, ", ", stringify!($field))+ $(, ", ", $names)?)
             };
         }
-        $crate::engine::row!($row: $first $(, $field)+);
+        $crate::engine::row!($row: $first $(, $field)+ $(; $several)?);
     };
-    ($row:ident: $($field:ident),+) => {
+    ($row:ident: $($field:ident),+ $(; $several:ident)?) => {
+        #[allow(dead_code, reason = "not every row is read alone and written whole")]
         impl $row {
             fn read(row: &$crate::engine::Row<'_>) -> $crate::error::Result<Self> {
-                let mut at = 0;
-                Ok(Self { $($field: row.next(&mut at)?),+ })
+                Self::read_at(row, &mut 0)
             }
 
-            #[allow(dead_code, reason = "not every row is written whole")]
+            fn read_at(row: &$crate::engine::Row<'_>, at: &mut usize) -> $crate::error::Result<Self> {
+                Ok(Self {
+                    $($field: row.next(at)?,)+
+                    $($several: $crate::engine::Columns::read_at(row, at)?,)?
+                })
+            }
+
             fn values(&self) -> Vec<$crate::Value<'_>> {
-                vec![$($crate::engine::Field::value(&self.$field)),+]
+                #[allow(unused_mut)]
+                let mut values = vec![$($crate::engine::Field::value(&self.$field)),+];
+                $($crate::engine::Columns::add_to(&self.$several, &mut values);)?
+                values
             }
         }
     };

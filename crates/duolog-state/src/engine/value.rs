@@ -9,6 +9,9 @@ use duolog_types::{
     RunId, RunStatus, SessionId, SessionStatus, SourceKind, TriggerType,
 };
 
+use super::Row;
+use crate::error::Error;
+
 /// One parameter of a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value<'a> {
@@ -121,6 +124,15 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
 pub(crate) trait Field {
     /// The value, borrowed where it can be.
     fn value(&self) -> Value<'_>;
+}
+
+/// A field of a row that is several columns.
+pub(crate) trait Columns: Sized {
+    /// Reads it from the columns from `at` on, which moves behind them.
+    fn read_at(row: &Row<'_>, at: &mut usize) -> Result<Self, Error>;
+
+    /// Adds its values, one a column.
+    fn add_to<'v>(&'v self, values: &mut Vec<Value<'v>>);
 }
 
 impl<T: Field> Field for Option<T> {

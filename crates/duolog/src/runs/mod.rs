@@ -16,8 +16,9 @@ pub(crate) mod rules;
 mod tests;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use duolog_state::owned::workflow_runs as table;
 use duolog_state::owned::{
     workflow_approvals, workflow_run_bodies, workflow_run_nodes, workflow_run_phases, workflow_run_scratch,
@@ -57,12 +58,12 @@ pub(crate) struct Observers(Mutex<Vec<OnEnd>>);
 
 impl Observers {
     fn add(&self, observer: OnEnd) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(observer);
+        self.0.lock().push(observer);
     }
 
     /// Tells everyone; what one of them does to itself is not the others' matter.
     pub(crate) fn tell(&self, run: &RunSummary) {
-        let observers = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let observers = self.0.lock().clone();
         for observer in observers {
             let _ = catch_unwind(AssertUnwindSafe(|| observer(run)));
         }

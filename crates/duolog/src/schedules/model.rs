@@ -10,31 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
+duolog_types::words!(
 /// What is done about times that passed while nobody looked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CatchUp {
+#[derive(Default)]
+CatchUp, "way to catch up", {
     /// The last of them is fired.
     #[default]
-    Latest,
+    Latest = "latest",
     /// Each is fired, the last [`duolog_types::limits::CATCH_UP_MAX`] of them, and each has a run of its own.
-    All,
+    All = "all",
     /// None is fired that is later than [`duolog_types::limits::SCHEDULE_GRACE`].
-    None,
-}
-
-impl CatchUp {
-    /// Every way there is.
-    pub const ALL: [Self; 3] = [Self::Latest, Self::All, Self::None];
-
-    /// The word in the configuration and in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Latest => "latest",
-            Self::All => "all",
-            Self::None => "none",
-        }
-    }
-}
+    None = "none",
+});
 
 /// A schedule as the configuration has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,24 +46,14 @@ pub struct BaseSchedule {
     pub line: usize,
 }
 
+duolog_types::words!(
 /// Where a value of a schedule comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+Origin, "origin of a value", {
     /// The configuration.
-    Base,
+    Base = "config",
     /// What was said over it.
-    Override,
-}
-
-impl Origin {
-    /// The word in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Base => "config",
-            Self::Override => "override",
-        }
-    }
-}
+    Override = "override",
+});
 
 /// A value in force, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,9 +8,10 @@ use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use duolog_types::contention::{self, Wait};
 use duolog_types::mutant::{self, Mutant};
 
@@ -81,7 +82,7 @@ impl StateLock {
         let marked = Doubt(stat.mode() & Doubt::ALL.0);
         let mut held = Held { lock: self, file, found: marked };
         if stat.nlink() == 0 {
-            *lock(&self.file) = Arc::new(open_file(&self.path, &self.log)?);
+            *self.file.lock() = Arc::new(open_file(&self.path, &self.log)?);
             return Ok(None);
         }
         let known = self.doubt.load(Ordering::SeqCst);
@@ -116,7 +117,7 @@ impl StateLock {
     }
 
     fn file(&self) -> Arc<File> {
-        Arc::clone(&lock(&self.file))
+        Arc::clone(&self.file.lock())
     }
 }
 

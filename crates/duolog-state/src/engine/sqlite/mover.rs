@@ -4,8 +4,10 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
 
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ErrorCode};
