@@ -21,8 +21,8 @@ use duolog_types::Moment;
 
 pub use sql::Sql;
 pub use sqlite::Foreign;
-pub(crate) use value::{Columns, Field};
 pub use value::{Column, FromColumn, Value};
+pub(crate) use value::{Columns, Field};
 
 pub(crate) use postgres::Postgres;
 pub(crate) use sqlite::Sqlite;

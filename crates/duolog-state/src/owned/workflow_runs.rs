@@ -37,7 +37,6 @@ impl QueuePlace {
     fn rank(self) -> u32 {
         u32::from(!self.is_resumed)
     }
-
 }
 
 impl Columns for Option<QueuePlace> {
