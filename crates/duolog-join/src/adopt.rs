@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use duolog_log::{Draft, sweep_drafts};
 use duolog_state::Tx;
 use duolog_state::owned::behind::{self, BehindRow};
 use duolog_state::owned::sessions::SessionRow;
 use duolog_types::{Durability, ProcessId, SessionId};
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::life::{Made, NewLog, insert_at_free};

@@ -1,12 +1,12 @@
 //! Wakes followers in this process. It carries nothing but the wake-up: readers read the log.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
 use duolog_log::Bell;
 use duolog_types::SessionId;
+use parking_lot::Mutex;
 
 /// Who waits for which session.
 #[derive(Default)]
@@ -52,4 +52,3 @@ impl Drop for Subscription {
         self.feed.subscribers.fetch_sub(1, Ordering::SeqCst);
     }
 }
-

@@ -5,16 +5,16 @@
 //! owner's go to whoever folds.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
 use duolog_state::Tx;
 use duolog_state::owned::behind::{self, BehindRow};
 use duolog_state::owned::outbox::OutboxKey;
 use duolog_state::owned::sessions;
 use duolog_types::limits::MARKS_MAX;
 use duolog_types::{Durability, Epoch, Position, ProcessId, SessionId};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::Result;
 use crate::open_log::OpenLog;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use duolog_log::{Disk, DiskFile, Error as LogError, Lock, Open};
 use duolog_types::ProcessId;
+use parking_lot::Mutex;
 
 use crate::error::Result;
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use duolog_log::{Disk, Error as LogError, Hints, Place, Reader, Recent, Stat, Watermark};
 use duolog_state::derived::catalog::{self, CatalogRow};
 use duolog_state::owned::seals::{self, SealRow};
@@ -10,6 +9,7 @@ use duolog_state::owned::sessions::{self, SessionRow};
 use duolog_state::{Access, OpenState, State, Tx};
 use duolog_types::limits::{LINE_BYTES_READ_MAX, Limits};
 use duolog_types::{Clock, Durability, HomeId, Position, ProcessId, SessionId};
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::feed::Feed;

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
 use duolog_types::SessionId;
+use parking_lot::{Condvar, Mutex};
 
 /// Who tells of what.
 #[derive(Default)]

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use duolog_log::Recent;
 use duolog_state::Tx;
 use duolog_state::owned::operations::{self, OperationRow};
 use duolog_types::limits::METADATA_BYTES_MAX;
 use duolog_types::{Bounded, Clock, Durability, Moment, OperationId, SessionId};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

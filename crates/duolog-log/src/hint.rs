@@ -153,7 +153,7 @@ impl System {
 
 /// Takes a waiter away from a directory; says whether nobody listens there any more.
 fn take_ear(ears: &Mutex<Ears>, directory: &Path, bell: &Bell) -> bool {
-    let mut ears = lock(ears);
+    let mut ears = ears.lock();
     let Some(here) = ears.get_mut(directory) else { return true };
     here.retain(|ear| !std::ptr::eq(ear.bell.as_ptr(), Arc::as_ptr(&bell.0)));
     let is_last = here.is_empty();
@@ -165,7 +165,7 @@ fn take_ear(ears: &Mutex<Ears>, directory: &Path, bell: &Bell) -> bool {
 
 /// Tells those who listen what the system said.
 fn hear(ears: &Mutex<Ears>, event: notify::Result<Event>) {
-    let ears = lock(ears);
+    let ears = ears.lock();
     let Some(event) = event.ok().filter(|event| !event.need_rescan()) else {
         ears.values().flatten().filter_map(|ear| ear.bell.upgrade()).for_each(|bell| bell.hear_of_everything());
         return;
@@ -307,4 +307,3 @@ impl Drop for Listener {
         }
     }
 }
-

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use parking_lot::{Mutex};
+use parking_lot::Mutex;
 
 /// Open things by key; the one unused for longest makes room for the next, unless someone is using it.
 pub struct Recent<K, V> {
@@ -91,7 +91,6 @@ impl<K: Eq + Hash + Clone, V> Recent<K, V> {
     pub fn all(&self) -> Vec<Arc<V>> {
         self.open.lock().by_key.values().map(|(value, _)| value.clone()).collect()
     }
-
 }
 
 #[cfg(test)]

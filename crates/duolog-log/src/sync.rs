@@ -2,8 +2,8 @@
 
 use std::io;
 
-use parking_lot::{Condvar, Mutex};
 use duolog_types::Position;
+use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
 
 /// A position up to which a log is on the device. Only a sync of that log can make one (I1).
@@ -121,5 +121,4 @@ impl SyncGate {
     pub(crate) fn synced(&self) -> u64 {
         self.state.lock().synced
     }
-
 }

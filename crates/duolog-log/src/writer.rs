@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
 use duolog_types::limits::Limits;
 use duolog_types::{Batch, Durability, Position, mutant, mutant::Mutant};
+use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result, is_full};
 use crate::fs::{Disk, DiskFile, Ident, Lock, MODE_CLAIMED, MODE_LOG, MODE_POISONED, Open, Stat};

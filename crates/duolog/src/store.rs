@@ -1,10 +1,9 @@
 //! An open store.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use duolog_join::{
     Error as JoinError, Folder, HomeError, IdempotencyKey, Join, OpenJoin, Told, Write, may_write, prepare,
     prepare_read_only,
@@ -14,6 +13,7 @@ use duolog_search::Index;
 use duolog_state::{Access as StateAccess, Address, Error as StateError, Migrate, OpenState, Reading, Tx};
 use duolog_types::limits::Limits;
 use duolog_types::{Durability, HomeId, Moment, OperationId, SessionId};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

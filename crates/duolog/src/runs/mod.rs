@@ -18,13 +18,13 @@ mod tests;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use duolog_state::owned::workflow_runs as table;
 use duolog_state::owned::{
     workflow_approvals, workflow_run_bodies, workflow_run_nodes, workflow_run_phases, workflow_run_scratch,
 };
 use duolog_types::limits::PAGE_MAX;
 use duolog_types::{Durability, RunId, RunStatus};
+use parking_lot::Mutex;
 
 pub use executions::Executions;
 pub use model::{

@@ -234,7 +234,7 @@ fn what_was_missed_is_made_up_for_as_was_said() {
     assert_eq!((none.len(), none[0].skipped.as_deref()), (1, Some(why)), "it is recorded with the reason");
     let in_time = due(since, "2026-01-01T04:04:59Z", CatchUp::None);
     assert!(in_time.len() == 1 && in_time[0].skipped.is_none());
-    for catch_up in CatchUp::ALL {
+    for &catch_up in CatchUp::ALL {
         assert_eq!(due("2026-01-01T04:00:00Z", now, catch_up), [], "what was looked at is not due");
         assert_eq!(due(now, since, catch_up), [], "a clock that went back");
         // However long nobody looked, it is bounded.

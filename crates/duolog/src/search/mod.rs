@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 use duolog_join::{FoldBound, LogStanding, Loss};
 use duolog_search::{Error as IndexError, Index};
 use duolog_state::owned::sessions;
-use duolog_types::{SessionId, with_causes};
 use duolog_types::limits::{INDEX_BEFORE_SEARCH_BYTES, PAGE_MAX};
+use duolog_types::{SessionId, with_causes};
 
 use crate::Wait;
 use crate::error::{Error, Invalid, Result};

@@ -9,10 +9,10 @@ use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
 use duolog_types::Durability;
+use parking_lot::{Condvar, Mutex};
 
-use crate::engine::{Tx, lock};
+use crate::engine::Tx;
 use crate::error::Error;
 
 /// A request: it keeps its own result and says whether what it did should stay.

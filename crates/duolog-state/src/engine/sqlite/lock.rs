@@ -7,15 +7,14 @@ use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use duolog_types::contention::{self, Wait};
 use duolog_types::mutant::{self, Mutant};
+use parking_lot::Mutex;
 
-use crate::engine::lock;
 use crate::error::{Error, Result};
 
 /// The mode of the lock file, without doubts.

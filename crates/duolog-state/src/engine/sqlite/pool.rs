@@ -7,7 +7,7 @@ use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
 use super::connection::{self, Keeps};
-use crate::engine::{Tx, lock};
+use crate::engine::Tx;
 use crate::error::{Error, Result};
 
 /// Connections that only read.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
 use duolog_types::Durability;
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
@@ -18,7 +18,7 @@ use super::group::{Batch, Job, Lead, Members, Outcome, Queue, Turn};
 use super::lock::{Doubt, Held, StateLock};
 use super::mover::{Mover, move_pages};
 use super::resync;
-use crate::engine::{Tally, Tx, lock};
+use crate::engine::{Tally, Tx};
 use crate::error::{Error, Result};
 
 pub(super) use transaction::{Open, roll_back};

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use duolog_state::Tx;
 use duolog_state::owned::cron_overrides::{self, CronOverrideRow};
 use duolog_state::owned::executions::ExecutionRow;
@@ -19,6 +18,7 @@ use duolog_state::owned::{
 };
 use duolog_types::limits::{CHAT_DELIVERY_BYTES_MAX, PAGE_MAX};
 use duolog_types::{HomeId, Moment, RunStatus};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::chats;

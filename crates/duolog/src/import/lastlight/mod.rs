@@ -15,12 +15,12 @@ mod taking;
 use std::path::Path;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use duolog_join::Error as JoinError;
 use duolog_log::Blobs;
 use duolog_state::{Error as StateError, Tx};
 use duolog_types::Durability;
 use duolog_types::limits::OUTPUT_BYTES_MAX;
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
