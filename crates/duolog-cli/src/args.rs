@@ -14,8 +14,8 @@ use duolog::log::{As, Dialect};
 use duolog::runs::Expiry;
 use duolog::sessions::SessionRef;
 use duolog::{
-    Clock as _, Cursor, Durability, Home, Moment, OperationId, PageOrder, Position, SessionStatus, Surroundings,
-    SystemClock, UnknownWord,
+    Clock as _, Cursor, Durability, Home, Moment, OperationId, PageOrder, PageToken, Position, SessionStatus,
+    Surroundings, SystemClock, UnknownWord, limits,
 };
 
 use crate::commands::Command;
@@ -48,6 +48,18 @@ Exit codes:
   0  done; a closed pipe is success      3  busy
   1  the answer is no (not found, …)     4  damaged
   2  wrong usage                         5  everything else";
+
+/// Which page of a list.
+#[derive(Args)]
+pub struct Paging {
+    /// Maximum number of results
+    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
+    pub limit: u32,
+    /// Page token: show the page after the one that printed it
+    #[arg(long, value_name = "TOKEN")]
+    pub after: Option<PageToken>,
+}
 
 /// The durable state layer for AI agents: what an agent did, and what it must do next
 #[derive(Parser)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use duolog::ErrorKind;
 use duolog::config::ConfigError;
-use duolog::errors::{Invalid, Io};
+use duolog::errors::{Invalid, Io, with_causes};
 use duolog_wire as wire;
 
 use crate::{figures, hints};
@@ -142,8 +142,8 @@ impl Failure {
     /// What happened to what, and why, as far down as is known.
     pub fn message(&self) -> String {
         match self {
-            Self::Store(error) => told(error),
-            Self::Config(error) => told(error),
+            Self::Store(error) => with_causes(error),
+            Self::Config(error) => with_causes(error),
             Self::Given { message, .. } | Self::Absent { message, .. } => message.clone(),
             Self::File { call, path, source } => format!("cannot {call} {}: {source}", path.display()),
             Self::Output(source) => format!("cannot write the answer: {source}"),
@@ -211,18 +211,4 @@ impl Failure {
     pub fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
-}
-
-/// An error with its causes; a cause that the text names already is not repeated.
-pub fn told(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let why = error.to_string();
-        if !text.ends_with(&why) {
-            text = format!("{text}: {why}");
-        }
-        cause = error.source();
-    }
-    text
 }

@@ -5,6 +5,7 @@
 //! invisible character of it reaches a terminal: see `screen`.
 
 mod ending;
+mod page;
 mod progress;
 mod prose;
 mod screen;

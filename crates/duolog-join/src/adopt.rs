@@ -1,13 +1,14 @@
 //! A session that comes from elsewhere: its log is written and synced first, aside, then all of its rows are one
 //! transaction. Until that is committed nobody sees anything of it, and what dies before leaves a file that is swept away.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use duolog_log::{Draft, sweep_drafts};
 use duolog_state::Tx;
 use duolog_state::owned::behind::{self, BehindRow};
 use duolog_state::owned::sessions::SessionRow;
 use duolog_types::{Durability, ProcessId, SessionId};
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::life::{Made, NewLog, insert_at_free};
@@ -65,7 +66,7 @@ impl Join {
         let adopted = self.transact(Write::once(Durability::Power, key), move |tx| {
             let place = insert_at_free(tx, &mut row, &free)?;
             rows(tx, &row).map_err(Failed::Rows)?;
-            let mut draft = ours.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut draft = ours.lock();
             if draft.has_lines() {
                 // Nobody appends to it: whoever reads next folds it.
                 behind::mark(tx, &mark)?;
@@ -75,7 +76,7 @@ impl Join {
             }
             Ok((Made { id: row.id.clone(), row: Some(row.clone()) }, Vec::new()))
         });
-        let mut draft = draft.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut draft = draft.lock();
         match adopted {
             Ok(Made { row: Some(row), .. }) => {
                 draft.keep();

@@ -1,8 +1,10 @@
 //! What a thread does while the process lives: it keeps derived rows near the logs.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::store::Join;
 
@@ -25,13 +27,13 @@ struct Stop {
 impl Stop {
     /// Waits for the next look; true where there is none.
     fn wait(&self) -> bool {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let wait = self.changed.wait_timeout_while(asked, INTERVAL, |asked| !*asked);
-        *wait.unwrap_or_else(PoisonError::into_inner).0
+        let mut asked = self.asked.lock();
+        self.changed.wait_while_for(&mut asked, |asked| !*asked, INTERVAL);
+        *asked
     }
 
     fn ask(&self) {
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.asked.lock() = true;
         self.changed.notify_all();
     }
 }

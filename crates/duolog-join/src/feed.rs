@@ -1,11 +1,12 @@
 //! Wakes followers in this process. It carries nothing but the wake-up: readers read the log.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use duolog_log::Bell;
 use duolog_types::SessionId;
+use parking_lot::Mutex;
 
 /// Who waits for which session.
 #[derive(Default)]
@@ -28,20 +29,20 @@ impl Feed {
         if self.subscribers.load(Ordering::SeqCst) == 0 {
             return;
         }
-        lock(&self.bells).get(session).into_iter().flatten().for_each(Bell::ring);
+        self.bells.lock().get(session).into_iter().flatten().for_each(Bell::ring);
     }
 
     /// Rings a bell whenever the session's log grows, from now on.
     pub fn subscribe(self: &Arc<Self>, session: &SessionId, bell: Bell) -> Subscription {
         self.subscribers.fetch_add(1, Ordering::SeqCst);
-        lock(&self.bells).entry(session.clone()).or_default().push(bell.clone());
+        self.bells.lock().entry(session.clone()).or_default().push(bell.clone());
         Subscription { feed: Arc::clone(self), session: session.clone(), bell }
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut bells = lock(&self.feed.bells);
+        let mut bells = self.feed.bells.lock();
         if let Some(here) = bells.get_mut(&self.session) {
             here.retain(|bell| !bell.is(&self.bell));
             if here.is_empty() {
@@ -50,8 +51,4 @@ impl Drop for Subscription {
         }
         self.feed.subscribers.fetch_sub(1, Ordering::SeqCst);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

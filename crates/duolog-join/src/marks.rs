@@ -5,8 +5,8 @@
 //! owner's go to whoever folds.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use duolog_state::Tx;
 use duolog_state::owned::behind::{self, BehindRow};
@@ -14,6 +14,7 @@ use duolog_state::owned::outbox::OutboxKey;
 use duolog_state::owned::sessions;
 use duolog_types::limits::MARKS_MAX;
 use duolog_types::{Durability, Epoch, Position, ProcessId, SessionId};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::Result;
 use crate::open_log::OpenLog;
@@ -59,7 +60,7 @@ pub(crate) struct Flight<'o>(&'o Mark);
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        let mut burst = self.0.burst();
+        let mut burst = self.0.burst.lock();
         burst.in_flight -= 1;
         burst.changes += 1;
     }
@@ -79,28 +80,24 @@ pub(crate) struct LiftedMark {
 }
 
 impl Mark {
-    fn burst(&self) -> MutexGuard<'_, Burst> {
-        self.burst.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn is_set(&self) -> bool {
-        self.burst().set
+        self.burst.lock().set
     }
 
     pub(crate) fn note_set(&self, generation: u64) {
-        let mut burst = self.burst();
+        let mut burst = self.burst.lock();
         burst.set = true;
         burst.generation = burst.generation.max(generation);
     }
 
     /// Notes that the row is gone: the session was deleted, and made anew.
     pub(crate) fn note_gone(&self) {
-        self.burst().set = false;
+        self.burst.lock().set = false;
     }
 
     /// The lines about rows that were written to the log and are not forgotten yet.
     pub(crate) fn copied(&self) -> MutexGuard<'_, Vec<CopiedLine>> {
-        self.copied.lock().unwrap_or_else(PoisonError::into_inner)
+        self.copied.lock()
     }
 
     /// Takes those out that a sync up to `synced` covers, and those of a log that is no more.
@@ -115,7 +112,7 @@ impl SeenMark {
     /// Takes the mark off if nothing was appended since it was seen; its row is the caller's to delete. An append that comes
     /// from now on sets a mark of a later generation, which that does not delete.
     pub(crate) fn lift(&self) -> Option<LiftedMark> {
-        let mut burst = self.mark.burst();
+        let mut burst = self.mark.burst.lock();
         if !burst.set || burst.in_flight > 0 || burst.changes != self.changes {
             return None;
         }
@@ -127,7 +124,7 @@ impl SeenMark {
 impl LiftedMark {
     /// Takes back that the mark was lifted: its row was certainly not deleted.
     pub(crate) fn put_back(&self) {
-        let mut burst = self.mark.burst();
+        let mut burst = self.mark.burst.lock();
         // An append that came meanwhile has set a later one.
         if burst.generation == self.generation {
             burst.set = true;
@@ -136,17 +133,13 @@ impl LiftedMark {
 }
 
 impl Marks {
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Mark>>> {
-        self.by_session.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn next_generation(&self) -> u64 {
         self.generations.fetch_add(1, Ordering::SeqCst) + 1
     }
 
     /// The mark on a session, set or not.
     pub(crate) fn of(&self, session: &SessionId) -> Arc<Mark> {
-        let mut marks = self.lock();
+        let mut marks = self.by_session.lock();
         if let Some(mark) = marks.get(session) {
             return Arc::clone(mark);
         }
@@ -157,22 +150,22 @@ impl Marks {
 
     /// The mark on a session as it is now, if it is set: for a fold, before it looks at the log.
     pub(crate) fn seen(&self, session: &SessionId) -> Option<SeenMark> {
-        let mark = Arc::clone(self.lock().get(session)?);
-        let burst = *mark.burst();
+        let mark = Arc::clone(self.by_session.lock().get(session)?);
+        let burst = *mark.burst.lock();
         burst.set.then_some(SeenMark { mark, changes: burst.changes })
     }
 
     /// The sessions with a mark that is set.
     pub(crate) fn sessions(&self) -> Vec<SessionId> {
         let set = |(session, mark): (&SessionId, &Arc<Mark>)| mark.is_set().then(|| session.clone());
-        let mut sessions: Vec<SessionId> = self.lock().iter().filter_map(set).collect();
+        let mut sessions: Vec<SessionId> = self.by_session.lock().iter().filter_map(set).collect();
         sessions.sort_unstable();
         sessions
     }
 
     /// Forgets a mark that is not set and that nobody uses.
     pub(crate) fn forget_unused(&self, session: &SessionId) {
-        let mut marks = self.lock();
+        let mut marks = self.by_session.lock();
         let is_unused = |mark: &Arc<Mark>| Arc::strong_count(mark) == 1 && !mark.is_set() && mark.copied().is_empty();
         if marks.get(session).is_some_and(is_unused) {
             marks.remove(session);
@@ -180,14 +173,14 @@ impl Marks {
     }
 
     pub(crate) fn are_too_many(&self) -> bool {
-        self.lock().len() > MARKS_MAX
+        self.by_session.lock().len() > MARKS_MAX
     }
 }
 
 impl Join {
     /// Announces an append: the session is marked, and stays so until the append is done.
     pub(crate) fn enter<'o>(&self, open: &'o OpenLog) -> Result<Flight<'o>> {
-        let mut burst = open.mark.burst();
+        let mut burst = open.mark.burst.lock();
         burst.in_flight += 1;
         burst.changes += 1;
         let flight = Flight(&open.mark);
@@ -212,11 +205,11 @@ impl Join {
     pub(crate) fn hand_over(&self) -> Result<()> {
         let (process, home) = (self.process.id(), self.home);
         let (mut left, mut under_way) = (Vec::new(), Vec::new());
-        let marks: Vec<Arc<Mark>> = self.marks.lock().values().cloned().collect();
+        let marks: Vec<Arc<Mark>> = self.marks.by_session.lock().values().cloned().collect();
         // What is set from here on has a later generation, and stays.
         let up_to = self.marks.generations.load(Ordering::SeqCst);
         for mark in marks {
-            let mut burst = mark.burst();
+            let mut burst = mark.burst.lock();
             if burst.set && burst.in_flight > 0 {
                 under_way.push(self.mark_of(&mark.session, burst.generation));
             } else if burst.set && burst.generation <= up_to {

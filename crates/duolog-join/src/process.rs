@@ -1,10 +1,11 @@
 //! Which processes are alive: each holds a lock for as long as it has marks, and a lock that can be taken is a dead one's.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use duolog_log::{Disk, DiskFile, Error as LogError, Lock, Open};
 use duolog_types::ProcessId;
+use parking_lot::Mutex;
 
 use crate::error::Result;
 
@@ -46,7 +47,7 @@ impl Process {
 
     /// Takes the lock that says this process is alive; from then on others leave its marks alone.
     pub(crate) fn announce(&self) -> Result<()> {
-        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lock = self.lock.lock();
         if lock.is_some() {
             return Ok(());
         }
@@ -72,7 +73,7 @@ impl Process {
 
     /// Leaves. Marks that are still there become a dead process's.
     pub(crate) fn leave(&self) {
-        if !self.is_forked() && self.lock.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+        if !self.is_forked() && self.lock.lock().is_some() {
             // A file that stays is unlocked, which says the same; it is removed after the next boot.
             let _ = self.disk.unlink(&path_of(self.id));
         }

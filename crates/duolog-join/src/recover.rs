@@ -1,7 +1,6 @@
 //! What opening a home puts right, and what a reboot may have taken (R6, R7).
 
 use std::path::Path;
-use std::sync::PoisonError;
 
 use duolog_log::{Error as LogError, Mend, MendKind, Open, torn_records};
 use duolog_state::Tx;
@@ -117,7 +116,7 @@ impl Join {
 
     /// Returns true if every log was marked since the machine booted.
     pub(crate) fn was_marked_after_boot(&self) -> Result<bool> {
-        let mut marked_after_boot = self.marked_after_boot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut marked_after_boot = self.marked_after_boot.lock();
         if let Some(known) = *marked_after_boot {
             return Ok(known);
         }
@@ -134,7 +133,7 @@ impl Join {
     }
 
     pub(crate) fn remember_boot(&self) -> Result<()> {
-        *self.marked_after_boot.lock().unwrap_or_else(PoisonError::into_inner) = Some(true);
+        *self.marked_after_boot.lock() = Some(true);
         let path = Path::new(BOOT);
         let io = |call| LogError::io(call, path);
         self.disk.create_dir(Path::new("processes")).map_err(io("make the directory of"))?;

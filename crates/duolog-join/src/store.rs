@@ -1,6 +1,6 @@
 //! The two stores, held together: opening, looking up, closing.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use duolog_log::{Disk, Error as LogError, Hints, Place, Reader, Recent, Stat, Watermark};
 use duolog_state::derived::catalog::{self, CatalogRow};
@@ -9,6 +9,7 @@ use duolog_state::owned::sessions::{self, SessionRow};
 use duolog_state::{Access, OpenState, State, Tx};
 use duolog_types::limits::{LINE_BYTES_READ_MAX, Limits};
 use duolog_types::{Clock, Durability, HomeId, Position, ProcessId, SessionId};
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::feed::Feed;

@@ -5,10 +5,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use duolog_types::SessionId;
+use parking_lot::{Condvar, Mutex};
 
 /// Who tells of what.
 #[derive(Default)]
@@ -39,12 +39,8 @@ pub(crate) enum First {
 }
 
 impl Telling {
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Entry>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn begin(&self, session: &SessionId) {
-        let mut sessions = self.lock();
+        let mut sessions = self.sessions.lock();
         sessions.entry(session.clone()).or_default().under_way += 1;
         self.many.store(sessions.len(), Ordering::SeqCst);
     }
@@ -61,7 +57,7 @@ impl Telling {
     }
 
     fn change(&self, session: &SessionId, f: impl FnOnce(&mut Entry)) {
-        let mut sessions = self.lock();
+        let mut sessions = self.sessions.lock();
         let entry = sessions.entry(session.clone()).or_default();
         f(entry);
         if entry.under_way == 0 && !entry.owes {
@@ -78,7 +74,7 @@ impl Telling {
             return First::Nothing;
         }
         let deadline = Instant::now() + timeout;
-        let mut sessions = self.lock();
+        let mut sessions = self.sessions.lock();
         loop {
             match sessions.get(session) {
                 None => return First::Nothing,
@@ -88,7 +84,7 @@ impl Telling {
             let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
                 return First::Late;
             };
-            sessions = self.changed.wait_timeout(sessions, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut sessions, left);
         }
     }
 }

@@ -1,13 +1,14 @@
 //! The one way to change owned rows: a transaction, the lines that logs get to tell of it, and the answer by which a retry
 //! is known, in one call.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use duolog_log::Recent;
 use duolog_state::Tx;
 use duolog_state::owned::operations::{self, OperationRow};
 use duolog_types::limits::METADATA_BYTES_MAX;
 use duolog_types::{Bounded, Clock, Durability, Moment, OperationId, SessionId};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -217,7 +218,7 @@ impl Announced {
 
     /// Announces the lines, and notes for each where its log ends now: it cannot stand before that.
     fn add(&self, told: &mut [Told]) {
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.sessions.lock();
         for told in told {
             told.not_before = self.open.get(&told.session).map(|open| (open.epoch, open.writer.written()));
             if !sessions.contains(&told.session) {
@@ -232,7 +233,7 @@ impl Drop for Announced {
     fn drop(&mut self) {
         // The last one goes after the call: the request's own copy goes with the request.
         if Arc::strong_count(&self.sessions) == 1 {
-            for session in self.sessions.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            for session in self.sessions.lock().drain(..) {
                 self.telling.end(&session);
             }
         }

@@ -14,11 +14,12 @@ mod reference;
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use duolog_types::Durability;
+use parking_lot::{Mutex, MutexGuard};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
@@ -215,7 +216,7 @@ impl Blobs {
     }
 
     fn synced(&self) -> MutexGuard<'_, BTreeSet<BlobId>> {
-        self.synced.lock().unwrap_or_else(PoisonError::into_inner)
+        self.synced.lock()
     }
 }
 

@@ -8,8 +8,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
 
 use notify::event::{EventKind, ModifyKind, RenameMode};
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
@@ -105,10 +107,10 @@ impl Hints {
 
     /// Listens at a directory. Both maps change under one lock, or a watch could end that someone just asked for.
     fn watch(&self, directory: &Path, name: Option<&OsStr>, bell: &Bell) -> bool {
-        let mut system = lock(&self.0.system);
+        let mut system = self.0.system.lock();
         let Some(watcher) = system.asked(&self.0.ears) else { return false };
         let ear = Ear { name: name.map(OsStr::to_owned), bell: Arc::downgrade(&bell.0) };
-        lock(&self.0.ears).entry(directory.to_owned()).or_default().push(ear);
+        self.0.ears.lock().entry(directory.to_owned()).or_default().push(ear);
         // Asked for even if others listen there: the directory may be a new one under the old name.
         let outcome = watcher.watch(directory, RecursiveMode::NonRecursive);
         if outcome.is_err() {
@@ -118,7 +120,7 @@ impl Hints {
     }
 
     fn unwatch(&self, directory: &Path, bell: &Bell) {
-        let mut system = lock(&self.0.system);
+        let mut system = self.0.system.lock();
         if take_ear(&self.0.ears, directory, bell)
             && let System::Telling(watcher) = &mut *system
         {
@@ -151,7 +153,7 @@ impl System {
 
 /// Takes a waiter away from a directory; says whether nobody listens there any more.
 fn take_ear(ears: &Mutex<Ears>, directory: &Path, bell: &Bell) -> bool {
-    let mut ears = lock(ears);
+    let mut ears = ears.lock();
     let Some(here) = ears.get_mut(directory) else { return true };
     here.retain(|ear| !std::ptr::eq(ear.bell.as_ptr(), Arc::as_ptr(&bell.0)));
     let is_last = here.is_empty();
@@ -163,7 +165,7 @@ fn take_ear(ears: &Mutex<Ears>, directory: &Path, bell: &Bell) -> bool {
 
 /// Tells those who listen what the system said.
 fn hear(ears: &Mutex<Ears>, event: notify::Result<Event>) {
-    let ears = lock(ears);
+    let ears = ears.lock();
     let Some(event) = event.ok().filter(|event| !event.need_rescan()) else {
         ears.values().flatten().filter_map(|ear| ear.bell.upgrade()).for_each(|bell| bell.hear_of_everything());
         return;
@@ -203,7 +205,7 @@ impl Bell {
 
 impl Ring {
     fn change(&self, change: impl FnOnce(&mut Heard)) {
-        let mut heard = lock(&self.heard);
+        let mut heard = self.heard.lock();
         change(&mut heard);
         heard.rang = true;
         self.rang.notify_all();
@@ -271,20 +273,20 @@ impl Listener {
     /// Waits until the bell rings, at most `timeout`; says whether it rang.
     pub(crate) fn wait(&self, timeout: Duration) -> bool {
         let deadline = Instant::now().checked_add(timeout);
-        let mut heard = lock(&self.bell.0.heard);
+        let mut heard = self.bell.0.heard.lock();
         while !heard.rang {
             let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return false;
             }
-            heard = self.bell.0.rang.wait_timeout(heard, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.bell.0.rang.wait_for(&mut heard, left);
         }
         true
     }
 
     /// What was heard since the last time; the bell is quiet again.
     pub(crate) fn take(&mut self) -> Heard {
-        let heard = std::mem::take(&mut *lock(&self.bell.0.heard));
+        let heard = std::mem::take(&mut *self.bell.0.heard.lock());
         for lost in &heard.lost {
             // All beneath it too: their watches may have gone with it, and they are watched again when they are met.
             let beneath = self.watched.range(lost.clone()..).take_while(|directory| directory.starts_with(lost));
@@ -304,8 +306,4 @@ impl Drop for Listener {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

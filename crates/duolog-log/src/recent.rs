@@ -3,7 +3,9 @@
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// Open things by key; the one unused for longest makes room for the next, unless someone is using it.
 pub struct Recent<K, V> {
@@ -29,7 +31,7 @@ impl<K: Eq + Hash + Clone, V> Recent<K, V> {
     where
         K: Borrow<Q>,
     {
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         open.uses += 1;
         let now = open.uses;
         let (value, last_use) = open.by_key.get_mut(key)?;
@@ -40,7 +42,7 @@ impl<K: Eq + Hash + Clone, V> Recent<K, V> {
     /// Returns what nobody uses any more: everything that was let go of, and what is over the limit once `more` are kept,
     /// the longest unused first. What is still in use comes with a later call.
     pub fn trim(&self, more: usize) -> Vec<Arc<V>> {
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         let mut idle: Vec<Arc<V>> = open.gone.extract_if(.., |value| Arc::strong_count(value) == 1).collect();
         let excess = (open.by_key.len() + more).saturating_sub(self.max);
         if excess == 0 {
@@ -58,12 +60,12 @@ impl<K: Eq + Hash + Clone, V> Recent<K, V> {
 
     /// Gives back what [`trim`](Self::trim) returned: it comes again with a later call.
     pub fn put_back(&self, values: Vec<Arc<V>>) {
-        self.lock().gone.extend(values);
+        self.open.lock().gone.extend(values);
     }
 
     /// Keeps what was just opened; if another thread was first, its is kept and given back.
     pub fn keep(&self, key: K, value: V) -> Arc<V> {
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         open.uses += 1;
         let now = open.uses;
         if let Some((first, last_use)) = open.by_key.get_mut(&key) {
@@ -77,7 +79,7 @@ impl<K: Eq + Hash + Clone, V> Recent<K, V> {
 
     /// Lets go of `value`, if it is still the one that is kept under the key.
     pub fn let_go(&self, key: &K, value: &Arc<V>) {
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         if open.by_key.get(key).is_some_and(|(kept, _)| Arc::ptr_eq(kept, value))
             && let Some((value, _)) = open.by_key.remove(key)
         {
@@ -87,11 +89,7 @@ impl<K: Eq + Hash + Clone, V> Recent<K, V> {
 
     /// Everything that is open.
     pub fn all(&self) -> Vec<Arc<V>> {
-        self.lock().by_key.values().map(|(value, _)| value.clone()).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Open<K, V>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().by_key.values().map(|(value, _)| value.clone()).collect()
     }
 }
 

@@ -1,9 +1,9 @@
 //! Syncs that callers share: one covers everyone who had written before it began.
 
 use std::io;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use duolog_types::Position;
+use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
 
 /// A position up to which a log is on the device. Only a sync of that log can make one (I1).
@@ -89,7 +89,7 @@ impl SyncGate {
         written: impl Fn() -> u64,
         sync: impl Fn() -> Result<(), SyncError>,
     ) -> Result<u64, SyncError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             if state.failed {
                 return Err(SyncError::Failed);
@@ -100,13 +100,13 @@ impl SyncGate {
             if !state.running {
                 break;
             }
-            state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.done.wait(&mut state);
         }
         state.running = true;
         drop(state);
         let covers = written();
         let outcome = sync();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.running = false;
         match &outcome {
             Ok(()) => state.synced = state.synced.max(covers),
@@ -119,10 +119,6 @@ impl SyncGate {
 
     /// How far the log is known to be synced.
     pub(crate) fn synced(&self) -> u64 {
-        self.lock().synced
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().synced
     }
 }

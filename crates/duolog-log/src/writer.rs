@@ -7,11 +7,12 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use duolog_types::limits::Limits;
 use duolog_types::{Batch, Durability, Position, mutant, mutant::Mutant};
+use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result, is_full};
 use crate::fs::{Disk, DiskFile, Ident, Lock, MODE_CLAIMED, MODE_LOG, MODE_POISONED, Open, Stat};
@@ -196,7 +197,7 @@ impl Writer {
                 file.set_mode(MODE_LOG).map_err(Error::io("change the mode of", path))?;
             }
             writer.written.store(hot.len, Ordering::SeqCst);
-            writer.hot.slot.lock().unwrap_or_else(PoisonError::into_inner).value = Some(hot);
+            writer.hot.slot.lock().value = Some(hot);
             // It was made here and is empty.
             let _ = writer.open.set((file.clone(), stat.ident));
             return Ok((writer, Recovery { standing, mend, end }));
@@ -446,12 +447,12 @@ impl Writer {
     }
 
     fn owe(&self, mend: Option<Mend>) {
-        self.untold.lock().unwrap_or_else(PoisonError::into_inner).extend(mend);
+        self.untold.lock().extend(mend);
     }
 
     /// What was mended on the way to appends that then failed; each is told once.
     pub fn take_untold(&self) -> Vec<Mend> {
-        std::mem::take(&mut self.untold.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.untold.lock())
     }
 
     /// Whether the bytes from `from` on that this writer knows of are in the file that stands at the path now.
@@ -692,7 +693,7 @@ impl<T> Turn<T> {
     }
 
     fn take(&self, timeout: Duration) -> Option<TurnGuard<'_, T>> {
-        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.slot.lock();
         if slot.value.is_none() {
             let deadline = Instant::now() + timeout;
             slot.waiting += 1;
@@ -701,7 +702,7 @@ impl<T> Turn<T> {
                     slot.waiting -= 1;
                     return None;
                 };
-                slot = self.free.wait_timeout(slot, left).unwrap_or_else(PoisonError::into_inner).0;
+                self.free.wait_for(&mut slot, left);
             }
             slot.waiting -= 1;
         }
@@ -731,7 +732,7 @@ impl<T> std::ops::DerefMut for TurnGuard<'_, T> {
 
 impl<T> Drop for TurnGuard<'_, T> {
     fn drop(&mut self) {
-        let mut slot = self.turn.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.turn.slot.lock();
         slot.value = self.value.take();
         if slot.waiting > 0 {
             self.turn.free.notify_one();

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use duolog_types::Moment;
 use duolog_types::limits::{PAGE_DEFAULT, PAGE_MAX};
-use duolog_types::{Moment, SessionId};
 
 /// The order of a list of sessions or chats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +16,16 @@ pub enum PageOrder {
     /// Last created first: a key that never changes. Every row that was there when the first page was read, and is not
     /// deleted, is listed exactly once.
     Created,
+}
+
+impl PageOrder {
+    /// The rank that a page token has in a list of this order.
+    pub const fn rank(self) -> u32 {
+        match self {
+            Self::Updated => 1,
+            Self::Created => 2,
+        }
+    }
 }
 
 /// The list that a page token belongs to: a hash of its name, its filters and its order.
@@ -52,28 +62,24 @@ impl fmt::Display for ListId {
     }
 }
 
-/// Where a page ends and the next begins. Its text is for handing back, not for reading.
+/// Where a page ends and the next begins, in a list of any kind. Its text is for handing back, not for reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageToken {
-    /// The list.
     list: ListId,
-    /// The order of the list.
-    order: PageOrder,
-    /// When the last row of the page was updated or made.
-    pub(crate) at: Moment,
-    /// Which row it was: instants may be equal.
-    pub(crate) id: SessionId,
+    rank: u32,
+    at: Moment,
+    key: Box<str>,
 }
 
 impl PageToken {
-    /// The token of the page of a list that starts after this row, in the order of changes.
-    pub fn after(list: ListId, updated_at: Moment, id: &SessionId) -> Self {
-        Self { list, order: PageOrder::Updated, at: updated_at, id: id.clone() }
+    /// The token of the page that starts after the row with this instant and key, in the part of the list with this rank.
+    pub fn new(list: ListId, rank: u32, at: Moment, key: &(impl ToString + ?Sized)) -> Self {
+        Self { list, rank, at, key: key.to_string().into() }
     }
 
-    /// The token of the page of a list that starts after this row, in the order they were made.
-    pub fn after_creation(list: ListId, created_at: Moment, id: &SessionId) -> Self {
-        Self { list, order: PageOrder::Created, at: created_at, id: id.clone() }
+    /// The token of the page of a list that starts after this row, in the order of changes.
+    pub fn after(list: ListId, updated_at: Moment, key: &(impl ToString + ?Sized)) -> Self {
+        Self::new(list, PageOrder::Updated.rank(), updated_at, key)
     }
 
     /// Its list.
@@ -81,16 +87,30 @@ impl PageToken {
         self.list
     }
 
-    /// The order of its list.
+    /// The part of the list, for a list that has several.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// The order of its list, for a list that has several.
     pub fn order(&self) -> PageOrder {
-        self.order
+        if self.rank == PageOrder::Created.rank() { PageOrder::Created } else { PageOrder::Updated }
+    }
+
+    /// The instant by which the last row of the page is ordered.
+    pub fn at(&self) -> Moment {
+        self.at
+    }
+
+    /// The key of that row, an id or a name: instants may be equal.
+    pub fn key(&self) -> &str {
+        &self.key
     }
 }
 
 impl fmt::Display for PageToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.order == PageOrder::Created { 2 } else { 1 };
-        write!(f, "{}.{kind}.{:x}.{}", self.list, self.at.as_micros(), self.id)
+        write!(f, "{}.{}.{:x}.{}", self.list, self.rank, self.at.as_micros(), self.key)
     }
 }
 
@@ -99,25 +119,26 @@ impl fmt::Display for PageToken {
 #[error("{0:?} is not a page token; take it from the previous page, unchanged")]
 pub struct BadPageToken(String);
 
+impl BadPageToken {
+    /// Parses a token. Only what prints back as given was ever handed out: no signs, no leading zeros, no clamped instants.
+    pub fn unless<T: fmt::Display>(text: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Self> {
+        parse(text).filter(|token| token.to_string() == text).ok_or_else(|| Self(text.chars().take(64).collect()))
+    }
+}
+
 impl FromStr for PageToken {
     type Err = BadPageToken;
 
     fn from_str(text: &str) -> Result<Self, BadPageToken> {
-        let parse = || {
-            // The id may hold dots, the parts before it cannot.
+        BadPageToken::unless(text, |text| {
+            // The key may hold dots, the parts before it cannot.
             let (list, rest) = ListId::split(text)?;
-            let (kind, rest) = rest.split_once('.')?;
-            let order = match kind {
-                "1" => PageOrder::Updated,
-                "2" => PageOrder::Created,
-                _ => return None,
-            };
-            let (micros, id) = rest.split_once('.')?;
-            let micros = i64::from_str_radix(micros, 16).ok()?;
-            Some(Self { list, order, at: Moment::from_micros(micros), id: SessionId::parse(id).ok()? })
-        };
-        // Only what prints back as given was ever handed out: no signs, no leading zeros, no clamped instants.
-        parse().filter(|token| token.to_string() == text).ok_or_else(|| BadPageToken(text.chars().take(64).collect()))
+            let (rank, rest) = rest.split_once('.')?;
+            let (micros, key) = rest.split_once('.')?;
+            let at = Moment::from_micros(i64::from_str_radix(micros, 16).ok()?);
+            let is_key = !key.is_empty() && !key.contains(char::is_control);
+            is_key.then_some(Self { list, rank: rank.parse().ok()?, at, key: key.into() })
+        })
     }
 }
 
@@ -184,8 +205,19 @@ mod tests {
     fn what_is_no_token_is_refused_by_name() {
         let list = ListId::of("sessions", &[]);
         format!("{list}.1.5.a").parse::<PageToken>().expect("a token");
-        for bad in ["", "1.", "1.5", "3.5.a", "1.-5.a", "1.+5.a", "1.05.a", "1.zz.a", "1.5..a", "1.7fffffffffffffff.a"]
-        {
+        for bad in [
+            "",
+            "1.",
+            "1.5",
+            "1.5.",
+            "01.5.a",
+            "1.-5.a",
+            "1.+5.a",
+            "1.05.a",
+            "1.zz.a",
+            "1.5.a\0",
+            "1.7fffffffffffffff.a",
+        ] {
             for bad in [bad.to_owned(), format!("{list}.{bad}"), format!("0{list}.1.5.a"), format!("+{list}.1.5.a")] {
                 let error = bad.parse::<PageToken>().expect_err(&bad);
                 assert!(error.to_string().contains("page token"), "{error}");
@@ -210,12 +242,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_token_reads_back(micros in 0_i64..250_000_000_000_000_000, id in "[A-Za-z0-9_][A-Za-z0-9._-]{0,60}") {
-            let list = ListId::of("sessions", &[Some(&id)]);
-            let token = PageToken::after(list, Moment::from_micros(micros), &SessionId::parse(&id).expect("safe"));
+        fn a_token_reads_back(rank in 0_u32..4, micros in 0_i64..250_000_000_000_000_000, key in "[ -~é]{1,60}") {
+            let token = PageToken::new(ListId::of("sessions", &[Some(&key)]), rank, Moment::from_micros(micros), &key);
             prop_assert_eq!(token.to_string().parse(), Ok(token));
-            let token = PageToken::after_creation(list, Moment::from_micros(micros), &SessionId::parse(&id).expect("safe"));
-            prop_assert_eq!(token.to_string().parse(), Ok(token));
+        }
+
+        #[test]
+        fn no_text_is_a_token_by_accident(text in ".{0,40}") {
+            if let Ok(token) = text.parse::<PageToken>() {
+                prop_assert_eq!(token.to_string(), text);
+            }
         }
     }
 }

@@ -11,7 +11,6 @@ pub mod compat;
 pub mod crash;
 pub mod disk;
 pub mod engines;
-pub mod fuzz;
 pub mod postgres;
 mod random;
 pub mod replay;

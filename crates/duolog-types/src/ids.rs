@@ -7,7 +7,7 @@ use uuid::{NoContext, Timestamp, Uuid};
 
 use crate::clock::{Clock as _, SystemClock};
 use crate::limits;
-use crate::text::serde_as_text;
+use crate::serde_as_text;
 
 /// The text cannot be the id it was given for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -16,6 +16,7 @@ pub mod mutant;
 pub mod names;
 pub mod position;
 pub mod status;
+#[macro_use]
 mod text;
 
 pub use bounded::{Bounded, TooLong};
@@ -32,3 +33,4 @@ pub use status::{
     ApprovalKind, ApprovalStatus, Charge, ChatRole, CronOutcome, InvocationKind, RunStatus, SessionStatus, SourceKind,
     TriggerType, UnknownWord,
 };
+pub use text::with_causes;

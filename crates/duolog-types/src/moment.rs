@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use jiff::Timestamp;
 
-use crate::text::serde_as_text;
+use crate::serde_as_text;
 
 /// An instant in UTC with microseconds, written at a fixed width so that text order is time order.
 ///

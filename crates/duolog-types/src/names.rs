@@ -1,5 +1,7 @@
 //! From names that people choose to names of files: nothing a name says can lead out of its folder.
 
+use std::path::{Path, PathBuf};
+
 use crate::limits::{FILE_STEM_CHARS_MAX, NAME_BYTES_MAX};
 
 /// A name that cannot be used.
@@ -85,6 +87,13 @@ fn short_hash(text: &str) -> String {
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
     format!("{:08x}", (hash >> 32) ^ (hash & 0xffff_ffff))
+}
+
+/// The path of a file beside another, with the other's name and this suffix: `state.db` and `-wal` give `state.db-wal`.
+pub fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }
 
 #[cfg(test)]

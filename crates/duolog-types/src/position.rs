@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::serde_as_text;
+use crate::serde_as_text;
 
 /// A byte offset after a complete line, counted from the first byte the session ever wrote.
 ///

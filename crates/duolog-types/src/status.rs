@@ -1,10 +1,5 @@
 //! Closed vocabularies. The SQL repeats each as a `CHECK`; a word that is not in the list is an error, not a default.
 
-use std::fmt;
-use std::str::FromStr;
-
-use crate::text::serde_as_text;
-
 /// A word that is not in its vocabulary.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{word:?} is not a {what}; it is one of {known}")]
@@ -14,6 +9,15 @@ pub struct UnknownWord {
     known: String,
 }
 
+impl UnknownWord {
+    /// The error of a text that is none of these words.
+    pub fn new(what: &'static str, text: &str, known: &[&str]) -> Self {
+        Self { what, word: text.chars().take(64).collect(), known: known.join(", ") }
+    }
+}
+
+/// Declares a closed vocabulary: an enum whose variants are words in rows, in JSON and on the command line.
+#[macro_export]
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $what:literal, { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -30,25 +34,24 @@ macro_rules! words {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(self.as_str())
             }
         }
 
-        impl FromStr for $name {
-            type Err = UnknownWord;
+        impl std::str::FromStr for $name {
+            type Err = $crate::UnknownWord;
 
-            fn from_str(text: &str) -> Result<Self, UnknownWord> {
-                Self::ALL.iter().copied().find(|word| word.as_str() == text).ok_or_else(|| UnknownWord {
-                    what: $what,
-                    word: text.chars().take(64).collect(),
-                    known: Self::ALL.iter().map(|word| word.as_str()).collect::<Vec<_>>().join(", "),
-                })
+            fn from_str(text: &str) -> Result<Self, $crate::UnknownWord> {
+                match text {
+                    $($text => Ok(Self::$variant),)+
+                    _ => Err($crate::UnknownWord::new($what, text, &[$($text),+])),
+                }
             }
         }
 
-        serde_as_text!($name);
+        $crate::serde_as_text!($name);
     };
 }
 

@@ -1,6 +1,8 @@
 //! Values that are written as text: in JSON, as on the command line.
 
 /// Implements `Serialize` and `Deserialize` by way of `Display` and `FromStr`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! serde_as_text {
     ($name:ident) => {
         impl serde::Serialize for $name {
@@ -18,7 +20,17 @@ macro_rules! serde_as_text {
     };
 }
 
-pub(crate) use serde_as_text;
+/// An error with its causes, in one line; a cause that the text ends with already is not repeated.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    for cause in std::iter::successors(error.source(), |cause| cause.source()) {
+        let why = cause.to_string();
+        if !text.ends_with(&why) {
+            text = format!("{text}: {why}");
+        }
+    }
+    text
+}
 
 #[cfg(test)]
 mod tests {

@@ -122,7 +122,7 @@ pub struct ConfigSchedule {
     /// True if it fires.
     pub enabled: bool,
     /// What is done about times that were missed.
-    #[schemars(extend("enum" = words(&CatchUp::ALL, CatchUp::as_str)))]
+    #[schemars(extend("enum" = words(CatchUp::ALL, CatchUp::as_str)))]
     pub catch_up: &'static str,
     /// What it is for.
     pub description: Option<String>,

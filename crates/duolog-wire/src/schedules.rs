@@ -94,7 +94,7 @@ pub struct Schedule {
     /// What the workflow is given.
     pub context: Option<Json>,
     /// What is done about times that were missed.
-    #[schemars(extend("enum" = words(&CatchUp::ALL, CatchUp::as_str)))]
+    #[schemars(extend("enum" = words(CatchUp::ALL, CatchUp::as_str)))]
     pub catch_up: &'static str,
     /// Its line in the configuration file.
     pub line: u64,

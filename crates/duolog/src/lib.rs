@@ -80,7 +80,7 @@ pub use duolog_log::dialect::money::Money;
 pub use duolog_log::dialect::prices::{Long, Price, Prices, Rates};
 pub use duolog_log::dialect::usage::Tokens;
 pub use duolog_log::{Bell, BlobId, Item, Line, Pace};
-pub use duolog_state::{Address, Checkpoint, CheckpointReport, Page, PageOrder, PageToken, Said, Server};
+pub use duolog_state::{Address, BadPageToken, Checkpoint, CheckpointReport, Page, PageOrder, PageToken, Said, Server};
 pub use duolog_types::limits;
 pub use duolog_types::{
     ApprovalId, ApprovalKind, ApprovalStatus, BadId, Batch, BranchId, ChatId, ChatRole, Clock, CronOutcome, CronRunId,
@@ -94,6 +94,8 @@ pub use store::Store;
 
 /// What exactly happened: the types that the variants of [`Error`] carry.
 pub mod errors {
+    pub use duolog_types::with_causes;
+
     pub use crate::error::{Busy, Conflict, Damaged, Fault, Invalid, Io, NotFound, Remedy, Stale};
 }
 

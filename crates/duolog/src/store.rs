@@ -1,7 +1,7 @@
 //! An open store.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use duolog_join::{
@@ -13,6 +13,7 @@ use duolog_search::Index;
 use duolog_state::{Access as StateAccess, Address, Error as StateError, Migrate, OpenState, Reading, Tx};
 use duolog_types::limits::Limits;
 use duolog_types::{Durability, HomeId, Moment, OperationId, SessionId};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -383,7 +384,7 @@ impl Core {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        drop(self.folder.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.folder.lock().take());
         let left = self.join.leave(FOLD_ON_CLOSE_BYTES);
         self.join.state().stop();
         Ok(left?)

@@ -1,5 +1,20 @@
 //! The commands, one file each: help, arguments, work, and both renderings of the answer.
 
+/// Declares a noun and its commands, and runs the one that was given.
+macro_rules! commands {
+    ($(#[$about:meta])* $noun:ident { $($(#[$attribute:meta])* $name:ident($command:ty),)+ }) => {
+        $(#[$about])*
+        #[derive(clap::Subcommand)]
+        pub enum $noun { $($(#[$attribute])* $name($command),)+ }
+
+        impl $noun {
+            pub fn run(self, context: &mut $crate::commands::Context<'_>) -> $crate::failure::Outcome {
+                match self { $(Self::$name(command) => command.run(context),)+ }
+            }
+        }
+    };
+}
+
 mod approvals;
 mod chats;
 mod completeness;

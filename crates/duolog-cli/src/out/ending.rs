@@ -5,10 +5,11 @@
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use duolog::Bell;
+use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use signal_hook::consts::SIGINT;
@@ -43,12 +44,12 @@ impl Ending {
 
     /// Whether it is time to end.
     pub fn has_come(&self) -> bool {
-        self.0.state().has_come
+        self.0.state.lock().has_come
     }
 
     /// Has the end ring a bell.
     pub fn rings(&self, bell: Bell) {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         if state.has_come {
             bell.ring();
         }
@@ -57,19 +58,14 @@ impl Ending {
 
     /// Waits for the end, at most `timeout`.
     pub fn wait(&self, timeout: Duration) {
-        let state = self.0.state();
-        let waited = self.0.changed.wait_timeout_while(state, timeout, |state| !state.has_come);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        let mut state = self.0.state.lock();
+        self.0.changed.wait_while_for(&mut state, |state| !state.has_come, timeout);
     }
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn end(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.has_come = true;
         state.bell.iter().for_each(Bell::ring);
         self.changed.notify_all();

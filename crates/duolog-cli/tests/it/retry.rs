@@ -1,5 +1,6 @@
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
+use duolog_testkit::replay::WITHOUT_OWNED_ROWS;
 
 use crate::kit::{Kit, lines_of};
 use crate::schedules::configure;
@@ -15,92 +16,19 @@ on_both_engines!(
     a_retry_whose_session_was_created_again_appends_nothing,
 );
 
-/// The commands without `--operation-id`, and why.
-const EXEMPT: &[(&str, &[&str])] = &[
-    (
-        "lists commands",
-        &[
-            "",
-            "sessions",
-            "sessions branch",
-            "log",
-            "runs",
-            "runs phase",
-            "runs execution",
-            "approvals",
-            "workflows",
-            "schedules",
-            "chats",
-            "state",
-            "usage",
-            "config",
-        ],
-    ),
-    (
-        "reads",
-        &[
-            "sessions list",
-            "sessions show",
-            "sessions export",
-            "sessions items",
-            "sessions branches",
-            "sessions history",
-            "sessions similar",
-            "log cat",
-            "log tail",
-            "log stream",
-            "log replay",
-            "log search",
-            "log verify",
-            "runs list",
-            "runs show",
-            "runs history",
-            "runs phase check",
-            "runs execution list",
-            "runs output",
-            "runs wait",
-            "runs stats",
-            "runs errors",
-            "approvals list",
-            "approvals show",
-            "workflows list",
-            "schedules list",
-            "schedules show",
-            "schedules runs",
-            "chats list",
-            "chats show",
-            "chats history",
-            "state stats",
-            "usage daily",
-            "usage session",
-            "usage model",
-            "usage workflow",
-            "doctor",
-            "config show",
-            "config check",
-            "completions",
-        ],
-    ),
-    (
-        "maintains what can be made again",
-        &["state rebuild", "state migrate", "state checkpoint", "state vacuum", "state blobs", "state backup", "init"],
-    ),
-    ("is an example", &["demo"]),
-];
-
-/// Every command that is not exempt takes an operation id, and no exempt one does.
+/// Every command that changes owned rows takes an operation id, and no other does.
 #[test]
 fn every_command_that_changes_owned_rows_takes_an_operation_id() {
     let docs = Kit::new().run(&["docs"]).is(0).text();
-    let mut seen = 0;
-    for section in docs.split("\n## duolog").skip(1) {
-        let name = section.lines().next().unwrap_or_default().trim();
-        let why = EXEMPT.iter().find(|(_, names)| names.contains(&name)).map(|(why, _)| *why);
-        assert_eq!(section.contains("--operation-id <ID>"), why.is_none(), "{name}: {why:?}");
-        seen += 1;
+    let sections: Vec<(&str, &str)> =
+        docs.split("\n## duolog").skip(1).filter_map(|section| section.split_once('\n')).collect();
+    let is_noun = |name: &str| sections.iter().any(|(other, _)| other.starts_with(&format!("{name} ")));
+    let commands: Vec<_> = sections.iter().filter(|(name, _)| !is_noun(name)).collect();
+    for (name, text) in &commands {
+        let is_exempt = WITHOUT_OWNED_ROWS.contains(&name.trim());
+        assert_eq!(text.contains("--operation-id <ID>"), !is_exempt, "{name}");
     }
-    let exempt: usize = EXEMPT.iter().map(|(_, names)| names.len()).sum();
-    assert!(seen > exempt, "only {seen} commands were found");
+    assert!(commands.len() > WITHOUT_OWNED_ROWS.len(), "only {} commands were found", commands.len());
 }
 
 /// A recording that was cut off is given again, with more input: what stands is not written again, though its lines would

@@ -3,10 +3,11 @@
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use duolog_types::HomeId;
+use duolog_types::names::beside;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
@@ -114,17 +115,11 @@ fn connect(path: &Path) -> Result<Connection> {
     // derived needs no more.
     let settings = format!(
         "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA synchronous = NORMAL; \
-         PRAGMA cache_size = -{CACHE_KIB}; PRAGMA temp_store = MEMORY;"
+         PRAGMA cache_size = -{CACHE_KIB}; PRAGMA temp_store = MEMORY; \
+         PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; PRAGMA mmap_size = 0;"
     );
     connection.execute_batch(&settings).map_err(&failed)?;
-    for pragma in [format!("wal_autocheckpoint = {CHECKPOINT_PAGES}"), "mmap_size = 0".to_owned()] {
-        connection.query_row(&format!("PRAGMA {pragma}"), [], |_| Ok(())).or_else(no_row).map_err(&failed)?;
-    }
     Ok(connection)
-}
-
-fn no_row(error: rusqlite::Error) -> rusqlite::Result<()> {
-    if matches!(error, rusqlite::Error::QueryReturnedNoRows) { Ok(()) } else { Err(error) }
 }
 
 /// Whether it is an index of ours, of this format and this home.
@@ -204,12 +199,6 @@ fn is_foreign(path: &Path) -> bool {
         Ok(number("application_id")? != i64::from(APPLICATION_ID) && number("schema_version")? != 0)
     };
     path.exists() && read().unwrap_or(false)
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.to_owned().into_os_string();
-    name.push(suffix);
-    name.into()
 }
 
 /// Gives free pages back to the system, where they are many.

@@ -2,16 +2,9 @@
 
 use duolog_types::{Epoch, HomeId, Moment, Position, SessionId};
 
-use crate::engine::{Row, Tx, Value};
+use crate::engine::{Row, Tx, Value, row};
 use crate::error::Result;
 use crate::params;
-
-macro_rules! columns {
-    () => {
-        "session_id, home_id, epoch, position, line_hash, events, bytes, damaged, first_at, last_at, dialect, model, \
-         title, fold_version, shared"
-    };
-}
 
 macro_rules! insert {
     ($conflict:literal) => {
@@ -70,6 +63,11 @@ pub struct CatalogRow {
     pub shared: u64,
 }
 
+row!(CatalogRow, columns:
+    session_id, home_id, epoch, position, line_hash, events, bytes, damaged, first_at, last_at, dialect, model,
+    title, fold_version, shared
+);
+
 /// Where a fold starts from: it takes effect only while the row is still the one that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoint {
@@ -108,26 +106,6 @@ impl CatalogRow {
             fold_version: 0,
             shared: 0,
         }
-    }
-
-    fn read(row: &Row<'_>) -> Result<Self> {
-        Ok(Self {
-            session_id: row.get(0)?,
-            home_id: row.get(1)?,
-            epoch: row.get(2)?,
-            position: row.get(3)?,
-            line_hash: row.get(4)?,
-            events: row.get(5)?,
-            bytes: row.get(6)?,
-            damaged: row.get(7)?,
-            first_at: row.get(8)?,
-            last_at: row.get(9)?,
-            dialect: row.get(10)?,
-            model: row.get(11)?,
-            title: row.get(12)?,
-            fold_version: row.get(13)?,
-            shared: row.get(14)?,
-        })
     }
 }
 

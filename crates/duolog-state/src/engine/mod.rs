@@ -22,22 +22,55 @@ use duolog_types::Moment;
 pub use sql::Sql;
 pub use sqlite::Foreign;
 pub use value::{Column, FromColumn, Value};
+pub(crate) use value::{Columns, Field};
 
 pub(crate) use postgres::Postgres;
 pub(crate) use sqlite::Sqlite;
 
 use crate::error::{Error, Result};
 
-/// Takes a mutex whatever happened to those who held it: what it guards is never left half changed.
-pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
 /// Writes parameters as a slice of [`Value`]s: `params![id, at, None::<i64>]`.
 #[macro_export]
 macro_rules! params {
     ($($value:expr),* $(,)?) => { &[$($crate::Value::from($value)),*] };
 }
+
+/// Gives a row type `read` and `values`, in the order in which its columns are named here, and a macro with their list
+/// if that gets a name: `row!(CronTickRow, columns: name, from_at)`. A field that is several [`Columns`] comes last:
+/// `row!(RunRow, columns: id, status; queued as "queue_ord, queued_at")`.
+macro_rules! row {
+    ($row:ident, $columns:ident: $first:ident $(, $field:ident)+ $(; $several:ident as $names:literal)?) => {
+        macro_rules! $columns {
+            () => {
+                concat!(stringify!($first) $(, ", ", stringify!($field))+ $(, ", ", $names)?)
+            };
+        }
+        $crate::engine::row!($row: $first $(, $field)+ $(; $several)?);
+    };
+    ($row:ident: $($field:ident),+ $(; $several:ident)?) => {
+        #[allow(dead_code, reason = "not every row is read alone and written whole")]
+        impl $row {
+            fn read(row: &$crate::engine::Row<'_>) -> $crate::error::Result<Self> {
+                Self::read_at(row, &mut 0)
+            }
+
+            fn read_at(row: &$crate::engine::Row<'_>, at: &mut usize) -> $crate::error::Result<Self> {
+                Ok(Self {
+                    $($field: row.next(at)?,)+
+                    $($several: $crate::engine::Columns::read_at(row, at)?,)?
+                })
+            }
+
+            fn values(&self) -> Vec<$crate::Value<'_>> {
+                #[allow(unused_mut)]
+                let mut values = vec![$($crate::engine::Field::value(&self.$field)),+];
+                $($crate::engine::Columns::add_to(&self.$several, &mut values);)?
+                values
+            }
+        }
+    };
+}
+pub(crate) use row;
 
 /// What was counted since the state was opened.
 #[derive(Default)]
@@ -314,6 +347,12 @@ impl<'r> Row<'r> {
     /// The value in a column, counted from 0. One that cannot be what it should be is damage, never a default.
     pub fn get<T: FromColumn>(&self, index: usize) -> Result<T> {
         self.column(index)?.and_then(T::from_column).map_err(|detail| self.damaged(index, detail))
+    }
+
+    /// The value in the column at `at`, which moves on to the next.
+    pub(crate) fn next<T: FromColumn>(&self, at: &mut usize) -> Result<T> {
+        *at += 1;
+        self.get(*at - 1)
     }
 
     /// The bytes in a column, where they are: for what is looked at and not kept.

@@ -9,6 +9,9 @@ use duolog_types::{
     RunId, RunStatus, SessionId, SessionStatus, SourceKind, TriggerType,
 };
 
+use super::Row;
+use crate::error::Error;
+
 /// One parameter of a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value<'a> {
@@ -116,6 +119,54 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
         value.map_or(Self::Null, Into::into)
     }
 }
+
+/// A field of a row, on its way into a statement.
+pub(crate) trait Field {
+    /// The value, borrowed where it can be.
+    fn value(&self) -> Value<'_>;
+}
+
+/// A field of a row that is several columns.
+pub(crate) trait Columns: Sized {
+    /// Reads it from the columns from `at` on, which moves behind them.
+    fn read_at(row: &Row<'_>, at: &mut usize) -> Result<Self, Error>;
+
+    /// Adds its values, one a column.
+    fn add_to<'v>(&'v self, values: &mut Vec<Value<'v>>);
+}
+
+impl<T: Field> Field for Option<T> {
+    fn value(&self) -> Value<'_> {
+        self.as_ref().map_or(Value::Null, Field::value)
+    }
+}
+
+impl Field for Vec<u8> {
+    fn value(&self) -> Value<'_> {
+        Value::Blob(self)
+    }
+}
+
+macro_rules! fields {
+    ($($type:ty),+; copied $($copied:ty),+) => {
+        $(impl Field for $type {
+            fn value(&self) -> Value<'_> {
+                self.into()
+            }
+        })+
+        $(impl Field for $copied {
+            fn value(&self) -> Value<'_> {
+                (*self).into()
+            }
+        })+
+    };
+}
+
+fields!(
+    String, SessionId, MessageId, BranchId, ProgressionId, RunId, ExecutionId, ApprovalId, [u8; 32];
+    copied i64, u64, u32, bool, Position, Epoch, HomeId, ProcessId, OutboxId, CronRunId, Moment,
+    ChatRole, CronOutcome, SessionStatus, InvocationKind, SourceKind, RunStatus, TriggerType, ApprovalKind, ApprovalStatus
+);
 
 /// One value as a row holds it.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,7 +4,7 @@
 
 use duolog_types::{HomeId, Moment, ProcessId, SessionId};
 
-use crate::engine::{Row, Tx};
+use crate::engine::{Tx, row};
 use crate::error::Result;
 use crate::params;
 
@@ -31,18 +31,7 @@ pub struct BehindRow {
     pub marked_at: Moment,
 }
 
-impl BehindRow {
-    fn read(row: &Row<'_>) -> Result<Self> {
-        Ok(Self {
-            session_id: row.get(0)?,
-            process_id: row.get(1)?,
-            home_id: row.get(2)?,
-            generation: row.get(3)?,
-            pid: row.get(4)?,
-            marked_at: row.get(5)?,
-        })
-    }
-}
+row!(BehindRow: session_id, process_id, home_id, generation, pid, marked_at);
 
 /// Sets a mark, or raises the generation of the one that is there; it never goes back.
 pub fn mark(tx: &mut Tx<'_>, row: &BehindRow) -> Result<()> {
@@ -50,8 +39,7 @@ pub fn mark(tx: &mut Tx<'_>, row: &BehindRow) -> Result<()> {
                VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (session_id, process_id) DO UPDATE SET \
                generation = excluded.generation, pid = excluded.pid, marked_at = excluded.marked_at \
                WHERE behind.generation < excluded.generation";
-    let values = params![&row.session_id, row.process_id, row.home_id, row.generation, row.pid, row.marked_at];
-    tx.execute(sql, values).map(drop)
+    tx.execute(sql, &row.values()).map(drop)
 }
 
 /// Deletes a mark if it is still of this generation; false when it is not, or is gone.

@@ -2,15 +2,9 @@
 
 use duolog_types::Moment;
 
-use crate::engine::{Row, Tx};
+use crate::engine::{Tx, row};
 use crate::error::Result;
 use crate::params;
-
-macro_rules! columns {
-    () => {
-        "name, enabled, schedule, zone, updated_at, updated_by"
-    };
-}
 
 /// What is said over one schedule. What is nothing is as the configuration has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,18 +23,7 @@ pub struct CronOverrideRow {
     pub updated_by: Option<String>,
 }
 
-impl CronOverrideRow {
-    fn read(row: &Row<'_>) -> Result<Self> {
-        Ok(Self {
-            name: row.get(0)?,
-            enabled: row.get(1)?,
-            schedule: row.get(2)?,
-            zone: row.get(3)?,
-            updated_at: row.get(4)?,
-            updated_by: row.get(5)?,
-        })
-    }
-}
+row!(CronOverrideRow, columns: name, enabled, schedule, zone, updated_at, updated_by);
 
 /// Says it, whatever was said before.
 pub fn put(tx: &mut Tx<'_>, row: &CronOverrideRow) -> Result<()> {
@@ -51,15 +34,7 @@ pub fn put(tx: &mut Tx<'_>, row: &CronOverrideRow) -> Result<()> {
          schedule = excluded.schedule, zone = excluded.zone, updated_at = excluded.updated_at, \
          updated_by = excluded.updated_by"
     );
-    let values = params![
-        &row.name,
-        row.enabled,
-        row.schedule.as_ref(),
-        row.zone.as_ref(),
-        row.updated_at,
-        row.updated_by.as_ref()
-    ];
-    tx.execute(sql, values).map(drop)
+    tx.execute(sql, &row.values()).map(drop)
 }
 
 /// What is said over a schedule, where anything is.

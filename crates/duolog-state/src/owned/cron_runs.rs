@@ -2,16 +2,9 @@
 
 use duolog_types::{CronOutcome, CronRunId, HomeId, Moment, ProcessId};
 
-use crate::engine::{Row, Tx};
+use crate::engine::{Tx, row};
 use crate::error::Result;
 use crate::params;
-
-macro_rules! columns {
-    () => {
-        "id, name, workflow, due_at, started_at, finished_at, outcome, error, detail, workflow_run_id, home_id, \
-         process_id, actor"
-    };
-}
 
 /// One time of a schedule, and what came of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +37,11 @@ pub struct CronRunRow {
     pub actor: Option<String>,
 }
 
+row!(CronRunRow, columns:
+    id, name, workflow, due_at, started_at, finished_at, outcome, error, detail, workflow_run_id, home_id,
+    process_id, actor
+);
+
 /// How a firing ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CronEnd {
@@ -59,26 +57,6 @@ pub struct CronEnd {
     pub workflow_run_id: Option<String>,
 }
 
-impl CronRunRow {
-    fn read(row: &Row<'_>) -> Result<Self> {
-        Ok(Self {
-            id: row.get(0)?,
-            name: row.get(1)?,
-            workflow: row.get(2)?,
-            due_at: row.get(3)?,
-            started_at: row.get(4)?,
-            finished_at: row.get(5)?,
-            outcome: row.get(6)?,
-            error: row.get(7)?,
-            detail: row.get(8)?,
-            workflow_run_id: row.get(9)?,
-            home_id: row.get(10)?,
-            process_id: row.get(11)?,
-            actor: row.get(12)?,
-        })
-    }
-}
-
 /// Takes a time of a schedule; false where another has it.
 pub fn claim(tx: &mut Tx<'_>, row: &CronRunRow) -> Result<bool> {
     let sql = concat!(
@@ -86,22 +64,7 @@ pub fn claim(tx: &mut Tx<'_>, row: &CronRunRow) -> Result<bool> {
         columns!(),
         ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT (name, due_at) DO NOTHING"
     );
-    let values = params![
-        row.id,
-        &row.name,
-        row.workflow.as_ref(),
-        row.due_at,
-        row.started_at,
-        row.finished_at,
-        row.outcome,
-        row.error.as_ref(),
-        row.detail.as_ref(),
-        row.workflow_run_id.as_ref(),
-        row.home_id,
-        row.process_id,
-        row.actor.as_ref(),
-    ];
-    Ok(tx.execute(sql, values)? == 1)
+    Ok(tx.execute(sql, &row.values())? == 1)
 }
 
 /// Says how a firing ended; false where that was said.

@@ -5,7 +5,7 @@
 
 use duolog_types::{ExecutionId, Moment};
 
-use crate::engine::{Row, Tx};
+use crate::engine::{Row, Tx, row};
 use crate::error::Result;
 use crate::params;
 
@@ -41,59 +41,30 @@ pub struct RollupRow {
     pub output_tokens: u64,
 }
 
-impl RollupRow {
-    /// Reads the columns from this one on.
-    fn read(row: &Row<'_>, at: usize) -> Result<Self> {
-        Ok(Self {
-            started: row.get(at)?,
-            succeeded: row.get(at + 1)?,
-            failed: row.get(at + 2)?,
-            skipped: row.get(at + 3)?,
-            deferred: row.get(at + 4)?,
-            turns: row.get(at + 5)?,
-            duration_ms: row.get(at + 6)?,
-            cost_picos: row.get(at + 7)?,
-            input_tokens: row.get(at + 8)?,
-            cache_creation_input_tokens: row.get(at + 9)?,
-            cache_read_input_tokens: row.get(at + 10)?,
-            output_tokens: row.get(at + 11)?,
-        })
-    }
-}
+row!(RollupRow, columns:
+    started, succeeded, failed, skipped, deferred, turns, duration_ms, cost_picos, input_tokens,
+    cache_creation_input_tokens, cache_read_input_tokens, output_tokens
+);
 
 /// Adds what an execution came to, to what a stretch of time saw of a workflow.
 pub fn add(tx: &mut Tx<'_>, bucket: Moment, workflow: &str, of: &ExecutionId, more: &RollupRow) -> Result<()> {
     let slot = if tx.has_one_writer() { 0 } else { slot(of) };
-    let sql = "INSERT INTO execution_rollups AS r (bucket, workflow, started, succeeded, failed, skipped, deferred, \
-               turns, duration_ms, cost_picos, input_tokens, cache_creation_input_tokens, cache_read_input_tokens, \
-               output_tokens, slot) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) \
-               ON CONFLICT (bucket, workflow, slot) DO UPDATE SET started = r.started + excluded.started, \
-               succeeded = r.succeeded + excluded.succeeded, failed = r.failed + excluded.failed, \
-               skipped = r.skipped + excluded.skipped, deferred = r.deferred + excluded.deferred, \
-               turns = r.turns + excluded.turns, duration_ms = r.duration_ms + excluded.duration_ms, \
-               cost_picos = r.cost_picos + excluded.cost_picos, \
-               input_tokens = r.input_tokens + excluded.input_tokens, \
-               cache_creation_input_tokens = r.cache_creation_input_tokens + excluded.cache_creation_input_tokens, \
-               cache_read_input_tokens = r.cache_read_input_tokens + excluded.cache_read_input_tokens, \
-               output_tokens = r.output_tokens + excluded.output_tokens";
-    let values = params![
-        bucket,
-        workflow,
-        more.started,
-        more.succeeded,
-        more.failed,
-        more.skipped,
-        more.deferred,
-        more.turns,
-        more.duration_ms,
-        more.cost_picos,
-        more.input_tokens,
-        more.cache_creation_input_tokens,
-        more.cache_read_input_tokens,
-        more.output_tokens,
-        slot,
-    ];
-    tx.execute(sql, values).map(drop)
+    let sql = concat!(
+        "INSERT INTO execution_rollups AS r (bucket, workflow, slot, ",
+        columns!(),
+        ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) \
+         ON CONFLICT (bucket, workflow, slot) DO UPDATE SET started = r.started + excluded.started, \
+         succeeded = r.succeeded + excluded.succeeded, failed = r.failed + excluded.failed, \
+         skipped = r.skipped + excluded.skipped, deferred = r.deferred + excluded.deferred, \
+         turns = r.turns + excluded.turns, duration_ms = r.duration_ms + excluded.duration_ms, \
+         cost_picos = r.cost_picos + excluded.cost_picos, \
+         input_tokens = r.input_tokens + excluded.input_tokens, \
+         cache_creation_input_tokens = r.cache_creation_input_tokens + excluded.cache_creation_input_tokens, \
+         cache_read_input_tokens = r.cache_read_input_tokens + excluded.cache_read_input_tokens, \
+         output_tokens = r.output_tokens + excluded.output_tokens"
+    );
+    let values = [params![bucket, workflow, slot].to_vec(), more.values()].concat();
+    tx.execute(sql, &values).map(drop)
 }
 
 /// The row that an execution adds to: of its begin and its end the same.
@@ -111,14 +82,18 @@ pub fn between(
     each: &mut dyn FnMut(Moment, RollupRow),
 ) -> Result<()> {
     // So many rows a stretch and workflow: bounded by the time that is asked for.
-    const ALL: &str = "SELECT bucket, started, succeeded, failed, skipped, deferred, turns, duration_ms, cost_picos, \
-                       input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens \
-                       FROM execution_rollups WHERE bucket >= ?1 AND bucket < ?2 ORDER BY bucket, workflow";
-    const ONE: &str = "SELECT bucket, started, succeeded, failed, skipped, deferred, turns, duration_ms, cost_picos, \
-                       input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens \
-                       FROM execution_rollups WHERE bucket >= ?1 AND bucket < ?2 AND workflow = ?3 ORDER BY bucket";
+    const ALL: &str = concat!(
+        "SELECT bucket, ",
+        columns!(),
+        " FROM execution_rollups WHERE bucket >= ?1 AND bucket < ?2 ORDER BY bucket, workflow"
+    );
+    const ONE: &str = concat!(
+        "SELECT bucket, ",
+        columns!(),
+        " FROM execution_rollups WHERE bucket >= ?1 AND bucket < ?2 AND workflow = ?3 ORDER BY bucket"
+    );
     let mut read = |row: &Row<'_>| {
-        each(row.get(0)?, RollupRow::read(row, 1)?);
+        each(row.get(0)?, RollupRow::read_at(row, &mut 1)?);
         Ok(())
     };
     match workflow {

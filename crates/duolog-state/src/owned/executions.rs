@@ -2,17 +2,9 @@
 
 use duolog_types::{ExecutionId, HomeId, Moment, RunId, SessionId, TriggerType};
 
-use crate::engine::{Row, Tx};
+use crate::engine::{Columns, Row, Tx, Value, row};
 use crate::error::Result;
 use crate::params;
-
-macro_rules! columns {
-    () => {
-        "id, home_id, trigger_type, trigger_id, skill, owner, repo, issue_number, started_at, finished_at, success, \
-         error, turns, duration_ms, session_id, cost_picos, input_tokens, cache_creation_input_tokens, \
-         cache_read_input_tokens, output_tokens, api_duration_ms, stop_reason, workflow_run_id, triggered_by, fence"
-    };
-}
 
 /// An execution. What it said is in `execution_bodies`.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,41 +68,32 @@ pub struct EndRow {
     pub stop_reason: Option<String>,
 }
 
-impl ExecutionRow {
-    fn read(row: &Row<'_>) -> Result<Self> {
-        let end = match (row.get::<Option<Moment>>(9)?, row.get::<Option<bool>>(10)?) {
-            (Some(finished_at), Some(success)) => Some(EndRow {
-                finished_at,
-                success,
-                error: row.get(11)?,
-                turns: row.get(12)?,
-                duration_ms: row.get(13)?,
-                cost_picos: row.get(15)?,
-                input_tokens: row.get(16)?,
-                cache_creation_input_tokens: row.get(17)?,
-                cache_read_input_tokens: row.get(18)?,
-                output_tokens: row.get(19)?,
-                api_duration_ms: row.get(20)?,
-                stop_reason: row.get(21)?,
-            }),
-            _ => None,
-        };
-        Ok(Self {
-            id: row.get(0)?,
-            home_id: row.get(1)?,
-            trigger_type: row.get(2)?,
-            trigger_id: row.get(3)?,
-            skill: row.get(4)?,
-            owner: row.get(5)?,
-            repo: row.get(6)?,
-            issue_number: row.get(7)?,
-            started_at: row.get(8)?,
-            session_id: row.get(14)?,
-            workflow_run_id: row.get(22)?,
-            triggered_by: row.get(23)?,
-            fence: row.get(24)?,
-            end,
-        })
+row!(ExecutionRow, columns:
+    id, home_id, trigger_type, trigger_id, skill, owner, repo, issue_number, started_at, session_id, workflow_run_id,
+    triggered_by, fence;
+    end as "finished_at, success, error, turns, duration_ms, cost_picos, input_tokens, cache_creation_input_tokens, \
+            cache_read_input_tokens, output_tokens, api_duration_ms, stop_reason"
+);
+
+row!(EndRow:
+    finished_at, success, error, turns, duration_ms, cost_picos, input_tokens, cache_creation_input_tokens,
+    cache_read_input_tokens, output_tokens, api_duration_ms, stop_reason
+);
+
+/// The columns of an [`EndRow`].
+const END_COLUMNS: usize = 12;
+
+impl Columns for Option<EndRow> {
+    fn read_at(row: &Row<'_>, at: &mut usize) -> Result<Self> {
+        if row.get::<Option<Moment>>(*at)?.is_none() {
+            *at += END_COLUMNS;
+            return Ok(None);
+        }
+        EndRow::read_at(row, at).map(Some)
+    }
+
+    fn add_to<'v>(&'v self, values: &mut Vec<Value<'v>>) {
+        values.extend(self.as_ref().map_or_else(|| vec![Value::Null; END_COLUMNS], EndRow::values));
     }
 }
 
@@ -122,35 +105,7 @@ pub fn insert(tx: &mut Tx<'_>, row: &ExecutionRow) -> Result<()> {
         ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
          ?22, ?23, ?24, ?25)"
     );
-    let end = row.end.as_ref();
-    let values = params![
-        &row.id,
-        row.home_id,
-        row.trigger_type,
-        &row.trigger_id,
-        &row.skill,
-        row.owner.as_ref(),
-        row.repo.as_ref(),
-        row.issue_number,
-        row.started_at,
-        end.map(|end| end.finished_at),
-        end.map(|end| end.success),
-        end.and_then(|end| end.error.as_ref()),
-        end.and_then(|end| end.turns),
-        end.and_then(|end| end.duration_ms),
-        row.session_id.as_ref(),
-        end.and_then(|end| end.cost_picos),
-        end.and_then(|end| end.input_tokens),
-        end.and_then(|end| end.cache_creation_input_tokens),
-        end.and_then(|end| end.cache_read_input_tokens),
-        end.and_then(|end| end.output_tokens),
-        end.and_then(|end| end.api_duration_ms),
-        end.and_then(|end| end.stop_reason.as_ref()),
-        row.workflow_run_id.as_ref(),
-        row.triggered_by.as_ref(),
-        row.fence,
-    ];
-    tx.execute(sql, values).map(drop)
+    tx.execute(sql, &row.values()).map(drop)
 }
 
 /// The execution with this id.
@@ -169,22 +124,8 @@ pub fn finish(tx: &mut Tx<'_>, id: &ExecutionId, end: &EndRow) -> Result<bool> {
     let sql = "UPDATE executions SET finished_at = ?2, success = ?3, error = ?4, turns = ?5, duration_ms = ?6, \
                cost_picos = ?7, input_tokens = ?8, cache_creation_input_tokens = ?9, cache_read_input_tokens = ?10, \
                output_tokens = ?11, api_duration_ms = ?12, stop_reason = ?13 WHERE id = ?1 AND finished_at IS NULL";
-    let values = params![
-        id,
-        end.finished_at,
-        end.success,
-        end.error.as_ref(),
-        end.turns,
-        end.duration_ms,
-        end.cost_picos,
-        end.input_tokens,
-        end.cache_creation_input_tokens,
-        end.cache_read_input_tokens,
-        end.output_tokens,
-        end.api_duration_ms,
-        end.stop_reason.as_ref(),
-    ];
-    Ok(tx.execute(sql, values)? == 1)
+    let values = [vec![id.into()], end.values()].concat();
+    Ok(tx.execute(sql, &values)? == 1)
 }
 
 /// What the ledger says of a phase of a run: the execution in flight, else the one that did it; the second tells which.

@@ -2,7 +2,7 @@
 
 use duolog_types::{ChatId, ChatRole, Moment};
 
-use crate::engine::{Row, Tx};
+use crate::engine::{Tx, row};
 use crate::error::Result;
 use crate::params;
 
@@ -21,10 +21,10 @@ pub struct NewChatMessageRow {
     pub platform_message_id: Option<String>,
 }
 
-/// A message.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ChatMessageRow {
-    /// Its id: the order.
+/// A message of a chat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatMessage {
+    /// Its id: the order within a chat.
     pub id: i64,
     /// Who speaks.
     pub role: ChatRole,
@@ -36,17 +36,7 @@ pub struct ChatMessageRow {
     pub platform_message_id: Option<String>,
 }
 
-impl ChatMessageRow {
-    fn read(row: &Row<'_>) -> Result<Self> {
-        Ok(Self {
-            id: row.get(0)?,
-            role: row.get(1)?,
-            content: row.get(2)?,
-            timestamp: row.get(3)?,
-            platform_message_id: row.get(4)?,
-        })
-    }
-}
+row!(ChatMessage: id, role, content, timestamp, platform_message_id);
 
 /// Adds a message, after its chat counted it, and gives its id. What the platform called so before is a
 /// unique-constraint error.
@@ -68,8 +58,8 @@ pub fn find_delivered(tx: &mut Tx<'_>, chat: &ChatId, platform_message_id: &str)
 }
 
 /// The last messages of a chat before this one, the last first.
-pub fn newest(tx: &mut Tx<'_>, chat: &ChatId, before: Option<i64>, limit: u32) -> Result<Vec<ChatMessageRow>> {
+pub fn newest(tx: &mut Tx<'_>, chat: &ChatId, before: Option<i64>, limit: u32) -> Result<Vec<ChatMessage>> {
     let sql = "SELECT id, role, content, timestamp, platform_message_id FROM messaging_messages \
                WHERE session_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3";
-    tx.all(sql, params![chat, before.unwrap_or(i64::MAX), limit], ChatMessageRow::read)
+    tx.all(sql, params![chat, before.unwrap_or(i64::MAX), limit], ChatMessage::read)
 }

@@ -147,7 +147,7 @@ pub fn list(
     tx: &mut Tx<'_>,
     filter: &ChatFilter,
     order: PageOrder,
-    after: Option<(Moment, &ChatId)>,
+    after: Option<(Moment, &str)>,
     limit: u32,
 ) -> Result<Vec<ChatRow>> {
     let key = match order {
@@ -155,7 +155,7 @@ pub fn list(
         PageOrder::Created => "created_at",
     };
     // `~` is text after every instant.
-    let (at, id) = after.map_or_else(|| ("~".to_owned(), ""), |(at, id)| (at.to_string(), id.as_str()));
+    let (at, id) = after.map_or_else(|| ("~".to_owned(), ""), |(at, id)| (at.to_string(), id));
     let mut values = params![at, id, limit].to_vec();
     let active = if filter.active { " AND active = 1" } else { "" };
     let platform = if filter.platform.is_some() { " AND platform = ?4" } else { "" };

@@ -4,7 +4,7 @@ use duolog_types::limits::REASON_BYTES_MAX;
 use duolog_types::{Epoch, HomeId, Moment, OutboxId, Position, SessionId};
 
 use super::clipped;
-use crate::engine::{Row, Sql, Tx};
+use crate::engine::{Sql, Tx, row};
 use crate::error::Result;
 use crate::params;
 
@@ -46,6 +46,8 @@ pub struct OutboxRow {
     pub line: String,
 }
 
+row!(OutboxRow: home_id, session_id, seq, uuid, epoch, floor, created_at, attempts, last_error, line);
+
 /// What a line that waits is known by.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutboxKey {
@@ -60,23 +62,6 @@ pub struct OutboxKey {
 impl From<&OutboxRow> for OutboxKey {
     fn from(row: &OutboxRow) -> Self {
         Self { home_id: row.home_id, session_id: row.session_id.clone(), uuid: row.uuid }
-    }
-}
-
-impl OutboxRow {
-    fn read(row: &Row<'_>) -> Result<Self> {
-        Ok(Self {
-            home_id: row.get(0)?,
-            session_id: row.get(1)?,
-            seq: row.get(2)?,
-            uuid: row.get(3)?,
-            epoch: row.get(4)?,
-            floor: row.get(5)?,
-            created_at: row.get(6)?,
-            attempts: row.get(7)?,
-            last_error: row.get(8)?,
-            line: row.get(9)?,
-        })
     }
 }
 

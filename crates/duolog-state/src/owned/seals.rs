@@ -2,7 +2,7 @@
 
 use duolog_types::{Epoch, HomeId, Moment, Position, SessionId};
 
-use crate::engine::{Row, Tx};
+use crate::engine::{Tx, row};
 use crate::error::Result;
 use crate::params;
 
@@ -39,6 +39,8 @@ pub struct SealRow {
     pub blocks: Option<Vec<u8>>,
 }
 
+row!(SealRow: session_id, epoch, ord, home_id, from_position, to_position, hash, sealed_at, blocks);
+
 /// What a seal becomes as it grows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Extended {
@@ -50,22 +52,6 @@ pub struct Extended {
     pub blocks: Vec<u8>,
     /// When.
     pub sealed_at: Moment,
-}
-
-impl SealRow {
-    fn read(row: &Row<'_>) -> Result<Self> {
-        Ok(Self {
-            session_id: row.get(0)?,
-            epoch: row.get(1)?,
-            ord: row.get(2)?,
-            home_id: row.get(3)?,
-            from_position: row.get(4)?,
-            to_position: row.get(5)?,
-            hash: row.get(6)?,
-            sealed_at: row.get(7)?,
-            blocks: row.get(8)?,
-        })
-    }
 }
 
 /// The last seal of an epoch.

@@ -5,19 +5,10 @@ use duolog_types::{
 };
 
 use super::{inboxes, progressions};
-use crate::engine::{Row, Sql, Tx, Value};
+use crate::engine::{Row, Sql, Tx, Value, row};
 use crate::error::Result;
 use crate::page::{ListId, Page, PageOrder, PageToken};
 use crate::params;
-
-macro_rules! columns {
-    () => {
-        "id, home_id, created_at, user_id, name, addressed, scope, log_path, log_key, log_base, log_epoch, cwd, \
-         agent_name, invocation_kind, playbook_name, show_topic, show_play_name, artifacts_path, source_kind, status, \
-         started_at, updated_at, ended_at, first_msg_id, last_msg_id, progression_id, node_metadata, deleted_at, \
-         unlink_due"
-    };
-}
 
 /// A list takes no `node_metadata` (I5); figures come from the catalog where the fold has been.
 macro_rules! summary_columns {
@@ -91,6 +82,13 @@ pub struct SessionRow {
     pub unlink_due: bool,
 }
 
+row!(SessionRow, columns:
+    id, home_id, created_at, user_id, name, addressed, scope, log_path, log_key, log_base, log_epoch, cwd,
+    agent_name, invocation_kind, playbook_name, show_topic, show_play_name, artifacts_path, source_kind, status,
+    started_at, updated_at, ended_at, first_msg_id, last_msg_id, progression_id, node_metadata, deleted_at,
+    unlink_due
+);
+
 impl SessionRow {
     /// A live session with this id and log, and nothing said about it yet.
     pub fn new(id: SessionId, home: HomeId, scope: &str, log_path: &str, at: Moment) -> Self {
@@ -125,40 +123,6 @@ impl SessionRow {
             deleted_at: None,
             unlink_due: false,
         }
-    }
-
-    fn read(row: &Row<'_>) -> Result<Self> {
-        Ok(Self {
-            id: row.get(0)?,
-            home_id: row.get(1)?,
-            created_at: row.get(2)?,
-            user_id: row.get(3)?,
-            name: row.get(4)?,
-            addressed: row.get(5)?,
-            scope: row.get(6)?,
-            log_path: row.get(7)?,
-            log_key: row.get(8)?,
-            log_base: row.get(9)?,
-            log_epoch: row.get(10)?,
-            cwd: row.get(11)?,
-            agent_name: row.get(12)?,
-            invocation_kind: row.get(13)?,
-            playbook_name: row.get(14)?,
-            show_topic: row.get(15)?,
-            show_play_name: row.get(16)?,
-            artifacts_path: row.get(17)?,
-            source_kind: row.get(18)?,
-            status: row.get(19)?,
-            started_at: row.get(20)?,
-            updated_at: row.get(21)?,
-            ended_at: row.get(22)?,
-            first_msg_id: row.get(23)?,
-            last_msg_id: row.get(24)?,
-            progression_id: row.get(25)?,
-            node_metadata: row.get(26)?,
-            deleted_at: row.get(27)?,
-            unlink_due: row.get(28)?,
-        })
     }
 }
 
@@ -211,34 +175,10 @@ pub struct SessionSummaryRow {
     pub dialect: Option<String>,
 }
 
-impl SessionSummaryRow {
-    fn read(row: &Row<'_>) -> Result<Self> {
-        Ok(Self {
-            id: row.get(0)?,
-            home_id: row.get(1)?,
-            created_at: row.get(2)?,
-            user_id: row.get(3)?,
-            name: row.get(4)?,
-            scope: row.get(5)?,
-            log_path: row.get(6)?,
-            log_epoch: row.get(7)?,
-            cwd: row.get(8)?,
-            agent_name: row.get(9)?,
-            invocation_kind: row.get(10)?,
-            source_kind: row.get(11)?,
-            status: row.get(12)?,
-            started_at: row.get(13)?,
-            updated_at: row.get(14)?,
-            ended_at: row.get(15)?,
-            events: row.get(16)?,
-            bytes: row.get(17)?,
-            last_at: row.get(18)?,
-            title: row.get(19)?,
-            model: row.get(20)?,
-            dialect: row.get(21)?,
-        })
-    }
-}
+row!(SessionSummaryRow:
+    id, home_id, created_at, user_id, name, scope, log_path, log_epoch, cwd, agent_name, invocation_kind,
+    source_kind, status, started_at, updated_at, ended_at, events, bytes, last_at, title, model, dialect
+);
 
 /// Where a session's log is.
 #[derive(Debug, Clone, PartialEq)]
@@ -304,6 +244,7 @@ pub struct SessionFilter {
 
 impl SessionFilter {
     /// The list of these sessions, as its page tokens name it.
+    #[doc(hidden)]
     pub fn list(&self) -> ListId {
         let filters = [
             self.user_id.as_deref(),
@@ -326,38 +267,7 @@ pub fn insert(tx: &mut Tx<'_>, row: &SessionRow) -> Result<()> {
         ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
          ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)"
     );
-    let values = params![
-        &row.id,
-        row.home_id,
-        row.created_at,
-        row.user_id.as_ref(),
-        row.name.as_ref(),
-        row.addressed,
-        &row.scope,
-        &row.log_path,
-        &row.log_key,
-        row.log_base,
-        row.log_epoch,
-        row.cwd.as_ref(),
-        row.agent_name.as_ref(),
-        row.invocation_kind,
-        row.playbook_name.as_ref(),
-        row.show_topic.as_ref(),
-        row.show_play_name.as_ref(),
-        row.artifacts_path.as_ref(),
-        row.source_kind,
-        row.status,
-        row.started_at,
-        row.updated_at,
-        row.ended_at,
-        row.first_msg_id.as_ref(),
-        row.last_msg_id.as_ref(),
-        row.progression_id.as_ref(),
-        row.node_metadata.as_ref(),
-        row.deleted_at,
-        row.unlink_due,
-    ];
-    tx.execute(sql, values).map(drop)
+    tx.execute(sql, &row.values()).map(drop)
 }
 
 /// The session with this id, deleted or not.
@@ -658,9 +568,9 @@ pub fn list_page(
     let mut rows = list(tx, filter, &page.with_one_more())?;
     let more = rows.len() > page.limit() as usize;
     rows.truncate(page.limit() as usize);
-    let token = |last: &SessionSummaryRow| match page.order() {
-        PageOrder::Updated => PageToken::after(filter.list(), last.updated_at, &last.id),
-        PageOrder::Created => PageToken::after_creation(filter.list(), last.created_at, &last.id),
+    let token = |last: &SessionSummaryRow| {
+        let at = if page.order() == PageOrder::Created { last.created_at } else { last.updated_at };
+        PageToken::new(filter.list(), page.order().rank(), at, &last.id)
     };
     let next = rows.last().filter(|_| more).map(token);
     Ok((rows, next))
@@ -711,8 +621,8 @@ fn list_statement<'a>(filter: &'a SessionFilter, page: &'a Page) -> (String, Vec
         PageOrder::Created => (" AND (s.created_at, s.id) < (?#", " ORDER BY s.created_at DESC, s.id DESC LIMIT ?#"),
     };
     if let Some(after) = page.after() {
-        and(behind, after.at.into());
-        and(", ?#)", (&after.id).into());
+        and(behind, after.at().into());
+        and(", ?#)", after.key().into());
     }
     and(order, page.limit().into());
     (sql, values)

@@ -1,21 +1,15 @@
 //! `workflow_approvals`: gates that runs wait at, and what was answered there.
 
 use duolog_types::{ApprovalId, ApprovalKind, ApprovalStatus, ExecutionId, Moment, RunId};
+use serde::{Deserialize, Serialize};
 
-use crate::engine::{Row, Tx};
+use crate::engine::{Tx, row};
 use crate::error::Result;
 use crate::params;
 
-macro_rules! columns {
-    () => {
-        "id, workflow_run_id, gate, summary, status, kind, requested_by, responded_by, response, responded_at, \
-         created_at, content_hash, expires_at, consumed_at, loop_key, iteration, output_execution_id"
-    };
-}
-
-/// A gate, whole.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ApprovalRow {
+/// A gate, and what was answered there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Approval {
     /// Its id.
     pub id: ApprovalId,
     /// The run that waits at it, or did.
@@ -52,62 +46,24 @@ pub struct ApprovalRow {
     pub output_execution_id: Option<ExecutionId>,
 }
 
-impl ApprovalRow {
-    fn read(row: &Row<'_>) -> Result<Self> {
-        Ok(Self {
-            id: row.get(0)?,
-            workflow_run_id: row.get(1)?,
-            gate: row.get(2)?,
-            summary: row.get(3)?,
-            status: row.get(4)?,
-            kind: row.get(5)?,
-            requested_by: row.get(6)?,
-            responded_by: row.get(7)?,
-            response: row.get(8)?,
-            responded_at: row.get(9)?,
-            created_at: row.get(10)?,
-            content_hash: row.get(11)?,
-            expires_at: row.get(12)?,
-            consumed_at: row.get(13)?,
-            loop_key: row.get(14)?,
-            iteration: row.get(15)?,
-            output_execution_id: row.get(16)?,
-        })
-    }
-}
+row!(Approval, columns:
+    id, workflow_run_id, gate, summary, status, kind, requested_by, responded_by, response, responded_at,
+    created_at, content_hash, expires_at, consumed_at, loop_key, iteration, output_execution_id
+);
 
 /// Adds a gate. A second one that waits for an answer in the same run is a unique-constraint error.
-pub fn insert(tx: &mut Tx<'_>, row: &ApprovalRow) -> Result<()> {
+pub fn insert(tx: &mut Tx<'_>, row: &Approval) -> Result<()> {
     let sql = concat!(
         "INSERT INTO workflow_approvals (",
         columns!(),
         ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"
     );
-    let values = params![
-        &row.id,
-        &row.workflow_run_id,
-        &row.gate,
-        &row.summary,
-        row.status,
-        row.kind,
-        row.requested_by.as_ref(),
-        row.responded_by.as_ref(),
-        row.response.as_ref(),
-        row.responded_at,
-        row.created_at,
-        row.content_hash.as_ref(),
-        row.expires_at,
-        row.consumed_at,
-        row.loop_key.as_ref(),
-        row.iteration,
-        row.output_execution_id.as_ref(),
-    ];
-    tx.execute(sql, values).map(drop)
+    tx.execute(sql, &row.values()).map(drop)
 }
 
 /// The gate with this id.
-pub fn find(tx: &mut Tx<'_>, id: &ApprovalId) -> Result<Option<ApprovalRow>> {
-    tx.find(concat!("SELECT ", columns!(), " FROM workflow_approvals WHERE id = ?1"), params![id], ApprovalRow::read)
+pub fn find(tx: &mut Tx<'_>, id: &ApprovalId) -> Result<Option<Approval>> {
+    tx.find(concat!("SELECT ", columns!(), " FROM workflow_approvals WHERE id = ?1"), params![id], Approval::read)
 }
 
 /// The ids that begin with a text, in order.
@@ -118,20 +74,20 @@ pub fn starting_with(tx: &mut Tx<'_>, prefix: &str, limit: u32) -> Result<Vec<Ap
 }
 
 /// The gate that a run waits at.
-pub fn pending_of(tx: &mut Tx<'_>, run: &RunId) -> Result<Option<ApprovalRow>> {
+pub fn pending_of(tx: &mut Tx<'_>, run: &RunId) -> Result<Option<Approval>> {
     let sql =
         concat!("SELECT ", columns!(), " FROM workflow_approvals WHERE workflow_run_id = ?1 AND status = 'pending'");
-    tx.find(sql, params![run], ApprovalRow::read)
+    tx.find(sql, params![run], Approval::read)
 }
 
 /// The last gate of a name that a run came to.
-pub fn last_of(tx: &mut Tx<'_>, run: &RunId, gate: &str) -> Result<Option<ApprovalRow>> {
+pub fn last_of(tx: &mut Tx<'_>, run: &RunId, gate: &str) -> Result<Option<Approval>> {
     let sql = concat!(
         "SELECT ",
         columns!(),
         " FROM workflow_approvals WHERE workflow_run_id = ?1 AND gate = ?2 ORDER BY created_at DESC, id DESC LIMIT 1"
     );
-    tx.find(sql, params![run, gate], ApprovalRow::read)
+    tx.find(sql, params![run, gate], Approval::read)
 }
 
 /// Resolves a gate that waits; false where it does not.
@@ -169,7 +125,7 @@ pub fn of_run(
     status: Option<ApprovalStatus>,
     after: Option<(Moment, &ApprovalId)>,
     limit: u32,
-) -> Result<Vec<ApprovalRow>> {
+) -> Result<Vec<Approval>> {
     const FIRST: &str = concat!(
         "SELECT ",
         columns!(),
@@ -183,8 +139,8 @@ pub fn of_run(
          AND (created_at, id) > (?4, ?5) ORDER BY created_at, id LIMIT ?3"
     );
     match after {
-        None => tx.all(FIRST, params![run, status, limit], ApprovalRow::read),
-        Some((at, id)) => tx.all(NEXT, params![run, status, limit, at, id], ApprovalRow::read),
+        None => tx.all(FIRST, params![run, status, limit], Approval::read),
+        Some((at, id)) => tx.all(NEXT, params![run, status, limit, at, id], Approval::read),
     }
 }
 
@@ -194,7 +150,7 @@ pub fn list(
     status: Option<ApprovalStatus>,
     after: Option<(Moment, &ApprovalId)>,
     limit: u32,
-) -> Result<Vec<ApprovalRow>> {
+) -> Result<Vec<Approval>> {
     let mut sql = concat!("SELECT ", columns!(), " FROM workflow_approvals WHERE 1 = 1").to_owned();
     let mut values = vec![limit.into()];
     if let Some(status) = status {
@@ -207,16 +163,16 @@ pub fn list(
         values.extend([at.into(), id.into()]);
     }
     sql.push_str(" ORDER BY created_at DESC, id DESC LIMIT ?1");
-    tx.all(&sql, &values, ApprovalRow::read)
+    tx.all(&sql, &values, Approval::read)
 }
 
 /// The gates whose time is over, those first that were to be answered first.
-pub fn overdue(tx: &mut Tx<'_>, now: Moment, limit: u32) -> Result<Vec<ApprovalRow>> {
+pub fn overdue(tx: &mut Tx<'_>, now: Moment, limit: u32) -> Result<Vec<Approval>> {
     let sql = concat!(
         "SELECT ",
         columns!(),
         " FROM workflow_approvals WHERE responded_at IS NULL AND expires_at IS NOT NULL AND expires_at <= ?1 \
          ORDER BY expires_at, id LIMIT ?2"
     );
-    tx.all(sql, params![now, limit], ApprovalRow::read)
+    tx.all(sql, params![now, limit], Approval::read)
 }

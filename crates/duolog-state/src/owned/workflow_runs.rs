@@ -2,26 +2,9 @@
 
 use duolog_types::{HomeId, Moment, RunId, RunStatus, SessionId, TriggerType};
 
-use crate::engine::{Row, Sql, Tx, Value};
+use crate::engine::{Columns, Row, Sql, Tx, Value, row};
 use crate::error::Result;
 use crate::params;
-
-macro_rules! columns {
-    () => {
-        "id, home_id, workflow_name, trigger_type, trigger_id, owner, repo, issue_number, current_phase, status, \
-         queue_ord, queued_at, session_id, error, lease_owner, lease_expires_at, fence, restart_count, restart_cap, \
-         retry_count, triggered_by, actor, phases, phases_bytes, scratch_bytes, nodes_bytes, cost_picos, tokens, \
-         started_at, updated_at, finished_at, queue_rank, active_rank"
-    };
-}
-
-/// A list takes no error and nothing that can grow (I5).
-macro_rules! summary_columns {
-    () => {
-        "id, workflow_name, trigger_type, trigger_id, owner, repo, issue_number, current_phase, status, session_id, \
-         lease_owner, restart_count, retry_count, triggered_by, cost_picos, tokens, started_at, updated_at, finished_at"
-    };
-}
 
 /// What may change of a run without a change of its status. No index has any of these.
 macro_rules! noted {
@@ -54,11 +37,18 @@ impl QueuePlace {
     fn rank(self) -> u32 {
         u32::from(!self.is_resumed)
     }
+}
 
-    fn read(row: &Row<'_>) -> Result<Option<Self>> {
-        let place = row.get::<Option<u64>>(10)?.zip(row.get::<Option<Moment>>(11)?);
-        let is_resumed = row.get::<u32>(31)? == 0;
-        Ok(place.map(|(ord, at)| Self { is_resumed, ord, at }))
+impl Columns for Option<QueuePlace> {
+    fn read_at(row: &Row<'_>, at: &mut usize) -> Result<Self> {
+        let (ord, queued_at): (Option<u64>, Option<Moment>) = (row.next(at)?, row.next(at)?);
+        let is_resumed = row.next::<u32>(at)? == 0;
+        Ok(ord.zip(queued_at).map(|(ord, at)| QueuePlace { is_resumed, ord, at }))
+    }
+
+    fn add_to<'v>(&'v self, values: &mut Vec<Value<'v>>) {
+        let (ord, at) = (self.map(|place| place.ord), self.map(|place| place.at));
+        values.extend([ord.into(), at.into(), self.map_or(1, QueuePlace::rank).into()]);
     }
 }
 
@@ -127,44 +117,14 @@ pub struct RunRow {
     pub finished_at: Option<Moment>,
 }
 
-impl RunRow {
-    fn read(row: &Row<'_>) -> Result<Self> {
-        Ok(Self {
-            id: row.get(0)?,
-            home_id: row.get(1)?,
-            workflow_name: row.get(2)?,
-            trigger_type: row.get(3)?,
-            trigger_id: row.get(4)?,
-            owner: row.get(5)?,
-            repo: row.get(6)?,
-            issue_number: row.get(7)?,
-            current_phase: row.get(8)?,
-            status: row.get(9)?,
-            queued: QueuePlace::read(row)?,
-            session_id: row.get(12)?,
-            error: row.get(13)?,
-            lease_owner: row.get(14)?,
-            lease_expires_at: row.get(15)?,
-            fence: row.get(16)?,
-            restart_count: row.get(17)?,
-            restart_cap: row.get(18)?,
-            retry_count: row.get(19)?,
-            triggered_by: row.get(20)?,
-            actor: row.get(21)?,
-            phases: row.get(22)?,
-            phases_bytes: row.get(23)?,
-            scratch_bytes: row.get(24)?,
-            nodes_bytes: row.get(25)?,
-            cost_picos: row.get(26)?,
-            tokens: row.get(27)?,
-            started_at: row.get(28)?,
-            updated_at: row.get(29)?,
-            finished_at: row.get(30)?,
-        })
-    }
-}
+row!(RunRow, columns:
+    id, home_id, workflow_name, trigger_type, trigger_id, owner, repo, issue_number, current_phase, status,
+    session_id, error, lease_owner, lease_expires_at, fence, restart_count, restart_cap, retry_count, triggered_by,
+    actor, phases, phases_bytes, scratch_bytes, nodes_bytes, cost_picos, tokens, started_at, updated_at, finished_at;
+    queued as "queue_ord, queued_at, queue_rank"
+);
 
-/// A run in a list.
+/// A run in a list, without its error and what can grow (I5).
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSummaryRow {
     /// Its id.
@@ -207,76 +167,23 @@ pub struct RunSummaryRow {
     pub finished_at: Option<Moment>,
 }
 
-impl RunSummaryRow {
-    fn read(row: &Row<'_>) -> Result<Self> {
-        Ok(Self {
-            id: row.get(0)?,
-            workflow_name: row.get(1)?,
-            trigger_type: row.get(2)?,
-            trigger_id: row.get(3)?,
-            owner: row.get(4)?,
-            repo: row.get(5)?,
-            issue_number: row.get(6)?,
-            current_phase: row.get(7)?,
-            status: row.get(8)?,
-            session_id: row.get(9)?,
-            lease_owner: row.get(10)?,
-            restart_count: row.get(11)?,
-            retry_count: row.get(12)?,
-            triggered_by: row.get(13)?,
-            cost_picos: row.get(14)?,
-            tokens: row.get(15)?,
-            started_at: row.get(16)?,
-            updated_at: row.get(17)?,
-            finished_at: row.get(18)?,
-        })
-    }
-}
+row!(RunSummaryRow, summary_columns:
+    id, workflow_name, trigger_type, trigger_id, owner, repo, issue_number, current_phase, status, session_id,
+    lease_owner, restart_count, retry_count, triggered_by, cost_picos, tokens, started_at, updated_at,
+    finished_at
+);
 
 /// Adds a run. A second active one of its workflow and trigger is a [`crate::ConstraintKind::Unique`] error.
 pub fn insert(tx: &mut Tx<'_>, row: &RunRow) -> Result<()> {
     let sql = concat!(
         "INSERT INTO workflow_runs (",
         columns!(),
-        ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
-         ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33)"
+        ", active_rank) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
+         ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33)"
     );
-    let values = params![
-        &row.id,
-        row.home_id,
-        &row.workflow_name,
-        row.trigger_type,
-        &row.trigger_id,
-        row.owner.as_ref(),
-        row.repo.as_ref(),
-        row.issue_number,
-        &row.current_phase,
-        row.status,
-        row.queued.map(|place| place.ord),
-        row.queued.map(|place| place.at),
-        row.session_id.as_ref(),
-        row.error.as_ref(),
-        row.lease_owner.as_ref(),
-        row.lease_expires_at,
-        row.fence,
-        row.restart_count,
-        row.restart_cap,
-        row.retry_count,
-        row.triggered_by.as_ref(),
-        row.actor.as_ref(),
-        row.phases,
-        row.phases_bytes,
-        row.scratch_bytes,
-        row.nodes_bytes,
-        row.cost_picos,
-        row.tokens,
-        row.started_at,
-        row.updated_at,
-        row.finished_at,
-        row.queued.map_or(1, QueuePlace::rank),
-        row.status.active_rank(),
-    ];
-    tx.execute(sql, values).map(drop)
+    let mut values = row.values();
+    values.push(row.status.active_rank().into());
+    tx.execute(sql, &values).map(drop)
 }
 
 /// The run with this id.

@@ -36,7 +36,7 @@ use play::Recording;
 use record::What;
 use shim::Shim;
 use tree::Tree;
-pub use whole::transactions;
+pub use whole::{WITHOUT_OWNED_ROWS, transactions};
 
 use crate::random::{Random, mix};
 

@@ -121,6 +121,19 @@ fn only_the_fold_and_the_rebuild_write_derived_rows() {
     }
 }
 
+/// A row is how the state keeps a thing; users of the library see the thing.
+#[test]
+fn the_library_shows_no_type_by_the_name_of_a_row() {
+    let library = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("duolog").join("src");
+    for file in sources(&library) {
+        let text = std::fs::read_to_string(&file).expect("a source");
+        for shown in text.split("\npub use ").skip(1).filter_map(|rest| rest.split(';').next()) {
+            let is_row = |name: &str| name.trim().ends_with("Row");
+            assert!(!shown.split(['{', '}', ',', ':']).any(is_row), "{} shows {shown}", file.display());
+        }
+    }
+}
+
 fn sources(directory: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in directory.read_dir().expect("a directory").flatten() {

@@ -3,17 +3,19 @@
 mod model;
 
 use duolog_join::Told;
-use duolog_state::owned::workflow_approvals::{self as table, ApprovalRow};
+use duolog_state::PageToken;
+use duolog_state::owned::workflow_approvals as table;
 use duolog_types::limits::{METADATA_BYTES_MAX, PAGE_MAX, REASON_BYTES_MAX};
 use duolog_types::mutant::{self, Mutant};
 use duolog_types::{ApprovalId, ApprovalKind, ApprovalStatus, Durability, Moment, RunId};
 use serde::{Deserialize, Serialize};
 
-pub use model::{Answer, Answered, Approval, ApprovalFilter, ApprovalList};
+pub use duolog_state::owned::workflow_approvals::Approval;
+pub use model::{Answer, Answered, ApprovalFilter, ApprovalList};
 
 use crate::error::{Conflict, Error, Invalid, NotFound, Result, Stale};
 use crate::runs::rules::{self, Event};
-use crate::runs::{Act, Changing, Queue, RunPage, RunSummary, RunToken};
+use crate::runs::{Act, Changing, Queue, RunPage, RunSummary};
 use crate::store::Store;
 
 /// The gates of a store.
@@ -61,12 +63,12 @@ impl Approvals {
     /// The gate with this id.
     pub fn get(&self, id: &ApprovalId) -> Result<Approval> {
         let row = self.store.join.state().read(|tx| table::find(tx, id))?;
-        row.map(Approval::from).ok_or_else(|| Error::NotFound(NotFound::Approval(id.to_string())))
+        row.ok_or_else(|| Error::NotFound(NotFound::Approval(id.to_string())))
     }
 
     /// The gate that a person means, for reading: by its id, or by the beginning of it.
     pub fn resolve(&self, text: &str) -> Result<ApprovalId> {
-        let mut ids = self.store.join.state().read(|tx| {
+        let ids = self.store.join.state().read(|tx| {
             if let Ok(id) = ApprovalId::parse(text)
                 && table::find(tx, &id)?.is_some()
             {
@@ -74,11 +76,7 @@ impl Approvals {
             }
             Ok(table::starting_with(tx, text, 4)?)
         })?;
-        if ids.len() > 1 {
-            let found = ids.iter().map(ToString::to_string).collect();
-            return Err(Error::Invalid(Invalid::AmbiguousRun { prefix: text.to_owned(), found }));
-        }
-        ids.pop().ok_or_else(|| Error::NotFound(NotFound::Approval(text.to_owned())))
+        Invalid::only_one(text, ids)?.ok_or_else(|| Error::NotFound(NotFound::Approval(text.to_owned())))
     }
 
     /// A page of gates: of a run in their order, otherwise newest first.
@@ -86,10 +84,10 @@ impl Approvals {
         let (limit, list) = (page.limit(), filter.list());
         let after = match page.after() {
             Some(token) => {
-                token.check(list)?;
-                let id =
-                    ApprovalId::parse(&token.id).map_err(|_| Error::Invalid(Invalid::OtherPage(token.to_string())))?;
-                Some((token.at, id))
+                Invalid::check_page(Some(token), list)?;
+                let id = ApprovalId::parse(token.key())
+                    .map_err(|_| Error::Invalid(Invalid::OtherPage(token.to_string())))?;
+                Some((token.at(), id))
             }
             None => None,
         };
@@ -101,18 +99,17 @@ impl Approvals {
         })?;
         let more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
-        let token = |last: &ApprovalRow| RunToken { list, rank: 0, at: last.created_at, id: last.id.as_str().into() };
+        let token = |last: &Approval| PageToken::new(list, 0, last.created_at, &last.id);
         let next = rows.last().filter(|_| more).map(token);
         if mutant::is(Mutant::GatesFilteredAfterPage) {
             rows.retain(|row| filter.status.is_none_or(|status| status == row.status));
         }
-        Ok(ApprovalList { approvals: rows.into_iter().map(Approval::from).collect(), next })
+        Ok(ApprovalList { approvals: rows, next })
     }
 
     /// The gate that a run waits at.
     pub fn pending_of(&self, run: &RunId) -> Result<Option<Approval>> {
-        let row = self.store.join.state().read(|tx| table::pending_of(tx, run))?;
-        Ok(row.map(Approval::from))
+        Ok(self.store.join.state().read(|tx| table::pending_of(tx, run))?)
     }
 
     /// The answers that no claim of a run has acknowledged.
@@ -176,7 +173,7 @@ impl Approvals {
 
 fn resolve(
     mut run: Changing<'_, '_>,
-    gate: &mut ApprovalRow,
+    gate: &mut Approval,
     word: Word,
     answer: &Answer,
     queue: &Queue,
@@ -209,7 +206,7 @@ fn resolve(
 }
 
 /// Refuses what cannot be the answer to this gate.
-fn check(gate: &ApprovalRow, word: Word, answer: &Answer) -> Result<()> {
+fn check(gate: &Approval, word: Word, answer: &Answer) -> Result<()> {
     if answer.run.as_ref().is_some_and(|run| *run != gate.workflow_run_id) {
         return Err(Error::Invalid(Invalid::GateOfOtherRun {
             gate: gate.id.clone(),

@@ -11,14 +11,12 @@ use duolog_join::TxClock;
 use duolog_state::owned::messaging_deliveries;
 use duolog_state::owned::messaging_messages::{self, NewChatMessageRow};
 use duolog_state::owned::messaging_sessions::{self as table, ChatPlace, ChatRow};
-use duolog_state::{ListId, PageOrder, Tx};
+use duolog_state::{ListId, PageOrder, PageToken, Tx};
 use duolog_types::limits::PAGE_MAX;
 use duolog_types::{ChatId, Durability, Moment, SessionId};
 
-pub use model::{
-    AddedMessage, Answering, Chat, ChatFilter, ChatKey, ChatList, ChatMessage, ChatToken, History, NewChatMessage,
-    Opened,
-};
+pub use duolog_state::owned::messaging_messages::ChatMessage;
+pub use model::{AddedMessage, Answering, Chat, ChatFilter, ChatKey, ChatList, History, NewChatMessage, Opened};
 
 pub(crate) use rules::delivery_bytes;
 
@@ -125,11 +123,8 @@ impl Chats {
         {
             return Ok(row.into());
         }
-        let mut ids = self.store.join.state().read(|tx| table::starting_with(tx, text, 2))?;
-        if ids.len() > 1 {
-            return Err(Error::Invalid(Invalid::AmbiguousChat(text.to_owned())));
-        }
-        self.get(&ids.pop().ok_or_else(absent)?)
+        let ids = self.store.join.state().read(|tx| table::starting_with(tx, text, 4))?;
+        self.get(&Invalid::only_one(text, ids)?.ok_or_else(absent)?)
     }
 
     /// The session of the agent that answers in a chat, with what is known of its log; nothing where none is said, or
@@ -152,27 +147,27 @@ impl Chats {
         rows.truncate(limit as usize);
         rows.reverse();
         let before = rows.first().filter(|_| is_more).map(|row| row.id);
-        Ok(History { messages: rows.into_iter().map(ChatMessage::from).collect(), before })
+        Ok(History { messages: rows, before })
     }
 
     /// A page of chats, in the order of the filter. What was said in them is not among it (I5).
     ///
     /// Returns an error if the token is of a list with other filters or in another order.
-    pub fn list(&self, filter: &ChatFilter, after: Option<&ChatToken>, limit: u32) -> Result<ChatList> {
+    pub fn list(&self, filter: &ChatFilter, after: Option<&PageToken>, limit: u32) -> Result<ChatList> {
         let limit = limit.clamp(1, PAGE_MAX);
-        let order = filter.order.or(after.map(|token| token.order)).unwrap_or_default();
+        let order = filter.order.or(after.map(PageToken::order)).unwrap_or_default();
         let of_list = ListId::of("chats", &[filter.platform.as_deref(), filter.active.then_some("active")]);
-        if let Some(token) = after.filter(|token| token.list != of_list || token.order != order) {
+        if let Some(token) = after.filter(|token| token.list() != of_list || token.order() != order) {
             return Err(Error::Invalid(Invalid::OtherPage(token.to_string())));
         }
         let filter = table::ChatFilter { platform: filter.platform.clone(), active: filter.active };
-        let after = after.map(|token| (token.at, &token.id));
+        let after = after.map(|token| (token.at(), token.key()));
         let mut rows = self.store.join.state().read(|tx| table::list(tx, &filter, order, after, limit + 1))?;
         let is_more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
         let last = rows.last().filter(|_| is_more);
         let at = |row: &ChatRow| if order == PageOrder::Created { row.created_at } else { row.last_activity_at };
-        let next = last.map(|row| ChatToken { list: of_list, order, at: at(row), id: row.id.clone() });
+        let next = last.map(|row| PageToken::new(of_list, order.rank(), at(row), &row.id));
         Ok(ChatList { chats: rows.into_iter().map(Chat::from).collect(), next })
     }
 

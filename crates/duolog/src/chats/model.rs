@@ -1,11 +1,8 @@
 //! What callers give and get.
 
-use std::fmt;
-use std::str::FromStr;
-
-use duolog_state::owned::messaging_messages::ChatMessageRow;
+use duolog_state::owned::messaging_messages::ChatMessage;
 use duolog_state::owned::messaging_sessions::{ChatPlace, ChatRow};
-use duolog_state::{ListId, PageOrder};
+use duolog_state::{PageOrder, PageToken};
 use duolog_types::{ChatId, ChatRole, Moment, SessionId};
 use serde::{Deserialize, Serialize};
 
@@ -80,21 +77,6 @@ pub struct AddedMessage {
     pub created: bool,
 }
 
-/// A message of a chat.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChatMessage {
-    /// Its id: the order within a chat.
-    pub id: i64,
-    /// Who speaks.
-    pub role: ChatRole,
-    /// What is said.
-    pub content: String,
-    /// When.
-    pub timestamp: Moment,
-    /// What the platform calls it.
-    pub platform_message_id: Option<String>,
-}
-
 /// The last messages of a chat, in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
@@ -130,48 +112,7 @@ pub struct ChatList {
     /// The chats.
     pub chats: Vec<Chat>,
     /// The token of the next page, where there is one.
-    pub next: Option<ChatToken>,
-}
-
-/// Where a page of chats ends and the next begins. Its text is for handing back, not for reading.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChatToken {
-    pub(super) list: ListId,
-    pub(super) order: PageOrder,
-    /// When the last chat of the page was active, or began.
-    pub(super) at: Moment,
-    pub(super) id: ChatId,
-}
-
-impl fmt::Display for ChatToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.order == PageOrder::Created { 2 } else { 1 };
-        write!(f, "{}.{kind}.{:x}.{}", self.list, self.at.as_micros(), self.id)
-    }
-}
-
-impl FromStr for ChatToken {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parse = || {
-            let (list, rest) = ListId::split(text)?;
-            let (kind, rest) = rest.split_once('.')?;
-            let order = match kind {
-                "1" => PageOrder::Updated,
-                "2" => PageOrder::Created,
-                _ => return None,
-            };
-            let (micros, id) = rest.split_once('.')?;
-            let at = Moment::from_micros(i64::from_str_radix(micros, 16).ok()?);
-            Some(Self { list, order, at, id: ChatId::parse(id).ok()? })
-        };
-        // Only what prints back as given was ever handed out.
-        let shown = || text.chars().take(64).collect::<String>();
-        parse()
-            .filter(|token| token.to_string() == text)
-            .ok_or_else(|| format!("{:?} is not a page token; take it from the previous page, unchanged", shown()))
-    }
+    pub next: Option<PageToken>,
 }
 
 impl From<&ChatKey> for ChatPlace {
@@ -197,18 +138,6 @@ impl From<ChatRow> for Chat {
             last_activity_at: row.last_activity_at,
             message_count: row.message_count,
             active: row.active,
-        }
-    }
-}
-
-impl From<ChatMessageRow> for ChatMessage {
-    fn from(row: ChatMessageRow) -> Self {
-        Self {
-            id: row.id,
-            role: row.role,
-            content: row.content,
-            timestamp: row.timestamp,
-            platform_message_id: row.platform_message_id,
         }
     }
 }

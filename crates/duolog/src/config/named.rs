@@ -2,12 +2,12 @@
 
 use duolog_types::json::check_value;
 use duolog_types::limits::{METADATA_BYTES_MAX, NAME_BYTES_MAX, REASON_BYTES_MAX};
+use duolog_types::with_causes;
 use serde_json::{Map, Number, Value as Json};
 use toml_edit::{Item, TableLike, Value};
 
 use super::model::Finding;
 use super::rules;
-use crate::error::Error;
 use crate::runs::check_workflow;
 use crate::schedules::{BaseSchedule, CRON_FORM, CatchUp, Timetable, ZONE_FORM, check_firing};
 
@@ -74,7 +74,7 @@ pub(super) fn schedules<'t>(
             line: at.unwrap_or(1),
         };
         if let Err(error) = check_firing(&schedule) {
-            entry.wrong_at("workflow", at, format!("[{SCHEDULES}.{name}] cannot start a run: {}", causes(&error)));
+            entry.wrong_at("workflow", at, format!("[{SCHEDULES}.{name}] cannot start a run: {}", with_causes(&error)));
         }
         entry.end(schedule)
     })
@@ -95,7 +95,7 @@ pub(super) fn workflows<'t>(
             line: at.unwrap_or(1),
         };
         if let Err(error) = check_workflow(name) {
-            entry.wrong_at("", at, format!("[{WORKFLOWS}.{name}] cannot be started: {}", causes(&error)));
+            entry.wrong_at("", at, format!("[{WORKFLOWS}.{name}] cannot be started: {}", with_causes(&error)));
         }
         entry.end(workflow)
     })
@@ -185,7 +185,7 @@ impl<'t> Entry<'t> {
 
     fn catch_up(&mut self, key: &str) -> CatchUp {
         let Some(item) = self.keys.get(key) else { return CatchUp::default() };
-        let found = CatchUp::ALL.into_iter().find(|known| item.as_str() == Some(known.as_str()));
+        let found = CatchUp::ALL.iter().copied().find(|known| item.as_str() == Some(known.as_str()));
         found.unwrap_or_else(|| {
             let said = item.as_str().map_or_else(|| rules::kind_of(item), |text| format!("{text:?}"));
             self.wrong(key, &format!("is {said}; expected \"latest\", \"all\" or \"none\""));
@@ -205,12 +205,6 @@ impl<'t> Entry<'t> {
         });
         told.map_err(|why| self.wrong(key, &why)).ok()
     }
-}
-
-/// Returns an error with its causes, in one sentence.
-fn causes(error: &Error) -> String {
-    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// A table as JSON.

@@ -1,46 +1,27 @@
 //! What an examination says.
 
+duolog_types::words!(
 /// How one part stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Status {
+#[derive(PartialOrd, Ord)]
+Status, "status of a check", {
     /// As it should be.
-    Ok,
+    Ok = "ok",
     /// Worth knowing.
-    Warning,
+    Warning = "warning",
     /// Not as it should be.
-    Damaged,
-}
+    Damaged = "damaged",
+});
 
-impl Status {
-    /// The word in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Damaged => "damaged",
-        }
-    }
-}
-
+duolog_types::words!(
 /// How much is looked at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Depth {
+#[derive(Default)]
+Depth, "depth of an examination", {
     /// The state, what is recorded of the logs, and the logs that changed last.
     #[default]
-    Quick,
+    Quick = "quick",
     /// Every line of every log, every file and every index besides.
-    Deep,
-}
-
-impl Depth {
-    /// The word in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Quick => "quick",
-            Self::Deep => "deep",
-        }
-    }
-}
+    Deep = "deep",
+});
 
 /// One part that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,27 +36,16 @@ pub struct Check {
     pub hint: Option<String>,
 }
 
+duolog_types::words!(
 /// How the whole stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+Verdict, "verdict", {
     /// All is well.
-    Ok,
+    Ok = "ok",
     /// Nothing is lost, but something is worth knowing.
-    Warnings,
+    Warnings = "warnings",
     /// Something is not as it should be.
-    Damaged,
-}
-
-impl Verdict {
-    /// The word in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warnings => "warnings",
-            Self::Damaged => "damaged",
-        }
-    }
-}
+    Damaged = "damaged",
+});
 
 /// An examination.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -90,9 +90,7 @@ fn invalid(error: &Invalid) -> Option<String> {
         Invalid::OtherPage(_) => {
             Some("use the token with the filters and the order that it was returned for".to_owned())
         }
-        Invalid::Ambiguous { .. } | Invalid::AmbiguousChat(_) | Invalid::AmbiguousRun { .. } => {
-            Some("give more of the id".to_owned())
-        }
+        Invalid::Ambiguous { .. } => Some("give more of the id".to_owned()),
         Invalid::GateHashMissing { .. } => Some("Approvals::get returns the hash; set Answer::content_hash".to_owned()),
         Invalid::ExecutionOfRun { .. } => Some("change it through its run: OpenRun::end".to_owned()),
         Invalid::GateKind { kind: ApprovalKind::Reply, .. } => Some("answer with Approvals::reply".to_owned()),

@@ -1,10 +1,12 @@
 //! What cannot be right about a request.
 
 use duolog_search::BadQuery;
+use duolog_state::{ListId, PageToken};
 use duolog_types::json::JsonFault;
 use duolog_types::names::BadName;
 use duolog_types::{ApprovalId, ApprovalKind, BranchId, ExecutionId, RunId, SessionId};
 
+use super::Error;
 use super::fault::Fault;
 
 /// A request that cannot be right.
@@ -12,26 +14,15 @@ use super::fault::Fault;
 #[non_exhaustive]
 pub enum Invalid {
     /// The beginning of an id fits several.
-    #[error("{prefix:?} fits more than one session: {}", some(.found))]
+    #[error("{prefix:?} is the beginning of more than one id: {}", some(.found))]
     Ambiguous {
-        /// What was asked for.
-        prefix: String,
-        /// The first that fit.
-        found: Vec<SessionId>,
-    },
-    /// The beginning of an id fits several chats.
-    #[error("{0:?} fits more than one chat")]
-    AmbiguousChat(String),
-    /// The beginning of an id fits several.
-    #[error("{prefix:?} is the beginning of more than one id: {}", some_texts(.found))]
-    AmbiguousRun {
         /// What was asked for.
         prefix: String,
         /// The first that fit.
         found: Vec<String>,
     },
     /// Several branches have this name; a document of another program brought them.
-    #[error("more than one branch is named {name:?}: {}", some_texts(.found))]
+    #[error("more than one branch is named {name:?}: {}", some(.found))]
     AmbiguousBranch {
         /// The name.
         name: String,
@@ -149,12 +140,26 @@ fn fault_of(fault: JsonFault) -> String {
     }
 }
 
-fn some(ids: &[SessionId]) -> String {
-    let shown: Vec<&str> = ids.iter().take(3).map(SessionId::as_str).collect();
-    shown.join(", ") + if ids.len() > 3 { ", …" } else { "" }
+impl Invalid {
+    /// Returns an error if a page token is of another list.
+    pub(crate) fn check_page(token: Option<&PageToken>, list: ListId) -> Result<(), Error> {
+        let other = token.filter(|token| token.list() != list);
+        other.map_or(Ok(()), |token| Err(Error::Invalid(Self::OtherPage(token.to_string()))))
+    }
+
+    /// The only one of the ids that begin with a text, `None` if there is none.
+    ///
+    /// Returns an error if there are several.
+    pub(crate) fn only_one<I: ToString>(prefix: &str, mut ids: Vec<I>) -> Result<Option<I>, Error> {
+        if ids.len() > 1 {
+            let found = ids.iter().map(ToString::to_string).collect();
+            return Err(Error::Invalid(Self::Ambiguous { prefix: prefix.to_owned(), found }));
+        }
+        Ok(ids.pop())
+    }
 }
 
-fn some_texts(ids: &[String]) -> String {
+fn some(ids: &[String]) -> String {
     let shown: Vec<&str> = ids.iter().take(3).map(String::as_str).collect();
     shown.join(", ") + if ids.len() > 3 { ", …" } else { "" }
 }

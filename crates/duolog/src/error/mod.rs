@@ -23,54 +23,34 @@ use duolog_types::{BadLine, TooLong};
 /// The result of a call on a store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+duolog_types::words!(
 /// The kind of an error: what the caller can do about it. Every surface maps it once: exit code, HTTP status, exception class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorKind {
+ErrorKind, "kind of error", {
     /// The thing does not exist.
-    NotFound,
+    NotFound = "not_found",
     /// Something is in the way: a name is taken, a run has another status.
-    Conflict,
+    Conflict = "conflict",
     /// What the caller saw is outdated: read again, then decide again.
-    Stale,
+    Stale = "stale",
     /// The request cannot be right.
-    Invalid,
+    Invalid = "invalid",
     /// Someone else holds it; try again.
-    Busy,
+    Busy = "busy",
     /// The outcome is unknown; ask again with the same operation id, or read.
-    Unknown,
+    Unknown = "unknown",
     /// Stored bytes are not what was written.
-    Damaged,
+    Damaged = "damaged",
     /// The disk, the quota or the largest file size is used up. Nothing was written.
-    Full,
+    Full = "full",
     /// The home or its state cannot be written.
-    ReadOnly,
+    ReadOnly = "read_only",
     /// The store cannot do this where it is.
-    Unsupported,
+    Unsupported = "unsupported",
     /// The store was closed.
-    Closed,
+    Closed = "closed",
     /// The machine failed: no permission, no server, a broken disk.
-    Io,
-}
-
-impl ErrorKind {
-    /// Returns the word in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::NotFound => "not_found",
-            Self::Conflict => "conflict",
-            Self::Stale => "stale",
-            Self::Invalid => "invalid",
-            Self::Busy => "busy",
-            Self::Unknown => "unknown",
-            Self::Damaged => "damaged",
-            Self::Full => "full",
-            Self::ReadOnly => "read_only",
-            Self::Unsupported => "unsupported",
-            Self::Closed => "closed",
-            Self::Io => "io",
-        }
-    }
-}
+    Io = "io",
+});
 
 /// A call on a store that failed. Unless it says otherwise, nothing was changed.
 #[derive(Debug, thiserror::Error)]

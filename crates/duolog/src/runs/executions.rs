@@ -4,7 +4,7 @@ use duolog_join::{Told, tell_if_there};
 use duolog_log::{Blobs, Hold};
 use duolog_state::owned::execution_bodies::{self, OutputRow};
 use duolog_state::owned::executions::{self as table, EndRow, ExecutionRow};
-use duolog_state::{ListId, Tx};
+use duolog_state::{ListId, PageToken, Tx};
 use duolog_types::limits::{ERRORS_WALKED_MAX, OUTPUT_BYTES_MAX, PAGE_MAX, REASON_BYTES_MAX, SKILL_BYTES_MAX};
 use duolog_types::mutant::{self, Mutant};
 use duolog_types::{Durability, ExecutionId, HomeId, Moment, RunId, SessionId, TriggerType};
@@ -13,7 +13,7 @@ use std::io::Read as _;
 
 use super::OpenRun;
 use super::change::{Changing, TOLD_BYTES_MAX, count_end, count_start};
-use super::model::{Begun, Ended, Ending, Execution, ExecutionList, Fence, Finish, NewExecution, Output, RunToken};
+use super::model::{Begun, Ended, Ending, Execution, ExecutionList, Fence, Finish, NewExecution, Output};
 use super::rules::{self, PhaseLabel};
 use crate::error::{Conflict, Error, Invalid, NotFound, Result};
 use crate::store::Store;
@@ -87,9 +87,9 @@ impl OpenRun {
     }
 
     /// The executions of the run, by phase and in the order they began: a page, from behind the token on.
-    pub fn executions(&self, limit: u32, after: Option<&RunToken>) -> Result<ExecutionList> {
+    pub fn executions(&self, limit: u32, after: Option<&PageToken>) -> Result<ExecutionList> {
         let (limit, of_list) = (limit.clamp(1, PAGE_MAX), ListId::of("executions", &[Some(self.run.as_str())]));
-        after.map_or(Ok(()), |token| token.check(of_list))?;
+        Invalid::check_page(after, of_list)?;
         self.store.join.state().read(|tx| {
             let last = match after {
                 Some(token) => Some(last_of_page(tx, &self.run, token)?),
@@ -244,7 +244,7 @@ impl Executions {
         kind: TriggerType,
         trigger: &str,
         limit: u32,
-        after: Option<&RunToken>,
+        after: Option<&PageToken>,
     ) -> Result<ExecutionList> {
         let list = ListId::of("trigger executions", &[Some(kind.as_str()), Some(trigger)]);
         let (limit, after) = (limit.clamp(1, PAGE_MAX), after.map(|token| place(token, list)).transpose()?);
@@ -257,7 +257,7 @@ impl Executions {
 
     /// Executions that have an error and this text in it, in what they do or in their repository, newest first,
     /// whatever the case of its letters. One call looks at a bounded number; the page may then be short.
-    pub fn search_errors(&self, text: &str, limit: u32, after: Option<&RunToken>) -> Result<ExecutionList> {
+    pub fn search_errors(&self, text: &str, limit: u32, after: Option<&PageToken>) -> Result<ExecutionList> {
         let (limit, lowered) = (limit.clamp(1, PAGE_MAX) as usize, text.to_lowercase());
         let list = ListId::of("errors", &[Some(&lowered)]);
         let mut at = after.map(|token| place(token, list)).transpose()?;
@@ -410,16 +410,16 @@ fn fields_of(row: &ExecutionRow, mut fields: Map<String, Value>) -> Map<String, 
 }
 
 /// The place that a page of this list ended at.
-fn place(token: &RunToken, list: ListId) -> Result<(Moment, ExecutionId)> {
-    token.check(list)?;
-    let id = ExecutionId::parse(&token.id).map_err(|_| Error::Invalid(Invalid::OtherPage(token.to_string())))?;
-    Ok((token.at, id))
+fn place(token: &PageToken, list: ListId) -> Result<(Moment, ExecutionId)> {
+    Invalid::check_page(Some(token), list)?;
+    let id = ExecutionId::parse(token.key()).map_err(|_| Error::Invalid(Invalid::OtherPage(token.to_string())))?;
+    Ok((token.at(), id))
 }
 
 /// The execution that a page ended with. A token of another list is refused, not taken for the beginning.
-fn last_of_page(tx: &mut Tx<'_>, run: &RunId, token: &RunToken) -> Result<ExecutionRow> {
+fn last_of_page(tx: &mut Tx<'_>, run: &RunId, token: &PageToken) -> Result<ExecutionRow> {
     let other = || Error::Invalid(Invalid::OtherPage(token.to_string()));
-    let id = ExecutionId::parse(&token.id).map_err(|_| other())?;
+    let id = ExecutionId::parse(token.key()).map_err(|_| other())?;
     let row = table::find(tx, &id)?.filter(|row| row.workflow_run_id.as_ref() == Some(run));
     row.ok_or_else(other)
 }
@@ -490,8 +490,8 @@ fn page(mut rows: Vec<ExecutionRow>, list: ListId, limit: u32) -> ExecutionList 
 }
 
 /// The token of the page that begins behind an execution.
-fn token(list: ListId, at: Moment, id: &ExecutionId) -> RunToken {
-    RunToken { list, rank: 0, at, id: id.as_str().into() }
+fn token(list: ListId, at: Moment, id: &ExecutionId) -> PageToken {
+    PageToken::new(list, 0, at, id)
 }
 
 impl From<&OutputRow> for Output {

@@ -8,13 +8,13 @@
 //! | one of those, and others or statuses | newest first | the index of the narrowest, at most [`RUNS_WALKED_MAX`] runs a page |
 
 use duolog_state::owned::workflow_runs::{self as table, RunFilter as FilterRow, RunSummaryRow, RunsOf};
-use duolog_state::{ListId, Tx};
+use duolog_state::{ListId, PageToken, Tx};
 use duolog_types::limits::{PAGE_MAX, RUNS_WALKED_MAX};
 use duolog_types::mutant::{self, Mutant};
 use duolog_types::{Moment, RunId, RunStatus};
 
 use super::Runs;
-use super::model::{RunFilter, RunList, RunOrder, RunPage, RunSummary, RunToken};
+use super::model::{RunFilter, RunList, RunOrder, RunPage, RunSummary};
 use super::rules;
 use crate::error::{Error, Invalid, Result};
 
@@ -44,7 +44,7 @@ impl Runs {
     /// A page of runs.
     pub fn list(&self, filter: &RunFilter, page: &RunPage) -> Result<RunList> {
         let (way, list) = (way(filter)?, filter.list());
-        page.after().map_or(Ok(()), |token| token.check(list))?;
+        Invalid::check_page(page.after(), list)?;
         self.store.join.state().read(|tx| walk(tx, &way, list, filter.since, page))
     }
 
@@ -154,11 +154,11 @@ fn walk(tx: &mut Tx<'_>, way: &Way, of_list: ListId, since: Option<Moment>, page
     let limit = page.limit() as usize;
     // One more than the page tells whether another follows; where rows are passed over, more are read at once.
     let piece = if way.rest.is_nothing() { page.limit() + 1 } else { PAGE_MAX + 1 };
-    let (mut runs, mut last, mut walked): (Vec<RunSummary>, Option<RunToken>, u32) = (Vec::new(), None, 0);
+    let (mut runs, mut last, mut walked): (Vec<RunSummary>, Option<PageToken>, u32) = (Vec::new(), None, 0);
     for stretch in &way.stretches {
         let after = match page.after() {
-            Some(token) if token.rank > stretch.rank => continue,
-            Some(token) if token.rank == stretch.rank => Some((token.at, id_of(token)?)),
+            Some(token) if token.rank() > stretch.rank => continue,
+            Some(token) if token.rank() == stretch.rank => Some((token.at(), id_of(token)?)),
             _ => None,
         };
         let source = |of| Source { of, after: after.clone(), rows: Vec::new().into_iter(), head: None, is_over: false };
@@ -168,7 +168,7 @@ fn walk(tx: &mut Tx<'_>, way: &Way, of_list: ListId, since: Option<Moment>, page
                 return Ok(RunList { runs, next: last });
             }
             walked += 1;
-            last = Some(RunToken { list: of_list, rank: stretch.rank, at: row.started_at, id: row.id.as_str().into() });
+            last = Some(PageToken::new(of_list, stretch.rank, row.started_at, &row.id));
             if way.rest.is_met(&row) {
                 runs.push(row.into());
             }
@@ -192,6 +192,6 @@ fn newest(
     Ok(first.and_then(|source| source.head.take()))
 }
 
-fn id_of(token: &RunToken) -> Result<RunId> {
-    RunId::parse(&token.id).map_err(|_| Error::Invalid(Invalid::OtherPage(token.to_string())))
+fn id_of(token: &PageToken) -> Result<RunId> {
+    RunId::parse(token.key()).map_err(|_| Error::Invalid(Invalid::OtherPage(token.to_string())))
 }

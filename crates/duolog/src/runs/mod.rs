@@ -16,7 +16,7 @@ pub(crate) mod rules;
 mod tests;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use duolog_state::owned::workflow_runs as table;
 use duolog_state::owned::{
@@ -24,12 +24,13 @@ use duolog_state::owned::{
 };
 use duolog_types::limits::PAGE_MAX;
 use duolog_types::{Durability, RunId, RunStatus};
+use parking_lot::Mutex;
 
 pub use executions::Executions;
 pub use model::{
-    Act, Admission, Admitted, BadRunToken, Begun, Claim, End, Ended, Ending, Every, Execution, ExecutionList, Expired,
-    Fence, Finish, NewExecution, NewRun, Outcome, Output, PhaseStanding, Recovered, Rollup, RollupQuery, Run,
-    RunFilter, RunList, RunOrder, RunPage, RunSummary, RunToken, Started, Turned, Until,
+    Act, Admission, Admitted, Begun, Claim, End, Ended, Ending, Every, Execution, ExecutionList, Expired, Fence,
+    Finish, NewExecution, NewRun, Outcome, Output, PhaseStanding, Recovered, Rollup, RollupQuery, Run, RunFilter,
+    RunList, RunOrder, RunPage, RunSummary, Started, Turned, Until,
 };
 pub use open::{Expiry, LoopPoint, NewGate, OpenRun, PausedAt};
 pub use rules::{Event, PhaseLabel, PhaseTurn, dollars, may_become, next};
@@ -57,12 +58,12 @@ pub(crate) struct Observers(Mutex<Vec<OnEnd>>);
 
 impl Observers {
     fn add(&self, observer: OnEnd) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(observer);
+        self.0.lock().push(observer);
     }
 
     /// Tells everyone; what one of them does to itself is not the others' matter.
     pub(crate) fn tell(&self, run: &RunSummary) {
-        let observers = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let observers = self.0.lock().clone();
         for observer in observers {
             let _ = catch_unwind(AssertUnwindSafe(|| observer(run)));
         }
@@ -123,7 +124,7 @@ impl Runs {
 
     /// The run that a person means, for reading: by its id, or by the beginning of it.
     pub fn resolve(&self, text: &str) -> Result<RunId> {
-        let mut ids = self.store.join.state().read(|tx| {
+        let ids = self.store.join.state().read(|tx| {
             if let Ok(id) = RunId::parse(text)
                 && table::find(tx, &id)?.is_some()
             {
@@ -131,11 +132,7 @@ impl Runs {
             }
             Ok(table::starting_with(tx, text, 4)?)
         })?;
-        if ids.len() > 1 {
-            let found = ids.iter().map(ToString::to_string).collect();
-            return Err(Error::Invalid(Invalid::AmbiguousRun { prefix: text.to_owned(), found }));
-        }
-        ids.pop().ok_or_else(|| Error::NotFound(NotFound::Run(text.to_owned())))
+        Invalid::only_one(text, ids)?.ok_or_else(|| Error::NotFound(NotFound::Run(text.to_owned())))
     }
 
     /// The active run of a workflow and a trigger.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use duolog_state::owned::workflow_approvals::{self, ApprovalRow};
+use duolog_state::owned::workflow_approvals::{self, Approval};
 use duolog_state::owned::workflow_runs as table;
 use duolog_state::owned::{executions, workflow_run_nodes, workflow_run_scratch};
 use duolog_types::limits::{NODES_BYTES_MAX, REASON_BYTES_MAX, WORD_BYTES_MAX};
@@ -14,7 +14,6 @@ use super::change::Changing;
 use super::model::{Act, End, Fence, PhaseStanding, RunSummary, Turned};
 use super::queue::Queue;
 use super::rules::{self, Event, PhaseLabel};
-use crate::approvals::Approval;
 use crate::error::{Conflict, Error, Invalid, NotFound, Result};
 use crate::store::Store;
 
@@ -271,14 +270,14 @@ impl OpenRun {
             run.turn(Event::Pause, &Act { actor: gate.requested_by.clone(), reason: None })?;
             run.tell_gate(&row, ApprovalStatus::Pending, None)?;
             let (_, told) = run.done()?;
-            Ok((PausedAt { approval: row.into(), existed: false }, told))
+            Ok((PausedAt { approval: row, existed: false }, told))
         })
     }
 
     /// The last gate of this name that the run came to: whether it is to be asked again is seen from it.
     pub fn gate(&self, gate: &str) -> Result<Option<Approval>> {
         let row = self.store.join.state().read(|tx| workflow_approvals::last_of(tx, &self.run, gate))?;
-        Ok(row.map(Approval::from))
+        Ok(row)
     }
 
     /// Takes note of an answer, as the owner of the resumed run; false where that was done. Until then it is told anew
@@ -400,8 +399,8 @@ fn check_gate(gate: &NewGate) -> Result<()> {
     Ok(())
 }
 
-fn gate_row(gate: &NewGate, id: &ApprovalId, run: &RunId, now: Moment) -> ApprovalRow {
-    ApprovalRow {
+fn gate_row(gate: &NewGate, id: &ApprovalId, run: &RunId, now: Moment) -> Approval {
+    Approval {
         id: id.clone(),
         workflow_run_id: run.clone(),
         gate: gate.gate.clone(),
@@ -440,7 +439,7 @@ fn point(run: &mut Changing<'_, '_>, at: &LoopPoint) -> Result<()> {
 
 /// The first field in which a gate differs from one that is asked for under its id. A time limit counts from the moment
 /// of the request, so two of them are taken as equal.
-fn other_field(there: &ApprovalRow, asked: &ApprovalRow) -> Option<&'static str> {
+fn other_field(there: &Approval, asked: &Approval) -> Option<&'static str> {
     let fields = [
         ("run", there.workflow_run_id == asked.workflow_run_id),
         ("name", there.gate == asked.gate),

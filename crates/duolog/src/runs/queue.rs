@@ -271,7 +271,7 @@ impl Changing<'_, '_> {
     }
 
     /// Fails a run whose gate was not answered in time.
-    pub(crate) fn fail_at_gate(&mut self, gate: &workflow_approvals::ApprovalRow) -> Result<()> {
+    pub(crate) fn fail_at_gate(&mut self, gate: &workflow_approvals::Approval) -> Result<()> {
         let reason = Some(format!("gate {} was not answered in time", gate.gate));
         self.turn(Event::Fail, &Act { actor: None, reason }).map(drop)
     }
@@ -279,7 +279,7 @@ impl Changing<'_, '_> {
     /// Has the run's log tell how a gate stands.
     pub(crate) fn tell_gate(
         &mut self,
-        gate: &workflow_approvals::ApprovalRow,
+        gate: &workflow_approvals::Approval,
         status: ApprovalStatus,
         by: Option<&str>,
     ) -> Result<()> {

@@ -1,8 +1,7 @@
+use duolog_types::RunId;
 use duolog_types::RunStatus::{self, Cancelled, Failed, Paused, Queued, Running, Succeeded};
-use duolog_types::{Moment, RunId};
 use proptest::prelude::*;
 
-use super::model::RunToken;
 use super::rules::{self, Event, PhaseLabel, PhaseTurn, may_become, next};
 use super::{NewRun, dollars};
 use crate::error::{Conflict, Error, Invalid};
@@ -155,19 +154,6 @@ proptest! {
             let refused = matches!(&decided, Err(Error::Conflict(Conflict::RunCannot { status: from, event: asked, .. }))
                 if *from == status && *asked == event);
             prop_assert!(so_already || refused);
-        }
-    }
-
-    #[test]
-    fn a_token_reads_back(rank in 0_u32..4, micros in 0_i64..250_000_000_000_000_000, id in "[!-~]{1,60}") {
-        let token = RunToken { list: duolog_state::ListId::of("runs", &[Some(&id)]), rank, at: Moment::from_micros(micros), id: id.as_str().into() };
-        prop_assert_eq!(token.to_string().parse(), Ok(token));
-    }
-
-    #[test]
-    fn no_text_is_a_token_by_accident(text in ".{0,40}") {
-        if let Ok(token) = text.parse::<RunToken>() {
-            prop_assert_eq!(token.to_string(), text);
         }
     }
 

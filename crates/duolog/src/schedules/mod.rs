@@ -16,14 +16,14 @@ mod tests;
 use duolog_state::owned::cron_overrides::{self, CronOverrideRow};
 use duolog_state::owned::cron_runs::{self, CronRunRow};
 use duolog_state::owned::cron_ticks::{self, TickRow};
-use duolog_state::{ListId, Tx};
+use duolog_state::{ListId, PageToken, Tx};
 use duolog_types::limits::{NAME_BYTES_MAX, PAGE_MAX, SCHEDULE_NEXT};
 use duolog_types::{CronOutcome, CronRunId, Durability, HomeId, Moment, ProcessId};
 
 pub(crate) use fire::check as check_firing;
 pub use fire::fire;
 pub use model::{
-    BaseSchedule, CatchUp, CronRun, Due, Fired, InForce, Interrupted, Origin, Outcome, RunList, RunsToken, Schedule,
+    BaseSchedule, CatchUp, CronRun, Due, Fired, InForce, Interrupted, Origin, Outcome, RunList, Schedule,
     ScheduleChange, ScheduleList, Standing, Ticked, Time,
 };
 pub(crate) use timetable::{BadTimetable, CRON_FORM, Timetable, ZONE_FORM};
@@ -125,20 +125,18 @@ impl Schedules {
     /// A page of firings, the latest time first: of one schedule, or of all.
     ///
     /// Returns an error if the token is of a list of other firings.
-    pub fn runs(&self, name: Option<&str>, after: Option<&RunsToken>, limit: u32) -> Result<RunList> {
+    pub fn runs(&self, name: Option<&str>, after: Option<&PageToken>, limit: u32) -> Result<RunList> {
         let (limit, of_list) = (limit.clamp(1, PAGE_MAX), ListId::of("firings", &[name]));
-        if let Some(token) = after.filter(|token| token.list != of_list) {
-            return Err(Error::Invalid(Invalid::OtherPage(token.to_string())));
-        }
+        Invalid::check_page(after, of_list)?;
         let now = self.store.now()?;
         let mut rows = self.store.join.state().read(|tx| match name {
-            Some(name) => cron_runs::newest_of(tx, name, after.map(|token| token.due_at), limit + 1),
-            None => cron_runs::newest(tx, after.map(|token| (token.due_at, token.name.as_str())), limit + 1),
+            Some(name) => cron_runs::newest_of(tx, name, after.map(PageToken::at), limit + 1),
+            None => cron_runs::newest(tx, after.map(|token| (token.at(), token.key())), limit + 1),
         })?;
         let is_more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
         let last = rows.last().filter(|_| is_more);
-        let next = last.map(|row| RunsToken { list: of_list, due_at: row.due_at, name: row.name.clone() });
+        let next = last.map(|row| PageToken::new(of_list, 1, row.due_at, &row.name));
         Ok(RunList { runs: rows.into_iter().map(|row| CronRun::of(row, now)).collect(), next })
     }
 

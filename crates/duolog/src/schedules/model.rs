@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use duolog_state::ListId;
+use duolog_state::PageToken;
 use duolog_state::owned::cron_runs::CronRunRow;
 use duolog_types::limits::{REASON_BYTES_MAX, SCHEDULE_LEASE};
 use duolog_types::{CronOutcome, CronRunId, HomeId, Moment, ProcessId};
@@ -10,31 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
+duolog_types::words!(
 /// What is done about times that passed while nobody looked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CatchUp {
+#[derive(Default)]
+CatchUp, "way to catch up", {
     /// The last of them is fired.
     #[default]
-    Latest,
+    Latest = "latest",
     /// Each is fired, the last [`duolog_types::limits::CATCH_UP_MAX`] of them, and each has a run of its own.
-    All,
+    All = "all",
     /// None is fired that is later than [`duolog_types::limits::SCHEDULE_GRACE`].
-    None,
-}
-
-impl CatchUp {
-    /// Every way there is.
-    pub const ALL: [Self; 3] = [Self::Latest, Self::All, Self::None];
-
-    /// The word in the configuration and in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Latest => "latest",
-            Self::All => "all",
-            Self::None => "none",
-        }
-    }
-}
+    None = "none",
+});
 
 /// A schedule as the configuration has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,24 +46,14 @@ pub struct BaseSchedule {
     pub line: usize,
 }
 
+duolog_types::words!(
 /// Where a value of a schedule comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+Origin, "origin of a value", {
     /// The configuration.
-    Base,
+    Base = "config",
     /// What was said over it.
-    Override,
-}
-
-impl Origin {
-    /// The word in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Base => "config",
-            Self::Override => "override",
-        }
-    }
-}
+    Override = "override",
+});
 
 /// A value in force, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -350,45 +327,13 @@ impl CronRun {
     }
 }
 
-/// Where a page of firings ends and the next begins: a time, and of several at that time a schedule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunsToken {
-    pub(super) list: ListId,
-    pub(super) due_at: Moment,
-    pub(super) name: String,
-}
-
-impl fmt::Display for RunsToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.1.{:x}.{}", self.list, self.due_at.as_micros(), self.name)
-    }
-}
-
-impl std::str::FromStr for RunsToken {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parse = || {
-            let (list, rest) = ListId::split(text)?;
-            let (micros, name) = rest.strip_prefix("1.")?.split_once('.')?;
-            let due_at = Moment::from_micros(i64::from_str_radix(micros, 16).ok()?);
-            Some(Self { list, due_at, name: name.to_owned() })
-        };
-        // Only what prints back as given was ever handed out.
-        let shown = || text.chars().take(64).collect::<String>();
-        parse()
-            .filter(|token| token.to_string() == text)
-            .ok_or_else(|| format!("{:?} is not a page token; take it from the previous page, unchanged", shown()))
-    }
-}
-
 /// A page of firings, the latest time first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunList {
     /// The firings.
     pub runs: Vec<CronRun>,
     /// The token of the next page, where there is one.
-    pub next: Option<RunsToken>,
+    pub next: Option<PageToken>,
 }
 
 /// All schedules.

@@ -11,16 +11,15 @@ mod rules;
 mod scan;
 
 pub use duolog_search::{BadQuery, Filter as SearchFilter, Query, Snippet};
-pub use model::{BadHitToken, Elsewhere, Found, Hit, HitToken, IndexStanding, Indexed, SearchRequest, UseIndex};
+pub use model::{Elsewhere, Found, Hit, HitToken, IndexStanding, Indexed, SearchRequest, UseIndex};
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 
 use duolog_join::{FoldBound, LogStanding, Loss};
 use duolog_search::{Error as IndexError, Index};
 use duolog_state::owned::sessions;
-use duolog_types::SessionId;
 use duolog_types::limits::{INDEX_BEFORE_SEARCH_BYTES, PAGE_MAX};
+use duolog_types::{SessionId, with_causes};
 
 use crate::Wait;
 use crate::error::{Error, Invalid, Result};
@@ -126,14 +125,14 @@ impl Search {
         let index = match Index::open(&self.store.core.home.state, self.store.join.home()) {
             Ok(index) => index,
             Err(IndexError::Missing(_)) => return IndexStanding::Absent,
-            Err(error) => return IndexStanding::Unusable(told(&error)),
+            Err(error) => return IndexStanding::Unusable(with_causes(&error)),
         };
         match index.examine() {
             Ok(found) if found.findings.is_empty() => {
                 IndexStanding::Whole { sessions: found.sessions, texts: found.texts, bytes: found.bytes }
             }
             Ok(found) => IndexStanding::Unusable(found.findings.join(", ")),
-            Err(error) => IndexStanding::Unusable(told(&error)),
+            Err(error) => IndexStanding::Unusable(with_causes(&error)),
         }
     }
 
@@ -188,12 +187,12 @@ impl Search {
     fn open(&self) -> std::result::Result<Index, NoIndex> {
         // A write-ahead log needs memory that every process sees alike; the state may be on a server, the index is not.
         let file_system = duolog_state::file_system_of(&self.store.core.home.state)
-            .map_err(|error| NoIndex::Because(told(&error)))?;
+            .map_err(|error| NoIndex::Because(with_causes(&error)))?;
         if let Some(danger) = file_system.danger {
             return Err(NoIndex::Because(format!("the home is on {danger}, where an index is not safe")));
         }
         let opened = Index::open_or_make(&self.store.core.home.state, self.store.join.home());
-        opened.map_err(|error| NoIndex::Because(told(&error)))
+        opened.map_err(|error| NoIndex::Because(with_causes(&error)))
     }
 
     /// Adds what is new, if no other process does. Says why not all of it is in the index then.
@@ -212,7 +211,7 @@ impl Search {
         let indexing = match index.indexing() {
             Ok(Some(indexing)) => indexing,
             Ok(None) => return Ok(Some("another process is bringing the index up to date".to_owned())),
-            Err(error) => return Ok(Some(told(&error))),
+            Err(error) => return Ok(Some(with_causes(&error))),
         };
         let mut fold = Fold { store: &self.store, indexing: &indexing, budget: INDEX_BEFORE_SEARCH_BYTES, tell };
         match fold.run(&work) {
@@ -222,7 +221,7 @@ impl Search {
             Ok(_) => Ok(None),
             // What stands there can still be asked.
             Err(error) if matches!(error.index(), Some(IndexError::Full(_) | IndexError::Busy(_))) => {
-                Ok(Some(told(&error)))
+                Ok(Some(with_causes(&error)))
             }
             Err(error) => Err(self.give_up(error)),
         }
@@ -231,7 +230,7 @@ impl Search {
     /// An index that failed is not asked again, and thrown away where that helps the next search.
     fn give_up(&self, error: Error) -> NoIndex {
         let Some(cause) = error.index() else { return NoIndex::Failed(error) };
-        let mut why = told(&error);
+        let mut why = with_causes(&error);
         if cause.is_to_be_made_anew() && Index::throw_away(&self.store.core.home.state).is_ok() {
             why.push_str("; the next search makes it anew");
         }
@@ -240,12 +239,12 @@ impl Search {
 
     /// The index that an earlier search left open, if it is still the one at its place.
     fn lend(&self) -> Option<Index> {
-        let mut kept = self.store.core.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.store.core.index.lock();
         kept.take().filter(Index::is_in_place)
     }
 
     fn give_back(&self, index: Index) {
-        *self.store.core.index.lock().unwrap_or_else(PoisonError::into_inner) = Some(index);
+        *self.store.core.index.lock() = Some(index);
     }
 }
 
@@ -257,15 +256,4 @@ enum NoIndex {
     Because(String),
     /// The search itself failed.
     Failed(Error),
-}
-
-/// An error with its causes.
-fn told(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

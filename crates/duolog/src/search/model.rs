@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use duolog_log::dialect::ItemKind;
 use duolog_search::{Filter, Key, Query, Snippet};
-use duolog_state::ListId;
+use duolog_state::{BadPageToken, ListId};
 use duolog_types::limits::PAGE_DEFAULT;
 use duolog_types::{Cursor, HomeId, Moment, SessionId};
 
@@ -69,21 +69,14 @@ impl fmt::Display for HitToken {
     }
 }
 
-/// The text is not a token of a page of hits.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a page token; take it from the previous page, unchanged")]
-pub struct BadHitToken(String);
-
 impl FromStr for HitToken {
-    type Err = BadHitToken;
+    type Err = BadPageToken;
 
-    fn from_str(text: &str) -> Result<Self, BadHitToken> {
-        let parse = || {
+    fn from_str(text: &str) -> Result<Self, BadPageToken> {
+        BadPageToken::unless(text, |text| {
             let (list, key) = ListId::split(text)?;
             Some(Self { list, key: key.parse().ok()? })
-        };
-        // Only what prints back as given was ever handed out.
-        parse().filter(|token| token.to_string() == text).ok_or_else(|| BadHitToken(text.chars().take(64).collect()))
+        })
     }
 }
 

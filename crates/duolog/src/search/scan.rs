@@ -146,7 +146,7 @@ impl<'t> Looking<'t> {
             // Deleted since.
             Err(error) if error.is_gone() => Ok(()),
             Err(error) if matches!(error.join(), Some(duolog_join::Error::Log(_))) => {
-                self.found.note_unread(&log.session, super::told(&error));
+                self.found.note_unread(&log.session, duolog_types::with_causes(&error));
                 Ok(())
             }
             other => other,
@@ -233,7 +233,7 @@ impl<'t> Looking<'t> {
             // Gone since: there is nothing to be shown of it.
             Err(duolog_join::Error::NoSession(_) | duolog_join::Error::Deleted(_)) => None,
             Err(error @ duolog_join::Error::Log(_)) => {
-                self.found.note_unread(session, super::told(&error));
+                self.found.note_unread(session, duolog_types::with_causes(&error));
                 None
             }
             Err(error) => return Err(error.into()),

@@ -136,14 +136,9 @@ impl Recipient {
         {
             return Ok(Address::Id(id.to_string()));
         }
-        let mut found = sessions::starting_with(tx, text, 4)?;
-        match (found.len(), found.pop()) {
-            (1, Some(id)) => Err(Error::Invalid(Invalid::Shortened { prefix: text.clone(), id })),
-            (_, Some(last)) => {
-                found.push(last);
-                Err(Error::Invalid(Invalid::Ambiguous { prefix: text.clone(), found }))
-            }
-            (_, None) => Err(Error::NotFound(NotFound::Recipient(text.clone()))),
+        match Invalid::only_one(text, sessions::starting_with(tx, text, 4)?)? {
+            Some(id) => Err(Error::Invalid(Invalid::Shortened { prefix: text.clone(), id })),
+            None => Err(Error::NotFound(NotFound::Recipient(text.clone()))),
         }
     }
 }

@@ -38,12 +38,11 @@ pub use branches::{Branch, BranchChange, Branches, Forked, NewBranch, NewFork};
 pub use compaction::{Compaction, CompactionInfo, Summarised};
 pub use conversation::BranchRef;
 pub use duolog_join::{Conversations, Deleted as DeletedSession, RemovedLog};
+pub use duolog_state::owned::sessions::SessionFilter;
 pub use exchange::{Acknowledged, Address, Exchange, Inbox, Mail, Outgoing, Received, Recipient, Sent};
 pub use items::{BrokenItem, Described, DescribedList, Item, ItemList, Items, View};
 pub use messages::{Message, Messages, NewMessage};
-pub use model::{
-    NewSession, Session, SessionChange, SessionFigures, SessionFilter, SessionList, SessionRef, SessionSummary,
-};
+pub use model::{NewSession, Session, SessionChange, SessionFigures, SessionList, SessionRef, SessionSummary};
 pub(crate) use portable::write_mapped;
 pub use portable::{Exported, Imported};
 pub use reading::{RawItem, RawItems};
@@ -163,11 +162,8 @@ impl Sessions {
                 if let Some(found) = self.find_exactly(text)? {
                     return Ok(found);
                 }
-                let mut ids = self.store.join.state().read(|tx| table::starting_with(tx, text, 4))?;
-                if ids.len() > 1 {
-                    return Err(Error::Invalid(Invalid::Ambiguous { prefix: text.clone(), found: ids }));
-                }
-                self.get(&ids.pop().ok_or_else(absent)?)
+                let ids = self.store.join.state().read(|tx| table::starting_with(tx, text, 4))?;
+                self.get(&Invalid::only_one(text, ids)?.ok_or_else(absent)?)
             }
         }
     }
@@ -210,12 +206,10 @@ impl Sessions {
     ///
     /// Returns an error if the token is of a list with other filters.
     pub fn list(&self, filter: &SessionFilter, page: &Page) -> Result<SessionList> {
-        let (join, filter) = (&self.store.join, table::SessionFilter::from(filter));
-        if let Some(token) = page.after().filter(|token| token.list() != filter.list()) {
-            return Err(Error::Invalid(Invalid::OtherPage(token.to_string())));
-        }
+        let join = &self.store.join;
+        Invalid::check_page(page.after(), filter.list())?;
         let mut behind = self.store.catch_up_within(Wait::Briefly)?;
-        let (rows, next) = join.state().read(|tx| table::list_page(tx, &filter, page))?;
+        let (rows, next) = join.state().read(|tx| table::list_page(tx, filter, page))?;
         for row in rows.iter().filter(|row| row.home_id == join.home()) {
             if let Some(loss) = join.loss_at(&row.id, &row.log_path, row.bytes.unwrap_or_default())? {
                 behind.lose(loss.bytes);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use duolog_join::CaughtUp;
 use duolog_state::PageToken;
-use duolog_state::owned::sessions::{SessionFilter as FilterRow, SessionRow, SessionSummaryRow};
+use duolog_state::owned::sessions::{SessionRow, SessionSummaryRow};
 use duolog_types::{Cursor, Epoch, HomeId, InvocationKind, Moment, SessionId, SessionStatus, SourceKind};
 use serde::{Deserialize, Serialize};
 
@@ -211,42 +211,6 @@ pub struct SessionList {
     pub next: Option<PageToken>,
     /// How far the figures are behind the logs.
     pub behind: CaughtUp,
-}
-
-/// Which sessions to list. Nothing said is all of them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SessionFilter {
-    /// Only this user's.
-    pub user_id: Option<String>,
-    /// Only those that stand so.
-    pub status: Option<SessionStatus>,
-    /// Only those of this agent.
-    pub agent_name: Option<String>,
-    /// Only those of this playbook.
-    pub playbook_name: Option<String>,
-    /// Only those that were started so.
-    pub invocation_kind: Option<InvocationKind>,
-    /// Only those that came from there.
-    pub source_kind: Option<SourceKind>,
-    /// Only those of this working directory.
-    pub cwd: Option<String>,
-    /// Only those that changed then or later.
-    pub since: Option<Moment>,
-}
-
-impl From<&SessionFilter> for FilterRow {
-    fn from(filter: &SessionFilter) -> Self {
-        Self {
-            user_id: filter.user_id.clone(),
-            status: filter.status,
-            agent_name: filter.agent_name.clone(),
-            playbook_name: filter.playbook_name.clone(),
-            invocation_kind: filter.invocation_kind,
-            source_kind: filter.source_kind,
-            cwd: filter.cwd.clone(),
-            since: filter.since,
-        }
-    }
 }
 
 /// What a session says about itself, to be changed. `None` leaves a field as it is, and an empty text clears it.

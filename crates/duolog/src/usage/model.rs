@@ -7,7 +7,7 @@ use duolog_join::CaughtUp;
 use duolog_log::dialect::money::Money;
 use duolog_log::dialect::usage::Tokens;
 use duolog_state::derived::usage_by_day::{Grouping, INSTANT_CHARS, UsageFilter as FilterRow};
-use duolog_state::{ListId, PageOrder};
+use duolog_state::{BadPageToken, ListId, PageOrder};
 use duolog_types::Moment;
 use duolog_types::limits::PAGE_DEFAULT;
 
@@ -178,25 +178,16 @@ impl fmt::Display for UsageToken {
     }
 }
 
-/// The text is not a token of a report.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a page token; take it from the previous page, unchanged")]
-pub struct BadUsageToken(String);
-
 impl FromStr for UsageToken {
-    type Err = BadUsageToken;
+    type Err = BadPageToken;
 
-    fn from_str(text: &str) -> Result<Self, BadUsageToken> {
-        let parse = || {
+    fn from_str(text: &str) -> Result<Self, BadPageToken> {
+        BadPageToken::unless(text, |text| {
             let (list, rest) = ListId::split(text)?;
             let (by, hex) = LETTERS.iter().find_map(|(letter, by)| Some((*by, rest.strip_prefix(*letter)?)))?;
             let digits: Vec<u8> = hex.chars().map(|c| u8::try_from(c.to_digit(16)?).ok()).collect::<Option<_>>()?;
             let bytes = digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
-            Some(Self { list, by, order: String::from_utf8(bytes).ok()? })
-        };
-        // Only what prints back as given was ever handed out.
-        parse()
-            .filter(|token| token.is_whole() && token.to_string() == text)
-            .ok_or_else(|| BadUsageToken(text.chars().take(64).collect()))
+            Some(Self { list, by, order: String::from_utf8(bytes).ok()? }).filter(Self::is_whole)
+        })
     }
 }

@@ -1,9 +1,8 @@
 use duolog::errors::{Busy, NotFound};
 use duolog::runs::{
-    Begun, End, Every, Execution, Finish, NewExecution, Outcome, Rollup, RollupQuery, RunFilter, RunPage, RunToken,
-    dollars,
+    Begun, End, Every, Execution, Finish, NewExecution, Outcome, Rollup, RollupQuery, RunFilter, RunPage, dollars,
 };
-use duolog::{Error, ErrorKind, ExecutionId, Money, RunStatus, SessionId, Store, TriggerType};
+use duolog::{Error, ErrorKind, ExecutionId, Money, PageToken, RunStatus, SessionId, Store, TriggerType};
 use duolog_testkit::clock::FixedClock;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -163,7 +162,7 @@ fn errors_are_found(place: &Place) {
         let finish = Finish { error: Some(error.to_owned()), ..Finish::default() };
         store.runs().executions().finish(&execution, &finish, None).expect("ended");
     }
-    let find = |text: &str, limit, after: Option<&RunToken>| {
+    let find = |text: &str, limit, after: Option<&PageToken>| {
         let list = store.runs().executions().search_errors(text, limit, after).expect("searched");
         let triggers: Vec<_> = list.executions.iter().map(|one| one.trigger_id.clone()).collect();
         (triggers.join(" "), list.next)
@@ -226,7 +225,7 @@ fn days_and_hours_are_whole_in_any_zone(place: &Place) {
 }
 
 fn walk(store: &Store, filter: &RunFilter, limit: u32) -> String {
-    let (mut seen, mut after): (Vec<String>, Option<RunToken>) = (Vec::new(), None);
+    let (mut seen, mut after): (Vec<String>, Option<PageToken>) = (Vec::new(), None);
     loop {
         let page = store.runs().list(filter, &RunPage::new(limit, after)).expect("listed");
         seen.extend(page.runs.into_iter().map(|run| run.trigger_id));
@@ -318,5 +317,5 @@ fn filters_are_combined(place: &Place) {
     assert_eq!(walk(&store, &trigger, 3), "4");
     let half = RunFilter { owner: Some("o".to_owned()), ..RunFilter::default() };
     assert_eq!(store.runs().list(&half, &RunPage::default()).expect_err("half a name").kind(), ErrorKind::Invalid);
-    assert!("2.0.zz.a".parse::<RunToken>().is_err());
+    assert!("2.0.zz.a".parse::<PageToken>().is_err());
 }

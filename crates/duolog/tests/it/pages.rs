@@ -4,10 +4,12 @@ use duolog::approvals::{Answer, ApprovalFilter};
 use duolog::chats::{ChatFilter, ChatKey, NewChatMessage};
 use duolog::errors::Invalid;
 use duolog::limits::RunLimits;
-use duolog::runs::{Act, NewGate, RunFilter, RunOrder, RunPage, RunToken};
+use duolog::runs::{Act, NewGate, RunFilter, RunOrder, RunPage};
 use duolog::sessions::SessionFilter;
 use duolog::usage::{UsageFilter, UsageToken};
-use duolog::{ApprovalKind, ApprovalStatus, ChatRole, Durability, Error, Page, PageOrder, RunStatus, SessionId, Store};
+use duolog::{
+    ApprovalKind, ApprovalStatus, ChatRole, Durability, Error, Page, PageOrder, PageToken, RunStatus, SessionId, Store,
+};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
@@ -51,7 +53,7 @@ fn a_pending_gate_is_found_behind_many_answered_ones(place: &Place) {
 
 /// Walks a list in pages of two, and between any two of them changes what `each` says.
 fn walk(store: &Store, order: RunOrder, mut each: impl FnMut(usize)) -> Vec<String> {
-    let (mut seen, mut after, mut page): (Vec<String>, Option<RunToken>, usize) = (Vec::new(), None, 0);
+    let (mut seen, mut after, mut page): (Vec<String>, Option<PageToken>, usize) = (Vec::new(), None, 0);
     let filter = RunFilter { order, ..RunFilter::default() };
     loop {
         let list = store.runs().list(&filter, &RunPage::new(2, after)).expect("listed");

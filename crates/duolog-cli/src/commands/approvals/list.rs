@@ -2,8 +2,8 @@
 
 use clap::Args;
 use duolog::approvals::{Approval, ApprovalFilter, ApprovalList};
-use duolog::runs::{RunPage, RunToken};
-use duolog::{ApprovalStatus, Clock as _, Moment, SystemClock, limits};
+use duolog::runs::RunPage;
+use duolog::{ApprovalStatus, Clock as _, Moment, SystemClock};
 use duolog_wire as wire;
 
 use super::{Context, tone};
@@ -28,13 +28,8 @@ JSON:
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {
-    /// How many at the most
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
-    limit: u32,
-    /// Go on after a page: the token that it ended with
-    #[arg(long, value_name = "TOKEN")]
-    after: Option<RunToken>,
+    #[command(flatten)]
+    page: args::Paging,
     /// Only those that stand so; pending where nothing is said
     #[arg(long, conflicts_with = "all", value_parser = args::word(ApprovalStatus::ALL, ApprovalStatus::as_str))]
     status: Option<ApprovalStatus>,
@@ -52,23 +47,16 @@ impl List {
         let list = match (context.open_if_there()?, &self.run) {
             (Some(store), run) => {
                 let run = run.as_deref().map(|run| store.runs().resolve(run)).transpose()?;
-                store.approvals().list(&ApprovalFilter { status, run }, &RunPage::new(self.limit, self.after))?
+                store
+                    .approvals()
+                    .list(&ApprovalFilter { status, run }, &RunPage::new(self.page.limit, self.page.after))?
             }
             (None, _) => ApprovalList { approvals: Vec::new(), next: None },
         };
         let page: wire::Page<wire::Approval> = wire::Page::of(&list.approvals, list.next);
-        context.out.answer(&page, |text| {
-            if !list.approvals.is_empty() {
-                text.table(&table(&list.approvals, SystemClock.now()));
-            }
-        })?;
-        if list.approvals.is_empty() && page.next.is_none() {
-            let nothing = self.status.is_none() && !self.all;
-            context.out.note(if nothing { "no gate waits for an answer" } else { "no gate is like that" });
-        }
-        if let Some(next) = page.next {
-            context.out.note(format_args!("there may be more: --after {next}"));
-        }
+        let is_default = self.status.is_none() && !self.all;
+        let nothing = if is_default { "no gate waits for an answer" } else { "no gate is like that" };
+        context.out.page(&page, nothing, || table(&list.approvals, SystemClock.now()))?;
         Ok(Ended::Done)
     }
 }

@@ -6,7 +6,7 @@ mod reject;
 mod reply;
 mod show;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use duolog::approvals::{Answer, Answered, Approval};
 use duolog::errors::NotFound;
 use duolog::{ApprovalId, ApprovalKind, ApprovalStatus, Error, RunId, RunStatus, Store};
@@ -17,27 +17,15 @@ use super::{Context, runs};
 use crate::failure::{Ended, Failure, Outcome};
 use crate::out::{Tone, plain};
 
+commands! {
 /// What to do with gates.
-#[derive(Subcommand)]
-pub enum Approvals {
+Approvals {
     List(list::List),
     Show(show::Show),
     Approve(approve::Approve),
     Reject(reject::Reject),
     Reply(reply::Reply),
-}
-
-impl Approvals {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        match self {
-            Self::List(command) => command.run(context),
-            Self::Show(command) => command.run(context),
-            Self::Approve(command) => command.run(context),
-            Self::Reject(command) => command.run(context),
-            Self::Reply(command) => command.run(context),
-        }
-    }
-}
+}}
 
 /// The gate that is answered, and by whom.
 #[derive(Args)]

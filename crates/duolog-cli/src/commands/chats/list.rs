@@ -1,8 +1,8 @@
 //! `duolog chats list`.
 
 use clap::Args;
-use duolog::chats::{Chat, ChatFilter, ChatList, ChatToken};
-use duolog::{Clock as _, Moment, PageOrder, SystemClock, limits};
+use duolog::chats::{Chat, ChatFilter, ChatList};
+use duolog::{Clock as _, Moment, PageOrder, SystemClock};
 use duolog_wire as wire;
 
 use super::Context;
@@ -29,13 +29,8 @@ JSON:
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {
-    /// How many at the most
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
-    limit: u32,
-    /// Go on after a page: the token that it ended with
-    #[arg(long, value_name = "TOKEN")]
-    after: Option<ChatToken>,
+    #[command(flatten)]
+    page: args::Paging,
     /// Order: last active first, or last created first [default: activity]
     #[arg(long, value_parser = args::page_order("activity"))]
     order: Option<PageOrder>,
@@ -49,24 +44,15 @@ pub struct List {
 
 impl List {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let is_filtered = self.platform.is_some() || self.active || self.after.is_some();
+        let is_filtered = self.platform.is_some() || self.active || self.page.after.is_some();
         let filter = ChatFilter { platform: self.platform, active: self.active, order: self.order };
         let list = match context.open_if_there()? {
-            Some(store) => store.chats().list(&filter, self.after.as_ref(), self.limit)?,
+            Some(store) => store.chats().list(&filter, self.page.after.as_ref(), self.page.limit)?,
             None => ChatList { chats: Vec::new(), next: None },
         };
         let page: wire::Page<wire::Chat> = wire::Page::of(&list.chats, list.next);
-        context.out.answer(&page, |text| {
-            if !list.chats.is_empty() {
-                text.table(&table(&list.chats, SystemClock.now()));
-            }
-        })?;
-        if list.chats.is_empty() {
-            context.out.note(if is_filtered { "no chat is like that" } else { "there are no chats yet" });
-        }
-        if let Some(next) = page.next {
-            context.out.note(format_args!("there are more: add --after {next}"));
-        }
+        let nothing = if is_filtered { "no chat is like that" } else { "there are no chats yet" };
+        context.out.page(&page, nothing, || table(&list.chats, SystemClock.now()))?;
         Ok(Ended::Done)
     }
 }

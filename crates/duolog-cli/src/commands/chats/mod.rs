@@ -6,33 +6,20 @@ mod list;
 mod reset;
 mod show;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use duolog::chats::ChatKey;
 
 use super::Context;
-use crate::failure::Outcome;
 
+commands! {
 /// What to do with chats.
-#[derive(Subcommand)]
-pub enum Chats {
+Chats {
     List(list::List),
     Show(show::Show),
     History(history::History),
     Add(add::Add),
     Reset(reset::Reset),
-}
-
-impl Chats {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        match self {
-            Self::List(command) => command.run(context),
-            Self::Show(command) => command.run(context),
-            Self::History(command) => command.run(context),
-            Self::Add(command) => command.run(context),
-            Self::Reset(command) => command.run(context),
-        }
-    }
-}
+}}
 
 /// Where a chat takes place, and with whom.
 #[derive(Args)]

@@ -11,7 +11,7 @@ mod tail;
 mod told;
 mod verify;
 
-use clap::{ArgGroup, Args, Subcommand};
+use clap::{ArgGroup, Args};
 use duolog::config::Config;
 use duolog::log::{Entry, ReadFrom, Replay, Replayable, View};
 use duolog::sessions::{Session, SessionRef, WriteTarget};
@@ -21,13 +21,13 @@ use told::Teller;
 
 use super::Context;
 use crate::args::Start;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{Ended, Failure};
 use crate::figures;
 use crate::out::{Detail, Out};
 
+commands! {
 /// What to do with the log of a session.
-#[derive(Subcommand)]
-pub enum Log {
+Log {
     Append(append::Append),
     Record(record::Record),
     Cat(cat::Cat),
@@ -37,23 +37,7 @@ pub enum Log {
     Search(search::Search),
     Verify(verify::Verify),
     Repair(repair::Repair),
-}
-
-impl Log {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        match self {
-            Self::Append(command) => command.run(context),
-            Self::Record(command) => command.run(context),
-            Self::Cat(command) => command.run(context),
-            Self::Tail(command) => command.run(context),
-            Self::Stream(command) => command.run(context),
-            Self::Replay(command) => command.run(context),
-            Self::Search(command) => command.run(context),
-            Self::Verify(command) => command.run(context),
-            Self::Repair(command) => command.run(context),
-        }
-    }
-}
+}}
 
 /// The damaged places that are told one by one; more are counted.
 const DAMAGE_TOLD: u64 = 20;

@@ -154,9 +154,7 @@ impl Search {
             out.note(if self.after.is_some() { "there are no more hits" } else { "nothing was found" });
         }
         self.tell(out, found);
-        if let Some(next) = next {
-            out.note(format_args!("there are more: add --after {next}"));
-        }
+        out.more(next.as_ref());
         Ok(if found.hits.is_empty() { Ended::No } else { Ended::Done })
     }
 

@@ -1,11 +1,12 @@
 //! `duolog runs errors`.
 
 use clap::Args;
-use duolog::runs::{Execution, ExecutionList, RunToken};
-use duolog::{Clock as _, Moment, SystemClock, limits};
+use duolog::runs::{Execution, ExecutionList};
+use duolog::{Clock as _, Moment, SystemClock};
 use duolog_wire as wire;
 
 use super::{Context, repository};
+use crate::args;
 use crate::commands::sessions::one_line;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
@@ -30,33 +31,20 @@ pub struct Errors {
     /// What to look for; an empty text finds all
     #[arg(value_name = "TEXT")]
     text: String,
-    /// How many at the most
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
-    limit: u32,
-    /// Go on after a page: the token that it ended with
-    #[arg(long, value_name = "TOKEN")]
-    after: Option<RunToken>,
+    #[command(flatten)]
+    page: args::Paging,
 }
 
 impl Errors {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let list = match context.open_if_there()? {
-            Some(store) => store.runs().executions().search_errors(&self.text, self.limit, self.after.as_ref())?,
+            Some(store) => {
+                store.runs().executions().search_errors(&self.text, self.page.limit, self.page.after.as_ref())?
+            }
             None => ExecutionList { executions: Vec::new(), next: None },
         };
         let page: wire::Page<wire::Execution> = wire::Page::of(&list.executions, list.next);
-        context.out.answer(&page, |text| {
-            if !list.executions.is_empty() {
-                text.table(&table(&list.executions, SystemClock.now()));
-            }
-        })?;
-        if list.executions.is_empty() && page.next.is_none() {
-            context.out.note("no error is like that");
-        }
-        if let Some(next) = page.next {
-            context.out.note(format_args!("there may be more: --after {next}"));
-        }
+        context.out.page(&page, "no error is like that", || table(&list.executions, SystemClock.now()))?;
         Ok(Ended::Done)
     }
 }

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use duolog::runs::{RunFilter, RunList, RunOrder, RunPage, RunSummary, RunToken};
-use duolog::{Clock as _, Moment, RunStatus, SystemClock, limits};
+use duolog::runs::{RunFilter, RunList, RunOrder, RunPage, RunSummary};
+use duolog::{Clock as _, Moment, RunStatus, SystemClock};
 use duolog_wire as wire;
 
 use super::{Context, repository, tone};
@@ -40,13 +40,8 @@ const ACTIVE: &str = "active";
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {
-    /// How many at the most
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
-    limit: u32,
-    /// Go on after a page: the token that it ended with
-    #[arg(long, value_name = "TOKEN")]
-    after: Option<RunToken>,
+    #[command(flatten)]
+    page: args::Paging,
     /// Only those that stand so; may be given more than once
     #[arg(long, value_parser = PossibleValuesParser::new(words()).map(|word| statuses_of(&word)))]
     status: Vec<Wanted>,
@@ -98,10 +93,11 @@ impl List {
             since: self.since,
             order: self.order,
         };
-        let is_filtered = filter != (RunFilter { order: self.order, ..RunFilter::default() }) || self.after.is_some();
+        let is_filtered =
+            filter != (RunFilter { order: self.order, ..RunFilter::default() }) || self.page.after.is_some();
         let (list, total) = match context.open_if_there()? {
             Some(store) => {
-                let list = store.runs().list(&filter, &RunPage::new(self.limit, self.after))?;
+                let list = store.runs().list(&filter, &RunPage::new(self.page.limit, self.page.after))?;
                 (list, self.total.then(|| store.runs().count(&filter)).transpose()?)
             }
             // Where nothing was ever written there is nothing to list; that is an answer.
@@ -125,9 +121,7 @@ impl List {
         if let Some(total) = total {
             context.out.note(format_args!("{} in all", figures::things(total, "run")));
         }
-        if let Some(next) = next {
-            context.out.note(format_args!("there are more: add --after {next}"));
-        }
+        context.out.more(next.as_ref());
         Ok(Ended::Done)
     }
 }

@@ -34,7 +34,7 @@ mod wait;
 use std::io::{Read as _, stdin};
 use std::path::Path;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use duolog::errors::Invalid;
 use duolog::runs::{Act, Fence, OpenRun, RunSummary, Turned};
 use duolog::{Error, RunId, RunStatus, Store};
@@ -46,9 +46,9 @@ use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
 use crate::out::Tone;
 
+commands! {
 /// What to do with runs.
-#[derive(Subcommand)]
-pub enum Runs {
+Runs {
     List(list::List),
     Show(show::Show),
     History(history::History),
@@ -80,41 +80,7 @@ pub enum Runs {
     Wait(wait::Wait),
     Stats(stats::Stats),
     Errors(errors::Errors),
-}
-
-impl Runs {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        match self {
-            Self::List(command) => command.run(context),
-            Self::Show(command) => command.run(context),
-            Self::History(command) => command.run(context),
-            Self::Start(command) => command.run(context),
-            Self::Claim(command) => command.run(context),
-            Self::Renew(command) => command.run(context),
-            Self::Release(command) => command.run(context),
-            Self::Phase(command) => command.run(context),
-            Self::Execution(command) => command.run(context),
-            Self::Scratch(command) => command.run(context),
-            Self::Nodes(command) => command.run(context),
-            Self::Output(command) => command.run(context),
-            Self::Gate(command) => command.run(context),
-            Self::Acknowledge(command) => command.run(context),
-            Self::Pause(command) => command.run(context),
-            Self::Resume(command) => command.run(context),
-            Self::Finish(command) => command.run(context),
-            Self::Fail(command) => command.run(context),
-            Self::Cancel(command) => command.run(context),
-            Self::Retry(command) => command.run(context),
-            Self::Requeue(command) => command.run(context),
-            Self::Admit(command) => command.run(context),
-            Self::Recover(command) => command.run(context),
-            Self::Expire(command) => command.run(context),
-            Self::Wait(command) => command.run(context),
-            Self::Stats(command) => command.run(context),
-            Self::Errors(command) => command.run(context),
-        }
-    }
-}
+}}
 
 /// The run that a command changes.
 #[derive(Args)]

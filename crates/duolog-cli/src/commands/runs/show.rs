@@ -2,8 +2,8 @@
 
 use clap::Args;
 use duolog::approvals::{Approval, ApprovalFilter};
-use duolog::runs::{Execution, Run, RunPage, RunToken};
-use duolog::{ApprovalStatus, Moment, Store, limits};
+use duolog::runs::{Execution, Run, RunPage};
+use duolog::{ApprovalStatus, Moment, PageToken, Store, limits};
 use duolog_wire as wire;
 
 use super::next::{self, Standing};
@@ -43,7 +43,7 @@ pub struct Show {
     limit: u32,
     /// Go on with the executions after a page: the token that it ended with
     #[arg(long, value_name = "TOKEN")]
-    after: Option<RunToken>,
+    after: Option<PageToken>,
 }
 
 impl Show {

@@ -7,37 +7,22 @@ mod set;
 mod show;
 mod tick;
 
-use clap::Subcommand;
 use duolog::CronOutcome;
 use duolog::schedules::Standing;
 
 use super::Context;
-use crate::failure::Outcome;
 use crate::out::Tone;
 
+commands! {
 /// What to do with schedules.
-#[derive(Subcommand)]
-pub enum Schedules {
+Schedules {
     List(list::List),
     Show(show::Show),
     Set(set::Set),
     Clear(clear::Clear),
     Runs(runs::Runs),
     Tick(tick::Tick),
-}
-
-impl Schedules {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        match self {
-            Self::List(command) => command.run(context),
-            Self::Show(command) => command.run(context),
-            Self::Set(command) => command.run(context),
-            Self::Clear(command) => command.run(context),
-            Self::Runs(command) => command.run(context),
-            Self::Tick(command) => command.run(context),
-        }
-    }
-}
+}}
 
 fn tone(standing: Standing) -> Tone {
     match standing {

@@ -1,11 +1,12 @@
 //! `duolog schedules runs`.
 
 use clap::Args;
-use duolog::schedules::{CronRun, RunList, RunsToken};
-use duolog::{Clock as _, Moment, SystemClock, limits};
+use duolog::schedules::{CronRun, RunList};
+use duolog::{Clock as _, Moment, SystemClock};
 use duolog_wire as wire;
 
 use super::{Context, tone};
+use crate::args;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
 use crate::out::{Column, Table};
@@ -30,33 +31,20 @@ pub struct Runs {
     /// Only this schedule's
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// How many at the most
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
-    limit: u32,
-    /// Go on after a page: the token that it ended with
-    #[arg(long, value_name = "TOKEN")]
-    after: Option<RunsToken>,
+    #[command(flatten)]
+    page: args::Paging,
 }
 
 impl Runs {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let list = match context.open_if_there()? {
-            Some(store) => store.schedules().runs(self.name.as_deref(), self.after.as_ref(), self.limit)?,
+            Some(store) => store.schedules().runs(self.name.as_deref(), self.page.after.as_ref(), self.page.limit)?,
             None => RunList { runs: Vec::new(), next: None },
         };
         let page: wire::Page<wire::ScheduleRun> = wire::Page::of(&list.runs, list.next);
-        context.out.answer(&page, |text| {
-            if !list.runs.is_empty() {
-                text.table(&table(&list.runs, SystemClock.now()));
-            }
+        context.out.page(&page, "no time of a schedule was fired yet; duolog schedules tick does that", || {
+            table(&list.runs, SystemClock.now())
         })?;
-        if list.runs.is_empty() {
-            context.out.note("no time of a schedule was fired yet; duolog schedules tick does that");
-        }
-        if let Some(next) = page.next {
-            context.out.note(format_args!("there are more: --after '{next}'"));
-        }
         Ok(Ended::Done)
     }
 }

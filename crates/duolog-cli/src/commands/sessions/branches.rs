@@ -49,9 +49,7 @@ impl Branches {
         if found.is_empty() {
             context.out.note("nothing was said yet, and so there is no branch");
         }
-        if let Some(next) = next {
-            context.out.note(format_args!("there may be more: --after {next}"));
-        }
+        context.out.more(next);
         Ok(Ended::Done)
     }
 }

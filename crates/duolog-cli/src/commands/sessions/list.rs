@@ -6,8 +6,7 @@ use clap::Args;
 use duolog::errors::Invalid;
 use duolog::sessions::{SessionFilter, SessionList};
 use duolog::{
-    CaughtUp, Clock as _, Error, InvocationKind, Moment, Page, PageOrder, PageToken, SessionStatus, SourceKind,
-    SystemClock, limits,
+    CaughtUp, Clock as _, Error, InvocationKind, Moment, Page, PageOrder, SessionStatus, SourceKind, SystemClock,
 };
 use duolog_wire as wire;
 
@@ -42,13 +41,8 @@ JSON:
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {
-    /// How many at the most
-    #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
-    limit: u32,
-    /// Go on after a page: the token that it ended with
-    #[arg(long, value_name = "TOKEN")]
-    after: Option<PageToken>,
+    #[command(flatten)]
+    page: args::Paging,
     /// Order: last changed first, or last created first [default: updated]
     #[arg(long, value_parser = args::page_order("updated"))]
     order: Option<PageOrder>,
@@ -91,13 +85,13 @@ impl List {
             cwd: self.cwd.map(|cwd| cwd.canonicalize().unwrap_or(cwd).to_string_lossy().into_owned()),
             since: self.since,
         };
-        let is_filtered = filter != SessionFilter::default() || self.after.is_some();
-        let page = match self.after {
+        let is_filtered = filter != SessionFilter::default() || self.page.after.is_some();
+        let page = match self.page.after {
             Some(after) if self.order.is_some_and(|order| order != after.order()) => {
                 return Err(Error::Invalid(Invalid::OtherPage(after.to_string())).into());
             }
-            Some(after) => Page::new(self.limit, Some(after)),
-            None => Page::first(self.limit, self.order.unwrap_or_default()),
+            Some(after) => Page::new(self.page.limit, Some(after)),
+            None => Page::first(self.page.limit, self.order.unwrap_or_default()),
         };
         let list = match context.open_if_there()? {
             Some(store) => store.sessions().list(&filter, &page)?,
@@ -118,9 +112,7 @@ impl List {
             });
         }
         completeness::alert(context.out, &list.behind);
-        if let Some(next) = answer.next {
-            context.out.note(format_args!("there are more: add --after {next}"));
-        }
+        context.out.more(answer.next.as_ref());
         Ok(Ended::Done)
     }
 }

@@ -25,18 +25,18 @@ mod show;
 mod similar;
 mod vector;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use duolog::sessions::BranchRef;
 use duolog::{InvocationKind, Moment, OperationId, SourceKind, Store};
 use serde_json::value::RawValue;
 
 use super::Context;
 use crate::args;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Failure;
 
+commands! {
 /// What to do with sessions.
-#[derive(Subcommand)]
-pub enum Sessions {
+Sessions {
     List(list::List),
     Show(show::Show),
     New(new::New),
@@ -61,37 +61,7 @@ pub enum Sessions {
     Similar(similar::Similar),
     Send(send::Send),
     Inbox(inbox::Inbox),
-}
-
-impl Sessions {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        match self {
-            Self::List(command) => command.run(context),
-            Self::Show(command) => command.run(context),
-            Self::New(command) => command.run(context),
-            Self::Set(command) => command.run(context),
-            Self::Rename(command) => command.run(context),
-            Self::Delete(command) => command.run(context),
-            Self::Export(command) => command.run(context),
-            Self::Import(command) => command.run(context),
-            Self::Add(command) => command.run(context),
-            Self::Items(command) => command.run(context),
-            Self::Pop(command) => command.run(context),
-            Self::Clear(command) => command.run(context),
-            Self::Fork(command) => command.run(context),
-            Self::Branch(command) => command.run(context),
-            Self::Branches(command) => command.run(context),
-            Self::Compact(command) => command.run(context),
-            Self::Close(command) => command.run(context),
-            Self::Reopen(command) => command.run(context),
-            Self::History(command) => command.run(context),
-            Self::Run(command) => command.run(context),
-            Self::Similar(command) => command.run(context),
-            Self::Send(command) => command.run(context),
-            Self::Inbox(command) => command.run(context),
-        }
-    }
-}
+}}
 
 /// Where a session comes from and what it is for.
 #[derive(Args)]

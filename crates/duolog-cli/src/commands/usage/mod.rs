@@ -5,7 +5,7 @@ mod model;
 mod session;
 mod workflow;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use duolog::limits;
 use duolog::usage::{Day, UsageFilter, UsageLine, UsageReport, UsageToken, UsageTotal};
 use duolog::{Money, PageOrder, Store};
@@ -17,25 +17,14 @@ use crate::failure::{Ended, Outcome};
 use crate::figures;
 use crate::out::{Column, Table, Tone};
 
+commands! {
 /// What to show.
-#[derive(Subcommand)]
-pub enum Usage {
+Usage {
     Daily(daily::Daily),
     Session(session::Session),
     Model(model::Model),
     Workflow(workflow::Workflow),
-}
-
-impl Usage {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        match self {
-            Self::Daily(command) => command.run(context),
-            Self::Session(command) => command.run(context),
-            Self::Model(command) => command.run(context),
-            Self::Workflow(command) => command.run(context),
-        }
-    }
-}
+}}
 
 /// Which usage, and which page of the report.
 #[derive(Args)]
@@ -146,9 +135,7 @@ fn talk(context: &Context<'_>, report: &UsageReport, is_filtered: bool) {
             .note(format_args!("not in the cost, for want of a price: {named}; set one: duolog config show --help"));
     }
     completeness::alert(context.out, &report.behind);
-    if let Some(next) = &report.next {
-        context.out.note(format_args!("there are more: add --after {next}"));
-    }
+    context.out.more(report.next.as_ref());
 }
 
 /// Dollars to a hundredth of a cent; with a plus where more was used than has a price.

@@ -40,17 +40,9 @@ impl List {
         };
         let next = found.last().filter(|_| found.len() == self.limit as usize).map(|last| last.name.as_str());
         let page: wire::Page<wire::Workflow> = wire::Page::of(&found, next);
-        context.out.answer(&page, |text| {
-            if !found.is_empty() {
-                text.table(&table(&found, SystemClock.now()));
-            }
+        context.out.page(&page, "no workflow has runs yet, and of none was anything said", || {
+            table(&found, SystemClock.now())
         })?;
-        if found.is_empty() {
-            context.out.note("no workflow has runs yet, and of none was anything said");
-        }
-        if let Some(next) = next {
-            context.out.note(format_args!("there may be more: --after {next}"));
-        }
         Ok(Ended::Done)
     }
 }

@@ -5,31 +5,19 @@ mod disable;
 mod enable;
 mod list;
 
-use clap::Subcommand;
 use duolog_wire::WorkflowSwitched;
 
 use super::Context;
 use crate::failure::{Ended, Outcome};
 
+commands! {
 /// What to do with workflows.
-#[derive(Subcommand)]
-pub enum Workflows {
+Workflows {
     List(list::List),
     Enable(enable::Enable),
     Disable(disable::Disable),
     Clear(clear::Clear),
-}
-
-impl Workflows {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        match self {
-            Self::List(command) => command.run(context),
-            Self::Enable(command) => command.run(context),
-            Self::Disable(command) => command.run(context),
-            Self::Clear(command) => command.run(context),
-        }
-    }
-}
+}}
 
 /// Says how a workflow stands after its switch was moved, and whether it was.
 fn switched(context: &mut Context<'_>, workflow: &str, enabled: bool, changed: bool) -> Outcome {

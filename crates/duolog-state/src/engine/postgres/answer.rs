@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::sync::Arc;
 
+use duolog_types::with_causes;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::address::Server;
@@ -97,26 +98,12 @@ fn unreachable(server: &Server, detail: String) -> Error {
 }
 
 fn is_io(error: &tokio_postgres::Error) -> bool {
-    error.source().is_some_and(|source| source.is::<std::io::Error>() && !causes_of(error).contains("certificate"))
+    error.source().is_some_and(|source| source.is::<std::io::Error>() && !with_causes(error).contains("certificate"))
 }
 
 /// The error and what is beneath it, in one line, without the password should a driver ever repeat it.
 fn causes(server: &Server, error: &tokio_postgres::Error) -> String {
-    let text = causes_of(error);
+    let text = with_causes(error);
     let password = server.config.get_password().map(String::from_utf8_lossy).filter(|password| !password.is_empty());
     password.map_or_else(|| text.clone(), |password| text.replace(&*password, "…"))
-}
-
-fn causes_of(error: &tokio_postgres::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(beneath) = cause {
-        let words = beneath.to_string();
-        if !text.contains(&words) {
-            text.push_str(": ");
-            text.push_str(&words);
-        }
-        cause = beneath.source();
-    }
-    text
 }

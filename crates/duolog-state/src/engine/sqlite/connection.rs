@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use duolog_types::contention::Wait;
+use duolog_types::names::beside;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -50,9 +51,7 @@ pub(super) struct Place {
 impl Place {
     /// The database's companion with this suffix.
     pub(super) fn beside(&self, suffix: &str) -> PathBuf {
-        let mut name = self.path.clone().into_os_string();
-        name.push(suffix);
-        name.into()
+        beside(&self.path, suffix)
     }
 }
 
@@ -162,14 +161,10 @@ fn connect(path: &Path, flags: OpenFlags, busy_timeout: Duration) -> Result<Conn
 fn guard(connection: &Connection) -> Result<()> {
     set(connection, "trusted_schema", "OFF")?;
     set(connection, "cell_size_check", "ON")?;
-    connection.query_row("PRAGMA mmap_size=0", [], |_| Ok(())).or_else(no_row).map_err(error)
+    set(connection, "mmap_size", "0")
 }
 
-fn no_row(error: rusqlite::Error) -> rusqlite::Result<()> {
-    if matches!(error, rusqlite::Error::QueryReturnedNoRows) { Ok(()) } else { Err(error) }
-}
-
-/// Sets a pragma that answers nothing.
+/// Sets a pragma; what it answers is not looked at.
 pub(super) fn set(connection: &Connection, name: &str, value: &str) -> Result<()> {
     connection.execute_batch(&format!("PRAGMA {name}={value}")).map_err(error)
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use duolog_types::ProcessId;
+use duolog_types::names::beside;
 use rusqlite::{Connection, OpenFlags};
 
 use super::error;
@@ -90,13 +91,6 @@ impl Foreign {
         }
         Ok(())
     }
-}
-
-/// A file beside another one.
-fn beside(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(end);
-    name.into()
 }
 
 fn holds(file: &Metadata) -> bool {

@@ -6,12 +6,13 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use duolog_types::Durability;
+use parking_lot::{Condvar, Mutex};
 
-use crate::engine::{Tx, lock};
+use crate::engine::Tx;
 use crate::error::Error;
 
 /// A request: it keeps its own result and says whether what it did should stay.
@@ -70,7 +71,7 @@ enum Stage {
 impl Queue {
     /// Leads at once if nobody does.
     pub(super) fn try_lead(&self) -> Option<Lead<'_>> {
-        let mut line = lock(&self.0);
+        let mut line = self.0.lock();
         // Lazily: a lead that is made and dropped hands itself over.
         (!mem::replace(&mut line.led, true)).then(|| Lead { queue: self })
     }
@@ -80,7 +81,7 @@ impl Queue {
     /// Once begun a request is waited for, however long: its end is not unknown merely because it is late.
     pub(super) fn join(&self, durability: Durability, job: Option<Job>, deadline: Instant) -> Turn<'_> {
         let ticket = {
-            let mut line = lock(&self.0);
+            let mut line = self.0.lock();
             if !mem::replace(&mut line.led, true) {
                 return Turn::Lead(Lead { queue: self }, job);
             }
@@ -90,14 +91,14 @@ impl Queue {
             line.waiting.push_back(Arc::clone(&ticket));
             ticket
         };
-        let mut stage = lock(&ticket.stage);
+        let mut stage = ticket.stage.lock();
         loop {
             match mem::replace(&mut *stage, Stage::Withdrawn) {
                 Stage::Lead(job) => return Turn::Lead(Lead { queue: self }, job),
                 Stage::Done(outcome) => return Turn::Done(outcome),
                 Stage::Begun => {
                     *stage = Stage::Begun;
-                    stage = ticket.moved.wait(stage).unwrap_or_else(PoisonError::into_inner);
+                    ticket.moved.wait(&mut stage);
                 }
                 Stage::Waiting(job) => {
                     let left = deadline.saturating_duration_since(Instant::now());
@@ -105,14 +106,14 @@ impl Queue {
                         break;
                     }
                     *stage = Stage::Waiting(job);
-                    stage = ticket.moved.wait_timeout(stage, left).unwrap_or_else(PoisonError::into_inner).0;
+                    ticket.moved.wait_for(&mut stage, left);
                 }
                 Stage::Withdrawn => break,
             }
         }
         // The line is always locked before a ticket, never after it.
         drop(stage);
-        lock(&self.0).waiting.retain(|other| !Arc::ptr_eq(other, &ticket));
+        self.0.lock().waiting.retain(|other| !Arc::ptr_eq(other, &ticket));
         Turn::Late
     }
 }
@@ -129,12 +130,12 @@ impl<'q> Lead<'q> {
     /// groups that take turns, each with a sync of its own; so a leader waits, for at most `patience`, until the line is
     /// as long as it was. One who writes alone waits for nobody.
     pub(super) fn gather(&self, max: usize, patience: Duration) -> Batch<'q> {
-        let mut line = lock(&self.queue.0);
+        let mut line = self.queue.0.lock();
         let until = (line.waiting.len() < line.company).then(|| Instant::now() + patience);
         while line.waiting.len() < line.company && until.is_some_and(|until| Instant::now() < until) {
             drop(line);
             std::thread::yield_now();
-            line = lock(&self.queue.0);
+            line = self.queue.0.lock();
         }
         line.company = line.waiting.len();
         let many = line.waiting.iter().take(max).take_while(|ticket| !ticket.alone).count();
@@ -144,9 +145,9 @@ impl<'q> Lead<'q> {
 
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
-        let mut line = lock(&self.queue.0);
+        let mut line = self.queue.0.lock();
         while let Some(ticket) = line.waiting.pop_front() {
-            let mut stage = lock(&ticket.stage);
+            let mut stage = ticket.stage.lock();
             if let Stage::Waiting(job) = &mut *stage {
                 *stage = Stage::Lead(job.take());
                 ticket.moved.notify_one();
@@ -172,7 +173,7 @@ impl Batch<'_> {
     /// The next request that has not been withdrawn; from here on its caller waits for the end.
     pub(super) fn begin_next(&mut self) -> Option<(Arc<Ticket>, Job)> {
         while let Some(ticket) = self.tickets.pop_front() {
-            let mut stage = lock(&ticket.stage);
+            let mut stage = ticket.stage.lock();
             if let Stage::Waiting(job) = &mut *stage
                 && let Some(job) = job.take()
             {
@@ -187,7 +188,7 @@ impl Batch<'_> {
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        let mut line = lock(&self.queue.0);
+        let mut line = self.queue.0.lock();
         while let Some(ticket) = self.tickets.pop_back() {
             line.waiting.push_front(ticket);
         }
@@ -215,7 +216,7 @@ impl Members {
     /// Wakes every caller with its outcome.
     pub(super) fn acknowledge(&mut self) {
         for (ticket, outcome) in self.0.drain(..) {
-            *lock(&ticket.stage) = Stage::Done(outcome);
+            *ticket.stage.lock() = Stage::Done(outcome);
             ticket.moved.notify_one();
         }
     }

@@ -7,14 +7,14 @@ use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use duolog_types::contention::{self, Wait};
 use duolog_types::mutant::{self, Mutant};
+use parking_lot::Mutex;
 
-use crate::engine::lock;
 use crate::error::{Error, Result};
 
 /// The mode of the lock file, without doubts.
@@ -81,7 +81,7 @@ impl StateLock {
         let marked = Doubt(stat.mode() & Doubt::ALL.0);
         let mut held = Held { lock: self, file, found: marked };
         if stat.nlink() == 0 {
-            *lock(&self.file) = Arc::new(open_file(&self.path, &self.log)?);
+            *self.file.lock() = Arc::new(open_file(&self.path, &self.log)?);
             return Ok(None);
         }
         let known = self.doubt.load(Ordering::SeqCst);
@@ -116,7 +116,7 @@ impl StateLock {
     }
 
     fn file(&self) -> Arc<File> {
-        Arc::clone(&lock(&self.file))
+        Arc::clone(&self.file.lock())
     }
 }
 

@@ -2,17 +2,19 @@
 //!
 //! A writer that did it itself would wait for two syncs and thousands of small reads and writes, once in a while.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
 
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ErrorCode};
 
 use super::connection::{Place, is_failed_sync, open_mover};
 use super::lock::{Doubt, StateLock};
-use crate::engine::{Tally, lock};
+use crate::engine::Tally;
 
 /// The thread; it ends when this goes.
 pub(super) struct Mover {
@@ -60,7 +62,7 @@ fn work(place: &Place, state_lock: &StateLock, asks: &Receiver<()>, moving: &Mut
         }
         match &connection {
             Some(connection) => {
-                let _turn = lock(moving);
+                let _turn = moving.lock();
                 move_pages(connection, state_lock, tally);
             }
             None => drop(tally.checkpoint_failures.fetch_add(1, Ordering::Relaxed)),

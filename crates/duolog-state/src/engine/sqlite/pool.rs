@@ -1,12 +1,13 @@
 //! The reading connections: opened when first needed, kept, bounded in number (I9).
 
-use std::sync::{Condvar, Mutex};
 use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
 
 use rusqlite::Connection;
 
 use super::connection::{self, Keeps};
-use crate::engine::{Tx, lock};
+use crate::engine::Tx;
 use crate::error::{Error, Result};
 
 /// Connections that only read.
@@ -42,7 +43,7 @@ impl Pool {
 
     /// Lends a connection; waits for one to come back when all are out, until the deadline.
     pub(super) fn take(&self, deadline: Instant) -> Result<Reader<'_>> {
-        let mut idle = lock(&self.idle);
+        let mut idle = self.idle.lock();
         loop {
             if let Some(connection) = idle.connections.pop() {
                 return Ok(Reader { pool: self, connection: Some(connection) });
@@ -61,7 +62,7 @@ impl Pool {
             if left.is_zero() {
                 return Err(Error::Busy { what: "every reading connection", holder: None });
             }
-            idle = self.returned.wait_timeout(idle, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            self.returned.wait_for(&mut idle, left);
         }
     }
 }
@@ -89,7 +90,7 @@ impl Drop for Reader<'_> {
             // A snapshot that stays open keeps the write-ahead log from being reused.
             connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok()
         });
-        let mut idle = lock(&self.pool.idle);
+        let mut idle = self.pool.idle.lock();
         match clean {
             Some(connection) => idle.connections.push(connection),
             None => idle.made -= 1,

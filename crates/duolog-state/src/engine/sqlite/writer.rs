@@ -4,10 +4,11 @@ mod transaction;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use duolog_types::Durability;
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
@@ -17,7 +18,7 @@ use super::group::{Batch, Job, Lead, Members, Outcome, Queue, Turn};
 use super::lock::{Doubt, Held, StateLock};
 use super::mover::{Mover, move_pages};
 use super::resync;
-use crate::engine::{Tally, Tx, lock};
+use crate::engine::{Tally, Tx};
 use crate::error::{Error, Result};
 
 pub(super) use transaction::{Open, roll_back};
@@ -112,7 +113,7 @@ impl Writer {
     /// Lends the connection for a read, unless someone writes or waits to.
     pub(super) fn lend(&self) -> Option<Lent<'_>> {
         let lead = self.queue.try_lead()?;
-        Some(Lent { connection: lock(&self.connection), _lead: lead })
+        Some(Lent { connection: self.connection.lock(), _lead: lead })
     }
 
     /// Takes an opened connection, which syncs at every commit (`synchronous=FULL`).
@@ -169,7 +170,7 @@ impl Writer {
         let job: Job = Box::new(move |tx| {
             let result = f(tx);
             let ok = result.is_ok();
-            *lock(&slot) = Some(result);
+            *slot.lock() = Some(result);
             ok
         });
         let outcome = match self.queue.join(durability, Some(job), deadline) {
@@ -179,7 +180,7 @@ impl Writer {
                 Outcome::Failed(Error::Busy { what: "the state", holder: self.holder_if_other() })
             }
         };
-        let result = lock(&kept).take();
+        let result = kept.lock().take();
         settle(outcome, result)
     }
 
@@ -195,8 +196,8 @@ impl Writer {
                 }
             },
         };
-        let connection = lock(&self.connection);
-        let moving = lock(&self.moving);
+        let connection = self.connection.lock();
+        let moving = self.moving.lock();
         let held = self.lock.acquire(deadline)?;
         resync::settle(&connection.connection, &self.log, &held)?;
         Ok(Alone { connection, held, _moving: moving, _lead: lead })
@@ -211,7 +212,7 @@ impl Writer {
                 Turn::Done(_) | Turn::Late => return Err(Error::Busy { what: "the state", holder: None }),
             },
         };
-        let answer = f(&lock(&self.connection).connection);
+        let answer = f(&self.connection.lock().connection);
         drop(lead);
         answer
     }
@@ -232,7 +233,7 @@ impl Writer {
     ) -> Outcome {
         let mut members = Members::default();
         let (outcome, durability) = {
-            let mut tuned = lock(&self.connection);
+            let mut tuned = self.connection.lock();
             let held = match self.lock.acquire(deadline) {
                 Ok(held) => held,
                 Err(error) => return Outcome::Failed(error),
@@ -269,7 +270,7 @@ impl Writer {
             if durability == Durability::Process {
                 return Ok(lead.gather(0, Duration::ZERO));
             }
-            let _turn = lock(&self.moving);
+            let _turn = self.moving.lock();
             resync::settle_log(&tuned.connection, &self.log, held)?;
         }
         Ok(lead.gather(GROUP_MAX - 1, patience))
@@ -278,7 +279,7 @@ impl Writer {
     /// Has pages moved from the log to the database once it has grown, after everyone has been answered.
     fn checkpoint_if_grown(&self) {
         let pages = self.log_pages.load(Ordering::Relaxed);
-        let mut tuned = lock(&self.connection);
+        let mut tuned = self.connection.lock();
         if pages < tuned.moved_pages {
             // The log began anew.
             tuned.moved_pages = 0;
@@ -288,7 +289,7 @@ impl Writer {
         }
         tuned.moved_pages = pages;
         if pages >= LOG_PAGES_MAX || !self.mover().is_some_and(Mover::ask) {
-            let _turn = lock(&self.moving);
+            let _turn = self.moving.lock();
             if self.lock.doubt().has(Doubt::ALL)
                 && let Ok(held) = self.lock.acquire(Instant::now())
             {
@@ -321,7 +322,7 @@ impl Drop for Writer {
         }
         // Only if nobody is in the way, and whatever comes of it: the pages are in the log.
         if let Ok(held) = self.lock.acquire(Instant::now()) {
-            let tuned = lock(&self.connection);
+            let tuned = self.connection.lock();
             let _ = tuned.connection.busy_timeout(Duration::ZERO);
             if resync::settle(&tuned.connection, &self.log, &held).is_ok()
                 && let Err(error) = tuned.connection.wal_checkpoint_v2(Some("main"), CheckpointMode::TRUNCATE)

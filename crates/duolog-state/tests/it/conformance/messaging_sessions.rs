@@ -98,7 +98,7 @@ fn chats_are_listed_by_when_they_were_active(place: &Place) {
         messaging_sessions::deactivate(tx, &rows[2].id)?;
         let mut names = |platform: Option<&str>, active: bool, after: Option<&ChatRow>, limit: u32| {
             let filter = ChatFilter { platform: platform.map(str::to_owned), active };
-            let after = after.map(|row| (row.last_activity_at, &row.id));
+            let after = after.map(|row| (row.last_activity_at, row.id.as_str()));
             let found = messaging_sessions::list(tx, &filter, PageOrder::Updated, after, limit)?;
             Ok::<_, Error>(found.iter().map(|row| row.id.as_str()).collect::<String>())
         };
@@ -112,7 +112,7 @@ fn chats_are_listed_by_when_they_were_active(place: &Place) {
         messaging_sessions::touch(tx, &rows[0].id, at(40))?;
         let mut created = |platform: Option<&str>, active: bool, after: Option<&ChatRow>| {
             let filter = ChatFilter { platform: platform.map(str::to_owned), active };
-            let after = after.map(|row| (row.created_at, &row.id));
+            let after = after.map(|row| (row.created_at, row.id.as_str()));
             let found = messaging_sessions::list(tx, &filter, PageOrder::Created, after, 9)?;
             Ok::<_, Error>(found.iter().map(|row| row.id.as_str()).collect::<String>())
         };

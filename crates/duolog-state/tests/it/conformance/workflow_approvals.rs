@@ -1,5 +1,5 @@
 use duolog_state::ConstraintKind;
-use duolog_state::owned::workflow_approvals::{self, ApprovalRow};
+use duolog_state::owned::workflow_approvals::{self, Approval};
 use duolog_state::owned::workflow_runs;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -11,8 +11,8 @@ use crate::at;
 
 on_both_engines!(a_gate_is_answered_once, gates_are_listed_page_by_page);
 
-fn gate(name: &str, of: &str, kind: ApprovalKind, created: i64) -> ApprovalRow {
-    ApprovalRow {
+fn gate(name: &str, of: &str, kind: ApprovalKind, created: i64) -> Approval {
+    Approval {
         id: ApprovalId::parse(name).expect("an approval id"),
         workflow_run_id: run_id(of),
         gate: "post_plan".to_owned(),
@@ -35,7 +35,7 @@ fn gate(name: &str, of: &str, kind: ApprovalKind, created: i64) -> ApprovalRow {
 
 fn a_gate_is_answered_once(place: &Place) {
     with_run(place, |tx| {
-        let full = ApprovalRow {
+        let full = Approval {
             requested_by: Some("agent".to_owned()),
             content_hash: Some("abc".to_owned()),
             expires_at: Some(at(99)),
@@ -67,7 +67,7 @@ fn a_gate_is_answered_once(place: &Place) {
         let found = workflow_approvals::last_of(tx, &run_id("r"), "post_plan")?.expect("there");
         assert_eq!((found.response.as_deref(), found.consumed_at), (Some("blue"), Some(at(4))));
         assert_eq!(workflow_approvals::last_of(tx, &run_id("r"), "other")?, None);
-        let large = ApprovalRow { summary: "x".repeat(REASON_BYTES_MAX + 1), ..second };
+        let large = Approval { summary: "x".repeat(REASON_BYTES_MAX + 1), ..second };
         let refused = tx.savepoint(|tx| workflow_approvals::insert(tx, &large));
         assert!(is_constraint(&refused, ConstraintKind::Check));
         Ok(())
@@ -80,12 +80,12 @@ fn gates_are_listed_page_by_page(place: &Place) {
             let of = format!("r{number}");
             workflow_runs::insert(tx, &run(&of, number))?;
             let expires_at = (number > 1).then(|| at(20 - number));
-            let row = ApprovalRow { expires_at, ..gate(&format!("g{number}"), &of, ApprovalKind::Approve, number / 2) };
+            let row = Approval { expires_at, ..gate(&format!("g{number}"), &of, ApprovalKind::Approve, number / 2) };
             workflow_approvals::insert(tx, &row)?;
         }
         let g0 = ApprovalId::parse("g0").expect("an id");
         workflow_approvals::resolve(tx, &g0, ApprovalStatus::Rejected, None, None, at(9))?;
-        let names = |rows: &[ApprovalRow]| rows.iter().map(|row| row.id.to_string()).collect::<Vec<_>>().join(" ");
+        let names = |rows: &[Approval]| rows.iter().map(|row| row.id.to_string()).collect::<Vec<_>>().join(" ");
         let first = workflow_approvals::list(tx, None, None, 3)?;
         assert_eq!(names(&first), "g3 g2 g1");
         let last = first.last().expect("three");

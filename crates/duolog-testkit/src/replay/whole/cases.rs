@@ -207,7 +207,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// Commands that change no owned row: they read, or look after files, derived tables and the schema.
-pub(super) const OTHERS: &[&str] = &[
+pub const WITHOUT_OWNED_ROWS: &[&str] = &[
     "demo",
     "init",
     "doctor",

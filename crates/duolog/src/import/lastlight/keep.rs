@@ -2,13 +2,13 @@
 //!
 //! What can be much is read from the other database as it is written, here and again where the transaction runs again.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use duolog_state::Tx;
 use duolog_state::owned::cron_overrides::{self, CronOverrideRow};
 use duolog_state::owned::executions::ExecutionRow;
 use duolog_state::owned::messaging_deliveries;
-use duolog_state::owned::messaging_messages::{self, ChatMessageRow, NewChatMessageRow};
+use duolog_state::owned::messaging_messages::{self, ChatMessage, NewChatMessageRow};
 use duolog_state::owned::messaging_sessions::{self, ChatRow};
 use duolog_state::owned::workflow_overrides::{self, OverrideRow};
 use duolog_state::owned::workflow_runs::{self, QueuePlace, RunRow};
@@ -18,6 +18,7 @@ use duolog_state::owned::{
 };
 use duolog_types::limits::{CHAT_DELIVERY_BYTES_MAX, PAGE_MAX};
 use duolog_types::{HomeId, Moment, RunStatus};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::chats;
@@ -30,10 +31,6 @@ use crate::runs::{count_end, count_start};
 
 /// The other database, lent to whoever writes.
 pub(super) type Lent = Arc<Mutex<Database>>;
-
-pub(super) fn lock(lent: &Lent) -> MutexGuard<'_, Database> {
-    lent.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// What becomes of something that is to be here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +75,7 @@ impl RunUnit {
     ) -> Result<()> {
         let row = &self.run.row;
         let ended = row.finished_at.map(|at| (at, row.status));
-        lock(&self.lent).executions(row.id.as_str(), &mut |source, overtaken| {
+        self.lent.lock().executions(row.id.as_str(), &mut |source, overtaken| {
             let of = Belongs::To { run: &row.id, ended, overtaken };
             runs::execution(&source, of, self.home, told).map_or(Ok(()), &mut *each)
         })
@@ -88,9 +85,9 @@ impl RunUnit {
     pub(super) fn each_approval(
         &self,
         told: &mut Told,
-        each: &mut dyn FnMut(workflow_approvals::ApprovalRow) -> Result<()>,
+        each: &mut dyn FnMut(workflow_approvals::Approval) -> Result<()>,
     ) -> Result<()> {
-        lock(&self.lent).approvals(self.run.row.id.as_str(), &mut |source| {
+        self.lent.lock().approvals(self.run.row.id.as_str(), &mut |source| {
             runs::approval(&source, &self.run, &self.facts, told).map_or(Ok(()), &mut *each)
         })
     }
@@ -329,7 +326,7 @@ impl ChatUnit {
         errors: &mut Told,
         each: &mut dyn FnMut(NewChatMessageRow, &mut Told) -> Result<()>,
     ) -> Result<()> {
-        lock(&self.lent).messages(self.row.id.as_str(), order, &mut |source| match chats::message(
+        self.lent.lock().messages(self.row.id.as_str(), order, &mut |source| match chats::message(
             &source, &self.row, left_out,
         ) {
             Ok(message) => each(message, left_out),
@@ -345,12 +342,12 @@ impl ChatUnit {
 struct Newest<'u> {
     unit: &'u ChatUnit,
     before: Option<i64>,
-    rows: std::vec::IntoIter<ChatMessageRow>,
+    rows: std::vec::IntoIter<ChatMessage>,
     is_over: bool,
 }
 
 impl Newest<'_> {
-    fn next(&mut self, tx: &mut Tx<'_>) -> Result<Option<ChatMessageRow>> {
+    fn next(&mut self, tx: &mut Tx<'_>) -> Result<Option<ChatMessage>> {
         if let Some(row) = self.rows.next() {
             return Ok(Some(row));
         }
@@ -365,7 +362,7 @@ impl Newest<'_> {
     }
 }
 
-fn is_same_message(ours: &ChatMessageRow, theirs: &NewChatMessageRow) -> bool {
+fn is_same_message(ours: &ChatMessage, theirs: &NewChatMessageRow) -> bool {
     ours.role == theirs.role
         && ours.content == theirs.content
         && ours.timestamp == theirs.timestamp

@@ -13,13 +13,14 @@ mod switches;
 mod taking;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use duolog_join::Error as JoinError;
 use duolog_log::Blobs;
 use duolog_state::{Error as StateError, Tx};
 use duolog_types::Durability;
 use duolog_types::limits::OUTPUT_BYTES_MAX;
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -28,7 +29,7 @@ pub use model::{Counts, Imported, Note, Progress, Told};
 use super::bad;
 use crate::error::{Error, Invalid, Result};
 use crate::store::Store;
-use keep::{ChatUnit, Kept, Lent, RunUnit, lock};
+use keep::{ChatUnit, Kept, Lent, RunUnit};
 use runs::{Belongs, MappedExecution, RunFacts};
 use source::Database;
 
@@ -109,7 +110,7 @@ impl Importing<'_> {
 
     fn overrides(&mut self) -> Result<()> {
         let lent = Arc::clone(&self.lent);
-        lock(&lent).schedules(&mut |source| {
+        lent.lock().schedules(&mut |source| {
             let unit = format!("schedule {}", source.name.text().unwrap_or_default());
             let kept = match switches::schedule(&source, &mut self.report.left_out) {
                 Ok(row) => self.write(move |tx| keep::keep_schedule(tx, &row)),
@@ -117,7 +118,7 @@ impl Importing<'_> {
             };
             self.switched(&unit, kept, Counts { schedules: 1, ..Counts::default() })
         })?;
-        lock(&lent).workflows(&mut |source| {
+        lent.lock().workflows(&mut |source| {
             let unit = format!("workflow {}", source.name.text().unwrap_or_default());
             let kept = match switches::workflow(&source, &mut self.report.left_out) {
                 Ok(row) => self.write(move |tx| keep::keep_workflow(tx, &row)),
@@ -139,7 +140,7 @@ impl Importing<'_> {
     fn runs(&mut self) -> Result<()> {
         let mut after = i64::MIN;
         loop {
-            let numbers = lock(&self.lent).unqueued(after)?;
+            let numbers = self.lent.lock().unqueued(after)?;
             let Some(last) = numbers.last() else { break };
             after = *last;
             for number in numbers {
@@ -148,9 +149,9 @@ impl Importing<'_> {
         }
         let mut after = (String::new(), i64::MIN);
         loop {
-            let numbers = lock(&self.lent).queued(&after)?;
+            let numbers = self.lent.lock().queued(&after)?;
             let Some(last) = numbers.last() else { return Ok(()) };
-            let source = lock(&self.lent).run(*last)?;
+            let source = self.lent.lock().run(*last)?;
             after = (source.and_then(|source| source.started_at.text().map(str::to_owned)).unwrap_or_default(), *last);
             for number in numbers {
                 self.run(number)?;
@@ -159,10 +160,10 @@ impl Importing<'_> {
     }
 
     fn run(&mut self, number: i64) -> Result<()> {
-        let Some(source) = lock(&self.lent).run(number)? else { return Ok(()) };
+        let Some(source) = self.lent.lock().run(number)? else { return Ok(()) };
         let unit = format!("run {}", source.id.text().unwrap_or("without an id"));
         let home = self.store.join.home();
-        let looked_at = lock(&self.lent).of_run(&source.id)?;
+        let looked_at = self.lent.lock().of_run(&source.id)?;
         let mut counts = Counts { runs: 1, ..Counts::default() };
         let run = match runs::run(&source, home, &mut self.report.left_out) {
             Ok(run) => run,
@@ -192,7 +193,7 @@ impl Importing<'_> {
         let (mut facts, mut long) = (RunFacts::default(), false);
         let Imported { left_out, errors, .. } = &mut self.report;
         let (id, ended) = (unit.run.row.id.clone(), unit.run.row.finished_at.map(|at| (at, unit.run.row.status)));
-        let database = lock(&self.lent);
+        let database = self.lent.lock();
         database.executions(id.as_str(), &mut |source, overtaken| {
             match runs::execution(&source, Belongs::To { run: &id, ended, overtaken }, unit.home, left_out) {
                 Ok(execution) => {
@@ -238,7 +239,7 @@ impl Importing<'_> {
     fn lone_executions(&mut self) -> Result<()> {
         let (home, lent) = (self.store.join.home(), Arc::clone(&self.lent));
         let (mut batch, mut bytes, mut rows) = (Vec::new(), 0, 0);
-        lock(&lent).lone_executions(&mut |source| {
+        lent.lock().lone_executions(&mut |source| {
             rows += 1;
             match runs::execution(&source, Belongs::ToNone, home, &mut self.report.left_out) {
                 Ok(execution) => {
@@ -296,7 +297,7 @@ impl Importing<'_> {
     fn chats(&mut self) -> Result<()> {
         let mut after = i64::MIN;
         loop {
-            let numbers = lock(&self.lent).chats(after)?;
+            let numbers = self.lent.lock().chats(after)?;
             let Some(last) = numbers.last() else { return Ok(()) };
             after = *last;
             for number in numbers {
@@ -306,9 +307,9 @@ impl Importing<'_> {
     }
 
     fn chat(&mut self, number: i64) -> Result<()> {
-        let Some((source, overtaken)) = lock(&self.lent).chat(number)? else { return Ok(()) };
+        let Some((source, overtaken)) = self.lent.lock().chat(number)? else { return Ok(()) };
         let unit = format!("chat {}", source.id.text().unwrap_or("without an id"));
-        let looked_at = lock(&self.lent).of_chat(&source.id)?;
+        let looked_at = self.lent.lock().of_chat(&source.id)?;
         let kept = match chats::chat(&source, overtaken, &mut self.report.left_out) {
             Ok(row) => {
                 let chat = ChatUnit { row, lent: Arc::clone(&self.lent) };
@@ -330,8 +331,8 @@ impl Importing<'_> {
 
     /// Tells of what belongs to nothing.
     fn tell_lone(&mut self) -> Result<()> {
-        let approvals = lock(&self.lent).lone_approvals()?;
-        let messages = lock(&self.lent).lone_messages()?;
+        let approvals = self.lent.lock().lone_approvals()?;
+        let messages = self.lent.lock().lone_messages()?;
         if approvals > 0 {
             self.report
                 .errors

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use duolog_log::BlobId;
 use duolog_state::owned::execution_bodies::OutputRow;
 use duolog_state::owned::executions::{EndRow, ExecutionRow};
-use duolog_state::owned::workflow_approvals::ApprovalRow;
+use duolog_state::owned::workflow_approvals::Approval;
 use duolog_state::owned::workflow_runs::{QueuePlace, RunRow};
 use duolog_types::limits::{
     CONTEXT_BYTES_MAX, METADATA_BYTES_MAX, NAME_BYTES_MAX, NODES_BYTES_MAX, OUTPUT_BYTES_MAX, REASON_BYTES_MAX,
@@ -394,7 +394,7 @@ pub fn approval(
     run: &MappedRun,
     facts: &RunFacts,
     told: &mut Told,
-) -> Result<ApprovalRow, String> {
+) -> Result<Approval, String> {
     let mut taking = Taking::of("gate", &source.id, told);
     let id = Taking::id("id", &source.id, ApprovalId::parse)?;
     let gate = Taking::name("gate", &source.gate, WORD_BYTES_MAX)?;
@@ -438,7 +438,7 @@ pub fn approval(
     };
     let is_answer = matches!(status, ApprovalStatus::Approved | ApprovalStatus::Answered);
     let at = loop_of(&gate, kind, &run.scratch);
-    Ok(ApprovalRow {
+    Ok(Approval {
         id,
         workflow_run_id: run.row.id.clone(),
         gate,

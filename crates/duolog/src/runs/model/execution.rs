@@ -1,48 +1,27 @@
 //! Executions, and what is summed up of them.
 
-use std::fmt;
-
 use duolog_log::dialect::money::Money;
+use duolog_state::PageToken;
 use duolog_state::owned::executions::{EndRow, ExecutionRow};
 use duolog_types::{ExecutionId, Moment, RunId, SessionId, TriggerType};
 use serde::{Deserialize, Serialize};
 
-use super::page::RunToken;
 use crate::runs::rules;
 
+duolog_types::words!(
 /// How an execution ended, derived from what the ledger says of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+Outcome, "outcome of an execution", {
     /// Well.
-    Succeeded,
+    Succeeded = "succeeded",
     /// With an error.
-    Failed,
+    Failed = "failed",
     /// It was left out.
-    Skipped,
+    Skipped = "skipped",
     /// It was put off, for a quota.
-    Deferred,
+    Deferred = "deferred",
     /// It has not ended.
-    InFlight,
-}
-
-impl Outcome {
-    /// The word in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Skipped => "skipped",
-            Self::Deferred => "deferred",
-            Self::InFlight => "in_flight",
-        }
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
+    InFlight = "in_flight",
+});
 
 /// An execution: of a phase of a run, or a turn of a chat. What it said is asked for apart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -251,7 +230,7 @@ pub struct ExecutionList {
     /// The executions.
     pub executions: Vec<Execution>,
     /// Where the next page begins; nothing where this is the last.
-    pub next: Option<RunToken>,
+    pub next: Option<PageToken>,
 }
 
 /// How long the stretches of a roll-up are.

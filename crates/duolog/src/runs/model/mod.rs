@@ -7,7 +7,7 @@ mod run;
 pub use execution::{
     Begun, Ended, Ending, Every, Execution, ExecutionList, Finish, NewExecution, Outcome, Output, Rollup, RollupQuery,
 };
-pub use page::{BadRunToken, RunFilter, RunList, RunOrder, RunPage, RunToken};
+pub use page::{RunFilter, RunList, RunOrder, RunPage};
 pub use run::{
     Act, Admission, Admitted, Claim, End, Expired, Fence, NewRun, PhaseStanding, Recovered, Run, RunSummary, Started,
     Turned, Until,

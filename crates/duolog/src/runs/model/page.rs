@@ -1,14 +1,10 @@
 //! Pages of runs: filters, orders, tokens.
 
-use std::fmt;
-use std::str::FromStr;
-
-use duolog_state::ListId;
+use duolog_state::{ListId, PageToken};
 use duolog_types::limits::{PAGE_DEFAULT, PAGE_MAX};
-use duolog_types::{Moment, RunId, RunStatus};
+use duolog_types::{Moment, RunStatus};
 
 use super::run::RunSummary;
-use crate::error::{Error, Invalid};
 use crate::runs::rules;
 
 /// Which runs to list. Nothing said is all of them.
@@ -65,12 +61,12 @@ pub enum RunOrder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunPage {
     limit: u32,
-    after: Option<RunToken>,
+    after: Option<PageToken>,
 }
 
 impl RunPage {
     /// A page of that many runs, clamped to what a page may hold (I9), after the token or from the start.
-    pub fn new(limit: u32, after: Option<RunToken>) -> Self {
+    pub fn new(limit: u32, after: Option<PageToken>) -> Self {
         Self { limit: limit.clamp(1, PAGE_MAX), after }
     }
 
@@ -80,7 +76,7 @@ impl RunPage {
     }
 
     /// Where it begins.
-    pub fn after(&self) -> Option<&RunToken> {
+    pub fn after(&self) -> Option<&PageToken> {
         self.after.as_ref()
     }
 }
@@ -91,54 +87,6 @@ impl Default for RunPage {
     }
 }
 
-/// Where a page of runs, gates or executions ends and the next begins. Its text is for handing back, not for reading.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunToken {
-    /// The list.
-    pub(crate) list: ListId,
-    /// The stretch of the list: active ones come in their order, then all others.
-    pub(crate) rank: u32,
-    /// When the last row of the page was started.
-    pub(crate) at: Moment,
-    /// Which row it was, by an id of its kind. Those of all kinds are made alike.
-    pub(crate) id: Box<str>,
-}
-
-impl RunToken {
-    /// Returns an error if it is of another list.
-    pub(crate) fn check(&self, list: ListId) -> Result<(), Error> {
-        if self.list == list { Ok(()) } else { Err(Error::Invalid(Invalid::OtherPage(self.to_string()))) }
-    }
-}
-
-impl fmt::Display for RunToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.2.{}.{:x}.{}", self.list, self.rank, self.at.as_micros(), self.id)
-    }
-}
-
-/// The text is not a token of a page of runs.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a page token; take it from the previous page, unchanged")]
-pub struct BadRunToken(String);
-
-impl FromStr for RunToken {
-    type Err = BadRunToken;
-
-    fn from_str(text: &str) -> Result<Self, BadRunToken> {
-        let parse = || {
-            // The id may hold dots, the parts before it cannot.
-            let (list, rest) = ListId::split(text)?;
-            let (rank, rest) = rest.strip_prefix("2.")?.split_once('.')?;
-            let (micros, id) = rest.split_once('.')?;
-            let at = Moment::from_micros(i64::from_str_radix(micros, 16).ok()?);
-            Some(Self { list, rank: rank.parse().ok()?, at, id: RunId::parse(id).ok()?.as_str().into() })
-        };
-        // Only what prints back as given was ever handed out.
-        parse().filter(|token| token.to_string() == text).ok_or_else(|| BadRunToken(text.chars().take(64).collect()))
-    }
-}
-
 /// A page of runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunList {
@@ -146,5 +94,5 @@ pub struct RunList {
     /// queued; the others, and all with such a filter, come newest first.
     pub runs: Vec<RunSummary>,
     /// Where the next page begins; nothing where this is the last. A page with several filters may be short before that.
-    pub next: Option<RunToken>,
+    pub next: Option<PageToken>,
 }

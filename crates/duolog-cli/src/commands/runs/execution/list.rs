@@ -1,8 +1,7 @@
 //! `duolog runs execution list`.
 
 use clap::Args;
-use duolog::runs::RunToken;
-use duolog::{TriggerType, limits};
+use duolog::{PageToken, TriggerType, limits};
 use duolog_wire as wire;
 
 use super::super::Context;
@@ -38,7 +37,7 @@ pub struct List {
     limit: u32,
     /// Page token: show the page before the one that printed it
     #[arg(long, value_name = "TOKEN")]
-    after: Option<RunToken>,
+    after: Option<PageToken>,
 }
 
 impl List {

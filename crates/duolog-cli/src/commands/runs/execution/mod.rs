@@ -5,33 +5,20 @@ mod end;
 mod list;
 mod session;
 
-use clap::Subcommand;
 use duolog::errors::Invalid;
 use duolog::runs::Execution as Row;
 use duolog::{Error, ExecutionId, Store};
 
-use super::super::Context;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Failure;
 
+commands! {
 /// What to do with executions outside of runs.
-#[derive(Subcommand)]
-pub enum Execution {
+Execution {
     Begin(begin::Begin),
     Session(session::Session),
     End(end::End),
     List(list::List),
-}
-
-impl Execution {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        match self {
-            Self::Begin(command) => command.run(context),
-            Self::Session(command) => command.run(context),
-            Self::End(command) => command.run(context),
-            Self::List(command) => command.run(context),
-        }
-    }
-}
+}}
 
 /// The execution with this id, if it belongs to no run: one of a run is changed by the run's owner alone.
 fn alone(store: &Store, id: &ExecutionId) -> Result<Row, Failure> {

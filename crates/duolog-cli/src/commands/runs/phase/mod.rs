@@ -8,15 +8,14 @@ mod enter;
 mod session;
 mod skip;
 
-use clap::Subcommand;
 use duolog_wire::PhaseStatus;
 
 use super::super::Context;
-use crate::failure::{Ended, Outcome};
+use crate::failure::Ended;
 
+commands! {
 /// What to do with the phases of a run.
-#[derive(Subcommand)]
-pub enum Phase {
+Phase {
     Begin(begin::Begin),
     Session(session::SetSession),
     End(Box<end::End>),
@@ -24,21 +23,7 @@ pub enum Phase {
     Check(check::Check),
     Enter(enter::Enter),
     Complete(complete::Complete),
-}
-
-impl Phase {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        match self {
-            Self::Begin(command) => command.run(context),
-            Self::Session(command) => command.run(context),
-            Self::End(command) => command.run(context),
-            Self::Skip(command) => command.run(context),
-            Self::Check(command) => command.run(context),
-            Self::Enter(command) => command.run(context),
-            Self::Complete(command) => command.run(context),
-        }
-    }
-}
+}}
 
 /// How a command ends for a phase that is not to be run, and says so.
 fn not_to_be_run(context: &Context<'_>, phase: &PhaseStatus) -> Ended {

@@ -11,7 +11,7 @@ use duolog_types::line::check_line;
 use duolog_types::{Batch, Position};
 
 use super::{choice, lines_in};
-use crate::SimDisk;
+use duolog_testkit::SimDisk;
 
 const LOG: &str = "log.jsonl";
 const WAIT: Duration = Duration::from_secs(5);

@@ -3,7 +3,7 @@
 use duolog_log::{MendKind, Place, Watermark, Writer, torn_path, torn_records};
 use duolog_types::limits::Limits;
 
-use crate::SimDisk;
+use duolog_testkit::SimDisk;
 
 const LOG: &str = "log.jsonl";
 

@@ -9,7 +9,7 @@ use duolog_types::Position;
 use duolog_types::line::check_line;
 
 use super::{choice, lines_in};
-use crate::FixedClock;
+use duolog_testkit::FixedClock;
 
 /// What a recorder wrote.
 #[derive(Default, Debug, PartialEq, Eq)]

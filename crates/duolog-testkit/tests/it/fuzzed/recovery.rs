@@ -5,7 +5,7 @@ use duolog_types::limits::Limits;
 use duolog_types::{Batch, Position};
 
 use super::choice;
-use crate::SimDisk;
+use duolog_testkit::SimDisk;
 
 const LOG: &str = "log.jsonl";
 

@@ -1,0 +1,40 @@
+//! A page of a list: a table for people, and a note on what it does not show.
+
+use std::fmt::Display;
+
+use duolog_wire::{Listed, Page};
+
+use super::{Out, Table};
+use crate::failure::Failure;
+
+impl Out {
+    /// Answers with a page; `nothing` is said of an empty list.
+    pub fn page<T: Listed>(
+        &mut self,
+        page: &Page<T>,
+        nothing: &str,
+        table: impl FnOnce() -> Table,
+    ) -> Result<(), Failure> {
+        self.answer(page, |text| {
+            if !page.items.is_empty() {
+                text.table(&table());
+            }
+        })?;
+        if page.items.is_empty() && page.next.is_none() {
+            self.note(nothing);
+        }
+        self.more(page.next.as_ref());
+        Ok(())
+    }
+
+    /// Says how the next page is shown, if there is one.
+    pub fn more(&self, next: Option<&impl Display>) {
+        if let Some(next) = next {
+            let next = next.to_string();
+            // A name may be part of a token, and hold anything.
+            let is_plain = next.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-:@/".contains(&byte));
+            let next = if is_plain { next } else { format!("'{}'", next.replace('\'', "'\\''")) };
+            self.note(format_args!("there are more: add --after {next}"));
+        }
+    }
+}
