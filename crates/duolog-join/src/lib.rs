@@ -12,6 +12,7 @@ mod background;
 mod backup;
 mod blobs;
 mod catch_up;
+mod copies;
 mod error;
 mod feed;
 mod fold;
