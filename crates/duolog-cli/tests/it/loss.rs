@@ -205,7 +205,7 @@ fn is_whole(kit: &Kit, name: &str) {
         let ran = kit.run(command).is(0);
         assert!(!ran.stderr.contains("lost"), "{command:?}: {}", ran.stderr);
     }
-    for command in [&["log", "search", "one", "--json"][..], &["usage", "daily", "--json"]] {
+    for command in [&["log", "search", "one", "--json", "--session", name][..], &["usage", "daily", "--json"]] {
         let found = kit.run(command);
         assert_eq!(found.field("/complete"), true, "{}", found.text());
     }

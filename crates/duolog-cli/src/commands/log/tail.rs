@@ -21,7 +21,8 @@ Examples:
   duolog log tail demo -n 0 --follow | jq -r .text
   duolog log tail demo --from 0:1234 --follow --show-cursor
 
-Exit code: 4 if the log lacks bytes that were recorded of it; the lines that are there are printed
+Exit code: 4 if the log lacks recorded bytes; the lines that are there are printed.
+  Once the loss is on record: 0, and a warning
 
 JSON: the raw lines, byte for byte, with --json and without; with --pretty as log replay gives them.";
 

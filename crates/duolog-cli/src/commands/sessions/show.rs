@@ -29,8 +29,8 @@ JSON:
    \"missing\": {… as sessions list …}}
   position is where the log ends; null where it cannot be read
   complete is false if the counts do not tell of the whole log. first_event_at, last_event_at,
-  title, model and dialect are what its lines say; branches_next is the last branch shown if there are
-  more: sessions branches --after
+  title, model and dialect are what its lines say; branches_next is the last branch shown
+  if there are more, for sessions branches --after
   process is the one that runs it; liveness is \"alive\", \"dead\", \"elsewhere\" or \"unknown\"
   with --replay one object per item follows, as log replay gives them";
 
