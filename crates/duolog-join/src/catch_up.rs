@@ -119,7 +119,7 @@ impl Join {
         let home = self.home;
         let (sessions_elsewhere, lost) = self
             .state
-            .read(|tx| Ok::<_, Error>((behind::sessions_elsewhere(tx, &home)?, repairs::lost(tx, &home, None)?)))?;
+            .read(|tx| Ok::<_, Error>((behind::sessions_elsewhere(tx, &home)?, repairs::lost(tx, &home)?)))?;
         Ok(CaughtUp { sessions_elsewhere, sessions_lost: lost.sessions, bytes_lost: lost.bytes, ..caught_up })
     }
 
@@ -151,9 +151,9 @@ impl Join {
             Ok(known) => self.bytes_behind(&known)?.max(is_outdated(&known).into()),
             Err(error) => return Err(error),
         });
-        let home = self.home;
-        lost += self.state.read(|tx| repairs::lost(tx, &home, Some(session)))?.bytes;
-        caught_up.lose(lost);
+        let recorded = self.state.read(|tx| repairs::lost_of(tx, session))?;
+        caught_up.sessions_lost = (lost > 0 || recorded.is_some()).into();
+        caught_up.bytes_lost = lost + recorded.unwrap_or_default();
         Ok(caught_up)
     }
 

@@ -1,5 +1,7 @@
 //! What can go wrong between the stores.
 
+use std::path::PathBuf;
+
 use duolog_log::Standing;
 use duolog_state::ConstraintKind;
 use duolog_types::{Epoch, HomeId, OperationId, Position, SessionId};
@@ -24,6 +26,16 @@ pub enum Error {
         operation: OperationId,
         /// What the session was called.
         session: String,
+    },
+    /// The home was copied, and both copies use one state.
+    #[error("{} and {} are copies of one home ({home}), and both use this state", here.display(), other.display())]
+    HomeCopied {
+        /// The home.
+        home: HomeId,
+        /// The directory that was to be opened.
+        here: PathBuf,
+        /// The other.
+        other: PathBuf,
     },
     /// Only the home that made a log may touch it (R9).
     #[error("the log of session {session} lives in home {owner}, and this is home {here}")]

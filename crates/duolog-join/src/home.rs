@@ -133,18 +133,19 @@ fn finish(state: &Path, foreign_owner: Option<u32>) -> Result<Prepared, HomeErro
         let path = path.to_owned();
         move |source| HomeError::Io { call, path, source }
     };
-    let path = state.join(ID);
-    let mut text = String::new();
-    OpenOptions::new()
-        .read(true)
-        .open(&path)
-        .and_then(|file| file.take(64).read_to_string(&mut text))
-        .map_err(io("read", &path))?;
-    let id = text.trim().parse().map_err(|_| HomeError::BadId(path))?;
+    let id = home_id(state)?;
     let disk = Arc::new(Files::beneath(state).map_err(io("open", state))?);
     // Empty where the system does not tell: then every log is compared with its checkpoint each time.
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
     Ok(Prepared { id, disk, boot, foreign_owner })
+}
+
+/// Reads the id of the home in a directory.
+pub(crate) fn home_id(state: &Path) -> Result<HomeId, HomeError> {
+    let (path, mut text) = (state.join(ID), String::new());
+    let read = OpenOptions::new().read(true).open(&path).and_then(|file| file.take(64).read_to_string(&mut text));
+    read.map_err(|source| HomeError::Io { call: "read", path: path.clone(), source })?;
+    text.trim().parse().map_err(|_| HomeError::BadId(path))
 }
 
 fn sync_dir(path: &Path) -> io::Result<()> {

@@ -12,6 +12,7 @@ mod background;
 mod backup;
 mod blobs;
 mod catch_up;
+mod copies;
 mod error;
 mod feed;
 mod fold;
@@ -54,7 +55,7 @@ pub use home::{HomeError, Prepared, discard_copy, finish_copy, may_write, prepar
 pub use identity::{Identity, Liveness};
 pub use inspect::LogStanding;
 pub use life::{Conversations, Deleted, NewLog, PlannedLog, RemovedLog, Stem};
-pub use loss::{Loss, ReadLog};
+pub use loss::{Loss, ReadLog, RecordedLoss};
 pub use outbox::{Told, tell, tell_if_there};
 pub use process::ProcessState;
 pub use rebuild::Rebuilt;

@@ -131,8 +131,12 @@ pub struct Conversations {
 }
 
 /// A log that was taken away from a session that stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemovedLog {
+    /// The session.
+    pub id: SessionId,
+    /// What it was called.
+    pub name: Option<String>,
     /// How many bytes it had.
     pub bytes: u64,
     /// The epoch of the log that begins now.
@@ -273,7 +277,7 @@ impl Join {
                     removed = Some(end);
                     return Ok(());
                 }
-                let answer = RemovedLog { bytes: end.0, epoch: epoch.next() };
+                let answer = removed_log(&known, end);
                 let raised = self.raise_epoch_at(session, epoch, repair, key.map(|key| (key, &answer)));
                 if !raised.map_err(|error| LogError::Record(Box::new(error)))? {
                     // The log is another one by now.
@@ -306,7 +310,7 @@ impl Join {
                 // Whoever appends here next opens the log that begins now.
                 self.open.let_go(session, &open);
             }
-            return Ok(RemovedLog { bytes: end.0, epoch: epoch.next() });
+            return Ok(removed_log(&known, end));
         }
     }
 
@@ -567,6 +571,12 @@ pub(crate) fn insert_at_free<'f>(tx: &mut Tx<'_>, row: &mut SessionRow, free: &'
     let path = Path::new("sessions").join(&row.scope);
     let source = ErrorKind::AlreadyExists.into();
     Err(LogError::Io { call: "find a free name for", path, source }.into())
+}
+
+/// The answer to the deletion of a log that ended at `end`.
+fn removed_log(known: &Known, end: Position) -> RemovedLog {
+    let row = &known.row;
+    RemovedLog { id: row.id.clone(), name: row.name.clone(), bytes: end.0, epoch: row.log_epoch.next() }
 }
 
 /// How a session stands from the beginning, for its history.

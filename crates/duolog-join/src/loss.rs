@@ -1,19 +1,20 @@
 //! Reading a log together with what the state recorded of it: whoever reads a log that lost recorded bytes is told.
 //!
-//! Nothing is written here. A loss is recorded by a fold, an append or a repair; from then on the log is a new epoch, and
-//! is read as any other.
+//! Nothing is written here. A loss is recorded by a fold, an append or a repair; from then on the log is a new epoch and is
+//! read as any other, and readers are told of the record until the log or the session is deleted.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
 use duolog_log::{Error as LogError, Reader, Standing};
+use duolog_state::owned::repairs;
 use duolog_types::{Position, SessionId};
 
 use crate::append::REOPENINGS_MAX;
 use crate::error::{Error, Result};
 use crate::inspect::LogStanding;
-use crate::store::{Join, Known};
+use crate::store::{Join, Known, known};
 
 /// Bytes that the state recorded of a log and that the log no longer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,19 @@ impl fmt::Display for Loss {
     }
 }
 
+/// Losses of a log that are on record: the log is a new epoch since, and what is there is the whole of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedLoss {
+    /// The number of recorded bytes that are gone, of all losses together.
+    pub bytes: u64,
+}
+
+impl fmt::Display for RecordedLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} recorded bytes were lost earlier", self.bytes)
+    }
+}
+
 /// A log as a reader finds it.
 pub struct ReadLog {
     /// Reads its file; `None` if it has none.
@@ -44,6 +58,8 @@ pub struct ReadLog {
     pub end: Position,
     /// What the log lacks of what was recorded of it.
     pub loss: Option<Loss>,
+    /// What the log lost before, as recorded.
+    pub recorded_loss: Option<RecordedLoss>,
 }
 
 impl Known {
@@ -67,9 +83,12 @@ impl Join {
     pub fn read_log(&self, session: &SessionId) -> Result<ReadLog> {
         let mut left = REOPENINGS_MAX;
         loop {
-            let known = self.known(session)?;
+            let (known, recorded_loss) = self.state.read(|tx| {
+                let bytes = repairs::lost_of(tx, session)?;
+                Ok::<_, Error>((known(tx, session)?, bytes.map(|bytes| RecordedLoss { bytes })))
+            })?;
             self.own(&known.row)?;
-            let log = self.read_known(&known)?;
+            let log = ReadLog { recorded_loss, ..self.read_known(&known)? };
             // Whoever takes lines away on purpose raises the epoch: then it was another log that was recorded.
             if log.loss.is_none() || left == 0 || self.known(session)?.row.log_epoch == known.row.log_epoch {
                 return Ok(log);
@@ -89,7 +108,14 @@ impl Join {
             None => (base, if recorded_to > base { Standing::Missing } else { Standing::Same }),
         };
         let loss = (standing != Standing::Same).then(|| Loss { standing, bytes: known.bytes_lost(standing) });
-        Ok(ReadLog { reader, end, loss })
+        Ok(ReadLog { reader, end, loss, recorded_loss: None })
+    }
+
+    /// The recorded losses of this home's logs.
+    pub fn recorded_losses(&self) -> Result<BTreeMap<SessionId, RecordedLoss>> {
+        let home = self.home;
+        let lost = self.state.read(|tx| repairs::lost_by_session(tx, &home))?;
+        Ok(lost.into_iter().map(|(session, bytes)| (session, RecordedLoss { bytes })).collect())
     }
 
     /// The logs among these that lack folded bytes, with what they lack. Costs a stat for each: for who reads all of them.

@@ -7,7 +7,7 @@
 //! the state beside the logs, or another that leaves an empty file `states/plain-HASH`. Any other state adds its hash to
 //! each file name.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use duolog_log::{Error as LogError, Open};
 use duolog_state::Address;
@@ -31,7 +31,7 @@ impl Join {
             return Ok(());
         }
         let address = self.state.place();
-        let path = Path::new(RECORDS).join(record_of(&address));
+        let path = record_path(&address);
         let io = |call| LogError::io(call, &path);
         if self.disk.stat(&path).map_err(io("look at"))?.is_some_and(|stat| stat.len == address.len() as u64) {
             return Ok(());
@@ -131,6 +131,11 @@ impl Join {
             (Address::Server(_), _) => false,
         }
     }
+}
+
+/// Where a home says that it uses the state of an address.
+pub(crate) fn record_path(address: &str) -> PathBuf {
+    Path::new(RECORDS).join(record_of(address))
 }
 
 fn record_of(address: &str) -> String {

@@ -130,6 +130,7 @@ impl Join {
             marked_after_boot: Mutex::new(None),
         });
         if join.is_writable() {
+            join.check_copies()?;
             join.record_state()?;
             join.recover()?;
         }

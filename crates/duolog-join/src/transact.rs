@@ -48,6 +48,11 @@ impl IdempotencyKey {
         Self { scope: format!("{}/{name}", self.scope), ..self.clone() }
     }
 
+    /// The operation id of the request.
+    pub fn operation(&self) -> &OperationId {
+        &self.operation
+    }
+
     /// Forgets the answer to a request that is taken back.
     pub(crate) fn forget(&self, tx: &mut Tx<'_>) -> Result<()> {
         Ok(operations::forget(tx, &self.scope, &self.operation)?)
@@ -175,6 +180,15 @@ impl Join {
     /// The answer that a request got when it was carried out, if it was: for what must be known before it is asked again.
     pub fn answer_to<T: DeserializeOwned>(&self, key: &IdempotencyKey) -> Result<Option<T>> {
         self.state.read(|tx| answered(tx, key))
+    }
+
+    /// Returns true if a request was carried out, whatever its answer was.
+    pub fn was_answered(&self, key: &IdempotencyKey) -> Result<bool> {
+        let row = self.state.read(|tx| operations::find(tx, &key.scope, &key.operation))?;
+        if row.as_ref().is_some_and(|row| row.request_hash != key.request_hash) {
+            return Err(Error::OperationReused { operation: key.operation.clone() });
+        }
+        Ok(row.is_some())
     }
 }
 

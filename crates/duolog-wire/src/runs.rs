@@ -348,6 +348,8 @@ pub struct RunHistory {
     pub rejected_lines: u64,
     /// False if the log has more, or lines that cannot be read, are lost or were rejected.
     pub complete: bool,
+    /// Bytes that were recorded of the log and are lost.
+    pub lost_bytes: u64,
 }
 
 /// A status change or a claim, as the log tells it.

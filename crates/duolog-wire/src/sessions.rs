@@ -202,6 +202,8 @@ pub struct SessionDetail {
     pub process: Option<SessionProcess>,
     /// Its first branches.
     pub branches: Vec<Branch>,
+    /// The last of them if there are more; `sessions branches --after` goes on behind it.
+    pub branches_next: Option<String>,
     /// How far the counts tell of the log.
     #[serde(flatten)]
     pub completeness: Completeness,
@@ -331,6 +333,10 @@ pub struct SessionExported {
     pub message_count: u64,
     /// Lines of its log.
     pub line_count: u64,
+    /// False if the log lost bytes before: the document has the lines that are there.
+    pub complete: bool,
+    /// Those bytes.
+    pub lost_bytes: u64,
 }
 
 /// A session that was made from a document.

@@ -195,6 +195,7 @@ impl From<&log::Notice> for StreamNotice {
                 Self { position: Some(to.0), reason: Some(reason.to_owned()), ..Self::new("reset") }
             }
             log::Notice::Lost(loss) => Self { reason: Some(loss.to_string()), ..Self::new("lost") },
+            log::Notice::LostEarlier(loss) => Self { reason: Some(loss.to_string()), ..Self::new("lost") },
             log::Notice::Gone => Self::new("gone"),
             log::Notice::Skipped { reason } => Self { reason: Some(reason.clone()), ..Self::new("skipped") },
             log::Notice::Missing => Self::new("missing"),

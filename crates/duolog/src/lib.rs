@@ -74,7 +74,8 @@ pub mod workflows;
 
 pub use catching_up::Wait;
 pub use duolog_join::{
-    CatchingUp, CaughtUp, Change, Committed, Damage, DamageKind, Loss, Rebuilt, Repaired, Seen, Severity, Verified,
+    CatchingUp, CaughtUp, Change, Committed, Damage, DamageKind, Loss, Rebuilt, RecordedLoss, Repaired, Seen, Severity,
+    Verified,
 };
 pub use duolog_log::dialect::money::Money;
 pub use duolog_log::dialect::prices::{Long, Price, Prices, Rates};

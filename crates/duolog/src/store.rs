@@ -333,6 +333,12 @@ impl Store {
         Ok(self.request.as_ref().map_or(Ok(None), |request| self.join.answer_to(&request.key))?)
     }
 
+    /// Returns the operation id of the request of this handle if the request was carried out; `None` if it was not.
+    pub(crate) fn answered_request(&self) -> Result<Option<OperationId>> {
+        let Some(request) = &self.request else { return Ok(None) };
+        Ok(self.join.was_answered(&request.key)?.then(|| request.key.operation().clone()))
+    }
+
     /// Closes the store for every clone and handle: folds a small backlog, then refuses every later call with
     /// [`Error::Closed`]. Dropping the last clone does the same and reports no error.
     ///

@@ -211,3 +211,37 @@ fn eight_commands_add_to_one_session(place: &Place) {
         assert_eq!(batch, [0, 1, 2, 3].map(|part| format!("{start}{part}]")), "batches are whole");
     }
 }
+
+#[test]
+fn a_session_with_many_branches_says_that_not_all_are_shown() {
+    let kit = Kit::new();
+    kit.run(&["sessions", "add", "--session", "s", "--item", "1"]).is(0);
+    for number in 1..200 {
+        kit.run(&["sessions", "branch", "new", "s", "--name", &format!("b{number}")]).is(0);
+    }
+    let shown = kit.run(&["sessions", "show", "s", "--json"]).is(0);
+    assert_eq!(shown.field("/branches").as_array().map(Vec::len), Some(200));
+    assert_eq!(shown.field("/branches_next"), serde_json::Value::Null);
+    kit.run(&["sessions", "branch", "new", "s", "--name", "last"]).is(0);
+    let shown = kit.run(&["sessions", "show", "s", "--json"]).is(0).says("200 of 201 branches are shown");
+    let next = shown.field("/branches_next");
+    let rest = kit.run(&["sessions", "branches", "s", "--json", "--after", next.as_str().expect("an id")]).is(0);
+    assert_eq!(rest.field("/branches").as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn an_export_removes_what_a_killed_one_left() {
+    let kit = Kit::new();
+    kit.run(&["sessions", "add", "--session", "s", "--item", "1"]).is(0);
+    let place = |name: &str| kit.dir.path().join(name);
+    // No process has such a number; the other is this one.
+    let (dead, live) = (place("s.json.part-4294967295"), place(&format!("s.json.part-{}", std::process::id())));
+    let others = [place("t.json.part-4294967295"), place("s.json.part-x"), place("s.json.part"), live];
+    for path in others.iter().chain([&dead]) {
+        std::fs::write(path, "{").expect("written");
+    }
+    kit.run(&["sessions", "export", "s", "--output", "s.json"]).is(0);
+    assert!(!dead.exists());
+    assert!(others.iter().all(|path| path.exists()), "what is somebody else's stays");
+    kit.run(&["--home", "other", "sessions", "import", "s.json"]).is(0);
+}

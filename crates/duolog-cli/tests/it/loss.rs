@@ -13,6 +13,8 @@ on_both_engines!(
     verify_reports_lines_that_were_removed_before_the_last_append,
     a_log_that_lost_recorded_lines_is_never_answered_as_complete,
     the_history_of_a_run_without_its_log_is_not_complete,
+    a_recorded_loss_is_told_by_every_reader_until_the_log_is_deleted,
+    what_was_never_acknowledged_is_no_loss,
     logs_of_other_homes_make_a_search_incomplete,
 );
 
@@ -163,10 +165,95 @@ fn a_log_that_lost_recorded_lines_is_never_answered_as_complete(place: &Place) {
         // It is on record by now, and every count says so; what is there is the whole log of the new epoch.
         are_counted_as_lost(&kit, &["usage daily", "usage model", "state stats", "sessions list"]);
         kit.append(name, first);
-        kit.run(&["log", "cat", name]).is(0);
-        kit.run(&["sessions", "export", name]).is(0);
+        is_told_as_recorded(&kit, name);
         kit.run(&["log", "verify", name]).is(0).says("lines were lost");
     }
+}
+
+/// Holds the commands that read a log to what they say of a loss on record: they answer, and say that it is not all.
+fn is_told_as_recorded(kit: &Kit, name: &str) {
+    let lines = fs::read_to_string(kit.log_of(name)).unwrap_or_default();
+    for command in [&["log", "cat", name][..], &["log", "tail", name]] {
+        let ran = kit.run(command).is(0).says("recorded bytes were lost earlier");
+        assert_eq!(ran.text(), lines, "{command:?}");
+    }
+    kit.run(&["log", "cat", name, "--quiet"]).is(0).says("recorded bytes were lost earlier");
+    kit.run(&["log", "replay", name]).is(0).says("recorded bytes were lost earlier");
+    kit.run(&["log", "stream", "--no-follow"]).is(0).says("recorded bytes were lost earlier");
+    let streamed = kit.run(&["log", "stream", "--no-follow", "--json"]).is(0).text();
+    assert!(streamed.contains("\"notice\":\"lost\""), "{streamed}");
+    kit.run(&["sessions", "export", name]).is(0).says("recorded bytes were lost earlier");
+    let file = kit.home().join(format!("{name}.json"));
+    let export = ["sessions", "export", name, "--force", "--json", "--output", file.to_str().expect("a path")];
+    let exported = kit.run(&export).is(0).says("recorded bytes were lost earlier");
+    assert_eq!(exported.field("/complete"), false);
+    assert!(exported.field("/lost_bytes").as_u64() > Some(0));
+    for more in [&["--no-index"][..], &[], &["--session", name]] {
+        let found = kit.run(&[&["log", "search", "one", "--json"], more].concat());
+        assert_eq!(found.field("/complete"), false, "{}", found.text());
+        let reason = found.field("/unread/0/reason");
+        assert!(reason.as_str().is_some_and(|it| it.contains("were lost earlier")), "{}", found.text());
+    }
+    are_counted_as_lost(kit, &["usage daily", "sessions list"]);
+}
+
+/// Holds the same commands to not telling of any loss.
+fn is_whole(kit: &Kit, name: &str) {
+    let commands =
+        [&["log", "cat", name][..], &["log", "tail", name], &["log", "replay", name], &["sessions", "export", name]];
+    for command in commands.into_iter().chain([&["log", "stream", "--no-follow"][..]]) {
+        let ran = kit.run(command).is(0);
+        assert!(!ran.stderr.contains("lost"), "{command:?}: {}", ran.stderr);
+    }
+    for command in [&["log", "search", "one", "--json", "--session", name][..], &["usage", "daily", "--json"]] {
+        let found = kit.run(command);
+        assert_eq!(found.field("/complete"), true, "{}", found.text());
+    }
+}
+
+fn a_recorded_loss_is_told_by_every_reader_until_the_log_is_deleted(place: &Place) {
+    let first = "{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"one\"}}\n";
+    let other = first.replace("one", "ein");
+    for (name, kept) in [("gone", None), ("cut", Some(first.to_owned())), ("replaced", Some(other.repeat(3)))] {
+        let kit = Kit::on(place);
+        kit.append(name, &first.repeat(3));
+        kit.run(&["sessions", "list"]).is(0);
+        is_whole(&kit, name);
+        match &kept {
+            Some(kept) => fs::write(kit.log_of(name), kept).expect("changed"),
+            None => fs::remove_file(kit.log_of(name)).expect("removed"),
+        }
+        // A fold records it.
+        kit.run(&["sessions", "show", name]).is(0);
+        is_told_as_recorded(&kit, name);
+        kit.append(name, first);
+        is_told_as_recorded(&kit, name);
+        let shown = kit.run(&["sessions", "show", name, "--json"]).is(0);
+        assert_eq!(shown.field("/missing/lost_sessions"), 1);
+        kit.run(&["sessions", "delete", name, "--log", "--yes"]).is(0);
+        kit.append(name, first);
+        is_whole(&kit, name);
+    }
+}
+
+/// A torn tail, and a log that a failed write closed until its repair.
+fn what_was_never_acknowledged_is_no_loss(place: &Place) {
+    let kit = Kit::on(place);
+    let first = "{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"one\"}}\n";
+    kit.append("s", first);
+    kit.run(&["sessions", "list"]).is(0);
+    let mut file = fs::OpenOptions::new().append(true).open(kit.log_of("s")).expect("a log");
+    file.write_all(b"{\"torn").expect("torn");
+    kit.append("s", first);
+    is_whole(&kit, "s");
+    file.write_all(b"{\"torn").expect("torn");
+    let mut mode = fs::metadata(kit.log_of("s")).expect("a log").permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o400);
+    fs::set_permissions(kit.log_of("s"), mode).expect("closed");
+    kit.run(&["log", "append", "--session", "s", "--line", "{}"]).is(4);
+    kit.run(&["log", "repair", "s"]).is(0);
+    kit.append("s", first);
+    is_whole(&kit, "s");
 }
 
 fn the_history_of_a_run_without_its_log_is_not_complete(place: &Place) {
@@ -181,6 +268,12 @@ fn the_history_of_a_run_without_its_log_is_not_complete(place: &Place) {
     fs::remove_file(kit.home().join("state").join(path.as_str().expect("a path"))).expect("removed");
     let told = kit.run(&["runs", "history", "r", "--json"]).is(0);
     assert_eq!((told.field("/complete"), told.field("/history")), (false.into(), json!([])), "{}", told.text());
+    let lost_bytes = told.field("/lost_bytes");
+    assert!(lost_bytes.as_u64() > Some(0), "{}", told.text());
+    // On record, it is said as before.
+    kit.run(&["sessions", "show", session.as_str().expect("a session")]).is(0);
+    let told = kit.run(&["runs", "history", "r", "--json"]).is(0).says("of the log are lost");
+    assert_eq!((told.field("/complete"), told.field("/lost_bytes")), (false.into(), lost_bytes), "{}", told.text());
 }
 
 fn logs_of_other_homes_make_a_search_incomplete(place: &Place) {

@@ -14,6 +14,9 @@ on_both_engines!(
     a_tick_under_an_operation_id_fires_once,
     a_retry_after_its_session_was_deleted_creates_nothing,
     a_retry_whose_session_was_created_again_appends_nothing,
+    a_retry_after_a_deletion_gets_its_answer_or_is_told,
+    the_operation_of_an_append_is_of_one_session_whether_it_exists_or_not,
+    items_are_added_once_whatever_the_session_is_called,
 );
 
 /// Every command that changes owned rows takes an operation id, and no other does.
@@ -130,6 +133,94 @@ fn a_retry_whose_session_was_created_again_appends_nothing(place: &Place) {
     kit.run(&other).is(1).says("was used with other content before");
     assert_eq!(kit.run(&["log", "cat", "s"]).is(0).text(), "{}\n");
     kit.run(&["log", "append", "--session", "t", "--operation-id", "o", "--line", "{\"n\":1}"]).is(0);
+}
+
+/// Changes of a session, a new session and appends to one without a name, each retried after the session was deleted.
+fn a_retry_after_a_deletion_gets_its_answer_or_is_told(place: &Place) {
+    let kit = Kit::on(place);
+    let delete_all = || {
+        kit.run(&["sessions", "delete", "--all", "--yes"]).is(0);
+    };
+    let is_empty = |command: &[&str]| {
+        let listed = kit.run(&["sessions", "list", "--json"]).is(0);
+        assert_eq!(listed.field("/sessions"), serde_json::json!([]), "{command:?}");
+    };
+    let on_session: [&[&str]; 8] = [
+        &["sessions", "pop", "s"],
+        &["sessions", "clear", "s", "--yes"],
+        &["sessions", "fork", "s"],
+        &["sessions", "close", "s"],
+        &["sessions", "set", "s", "--agent", "a"],
+        &["sessions", "branch", "new", "s", "--name", "b"],
+        &["sessions", "delete", "s", "--context", "--yes"],
+        &["sessions", "delete", "s", "--log", "--yes"],
+    ];
+    let made: [&[&str]; 3] = [
+        &["sessions", "new", "--name", "s"],
+        &["log", "append", "--user-email", "u", "--line", "{\"n\":1}"],
+        &["sessions", "delete", "s", "--yes"],
+    ];
+    for (number, command) in on_session.iter().chain(&made).enumerate() {
+        let operation = format!("d{number}");
+        let once = [command, &["--operation-id", &operation, "--json"][..]].concat();
+        if command.contains(&"s") && !command.contains(&"new") || command.contains(&"branch") {
+            kit.feed(&["sessions", "add", "--session", "s"], b"[{\"role\":\"user\",\"content\":\"a\"}]").is(0);
+        }
+        let first = kit.run(&once).is(0).text();
+        assert_eq!(kit.run(&once).is(0).text(), first, "{command:?}");
+        delete_all();
+        let again = kit.run(&once);
+        if command[1] == "delete" {
+            assert_eq!(again.is(0).text(), first, "{command:?}");
+        } else {
+            let message = again.is(1).field("/error/message");
+            assert!(message.as_str().is_some_and(|text| text.contains("was deleted since")), "{command:?}: {message}");
+        }
+        is_empty(command);
+    }
+    let event = br#"{"type":"message_end","message":{"role":"user","content":"count"}}"#;
+    let record = ["log", "record", "--user-email", "u", "--operation-id", "r", "--json"];
+    let first = kit.feed(&record, event).is(0).field("/session_id");
+    assert_eq!(kit.feed(&record, event).is(0).field("/session_id"), first, "one session is created");
+    delete_all();
+    kit.feed(&record, event).is(1).says("was deleted since");
+    is_empty(&record);
+}
+
+fn the_operation_of_an_append_is_of_one_session_whether_it_exists_or_not(place: &Place) {
+    let kit = Kit::on(place);
+    kit.append("old", "{}\n");
+    for session in ["new", "old", "newer"] {
+        let append = ["log", "append", "--session", session, "--operation-id", "o", "--json", "--line"];
+        let with = |line| kit.run(&[&append[..], &[line]].concat());
+        let first = with("{\"n\":1}").is(0).text();
+        assert_eq!(with("{\"n\":1}").is(0).text(), first, "{session}");
+        let refused = with("{\"n\":2}").is(1).field("/error/message");
+        assert!(refused.as_str().is_some_and(|text| text.contains("used with other content")), "{session}: {refused}");
+    }
+    let lines = |name: &str| kit.run(&["log", "cat", name]).is(0).text();
+    assert_eq!(lines("new"), "{\"n\":1}\n");
+    assert_eq!(lines("old"), "{}\n{\"n\":1}\n");
+    assert_eq!(lines("newer"), "{\"n\":1}\n");
+}
+
+fn items_are_added_once_whatever_the_session_is_called(place: &Place) {
+    let kit = Kit::on(place);
+    let add = |session: &str| {
+        kit.feed(&["sessions", "add", "--session", session, "--operation-id", "o", "--json"], b"{\"role\":\"user\"}")
+    };
+    let first = add("s").is(0);
+    let id = first.field("/session_id").as_str().expect("an id").to_owned();
+    kit.run(&["sessions", "rename", "s", "t"]).is(0);
+    for called in ["s", "t", &id] {
+        assert_eq!(add(called).is(0).text(), first.text(), "{called}");
+    }
+    let refused = add("other").is(1).field("/error/message");
+    assert!(refused.as_str().is_some_and(|text| text.contains("used with other content")), "{refused}");
+    let listed = kit.run(&["sessions", "list", "--json"]).is(0).field("/sessions");
+    assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
+    let items = kit.run(&["sessions", "items", "t", "--json"]).is(0).field("/items");
+    assert_eq!(items.as_array().map(Vec::len), Some(1), "{items}");
 }
 
 fn a_repair_under_an_operation_id_tells_again_what_it_did(place: &Place) {

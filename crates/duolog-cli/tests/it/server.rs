@@ -1,5 +1,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
 
 use duolog_testkit::engines::Place;
 use duolog_testkit::postgres::{NewRole, Role, Shared};
@@ -77,6 +78,30 @@ fn two_homes_share_a_state_and_keep_their_own_logs() {
     for kit in [&mine, &yours] {
         assert_eq!(kit.run(&["doctor", "--json"]).is(0).field("/verdict"), "ok");
     }
+}
+
+/// A copy of a home beside the home itself would take its logs for its own.
+#[test]
+fn a_second_copy_of_a_home_on_one_state_is_refused() {
+    let place = Place::postgres();
+    let kit = Kit::on(&place);
+    kit.append("demo", "{\"n\":1}\n");
+    let copy = kit.home().with_extension("copy");
+    let copied = Command::new("cp").arg("-a").arg(kit.home()).arg(&copy).status().expect("cp");
+    assert!(copied.success());
+    let at_copy = copy.to_str().expect("a path");
+    let append = ["log", "append", "--session", "demo", "--line", "{\"n\":2}"];
+    let refused = [&["--home", at_copy][..], &append].concat();
+    kit.run(&refused).is(1).says("are copies of one home").says("a database of its own");
+    assert_eq!(lines_of(&kit.log_of("demo")), ["{\"n\":1}"]);
+    kit.run(&append).is(0);
+    // With another database the copy is a home like any other, and so it is in the place of the first.
+    let other = Place::postgres();
+    let elsewhere = [&["--store", &other.database().expect("a server").url()][..], &refused].concat();
+    kit.run(&elsewhere).is(0);
+    fs::remove_dir_all(&copy).expect("removed");
+    fs::rename(kit.home(), &copy).expect("moved");
+    kit.run(&refused).is(0);
 }
 
 /// Every command, right and wrong, on stdout and stderr, for people and programs.

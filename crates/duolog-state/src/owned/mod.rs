@@ -9,6 +9,7 @@ pub mod cron_ticks;
 pub mod execution_bodies;
 pub mod execution_rollups;
 pub mod executions;
+pub mod homes;
 pub mod inbox_cursors;
 pub mod inboxes;
 pub mod log_epochs;

@@ -200,15 +200,40 @@ pub struct LostRow {
     pub bytes: u64,
 }
 
-/// Sums the recorded losses of a home's sessions, or of one session. A loss is over once the log or the session is deleted.
-pub fn lost(tx: &mut Tx<'_>, home: &HomeId, session: Option<&SessionId>) -> Result<LostRow> {
-    let sql = "SELECT COUNT(DISTINCT r.session_id), CAST(COALESCE(SUM(r.bytes), 0) AS BIGINT) FROM repairs r \
-               JOIN sessions s ON s.id = r.session_id AND s.deleted_at IS NULL \
-               WHERE r.home_id = ?1 AND r.session_id = COALESCE(?2, r.session_id) \
-               AND r.action IN ('shorter', 'replaced', 'missing') AND NOT EXISTS (SELECT 1 FROM repairs d \
-               WHERE d.session_id = r.session_id AND d.action = 'deleted' AND d.id > r.id)";
+/// The one rule of what counts as lost: a loss is over once the log or the session is deleted.
+macro_rules! lost {
+    ($columns:literal, $of:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM repairs r JOIN sessions s ON s.id = r.session_id AND s.deleted_at IS NULL \
+             WHERE r.action IN ('shorter', 'replaced', 'missing') AND NOT EXISTS (SELECT 1 FROM repairs d \
+             WHERE d.session_id = r.session_id AND d.action = 'deleted' AND d.id > r.id) AND ",
+            $of
+        )
+    };
+}
+
+/// Sums the recorded losses of a home's sessions.
+pub fn lost(tx: &mut Tx<'_>, home: &HomeId) -> Result<LostRow> {
+    let sql = lost!("COUNT(DISTINCT r.session_id), CAST(COALESCE(SUM(r.bytes), 0) AS BIGINT)", "r.home_id = ?1");
     let read = |row: &Row<'_>| Ok(LostRow { sessions: row.get(0)?, bytes: row.get(1)? });
-    Ok(tx.find(sql, params![home, session.map(SessionId::as_str)], read)?.unwrap_or_default())
+    Ok(tx.find(sql, params![home], read)?.unwrap_or_default())
+}
+
+/// Sums the bytes of the recorded losses of one session; `None` if it has none.
+pub fn lost_of(tx: &mut Tx<'_>, session: &SessionId) -> Result<Option<u64>> {
+    let sql = lost!("CAST(SUM(r.bytes) AS BIGINT)", "r.session_id = ?1");
+    Ok(tx.find(sql, params![session], |row| row.get(0))?.flatten())
+}
+
+/// Sums the bytes of the recorded losses of each session of a home that has some, in the order of their ids.
+pub fn lost_by_session(tx: &mut Tx<'_>, home: &HomeId) -> Result<Vec<(SessionId, u64)>> {
+    let sql = lost!(
+        "r.session_id, CAST(SUM(r.bytes) AS BIGINT)",
+        "r.home_id = ?1 GROUP BY r.session_id ORDER BY r.session_id"
+    );
+    tx.all(sql, params![home], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// How many repairs are noted.

@@ -178,9 +178,10 @@ impl From<HomeError> for Fault {
 fn join_kind(error: &JoinError) -> ErrorKind {
     match error {
         JoinError::NoSession(_) | JoinError::Deleted(_) | JoinError::OperationOfDeleted { .. } => ErrorKind::NotFound,
-        JoinError::OtherHome { .. } | JoinError::OperationReused { .. } | JoinError::OtherStates { .. } => {
-            ErrorKind::Conflict
-        }
+        JoinError::OtherHome { .. }
+        | JoinError::HomeCopied { .. }
+        | JoinError::OperationReused { .. }
+        | JoinError::OtherStates { .. } => ErrorKind::Conflict,
         JoinError::BackupRunning { .. } => ErrorKind::Busy,
         JoinError::LogChanged { .. } | JoinError::LogLost { .. } => ErrorKind::Damaged,
         JoinError::TooLong(_) | JoinError::BadLine(_) => ErrorKind::Invalid,
@@ -235,6 +236,7 @@ fn join_remedy(error: &JoinError) -> Option<Remedy> {
         JoinError::LogLost { session, .. } => Some(Remedy::RepairLost(session.clone())),
         JoinError::NoSession(_) => Some(Remedy::ListSessions),
         JoinError::OtherHome { .. } => Some(Remedy::OtherHome),
+        JoinError::HomeCopied { .. } => Some(text("use one of the two, or give the copy a database of its own")),
         JoinError::OperationReused { .. } => Some(text("use a new operation id for other content")),
         JoinError::OtherStates { .. } => {
             Some(text("delete the record of a state that no longer exists from states/ in the home"))

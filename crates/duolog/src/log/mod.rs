@@ -15,7 +15,7 @@ mod tests;
 
 use std::ops::ControlFlow;
 
-use duolog_join::{Committed, Loss, ReadLog, Repaired, Verified};
+use duolog_join::{Committed, Loss, ReadLog, RecordedLoss, Repaired, Verified};
 use duolog_log::{Append, Item};
 use duolog_types::line::check_line;
 use duolog_types::{Batch, Cursor, Durability, OperationId, Position, SessionId};
@@ -70,14 +70,22 @@ impl Log {
         Ok(self.store.join.read_log(&self.session)?.loss)
     }
 
+    /// What the log lost before, as recorded; `None` if nothing, or if the log was deleted since.
+    pub fn recorded_loss(&self) -> Result<Option<RecordedLoss>> {
+        Ok(self.store.join.read_log(&self.session)?.recorded_loss)
+    }
+
     /// Gives out entries in order until `each` says to stop. Returns the position after the last one given out.
     ///
     /// Memory is bounded by the longest line. A damaged line is given out as such and hides nothing that follows. A log
-    /// that lacks recorded bytes says so first.
+    /// that lacks recorded bytes, or lost some before, says so first.
     pub fn read(&self, from: ReadFrom, mut each: impl FnMut(Entry<'_>) -> ControlFlow<()>) -> Result<Position> {
-        let ReadLog { reader, end, loss } = self.store.join.read_log(&self.session)?;
-        if loss.is_some_and(|loss| each(Entry::Lost(loss)).is_break()) {
-            return Ok(end);
+        let ReadLog { reader, end, loss, recorded_loss } = self.store.join.read_log(&self.session)?;
+        let losses = loss.map(Entry::Lost).into_iter().chain(recorded_loss.map(Entry::LostEarlier));
+        for loss in losses {
+            if each(loss).is_break() {
+                return Ok(end);
+            }
         }
         let Some(reader) = reader else { return Ok(end) };
         let start = match from {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use duolog_join::Loss;
+use duolog_join::{Loss, RecordedLoss};
 use duolog_log::Line;
 use duolog_log::dialect::money::Money;
 use duolog_log::dialect::turn::Turn;
@@ -51,6 +51,8 @@ pub enum Entry<'b> {
     },
     /// The log lacks bytes that were recorded of it. It is given out before the lines that are there.
     Lost(Loss),
+    /// The log lost bytes before, and that is on record. It is given out before the lines that are there.
+    LostEarlier(RecordedLoss),
 }
 
 /// How much of a conversation is told.

@@ -202,7 +202,7 @@ pub trait Replayable {
             let (mut seen, mut starts) = (0_u64, VecDeque::new());
             let (mut interpreter, mut items) = (Interpreter::new(dialect), Vec::new());
             let end = self.entries(ReadFrom::Last(lines), &mut |entry| {
-                seen += u64::from(!matches!(entry, Entry::Lost(_)));
+                seen += u64::from(!matches!(entry, Entry::Lost(_) | Entry::LostEarlier(_)));
                 if let Entry::Line(line) = entry {
                     items.clear();
                     interpreter.bytes(line.start, line.bytes, &mut items);

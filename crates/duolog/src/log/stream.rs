@@ -10,14 +10,14 @@ use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use duolog_join::Loss;
+use duolog_join::{Loss, RecordedLoss};
 use duolog_log::{Bell, Hints, Item, Line, Progress, RootEvent, RootFollower, RootOptions, Skip, Start, Why, Writers};
 use duolog_types::limits::{Limits, OUTBOX_LINE_BYTES_MAX};
 use duolog_types::{Position, SessionId};
 
 use super::model::{Entry, Told, View};
 use super::replay::Replay;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::store::Store;
 
 use known::{Known, Voice};
@@ -80,6 +80,8 @@ pub enum Notice {
     },
     /// The log lacks bytes that were recorded of it. The lines that are there follow.
     Lost(Loss),
+    /// The log lost bytes before, and that is on record. The lines that are there follow.
+    LostEarlier(RecordedLoss),
     /// The log is no longer there.
     Gone,
     /// It is not followed.
@@ -95,8 +97,8 @@ pub enum Notice {
 pub struct Stream {
     follower: RootFollower,
     teller: Teller,
-    /// The logs that lack recorded bytes, by path, until they are told.
-    lost: Vec<(PathBuf, Loss)>,
+    /// What is to be told of logs that lack recorded bytes, by path, until it is told.
+    lost: Vec<(PathBuf, Notice)>,
 }
 
 /// Whose logs they are, and how they are told.
@@ -117,10 +119,17 @@ impl Stream {
             RootOptions { start, writers: Writers::Ours { timeout: WRITER_TIMEOUT }, ..RootOptions::default() };
         let (root, join) = (store.core.home.state.join(LOGS), &store.join);
         let stream = Self::over(&root, join.hints(), options, Some(store.clone()), (view, join.limits()))?;
+        let found = join.lost_logs(&join.log_standings()?)?.into_iter().map(|(id, loss)| (id, Notice::Lost(loss)));
+        let earlier = join.recorded_losses()?.into_iter().map(|(id, loss)| (id, Notice::LostEarlier(loss)));
         let mut lost = Vec::new();
-        for (session, loss) in join.lost_logs(&join.log_standings()?)? {
-            let path = PathBuf::from(store.sessions().get(&session)?.log_path);
-            lost.push((path.strip_prefix(LOGS).map_or(path.clone(), Path::to_path_buf), loss));
+        for (session, notice) in found.chain(earlier) {
+            let path = match store.sessions().get(&session) {
+                Ok(session) => PathBuf::from(session.log_path),
+                // Deleted since.
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            lost.push((path.strip_prefix(LOGS).map_or(path.clone(), Path::to_path_buf), notice));
         }
         Ok(Self { lost, ..stream })
     }
@@ -156,8 +165,8 @@ impl Stream {
     /// Tells what is new, up to a bound. After an error some of it may not have been told.
     pub fn poll(&mut self, each: Each<'_>) -> Result<Progress> {
         let Self { follower, teller, lost } = self;
-        for (path, loss) in lost.drain(..) {
-            teller.notice(&path, Notice::Lost(loss), each)?;
+        for (path, notice) in lost.drain(..) {
+            teller.notice(&path, notice, each)?;
         }
         let mut told = Ok(());
         let progress = follower.poll(&mut |event| {
@@ -183,7 +192,7 @@ impl Teller {
                     self.notice(path, Notice::Damaged { start, end, reason }, each)?;
                 }
                 // A single item never tells of a loss.
-                Entry::Lost(_) => {}
+                Entry::Lost(_) | Entry::LostEarlier(_) => {}
             },
             RootEvent::Reset { path, to, why } => {
                 self.notice(path, Notice::Reset { to: *to, why: *why }, each)?;

@@ -85,8 +85,12 @@ impl Search {
 
     /// Adds to an answer what could not be searched: lost lines, and the logs of other homes.
     fn complete(&self, mut found: Found, task: &Task<'_>, lost: &BTreeMap<SessionId, Loss>) -> Result<Found> {
+        let recorded = self.store.join.recorded_losses()?;
         for log in &task.logs {
             if let Some(loss) = lost.get(&log.session) {
+                found.note_unread(&log.session, loss.to_string());
+            }
+            if let Some(loss) = recorded.get(&log.session) {
                 found.note_unread(&log.session, loss.to_string());
             }
         }

@@ -121,7 +121,7 @@ impl<'t> Looking<'t> {
     fn rest_of(&mut self, log: &LogStanding, snapshot: Option<&Snapshot<'_>>) -> Result<(Option<Rest>, bool)> {
         let join = &self.store.join;
         let limits = join.limits();
-        let ReadLog { reader, end: to, loss } = join.read_log(&log.session)?;
+        let ReadLog { reader, end: to, loss, .. } = join.read_log(&log.session)?;
         if let Some(loss) = loss {
             self.found.note_unread(&log.session, loss.to_string());
         }

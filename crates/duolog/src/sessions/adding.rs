@@ -70,6 +70,27 @@ pub struct Added {
     pub end: u64,
 }
 
+/// What is kept of an addition under an operation id: the session may be called otherwise by the time of a retry.
+#[derive(Deserialize, Serialize)]
+struct Answer {
+    added: Added,
+    /// The user and the session, as they were given.
+    target: [Option<String>; 2],
+}
+
+impl Answer {
+    /// What was added, if a target means the session that it was added to: by what it was called then, or by now.
+    fn to(self, sessions: &Sessions, target: &WriteTarget, operation: &OperationId) -> Result<Added> {
+        let Self { added, target: given } = self;
+        let is_same = given.each_ref().map(Option::as_deref) == target.parts()
+            || sessions.find_target(target)?.is_some_and(|session| session.id == added.session);
+        if is_same {
+            return Ok(added);
+        }
+        Err(duolog_join::Error::OperationReused { operation: operation.clone() }.into())
+    }
+}
+
 impl Items {
     /// Adds items at the end: all of them, or none. The default branch is made by the first.
     ///
@@ -115,6 +136,7 @@ struct Batch<'s> {
     store: &'s Store,
     how: Write,
     now: Moment,
+    target: WriteTarget,
     branch: BranchRef,
     rows: Rows,
     /// Held until the rows are committed: as long nobody removes the blobs that they name.
@@ -143,7 +165,6 @@ impl<'s> NewItems<'s> {
         let join = &store.join;
         let request = rules::Added {
             what: "add items",
-            session: target.parts(),
             branch: branch.text(),
             items,
             system: options.system.as_deref(),
@@ -152,13 +173,16 @@ impl<'s> NewItems<'s> {
         };
         let key = |operation| IdempotencyKey::new("items.add", operation, &request);
         let key = options.operation.as_ref().map(key).transpose()?;
-        if let Some(answer) = key.as_ref().map_or(Ok(None), |key| join.answer_to(key))? {
-            return Ok(Self::Answered(answer));
+        if let Some(key) = &key
+            && let Some(answer) = join.answer_to::<Answer>(key)?
+        {
+            return Ok(Self::Answered(answer.to(&store.sessions(), target, key.operation())?));
         }
         let (contents, now) = (Contents::of(join), join.clock().now());
         let rows = Rows::of(&contents, items, options, now)?;
         let how = Write::once(options.durability, key);
-        let batch = Batch { store, how, now, branch: branch.clone(), rows, _contents: contents };
+        let target = target.clone();
+        let batch = Batch { store, how, now, target, branch: branch.clone(), rows, _contents: contents };
         Ok(Self::Checked(Box::new(batch)))
     }
 }
@@ -166,11 +190,17 @@ impl<'s> NewItems<'s> {
 impl Batch<'_> {
     fn write(&self, destination: Destination) -> Result<Added> {
         let (mut rows, branch, now) = (self.rows.clone(), self.branch.clone(), self.now);
-        self.store.transact(self.how.clone(), move |tx| {
+        let given = self.target.parts().map(|part| part.map(str::to_owned));
+        let answer = self.store.transact(self.how.clone(), move |tx| {
             let session = destination.open(tx)?;
             let added = rows.add(tx, &session, &branch, now)?;
-            Ok((added, Vec::new()))
-        })
+            Ok((Answer { added, target: given.clone() }, Vec::new()))
+        })?;
+        match &self.how.key {
+            // Another with this operation id may have been faster.
+            Some(key) => answer.to(&self.store.sessions(), &self.target, key.operation()),
+            None => Ok(answer.added),
+        }
     }
 }
 

@@ -52,7 +52,7 @@ pub use status::{Change, Changed, Liveness, Owner, Status, StatusTransition};
 pub use target::WriteTarget;
 
 use crate::Wait;
-use crate::error::{Conflict, Error, Invalid, NotFound, Result};
+use crate::error::{Conflict, Error, ErrorKind, Invalid, NotFound, Result};
 use crate::store::Store;
 
 /// The sessions of a store.
@@ -128,9 +128,28 @@ impl Sessions {
             Ok((row.id, Vec::new()))
         });
         match made {
-            Ok(id) => self.get(&id),
+            Ok(id) => self.get_made(self.operation.as_ref(), &id),
             Err(error) if error.is_taken() => Err(self.taken(new)?),
             Err(error) => Err(error),
+        }
+    }
+
+    /// The session that a request made, now or when it was first asked under this operation id.
+    fn get_made(&self, operation: Option<&OperationId>, id: &SessionId) -> Result<Session> {
+        match (self.get(id), operation) {
+            (Err(error), Some(operation)) if error.kind() == ErrorKind::NotFound => {
+                Err(was_deleted_since(operation, id.as_str()))
+            }
+            (got, _) => got,
+        }
+    }
+
+    /// The error of a session that is not there: if the request of this handle was carried out, it was deleted since.
+    fn absent(&self, session: &str) -> Error {
+        match self.store.answered_request() {
+            Ok(Some(operation)) => was_deleted_since(&operation, session),
+            Ok(None) => Error::NotFound(NotFound::Session(session.to_owned())),
+            Err(error) => error,
         }
     }
 
@@ -152,7 +171,7 @@ impl Sessions {
     /// The session that a person means, for reading: by id, by thread name, by the beginning of an id, or by user and
     /// name.
     pub fn resolve(&self, reference: &SessionRef) -> Result<Session> {
-        let absent = || Error::NotFound(NotFound::Session(reference.to_string()));
+        let absent = || self.absent(&reference.to_string());
         match reference {
             SessionRef::UserAndName { user, name } => {
                 let found = self.store.join.state().read(|tx| table::find_addressed(tx, Some(user), name))?;
@@ -307,7 +326,7 @@ impl Sessions {
     /// Deletes the conversations of a session; the session and its log stay, and the log tells of it.
     ///
     /// Messages that others name stay too.
-    pub fn delete_context(&self, which: impl Into<SessionRef>, actor: Option<&str>) -> Result<Conversations> {
+    pub fn delete_context(&self, which: impl Into<SessionRef>, actor: Option<&str>) -> Result<Deleted> {
         let which = which.into();
         let key = self.asking("sessions.delete_context", &rules::Request::delete(&which))?;
         let id = match self.answer_or_session(key.as_ref(), &which)? {
@@ -318,9 +337,8 @@ impl Sessions {
         let (actor, at) = (actor.map(str::to_owned), join.clock().now());
         self.store.transact(Write::once(Durability::Power, key), move |tx| {
             table::enter(tx, &id, at)?;
-            if table::pool(tx, &id)?.is_none_or(|row| row.deleted) {
-                return Err(duolog_join::Error::NoSession(id.clone()).into());
-            }
+            let row = table::find(tx, &id)?.filter(|row| row.deleted_at.is_none());
+            let name = row.ok_or_else(|| duolog_join::Error::NoSession(id.clone()))?.name;
             let messages = pool_segments::count(tx, &id)?;
             let went = Conversations { branches: branch_table::count(tx, &id)?, messages };
             table::forget_conversations(tx, &id)?;
@@ -329,7 +347,7 @@ impl Sessions {
             fields.insert("messages".to_owned(), went.messages.into());
             fields.insert("actor".to_owned(), actor.clone().into());
             let told = tell(tx, &id, "context_deleted", at, &fields)?;
-            Ok((went, vec![told]))
+            Ok((Deleted { id: id.clone(), name, bytes: 0, conversations: went }, vec![told]))
         })
     }
 
@@ -379,6 +397,11 @@ impl Sessions {
         let row = self.store.join.state().read(|tx| target::find_exactly(tx, text));
         Ok(row?.map(Session::from))
     }
+}
+
+/// The error of a repetition whose session was deleted after the request was carried out.
+fn was_deleted_since(operation: &OperationId, session: &str) -> Error {
+    duolog_join::Error::OperationOfDeleted { operation: operation.clone(), session: session.to_owned() }.into()
 }
 
 /// What is known of a request before it is made.

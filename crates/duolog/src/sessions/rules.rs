@@ -174,8 +174,6 @@ pub(super) fn parts(which: &SessionRef) -> [Option<&str>; 2] {
 #[derive(Serialize)]
 pub(super) struct Added<'r> {
     pub(super) what: &'static str,
-    /// The user and the session, as they were given.
-    pub(super) session: [Option<&'r str>; 2],
     pub(super) branch: Option<&'r str>,
     pub(super) items: &'r [&'r str],
     pub(super) system: Option<&'r str>,

@@ -9,6 +9,7 @@ use duolog_state::Tx;
 use duolog_state::owned::sessions::{self as table, SessionRow};
 use duolog_types::names::check_name;
 use duolog_types::{Batch, Durability, OperationId, Position, SessionId};
+use serde::Serialize;
 
 use super::model::{NewSession, Session, SessionRef};
 use super::{Sessions, rules};
@@ -59,6 +60,17 @@ impl WriteTarget {
     fn called(&self) -> Option<(Option<&str>, &str)> {
         let [user, name] = self.parts();
         name.map(|name| (user, name))
+    }
+
+    /// The key of a request that creates the session. An operation id is unique within the session that is named, as it
+    /// is once the session exists.
+    fn key(&self, scope: &str, operation: &OperationId, request: &impl Serialize) -> Result<IdempotencyKey> {
+        let mut hasher = blake3::Hasher::new();
+        // No name holds the byte that ends a part.
+        for part in self.parts() {
+            hasher.update(part.unwrap_or("\u{0}").as_bytes()).update(&[0xff]);
+        }
+        Ok(IdempotencyKey::new(scope, operation, request)?.part(&hasher.finalize().to_hex()))
     }
 
     fn new_session(&self) -> Result<NewSession> {
@@ -120,12 +132,17 @@ impl Sessions {
 
     /// Opens the session that a target names, to record events under an operation id.
     ///
-    /// Returns an error if events were recorded under that id in a session of that name that was deleted since.
+    /// A new session with a generated name is created once under the id. Returns an error if events were recorded under
+    /// that id in such a session, or in one of that name, that was deleted since.
     pub fn open_to_record(&self, target: &WriteTarget, operation: Option<&OperationId>) -> Result<Session> {
-        if let (Some(operation), Some(called)) = (operation, target.called()) {
-            self.store.join.check_events_not_deleted(called, operation)?;
+        let Some(operation) = operation else { return self.open_target(target) };
+        match target.called() {
+            Some(called) => {
+                self.store.join.check_events_not_deleted(called, operation)?;
+                self.open_target(target)
+            }
+            None => self.open_once(target, Some(&target.key("log.record", operation, &())?)),
         }
-        self.open_target(target)
     }
 
     fn open_once(&self, target: &WriteTarget, key: Option<&IdempotencyKey>) -> Result<Session> {
@@ -136,7 +153,7 @@ impl Sessions {
             let how = Write::once(Durability::Power, key.cloned());
             self.store.transact(how, move |tx| Ok((destination.open(tx)?, Vec::new())))
         })?;
-        self.get(&id)
+        self.get_made(key.map(IdempotencyKey::operation), &id)
     }
 
     /// Appends a batch to the log of the session that a target names. The session is created if there is none.
@@ -161,8 +178,8 @@ impl Sessions {
             if let Some(expected) = options.if_position.filter(|expected| *expected != Position::ZERO) {
                 return Err(LogError::Moved { expected, found: Position::ZERO }.into());
             }
-            let request = (target.parts(), String::from_utf8_lossy(batch.as_bytes()));
-            let key = |operation| IdempotencyKey::new("log.append", operation, &request);
+            let request = String::from_utf8_lossy(batch.as_bytes());
+            let key = |operation| target.key("log.append", operation, &request);
             let key = options.operation.as_ref().map(key).transpose()?;
             let session = self.open_once(target, key.as_ref())?;
             let appended = self.store.log(&session.id).append_with(batch, options);

@@ -79,7 +79,7 @@ fn a_lionagi_session_is_given_back_as_its_readers_show_it(place: &Place) {
     assert!(mapped.left_out.iter().any(|one| one.contains("branch other does not begin as main does")));
     assert_eq!(mapped.items.len(), 3 + 1 + 1 + 2, "what is shared is not copied");
     let imported = store.sessions().import(Cursor::new(mapped.document().expect("written"))).expect("imported");
-    assert_eq!(imported.held, Exported { branches: 4, messages: 6, lines: 0 });
+    assert_eq!(imported.held, Exported { branches: 4, messages: 6, ..Exported::default() });
     let session = imported.session;
     assert_eq!((session.source_kind, session.node_metadata), (SourceKind::ImportedLionagi, None));
     assert_eq!(history(&store, &session.id, "main"), ["system", "a", "b", "c"]);

@@ -191,7 +191,7 @@ fn everything_of_a_session_is_carried(place: &Place) {
     file.write_all(b"{\"crlf\":1}\r\nnot json \xff\n\n[1]\n\0\0\n{\"sep\":\"\xe2\x80\xa8\"}\n").expect("written");
     let document = export(&store, &session);
     let imported = other.sessions().import(Cursor::new(document.clone())).expect("imported");
-    assert_eq!(imported.held, Exported { branches: 1, messages: 8, lines: imported.held.lines });
+    assert_eq!(imported.held, Exported { branches: 1, messages: 8, lines: imported.held.lines, recorded_loss: None });
     assert!(export(&other, &session) == document);
     let (was, is) = (store.sessions().get(&session).expect("there"), imported.session);
     assert_eq!(is.log_path, "sessions/ada_example_com/___plan.jsonl");

@@ -15,7 +15,8 @@ Examples:
   duolog log cat demo --last 100
   duolog log cat --user-email ada@example.com --session-name plan --from 0:1234
 
-Exit code: 4 if the log lacks bytes that were recorded of it; the lines that are there are printed
+Exit code: 4 if the log lacks recorded bytes; the lines that are there are printed.
+  Once the loss is on record: 0, and a warning
 
 JSON: the raw lines, byte for byte, with --json and without; with --pretty as log replay gives them.";
 

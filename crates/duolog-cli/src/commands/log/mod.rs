@@ -15,7 +15,7 @@ use clap::{ArgGroup, Args};
 use duolog::config::Config;
 use duolog::log::{Entry, ReadFrom, Replay, Replayable, View};
 use duolog::sessions::{Session, SessionRef, WriteTarget};
-use duolog::{Cursor, Loss, Store};
+use duolog::{Cursor, Loss, RecordedLoss, Store};
 pub(super) use replay::redraw;
 use told::Teller;
 
@@ -90,6 +90,10 @@ impl<'o> Printer<'o> {
             }
             Entry::Lost(loss) => {
                 self.lost(&loss);
+                Ok(())
+            }
+            Entry::LostEarlier(loss) => {
+                tell_lost_earlier(self.out, &loss);
                 Ok(())
             }
         }
@@ -194,6 +198,11 @@ fn cursor_of(out: &Out, store: &Store, session: &Session, start: Start) -> Resul
 /// Says that a log lacks bytes that were recorded of it, even with --quiet.
 fn tell_lost(out: &Out, loss: &Loss) {
     out.alert(format_args!("this is not the whole log: {loss}; duolog log verify shows them, log repair records it"));
+}
+
+/// Says that a log lost bytes before, even with --quiet. It is no failure: what is there is the whole log of its epoch.
+pub(super) fn tell_lost_earlier(out: &Out, loss: &RecordedLoss) {
+    out.alert(format_args!("this is not all that was appended: {loss}; duolog log verify shows them"));
 }
 
 /// Says that lines that were seen are gone.

@@ -20,7 +20,8 @@ Examples:
   duolog log replay demo --from 1234 --json | jq -r 'select(.kind == \"user\").text'
   duolog log replay --file ~/.claude/projects/-srv-app/0a1b.jsonl
 
-Exit code: 4 if the log lacks bytes that were recorded of it; the lines that are there are shown
+Exit code: 4 if the log lacks recorded bytes; the lines that are there are shown.
+  Once the loss is on record: 0, and a warning
 
 JSON: one object per item,
   {\"kind\": \"user\", \"assistant\", \"thinking\", \"tool_call\", \"tool_result\", \"result\", \"error\" or \"note\",

@@ -201,6 +201,7 @@ impl Showing<'_> {
                 self.is_lost = true;
                 format!("{name}: this is not the whole log: {loss}")
             }
+            Notice::LostEarlier(loss) => format!("{name}: this is not all that was appended: {loss}"),
             Notice::Gone => format!("{name}: it is no longer there"),
             Notice::Skipped { reason } => format!("{name}: not shown: {reason}"),
             Notice::Missing => return self.missing(out),

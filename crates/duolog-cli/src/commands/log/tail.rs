@@ -10,7 +10,7 @@ use duolog::log::{Entry, ReadFrom};
 use duolog::sessions::Session;
 use duolog::{Cursor, Position, Seen, Store};
 
-use super::{Context, Pretty, Printer, cursor_of, tell_reset};
+use super::{Context, Pretty, Printer, cursor_of, tell_lost_earlier, tell_reset};
 use crate::args::{self, Start, Which};
 use crate::failure::{Failure, Outcome};
 use crate::out::Ending;
@@ -21,7 +21,8 @@ Examples:
   duolog log tail demo -n 0 --follow | jq -r .text
   duolog log tail demo --from 0:1234 --follow --show-cursor
 
-Exit code: 4 if the log lacks bytes that were recorded of it; the lines that are there are printed
+Exit code: 4 if the log lacks recorded bytes; the lines that are there are printed.
+  Once the loss is on record: 0, and a warning
 
 JSON: the raw lines, byte for byte, with --json and without; with --pretty as log replay gives them.";
 
@@ -55,7 +56,7 @@ impl Tail {
         let reference = self.which.reference(context.config()?)?;
         let store = context.open_to_read()?;
         let session = store.sessions().resolve(&reference)?;
-        let loss = store.log(&session.id).loss()?;
+        let (loss, recorded_loss) = (store.log(&session.id).loss()?, store.log(&session.id).recorded_loss()?);
         let from = match self.from {
             Some(start) => cursor_of(context.out, &store, &session, start)?,
             None => start_of_last(&store, &session, self.lines)?,
@@ -71,6 +72,9 @@ impl Tail {
         let mut printer = Printer::of(context.out, &self.pretty, &log, begin)?;
         if let Some(loss) = &loss {
             printer.lost(loss);
+        }
+        if let Some(loss) = &recorded_loss {
+            tell_lost_earlier(printer.out, loss);
         }
         go_on(&mut printer, &mut follow, ending.as_ref())?;
         let ended = follow.cursor();
@@ -89,7 +93,7 @@ fn start_of_last(store: &Store, session: &Session, count: u64) -> Result<Cursor,
         first = Some(match entry {
             Entry::Line(line) => line.start,
             Entry::Damaged { start, .. } => start,
-            Entry::Lost(_) => return ControlFlow::Continue(()),
+            Entry::Lost(_) | Entry::LostEarlier(_) => return ControlFlow::Continue(()),
         });
         ControlFlow::Break(())
     })?;

@@ -7,7 +7,7 @@ use clap::Args;
 use duolog::errors::NotFound;
 use duolog::log::{Entry, ReadFrom};
 use duolog::runs::RunSummary;
-use duolog::{Error, ErrorKind, Store, limits};
+use duolog::{Error, ErrorKind, Loss, RecordedLoss, Store, limits};
 use duolog_wire as wire;
 use serde::Deserialize;
 
@@ -23,7 +23,7 @@ Examples:
 
 JSON:
   {\"history\": [{\"occurred_at\", \"event\", \"previous_status\", \"status\", \"phase\", \"actor\", \"reason\",
-     \"lease_owner\", \"fence\"}], \"rejected_lines\": 0, \"complete\": true|false}
+     \"lease_owner\", \"fence\"}], \"rejected_lines\": 0, \"complete\": true|false, \"lost_bytes\": 0}
   rejected_lines contradict the state of the run and are not shown
   complete is false where the log has more than --limit, or lines that cannot be read, are lost
   or were rejected";
@@ -102,7 +102,7 @@ impl History {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_read()?;
         let mut run = store.runs().summary(&store.runs().resolve(&self.run)?)?;
-        let (mut told, complete) = loop {
+        let (mut told, complete, lost_bytes) = loop {
             let told = read(&store, &run)?;
             // The log is compared with the row: both are to be of one moment.
             let now = store.runs().summary(&run.id)?;
@@ -120,23 +120,27 @@ impl History {
             history: history.iter().map(wire::RunChange::from).collect(),
             rejected_lines: left_out as u64,
             complete,
+            lost_bytes,
         };
         context.out.answer(&shape, |text| text.table(&table(&history)))?;
         if left_out > 0 {
             let lines = figures::things(left_out as u64, "line");
             context.out.warn(format_args!("not shown: {lines} of the log that contradict the state of the run"));
         }
-        if !complete {
-            context.out.warn("this is not all: the log has more, or lines that cannot be read or are lost");
+        if lost_bytes > 0 {
+            context.out.alert(format_args!("this is not all: {} of the log are lost", figures::size(lost_bytes)));
+        } else if !complete {
+            context.out.alert("this is not all: the log has more, or lines that cannot be read");
         }
         Ok(Ended::Done)
     }
 }
 
-/// The last lines of the log that tell of a run; false where others are there that cannot be read or are more than that.
-fn read(store: &Store, run: &RunSummary) -> Result<(VecDeque<Change>, bool), Failure> {
+/// The last lines of the log that tell of a run; false where others are there that cannot be read or are more than that,
+/// or bytes of the log are lost, and how many.
+fn read(store: &Store, run: &RunSummary) -> Result<(VecDeque<Change>, bool, u64), Failure> {
     let session = run.session_id.clone().ok_or_else(|| Error::NotFound(NotFound::Session(run.id.to_string())))?;
-    let (mut history, mut complete) = (VecDeque::new(), true);
+    let (mut history, mut complete, mut lost_bytes) = (VecDeque::new(), true, 0);
     let read = store.log(&session).read(ReadFrom::Start, |entry| {
         match entry {
             // Only what may be of this run is decoded: a log may hold much else.
@@ -145,7 +149,10 @@ fn read(store: &Store, run: &RunSummary) -> Result<(VecDeque<Change>, bool), Fai
                 Err(_) => complete = false,
             },
             Entry::Line(_) => return ControlFlow::Continue(()),
-            Entry::Damaged { .. } | Entry::Lost(_) => complete = false,
+            Entry::Damaged { .. } => complete = false,
+            Entry::Lost(Loss { bytes, .. }) | Entry::LostEarlier(RecordedLoss { bytes }) => {
+                (complete, lost_bytes) = (false, lost_bytes + bytes);
+            }
         }
         if history.len() > LINES_MAX {
             history.pop_front();
@@ -161,7 +168,7 @@ fn read(store: &Store, run: &RunSummary) -> Result<(VecDeque<Change>, bool), Fai
             ),
             hint: Some(format!("duolog runs show {} shows what the state has of it", run.id)),
         }),
-        read => read.map(|_| (history, complete)).map_err(Failure::from),
+        read => read.map(|_| (history, complete, lost_bytes)).map_err(Failure::from),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use duolog::errors::NotFound;
-use duolog::sessions::{Conversations, Session, SessionRef};
+use duolog::sessions::{Conversations, DeletedSession, RemovedLog, Session, SessionRef};
 use duolog::{Error, SessionId, Store};
 use duolog_wire::{SessionDeleted, SessionsDeleted};
 
@@ -98,7 +98,7 @@ impl Delete {
         // What went before under the same operation id is no longer there to be looked at.
         let held = match store.sessions().resolve_whole(&reference) {
             Ok(session) => Some((session.id.clone(), Held::of(&store, &session, part)?)),
-            Err(Error::NotFound(NotFound::Session(_))) if self.yes && part == Part::All => None,
+            Err(Error::NotFound(NotFound::Session(_))) if self.yes => None,
             Err(error) => return Err(error.into()),
         };
         if let Some((_, held)) = held.as_ref().filter(|_| !self.yes)
@@ -110,7 +110,7 @@ impl Delete {
             context.close(store);
             return Ok(Ended::No);
         }
-        let deleted = delete(&store, self.operation, reference, part, held)?;
+        let deleted = delete(&store, self.operation, reference, part, held.map(|(id, _)| id))?;
         context.out.answer(&deleted.answer(part, true), |text| {
             text.line(format_args!("deleted {}", deleted.told(part)));
         })?;
@@ -160,25 +160,28 @@ fn delete(
     operation: Operation,
     reference: SessionRef,
     part: Part,
-    held: Option<(SessionId, Held)>,
+    shown: Option<SessionId>,
 ) -> Result<Held, Failure> {
     let (actor, mut sessions) = (actor(None), operation.sessions(store));
-    let held = match held {
-        Some((session, held)) => {
-            // What was shown is what goes: by now the reference may name another session.
-            sessions = sessions.resolved_to(&session);
-            held
-        }
-        None => Held::nothing(),
-    };
+    if let Some(session) = shown {
+        // What was shown is what goes: by now the reference may name another session.
+        sessions = sessions.resolved_to(&session);
+    }
     Ok(match part {
-        Part::All => {
-            let gone = sessions.delete(reference)?;
-            Held { id: gone.id.to_string(), name: gone.name, bytes: gone.bytes, conversations: gone.conversations }
+        Part::All => Held::from(sessions.delete(reference)?),
+        Part::Context => Held::from(sessions.delete_context(reference, actor.as_deref())?),
+        Part::Log => {
+            let RemovedLog { id, name, bytes, .. } = sessions.delete_log(reference, actor.as_deref())?;
+            Held { id: id.to_string(), name, bytes, conversations: Conversations::default() }
         }
-        Part::Context => Held { conversations: sessions.delete_context(reference, actor.as_deref())?, ..held },
-        Part::Log => Held { bytes: sessions.delete_log(reference, actor.as_deref())?.bytes, ..held },
     })
+}
+
+impl From<DeletedSession> for Held {
+    fn from(gone: DeletedSession) -> Self {
+        let DeletedSession { id, name, bytes, conversations } = gone;
+        Self { id: id.to_string(), name, bytes, conversations }
+    }
 }
 
 impl Held {
@@ -187,10 +190,6 @@ impl Held {
         let all = store.sessions().conversations(&session.id)?;
         let conversations = if part == Part::Log { Conversations::default() } else { all };
         Ok(Self { id: session.id.to_string(), name: session.name.clone(), bytes, conversations })
-    }
-
-    fn nothing() -> Self {
-        Self { id: String::new(), name: None, bytes: 0, conversations: Conversations::default() }
     }
 
     fn answer(&self, part: Part, deleted: bool) -> SessionDeleted {

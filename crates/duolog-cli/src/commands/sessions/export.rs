@@ -1,5 +1,6 @@
 //! `duolog sessions export`.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -11,10 +12,15 @@ use duolog::errors::Io;
 use duolog::sessions::{Exported, Session};
 use duolog_wire::SessionExported;
 
-use super::Context;
+use super::{Context, run};
 use crate::args::Which;
+use crate::commands::log::tell_lost_earlier;
 use crate::failure::{Ended, Failure, Outcome};
 use crate::figures;
+use crate::out::Out;
+
+/// What stands between the name of a file and the number of the process that writes it.
+const PART: &str = ".part-";
 
 const AFTER: &str = "\
 Examples:
@@ -26,7 +32,8 @@ The document is one JSON object, {\"duolog_export\": 1, …}: docs/format.md des
 repairs, inboxes and the process that runs the session belong to the home, and stay there.
 
 JSON: with --output
-  {\"session_id\", \"path\", \"branch_count\", \"message_count\", \"line_count\"}
+  {\"session_id\", \"path\", \"branch_count\", \"message_count\", \"line_count\", \"complete\", \"lost_bytes\"}
+  complete is false where the log lost bytes before
   without it the document itself, with --json and without";
 
 /// Write a session as one document: its conversations, how it came to stand as it does, and its log
@@ -51,24 +58,28 @@ impl Export {
         let store = context.open_to_read()?;
         let session = store.sessions().resolve(&reference)?;
         let Some(path) = &self.output else {
-            store.sessions().export(&session.id, &mut context.out.writer())?;
+            let exported = store.sessions().export(&session.id, &mut context.out.writer())?;
             context.out.flush()?;
+            tell_lost(context.out, &exported);
             return Ok(Ended::Done);
         };
         let exported = self.write(&store, &session, path)?;
-        let Exported { branches, messages, lines } = exported;
+        let Exported { branches, messages, lines, recorded_loss } = exported;
         let answer = SessionExported {
             session_id: session.id.to_string(),
             path: path.to_string_lossy().into_owned(),
             branch_count: branches,
             message_count: messages,
             line_count: lines,
+            complete: recorded_loss.is_none(),
+            lost_bytes: recorded_loss.map_or(0, |loss| loss.bytes),
         };
         context.out.confirm(&answer, |text| {
             let messages = figures::things(messages, "message");
             let lines = figures::things(lines, "line");
             text.line(format_args!("wrote {messages} and {lines} of log to {}", path.display()));
         })?;
+        tell_lost(context.out, &exported);
         Ok(Ended::Done)
     }
 
@@ -81,8 +92,9 @@ impl Export {
         if !self.force && path.symlink_metadata().is_ok() {
             return Err(exists());
         }
+        remove_leftovers(path);
         let mut aside = path.as_os_str().to_owned();
-        aside.push(format!(".part-{}", std::process::id()));
+        aside.push(format!("{PART}{}", std::process::id()));
         let aside = PathBuf::from(aside);
         let written = write_to(store, session, &aside).and_then(|exported| {
             if self.force {
@@ -102,9 +114,35 @@ impl Export {
     }
 }
 
+/// Removes what exports to the same file left that were killed: no process has the number in its name, and none has it
+/// locked. Best effort: what stays is in nobody's way.
+fn remove_leftovers(path: &Path) {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str)) else { return };
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let Ok(entries) = directory.read_dir() else { return };
+    for entry in entries.flatten() {
+        let left = entry.file_name();
+        let number = left.to_str().and_then(|left| left.strip_prefix(name)?.strip_prefix(PART)?.parse::<u32>().ok());
+        let is_left = number.is_some_and(|number| run::is_there(number).is_err());
+        if is_left && fs::File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Says that the document lacks what the log lost.
+fn tell_lost(out: &Out, exported: &Exported) {
+    if let Some(loss) = &exported.recorded_loss {
+        tell_lost_earlier(out, loss);
+    }
+}
+
 fn write_to(store: &Store, session: &Session, aside: &Path) -> Result<Exported, Failure> {
     let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(aside);
-    let mut out = BufWriter::with_capacity(1 << 16, file.map_err(Failure::file("create", aside))?);
+    let file = file.map_err(Failure::file("create", aside))?;
+    // Best effort, where the file system has no locks: it tells others that this document is being written.
+    let _ = file.try_lock();
+    let mut out = BufWriter::with_capacity(1 << 16, file);
     let exported = store.sessions().export(&session.id, &mut out).map_err(|error| match error {
         duolog::Error::Io(Io::Output(error)) => Failure::file("write", aside)(error),
         other => other.into(),

@@ -25,10 +25,12 @@ JSON:
    \"events\": 12, \"bytes\": 1234, \"damaged_lines\": 0, \"first_event_at\": instant,
    \"last_event_at\": instant, \"title\", \"model\", \"dialect\",
    \"process\": {\"pid\", \"host\", \"started_at\", \"liveness\"}|null,
-   \"branches\": [… as sessions branches …], \"complete\": true, \"missing\": {… as sessions list …}}
+   \"branches\": [… as sessions branches …], \"branches_next\": id|null, \"complete\": true,
+   \"missing\": {… as sessions list …}}
   position is where the log ends; null where it cannot be read
   complete is false if the counts do not tell of the whole log. first_event_at, last_event_at,
-  title, model and dialect are what its lines say; of many branches the first are shown
+  title, model and dialect are what its lines say; branches_next is the last branch shown
+  if there are more, for sessions branches --after
   process is the one that runs it; liveness is \"alive\", \"dead\", \"elsewhere\" or \"unknown\"
   with --replay one object per item follows, as log replay gives them";
 
@@ -59,6 +61,8 @@ impl Show {
         let figures = store.sessions().figures(&session.id)?;
         let owner = store.sessions().status(&session.id).owner()?;
         let found = store.sessions().branches(&session.id).list(None, limits::PAGE_MAX)?;
+        let branch_count = store.sessions().conversations(&session.id)?.branches;
+        let branches_next = found.last().filter(|_| branch_count > found.len() as u64).map(|last| last.id.to_string());
         let answer = wire::SessionDetail {
             session: (&session).into(),
             position: end.map(|cursor| cursor.position.0),
@@ -73,6 +77,7 @@ impl Show {
             dialect: figures.dialect.clone(),
             process: owner.as_ref().map(wire::SessionProcess::from),
             branches: found.iter().map(wire::Branch::from).collect(),
+            branches_next: branches_next.clone(),
             completeness: (&figures.behind).into(),
         };
         let log = if session.home_id == store.home_id() {
@@ -101,6 +106,13 @@ impl Show {
                 branches::draw(text, &found);
             }
         })?;
+        if let Some(next) = &branches_next {
+            let (shown, all) = (figures::count(found.len() as u64), figures::things(branch_count, "branch"));
+            context.out.warn(format_args!(
+                "{shown} of {all} are shown; run: duolog sessions branches {} --after {next}",
+                session.id
+            ));
+        }
         completeness::alert(context.out, &figures.behind);
         if self.replay {
             context.out.part(|text| text.line(""))?;

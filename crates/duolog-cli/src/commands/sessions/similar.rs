@@ -22,7 +22,8 @@ Examples:
 
 JSON:
   {\"messages\": [{\"id\", \"score\", \"role\", \"content\": … as given …|null}]}
-  score is the cosine, 1 where both point the same way; with --metric l2 the distance, 0 where they are the same";
+  score is the cosine, 1 where both point the same way; with --metric l2 the distance, 0 where they are the same
+  and 3.4028235e38 at most";
 
 /// Find the messages whose embeddings are nearest to a vector, the nearest first
 ///

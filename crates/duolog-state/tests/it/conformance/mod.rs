@@ -11,6 +11,7 @@ mod digests;
 mod execution_bodies;
 mod execution_rollups;
 mod executions;
+mod homes;
 mod inbox_cursors;
 mod inboxes;
 mod log_epochs;

@@ -22,9 +22,13 @@ fn the_same_repair_is_noted_once_and_outlives_its_session(place: &Place) {
                 detail: Some("torn".into()),
                 repaired_at: at(1),
             };
-            let lost_before = repairs::lost(tx, &home(), None)?;
+            let lost_before = repairs::lost(tx, &home())?;
             assert!(repairs::note(tx, &repair)?);
-            let lost = repairs::lost(tx, &home(), Some(&id("s")))?;
+            let lost = repairs::lost(tx, &home())?;
+            let of_session = repairs::lost_of(tx, &id("s"))?;
+            assert_eq!(of_session, (lost.sessions > 0).then_some(lost.bytes), "{action}");
+            let by_session: Vec<_> = of_session.map(|bytes| (id("s"), bytes)).into_iter().collect();
+            assert_eq!(repairs::lost_by_session(tx, &home())?, by_session, "{action}");
             match action {
                 RepairAction::Shorter | RepairAction::Replaced | RepairAction::Missing => {
                     assert_eq!(lost, LostRow { sessions: 1, bytes: lost_before.bytes + 3 }, "{action}");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{Read as _, Write};
 use std::ops::Range;
 
-use duolog_join::{Error as JoinError, ReadLog};
+use duolog_join::{Error as JoinError, ReadLog, RecordedLoss};
 use duolog_log::Blobs;
 use duolog_state::owned::branches;
 use duolog_state::owned::messages::{self, Content, MessageRow};
@@ -36,6 +36,8 @@ pub struct Exported {
     pub messages: u64,
     /// How many lines of log.
     pub lines: u64,
+    /// What the log lost before, as recorded: the document has the lines that are there.
+    pub recorded_loss: Option<RecordedLoss>,
 }
 
 impl Sessions {
@@ -43,7 +45,7 @@ impl Sessions {
     /// lines of its log. Rows are as of one moment; the log is at least as far.
     ///
     /// Memory is bounded by the largest message, line or blob. What is kept as a blob is in the document. Returns an error
-    /// if the log lacks bytes that were recorded of it.
+    /// if the log lacks bytes that were recorded of it, and that is not on record yet.
     pub fn export(&self, session: &SessionId, out: &mut dyn Write) -> Result<Exported> {
         // A log that cannot be read here or lacks lines is refused before anything is written, and again with the lines.
         self.whole_log(session)?;
@@ -71,7 +73,7 @@ impl Sessions {
     fn lines(&self, session: &SessionId, document: &mut Document<'_>) -> Result<()> {
         let join = &self.store.join;
         let (mut entries, mut named) = (document.list(LOG)?, BTreeSet::new());
-        let ReadLog { reader, end, .. } = self.whole_log(session)?;
+        let ReadLog { reader, end, recorded_loss, .. } = self.whole_log(session)?;
         if let Some(reader) = reader {
             let mut lines = reader.lines(reader.first(), end, join.limits().line_bytes_max)?;
             while let Some(item) = lines.next()? {
@@ -88,6 +90,7 @@ impl Sessions {
             }
         }
         document.exported.lines = entries.end()?;
+        document.exported.recorded_loss = recorded_loss;
         let (mut entries, blobs) = (document.list(BLOBS)?, Blobs::on(join.disk()));
         for id in named {
             let mut bytes = Vec::new();
