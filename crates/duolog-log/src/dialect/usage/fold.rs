@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::claim::{Claim, Lineage};
 use super::counted::{Counted, Used};
 use super::fact::{Response, UsageFact, fact};
+use super::result::{Ending, StreamTotal};
 use super::tokens::{Tiers, Tokens};
 use super::{ModelUsage, Usage};
 use crate::dialect::money::Money;
@@ -91,11 +92,17 @@ pub struct UsageFold {
     #[serde(skip)]
     claimed: BTreeMap<u64, u64>,
     running: Option<Tokens>,
+    /// The thread of `codex exec` that the totals are of.
+    #[serde(default)]
+    thread: Option<u64>,
+    /// What the last result of a stream said in all.
+    #[serde(default)]
+    stream: Option<StreamTotal>,
     lineage: Lineage,
 }
 
 /// The form of [`UsageFold::to_bytes`].
-const FORM: u8 = 5;
+const FORM: u8 = 6;
 
 impl UsageFold {
     /// Takes the next line of a log that shares no response with another.
@@ -113,11 +120,21 @@ impl UsageFold {
         let is_elsewhere = |claim| !is_claimed && is_elsewhere(claim);
         match fact {
             UsageFact::Response(response) => self.response(response, claim, is_elsewhere),
-            UsageFact::Ending { tokens, cost, at } => self.ending(tokens, cost, at.map(Moment::as_micros)),
-            UsageFact::Running { total, last, at } => {
+            UsageFact::Ending { tokens, cost, models, is_stream, at } => {
+                self.ending(Ending { tokens, cost, models }, is_stream, at.map(Moment::as_micros));
+            }
+            UsageFact::Running { total, last, model, at } => {
+                self.last_model = model.or_else(|| self.last_model.take());
                 self.running(total, last, at.map(Moment::as_micros), claim, is_elsewhere);
             }
             UsageFact::Model(model) => self.last_model = Some(model),
+            UsageFact::Thread { id, model } => {
+                let id = Some(short_hash(id.as_bytes()));
+                if self.thread != id {
+                    (self.thread, self.running) = (id, None);
+                }
+                self.last_model = model.or_else(|| self.last_model.take());
+            }
             UsageFact::Began { .. } => {}
         }
     }
@@ -205,28 +222,40 @@ impl UsageFold {
     }
 
     /// The end of a turn says what the turn took; what its responses said is the better answer only where the end says
-    /// nothing, or the same by model.
-    fn ending(&mut self, tokens: Tokens, cost: Option<Money>, at: Option<i64>) {
+    /// nothing, or the same in all.
+    fn ending(&mut self, ending: Ending, is_stream: bool, at: Option<i64>) {
         for key in std::mem::take(&mut self.recent).into_iter().map(|old| old.key) {
             self.forget(key);
         }
         let open = std::mem::take(&mut self.open);
         let told = open.iter().fold(Tokens::default(), |sum, (_, counted)| sum.plus(&counted.tokens));
-        let model = self.last_model.clone().unwrap_or_default();
-        let end = self.cell(at, model);
+        let last_model = self.last_model.clone().unwrap_or_default();
+        let ending = if is_stream {
+            let total = StreamTotal::of(ending, &last_model);
+            let turn = total.since(self.stream.as_ref(), &told);
+            self.stream = Some(total);
+            turn
+        } else {
+            ending
+        };
+        let tokens = ending.tokens();
         let mut turn = open.clone();
-        if tokens != Tokens::default() && (tokens.total(), tokens.context()) != (told.total(), told.context()) {
-            let responses = turn.iter().map(|(_, counted)| counted.responses).sum::<u64>().max(1);
-            // The sum over a turn says nothing of single contexts: it is charged as short ones.
-            let bare = Tiers { all: tokens, ..Tiers::default() };
-            turn = vec![(end.clone(), Counted { responses, tokens, bare, ..Counted::default() })];
+        // What a stream without counts by model says leaves subagents out; their messages tell more.
+        let is_part = is_stream && ending.models.len() < 2 && tokens.context() < told.context();
+        if tokens != Tokens::default()
+            && !is_part
+            && (tokens.total(), tokens.context()) != (told.total(), told.context())
+        {
+            turn = self.by_model(&ending, &open, at, &last_model);
         }
-        if let Some(cost) = cost {
+        if let Some(cost) = ending.cost {
             for (_, counted) in &mut turn {
                 *counted = Counted { responses: counted.responses, tokens: counted.tokens, ..Counted::default() };
                 counted.covered = counted.responses;
             }
-            turn.push((end, Counted { stated: cost, ..Counted::default() }));
+            for (model, cost) in ending.costs(cost, &last_model) {
+                turn.push((self.cell(at, model), Counted { stated: cost, ..Counted::default() }));
+            }
         }
         if turn != open {
             for (cell, counted) in &open {
@@ -237,6 +266,34 @@ impl UsageFold {
             }
             self.open.clear();
         }
+    }
+
+    /// What a turn took as its end tells it. The sum over a turn says nothing of single contexts: it is charged as short
+    /// ones.
+    fn by_model(
+        &mut self,
+        ending: &Ending,
+        open: &[(Cell, Counted)],
+        at: Option<i64>,
+        last_model: &str,
+    ) -> Vec<(Cell, Counted)> {
+        let count = |tokens: Tokens, responses: u64| {
+            let bare = Tiers { all: tokens, ..Tiers::default() };
+            Counted { responses: responses.max(1), tokens, bare, ..Counted::default() }
+        };
+        let responses = |is: &dyn Fn(&str) -> bool| {
+            open.iter().filter(|(cell, _)| is(&cell.model)).map(|(_, it)| it.responses).sum()
+        };
+        if ending.models.is_empty() {
+            let cell = self.cell(at, last_model.to_owned());
+            return vec![(cell, count(ending.tokens, responses(&|_| true)))];
+        }
+        let used = ending.models.iter().filter(|total| total.tokens != Tokens::default());
+        used.map(|total| {
+            let responses = responses(&|model| model == total.model);
+            (self.cell(at, total.model.clone()), count(total.tokens, responses))
+        })
+        .collect()
     }
 
     fn running(
