@@ -97,16 +97,25 @@ impl Report {
     }
 
     fn table(&self, report: &UsageReport) -> Table {
-        let name = self.name.then_some((Column::Text, "NAME"));
+        let name = self.name.then_some((Column::Word, "SESSION_NAME"));
         let figures = [
             (Column::Figure, "RESPONSES"),
-            (Column::Figure, "INPUT"),
-            (Column::Figure, "OUTPUT"),
-            (Column::Figure, "CACHE READ"),
-            (Column::Figure, "CACHE WRITE"),
-            (Column::Figure, "COST"),
+            (Column::Figure, "INPUT_TOKENS"),
+            (Column::Figure, "OUTPUT_TOKENS"),
+            (Column::Figure, "CACHE_READ_INPUT_TOKENS"),
+            (Column::Figure, "CACHE_CREATION_INPUT_TOKENS"),
+            (Column::Figure, "TOKENS"),
+            (Column::Figure, "COST_USD"),
         ];
-        let mut table = Table::new(&[self.column].into_iter().chain(name).chain(figures).collect::<Vec<_>>());
+        let table = Table::new(&[self.column].into_iter().chain(name).chain(figures).collect::<Vec<_>>());
+        let mut table = table.dropping(&[
+            "CACHE_CREATION_INPUT_TOKENS",
+            "CACHE_READ_INPUT_TOKENS",
+            "RESPONSES",
+            "INPUT_TOKENS",
+            "OUTPUT_TOKENS",
+            "TOKENS",
+        ]);
         for line in &report.lines {
             let key = line.key.clone().unwrap_or_else(|| self.none.to_owned());
             table.row(self.cells(key, line.name.as_deref().unwrap_or("-"), &line.used));
@@ -121,7 +130,8 @@ impl Report {
 
     fn cells(&self, key: String, name: &str, used: &UsageTotal) -> Vec<String> {
         let written = used.tokens.cache_write_5m.saturating_add(used.tokens.cache_write_1h);
-        let counts = [used.responses, used.tokens.input, used.tokens.output, used.tokens.cache_read, written];
+        let tokens = &used.tokens;
+        let counts = [used.responses, tokens.input, tokens.output, tokens.cache_read, written, tokens.total()];
         let mut cells = vec![key];
         cells.extend(self.name.then(|| name.to_owned()));
         cells.extend(counts.map(figures::count));

@@ -40,7 +40,7 @@ pub struct Session {
     order: Option<PageOrder>,
 }
 
-const REPORT: Report = Report { column: (Column::Id, "SESSION"), name: true, none: "" };
+const REPORT: Report = Report { column: (Column::Id, "SESSION_ID"), name: true, none: "" };
 
 impl Session {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {

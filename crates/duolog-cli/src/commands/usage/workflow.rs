@@ -32,7 +32,7 @@ pub struct Workflow {
     asked: Asked,
 }
 
-const REPORT: Report = Report { column: (Column::Text, "WORKFLOW"), name: false, none: "(none)" };
+const REPORT: Report = Report { column: (Column::Word, "WORKFLOW_NAME"), name: false, none: "(none)" };
 
 impl Workflow {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
