@@ -39,7 +39,11 @@ fn a_stream_that_is_piped_in_is_replayed_counted_and_found(place: &Place) {
         }
     }
     let days = kit.run(&["usage", "daily", "--json"]).is(0);
-    assert!(days.field("/days/0/day").is_string(), "lines without a time count when they were appended: {}", days.text());
+    assert!(
+        days.field("/days/0/day").is_string(),
+        "lines without a time count when they were appended: {}",
+        days.text()
+    );
 }
 
 #[test]

@@ -40,12 +40,15 @@ impl Usage {
 /// Which usage, and which page of the report.
 #[derive(Args)]
 struct Asked {
-    /// Only from this day on, in UTC
+    /// Filter by day: this day and later
     #[arg(long, value_name = "DAY")]
     since: Option<Day>,
-    /// Only up to this day, itself included
+    /// Filter by day: this day and earlier
     #[arg(long, value_name = "DAY")]
     until: Option<Day>,
+    /// Time zone of the days, as Europe/Berlin or UTC [default: local]
+    #[arg(long, value_name = "ZONE")]
+    zone: Option<String>,
     /// Only this user's sessions
     #[arg(long, visible_alias = "user-email", value_name = "USER")]
     user: Option<String>,
@@ -81,8 +84,9 @@ impl Report {
     ) -> Outcome {
         let is_filtered =
             asked.since.is_some() || asked.until.is_some() || asked.user.is_some() || asked.after.is_some();
-        let Asked { since, until, user: user_id, limit, after, waiting } = asked;
-        let filter = UsageFilter { since, until, user_id, limit, after, order, ..UsageFilter::default() };
+        let Asked { since, until, zone, user: user_id, limit, after, waiting } = asked;
+        let zone = zone.or_else(|| jiff::tz::TimeZone::system().iana_name().map(str::to_owned));
+        let filter = UsageFilter { since, until, zone, user_id, limit, after, order, ..UsageFilter::default() };
         let report = match context.open_if_there()? {
             Some(store) => ask(&store, &UsageFilter { wait: waiting.wait(context.out, &store)?, ..filter })?,
             None => UsageReport::default(),

@@ -1,6 +1,6 @@
 //! Counts each response once, and can stop and go on.
 //!
-//! It keeps the sums by model, and of days only those of the open turn: sums by day are rows, and grow with the log. What
+//! It keeps the sums by model, and of quarter hours only those of the open turn: sums by quarter are rows, and grow with the log. What
 //! it gives them is how far each moved, up or down.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,11 +19,11 @@ use crate::dialect::money::Money;
 use crate::dialect::prices::Prices;
 use crate::dialect::scene::short_hash;
 
-/// How far the sum of a day, a model and a charge moved.
+/// How far the sum of a quarter hour, a model and a charge moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageMove {
-    /// The day in UTC, `2026-01-31`; empty where the log names no instant.
-    pub day: String,
+    /// The start of the quarter hour in UTC; empty where the log names no instant.
+    pub quarter: String,
     /// The model; empty where the log names none.
     pub model: String,
     /// How it is paid for.
@@ -34,10 +34,10 @@ pub struct UsageMove {
     pub removed: Used,
 }
 
-/// A day and a model.
+/// A quarter hour and a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Cell {
-    day: String,
+    quarter: String,
     model: String,
 }
 
@@ -54,8 +54,10 @@ type PerModel = BTreeMap<String, Counted>;
 const UNNAMED: &str = "";
 /// Where the models beyond the limit are counted.
 const OTHERS: &str = "(other)";
-/// The characters of a day, at the beginning of an instant.
-const DAY_CHARS: usize = 10;
+/// The microseconds of a quarter hour.
+const QUARTER_MICROS: i64 = 15 * 60 * 1_000_000;
+/// The characters of an instant; one of another length is in no year that a row can hold.
+const INSTANT_CHARS: usize = 27;
 
 /// A response that a later line may still correct.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -78,8 +80,8 @@ pub struct UsageFold {
     /// What moved since the fold was made or read back.
     #[serde(skip)]
     moved: BTreeMap<Cell, Moved>,
-    /// The day that a line named last.
-    day: String,
+    /// The quarter hour that a line named last.
+    quarter: String,
     recent: VecDeque<Recent>,
     #[serde(skip)]
     seen: VecDeque<u64>,
@@ -332,14 +334,16 @@ impl UsageFold {
         self.add(&cell, &Counted::one(tokens, None));
     }
 
-    /// Where something is counted: a line without an instant is of the day that was named last.
+    /// Where something is counted: a line without an instant is of the quarter hour that was named last.
     fn cell(&mut self, at: Option<i64>, model: String) -> Cell {
         if let Some(at) = at {
-            self.day = Moment::from_micros(at).to_string();
-            self.day.truncate(DAY_CHARS);
+            self.quarter = Moment::from_micros(at.div_euclid(QUARTER_MICROS) * QUARTER_MICROS).to_string();
+            if self.quarter.len() != INSTANT_CHARS {
+                self.quarter.clear();
+            }
         }
         let room = self.totals.len() < USAGE_MODELS_MAX || self.totals.contains_key(&model);
-        Cell { day: self.day.clone(), model: if room { model } else { OTHERS.to_owned() } }
+        Cell { quarter: self.quarter.clone(), model: if room { model } else { OTHERS.to_owned() } }
     }
 
     fn add(&mut self, cell: &Cell, counted: &Counted) {
@@ -365,11 +369,11 @@ impl UsageFold {
         }
     }
 
-    /// How far sums moved since the fold was made or read back, by day, model and charge.
+    /// How far sums moved since the fold was made or read back, by quarter hour, model and charge.
     pub fn moves(&self) -> Vec<UsageMove> {
         let parts = self.moved.iter().flat_map(|(cell, moved)| {
             Charge::ALL.iter().map(|charge| UsageMove {
-                day: cell.day.clone(),
+                quarter: cell.quarter.clone(),
                 model: cell.model.clone(),
                 charge: *charge,
                 added: moved.added.used(*charge),
