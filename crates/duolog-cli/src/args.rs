@@ -92,6 +92,19 @@ pub struct Global {
     /// Whether to color what people read
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
     pub color: Color,
+    /// Show tables with all columns in full
+    #[arg(long, short, global = true, value_name = "FORMAT", help_heading = "Global options")]
+    pub output: Option<Output>,
+    /// Columns of a table, by their JSON names: id,name,status
+    #[arg(long, global = true, value_name = "NAMES", value_delimiter = ',', help_heading = "Global options")]
+    pub columns: Vec<String>,
+}
+
+/// How tables are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// All columns in full, however wide the terminal is
+    Wide,
 }
 
 /// Whether to color what people read.

@@ -57,16 +57,6 @@ pub fn ahead(at: Moment, now: Moment) -> String {
     if seconds <= 0 { "now".to_owned() } else { format!("in {}", span(seconds)) }
 }
 
-/// How long something took: `350ms`, `1.2s`, `3m 20s`, `2h 5m`.
-pub fn took(ms: u64) -> String {
-    match ms {
-        ..=999 => format!("{ms}ms"),
-        1_000..=59_999 => format!("{}.{}s", ms / 1_000, ms % 1_000 / 100),
-        60_000..=3_599_999 => format!("{}m {}s", ms / 60_000, ms % 60_000 / 1_000),
-        _ => format!("{}h {}m", ms / 3_600_000, ms % 3_600_000 / 60_000),
-    }
-}
-
 fn span(seconds: i64) -> String {
     match seconds {
         ..=59 => format!("{seconds}s"),
@@ -99,14 +89,6 @@ mod tests {
         let shown =
             [0, 49_999_999, 50_000_000, 1_234_567_899_950_000_000].map(|picos| dollars(Money::from_picos(picos)));
         assert_eq!(shown, ["$0.0000", "$0.0000", "$0.0001", "$1,234,567.9000"]);
-    }
-
-    #[test]
-    fn what_takes_longer_is_told_in_larger_units() {
-        let shown = [0, 999, 1_000, 59_999, 60_000, 3_599_999, 3_600_000, 7_500_000].map(took);
-        assert_eq!(shown, ["0ms", "999ms", "1.0s", "59.9s", "1m 0s", "59m 59s", "1h 0m", "2h 5m"]);
-        let at = |seconds: i64| Moment::from_micros(1_794_000_000_000_000 + seconds * 1_000_000);
-        assert_eq!([-5, 0, 42, 90].map(|seconds| ahead(at(seconds), at(0))), ["now", "now", "in 42s", "in 1m"]);
     }
 
     #[test]

@@ -28,10 +28,10 @@ pub use ending::Ending;
 pub use progress::Progress;
 pub use prose::plain;
 use screen::{Screen, styled, visible};
-pub use table::{Column, Table};
+pub use table::{Column, Layout, Table};
 pub use timeline::{Detail, Shown, Timeline};
 
-use crate::args::{Color, Global};
+use crate::args::{Color, Global, Output};
 use crate::failure::{Ended, Failure, Outcome};
 
 /// What is collected before it is written: a log is copied in large pieces.
@@ -85,6 +85,7 @@ impl Tone {
 pub struct Out {
     json: bool,
     color: bool,
+    layout: Layout,
     talk: Talk,
     stdout: BufWriter<StdoutLock<'static>>,
     /// Where data goes to a terminal.
@@ -108,6 +109,10 @@ impl Out {
         Self {
             json: global.json,
             color: colored(AutoStream::choice(&io::stdout())),
+            layout: Layout {
+                is_wide: global.output == Some(Output::Wide),
+                columns: (!global.columns.is_empty()).then(|| global.columns.clone()),
+            },
             talk: Talk { quiet: global.quiet, color: colored(AutoStream::choice(&io::stderr())) },
             stdout: BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock()),
             screen: io::stdout().is_terminal().then(Screen::default),
@@ -138,9 +143,17 @@ impl Out {
         if self.json {
             return Ok(());
         }
-        let mut text = Text { color: self.color, width: self.width(), lines: String::new() };
+        let mut text = Text::new(self.color, self.width(), self.layout.clone());
         people(&mut text);
-        self.stdout.write_all(text.lines.as_bytes()).map_err(Failure::Output)
+        if let Some(failure) = text.failure {
+            return Err(failure);
+        }
+        self.stdout.write_all(text.lines.as_bytes()).map_err(Failure::Output)?;
+        if !text.dropped.is_empty() {
+            self.stdout.flush().map_err(Failure::Output)?;
+            self.note(format_args!("columns not shown: {}; add -o wide", text.dropped.join(", ")));
+        }
+        Ok(())
     }
 
     /// Confirms what was done, where the answer is no more than that: people who want quiet are spared it.
@@ -294,10 +307,19 @@ impl Out {
 pub struct Text {
     color: bool,
     width: Option<u16>,
+    layout: Layout,
     lines: String,
+    /// The columns that no table had room for.
+    dropped: Vec<String>,
+    /// Why a table could not be drawn.
+    failure: Option<Failure>,
 }
 
 impl Text {
+    const fn new(color: bool, width: Option<u16>, layout: Layout) -> Self {
+        Self { color, width, layout, lines: String::new(), dropped: Vec::new(), failure: None }
+    }
+
     /// Adds a line.
     pub fn line(&mut self, text: impl Display) {
         self.lines.push_str(&visible(&text.to_string()));
@@ -317,7 +339,7 @@ impl Text {
 
     /// Adds a table that fits the terminal.
     pub fn table(&mut self, table: &Table) {
-        self.lines.push_str(&table.render(self.width, self.color));
+        table.draw(self);
     }
 }
 

@@ -10,7 +10,7 @@ use duolog_log::{Item, hash_line};
 use duolog_state::derived::catalog::CatalogRow;
 use duolog_state::derived::digests::DigestRow;
 use duolog_state::derived::responses::{Owner, ResponseClaim};
-use duolog_state::derived::usage_by_day::{UsageChange, UsedRow};
+use duolog_state::derived::usage_by_quarter::{UsageChange, UsedRow};
 use duolog_types::line::check_line;
 use duolog_types::{Moment, SessionId};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -115,7 +115,7 @@ impl Derived {
             digest: digest.to_bytes(),
         };
         let usage = digest.moves().into_iter().map(|moved| UsageChange {
-            day: moved.day,
+            quarter: moved.quarter,
             model: moved.model,
             charge: moved.charge,
             added: used(&moved.added),

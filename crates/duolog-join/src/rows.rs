@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use duolog_state::Tx;
 use duolog_state::derived::catalog::{self, CatalogRow, Checkpoint};
-use duolog_state::derived::{digests, responses, usage_by_day};
+use duolog_state::derived::{digests, responses, usage_by_quarter};
 use duolog_state::owned::sessions;
 use duolog_types::SessionId;
 
@@ -41,12 +41,12 @@ pub(crate) fn write_rows(tx: &mut Tx<'_>, expected: Option<Checkpoint>, rows: &R
         return Ok(Wrote::Behind);
     }
     if expected.is_none() {
-        usage_by_day::forget(tx, session)?;
+        usage_by_quarter::forget(tx, session)?;
         responses::forget(tx, session)?;
     }
     if let Some(digest) = &rows.digest {
         digests::put(tx, digest)?;
-        usage_by_day::change(tx, session, &rows.usage)?;
+        usage_by_quarter::change(tx, session, &rows.usage)?;
     }
     responses::claim(tx, session, &rows.claimed)?;
     losers.iter().try_for_each(|loser| catalog::outdate(tx, loser))?;

@@ -50,7 +50,7 @@ pub(crate) const TABLES: &[&str] = &[
     "log_epochs",
     "catalog",
     "digests",
-    "usage_by_day",
+    "usage_by_quarter",
     "responses",
 ];
 

@@ -1,12 +1,17 @@
 //! Logs of each dialect as their systems write them, made up: with the repetitions, bookkeeping and side conversations
 //! that real ones have, and with the right answer beside them.
 
+mod streams;
+
 use duolog_log::dialect::envelope::{Block, Builder, Ending, Usage as EnvelopeUsage};
+use duolog_log::dialect::money::Money;
 use duolog_log::dialect::transcript::{Content, Event, Said};
 use duolog_log::dialect::turns::{Entry, Step};
 use duolog_log::dialect::usage::Tokens;
 use duolog_types::Moment;
 use serde_json::{Value, json};
+
+pub use streams::{claude_stream, codex_exec};
 
 use crate::random::Random;
 
@@ -23,6 +28,8 @@ pub struct Made {
     pub model: String,
     /// Their tokens.
     pub tokens: Tokens,
+    /// What the log states that they cost.
+    pub cost: Money,
 }
 
 impl Made {
@@ -57,7 +64,8 @@ impl Steps {
 }
 
 /// A session file of Claude Code: every response spans several lines that repeat its usage as it grows, a side
-/// conversation replays a message of the main one, and lines are told again after a resumption.
+/// conversation replays a message of the main one, and lines are told again after a resumption. Every other turn has no
+/// `stop_reason`, as older versions write it, and ends with its duration.
 pub fn claude(seed: u64, turns: u64) -> Made {
     let model = ["claude-opus-4-8", "claude-sonnet-4-6", "claude-haiku-4-5-20251001"][usize_of(seed % 3)];
     let mut writer = Claude {
@@ -98,7 +106,13 @@ impl Claude {
             let extra = json!({"toolUseResult":{"stdout":"a\nb","stderr":"","interrupted":false}});
             self.line("user", &json!({"role":"user","content":answer}), &extra);
         }
-        self.response(&[json!({"type":"text","text":format!("Step {turn} is done.")})], "end_turn", turn % 4 == 3);
+        let progress = json!({"type":"hook_progress","hookEvent":"Stop","command":"lint"});
+        self.system("progress", &json!({"data":progress}));
+        let stop = if turn % 2 == 0 { "end_turn" } else { "" };
+        self.response(&[json!({"type":"text","text":format!("Step {turn} is done.")})], stop, turn % 4 == 3);
+        if stop.is_empty() {
+            self.system("system", &json!({"subtype":"turn_duration","durationMs":5500,"isMeta":false}));
+        }
     }
 
     /// Writes one response in as many lines as it has blocks, and counts it once.
@@ -120,7 +134,7 @@ impl Claude {
             let output = if last { tokens.output } else { 1 + tokens.output / 8 };
             let message = json!({
                 "model":self.made.model,"id":id,"type":"message","role":"assistant","content":[block],
-                "stop_reason":if last { json!(stop) } else { Value::Null },"stop_sequence":null,
+                "stop_reason":if last && !stop.is_empty() { json!(stop) } else { Value::Null },"stop_sequence":null,
                 "usage":{
                     "input_tokens":tokens.input,"cache_creation_input_tokens":tokens.cache_write_5m + tokens.cache_write_1h,
                     "cache_read_input_tokens":tokens.cache_read,
@@ -138,6 +152,14 @@ impl Claude {
             self.made.lines.push(again);
         }
         self.made.count(tokens);
+    }
+
+    /// A line about the session, without a message.
+    fn system(&mut self, kind: &str, extra: &Value) {
+        self.line(kind, &Value::Null, extra);
+        if let Some(line) = self.made.lines.last_mut() {
+            *line = line.replace("\"message\":null,", "");
+        }
     }
 
     fn line(&mut self, kind: &str, message: &Value, extra: &Value) {

@@ -52,8 +52,10 @@ pub const USAGE_RECENT_MAX: usize = 64;
 pub const USAGE_SEEN_MAX: usize = 2048;
 /// The models that usage is kept apart by; what is used beyond is counted together.
 pub const USAGE_MODELS_MAX: usize = 64;
-/// The days and models of a turn that its end can still correct.
-pub const USAGE_OPEN_MAX: usize = 64;
+/// The quarter hours and models of a turn that its end can still correct.
+pub const USAGE_OPEN_MAX: usize = 128;
+/// The models that the result of a stream may tell apart; of more, only the sum is taken.
+pub const USAGE_STREAM_MODELS_MAX: usize = 16;
 /// The tokens of a kind that one response may tell of; no model reads or writes that many.
 pub const USAGE_TOKENS_MAX: u64 = 1 << 36;
 /// The dollars that one line may state as a cost; what states more is not believed.

@@ -49,6 +49,8 @@ pub struct Recorded {
     pub blob_count: u64,
     /// Lines that are not in the dialect, and are kept as they are.
     pub other_dialect_lines: u64,
+    /// Lines of no known format, kept as they are in `system` lines, or as remarks if they are no JSON.
+    pub unknown_lines: u64,
     /// Lines that no log takes, and are kept as remarks.
     pub remark_lines: u64,
     /// Lines that are too long, and are not kept.
@@ -91,6 +93,7 @@ impl Recorded {
             input_lines: recorded.events,
             blob_count: recorded.blobs,
             other_dialect_lines: recorded.others,
+            unknown_lines: recorded.unknown,
             remark_lines: recorded.remarks,
             refused_lines: recorded.refused,
             bad_lines: bad.iter().map(BadLine::from).collect(),

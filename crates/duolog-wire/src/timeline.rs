@@ -96,6 +96,8 @@ pub struct TurnEnd {
     pub tool_call_count: u64,
     /// Items that were not shown.
     pub hidden_item_count: u64,
+    /// The hidden items that only say that something is under way.
+    pub progress_item_count: u64,
 }
 
 /// What `log replay` gives: one object per line.
@@ -273,6 +275,7 @@ impl From<&log::TurnEnd> for TurnEnd {
             item_count: end.turn.items,
             tool_call_count: end.turn.tool_calls,
             hidden_item_count: end.left_out,
+            progress_item_count: end.progress,
         }
     }
 }

@@ -78,7 +78,7 @@ impl<T: Listed + for<'a> From<&'a UsageLine>> From<&UsageReport> for UsageList<T
 /// What was used on a day.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct UsageByDay {
-    /// The day in UTC; null for what no line dates.
+    /// The day in the time zone of the report; null for what no line dates.
     pub day: Option<String>,
     /// What was used.
     #[serde(flatten)]
@@ -98,7 +98,7 @@ impl From<&UsageLine> for UsageByDay {
 /// What a session used.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct UsageBySession {
-    /// The session.
+    /// The session; null for executions without one.
     pub session_id: Option<String>,
     /// The name of the session.
     pub session_name: Option<String>,
@@ -140,7 +140,7 @@ impl From<&UsageLine> for UsageByModel {
 /// What a workflow used.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct UsageByWorkflow {
-    /// The workflow; null for sessions with neither playbook nor agent.
+    /// The workflow; null for sessions with neither workflow, playbook nor agent.
     pub workflow_name: Option<String>,
     /// What was used.
     #[serde(flatten)]

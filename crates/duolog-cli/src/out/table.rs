@@ -1,14 +1,20 @@
-//! Tables that fit: numbers and words stay whole, ids shrink to what tells them apart, names are cut last.
+//! Tables that fit. What identifies a row is never cut: where a table is too wide, ids shrink to a unique prefix, columns are
+//! dropped in the order that the table names, and text is shortened. If that is not enough, each row is stacked.
+//!
+//! Headers are the names of the JSON fields in capitals; `--columns` takes the same names.
 
-use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Row, presets};
+use std::collections::BTreeSet;
 
-use super::Tone;
-use super::prose::plain;
+use super::prose::{columns, one_line, plain};
+use super::{Text, Tone};
+use crate::failure::Failure;
 
-/// The characters between columns.
-const GAP: u16 = 2;
-/// The characters that an id keeps at the least: for ours, the time it was made.
+/// The columns between two cells.
+const GAP: usize = 2;
+/// The characters that an id keeps: for ours, the time it was made.
 const ID_CHARS_MIN: usize = 13;
+/// The columns that text which may be cut keeps.
+const TEXT_COLUMNS_MIN: usize = 12;
 
 /// What a column holds, and so how it gives way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,27 +23,56 @@ pub enum Column {
     Id,
     /// Text that may be cut.
     Text,
-    /// Words that stay whole.
+    /// Words and names that stay whole.
     Word,
-    /// Figures: whole, and to the right.
+    /// Numbers: whole, and aligned to the right.
     Figure,
+}
+
+/// How tables are laid out, as the command line asks for it.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    /// All columns in full, however wide.
+    pub is_wide: bool,
+    /// Only these columns, in this order.
+    pub columns: Option<Vec<String>>,
 }
 
 /// A table on its way to people.
 pub struct Table {
     columns: Vec<(Column, &'static str)>,
     rows: Vec<Vec<(String, Option<Tone>)>>,
+    /// The columns that may be dropped, the first one first.
+    drops: Vec<&'static str>,
+    /// The columns that are left out where no row has a value.
+    optional: BTreeSet<&'static str>,
+}
+
+/// What of a table is shown, and how wide.
+struct Fit {
+    shown: Vec<usize>,
+    widths: Vec<usize>,
+    dropped: Vec<&'static str>,
+    is_stacked: bool,
 }
 
 impl Table {
     /// A table with these columns and no row yet.
     pub fn new(columns: &[(Column, &'static str)]) -> Self {
-        Self { columns: columns.to_vec(), rows: Vec::new() }
+        Self { columns: columns.to_vec(), rows: Vec::new(), drops: Vec::new(), optional: BTreeSet::new() }
     }
 
-    /// Adds a row. Whoever wrote what stands in it, it does nothing to the terminal.
+    /// Names the columns that are dropped where the table is too wide, the first one first.
+    #[must_use]
+    pub fn dropping(mut self, titles: &[&'static str]) -> Self {
+        self.drops = titles.to_vec();
+        self
+    }
+
+    /// Adds a row. Whoever wrote its text, it does nothing to the terminal.
     pub fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells.into_iter().map(|cell| (plain(&cell), None)).collect());
+        let cell = |cell: String| (plain(&cell).replace('\n', " "), None);
+        self.rows.push(cells.into_iter().map(cell).collect());
     }
 
     /// Sets the tone of a cell of the last row.
@@ -47,95 +82,169 @@ impl Table {
         }
     }
 
-    /// Leaves out a column in which no row says anything.
-    pub fn without_empty(mut self, title: &str) -> Self {
-        let Some(at) = self.columns.iter().position(|(_, known)| *known == title) else { return self };
-        if self.rows.iter().all(|row| row.get(at).is_none_or(|cell| cell.0.is_empty())) {
-            self.columns.remove(at);
-            for row in self.rows.iter_mut().filter(|row| row.len() > at) {
-                row.remove(at);
-            }
-        }
+    /// Leaves out a column in which no row has a value, unless the command line names it.
+    #[must_use]
+    pub fn without_empty(mut self, title: &'static str) -> Self {
+        self.optional.insert(title);
         self
     }
 
-    pub(super) fn render(&self, width: Option<u16>, color: bool) -> String {
-        let mut table = self.build(color, false);
-        if let Some(width) = width
-            && natural_width(&table) > width
-        {
-            table = self.build(color, true);
-            if natural_width(&table) > width {
-                table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    /// Draws the table as wide as the text may be. A column that does not exist is the text's failure.
+    pub(super) fn draw(&self, text: &mut Text) {
+        let fit = match self.fit(text.width.map(usize::from), &text.layout) {
+            Ok(fit) => fit,
+            Err(failure) => {
+                text.failure = Some(failure);
+                return;
             }
+        };
+        if fit.is_stacked {
+            self.draw_stacked(text, &fit);
+        } else {
+            self.draw_rows(text, &fit);
         }
-        let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
-        lines.concat()
+        text.dropped.extend(fit.dropped.iter().map(|title| title.to_ascii_lowercase()));
     }
 
-    fn build(&self, color: bool, short_ids: bool) -> comfy_table::Table {
-        let mut table = comfy_table::Table::new();
-        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        if color {
-            table.enforce_styling();
-        } else {
-            table.force_no_tty();
+    fn draw_rows(&self, text: &mut Text, fit: &Fit) {
+        let header = fit.shown.iter().map(|at| (self.columns[*at].1, Some(Tone::Strong)));
+        self.draw_row(text, fit, header);
+        for row in &self.rows {
+            let cells = fit.shown.iter().map(|at| row.get(*at).map_or(("", None), |(cell, tone)| (&**cell, *tone)));
+            self.draw_row(text, fit, cells);
         }
-        table.style_text_only();
-        let title = |(_, title): &(Column, &'static str)| Cell::new(title).add_attribute(Attribute::Bold);
-        table.set_header(self.columns.iter().map(title).collect::<Vec<_>>());
-        let shortened: Vec<usize> = (0..self.columns.len()).map(|at| self.id_chars(at)).collect();
-        for cells in &self.rows {
-            let mut row = Row::new();
-            for (at, (text, tone)) in cells.iter().enumerate() {
-                let is_id = self.columns.get(at).is_some_and(|(column, _)| *column == Column::Id);
-                let shown = if short_ids && is_id { beginning(text, shortened[at]) } else { text };
-                row.add_cell(toned(Cell::new(shown), *tone));
-            }
-            row.max_height(1);
-            table.add_row(row);
-        }
-        let last = self.columns.len().saturating_sub(1);
-        for (at, (kind, _)) in self.columns.iter().enumerate() {
-            let Some(column) = table.column_mut(at) else { continue };
-            column.set_padding((0, if at == last { 0 } else { GAP }));
-            if *kind == Column::Figure {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-            if *kind != Column::Text {
-                column.set_constraint(ColumnConstraint::ContentWidth);
+    }
+
+    fn draw_row<'c>(&self, text: &mut Text, fit: &Fit, cells: impl Iterator<Item = (&'c str, Option<Tone>)>) {
+        let mut line = String::new();
+        let last = fit.shown.len().saturating_sub(1);
+        for (place, (cell, tone)) in cells.enumerate() {
+            let (kind, _) = self.columns[fit.shown[place]];
+            let width = fit.widths[place];
+            let cell = match kind {
+                Column::Id => cell.chars().take(width).collect(),
+                _ if columns(cell) > width => one_line(cell, width),
+                _ => cell.to_owned(),
+            };
+            let room = " ".repeat(width.saturating_sub(columns(&cell)));
+            let cell = tone.map_or_else(|| cell.clone(), |tone| text.tone(tone, &cell));
+            let gap = if place == last { "" } else { &"  "[..GAP] };
+            match kind {
+                Column::Figure => line.push_str(&format!("{room}{cell}{gap}")),
+                _ if place == last => line.push_str(&cell),
+                _ => line.push_str(&format!("{cell}{room}{gap}")),
             }
         }
-        table
+        text.line(line.trim_end());
+    }
+
+    /// Each row as a block of its own: a name and its value a line, nothing cut.
+    fn draw_stacked(&self, text: &mut Text, fit: &Fit) {
+        let label = fit.shown.iter().map(|at| columns(self.columns[*at].1)).max().unwrap_or_default();
+        for (number, row) in self.rows.iter().enumerate() {
+            if number > 0 {
+                text.line("");
+            }
+            for at in &fit.shown {
+                let Some((cell, tone)) = row.get(*at).filter(|(cell, _)| !cell.is_empty()) else { continue };
+                let title = text.tone(Tone::Faint, &format!("{:<label$}", self.columns[*at].1));
+                let cell = tone.map_or_else(|| cell.clone(), |tone| text.tone(tone, cell));
+                text.line(format_args!("{title}  {cell}"));
+            }
+        }
+    }
+
+    fn fit(&self, width: Option<usize>, layout: &Layout) -> Result<Fit, Failure> {
+        let mut shown = self.chosen(layout)?;
+        let natural = |at: &usize| self.natural(*at);
+        let Some(width) = width.filter(|_| !layout.is_wide) else {
+            let widths = shown.iter().map(natural).collect();
+            return Ok(Fit { shown, widths, dropped: Vec::new(), is_stacked: false });
+        };
+        let sum = |widths: &[usize]| widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
+        let mut dropped = Vec::new();
+        // Who names columns wants all of them.
+        let mut drops = self.drops.iter().filter(|_| layout.columns.is_none());
+        loop {
+            let whole: Vec<usize> = shown.iter().map(natural).collect();
+            if sum(&whole) <= width {
+                return Ok(Fit { shown, widths: whole, dropped, is_stacked: false });
+            }
+            let least: Vec<usize> = shown.iter().map(|at| self.least(*at)).collect();
+            if sum(&least) <= width {
+                return Ok(Fit { widths: self.shared(&shown, &least, width), shown, dropped, is_stacked: false });
+            }
+            let Some(title) = drops.next() else { break };
+            let before = shown.len();
+            shown.retain(|at| self.columns[*at].1 != *title);
+            if shown.len() < before {
+                dropped.push(*title);
+            }
+        }
+        Ok(Fit { widths: Vec::new(), shown, dropped, is_stacked: true })
+    }
+
+    /// The columns that are asked for.
+    fn chosen(&self, layout: &Layout) -> Result<Vec<usize>, Failure> {
+        let is_empty = |at: usize| self.rows.iter().all(|row| row.get(at).is_none_or(|(cell, _)| cell.is_empty()));
+        let Some(names) = &layout.columns else {
+            let is_shown = |at: &usize| !(self.optional.contains(self.columns[*at].1) && is_empty(*at));
+            return Ok((0..self.columns.len()).filter(is_shown).collect());
+        };
+        let place = |name: &String| {
+            let found = self.columns.iter().position(|(_, title)| title.eq_ignore_ascii_case(name));
+            found.ok_or_else(|| {
+                let known: Vec<_> = self.columns.iter().map(|(_, title)| title.to_ascii_lowercase()).collect();
+                Failure::Given {
+                    message: format!("cannot show column {name:?}: the list has no such column"),
+                    hint: Some(format!("--columns {}", known.join(","))),
+                }
+            })
+        };
+        names.iter().map(place).collect()
+    }
+
+    /// What the columns get of the width: text is shortened, the widest first.
+    fn shared(&self, shown: &[usize], least: &[usize], width: usize) -> Vec<usize> {
+        let mut widths: Vec<usize> = shown.iter().zip(least).map(|(at, least)| self.preferred(*at, *least)).collect();
+        loop {
+            let used = widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
+            let widest =
+                (0..widths.len()).filter(|place| widths[*place] > least[*place]).max_by_key(|place| widths[*place]);
+            match widest {
+                Some(place) if used > width => widths[place] -= 1,
+                _ => return widths,
+            }
+        }
+    }
+
+    /// Ids are shortened at once, all other columns from their full width.
+    fn preferred(&self, at: usize, least: usize) -> usize {
+        if self.columns[at].0 == Column::Id { least } else { self.natural(at) }
+    }
+
+    fn natural(&self, at: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|(cell, _)| columns(cell));
+        cells.max().unwrap_or_default().max(columns(self.columns[at].1))
+    }
+
+    fn least(&self, at: usize) -> usize {
+        let (kind, title) = self.columns[at];
+        match kind {
+            Column::Id => self.id_chars(at).max(columns(title)).min(self.natural(at)),
+            Column::Text => self.natural(at).min(TEXT_COLUMNS_MIN.max(columns(title))),
+            Column::Word | Column::Figure => self.natural(at),
+        }
     }
 
     /// How many characters of the ids in a column tell all of them apart.
     fn id_chars(&self, column: usize) -> usize {
         let mut ids: Vec<&str> = self.rows.iter().filter_map(|row| Some(row.get(column)?.0.as_str())).collect();
         ids.sort_unstable();
-        let alike = |a: &str, b: &str| a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+        ids.dedup();
+        let alike = |a: &str, b: &str| a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
         let needed = ids.windows(2).map(|pair| alike(pair[0], pair[1]) + 1).max().unwrap_or_default();
         needed.max(ID_CHARS_MIN)
-    }
-}
-
-fn beginning(id: &str, chars: usize) -> &str {
-    id.get(..chars).unwrap_or(id)
-}
-
-fn natural_width(table: &comfy_table::Table) -> u16 {
-    let widths = table.column_max_content_widths();
-    let gaps = GAP.saturating_mul(u16::try_from(widths.len().saturating_sub(1)).unwrap_or(u16::MAX));
-    widths.into_iter().fold(gaps, u16::saturating_add)
-}
-
-fn toned(cell: Cell, tone: Option<Tone>) -> Cell {
-    match tone {
-        None | Some(Tone::Strong) => cell,
-        Some(Tone::Good) => cell.fg(Color::Green),
-        Some(Tone::Worth) => cell.fg(Color::Yellow),
-        Some(Tone::Bad) => cell.fg(Color::Red),
-        Some(Tone::Faint) => cell.fg(Color::DarkGrey),
     }
 }
 
@@ -144,33 +253,77 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let mut table = Table::new(&[(Column::Id, "ID"), (Column::Text, "NAME"), (Column::Figure, "EVENTS")]);
-        table.row(vec!["01936400-0000-7000-8000-00000000000a".into(), "a name that goes on".into(), "7".into()]);
-        table.row(vec!["01936400-0001-7000-8000-00000000000b".into(), "日本".into(), "1,200".into()]);
+        let columns =
+            [(Column::Id, "ID"), (Column::Text, "TITLE"), (Column::Word, "STATUS"), (Column::Figure, "EVENTS")];
+        let mut table = Table::new(&columns).dropping(&["EVENTS", "STATUS"]);
+        let row = |id: &str, title: &str, status: &str, events: &str| [id, title, status, events].map(str::to_owned);
+        table.row(row("01936400-0000-7000-8000-00000000000a", "a title that goes on", "failed", "7").to_vec());
+        table.row(row("01936400-0001-7000-8000-00000000000b", "日本", "running", "1,200").to_vec());
         table
     }
 
+    fn drawn(table: &Table, width: Option<u16>, layout: Layout) -> Text {
+        let mut text = Text { width, ..Text::new(false, None, layout) };
+        table.draw(&mut text);
+        text
+    }
+
+    fn fits(width: u16) -> Text {
+        let text = drawn(&table(), Some(width), Layout::default());
+        assert!(text.lines.lines().all(|line| columns(line) <= usize::from(width)), "{}", text.lines);
+        text
+    }
+
     #[test]
-    fn nothing_is_cut_where_there_is_room() {
-        for width in [None, Some(120)] {
-            let text = table().render(width, false);
-            assert!(text.contains("01936400-0000-7000-8000-00000000000a  a name that goes on"), "{text}");
+    fn nothing_is_cut_where_there_is_room_or_all_is_asked_for() {
+        let wide = Layout { is_wide: true, columns: None };
+        for (width, layout) in [(None, Layout::default()), (Some(120), Layout::default()), (Some(20), wide)] {
+            let text = drawn(&table(), width, layout).lines;
+            assert!(text.contains("01936400-0000-7000-8000-00000000000a  a title that goes on  failed "), "{text}");
+            assert!(text.contains("      7\n"), "numbers are to the right: {text}");
         }
     }
 
     #[test]
-    fn ids_give_way_first_and_names_next_but_figures_never() {
-        let text = table().render(Some(50), false);
-        assert!(text.contains("01936400-0000  a name that goes on"), "{text}");
-        let text = table().render(Some(32), false);
-        assert!(text.contains('…') && text.contains("1,200") && text.contains("01936400-0001"), "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= 32), "{text}");
+    fn ids_give_way_then_text_then_columns_and_ids_stay_unique() {
+        assert!(fits(60).lines.contains("01936400-0000  a title that goes on  failed"));
+        let cut = fits(46);
+        assert!(cut.lines.contains('…') && cut.lines.contains("1,200"), "{}", cut.lines);
+        let dropped = fits(40);
+        assert_eq!(dropped.dropped, ["events"]);
+        assert!(dropped.lines.contains("01936400-0001") && dropped.lines.contains("running"), "{}", dropped.lines);
+        assert_eq!(fits(30).dropped, ["events", "status"]);
     }
 
     #[test]
-    fn a_column_that_says_nothing_is_left_out() {
+    fn rows_are_stacked_where_nothing_else_helps() {
+        let text = drawn(&table(), Some(20), Layout::default()).lines;
+        assert!(
+            text.contains("ID     01936400-0000-7000-8000-00000000000a\nTITLE  a title that goes on\n\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn columns_can_be_named_in_any_order() {
+        let of = |names: &[&str]| Layout {
+            is_wide: false,
+            columns: Some(names.iter().map(|name| (*name).to_owned()).collect()),
+        };
+        let text = drawn(&table(), None, of(&["events", "title"]));
+        assert_eq!(text.lines, "EVENTS  TITLE\n     7  a title that goes on\n 1,200  日本\n");
+        let unknown = drawn(&table(), None, of(&["nothing"]));
+        assert!(unknown.lines.is_empty());
+        assert!(unknown.failure.is_some_and(|failure| failure.message().contains("\"nothing\"")));
+    }
+
+    #[test]
+    fn a_column_without_a_value_is_left_out_unless_it_is_named() {
         let mut table = Table::new(&[(Column::Word, "A"), (Column::Word, "B")]);
         table.row(vec!["x".into(), String::new()]);
-        assert_eq!(table.without_empty("B").render(None, false), "A\nx\n");
+        let table = table.without_empty("B");
+        assert_eq!(drawn(&table, None, Layout::default()).lines, "A\nx\n");
+        let named = Layout { is_wide: false, columns: Some(vec!["b".to_owned()]) };
+        assert_eq!(drawn(&table, None, named).lines, "B\n\n");
     }
 }

@@ -1,7 +1,7 @@
 //! A conversation as people read it, live and in replay: one rendering for every dialect.
 
 use duolog::Moment;
-use duolog::log::{Boundary, Ending, Full, ItemKind, TimelineItem, TurnAt, TurnEnd, readable};
+use duolog::log::{Boundary, Call, CallLine, Ending, Full, ItemKind, TimelineItem, TurnAt, TurnEnd, call, readable};
 
 use super::prose::{columns, one_line, one_line_end, wrapped};
 use super::{Text, Tone};
@@ -10,6 +10,8 @@ use crate::figures;
 /// The lines of a tool's answer that are shown, and those of a failure.
 const ANSWER_LINES: usize = 4;
 const ERROR_LINES: usize = 12;
+/// The lines of an edit that are shown.
+const DIFF_LINES: usize = 12;
 /// The widest that text runs: longer lines are hard to read.
 const WIDTH_MAX: usize = 100;
 /// The characters of what names a whole text.
@@ -18,6 +20,8 @@ const REFERENCE_CHARS: usize = 80;
 const SOURCE_RULE: &str = "━━";
 /// How far what was said stands to the right of who said it.
 const INDENT: &str = "  ";
+/// How the subtypes of lines begin that Duolog writes about rows.
+const OWN: &str = "duolog.";
 
 /// How much of each item is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +103,11 @@ impl Timeline {
         if end.turn.tool_calls > 0 {
             facts.push(figures::things(end.turn.tool_calls, "tool call"));
         }
-        if end.left_out > 0 {
-            facts.push(format!("{} not shown (--verbose)", figures::things(end.left_out, "step")));
+        if end.left_out > end.progress {
+            facts.push(format!("{} not shown (--verbose)", figures::things(end.left_out - end.progress, "step")));
+        }
+        if end.progress > 0 {
+            facts.push(format!("{} not shown", figures::things(end.progress, "progress line")));
         }
         if !facts.is_empty() && end.left_out > 0 {
             text.line(text.tone(Tone::Faint, &facts.join(" · ")));
@@ -151,16 +158,34 @@ impl Timeline {
     }
 
     fn call(&self, text: &mut Text, item: &TimelineItem) {
-        let label = named("call", item);
         if self.detail == Detail::Full {
-            self.head(text, &label, Tone::Strong, item);
+            self.head(text, &named("call", item), Tone::Strong, item);
             text.prose(&item.text, None, usize::MAX);
             return;
         }
-        let offset = self.offset(item).map(|offset| format!(" {offset}")).unwrap_or_default();
-        let room = text.room().saturating_sub(columns(&label) + columns(&offset) + 1);
-        let arguments = one_line(&item.text, room);
-        text.line(format_args!("{}{} {arguments}", text.tone(Tone::Strong, &label), text.tone(Tone::Faint, &offset)));
+        let facts = [self.offset(item), mark(item)].into_iter().flatten().map(|fact| format!("  {fact}"));
+        let facts: String = facts.collect();
+        let call = call(item).unwrap_or_else(|| Call { title: named("call", item), body: Vec::new() });
+        let room = text.room().saturating_sub(columns(&facts));
+        let title = one_line(&call.title, room);
+        text.line(format_args!("{}{}", text.tone(Tone::Strong, &title), text.tone(Tone::Faint, &facts)));
+        let room = text.room().saturating_sub(INDENT.len() + 2);
+        for line in call.body.iter().take(DIFF_LINES) {
+            let (sign, tone, words) = match line {
+                CallLine::Plain(words) => (" ", Tone::Faint, words),
+                CallLine::Removed(words) => ("-", Tone::Bad, words),
+                CallLine::Added(words) => ("+", Tone::Good, words),
+            };
+            let mut pieces = wrapped(words, Some(room.saturating_sub(1)));
+            let (first, is_cut) = (pieces.next().unwrap_or_default(), pieces.next().is_some());
+            let first = if is_cut { format!("{sign} {first}…") } else { format!("{sign} {first}") };
+            text.line(format_args!("{INDENT}{}", text.tone(tone, first.trim_end())));
+        }
+        let more = call.body.len().saturating_sub(DIFF_LINES);
+        if more > 0 {
+            let told = format!("… {} more lines", figures::count(more as u64));
+            text.line(format_args!("{INDENT}{}", text.tone(Tone::Faint, &told)));
+        }
     }
 
     fn answer(&self, text: &mut Text, shown: &Shown<'_>) {
@@ -220,7 +245,8 @@ impl Timeline {
     fn note(&self, text: &mut Text, item: &TimelineItem) {
         let failed = if item.failed { " failed" } else { "" };
         let what = one_line(item.what.as_deref().or(item.role.as_deref()).unwrap_or_default(), 40);
-        let label = format!("note{failed} {what}");
+        // Our own lines are sentences: what they are called adds nothing.
+        let label = if what.starts_with(OWN) { "·".to_owned() } else { format!("note{failed} {what}") };
         if self.detail == Detail::Full {
             self.head(text, &label, Tone::Faint, item);
             text.prose(&item.text, Some(Tone::Faint), usize::MAX);

@@ -55,6 +55,8 @@ mod runs;
 
 /// Every log of a directory at once.
 mod stream;
+/// What Claude Code and Codex print, piped into a log and shown again.
+mod streams;
 
 /// What only a server does, and that no password is ever said.
 mod server;

@@ -316,7 +316,7 @@ fn stretches_with_nothing_in_them_are_shown() {
     assert_eq!((hours.field("/totals/started"), hours.field("/zone")), (json!(3), json!("Asia/Kathmandu")));
     let text = kit.run(&["runs", "stats", "--last", "2", "--workflow", "build"]).is(0).text();
     assert_eq!(text.lines().count(), 4, "a head, two days and a total: {text}");
-    assert!(text.contains("IN FLIGHT") && text.contains("$0.1000"), "{text}");
+    assert!(text.contains("IN_FLIGHT") && text.contains("$0.1000"), "{text}");
     let none = kit.run(&["runs", "stats", "--workflow", "other", "--json"]).is(0);
     assert_eq!(none.field("/totals/started"), 0);
 }

@@ -6,7 +6,7 @@ use duolog_log::dialect::usage::UsageFold;
 use duolog_state::derived::catalog::{self, CatalogRow};
 use duolog_state::derived::digests::{self, DigestRow};
 use duolog_state::derived::responses::{self, Owner};
-use duolog_state::derived::usage_by_day::{self, UsageFilter, UsageRow};
+use duolog_state::derived::usage_by_quarter::{self, UsageFilter, UsageRow};
 use duolog_state::params;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -33,7 +33,7 @@ type Rows = (Vec<CatalogRow>, Vec<DigestRow>, Vec<UsageRow>, Vec<(u64, Owner)>);
 
 fn rows(join: &Join) -> Rows {
     let dump = |tx: &mut duolog_state::Tx<'_>| {
-        let rows = (catalog::dump(tx)?, digests::dump(tx)?, usage_by_day::dump(tx)?, responses::dump(tx)?);
+        let rows = (catalog::dump(tx)?, digests::dump(tx)?, usage_by_quarter::dump(tx)?, responses::dump(tx)?);
         Ok::<_, duolog_state::Error>(rows)
     };
     join.state().read(dump).expect("reads")
@@ -84,7 +84,7 @@ fn age(join: &Join) {
     let aged = join.state().write(Durability::Process, |tx| {
         tx.execute("UPDATE catalog SET fold_version = 0, title = NULL, model = NULL, dialect = NULL", params![])?;
         tx.execute("DELETE FROM digests", params![])?;
-        tx.execute("DELETE FROM usage_by_day", params![])?;
+        tx.execute("DELETE FROM usage_by_quarter", params![])?;
         Ok::<_, duolog_state::Error>(())
     });
     aged.expect("writes");
@@ -131,7 +131,7 @@ fn a_log_that_was_replaced_is_counted_anew(place: &Place) {
     let join = open(place);
     join.fold(&id, u64::MAX).expect("folds");
     assert_eq!(used(&join, &id), (other.responses, other.tokens.output));
-    let total = join.state().read(|tx| usage_by_day::total(tx, &UsageFilter::default())).expect("reads");
+    let total = join.state().read(|tx| usage_by_quarter::total(tx, &UsageFilter::default())).expect("reads");
     assert!(total.iter().all(|sum| sum.model == other.model), "{total:?}");
 }
 

@@ -36,8 +36,9 @@ const INJECTED: &[(&str, &str)] = &[
     ("[Request interrupted by user", "interrupted"),
     ("<local-command-stdout>", "command_output"),
     ("<local-command-stderr>", "command_output"),
-    ("<local-command-caveat>", "command_output"),
+    ("<local-command-caveat>", "meta"),
     ("<bash-stdout>", "command_output"),
+    ("<bash-stderr>", "command_output"),
     ("<task-notification>", "task_notification"),
 ];
 
@@ -63,26 +64,34 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
                 return false;
             }
             // Shown to the model as a user's words, but no person said them.
-            for item in out[start..].iter_mut().filter(|item| item.kind == ItemKind::User) {
-                item.kind = ItemKind::Note;
-                item.what = Some(what.to_owned());
-            }
+            message::unsay(&mut out[start..], what);
         }
         "user" | "assistant" => {
             if !message::render(line, scene, out) {
                 return false;
             }
-            for item in out[start..].iter_mut().filter(|item| item.kind == ItemKind::User) {
-                if let Some((_, what)) = INJECTED.iter().find(|(begin, _)| item.text.starts_with(begin)) {
-                    item.kind = ItemKind::Note;
-                    item.what = Some((*what).to_owned());
-                }
-            }
+            out[start..].iter_mut().filter(|item| item.kind == ItemKind::User).for_each(typed);
             close(line, &mut out[start..]);
         }
         "system" if line.is("subtype", "api_error") => {
             let item = system(line);
             out.push(TimelineItem { kind: ItemKind::Error, failed: true, ..item });
+        }
+        // Written when the model is done, whatever `stop_reason` says: older versions leave that null.
+        "system" if line.is("subtype", "turn_duration") => {
+            let seconds = line.count("durationMs").unwrap_or_default() / 1000;
+            let item = TimelineItem::note("turn_duration", format!("{seconds} s"));
+            out.push(TimelineItem { boundary: Boundary::Closes, ..item });
+        }
+        "system" if line.is("subtype", "local_command") => {
+            let mut item = system(line);
+            item.kind = ItemKind::User;
+            typed(&mut item);
+            if item.kind == ItemKind::User && item.what.is_none() {
+                item.kind = ItemKind::Note;
+                item.what = Some("local_command".to_owned());
+            }
+            out.push(item);
         }
         "system" => out.push(system(line)),
         _ if BOOKKEEPING.contains(&&*kind) => out.push(bookkeeping(&kind, line)),
@@ -95,6 +104,60 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
     let author = line.word("agentId");
     out[start..].iter_mut().for_each(|item| item.author.clone_from(&author));
     true
+}
+
+/// Tells what a person typed from what Claude Code puts in under the user's name; a slash command is shown as typed.
+fn typed(item: &mut TimelineItem) {
+    if let Some(command) = slash_command(&item.text) {
+        (item.text, item.what) = (command, Some("command".to_owned()));
+        return;
+    }
+    let Some((_, what)) = INJECTED.iter().find(|(begin, _)| item.text.starts_with(begin)) else { return };
+    item.kind = ItemKind::Note;
+    item.what = Some((*what).to_owned());
+    if *what == "command_output" {
+        // The command was one of the program's own: no model answers it.
+        item.boundary = Boundary::Closes;
+        item.text = without_tags(&item.text);
+    }
+}
+
+/// `/review src` for `<command-name>/review</command-name>…<command-args>src</command-args>`, and `! ls` for what was
+/// typed to the shell; `None` for anything else.
+fn slash_command(text: &str) -> Option<String> {
+    let between = |tag: &str| {
+        let (_, rest) = text.split_once(&format!("<{tag}>"))?;
+        rest.split_once(&format!("</{tag}>")).map(|(inner, _)| inner.trim())
+    };
+    if text.starts_with("<bash-input>") {
+        return Some(format!("! {}", between("bash-input")?));
+    }
+    if !text.starts_with("<command-name>") && !text.starts_with("<command-message>") {
+        return None;
+    }
+    let name = between("command-name")?;
+    let args = between("command-args").unwrap_or_default();
+    let slash = if name.starts_with('/') { "" } else { "/" };
+    Some(format!("{slash}{name} {args}").trim_end().to_owned())
+}
+
+/// The text without the tags around it: `<bash-stdout>a</bash-stdout><bash-stderr></bash-stderr>` is `a`.
+fn without_tags(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        let (before, tag) = rest.split_at(at);
+        plain.push_str(before);
+        let name = tag[1..].trim_start_matches('/');
+        let is_ours = name.starts_with("local-command-") || name.starts_with("bash-std");
+        let end = tag.find('>').filter(|_| is_ours).map_or(1, |end| end + 1);
+        if !is_ours {
+            plain.push('<');
+        }
+        rest = &tag[end..];
+    }
+    plain.push_str(rest);
+    plain
 }
 
 /// The model stopped of itself: the turn is whole.

@@ -1,4 +1,4 @@
-//! The codex dialect: Codex rollouts, read only.
+//! The codex dialect: Codex rollouts and, in `exec`, what `codex exec --json` prints; read only.
 //!
 //! A rollout tells many things twice: once as the model sees them (`response_item`), once as the person does
 //! (`event_msg`). Each is shown once, whichever comes first. What Codex puts into the conversation by itself in the
@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use super::envelope::rest_of;
+use super::exec;
 use super::object::{Object, decode};
 use super::scene::{Channel, Scene};
 use super::timeline::{Boundary, ItemKind, TimelineItem, answer_text, content_text};
@@ -38,12 +39,21 @@ const INJECTED: &[&str] = &[
 
 /// Whether a line has this dialect's marks.
 pub(crate) fn recognises(line: &Object<'_>) -> bool {
+    is_rollout(line) || exec::recognises(line)
+}
+
+/// Whether a line is one of a rollout.
+pub(crate) fn is_rollout(line: &Object<'_>) -> bool {
     line.has("payload") && line.text("type").is_some_and(|kind| TYPES.contains(&&*kind))
 }
 
 /// Renders one line; false if it is not of this dialect.
 pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) -> bool {
-    if !recognises(line) {
+    if exec::recognises(line) {
+        exec::render(line, scene, out);
+        return true;
+    }
+    if !is_rollout(line) {
         return false;
     }
     let kind = line.text("type").unwrap_or_default();

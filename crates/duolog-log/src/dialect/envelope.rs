@@ -14,6 +14,7 @@ pub use write::{
 use super::message::{self, mark_prompt};
 use super::object::Object;
 use super::scene::Scene;
+use super::stream;
 use super::timeline::{Boundary, ItemKind, TimelineItem, content_text};
 
 /// Whether a line has this dialect's marks.
@@ -24,7 +25,7 @@ pub(crate) fn recognises(line: &Object<'_>) -> bool {
         Some("system") => line.has("subtype"),
         Some("tool_use") => line.has("name"),
         Some("tool_result") => line.has("tool_use_id"),
-        Some(_) => false,
+        Some(kind) => stream::is_own_type(kind),
         None => line.has("role") && line.has("content") && !line.has("agent_id"),
     }
 }
@@ -42,7 +43,8 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
             true
         }
         Some("system") => {
-            out.push(system(line));
+            let is_init = line.is("subtype", "init") && line.has("session_id");
+            out.push(if is_init { stream::init(line) } else { system(line) });
             true
         }
         Some("tool_use") => {
@@ -55,12 +57,19 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
             out.push(message::tool_result(line, line, scene));
             true
         }
-        Some(_) => false,
+        Some(kind) => {
+            out.push(stream::render(kind, line));
+            true
+        }
         None => by_role(line, scene, out),
     };
     if line.flag("isSidechain") {
         out[start..].iter_mut().for_each(|item| item.sidechain = true);
     }
+    if stream::is_synthetic(line) {
+        message::unsay(&mut out[start..], "synthetic");
+    }
+    stream::mark(line, scene, &mut out[start..]);
     mark_prompt(&mut out[start..]);
     known
 }
@@ -84,7 +93,7 @@ pub(crate) fn system(line: &Object<'_>) -> TimelineItem {
 
 /// The members of a line that are not its frame, as JSON.
 pub(crate) fn rest_of(line: &Object<'_>) -> String {
-    let frame = ["type", "subtype", "uuid", "timestamp", "sessionId"];
+    let frame = ["type", "subtype", "uuid", "timestamp", "sessionId", "session_id"];
     let mut rest = String::new();
     for (name, value) in line.members().filter(|(name, _)| !frame.contains(name)) {
         rest.push_str(if rest.is_empty() { "{" } else { "," });

@@ -112,6 +112,14 @@ pub(crate) fn tool_result(block: &Object<'_>, line: &Object<'_>, scene: &mut Sce
     }
 }
 
+/// Makes notes of what stands under the user's name and no person said.
+pub(crate) fn unsay(items: &mut [TimelineItem], what: &str) {
+    for item in items.iter_mut().filter(|item| item.kind == ItemKind::User) {
+        item.kind = ItemKind::Note;
+        item.what = Some(what.to_owned());
+    }
+}
+
 /// A line of what a person said begins a turn, unless tools answer in it.
 pub(crate) fn mark_prompt(items: &mut [TimelineItem]) {
     if items.iter().any(|item| item.kind == ItemKind::ToolResult || item.sidechain) {

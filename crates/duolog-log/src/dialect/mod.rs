@@ -7,18 +7,22 @@
 //!
 //! Nothing here does I/O or knows a row.
 
+pub mod call;
 mod claude;
 mod codex;
 pub mod detect;
 pub mod digest;
 pub mod envelope;
+mod exec;
 mod message;
 pub mod money;
 mod object;
+mod own;
 mod plain;
 pub mod prices;
 pub mod recorder;
 mod scene;
+mod stream;
 pub mod summary;
 pub mod text;
 pub mod timeline;
@@ -158,7 +162,7 @@ impl Interpreter {
     fn object(&mut self, line: &Object<'_>, text: &str, out: &mut Vec<TimelineItem>) {
         let start = out.len();
         if detect::is_own(line) {
-            out.push(envelope::system(line));
+            out.push(own::render(line));
         } else if !self.render(self.dialect, line, out) {
             let known = detect::of_object(line).filter(|other| *other != self.dialect);
             let is_known = known.is_some_and(|other| self.render(other, line, out));
@@ -172,6 +176,7 @@ impl Interpreter {
         }
         let at = line.instant("timestamp");
         out[start..].iter_mut().for_each(|item| item.at = item.at.or(at));
+        self.scene.passed(&out[start..]);
     }
 
     fn render(&mut self, dialect: Dialect, line: &Object<'_>, out: &mut Vec<TimelineItem>) -> bool {

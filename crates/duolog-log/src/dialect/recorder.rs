@@ -1,11 +1,14 @@
-//! From a runtime's events to envelope lines: what `agent | duolog log record` writes.
+//! From a runtime's events to lines: what `agent | duolog log record` writes.
 //!
+//! The events of pi-like runtimes become envelopes. Lines of Claude Code, Codex and every other dialect are kept as they
+//! are, with an instant (`foreign`). A line that nobody understands is kept in a `system` line and counted.
 //! Every event either becomes a line, is part of one that does (deltas and beginnings, which their ends repeat), or is
 //! kept whole in a `system` line; none is dropped. What has no end when the input ends is written as far as it came. Long tool results are cut for display only: the whole goes to the
 //! sink as a blob before the line that names it. Pure: lines and blobs go where the caller says.
 
 mod answers;
 mod event;
+mod foreign;
 mod known;
 mod unfinished;
 
@@ -20,6 +23,7 @@ use serde_json::value::RawValue;
 
 use answers::{Answers, Channel};
 use event::{Part, Snapshot, fatal_has_more, is_text, merged, milliseconds, retry, shortened, sum, tokens};
+use foreign::Partial;
 pub use known::Known;
 use unfinished::Unfinished;
 
@@ -118,6 +122,8 @@ pub struct Recorder {
     turn: Turn,
     answers: Answers,
     unfinished: Unfinished,
+    partials: Vec<Partial>,
+    unknown: u64,
     last_at: Option<Moment>,
 }
 
@@ -139,6 +145,8 @@ impl Recorder {
             },
             answers: Answers::default(),
             unfinished: Unfinished::default(),
+            partials: Vec::new(),
+            unknown: 0,
             last_at: None,
             options,
         }
@@ -156,6 +164,7 @@ impl Recorder {
         if let Some(event) = Object::parse(&flat) {
             return self.object(&event, &flat, sink);
         }
+        self.unknown += 1;
         let at = self.begin(None, sink)?;
         put(&self.frame(&milliseconds(at)).remark("output", json.trim()), sink)
     }
@@ -167,6 +176,8 @@ impl Recorder {
             self.begin(None, sink)?;
         }
         self.write_unfinished(sink)?;
+        let at = self.last_at.unwrap_or_else(|| self.options.clock.now());
+        self.write_partials(at, sink)?;
         match self.turn.snapshot_event.take() {
             // No result tells what it says.
             Some(event) if !self.turn.ended => {
@@ -180,6 +191,11 @@ impl Recorder {
     /// The runtime's session, as far as it is known.
     pub fn session_id(&self) -> Option<&str> {
         self.session_id.as_deref()
+    }
+
+    /// How many lines nobody understood. They are kept.
+    pub const fn unknown(&self) -> u64 {
+        self.unknown
     }
 
     fn object<S: Sink>(&mut self, event: &Object<'_>, text: &str, sink: &mut S) -> Recorded<S> {
@@ -241,7 +257,7 @@ impl Recorder {
                 over.map_or(Ok(()), |call| self.keep_call(&call, at, sink))
             }
             "agent_start" | "turn_start" | "turn_end" => Ok(()),
-            _ => self.keep(if kind.is_empty() { "event" } else { &kind }, text, at, sink),
+            _ => self.foreign(event, text, at, sink),
         }
     }
 
@@ -465,12 +481,15 @@ fn call_id(event: &Object<'_>) -> Option<String> {
 }
 
 fn put<S: Sink>(line: &Line<'_>, sink: &mut S) -> Recorded<S> {
-    let text = line.to_text().map_err(RecordError::Json)?;
-    if !matches!(check_object(&text), Err(JsonFault::TooDeep(_))) {
-        return sink.line(&text).map_err(RecordError::Sink);
+    put_text(&line.to_text().map_err(RecordError::Json)?, line.timestamp(), sink)
+}
+
+fn put_text<S: Sink>(text: &str, timestamp: &str, sink: &mut S) -> Recorded<S> {
+    if !matches!(check_object(text), Err(JsonFault::TooDeep(_))) {
+        return sink.line(text).map_err(RecordError::Sink);
     }
     // A log takes no line that nests so deep; as text it takes it.
-    let frame = Builder { timestamp: line.timestamp(), session_id: None };
-    let flat = frame.remark("too_deep", &text).to_text().map_err(RecordError::Json)?;
+    let frame = Builder { timestamp, session_id: None };
+    let flat = frame.remark("too_deep", text).to_text().map_err(RecordError::Json)?;
     sink.line(&flat).map_err(RecordError::Sink)
 }

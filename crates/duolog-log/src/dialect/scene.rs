@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::timeline::{ItemKind, TimelineItem};
+use super::timeline::{Boundary, ItemKind, TimelineItem};
 
 /// How many open tool calls are remembered by name.
 const CALLS_MAX: usize = 256;
@@ -29,6 +29,9 @@ pub(crate) struct Scene {
     calls: VecDeque<(String, String)>,
     /// Items that only one channel told of so far, oldest first.
     told: VecDeque<(Channel, ItemKind, u64)>,
+    /// A turn began and has no end yet.
+    #[serde(default)]
+    in_turn: bool,
     /// Which items of the line being read were told before, by their place among all that were rendered.
     #[serde(skip)]
     repeated: Vec<usize>,
@@ -51,6 +54,22 @@ impl Scene {
     pub(crate) fn answered(&mut self, call_id: &str) -> Option<String> {
         let at = self.calls.iter().rposition(|(id, _)| id == call_id)?;
         self.calls.remove(at).map(|(_, tool)| tool)
+    }
+
+    /// Whether a turn began and has no end yet.
+    pub(crate) const fn is_in_turn(&self) -> bool {
+        self.in_turn
+    }
+
+    /// Notes what the items of a line do to the turn.
+    pub(crate) fn passed(&mut self, items: &[TimelineItem]) {
+        for item in items {
+            match item.boundary {
+                Boundary::Opens => self.in_turn = true,
+                Boundary::Closes => self.in_turn = false,
+                Boundary::Within => {}
+            }
+        }
     }
 
     /// Notes that the item at this place was told before, and is to be left out once it was counted.

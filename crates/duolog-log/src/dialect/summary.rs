@@ -27,7 +27,7 @@ pub(super) fn title(item: &TimelineItem, before: TitleBy) -> Option<(String, Tit
         (ItemKind::Note, Some("custom-title" | "duolog.title")) => TitleBy::Person,
         (ItemKind::Note, Some("ai-title")) => TitleBy::Model,
         (ItemKind::Note, Some("summary")) => TitleBy::Summary,
-        _ if item.boundary == Boundary::Opens => TitleBy::Prompt,
+        _ if is_prompt(item) => TitleBy::Prompt,
         _ => return None,
     };
     let stronger = by > before || (by == before && by != TitleBy::Prompt);
@@ -35,6 +35,11 @@ pub(super) fn title(item: &TimelineItem, before: TitleBy) -> Option<(String, Tit
     // A row holds no NUL, and a terminal is not to obey a title.
     let plain = line.chars().map(|c| if c.is_control() { ' ' } else { c });
     Some((plain.take(TITLE_CHARS_MAX).collect(), by))
+}
+
+/// Whether an item is a prompt. A turn can also begin with an answer whose prompt no line tells.
+fn is_prompt(item: &TimelineItem) -> bool {
+    item.kind == ItemKind::User && item.boundary == Boundary::Opens
 }
 
 /// A session in short, folded from its items. Its size does not grow with the log.
@@ -73,7 +78,7 @@ impl Summary {
         if let Some(model) = item.model.as_deref().filter(|model| is_model(model)) {
             self.model = Some(model.to_owned());
         }
-        self.prompts += u64::from(item.boundary == Boundary::Opens);
+        self.prompts += u64::from(is_prompt(item));
         self.answers += u64::from(item.kind == ItemKind::Assistant);
         self.tool_calls += u64::from(item.kind == ItemKind::ToolCall);
         self.errors += u64::from(item.kind == ItemKind::Error);

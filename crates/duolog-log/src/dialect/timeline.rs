@@ -94,7 +94,16 @@ pub struct TimelineItem {
     pub failed: bool,
 }
 
+/// Notes that only say that something is under way; a later line tells what came of it.
+const PROGRESS: &[&str] =
+    &["item.started", "item.updated", "keep_alive", "progress", "stream_event", "tool_progress", "hook_progress"];
+
 impl TimelineItem {
+    /// Whether it only says that something is under way.
+    pub fn is_progress(&self) -> bool {
+        self.kind == ItemKind::Note && !self.failed && self.what.as_deref().is_some_and(|what| PROGRESS.contains(&what))
+    }
+
     pub(crate) fn new(kind: ItemKind, text: impl Into<String>) -> Self {
         Self {
             position: Position::ZERO,

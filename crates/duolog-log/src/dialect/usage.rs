@@ -9,7 +9,12 @@
 //! - **Codex**: totals run up over the session; what counts is how far they moved. A total told again moved nothing; one
 //!   that fell back began anew. A fork first replays its parent's totals; they are counted once, by the session that told
 //!   them first if its log is there. A first total that is more than its response counts as that response alone.
+//! - **Codex exec**: `turn.completed` tells the totals of the thread. They count by how far they moved since the last turn of
+//!   that thread; another thread begins from nothing.
 //! - **Envelope**: the `result` of a turn says what the turn took, and stands for the messages before it.
+//! - **Claude stream**: as the envelope, by model (`modelUsage`). Messages of a stream know only a part of their output, so
+//!   the result holds. The totals of a process that answers several prompts run up; what counts is how far they moved.
+//!   Partial messages (`stream_event`) are never counted.
 //!
 //! The fold remembers a bounded number of responses ([`USAGE_RECENT_MAX`](duolog_types::limits::USAGE_RECENT_MAX) that a later line can still correct,
 //! [`USAGE_SEEN_MAX`](duolog_types::limits::USAGE_SEEN_MAX) more that it only knows to have counted), so that it can be kept as a few kilobytes and go on from
@@ -25,11 +30,12 @@ mod claim;
 mod counted;
 pub(super) mod fact;
 mod fold;
+mod result;
 mod tokens;
 
 pub use claim::Claim;
 pub use counted::Used;
-pub use fact::{Response, UsageFact, fact};
+pub use fact::{ModelTotal, Response, UsageFact, fact};
 pub use fold::{UsageFold, UsageMove};
 pub use tokens::{Tiers, Tokens};
 

@@ -33,7 +33,7 @@ fn detect(lines: &[String]) -> Option<Dialect> {
     detector.dialect()
 }
 
-fn one(dialect: Dialect, line: &str) -> TimelineItem {
+pub(crate) fn one(dialect: Dialect, line: &str) -> TimelineItem {
     let mut items = render(dialect, &[line.to_owned()]);
     assert_eq!(items.len(), 1, "{line}");
     items.remove(0)

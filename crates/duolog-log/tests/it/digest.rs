@@ -57,7 +57,7 @@ fn the_first_prompt_is_the_title_until_somebody_names_the_session() {
 }
 
 #[test]
-fn usage_is_of_the_day_that_its_line_names() {
+fn usage_is_of_the_quarter_hour_that_its_line_names() {
     let line = |id: &str, at: &str, output: u64| {
         format!(
             r#"{{"type":"assistant","requestId":"r","timestamp":"{at}","message":{{"id":"{id}","model":"m","usage":{{"output_tokens":{output}}}}}}}"#
@@ -71,13 +71,14 @@ fn usage_is_of_the_day_that_its_line_names() {
         line("a", "2026-02-01T00:00:09Z", 6),
     ];
     let days = |lines| {
-        let parts = digest(lines).moves().into_iter().map(|part| (part.day, part.added.tokens.output));
+        let parts = digest(lines).moves().into_iter().map(|part| (part.quarter, part.added.tokens.output));
         parts.collect::<Vec<_>>()
     };
-    let (january, february) = ("2026-01-31".to_owned(), "2026-02-01".to_owned());
-    // A line without an instant is of the day named last.
+    let (january, february) = ("2026-01-31T23:45:00.000000Z".to_owned(), "2026-02-01T01:30:00.000000Z".to_owned());
+    // A line without an instant is of the quarter hour named last.
     assert_eq!(days(&lines[..3]), [(january, 5), (february.clone(), 8)]);
-    assert_eq!(days(&lines), [(february, 14)], "the larger count holds, and its day");
+    let midnight = "2026-02-01T00:00:00.000000Z".to_owned();
+    assert_eq!(days(&lines), [(midnight, 6), (february, 8)], "the larger count holds, and its quarter hour");
 }
 
 #[test]
@@ -156,7 +157,7 @@ proptest! {
                 }
                 part.settle(|_| false);
                 for moved in part.moves() {
-                    let sum = sums.entry((moved.day, moved.model, moved.charge.as_str())).or_default();
+                    let sum = sums.entry((moved.quarter, moved.model, moved.charge.as_str())).or_default();
                     sum.responses = sum.responses + moved.added.responses - moved.removed.responses;
                     sum.tokens = sum.tokens.plus(&moved.added.tokens).less(&moved.removed.tokens);
                     sum.stated = (sum.stated + moved.added.stated).less(moved.removed.stated);
@@ -170,7 +171,7 @@ proptest! {
                     tokens: moved.added.tokens.less(&moved.removed.tokens),
                     stated: moved.added.stated.less(moved.removed.stated),
                 };
-                ((moved.day, moved.model, moved.charge.as_str()), used)
+                ((moved.quarter, moved.model, moved.charge.as_str()), used)
             });
             prop_assert_eq!(sums, expected.collect(), "{}", dialect);
             prop_assert_eq!(bytes, whole.to_bytes(), "{}", dialect);

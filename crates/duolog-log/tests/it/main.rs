@@ -35,6 +35,8 @@ mod roots;
 mod sequences;
 /// Syncs that callers share, and how many logs are open.
 mod share;
+/// What Claude Code and Codex print for programs: recorded, read, and counted once.
+mod streams;
 /// Tokens and money, each response counted once.
 mod usage;
 /// Followers that wake by hints of the system.

@@ -3,4 +3,4 @@
 pub mod catalog;
 pub mod digests;
 pub mod responses;
-pub mod usage_by_day;
+pub mod usage_by_quarter;

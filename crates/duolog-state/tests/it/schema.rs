@@ -96,7 +96,7 @@ fn every_bound_in_the_schema_is_one_of_the_limits() {
         ("log_paths.session_id".to_owned(), SESSION_ID_BYTES_MAX),
         ("catalog.model".to_owned(), MODEL_BYTES_MAX),
         ("catalog.title".to_owned(), TITLE_BYTES_MAX),
-        ("usage_by_day.model".to_owned(), MODEL_BYTES_MAX),
+        ("usage_by_quarter.model".to_owned(), MODEL_BYTES_MAX),
     ]);
     expected.extend(conversation_bounds());
     expected.extend(switch_bounds());

@@ -10,7 +10,7 @@ use duolog_state::Tx;
 use duolog_state::derived::catalog::{self, CatalogRow};
 use duolog_state::derived::digests::{self, DigestRow};
 use duolog_state::derived::responses::{self, Owner};
-use duolog_state::derived::usage_by_day::{self, UsageRow};
+use duolog_state::derived::usage_by_quarter::{self, UsageRow};
 use duolog_state::owned::{outbox, repairs, sessions};
 use duolog_types::line::check_line;
 use duolog_types::{Durability, HomeId, SessionId};
@@ -103,7 +103,7 @@ fn derived_rows(join: &Join) -> Held<DerivedRows> {
 
 /// Every derived row there is.
 pub(super) fn dump(tx: &mut Tx<'_>) -> duolog_state::Result<DerivedRows> {
-    Ok((catalog::dump(tx)?, digests::dump(tx)?, usage_by_day::dump(tx)?, responses::dump(tx)?))
+    Ok((catalog::dump(tx)?, digests::dump(tx)?, usage_by_quarter::dump(tx)?, responses::dump(tx)?))
 }
 
 fn open(world: &World, disk: &SimDisk) -> Held<Arc<Join>> {

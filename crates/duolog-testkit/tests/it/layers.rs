@@ -103,8 +103,8 @@ const DERIVED_WRITES: &[&str] = &[
     "responses::claim",
     "responses::confirm",
     "responses::forget",
-    "usage_by_day::change",
-    "usage_by_day::forget",
+    "usage_by_quarter::change",
+    "usage_by_quarter::forget",
 ];
 
 /// Rows of derived tables are written by the fold and the rebuild, and by nobody else.

@@ -20,6 +20,7 @@ use duolog_log::{Append, Item};
 use duolog_types::line::check_line;
 use duolog_types::{Batch, Cursor, Durability, OperationId, Position, SessionId};
 
+pub use duolog_log::dialect::call::{Call, CallLine, call};
 pub use duolog_log::dialect::text::readable;
 pub use duolog_log::dialect::turn::Turn;
 pub use duolog_log::dialect::{Boundary, Dialect, ItemKind, TimelineItem};

@@ -106,11 +106,13 @@ pub struct TurnEnd {
     pub is_last: bool,
     /// How many of its items were not told.
     pub left_out: u64,
+    /// How many of those only say that something is under way.
+    pub progress: u64,
 }
 
 impl TurnEnd {
     pub(super) const fn of(turn: Turn) -> Self {
-        Self { turn, is_cut: false, is_last: false, left_out: 0 }
+        Self { turn, is_cut: false, is_last: false, left_out: 0, progress: 0 }
     }
 }
 
@@ -252,6 +254,8 @@ pub struct Recorded {
     pub blobs: u64,
     /// How many of the lines are not in the dialect that was named. They were kept.
     pub others: u64,
+    /// How many lines nobody understands. They were kept.
+    pub unknown: u64,
     /// How many lines no log takes as they are; they were kept as remarks.
     pub remarks: u64,
     /// How many lines no log takes and were not kept, because they are too long.

@@ -129,7 +129,11 @@ impl Recording {
         let line = if self.recorded.events == 1 { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line };
         let taken = match &mut self.form {
             Form::Events(recorder) => match std::str::from_utf8(line) {
-                Ok(text) => recorder.event(text, &mut self.sink).map_err(unwrapped),
+                Ok(text) => {
+                    let taken = recorder.event(text, &mut self.sink).map_err(unwrapped);
+                    self.recorded.unknown = recorder.unknown();
+                    taken
+                }
                 Err(error) => Err(BadLine { number: 0, fault: LineFault::NotUtf8(error.valid_up_to()) }.into()),
             },
             Form::Lines(form) => {

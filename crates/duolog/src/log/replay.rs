@@ -39,6 +39,8 @@ pub struct Replay {
     said: Option<u64>,
     /// What was left out of the turn so far.
     left_out: u64,
+    /// What of it only says that something is under way.
+    progress: u64,
 }
 
 impl Replay {
@@ -56,6 +58,7 @@ impl Replay {
             answer: None,
             said: None,
             left_out: 0,
+            progress: 0,
         }
     }
 
@@ -125,6 +128,10 @@ impl Replay {
         if item.kind == ItemKind::Assistant && !item.sidechain {
             self.said = Some(hash(&item.text));
         }
+        if item.is_progress() {
+            (self.left_out, self.progress) = (self.left_out + 1, self.progress + 1);
+            return Ok(());
+        }
         if self.view != View::Every && !rules::is_conversation(&item) {
             self.left_out += 1;
             return Ok(());
@@ -161,9 +168,9 @@ impl Replay {
         end: TurnEnd,
         tell: &mut impl FnMut(Told<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
-        let left_out = std::mem::take(&mut self.left_out);
+        let (left_out, progress) = (std::mem::take(&mut self.left_out), std::mem::take(&mut self.progress));
         let is_cut = self.dialect.is_some_and(rules::has_endings) && !end.turn.is_complete();
-        tell(Told::TurnEnd(TurnEnd { is_cut, left_out, ..end }))
+        tell(Told::TurnEnd(TurnEnd { is_cut, left_out, progress, ..end }))
     }
 
     fn turn(&self) -> Option<TurnAt> {

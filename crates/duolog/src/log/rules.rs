@@ -7,7 +7,8 @@ pub fn is_conversation(item: &TimelineItem) -> bool {
     match item.kind {
         ItemKind::User | ItemKind::Assistant => !item.sidechain,
         ItemKind::Result | ItemKind::Error => true,
-        ItemKind::Note => item.failed,
+        // What became of a run is part of the story.
+        ItemKind::Note => item.failed || matches!(item.what.as_deref(), Some("duolog.run" | "duolog.gate")),
         ItemKind::Thinking | ItemKind::ToolCall | ItemKind::ToolResult => false,
     }
 }

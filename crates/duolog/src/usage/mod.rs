@@ -1,18 +1,22 @@
 //! Usage: tokens and cost, by day, session, model or workflow.
 //!
-//! Tokens are what the logs say, each response counted once, however many logs tell of it; cost is what the logs state, and where they state
-//! none, what the prices in force say. A model without a price is named, and never costs nothing.
+//! One ledger: what logs tell and what executions recorded. Each response counts once, however many logs tell of it. An
+//! execution whose session has a log that tells of usage counts by that log alone: the log wins. Cost is what is stated, and
+//! otherwise what the prices in force say. A model without a price is named, and never costs nothing.
 
 mod model;
 mod rules;
+mod zone;
 
 #[cfg(test)]
 mod tests;
 
 use duolog_state::Page;
-use duolog_state::derived::usage_by_day::{self as table, Grouping, UsageGroup};
+use duolog_state::derived::usage_by_quarter::{self as table, Grouping, UsageGroup, UsageSum};
 
 pub use model::{Day, UsageFilter, UsageLine, UsageReport, UsageToken, UsageTotal};
+
+use zone::{DayOf, Zone};
 
 use crate::error::Result;
 use crate::store::Store;
@@ -24,7 +28,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// By day in UTC, the newest first.
+    /// By day of the filter's zone, the newest first.
     pub fn daily(&self, filter: &UsageFilter) -> Result<UsageReport> {
         self.report(Grouping::Day, filter)
     }
@@ -40,7 +44,7 @@ impl Usage {
         self.report(Grouping::Model, filter)
     }
 
-    /// By the playbook that sessions run, or by their agent where they run none, in the order of their names.
+    /// By workflow, in the order of their names. A session without a run counts for its playbook or its agent.
     pub fn workflow(&self, filter: &UsageFilter) -> Result<UsageReport> {
         self.report(Grouping::Workflow, filter)
     }
@@ -51,17 +55,30 @@ impl Usage {
         let join = &self.store.join;
         let after = filter.after.as_ref().map(|token| token.order_in(filter.list(), by)).transpose()?;
         let behind = self.store.catch_up_within(filter.wait)?;
-        let limit = Page::new(filter.limit, None).limit();
-        let rows = filter.into();
-        // One transaction, so that the lines and their total are of one moment.
+        let limit = Page::new(filter.limit, None).limit() as usize;
+        let zone = Zone::find(filter.zone.as_deref())?;
+        let rows = filter.rows(&zone)?;
+        // One transaction, so that the lines and their total are of one instant.
         let (groups, sums, total) = join.state().read(|tx| {
-            let groups = table::groups(tx, by, &rows, after, limit + 1)?;
-            let shown = &groups[..groups.len().min(limit as usize)];
-            let (sums, total) = (table::sums(tx, by, &rows, shown)?, table::total(tx, &rows)?);
-            Ok::<_, crate::Error>((groups, sums, total))
+            let (groups, sums) = match by {
+                Grouping::Day => days(&zone, table::quarters(tx, &rows, after)?, limit + 1)?,
+                _ => {
+                    let found = u32::try_from(limit + 1).unwrap_or(u32::MAX);
+                    let mut groups = table::groups(tx, by, &rows, after, found)?;
+                    if matches!(by, Grouping::Session(_)) && groups.len() <= limit {
+                        // Executions of no session are the last line.
+                        groups.push(UsageGroup { key: String::new(), name: None, order: String::new() });
+                    }
+                    let sums = table::sums(tx, by, &rows, &groups[..groups.len().min(limit + 1)])?;
+                    groups.retain(|group| !group.order.is_empty() || sums.iter().any(|sum| sum.key == group.key));
+                    (groups, sums)
+                }
+            };
+            Ok::<_, crate::Error>((groups, sums, table::total(tx, &rows)?))
         })?;
-        let more = groups.len() > limit as usize;
-        let shown = &groups[..groups.len().min(limit as usize)];
+        let is_rest = |group: &UsageGroup| matches!(by, Grouping::Session(_)) && group.order.is_empty();
+        let more = groups.len() > limit && !groups.get(limit).is_some_and(is_rest);
+        let shown = if more { &groups[..limit] } else { &groups[..] };
         let prices = &self.store.core.prices;
         let line = |group: &UsageGroup| UsageLine {
             key: Some(group.key.clone()).filter(|key| !key.is_empty()),
@@ -75,4 +92,20 @@ impl Usage {
             behind,
         })
     }
+}
+
+/// Quarter hours as days of a zone, the newest first, up to so many.
+fn days(zone: &Zone, quarters: Vec<UsageSum>, most: usize) -> Result<(Vec<UsageGroup>, Vec<UsageSum>)> {
+    let (mut groups, mut sums): (Vec<UsageGroup>, Vec<UsageSum>) = (Vec::new(), Vec::new());
+    for sum in quarters {
+        let DayOf { day, start } = zone.day_of(&sum.key)?;
+        if groups.last().is_none_or(|last| last.key != day) {
+            if groups.len() == most {
+                break;
+            }
+            groups.push(UsageGroup { key: day.clone(), name: None, order: start });
+        }
+        sums.push(UsageSum { key: day, ..sum });
+    }
+    Ok((groups, sums))
 }

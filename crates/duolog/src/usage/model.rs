@@ -6,15 +6,16 @@ use std::str::FromStr;
 use duolog_join::CaughtUp;
 use duolog_log::dialect::money::Money;
 use duolog_log::dialect::usage::Tokens;
-use duolog_state::derived::usage_by_day::{Grouping, INSTANT_CHARS, UsageFilter as FilterRow};
+use duolog_state::derived::usage_by_quarter::{Grouping, INSTANT_CHARS, UsageFilter as FilterRow};
 use duolog_state::{BadPageToken, ListId, PageOrder};
 use duolog_types::Moment;
 use duolog_types::limits::PAGE_DEFAULT;
 
+use super::zone::Zone;
 use crate::Wait;
 use crate::error::{Error, Invalid};
 
-/// A day in UTC, `2026-01-31`.
+/// A day of a zone, `2026-01-31`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Day(String);
 
@@ -50,6 +51,8 @@ pub struct UsageFilter {
     pub since: Option<Day>,
     /// Only up to this day, itself included.
     pub until: Option<Day>,
+    /// The time zone of the days; UTC if there is none.
+    pub zone: Option<String>,
     /// Only this user's sessions.
     pub user_id: Option<String>,
     /// How many lines at the most.
@@ -67,6 +70,7 @@ impl Default for UsageFilter {
         Self {
             since: None,
             until: None,
+            zone: None,
             user_id: None,
             limit: PAGE_DEFAULT,
             after: None,
@@ -80,15 +84,17 @@ impl UsageFilter {
     /// The report on this usage, as its page tokens name it.
     pub(super) fn list(&self) -> ListId {
         let day = |day: &'_ Option<Day>| day.as_ref().map(|day| day.0.clone());
-        let filters = [day(&self.since), day(&self.until), self.user_id.clone()];
+        let filters = [day(&self.since), day(&self.until), self.user_id.clone(), self.zone.clone()];
         ListId::of("usage", &filters.each_ref().map(Option::as_deref))
     }
 }
 
-impl From<&UsageFilter> for FilterRow {
-    fn from(filter: &UsageFilter) -> Self {
-        let day = |day: &Option<Day>| day.as_ref().map(|day| day.0.clone());
-        Self { user_id: filter.user_id.clone(), since: day(&filter.since), until: day(&filter.until) }
+impl UsageFilter {
+    /// The filter of rows: the days of the zone as instants.
+    pub(super) fn rows(&self, zone: &Zone) -> Result<FilterRow, Error> {
+        let start = |day: &Option<Day>| day.as_ref().map(|day| zone.start_of(day)).transpose();
+        let end = |day: &Option<Day>| day.as_ref().map(|day| zone.end_of(day)).transpose();
+        Ok(FilterRow { user_id: self.user_id.clone(), since: start(&self.since)?, until: end(&self.until)? })
     }
 }
 
@@ -108,7 +114,7 @@ pub struct UsageTotal {
 /// A line of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageLine {
-    /// The day, the session's id, the model or the name; nothing where there is none.
+    /// The day, the session's id, the model or the name; `None` for what has none.
     pub key: Option<String>,
     /// What the session is called, in a report by session.
     pub name: Option<String>,

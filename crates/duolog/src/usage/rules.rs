@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use duolog_log::dialect::money::Money;
 use duolog_log::dialect::prices::Prices;
 use duolog_log::dialect::usage::{Tiers, Tokens};
-use duolog_state::derived::usage_by_day::{UsageSum, UsedRow};
+use duolog_state::derived::usage_by_quarter::{UsageSum, UsedRow};
 use duolog_types::Charge;
 
 use super::model::UsageTotal;
@@ -22,9 +22,9 @@ pub(super) fn priced<'a>(sums: impl IntoIterator<Item = &'a UsageSum>, prices: &
         }
         match charge {
             Charge::Stated => total.cost = Some(total.cost.unwrap_or_default() + Money::from_picos(used.cost_picos)),
-            Charge::Bare => bare.entry(model).or_default().all = tokens,
-            Charge::Over200k => bare.entry(model).or_default().over_200k = tokens,
-            Charge::Over272k => bare.entry(model).or_default().over_272k = tokens,
+            Charge::Bare => add(&mut bare.entry(model).or_default().all, &tokens),
+            Charge::Over200k => add(&mut bare.entry(model).or_default().over_200k, &tokens),
+            Charge::Over272k => add(&mut bare.entry(model).or_default().over_272k, &tokens),
         }
     }
     for (model, used) in bare {
@@ -36,6 +36,10 @@ pub(super) fn priced<'a>(sums: impl IntoIterator<Item = &'a UsageSum>, prices: &
         }
     }
     total
+}
+
+fn add(sum: &mut Tokens, tokens: &Tokens) {
+    *sum = sum.plus(tokens);
 }
 
 fn tokens(used: &UsedRow) -> Tokens {

@@ -1,4 +1,5 @@
 use duolog::config::Config;
+use duolog::runs::{Begun, Finish};
 use duolog::sessions::NewSession;
 use duolog::usage::{UsageFilter, UsageReport};
 use duolog::{Batch, Durability, ErrorKind, Money, Store, Tokens};
@@ -9,8 +10,11 @@ use duolog_testkit::on_both_engines;
 use duolog_testkit::transcripts::{self, Made};
 
 use super::Apart;
+use super::runs::claimed;
 
 on_both_engines!(
+    executions_and_logs_are_one_ledger,
+    days_are_those_of_a_zone,
     reports_add_up_to_what_the_logs_say,
     pages_follow_each_other,
     a_model_without_a_price_is_named_until_it_has_one
@@ -135,4 +139,64 @@ fn a_model_without_a_price_is_named_until_it_has_one(place: &Place) {
     let report = store.usage().daily(&UsageFilter::default()).expect("reports");
     assert_eq!(report.total.cost.map(|cost| cost.to_string()).as_deref(), Some("1.675"));
     assert!(report.total.unpriced.is_empty());
+}
+
+/// An execution that no log tells of counts; one whose session's log tells of usage counts by the log alone.
+fn executions_and_logs_are_one_ledger(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let made = transcripts::claude(4, 2);
+    let told = append(&store, "ada", None, &made.lines);
+    let silent = append(&store, "ada", None, &[r#"{"type":"user","text":"no usage here"}"#.to_owned()]);
+    let (id, fence) = claimed(&store, "t", "w");
+    let run = store.runs().open(&id).under(fence);
+    let three = Money::from_dollars(3);
+    for (phase, session) in [("told", Some(&told)), ("silent", Some(&silent)), ("bare", None)] {
+        let Begun::Started(execution) = run.begin(phase, None).expect("begun") else { panic!("in flight") };
+        if let Some(session) = session {
+            run.set_session(&execution.id, session).expect("noted");
+        }
+        let finish = Finish { success: true, cost: Some(three), output_tokens: Some(10), ..Finish::default() };
+        run.end(&execution.id, &finish).expect("ended");
+    }
+    let all = UsageFilter::default();
+    let expected = cost(&made) + three + three;
+    let usage = store.usage();
+    for report in [usage.daily(&all), usage.session(&all), usage.model(&all), usage.workflow(&all)] {
+        let report = report.expect("reports");
+        assert_eq!(report.total.cost, Some(expected), "the log of the first execution wins");
+        assert_eq!(sums(&report).2, expected, "the lines add up to the total");
+    }
+    let sessions = usage.session(&all).expect("reports").lines;
+    let of = |key: Option<&str>| sessions.iter().find(|line| line.key.as_deref() == key).map(|line| line.used.cost);
+    assert_eq!(of(Some(told.as_str())), Some(Some(cost(&made))));
+    assert_eq!(of(Some(silent.as_str())), Some(Some(three)));
+    assert_eq!(of(None), Some(Some(three)));
+    let workflows = usage.workflow(&all).expect("reports").lines;
+    assert_eq!(workflows.len(), 1, "the log counts for the workflow whose execution names it: {workflows:?}");
+    let ada = UsageFilter { user_id: Some("ada".to_owned()), ..UsageFilter::default() };
+    assert_eq!(usage.daily(&ada).expect("reports").total.cost, Some(cost(&made) + three));
+}
+
+fn days_are_those_of_a_zone(place: &Place) {
+    let apart = Apart::of(place);
+    let store = apart.open();
+    let line = |id: &str, at: &str| {
+        format!(
+            r#"{{"type":"assistant","requestId":"r","timestamp":"{at}","message":{{"id":"{id}","model":"claude-opus-4-8","usage":{{"output_tokens":5}}}}}}"#
+        )
+    };
+    append(&store, "ada", None, &[line("a", "2026-01-31T22:59:00Z"), line("b", "2026-01-31T23:00:00Z")]);
+    let days = |zone: Option<&str>, since: Option<&str>| {
+        let since = since.map(|day| day.parse().expect("a day"));
+        let filter = UsageFilter { zone: zone.map(str::to_owned), since, ..UsageFilter::default() };
+        let lines = store.usage().daily(&filter).expect("reports").lines;
+        lines.into_iter().map(|line| (line.key.unwrap_or_default(), line.used.responses)).collect::<Vec<_>>()
+    };
+    assert_eq!(days(None, None), [("2026-01-31".to_owned(), 2)]);
+    let berlin = [("2026-02-01".to_owned(), 1), ("2026-01-31".to_owned(), 1)];
+    assert_eq!(days(Some("Europe/Berlin"), None), berlin);
+    assert_eq!(days(Some("Europe/Berlin"), Some("2026-02-01")), berlin[..1]);
+    let unknown = UsageFilter { zone: Some("Europe/Nowhere".to_owned()), ..UsageFilter::default() };
+    assert_eq!(store.usage().daily(&unknown).expect_err("unknown").kind(), ErrorKind::Invalid);
 }

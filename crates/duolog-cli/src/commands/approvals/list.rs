@@ -64,14 +64,15 @@ impl List {
 fn table(approvals: &[Approval], now: Moment) -> Table {
     let mut table = Table::new(&[
         (Column::Id, "ID"),
-        (Column::Id, "RUN"),
-        (Column::Text, "GATE"),
+        (Column::Id, "WORKFLOW_RUN_ID"),
+        (Column::Word, "GATE"),
         (Column::Word, "KIND"),
         (Column::Word, "STATUS"),
         (Column::Text, "SUMMARY"),
-        (Column::Text, "BY"),
-        (Column::Word, "ASKED"),
-    ]);
+        (Column::Text, "RESPONDED_BY"),
+        (Column::Word, "CREATED_AT"),
+    ])
+    .dropping(&["KIND", "RESPONDED_BY", "WORKFLOW_RUN_ID", "CREATED_AT", "SUMMARY"]);
     for approval in approvals {
         table.row(vec![
             approval.id.to_string(),
@@ -85,7 +86,7 @@ fn table(approvals: &[Approval], now: Moment) -> Table {
         ]);
         table.tone(4, tone(approval.status));
     }
-    table.without_empty("BY")
+    table.without_empty("RESPONDED_BY")
 }
 
 /// What a summary begins with: a table has one line for it.

@@ -61,13 +61,14 @@ fn table(chats: &[Chat], now: Moment) -> Table {
     let mut table = Table::new(&[
         (Column::Id, "ID"),
         (Column::Word, "PLATFORM"),
-        (Column::Text, "CHANNEL"),
-        (Column::Text, "THREAD"),
-        (Column::Text, "USER"),
-        (Column::Word, "STATUS"),
-        (Column::Figure, "MESSAGES"),
+        (Column::Word, "CHANNEL_ID"),
+        (Column::Word, "THREAD_ID"),
+        (Column::Text, "USER_ID"),
         (Column::Word, "ACTIVE"),
-    ]);
+        (Column::Figure, "MESSAGE_COUNT"),
+        (Column::Word, "LAST_ACTIVITY_AT"),
+    ])
+    .dropping(&["MESSAGE_COUNT", "ACTIVE", "LAST_ACTIVITY_AT", "USER_ID"]);
     for chat in chats {
         table.row(vec![
             chat.id.to_string(),
@@ -75,11 +76,11 @@ fn table(chats: &[Chat], now: Moment) -> Table {
             chat.key.channel.clone(),
             chat.key.thread.clone().unwrap_or_default(),
             chat.key.user.clone(),
-            if chat.active { "active" } else { "ended" }.to_owned(),
+            if chat.active { "yes" } else { "no" }.to_owned(),
             figures::count(chat.message_count),
             figures::age(chat.last_activity_at, now),
         ]);
         table.tone(5, if chat.active { Tone::Good } else { Tone::Faint });
     }
-    table.without_empty("THREAD")
+    table.without_empty("THREAD_ID")
 }

@@ -24,14 +24,15 @@ use crate::out::Progress;
 
 const AFTER: &str = "\
 Examples:
-  my-agent --json | duolog log record --session demo
-  my-agent --json \"$task\" | duolog log record --session demo --prompt \"$task\" --durability power
+  claude -p \"$task\" --output-format stream-json --verbose | duolog log record --session demo --prompt \"$task\"
+  codex exec --json \"$task\" | duolog log record --session demo --prompt \"$task\" --model gpt-5.2-codex
+  my-agent --json | duolog log record --session demo --durability power
   skillet-log | duolog log record --session demo --dialect turns
   duolog log record --session demo --operation-id job-17 < events.jsonl
 
 JSON:
-  {\"session_id\", \"appended\": 12, \"input_lines\": 40, \"blob_count\": 1, \"other_dialect_lines\": 0,
-   \"remark_lines\": 0, \"refused_lines\": 0, \"bad_lines\": [{\"line\", \"reason\", \"is_kept\"}],
+  {\"session_id\", \"appended\": 12, \"input_lines\": 40, \"blob_count\": 1, \"unknown_lines\": 0,
+   \"other_dialect_lines\": 0, \"remark_lines\": 0, \"refused_lines\": 0, \"bad_lines\": [{\"line\", \"reason\", \"is_kept\"}],
    \"position\": 1234, \"cursor\": \"0:1234\", \"dialect\": \"envelope\", \"interrupted\": false}
   bad_lines has the first 20. The exit code is 2 if a line could not be appended as it is.";
 
@@ -40,14 +41,21 @@ const READ_BYTES: usize = 64 << 10;
 /// How long to wait for input before looking whether to stop. A signal ends the wait by itself, nearly always.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
-/// Record what an agent says, as it says it
+/// Record the output of an agent
 ///
-/// Reads a runtime's events from stdin, one JSON object per line, and appends what they tell as envelopes: each is in
-/// the log before more is read. But for thinking, which is kept with --thinking, nothing is dropped: what has no shape
-/// of its own is kept as it is, text that is no JSON as a remark, and the whole of a long tool result as a blob that its
-/// line names. If the first prompt equals the one that waits for its result in the log, it continues that turn: a remark
-/// is written in its place. With another dialect than envelope, lines are kept byte for byte; a line that is no JSON
-/// object is kept as a remark and reported. Ctrl-C ends it well.
+/// Reads JSON objects from stdin, one per line, and appends each before it reads more. Ctrl-C ends the recording.
+///
+/// Understood, in any mix: Claude Code (--output-format stream-json, session files), Codex (exec --json, rollouts), the
+/// events of the recorder (session, message_end, tool_execution_end, usage_snapshot, fatal_error) and the other dialects.
+/// Events of the recorder become envelopes; other lines are kept as they are, with a timestamp if they have none. Lines of
+/// no known format are kept and counted.
+///
+/// Thinking is kept with --thinking. A tool result over 64 KiB goes to a blob that its line names. Partial messages are
+/// kept only if the input ends before the message does. If the first prompt equals the one that waits for its result in
+/// the log, it continues that turn.
+///
+/// With --dialect turns, transcript or raw, lines are kept byte for byte; a line that is no JSON object is kept as a remark
+/// and reported.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Record {
@@ -149,6 +157,10 @@ impl Record {
             let how = if interrupted { "interrupted: " } else { "" };
             text.line(format_args!("{how}recorded {lines} of {events} to {name}{end}"));
         })?;
+        if recorded.unknown > 0 {
+            let lines = figures::things(recorded.unknown, "line");
+            context.out.warn(format_args!("{lines} not understood; kept as they are"));
+        }
         if recorded.others > 0 {
             let lines = figures::things(recorded.others, "line");
             context.out.warn(format_args!("{lines} not in the {} dialect; kept as they are", self.dialect.word()));

@@ -33,12 +33,17 @@ JSON: one object per item,
    \"cache_read_input_tokens\", \"output_tokens\"}}
   and one after each turn,
   {\"kind\": \"turn_end\", \"turn_position\", \"end_position\", \"is_ended\", \"is_cut\", \"is_last\",
-   \"item_count\", \"tool_call_count\", \"hidden_item_count\"}";
+   \"item_count\", \"tool_call_count\", \"hidden_item_count\",
+   \"progress_item_count\"}";
 
-/// Show a log as the conversation it was, turn by turn
+/// Show a log as a conversation
 ///
-/// Shows what was asked, the last answer, what failed and how each turn ended; --verbose shows every step. A turn without
-/// an end is marked. A file of another program is read as it stands: Claude Code, Codex, Last Light, Skillet, AgentryLab.
+/// Shows prompts, the last answer, errors and how each turn ended; --verbose shows every step. Calls are shown as a person
+/// would write them: a command, a file, an edit as a diff. A turn without an end is marked. Progress lines are counted and
+/// never shown.
+///
+/// --file reads a file of another program and changes nothing: Claude Code sessions and stream-json, Codex rollouts and
+/// exec --json, Last Light, Skillet, AgentryLab.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Replay {

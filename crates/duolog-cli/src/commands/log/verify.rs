@@ -133,13 +133,14 @@ pub fn sentence_of(place: &DamagedPlace) -> String {
 
 fn table(logs: &[LogVerified]) -> Table {
     let mut table = Table::new(&[
-        (Column::Id, "SESSION"),
+        (Column::Id, "SESSION_ID"),
         (Column::Word, "STATUS"),
         (Column::Figure, "EVENTS"),
-        (Column::Figure, "SIZE"),
-        (Column::Figure, "SEALED"),
-        (Column::Figure, "DAMAGED"),
-    ]);
+        (Column::Figure, "POSITION"),
+        (Column::Figure, "SEALED_POSITION"),
+        (Column::Figure, "DAMAGED_PLACES"),
+    ])
+    .dropping(&["SEALED_POSITION", "EVENTS", "POSITION"]);
     let figure = |number: Option<u64>, show: fn(u64) -> String| number.map_or_else(|| "-".to_owned(), show);
     for log in logs {
         table.row(vec![

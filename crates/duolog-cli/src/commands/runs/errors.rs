@@ -51,13 +51,14 @@ impl Errors {
 
 fn table(executions: &[Execution], now: Moment) -> Table {
     let mut table = Table::new(&[
-        (Column::Id, "RUN"),
-        (Column::Text, "SKILL"),
-        (Column::Text, "REPOSITORY"),
-        (Column::Word, "STOP"),
-        (Column::Text, "ERROR"),
-        (Column::Word, "STARTED"),
-    ]);
+        (Column::Id, "WORKFLOW_RUN_ID"),
+        (Column::Word, "SKILL"),
+        (Column::Text, "REPO"),
+        (Column::Word, "STOP_REASON"),
+        (Column::Text, "ERROR_MESSAGE"),
+        (Column::Word, "STARTED_AT"),
+    ])
+    .dropping(&["REPO", "STARTED_AT", "STOP_REASON"]);
     for execution in executions {
         let stop = execution.end.as_ref().and_then(|end| end.finish.stop_reason.clone());
         table.row(vec![
@@ -69,5 +70,5 @@ fn table(executions: &[Execution], now: Moment) -> Table {
             figures::age(execution.started_at, now),
         ]);
     }
-    table.without_empty("RUN").without_empty("REPOSITORY").without_empty("STOP")
+    table.without_empty("WORKFLOW_RUN_ID").without_empty("REPO").without_empty("STOP_REASON")
 }

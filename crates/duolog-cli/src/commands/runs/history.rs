@@ -211,7 +211,8 @@ fn table(history: &VecDeque<Change>) -> Table {
         (Column::Text, "ACTOR"),
         (Column::Text, "LEASE_OWNER"),
         (Column::Text, "REASON"),
-    ]);
+    ])
+    .dropping(&["PREVIOUS_STATUS", "LEASE_OWNER", "REASON", "ACTOR"]);
     for change in history {
         let fields = [
             &change.timestamp,

@@ -129,16 +129,17 @@ impl List {
 fn table(runs: &[RunSummary], now: Moment) -> Table {
     let mut table = Table::new(&[
         (Column::Id, "ID"),
-        (Column::Text, "WORKFLOW"),
+        (Column::Word, "WORKFLOW_NAME"),
         (Column::Word, "STATUS"),
-        (Column::Text, "PHASE"),
-        (Column::Text, "TRIGGER"),
-        (Column::Text, "REPOSITORY"),
-        (Column::Text, "OWNER"),
+        (Column::Text, "CURRENT_PHASE"),
+        (Column::Word, "TRIGGER_ID"),
+        (Column::Text, "REPO"),
+        (Column::Text, "LEASE_OWNER"),
         (Column::Figure, "TOKENS"),
-        (Column::Figure, "COST"),
-        (Column::Word, "UPDATED"),
-    ]);
+        (Column::Figure, "COST_USD"),
+        (Column::Word, "UPDATED_AT"),
+    ])
+    .dropping(&["REPO", "TOKENS", "LEASE_OWNER", "COST_USD", "CURRENT_PHASE", "UPDATED_AT", "TRIGGER_ID"]);
     for run in runs {
         table.row(vec![
             run.id.to_string(),
@@ -154,5 +155,5 @@ fn table(runs: &[RunSummary], now: Moment) -> Table {
         ]);
         table.tone(2, tone(run.status));
     }
-    ["PHASE", "REPOSITORY", "OWNER", "TOKENS", "COST"].into_iter().fold(table, Table::without_empty)
+    ["CURRENT_PHASE", "REPO", "LEASE_OWNER", "TOKENS", "COST_USD"].into_iter().fold(table, Table::without_empty)
 }

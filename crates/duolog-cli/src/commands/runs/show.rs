@@ -170,15 +170,16 @@ fn draw_executions(text: &mut Text, executions: &[Execution], now: Moment) {
         return;
     }
     let mut table = Table::new(&[
-        (Column::Id, "EXECUTION"),
-        (Column::Text, "PHASE"),
+        (Column::Id, "ID"),
+        (Column::Word, "PHASE"),
         (Column::Word, "OUTCOME"),
-        (Column::Figure, "TIME"),
+        (Column::Figure, "DURATION_MS"),
         (Column::Figure, "TURNS"),
         (Column::Figure, "TOKENS"),
-        (Column::Figure, "COST"),
-        (Column::Word, "STOP"),
-    ]);
+        (Column::Figure, "COST_USD"),
+        (Column::Word, "STOP_REASON"),
+    ])
+    .dropping(&["TURNS", "TOKENS", "STOP_REASON", "COST_USD", "DURATION_MS"]);
     for execution in executions {
         let end = execution.end.as_ref().map(|end| &end.finish);
         let tokens: Vec<u64> = end.map_or_else(Vec::new, |end| {
@@ -194,7 +195,7 @@ fn draw_executions(text: &mut Text, executions: &[Execution], now: Moment) {
             execution.id.to_string(),
             phase_of(execution).to_owned(),
             execution.outcome().to_string(),
-            figures::took(ms),
+            figures::count(ms),
             end.and_then(|end| end.turns).map(figures::count).unwrap_or_default(),
             if tokens.is_empty() { String::new() } else { figures::count(tokens.iter().sum()) },
             end.and_then(|end| end.cost).map(figures::dollars).unwrap_or_default(),
@@ -203,7 +204,7 @@ fn draw_executions(text: &mut Text, executions: &[Execution], now: Moment) {
         table.tone(2, stands(execution.outcome()).tone);
     }
     text.line("");
-    text.table(&["TURNS", "TOKENS", "COST", "STOP"].into_iter().fold(table, Table::without_empty));
+    text.table(&["TURNS", "TOKENS", "COST_USD", "STOP_REASON"].into_iter().fold(table, Table::without_empty));
 }
 
 fn draw_gates(text: &mut Text, gates: &[Approval], now: Moment) {
@@ -211,21 +212,22 @@ fn draw_gates(text: &mut Text, gates: &[Approval], now: Moment) {
         return;
     }
     let mut table = Table::new(&[
-        (Column::Id, "APPROVAL"),
-        (Column::Text, "GATE"),
+        (Column::Id, "ID"),
+        (Column::Word, "GATE"),
         (Column::Word, "KIND"),
         (Column::Word, "STATUS"),
-        (Column::Text, "BY"),
+        (Column::Text, "RESPONDED_BY"),
         (Column::Text, "RESPONSE"),
-        (Column::Word, "NOTED"),
-        (Column::Word, "ASKED"),
-    ]);
+        (Column::Word, "CONSUMED_AT"),
+        (Column::Word, "CREATED_AT"),
+    ])
+    .dropping(&["CONSUMED_AT", "KIND", "RESPONSE", "CREATED_AT", "RESPONDED_BY"]);
     for gate in gates {
         let is_answered = matches!(gate.status, ApprovalStatus::Approved | ApprovalStatus::Answered);
         let noted = match (is_answered, gate.consumed_at) {
-            (true, Some(_)) => "yes",
-            (true, None) => "not yet",
-            (false, _) => "",
+            (true, Some(at)) => figures::age(at, now),
+            (true, None) => "not yet".to_owned(),
+            (false, _) => String::new(),
         };
         table.row(vec![
             gate.id.to_string(),
@@ -234,13 +236,13 @@ fn draw_gates(text: &mut Text, gates: &[Approval], now: Moment) {
             gate.status.to_string(),
             gate.responded_by.clone().unwrap_or_default(),
             gate.response.as_deref().map(|response| shortened(&one_line(response))).unwrap_or_default(),
-            noted.to_owned(),
+            noted,
             figures::age(gate.created_at, now),
         ]);
         table.tone(3, approvals::tone(gate.status));
     }
     text.line("");
-    text.table(&["BY", "RESPONSE", "NOTED"].into_iter().fold(table, Table::without_empty));
+    text.table(&["RESPONDED_BY", "RESPONSE", "CONSUMED_AT"].into_iter().fold(table, Table::without_empty));
 }
 
 fn draw_next(text: &mut Text, after: &[wire::NextStep]) {

@@ -67,7 +67,7 @@ impl Stats {
             rollups: rollups.iter().map(wire::Rollup::from).collect(),
             totals: (&total).into(),
         };
-        context.out.answer(&shape, |text| text.table(&table(word, &rollups, &total)))?;
+        context.out.answer(&shape, |text| text.table(&table(&rollups, &total)))?;
         Ok(Ended::Done)
     }
 }
@@ -91,20 +91,21 @@ fn sum(a: &Rollup, b: &Rollup) -> Rollup {
     }
 }
 
-fn table(every: &str, rollups: &[Rollup], total: &Rollup) -> Table {
+fn table(rollups: &[Rollup], total: &Rollup) -> Table {
     let mut table = Table::new(&[
-        (Column::Word, if every == "hour" { "HOUR" } else { "DAY" }),
+        (Column::Word, "PERIOD"),
         (Column::Figure, "STARTED"),
         (Column::Figure, "SUCCEEDED"),
         (Column::Figure, "FAILED"),
         (Column::Figure, "SKIPPED"),
         (Column::Figure, "DEFERRED"),
-        (Column::Figure, "IN FLIGHT"),
+        (Column::Figure, "IN_FLIGHT"),
         (Column::Figure, "TURNS"),
-        (Column::Figure, "TIME"),
+        (Column::Figure, "DURATION_MS"),
         (Column::Figure, "TOKENS"),
-        (Column::Figure, "COST"),
-    ]);
+        (Column::Figure, "COST_USD"),
+    ])
+    .dropping(&["DEFERRED", "SKIPPED", "TURNS", "IN_FLIGHT", "DURATION_MS", "TOKENS"]);
     for rollup in rollups {
         table.row(cells(&rollup.label, rollup));
     }
@@ -119,7 +120,7 @@ fn cells(label: &str, rollup: &Rollup) -> Vec<String> {
     let mut cells = vec![label.to_owned()];
     cells.extend(counts.map(figures::count));
     cells.push(figures::count(rollup.turns));
-    cells.push(figures::took(rollup.duration_ms));
+    cells.push(figures::count(rollup.duration_ms));
     cells.push(figures::count(tokens.iter().sum()));
     cells.push(figures::dollars(rollup.cost));
     cells

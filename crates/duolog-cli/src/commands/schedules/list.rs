@@ -61,12 +61,13 @@ fn table(list: &ScheduleList, now: Moment) -> Table {
         (Column::Word, "NAME"),
         (Column::Word, "CRON"),
         (Column::Word, "ZONE"),
-        (Column::Text, "WORKFLOW"),
-        (Column::Word, "NEXT"),
-        (Column::Word, "LATEST"),
-        (Column::Figure, "FAILURES"),
-        (Column::Word, "FIRED"),
-    ]);
+        (Column::Text, "WORKFLOW_NAME"),
+        (Column::Word, "NEXT_DUE_LOCAL"),
+        (Column::Word, "LATEST_RUN"),
+        (Column::Figure, "CONSECUTIVE_FAILURES"),
+        (Column::Word, "STARTED_AT"),
+    ])
+    .dropping(&["STARTED_AT", "CONSECUTIVE_FAILURES", "WORKFLOW_NAME", "ZONE", "LATEST_RUN", "CRON"]);
     for schedule in &list.schedules {
         // What is said over the configuration is marked.
         let marked = |text: &str, from| format!("{text}{}", if from == Origin::Override { "*" } else { "" });
@@ -96,5 +97,5 @@ fn table(list: &ScheduleList, now: Moment) -> Table {
             table.tone(6, Tone::Bad);
         }
     }
-    table.without_empty("WORKFLOW").without_empty("LATEST").without_empty("FAILURES").without_empty("FIRED")
+    ["WORKFLOW_NAME", "LATEST_RUN", "CONSECUTIVE_FAILURES", "STARTED_AT"].into_iter().fold(table, Table::without_empty)
 }

@@ -51,12 +51,13 @@ impl Runs {
 
 fn table(runs: &[CronRun], now: Moment) -> Table {
     let mut table = Table::new(&[
-        (Column::Word, "NAME"),
-        (Column::Word, "DUE"),
+        (Column::Word, "SCHEDULE_NAME"),
+        (Column::Word, "DUE_AT"),
         (Column::Word, "STATUS"),
-        (Column::Text, "TOLD"),
-        (Column::Word, "FIRED"),
-    ]);
+        (Column::Text, "DETAIL"),
+        (Column::Word, "STARTED_AT"),
+    ])
+    .dropping(&["STARTED_AT", "DETAIL"]);
     for run in runs {
         let told = run.error.as_ref().or(run.detail.as_ref()).or(run.workflow_run_id.as_ref());
         table.row(vec![
@@ -68,5 +69,5 @@ fn table(runs: &[CronRun], now: Moment) -> Table {
         ]);
         table.tone(2, tone(run.standing));
     }
-    table.without_empty("TOLD")
+    table.without_empty("DETAIL")
 }

@@ -11,7 +11,7 @@ use super::Context;
 use crate::args::Which;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
-use crate::out::{Text, Tone};
+use crate::out::{Column, Table, Text};
 
 const AFTER: &str = "\
 Examples:
@@ -62,22 +62,34 @@ pub(super) fn draw(text: &mut Text, branches: &[Branch]) {
         let parent = branch.forked.as_ref().map(|forked| &forked.parent).filter(|parent| known.contains(parent));
         below.entry(parent).or_default().push(branch);
     }
+    let mut table = Table::new(&[
+        (Column::Word, "NAME"),
+        (Column::Id, "ID"),
+        (Column::Figure, "ITEM_COUNT"),
+        (Column::Figure, "FORKED_AT_ORD"),
+        (Column::Id, "PARENT_BRANCH_ID"),
+    ])
+    .dropping(&["PARENT_BRANCH_ID", "FORKED_AT_ORD", "ITEM_COUNT"]);
     // The last comes off first; each with the lines that lead to it.
     let mut waiting: Vec<(&Branch, String, &str, &str)> =
         below.get(&None).into_iter().flatten().rev().map(|branch| (*branch, String::new(), "", "")).collect();
     while let Some((branch, lead, arm, after)) = waiting.pop() {
-        text.line(format_args!("{lead}{arm}{}", told(text, branch)));
+        let name = branch.name.as_deref().unwrap_or(if branch.is_default { "(default)" } else { "-" });
+        let forked = branch.forked.as_ref();
+        table.row(vec![
+            format!("{lead}{arm}{name}"),
+            branch.id.to_string(),
+            figures::count(branch.items),
+            forked.map(|forked| forked.at.to_string()).unwrap_or_default(),
+            forked.map(|forked| forked.parent.to_string()).unwrap_or_default(),
+        ]);
         let children = below.get(&Some(&branch.id)).map_or(&[][..], Vec::as_slice);
         for (at, child) in children.iter().enumerate().rev() {
             let (arm, next) = if at + 1 == children.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
             waiting.push((child, format!("{lead}{after}"), arm, next));
         }
     }
-}
-
-fn told(text: &Text, branch: &Branch) -> String {
-    let name = branch.name.as_deref().or_else(|| branch.is_default.then_some("(default)"));
-    let name = name.map(|name| format!("{}  ", text.tone(Tone::Strong, name))).unwrap_or_default();
-    let at = branch.forked.as_ref().map(|forked| format!(", forked at {}", forked.at)).unwrap_or_default();
-    format!("{name}{}  {}{at}", branch.id, figures::things(branch.items, "item"))
+    if !branches.is_empty() {
+        text.table(&table.without_empty("FORKED_AT_ORD").without_empty("PARENT_BRANCH_ID"));
+    }
 }

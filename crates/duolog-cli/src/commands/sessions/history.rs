@@ -65,7 +65,8 @@ fn table(found: &[StatusTransition]) -> Table {
         (Column::Text, "ACTOR"),
         (Column::Text, "REASON_CODE"),
         (Column::Text, "REASON"),
-    ]);
+    ])
+    .dropping(&["PREVIOUS_STATUS", "REASON_CODE", "ACTOR"]);
     for one in found {
         table.row(vec![
             one.created_at.to_string(),

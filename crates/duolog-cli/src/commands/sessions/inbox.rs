@@ -8,6 +8,7 @@ use duolog_wire as wire;
 use super::{Context, one_line};
 use crate::args::OfUser;
 use crate::failure::{Ended, Outcome};
+use crate::out::{Column, Table};
 
 const AFTER: &str = "\
 Examples:
@@ -80,9 +81,14 @@ impl Inbox {
         let (received, next) = (mail.messages, mail.next);
         let page: wire::Page<wire::InboxMessage> = wire::Page::of(&received, next);
         context.out.answer(&page, |text| {
+            let columns = [(Column::Figure, "ORD"), (Column::Word, "SENDER"), (Column::Text, "CONTENT")];
+            let mut table = Table::new(&columns).dropping(&["SENDER"]);
             for one in &received {
                 let said = one.content.as_ref().map_or_else(|detail| format!("({detail})"), |text| one_line(text));
-                text.line(format_args!("{}  {}  {said}", one.ord, one.sender.as_deref().unwrap_or("-")));
+                table.row(vec![one.ord.to_string(), one.sender.clone().unwrap_or_else(|| "-".to_owned()), said]);
+            }
+            if !received.is_empty() {
+                text.table(&table);
             }
         })?;
         if received.is_empty() {

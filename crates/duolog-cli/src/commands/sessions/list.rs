@@ -120,14 +120,15 @@ impl List {
 fn table(list: &SessionList, now: Moment) -> Table {
     let mut table = Table::new(&[
         (Column::Id, "ID"),
-        (Column::Text, "NAME"),
+        (Column::Word, "NAME"),
         (Column::Text, "TITLE"),
-        (Column::Text, "USER"),
+        (Column::Text, "USER_ID"),
         (Column::Word, "STATUS"),
         (Column::Figure, "EVENTS"),
-        (Column::Figure, "SIZE"),
-        (Column::Word, "UPDATED"),
-    ]);
+        (Column::Figure, "BYTES"),
+        (Column::Word, "UPDATED_AT"),
+    ])
+    .dropping(&["BYTES", "USER_ID", "TITLE", "EVENTS", "UPDATED_AT", "STATUS"]);
     for session in &list.sessions {
         table.row(vec![
             session.id.to_string(),
@@ -143,7 +144,7 @@ fn table(list: &SessionList, now: Moment) -> Table {
             table.tone(4, tone(status));
         }
     }
-    table.without_empty("NAME").without_empty("TITLE").without_empty("USER").without_empty("STATUS")
+    table.without_empty("NAME").without_empty("TITLE").without_empty("USER_ID").without_empty("STATUS")
 }
 
 pub(super) fn tone(status: SessionStatus) -> Tone {

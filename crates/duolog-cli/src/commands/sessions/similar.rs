@@ -173,7 +173,7 @@ impl Similar {
 const SAYS_CHARS_MAX: usize = 60;
 
 fn table(shapes: &[wire::SimilarMessage]) -> Table {
-    let columns = [(Column::Figure, "SCORE"), (Column::Id, "MESSAGE"), (Column::Word, "ROLE"), (Column::Text, "SAYS")];
+    let columns = [(Column::Figure, "SCORE"), (Column::Id, "ID"), (Column::Word, "ROLE"), (Column::Text, "CONTENT")];
     let mut table = Table::new(&columns);
     for one in shapes {
         let says = one.content.as_ref().map(|raw| raw.get().chars().take(SAYS_CHARS_MAX).collect());

@@ -139,8 +139,13 @@ fn removed(pruned: &wire::BlobsPruned, unnamed: u64) -> String {
 }
 
 fn table(blobs: &[wire::Blob], now: Moment) -> Table {
-    let mut table =
-        Table::new(&[(Column::Id, "BLOB"), (Column::Figure, "SIZE"), (Column::Figure, "NAMED"), (Column::Word, "PUT")]);
+    let mut table = Table::new(&[
+        (Column::Id, "ID"),
+        (Column::Figure, "BYTES"),
+        (Column::Figure, "REFERENCE_COUNT"),
+        (Column::Word, "STORED_AT"),
+    ])
+    .dropping(&["STORED_AT"]);
     for blob in blobs {
         let stored_at = blob.stored_at.as_ref().and_then(|at| at.parse::<Moment>().ok());
         let age = stored_at.map_or_else(|| "-".to_owned(), |at| figures::age(at, now));

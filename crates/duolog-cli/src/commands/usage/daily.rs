@@ -10,6 +10,7 @@ const AFTER: &str = "\
 Examples:
   duolog usage daily
   duolog usage daily --since 2026-01-01 --until 2026-01-31
+  duolog usage daily --zone Europe/Berlin
   duolog usage daily --json | jq '.days[] | [.day, .cost_usd]'
 
 JSON:
@@ -22,9 +23,10 @@ JSON:
   cost_usd is what the logs state, and else what the prices in force say; null where nothing has a price.
   unpriced_models are those whose tokens are not in it. output_tokens holds reasoning_tokens";
 
-/// Show what was used on each day, the newest first
+/// Show tokens and cost by day, newest first
 ///
-/// Days are those of UTC. Each response counts once in its log, on the day that its line names.
+/// Days are those of --zone. A response counts once, on the day that its line names. Executions count on the day they
+/// finished, unless the log of their session tells of usage: then only the log counts.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Daily {

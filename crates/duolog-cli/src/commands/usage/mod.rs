@@ -29,12 +29,15 @@ Usage {
 /// Which usage, and which page of the report.
 #[derive(Args)]
 struct Asked {
-    /// Only from this day on, in UTC
+    /// Filter by day: this day and later
     #[arg(long, value_name = "DAY")]
     since: Option<Day>,
-    /// Only up to this day, itself included
+    /// Filter by day: this day and earlier
     #[arg(long, value_name = "DAY")]
     until: Option<Day>,
+    /// Time zone of the days, as Europe/Berlin or UTC [default: local]
+    #[arg(long, value_name = "ZONE")]
+    zone: Option<String>,
     /// Only this user's sessions
     #[arg(long, visible_alias = "user-email", value_name = "USER")]
     user: Option<String>,
@@ -70,8 +73,9 @@ impl Report {
     ) -> Outcome {
         let is_filtered =
             asked.since.is_some() || asked.until.is_some() || asked.user.is_some() || asked.after.is_some();
-        let Asked { since, until, user: user_id, limit, after, waiting } = asked;
-        let filter = UsageFilter { since, until, user_id, limit, after, order, ..UsageFilter::default() };
+        let Asked { since, until, zone, user: user_id, limit, after, waiting } = asked;
+        let zone = zone.or_else(|| jiff::tz::TimeZone::system().iana_name().map(str::to_owned));
+        let filter = UsageFilter { since, until, zone, user_id, limit, after, order, ..UsageFilter::default() };
         let report = match context.open_if_there()? {
             Some(store) => ask(&store, &UsageFilter { wait: waiting.wait(context.out, &store)?, ..filter })?,
             None => UsageReport::default(),
@@ -86,16 +90,25 @@ impl Report {
     }
 
     fn table(&self, report: &UsageReport) -> Table {
-        let name = self.name.then_some((Column::Text, "NAME"));
+        let name = self.name.then_some((Column::Word, "SESSION_NAME"));
         let figures = [
             (Column::Figure, "RESPONSES"),
-            (Column::Figure, "INPUT"),
-            (Column::Figure, "OUTPUT"),
-            (Column::Figure, "CACHE READ"),
-            (Column::Figure, "CACHE WRITE"),
-            (Column::Figure, "COST"),
+            (Column::Figure, "INPUT_TOKENS"),
+            (Column::Figure, "OUTPUT_TOKENS"),
+            (Column::Figure, "CACHE_READ_INPUT_TOKENS"),
+            (Column::Figure, "CACHE_CREATION_INPUT_TOKENS"),
+            (Column::Figure, "TOKENS"),
+            (Column::Figure, "COST_USD"),
         ];
-        let mut table = Table::new(&[self.column].into_iter().chain(name).chain(figures).collect::<Vec<_>>());
+        let table = Table::new(&[self.column].into_iter().chain(name).chain(figures).collect::<Vec<_>>());
+        let mut table = table.dropping(&[
+            "CACHE_CREATION_INPUT_TOKENS",
+            "CACHE_READ_INPUT_TOKENS",
+            "RESPONSES",
+            "INPUT_TOKENS",
+            "OUTPUT_TOKENS",
+            "TOKENS",
+        ]);
         for line in &report.lines {
             let key = line.key.clone().unwrap_or_else(|| self.none.to_owned());
             table.row(self.cells(key, line.name.as_deref().unwrap_or("-"), &line.used));
@@ -110,7 +123,8 @@ impl Report {
 
     fn cells(&self, key: String, name: &str, used: &UsageTotal) -> Vec<String> {
         let written = used.tokens.cache_write_5m.saturating_add(used.tokens.cache_write_1h);
-        let counts = [used.responses, used.tokens.input, used.tokens.output, used.tokens.cache_read, written];
+        let tokens = &used.tokens;
+        let counts = [used.responses, tokens.input, tokens.output, tokens.cache_read, written, tokens.total()];
         let mut cells = vec![key];
         cells.extend(self.name.then(|| name.to_owned()));
         cells.extend(counts.map(figures::count));

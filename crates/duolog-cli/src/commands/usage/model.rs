@@ -32,7 +32,7 @@ pub struct Model {
     asked: Asked,
 }
 
-const REPORT: Report = Report { column: (Column::Text, "MODEL"), name: false, none: "(no name)" };
+const REPORT: Report = Report { column: (Column::Word, "MODEL"), name: false, none: "(no name)" };
 
 impl Model {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {

@@ -21,7 +21,7 @@ JSON:
      \"reasoning_tokens\", \"tokens\", \"cost_usd\", \"unpriced_models\": [model, …]}],
    \"totals\": {… of all pages, from \"responses\" on …}, \"next\": token|null,
    \"complete\": true, \"missing\": {… as sessions list …}}
-  session_name is what people call it.
+  session_id is null in the last line: executions that have no session.
   cost_usd is what the logs state, and else what the prices in force say; null where nothing has a price.
   unpriced_models are those whose tokens are not in it. output_tokens holds reasoning_tokens";
 
@@ -40,7 +40,7 @@ pub struct Session {
     order: Option<PageOrder>,
 }
 
-const REPORT: Report = Report { column: (Column::Id, "SESSION"), name: true, none: "" };
+const REPORT: Report = Report { column: (Column::Id, "SESSION_ID"), name: true, none: "(no session)" };
 
 impl Session {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {

@@ -17,14 +17,14 @@ JSON:
      \"reasoning_tokens\", \"tokens\", \"cost_usd\", \"unpriced_models\": [model, …]}],
    \"totals\": {… of all pages, from \"responses\" on …}, \"next\": token|null,
    \"complete\": true, \"missing\": {… as sessions list …}}
-  workflow_name is null for sessions with neither playbook nor agent.
+  workflow_name is null for sessions with neither workflow, playbook nor agent.
   cost_usd is what the logs state, and else what the prices in force say; null where nothing has a price.
   unpriced_models are those whose tokens are not in it. output_tokens holds reasoning_tokens";
 
-/// Show what each workflow used
+/// Show tokens and cost by workflow
 ///
-/// There are no workflow runs yet: sessions are grouped by the playbook that they run, and where they run none, by the
-/// name of their agent.
+/// A session counts for the workflow whose execution names it, and otherwise for its playbook or its agent. Executions
+/// without a log of their own count for the workflow of their run.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Workflow {
@@ -32,7 +32,7 @@ pub struct Workflow {
     asked: Asked,
 }
 
-const REPORT: Report = Report { column: (Column::Text, "WORKFLOW"), name: false, none: "(none)" };
+const REPORT: Report = Report { column: (Column::Word, "WORKFLOW_NAME"), name: false, none: "(none)" };
 
 impl Workflow {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {

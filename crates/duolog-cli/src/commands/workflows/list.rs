@@ -49,22 +49,23 @@ impl List {
 
 fn table(workflows: &[Workflow], now: Moment) -> Table {
     let mut table = Table::new(&[
-        (Column::Text, "WORKFLOW"),
-        (Column::Word, "STARTS"),
-        (Column::Word, "RUNS"),
-        (Column::Text, "SAID BY"),
-        (Column::Word, "SAID"),
-    ]);
+        (Column::Word, "NAME"),
+        (Column::Word, "ENABLED"),
+        (Column::Word, "HAS_RUNS"),
+        (Column::Text, "UPDATED_BY"),
+        (Column::Word, "UPDATED_AT"),
+    ])
+    .dropping(&["UPDATED_AT", "UPDATED_BY", "HAS_RUNS"]);
     for workflow in workflows {
         let said = workflow.said.as_ref();
         table.row(vec![
             workflow.name.clone(),
-            if workflow.enabled { "enabled" } else { "disabled" }.to_owned(),
-            if workflow.has_runs { "yes" } else { "none" }.to_owned(),
+            if workflow.enabled { "yes" } else { "no" }.to_owned(),
+            if workflow.has_runs { "yes" } else { "no" }.to_owned(),
             said.and_then(|(_, by)| by.clone()).unwrap_or_default(),
             said.map(|(at, _)| figures::age(*at, now)).unwrap_or_default(),
         ]);
         table.tone(1, if workflow.enabled { Tone::Good } else { Tone::Worth });
     }
-    table.without_empty("SAID BY").without_empty("SAID")
+    table.without_empty("UPDATED_BY").without_empty("UPDATED_AT")
 }

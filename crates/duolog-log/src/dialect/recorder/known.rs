@@ -6,7 +6,7 @@ use super::event::sum;
 use crate::dialect::envelope::Usage;
 use crate::dialect::object::Object;
 use crate::dialect::scene::short_hash;
-use crate::dialect::timeline::Boundary;
+use crate::dialect::timeline::{Boundary, ItemKind};
 use crate::dialect::usage::{UsageFact, fact};
 use crate::dialect::{Dialect, Interpreter};
 
@@ -35,7 +35,7 @@ impl Known {
         self.reader.line(Position::ZERO, line, &mut items);
         for item in items.iter().rev() {
             match item.boundary {
-                Boundary::Opens if self.open_prompt.is_none() => {
+                Boundary::Opens if self.open_prompt.is_none() && item.kind == ItemKind::User => {
                     self.open_prompt = Some(short_hash(item.text.as_bytes()));
                 }
                 Boundary::Closes => return false,

@@ -12,7 +12,7 @@ use crate::dialect::object::Object;
 use crate::dialect::scene::short_hash;
 
 /// What stands behind a message that has no end.
-const MESSAGE_CUT: &str = "the input ended before this message did";
+pub(super) const MESSAGE_CUT: &str = "the input ended before this message did";
 
 /// How many open calls, and written calls, are remembered.
 const CALLS_MAX: usize = 256;

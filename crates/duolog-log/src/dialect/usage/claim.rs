@@ -44,7 +44,7 @@ impl Lineage {
                 self.begin(thread.as_deref().map(name), parent.as_deref().map(name));
                 None
             }
-            UsageFact::Ending { .. } | UsageFact::Model(_) => None,
+            UsageFact::Ending { .. } | UsageFact::Model(_) | UsageFact::Thread { .. } => None,
         }
     }
 

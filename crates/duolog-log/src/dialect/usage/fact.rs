@@ -1,7 +1,8 @@
 //! What single lines say about usage.
 
 use duolog_types::Moment;
-use duolog_types::limits::{MODEL_BYTES_MAX, USAGE_COST_MAX, USAGE_TOKENS_MAX};
+use duolog_types::limits::{MODEL_BYTES_MAX, USAGE_COST_MAX, USAGE_STREAM_MODELS_MAX, USAGE_TOKENS_MAX};
+use serde::{Deserialize, Serialize};
 
 use super::claim::Claim;
 use super::tokens::Tokens;
@@ -9,6 +10,7 @@ use crate::dialect::codex;
 use crate::dialect::money::Money;
 use crate::dialect::object::{Object, mend};
 use crate::dialect::scene::short_hash;
+use crate::dialect::stream;
 
 /// What one line says about usage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +23,10 @@ pub enum UsageFact {
         tokens: Tokens,
         /// Its cost; none where the line says nothing, or says nothing for what cannot have been free.
         cost: Option<Money>,
+        /// The same by model, where the line tells it.
+        models: Vec<ModelTotal>,
+        /// It is from a stream of Claude Code, whose totals may run up over several turns.
+        is_stream: bool,
         /// When.
         at: Option<Moment>,
     },
@@ -30,11 +36,20 @@ pub enum UsageFact {
         total: Option<Tokens>,
         /// What the last response took.
         last: Option<Tokens>,
+        /// The model, where the line names it.
+        model: Option<String>,
         /// When.
         at: Option<Moment>,
     },
     /// Which model answers from here on.
     Model(String),
+    /// `codex exec` goes on with this thread: totals of another one do not go on.
+    Thread {
+        /// Its id.
+        id: String,
+        /// The model, where the line names it.
+        model: Option<String>,
+    },
     /// A session begins.
     Began {
         /// Its id.
@@ -42,6 +57,17 @@ pub enum UsageFact {
         /// The session that it was forked from, and may replay.
         parent: Option<String>,
     },
+}
+
+/// What one model took, as the end of a turn says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelTotal {
+    /// The model.
+    pub model: String,
+    /// Its tokens.
+    pub tokens: Tokens,
+    /// Its cost.
+    pub cost: Option<Money>,
 }
 
 /// A response of a model.
@@ -78,7 +104,7 @@ impl Response {
 pub fn fact(line: &str) -> Option<UsageFact> {
     let text = line.trim();
     // Most lines are text, and are dismissed without being parsed.
-    let told = ["usage", "tokens", "\"model\"", "\"result\"", "session_meta"];
+    let told = ["usage", "tokens", "\"model\"", "\"result\"", "session_meta", "thread.started"];
     if !told.iter().any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some()) {
         return None;
     }
@@ -89,7 +115,7 @@ pub fn fact(line: &str) -> Option<UsageFact> {
 }
 
 fn fact_of(line: &Object<'_>) -> Option<UsageFact> {
-    if codex::recognises(line) {
+    if codex::is_rollout(line) {
         return codex_fact(line);
     }
     match line.text("type").as_deref() {
@@ -102,6 +128,13 @@ fn fact_of(line: &Object<'_>) -> Option<UsageFact> {
         }
         Some("progress") => progress(line).map(UsageFact::Response),
         Some("result") => Some(ending(line)),
+        Some("system") if line.is("subtype", "init") => model_of(line).map(UsageFact::Model),
+        Some("thread.started") => Some(UsageFact::Thread { id: line.word("thread_id")?, model: model_of(line) }),
+        Some("turn.completed") => {
+            let total = codex_tokens(&line.object("usage")?);
+            let (total, model) = (Some(total).filter(|total| total.total() > 0)?, model_of(line));
+            Some(UsageFact::Running { total: Some(total), last: None, model, at: line.instant("timestamp") })
+        }
         _ => None,
     }
 }
@@ -120,7 +153,7 @@ fn response(line: &Object<'_>) -> Option<Response> {
         response_id: message.word("id"),
         request_id: line.word("requestId"),
         at: line.instant("timestamp"),
-        sidechain: line.flag("isSidechain"),
+        sidechain: line.flag("isSidechain") || line.some("parent_tool_use_id").is_some(),
         tokens: claude_tokens(&usage),
         cost: line.raw("costUSD").and_then(cost),
     })
@@ -164,7 +197,32 @@ fn ending(line: &Object<'_>) -> UsageFact {
     });
     // Writers that know no price write 0.
     let cost = line.raw("total_cost_usd").and_then(cost).filter(|cost| *cost != Money::ZERO);
-    UsageFact::Ending { tokens, cost, at: line.instant("timestamp") }
+    let is_stream = stream::recognises(line);
+    let models = model_totals(line).unwrap_or_default();
+    UsageFact::Ending { tokens, cost, models, is_stream, at: line.instant("timestamp") }
+}
+
+/// What each model took; `None` if the line does not tell, or no row can hold what it tells.
+fn model_totals(line: &Object<'_>) -> Option<Vec<ModelTotal>> {
+    let models = line.object("modelUsage")?;
+    let mut totals = Vec::new();
+    for (model, raw) in models.members() {
+        let usage = Object::parse(raw).filter(|_| is_model(model) && totals.len() < USAGE_STREAM_MODELS_MAX)?;
+        let count = |name| count(&usage, name);
+        let tokens = Tokens {
+            input: count("inputTokens"),
+            output: count("outputTokens"),
+            cache_read: count("cacheReadInputTokens"),
+            cache_write_5m: count("cacheCreationInputTokens"),
+            ..Tokens::default()
+        };
+        totals.push(ModelTotal { model: model.to_owned(), tokens, cost: usage.raw("costUSD").and_then(cost) });
+    }
+    Some(totals)
+}
+
+fn model_of(line: &Object<'_>) -> Option<String> {
+    line.word("model").filter(|model| is_model(model))
 }
 
 /// Tokens of a kind. A number that no model reaches is damage; it is cut so that sums stay within their columns.
@@ -191,7 +249,7 @@ fn codex_fact(line: &Object<'_>) -> Option<UsageFact> {
             let parent = payload.word("forked_from_id").or_else(|| payload.word("parent_thread_id")).or_else(spawned);
             Some(UsageFact::Began { thread: payload.word("id"), parent })
         }
-        Some("turn_context") => payload.word("model").filter(|model| is_model(model)).map(UsageFact::Model),
+        Some("turn_context") => model_of(&payload).map(UsageFact::Model),
         Some("event_msg") if payload.is("type", "token_count") => {
             let info = payload.object("info")?;
             let tokens = |name| info.object(name).map(|usage| codex_tokens(&usage)).filter(|used| used.total() > 0);
@@ -199,6 +257,7 @@ fn codex_fact(line: &Object<'_>) -> Option<UsageFact> {
             (total.is_some() || last.is_some()).then(|| UsageFact::Running {
                 total,
                 last,
+                model: None,
                 at: line.instant("timestamp"),
             })
         }

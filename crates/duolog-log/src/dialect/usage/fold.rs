@@ -1,6 +1,6 @@
 //! Counts each response once, and can stop and go on.
 //!
-//! It keeps the sums by model, and of days only those of the open turn: sums by day are rows, and grow with the log. What
+//! It keeps the sums by model, and of quarter hours only those of the open turn: sums by quarter are rows, and grow with the log. What
 //! it gives them is how far each moved, up or down.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -12,17 +12,18 @@ use serde::{Deserialize, Serialize};
 use super::claim::{Claim, Lineage};
 use super::counted::{Counted, Used};
 use super::fact::{Response, UsageFact, fact};
+use super::result::{Ending, StreamTotal};
 use super::tokens::{Tiers, Tokens};
 use super::{ModelUsage, Usage};
 use crate::dialect::money::Money;
 use crate::dialect::prices::Prices;
 use crate::dialect::scene::short_hash;
 
-/// How far the sum of a day, a model and a charge moved.
+/// How far the sum of a quarter hour, a model and a charge moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageMove {
-    /// The day in UTC, `2026-01-31`; empty where the log names no instant.
-    pub day: String,
+    /// The start of the quarter hour in UTC; empty where the log names no instant.
+    pub quarter: String,
     /// The model; empty where the log names none.
     pub model: String,
     /// How it is paid for.
@@ -33,10 +34,10 @@ pub struct UsageMove {
     pub removed: Used,
 }
 
-/// A day and a model.
+/// A quarter hour and a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Cell {
-    day: String,
+    quarter: String,
     model: String,
 }
 
@@ -53,8 +54,10 @@ type PerModel = BTreeMap<String, Counted>;
 const UNNAMED: &str = "";
 /// Where the models beyond the limit are counted.
 const OTHERS: &str = "(other)";
-/// The characters of a day, at the beginning of an instant.
-const DAY_CHARS: usize = 10;
+/// The microseconds of a quarter hour.
+const QUARTER_MICROS: i64 = 15 * 60 * 1_000_000;
+/// The characters of an instant; one of another length is in no year that a row can hold.
+const INSTANT_CHARS: usize = 27;
 
 /// A response that a later line may still correct.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -77,8 +80,8 @@ pub struct UsageFold {
     /// What moved since the fold was made or read back.
     #[serde(skip)]
     moved: BTreeMap<Cell, Moved>,
-    /// The day that a line named last.
-    day: String,
+    /// The quarter hour that a line named last.
+    quarter: String,
     recent: VecDeque<Recent>,
     #[serde(skip)]
     seen: VecDeque<u64>,
@@ -91,11 +94,17 @@ pub struct UsageFold {
     #[serde(skip)]
     claimed: BTreeMap<u64, u64>,
     running: Option<Tokens>,
+    /// The thread of `codex exec` that the totals are of.
+    #[serde(default)]
+    thread: Option<u64>,
+    /// What the last result of a stream said in all.
+    #[serde(default)]
+    stream: Option<StreamTotal>,
     lineage: Lineage,
 }
 
 /// The form of [`UsageFold::to_bytes`].
-const FORM: u8 = 5;
+const FORM: u8 = 6;
 
 impl UsageFold {
     /// Takes the next line of a log that shares no response with another.
@@ -113,11 +122,21 @@ impl UsageFold {
         let is_elsewhere = |claim| !is_claimed && is_elsewhere(claim);
         match fact {
             UsageFact::Response(response) => self.response(response, claim, is_elsewhere),
-            UsageFact::Ending { tokens, cost, at } => self.ending(tokens, cost, at.map(Moment::as_micros)),
-            UsageFact::Running { total, last, at } => {
+            UsageFact::Ending { tokens, cost, models, is_stream, at } => {
+                self.ending(Ending { tokens, cost, models }, is_stream, at.map(Moment::as_micros));
+            }
+            UsageFact::Running { total, last, model, at } => {
+                self.last_model = model.or_else(|| self.last_model.take());
                 self.running(total, last, at.map(Moment::as_micros), claim, is_elsewhere);
             }
             UsageFact::Model(model) => self.last_model = Some(model),
+            UsageFact::Thread { id, model } => {
+                let id = Some(short_hash(id.as_bytes()));
+                if self.thread != id {
+                    (self.thread, self.running) = (id, None);
+                }
+                self.last_model = model.or_else(|| self.last_model.take());
+            }
             UsageFact::Began { .. } => {}
         }
     }
@@ -205,28 +224,40 @@ impl UsageFold {
     }
 
     /// The end of a turn says what the turn took; what its responses said is the better answer only where the end says
-    /// nothing, or the same by model.
-    fn ending(&mut self, tokens: Tokens, cost: Option<Money>, at: Option<i64>) {
+    /// nothing, or the same in all.
+    fn ending(&mut self, ending: Ending, is_stream: bool, at: Option<i64>) {
         for key in std::mem::take(&mut self.recent).into_iter().map(|old| old.key) {
             self.forget(key);
         }
         let open = std::mem::take(&mut self.open);
         let told = open.iter().fold(Tokens::default(), |sum, (_, counted)| sum.plus(&counted.tokens));
-        let model = self.last_model.clone().unwrap_or_default();
-        let end = self.cell(at, model);
+        let last_model = self.last_model.clone().unwrap_or_default();
+        let ending = if is_stream {
+            let total = StreamTotal::of(ending, &last_model);
+            let turn = total.since(self.stream.as_ref(), &told);
+            self.stream = Some(total);
+            turn
+        } else {
+            ending
+        };
+        let tokens = ending.tokens();
         let mut turn = open.clone();
-        if tokens != Tokens::default() && (tokens.total(), tokens.context()) != (told.total(), told.context()) {
-            let responses = turn.iter().map(|(_, counted)| counted.responses).sum::<u64>().max(1);
-            // The sum over a turn says nothing of single contexts: it is charged as short ones.
-            let bare = Tiers { all: tokens, ..Tiers::default() };
-            turn = vec![(end.clone(), Counted { responses, tokens, bare, ..Counted::default() })];
+        // What a stream without counts by model says leaves subagents out; their messages tell more.
+        let is_part = is_stream && ending.models.len() < 2 && tokens.context() < told.context();
+        if tokens != Tokens::default()
+            && !is_part
+            && (tokens.total(), tokens.context()) != (told.total(), told.context())
+        {
+            turn = self.by_model(&ending, &open, at, &last_model);
         }
-        if let Some(cost) = cost {
+        if let Some(cost) = ending.cost {
             for (_, counted) in &mut turn {
                 *counted = Counted { responses: counted.responses, tokens: counted.tokens, ..Counted::default() };
                 counted.covered = counted.responses;
             }
-            turn.push((end, Counted { stated: cost, ..Counted::default() }));
+            for (model, cost) in ending.costs(cost, &last_model) {
+                turn.push((self.cell(at, model), Counted { stated: cost, ..Counted::default() }));
+            }
         }
         if turn != open {
             for (cell, counted) in &open {
@@ -237,6 +268,34 @@ impl UsageFold {
             }
             self.open.clear();
         }
+    }
+
+    /// What a turn took as its end tells it. The sum over a turn says nothing of single contexts: it is charged as short
+    /// ones.
+    fn by_model(
+        &mut self,
+        ending: &Ending,
+        open: &[(Cell, Counted)],
+        at: Option<i64>,
+        last_model: &str,
+    ) -> Vec<(Cell, Counted)> {
+        let count = |tokens: Tokens, responses: u64| {
+            let bare = Tiers { all: tokens, ..Tiers::default() };
+            Counted { responses: responses.max(1), tokens, bare, ..Counted::default() }
+        };
+        let responses = |is: &dyn Fn(&str) -> bool| {
+            open.iter().filter(|(cell, _)| is(&cell.model)).map(|(_, it)| it.responses).sum()
+        };
+        if ending.models.is_empty() {
+            let cell = self.cell(at, last_model.to_owned());
+            return vec![(cell, count(ending.tokens, responses(&|_| true)))];
+        }
+        let used = ending.models.iter().filter(|total| total.tokens != Tokens::default());
+        used.map(|total| {
+            let responses = responses(&|model| model == total.model);
+            (self.cell(at, total.model.clone()), count(total.tokens, responses))
+        })
+        .collect()
     }
 
     fn running(
@@ -275,14 +334,16 @@ impl UsageFold {
         self.add(&cell, &Counted::one(tokens, None));
     }
 
-    /// Where something is counted: a line without an instant is of the day that was named last.
+    /// Where something is counted: a line without an instant is of the quarter hour that was named last.
     fn cell(&mut self, at: Option<i64>, model: String) -> Cell {
         if let Some(at) = at {
-            self.day = Moment::from_micros(at).to_string();
-            self.day.truncate(DAY_CHARS);
+            self.quarter = Moment::from_micros(at.div_euclid(QUARTER_MICROS) * QUARTER_MICROS).to_string();
+            if self.quarter.len() != INSTANT_CHARS {
+                self.quarter.clear();
+            }
         }
         let room = self.totals.len() < USAGE_MODELS_MAX || self.totals.contains_key(&model);
-        Cell { day: self.day.clone(), model: if room { model } else { OTHERS.to_owned() } }
+        Cell { quarter: self.quarter.clone(), model: if room { model } else { OTHERS.to_owned() } }
     }
 
     fn add(&mut self, cell: &Cell, counted: &Counted) {
@@ -308,11 +369,11 @@ impl UsageFold {
         }
     }
 
-    /// How far sums moved since the fold was made or read back, by day, model and charge.
+    /// How far sums moved since the fold was made or read back, by quarter hour, model and charge.
     pub fn moves(&self) -> Vec<UsageMove> {
         let parts = self.moved.iter().flat_map(|(cell, moved)| {
             Charge::ALL.iter().map(|charge| UsageMove {
-                day: cell.day.clone(),
+                quarter: cell.quarter.clone(),
                 model: cell.model.clone(),
                 charge: *charge,
                 added: moved.added.used(*charge),

@@ -509,6 +509,7 @@ CREATE UNIQUE INDEX executions_in_flight ON executions (workflow_run_id, skill)
     WHERE finished_at IS NULL AND workflow_run_id IS NOT NULL;
 CREATE INDEX executions_by_trigger ON executions (trigger_type, trigger_id, started_at, id);
 CREATE INDEX executions_by_run ON executions (workflow_run_id, skill, started_at, id);
+CREATE INDEX executions_by_session ON executions (session_id) WHERE session_id IS NOT NULL;
 CREATE INDEX executions_with_error ON executions (started_at DESC, id DESC) WHERE error IS NOT NULL;
 
 CREATE TABLE execution_bodies (
@@ -630,9 +631,9 @@ CREATE TABLE digests (
     digest     BLOB NOT NULL CHECK (length(digest) <= 1048576)
 ) STRICT;
 
-CREATE TABLE usage_by_day (
+CREATE TABLE usage_by_quarter (
     session_id     TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-    day            TEXT NOT NULL CHECK (length(day) IN (0, 10)),
+    quarter        TEXT NOT NULL CHECK (length(quarter) IN (0, 27)),
     model          TEXT NOT NULL CHECK (length(CAST(model AS BLOB)) <= 128),
     charge         TEXT NOT NULL CHECK (charge IN ('bare', 'stated', 'beyond_200k', 'over_272k')),
     responses      INTEGER NOT NULL CHECK (responses >= 0),
@@ -644,10 +645,10 @@ CREATE TABLE usage_by_day (
     reasoning      INTEGER NOT NULL CHECK (reasoning >= 0),
     cost_micros    INTEGER NOT NULL CHECK (cost_micros >= 0),
     cost_picos     INTEGER NOT NULL CHECK (cost_picos BETWEEN 0 AND 999999),
-    PRIMARY KEY (session_id, day, model, charge)
+    PRIMARY KEY (session_id, quarter, model, charge)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX usage_by_day_days ON usage_by_day (day, session_id);
+CREATE INDEX usage_by_quarter_quarters ON usage_by_quarter (quarter, session_id);
 
 CREATE TABLE responses (
     response   INTEGER NOT NULL PRIMARY KEY,

@@ -35,7 +35,7 @@ mod session_owners;
 mod sessions;
 mod status_transitions;
 mod transactions;
-mod usage_by_day;
+mod usage_by_quarter;
 mod whole_views;
 mod workflow_approvals;
 mod workflow_overrides;

@@ -22,7 +22,7 @@ const LEFT_OUT: [&str; 8] = [
     "catalog",
     "digests",
     "responses",
-    "usage_by_day",
+    "usage_by_quarter",
     // Summed up below: on a server its rows are spread over slots by chance.
     "execution_rollups",
 ];

@@ -50,12 +50,13 @@ impl List {
         context.out.answer(&page, |text| {
             let mut table = Table::new(&[
                 (Column::Id, "ID"),
-                (Column::Text, "SKILL"),
+                (Column::Word, "SKILL"),
                 (Column::Word, "OUTCOME"),
-                (Column::Id, "SESSION"),
-                (Column::Figure, "COST"),
-                (Column::Word, "STARTED"),
-            ]);
+                (Column::Id, "SESSION_ID"),
+                (Column::Figure, "COST_USD"),
+                (Column::Word, "STARTED_AT"),
+            ])
+            .dropping(&["STARTED_AT", "SESSION_ID", "COST_USD"]);
             for execution in &all {
                 let end = execution.end.as_ref().map(|end| &end.finish);
                 table.row(vec![
@@ -68,7 +69,7 @@ impl List {
                 ]);
             }
             if !all.is_empty() {
-                text.table(&table.without_empty("SESSION").without_empty("COST"));
+                text.table(&table.without_empty("SESSION_ID").without_empty("COST_USD"));
             }
         })?;
         if all.is_empty() {

@@ -1,4 +1,6 @@
-//! `usage_by_day`: what sessions used, by day, model and how it is paid for.
+//! `usage_by_quarter`: what sessions used, by quarter hour, model and charge; and, in sums, what executions used.
+//!
+//! An execution counts only if the log of its session tells of no usage: where both tell, the log wins.
 //!
 //! Money is in two columns, whole micro-dollars and the picodollars left over, so that sums over rows stay exact.
 
@@ -100,13 +102,13 @@ impl UsedRow {
     }
 }
 
-/// What a session used on a day, of a model, under a charge.
+/// What a session used in a quarter hour, of a model, under a charge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageRow {
     /// The session.
     pub session_id: SessionId,
-    /// The day in UTC; empty where the log names none.
-    pub day: String,
+    /// The start of the quarter hour in UTC; empty where the log names no instant.
+    pub quarter: String,
     /// The model; empty where the log names none.
     pub model: String,
     /// How it is paid for.
@@ -118,8 +120,8 @@ pub struct UsageRow {
 /// How far a row moves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageChange {
-    /// The day in UTC; empty where the log names none.
-    pub day: String,
+    /// The start of the quarter hour in UTC; empty where the log names no instant.
+    pub quarter: String,
     /// The model; empty where the log names none.
     pub model: String,
     /// How it is paid for.
@@ -133,24 +135,25 @@ pub struct UsageChange {
 /// Moves the rows of a session. One that comes down to nothing goes, as if it had never been.
 pub fn change(tx: &mut Tx<'_>, session: &SessionId, changes: &[UsageChange]) -> Result<()> {
     for by in changes {
-        let key = params![session, &by.day, &by.model, by.charge];
+        let key = params![session, &by.quarter, &by.model, by.charge];
         let find = concat!(
             "SELECT ",
             used_columns!(),
-            " FROM usage_by_day WHERE session_id = ?1 AND day = ?2 AND model = ?3 AND charge = ?4"
+            " FROM usage_by_quarter WHERE session_id = ?1 AND quarter = ?2 AND model = ?3 AND charge = ?4"
         );
         let before = tx.find(find, key, |row| UsedRow::read(row, 0))?;
         let after = before.unwrap_or_default().moved(by);
         if after == UsedRow::default() {
-            let delete = "DELETE FROM usage_by_day WHERE session_id = ?1 AND day = ?2 AND model = ?3 AND charge = ?4";
+            let delete =
+                "DELETE FROM usage_by_quarter WHERE session_id = ?1 AND quarter = ?2 AND model = ?3 AND charge = ?4";
             tx.execute(delete, key)?;
             continue;
         }
         let put = concat!(
-            "INSERT INTO usage_by_day (session_id, day, model, charge, ",
+            "INSERT INTO usage_by_quarter (session_id, quarter, model, charge, ",
             used_columns!(),
             ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
-             ON CONFLICT (session_id, day, model, charge) DO UPDATE SET responses = excluded.responses, \
+             ON CONFLICT (session_id, quarter, model, charge) DO UPDATE SET responses = excluded.responses, \
              input = excluded.input, output = excluded.output, cache_read = excluded.cache_read, \
              cache_write_5m = excluded.cache_write_5m, cache_write_1h = excluded.cache_write_1h, \
              reasoning = excluded.reasoning, cost_micros = excluded.cost_micros, cost_picos = excluded.cost_picos"
@@ -163,32 +166,32 @@ pub fn change(tx: &mut Tx<'_>, session: &SessionId, changes: &[UsageChange]) -> 
 
 /// Forgets what a session used, before it is counted anew.
 pub fn forget(tx: &mut Tx<'_>, session: &SessionId) -> Result<()> {
-    tx.execute("DELETE FROM usage_by_day WHERE session_id = ?1", params![session]).map(drop)
+    tx.execute("DELETE FROM usage_by_quarter WHERE session_id = ?1", params![session]).map(drop)
 }
 
 /// Every row, by its key: for comparing a rebuild with what was there.
 pub fn dump(tx: &mut Tx<'_>) -> Result<Vec<UsageRow>> {
     let sql = concat!(
-        "SELECT session_id, day, model, charge, ",
+        "SELECT session_id, quarter, model, charge, ",
         used_columns!(),
-        " FROM usage_by_day ORDER BY session_id, day, model, charge"
+        " FROM usage_by_quarter ORDER BY session_id, quarter, model, charge"
     );
     tx.all(sql, &[], |row| {
         let used = UsedRow::read(row, 4)?;
-        Ok(UsageRow { session_id: row.get(0)?, day: row.get(1)?, model: row.get(2)?, charge: row.get(3)?, used })
+        Ok(UsageRow { session_id: row.get(0)?, quarter: row.get(1)?, model: row.get(2)?, charge: row.get(3)?, used })
     })
 }
 
 /// What a report has a line for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grouping {
-    /// Each day, the newest first.
+    /// Each day of a zone, the newest first: sums are by quarter hour.
     Day,
     /// Each session, in this order.
     Session(PageOrder),
     /// Each model, by name.
     Model,
-    /// Each playbook, or agent where there is none, by name.
+    /// Each workflow, or the session's playbook or agent where no run is known, by name.
     Workflow,
 }
 
@@ -196,10 +199,14 @@ impl Grouping {
     /// What makes two rows of one group, over `u` the usage and `s` its session.
     const fn key(self) -> &'static str {
         match self {
-            Self::Day => "u.day",
-            Self::Session(_) => "s.id",
+            Self::Day => "u.quarter",
+            Self::Session(_) => "COALESCE(s.id, '')",
             Self::Model => "u.model",
-            Self::Workflow => "COALESCE(s.playbook_name, s.agent_name, '')",
+            Self::Workflow => {
+                "COALESCE(u.workflow, (SELECT r.workflow_name FROM executions x JOIN workflow_runs r \
+                 ON r.id = x.workflow_run_id WHERE x.session_id = u.session_id ORDER BY x.started_at, x.id LIMIT 1), \
+                 s.playbook_name, s.agent_name, '')"
+            }
         }
     }
 }
@@ -209,9 +216,9 @@ impl Grouping {
 pub struct UsageFilter {
     /// Only this user's.
     pub user_id: Option<String>,
-    /// Only from this day on.
+    /// Only from this instant on.
     pub since: Option<String>,
-    /// Only up to this day, itself included.
+    /// Only before this instant.
     pub until: Option<String>,
 }
 
@@ -250,23 +257,38 @@ impl<'v> Statement<'v> {
         if let Some(user) = &filter.user_id {
             self.and(" AND s.user_id = ?#", user);
         }
-        self.days(filter);
+        self.instants(filter, "u.quarter");
     }
 
-    fn days(&mut self, filter: &'v UsageFilter) {
+    fn instants(&mut self, filter: &'v UsageFilter, column: &str) {
         if let Some(since) = &filter.since {
-            self.and(" AND u.day >= ?#", since);
+            self.and(&format!(" AND {column} >= ?#"), since);
         }
         if let Some(until) = &filter.until {
-            // What has no day is before every day, and not known to be before this one.
-            self.and(" AND u.day > '' AND u.day <= ?#", until);
+            // What has no instant sorts before every other, and is not known to be before this one.
+            self.and(&format!(" AND {column} > '' AND {column} < ?#"), until);
         }
     }
 }
 
-const JOINED: &str = " FROM usage_by_day u JOIN sessions s ON s.id = u.session_id WHERE s.deleted_at IS NULL";
+/// What is counted: what logs tell, and executions whose cost no log tells. A session that was deleted has no log.
+const JOINED: &str = " FROM (SELECT session_id, quarter, model, charge, responses, input, output, cache_read, \
+    cache_write_5m, cache_write_1h, reasoning, cost_micros, cost_picos, NULL AS workflow, 0 AS is_execution \
+    FROM usage_by_quarter UNION ALL SELECT e.session_id, substr(e.finished_at, 1, 14) || \
+    CASE WHEN substr(e.finished_at, 15, 2) < '15' THEN '00' WHEN substr(e.finished_at, 15, 2) < '30' THEN '15' \
+    WHEN substr(e.finished_at, 15, 2) < '45' THEN '30' ELSE '45' END || ':00.000000Z', '', \
+    CASE WHEN e.cost_picos IS NULL THEN 'bare' ELSE 'stated' END, COALESCE(e.turns, 1), \
+    COALESCE(e.input_tokens, 0), COALESCE(e.output_tokens, 0), COALESCE(e.cache_read_input_tokens, 0), \
+    COALESCE(e.cache_creation_input_tokens, 0), 0, 0, COALESCE(e.cost_picos, 0) / 1000000, \
+    COALESCE(e.cost_picos, 0) % 1000000, r.workflow_name, 1 \
+    FROM executions e LEFT JOIN workflow_runs r ON r.id = e.workflow_run_id WHERE e.finished_at IS NOT NULL \
+    AND COALESCE(e.cost_picos, 0) + COALESCE(e.input_tokens, 0) + COALESCE(e.output_tokens, 0) > 0 \
+    AND NOT EXISTS (SELECT 1 FROM usage_by_quarter w JOIN sessions k ON k.id = w.session_id \
+    WHERE w.session_id = e.session_id AND k.deleted_at IS NULL)) u \
+    LEFT JOIN sessions s ON s.id = u.session_id AND s.deleted_at IS NULL \
+    WHERE (s.id IS NOT NULL OR u.is_execution = 1)";
 
-/// The groups of a report after this one, in order.
+/// The groups of a report after this one, in order. Days depend on a zone: they come from [`quarters`].
 pub fn groups(
     tx: &mut Tx<'_>,
     by: Grouping,
@@ -280,11 +302,10 @@ pub fn groups(
     let key = by.key();
     let mut statement = Statement::new(&format!("SELECT DISTINCT {key}{JOINED}"));
     statement.filter(filter);
-    let (before, direction) = if by == Grouping::Day { ("<", "DESC") } else { (">", "ASC") };
     if let Some(after) = after {
-        statement.and(&format!(" AND {key} {before} ?#"), after);
+        statement.and(&format!(" AND {key} > ?#"), after);
     }
-    statement.and(&format!(" ORDER BY 1 {direction} LIMIT ?#"), limit);
+    statement.and(" ORDER BY 1 ASC LIMIT ?#", limit);
     tx.all(&statement.sql, &statement.values, |row| {
         let key: String = row.get(0)?;
         Ok(UsageGroup { order: key.clone(), name: None, key })
@@ -312,9 +333,15 @@ fn sessions(
         statement.and(&format!(" AND ({at}, s.id) < (?#"), instant);
         statement.and(", ?#)", id);
     }
-    statement.sql.push_str(" AND EXISTS (SELECT 1 FROM usage_by_day u WHERE u.session_id = s.id");
-    statement.days(filter);
-    statement.and(&format!(") ORDER BY {at} DESC, s.id DESC LIMIT ?#"), limit);
+    statement.sql.push_str(" AND (EXISTS (SELECT 1 FROM usage_by_quarter u WHERE u.session_id = s.id");
+    statement.instants(filter, "u.quarter");
+    statement.sql.push_str(
+        ") OR EXISTS (SELECT 1 FROM executions e WHERE e.session_id = s.id AND e.finished_at IS NOT NULL \
+         AND COALESCE(e.cost_picos, 0) + COALESCE(e.input_tokens, 0) + COALESCE(e.output_tokens, 0) > 0 \
+         AND NOT EXISTS (SELECT 1 FROM usage_by_quarter w WHERE w.session_id = s.id)",
+    );
+    statement.instants(filter, "e.finished_at");
+    statement.and(&format!(")) ORDER BY {at} DESC, s.id DESC LIMIT ?#"), limit);
     tx.all(&statement.sql, &statement.values, |row| {
         let (key, instant): (String, String) = (row.get(0)?, row.get(1)?);
         Ok(UsageGroup { order: instant + &key, name: row.get(2)?, key })
@@ -347,12 +374,29 @@ pub fn sums(tx: &mut Tx<'_>, by: Grouping, filter: &UsageFilter, groups: &[Usage
     for (first, last) in ranges {
         let mut statement = Statement::new(&format!("SELECT {key}, u.model, u.charge, {}{JOINED}", sums!()));
         statement.filter(filter);
-        statement.and(&format!(" AND {key} BETWEEN ?#"), first);
-        statement.and(" AND ?#", last);
+        match by {
+            // By its own column a session is found without reading all others.
+            Grouping::Session(_) if !first.is_empty() => statement.and(" AND u.session_id = ?#", first),
+            _ => {
+                statement.and(&format!(" AND {key} BETWEEN ?#"), first);
+                statement.and(" AND ?#", last);
+            }
+        }
         statement.sql.push_str(" GROUP BY 1, 2, 3 ORDER BY 1, 2, 3");
         found.extend(summed(tx, &statement)?);
     }
     Ok(found)
+}
+
+/// What was used by quarter hour, model and charge, before an instant; the newest first.
+pub fn quarters(tx: &mut Tx<'_>, filter: &UsageFilter, before: Option<&str>) -> Result<Vec<UsageSum>> {
+    let mut statement = Statement::new(&format!("SELECT u.quarter, u.model, u.charge, {}{JOINED}", sums!()));
+    statement.filter(filter);
+    if let Some(before) = before {
+        statement.and(" AND u.quarter < ?#", before);
+    }
+    statement.sql.push_str(" GROUP BY 1, 2, 3 ORDER BY 1 DESC, 2, 3");
+    summed(tx, &statement)
 }
 
 /// What was used in all, by model and charge.

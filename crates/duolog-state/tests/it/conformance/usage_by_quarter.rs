@@ -1,4 +1,4 @@
-use duolog_state::derived::usage_by_day::{
+use duolog_state::derived::usage_by_quarter::{
     self, Grouping, UsageChange, UsageFilter, UsageGroup, UsageRow, UsageSum, UsedRow,
 };
 use duolog_state::owned::sessions;
@@ -30,14 +30,19 @@ fn used(input: u64, cost_picos: u128) -> UsedRow {
     }
 }
 
+/// The first quarter hour of a day.
+fn quarter(day: &str) -> String {
+    if day.is_empty() { String::new() } else { format!("{day}T00:00:00.000000Z") }
+}
+
 fn add(day: &str, model: &str, charge: Charge, added: UsedRow) -> UsageChange {
-    UsageChange { day: day.to_owned(), model: model.to_owned(), charge, added, removed: UsedRow::default() }
+    UsageChange { quarter: quarter(day), model: model.to_owned(), charge, added, removed: UsedRow::default() }
 }
 
 fn rows_move_up_and_down_and_go_when_nothing_is_left(place: &Place) {
     with_session(place, |tx| {
         let up = add("2026-01-01", "m", Charge::Stated, used(10, 1_500_000));
-        usage_by_day::change(tx, &id("s"), &[up.clone(), up.clone()])?;
+        usage_by_quarter::change(tx, &id("s"), &[up.clone(), up.clone()])?;
         let both = UsedRow {
             responses: 2,
             input: 20,
@@ -50,20 +55,20 @@ fn rows_move_up_and_down_and_go_when_nothing_is_left(place: &Place) {
         };
         let row = UsageRow {
             session_id: id("s"),
-            day: "2026-01-01".to_owned(),
+            quarter: quarter("2026-01-01"),
             model: "m".to_owned(),
             charge: Charge::Stated,
             used: both,
         };
-        assert_eq!(usage_by_day::dump(tx)?, [row]);
+        assert_eq!(usage_by_quarter::dump(tx)?, [row]);
         let down = UsageChange { added: UsedRow::default(), removed: used(10, 1_500_000), ..up.clone() };
-        usage_by_day::change(tx, &id("s"), std::slice::from_ref(&down))?;
-        assert_eq!(usage_by_day::dump(tx)?[0].used, used(10, 1_500_000));
-        usage_by_day::change(tx, &id("s"), &[down.clone(), down])?;
-        assert_eq!(usage_by_day::dump(tx)?, [], "never below nothing");
-        usage_by_day::change(tx, &id("s"), &[up])?;
-        usage_by_day::forget(tx, &id("s"))?;
-        assert_eq!(usage_by_day::dump(tx)?, []);
+        usage_by_quarter::change(tx, &id("s"), std::slice::from_ref(&down))?;
+        assert_eq!(usage_by_quarter::dump(tx)?[0].used, used(10, 1_500_000));
+        usage_by_quarter::change(tx, &id("s"), &[down.clone(), down])?;
+        assert_eq!(usage_by_quarter::dump(tx)?, [], "never below nothing");
+        usage_by_quarter::change(tx, &id("s"), &[up])?;
+        usage_by_quarter::forget(tx, &id("s"))?;
+        assert_eq!(usage_by_quarter::dump(tx)?, []);
         Ok(())
     });
 }
@@ -71,8 +76,8 @@ fn rows_move_up_and_down_and_go_when_nothing_is_left(place: &Place) {
 fn a_row_holds_as_much_as_its_columns(place: &Place) {
     with_session(place, |tx| {
         let most = UsedRow { input: u64::MAX, cost_picos: u128::MAX, ..UsedRow::default() };
-        usage_by_day::change(tx, &id("s"), &[add("", "", Charge::Bare, most)])?;
-        let kept = usage_by_day::dump(tx)?[0].used;
+        usage_by_quarter::change(tx, &id("s"), &[add("", "", Charge::Bare, most)])?;
+        let kept = usage_by_quarter::dump(tx)?[0].used;
         assert_eq!(kept.input, i64::MAX.cast_unsigned());
         assert!(kept.cost_picos > 1 << 80);
         Ok(())
@@ -92,9 +97,9 @@ fn fill(tx: &mut Tx<'_>) -> Result<(), Error> {
         sessions::insert(tx, &row)?;
     }
     let bare = |day: &str, model: &str, input| add(day, model, Charge::Bare, used(input, 0));
-    usage_by_day::change(tx, &id("a"), &[bare("2026-01-01", "m", 1), bare("2026-01-02", "n", 2)])?;
-    usage_by_day::change(tx, &id("b"), &[bare("2026-01-02", "m", 4), bare("2026-01-03", "m", 8)])?;
-    usage_by_day::change(tx, &id("c"), &[bare("", "", 16), add("2026-01-03", "n", Charge::Stated, used(32, 7))])
+    usage_by_quarter::change(tx, &id("a"), &[bare("2026-01-01", "m", 1), bare("2026-01-02", "n", 2)])?;
+    usage_by_quarter::change(tx, &id("b"), &[bare("2026-01-02", "m", 4), bare("2026-01-03", "m", 8)])?;
+    usage_by_quarter::change(tx, &id("c"), &[bare("", "", 16), add("2026-01-03", "n", Charge::Stated, used(32, 7))])
 }
 
 fn keys(groups: &[UsageGroup]) -> Vec<&str> {
@@ -109,42 +114,47 @@ fn groups_follow_each_other_and_add_up(place: &Place) {
     with_session(place, |tx| {
         fill(tx)?;
         let all = UsageFilter::default();
-        let expected: [(Grouping, &[&str]); 5] = [
-            (Grouping::Day, &["2026-01-03", "2026-01-02", "2026-01-01", ""]),
+        let expected: [(Grouping, &[&str]); 4] = [
             (Grouping::Session(PageOrder::Updated), &["a", "b", "c"]),
             (Grouping::Session(PageOrder::Created), &["c", "b", "a"]),
             (Grouping::Model, &["", "m", "n"]),
             (Grouping::Workflow, &["", "coder"]),
         ];
         for (by, expected) in expected {
-            let whole = usage_by_day::groups(tx, by, &all, None, 9)?;
+            let whole = usage_by_quarter::groups(tx, by, &all, None, 9)?;
             assert_eq!(keys(&whole), expected, "{by:?}");
             let mut paged = Vec::new();
-            while let [group] =
-                &usage_by_day::groups(tx, by, &all, paged.last().map(|last: &UsageGroup| last.order.as_str()), 1)?[..]
+            while let [group] = &usage_by_quarter::groups(
+                tx,
+                by,
+                &all,
+                paged.last().map(|last: &UsageGroup| last.order.as_str()),
+                1,
+            )?[..]
             {
                 paged.push(group.clone());
             }
             assert_eq!(paged, whole, "{by:?}");
-            let sum: u64 = usage_by_day::sums(tx, by, &all, &whole)?.iter().map(|sum| sum.used.input).sum();
+            let sum: u64 = usage_by_quarter::sums(tx, by, &all, &whole)?.iter().map(|sum| sum.used.input).sum();
             assert_eq!(sum, 63, "{by:?}");
-            assert_eq!(usage_by_day::sums(tx, by, &all, &[])?, []);
+            assert_eq!(usage_by_quarter::sums(tx, by, &all, &[])?, []);
         }
-        let days = usage_by_day::groups(tx, Grouping::Day, &all, Some("2026-01-03"), 1)?;
-        let sums = usage_by_day::sums(tx, Grouping::Day, &all, &days)?;
-        assert_eq!(inputs(&sums), [("2026-01-02", "m", 4), ("2026-01-02", "n", 2)]);
-        let total = usage_by_day::total(tx, &all)?;
+        let quarters = usage_by_quarter::quarters(tx, &all, Some(&quarter("2026-01-03")))?;
+        let (first, second) = (quarter("2026-01-01"), quarter("2026-01-02"));
+        assert_eq!(inputs(&quarters), [(&*second, "m", 4), (&*second, "n", 2), (&*first, "m", 1), ("", "", 16)]);
+        assert_eq!(usage_by_quarter::quarters(tx, &all, None)?.iter().map(|sum| sum.used.input).sum::<u64>(), 63);
+        let total = usage_by_quarter::total(tx, &all)?;
         assert_eq!(inputs(&total), [("", "", 16), ("", "m", 13), ("", "n", 2), ("", "n", 32)]);
         assert_eq!(total[3].used.cost_picos, 7);
         let some = UsageFilter {
             user_id: Some("ada".to_owned()),
-            since: Some("2026-01-02".to_owned()),
-            until: Some("2026-01-02".to_owned()),
+            since: Some(quarter("2026-01-02")),
+            until: Some(quarter("2026-01-03")),
         };
-        assert_eq!(inputs(&usage_by_day::total(tx, &some)?), [("", "n", 2)]);
-        assert_eq!(keys(&usage_by_day::groups(tx, Grouping::Session(PageOrder::Updated), &some, None, 9)?), ["a"]);
-        let until = UsageFilter { until: Some("2026-01-01".to_owned()), ..UsageFilter::default() };
-        assert_eq!(inputs(&usage_by_day::total(tx, &until)?), [("", "m", 1)], "what has no day is not before one");
+        assert_eq!(inputs(&usage_by_quarter::total(tx, &some)?), [("", "n", 2)]);
+        assert_eq!(keys(&usage_by_quarter::groups(tx, Grouping::Session(PageOrder::Updated), &some, None, 9)?), ["a"]);
+        let until = UsageFilter { until: Some(quarter("2026-01-02")), ..UsageFilter::default() };
+        assert_eq!(inputs(&usage_by_quarter::total(tx, &until)?), [("", "m", 1)], "what has no day is not before one");
         Ok(())
     });
 }
@@ -154,16 +164,22 @@ fn what_was_deleted_is_not_counted(place: &Place) {
         fill(tx)?;
         let left = |tx: &mut Tx<'_>, session: &SessionId| {
             sessions::tombstone(tx, session, &log_of(session), at(40))?;
-            let total = usage_by_day::total(tx, &UsageFilter::default())?;
+            let total = usage_by_quarter::total(tx, &UsageFilter::default())?;
             Ok::<_, Error>(total.iter().map(|sum| sum.used.input).sum::<u64>())
         };
         assert_eq!(left(tx, &id("b"))?, 51);
         assert_eq!(
-            keys(&usage_by_day::groups(tx, Grouping::Session(PageOrder::Updated), &UsageFilter::default(), None, 9)?),
+            keys(&usage_by_quarter::groups(
+                tx,
+                Grouping::Session(PageOrder::Updated),
+                &UsageFilter::default(),
+                None,
+                9
+            )?),
             ["a", "c"]
         );
         remove_session(tx, &id("a"))?;
-        assert!(usage_by_day::dump(tx)?.iter().all(|row| row.session_id != id("a")), "rows go with their session");
+        assert!(usage_by_quarter::dump(tx)?.iter().all(|row| row.session_id != id("a")), "rows go with their session");
         Ok(())
     });
 }
