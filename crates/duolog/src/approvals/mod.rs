@@ -201,7 +201,7 @@ fn resolve(
     gate.responded_by.clone_from(&answer.by);
     gate.response.clone_from(&answer.response);
     gate.responded_at = Some(now);
-    let answered = Answered { approval: gate.clone().into(), run: RunSummary::from(&row) };
+    let answered = Answered { approval: gate.clone(), run: RunSummary::from(&row) };
     Ok((Outcome::Taken(Box::new(answered)), told))
 }
 

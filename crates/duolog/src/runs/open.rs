@@ -249,7 +249,7 @@ impl OpenRun {
             let row = gate_row(&gate, &id, &run.row.id, now);
             if let Some(there) = workflow_approvals::find(run.tx, &id)? {
                 return match other_field(&there, &row) {
-                    None => Ok((PausedAt { approval: there.into(), existed: true }, Vec::new())),
+                    None => Ok((PausedAt { approval: there, existed: true }, Vec::new())),
                     Some(field) => Err(Error::Conflict(Conflict::GateTaken { gate: id.clone(), field })),
                 };
             }

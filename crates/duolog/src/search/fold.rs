@@ -85,7 +85,7 @@ impl Fold<'_> {
             match self.add(&mut open, log, &mut done) {
                 // One log that cannot be read does not hold up the others, and whoever searches it is told.
                 Err(error) if error.join().is_some() => {
-                    done.failed.push((log.session.clone(), duolog_types::with_causes(&error)))
+                    done.failed.push((log.session.clone(), duolog_types::with_causes(&error)));
                 }
                 other => other?,
             }
