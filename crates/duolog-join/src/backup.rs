@@ -4,20 +4,22 @@
 //! what the snapshot names. A line below that was written before the snapshot, and so its operation is in it: asked again in
 //! the copy, it does nothing. No log goes while a copy is made. Blobs come last: each was there before the line that names
 //! it, and nothing that is named is removed.
+//!
+//! Nothing is synced here but the state: whoever gives the copy its name syncs all of it at once.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 
 use duolog_log::{
-    BlobId, Blobs, Disk, DiskFile, Error as LogError, Item, Lock, Open, Place, Reader, chain, hash_range, torn_path,
-    wholes,
+    BlobId, Blobs, Block, Disk, DiskFile, Error as LogError, Lock, Open, Place, Reader, chain, hash_range, torn_path,
+    wholes, write_all,
 };
 use duolog_state::derived::catalog;
 use duolog_state::owned::sessions::{self, LogRow};
 use duolog_state::owned::{execution_bodies, messages, operations, seals};
 use duolog_state::{Access, OpenState, State};
-use duolog_types::{Durability, HomeId, Position, SessionId, mutant, mutant::Mutant};
+use duolog_types::{HomeId, Position, SessionId, mutant, mutant::Mutant};
 
 use crate::error::{Error, Result};
 use crate::store::Join;
@@ -58,10 +60,10 @@ impl Join {
         let ends = self.ends_of_logs()?;
         self.state.backup_to(&to.join("state.db"))?;
         let copied = State::open(OpenState { access: Access::ReadOnly, ..OpenState::at(to) })?;
-        let mut done = BackedUp::default();
-        self.each_copied_log(&copied, |log| {
+        let (mut done, mut named) = (BackedUp::default(), BTreeSet::new());
+        self.each_log_in(&copied, |log| {
             let end = ends.get(&log.session_id).copied().unwrap_or(log.base);
-            match self.copy_log(&copied, log, end, disk) {
+            match self.copy_log(&copied, log, end, disk, &mut named) {
                 Ok(Some(bytes)) => {
                     done.bytes += bytes;
                     done.logs += 1;
@@ -75,26 +77,16 @@ impl Join {
             Ok(())
         })?;
         self.copy_blobs(disk, &mut done)?;
-        self.check_blobs(&copied, disk, &mut done)?;
-        let mut directories = vec![Path::new("sessions").to_owned(), PathBuf::new()];
-        let scopes = disk.list(Path::new("sessions")).map_err(LogError::io("list", to))?;
-        directories.extend(scopes.into_iter().map(|(scope, _)| Path::new("sessions").join(scope)));
-        for directory in directories {
-            if disk.stat(&directory).map_err(LogError::io("look at", &directory))?.is_some()
-                || directory == Path::new("")
-            {
-                disk.sync_dir(&directory).map_err(LogError::io("sync", &directory))?;
-            }
-        }
+        self.check_blobs(&copied, named, disk, &mut done)?;
         Ok(done)
     }
 
-    /// Visits the logs that the copy of the state names.
-    fn each_copied_log(&self, copied: &State, mut each: impl FnMut(&LogRow) -> Result<()>) -> Result<()> {
+    /// Visits the logs that a state names.
+    fn each_log_in(&self, state: &State, mut each: impl FnMut(&LogRow) -> Result<()>) -> Result<()> {
         let mut after: Option<SessionId> = None;
         loop {
             let (home, from): (HomeId, _) = (self.home, after.take());
-            let logs: Vec<LogRow> = copied.read(|tx| sessions::logs(tx, &home, from.as_ref(), PAGE))?;
+            let logs: Vec<LogRow> = state.read(|tx| sessions::logs(tx, &home, from.as_ref(), PAGE))?;
             logs.iter().filter(|log| !log.deleted).try_for_each(&mut each)?;
             match logs.last() {
                 Some(last) if logs.len() == PAGE as usize => after = Some(last.session_id.clone()),
@@ -128,54 +120,72 @@ impl Join {
         if mutant::is(Mutant::BackupUncut) {
             return Ok(ends);
         }
-        self.each_log(|session| {
-            let end = match self.known(session) {
-                Ok(known) => match known.reader(&self.disk) {
-                    Ok(Some(reader)) => reader.stable_end(self.limits.busy_timeout)?,
-                    // What cannot be read is told of when it is copied.
-                    Ok(None) | Err(_) => known.row.log_base,
-                },
-                Err(Error::NoSession(_) | Error::Deleted(_)) => return Ok(()),
-                Err(error) => return Err(error),
+        self.each_log_in(&self.state, |log| {
+            // What cannot be read is told of when it is copied.
+            let reader =
+                if log.unlink_due { None } else { Reader::open(&self.disk, &place_of(log)).unwrap_or_default() };
+            let end = match reader {
+                Some(reader) => reader.stable_end(self.limits.busy_timeout)?,
+                None => log.base,
             };
-            ends.insert(session.clone(), end);
+            ends.insert(log.session_id.clone(), end);
             Ok(())
         })?;
         Ok(ends)
     }
 
-    /// Copies one log and the torn bytes beside it, and checks the copy; nothing where there is no file.
-    fn copy_log(&self, copied: &State, log: &LogRow, end: Position, disk: &Arc<dyn Disk>) -> Result<Option<u64>> {
+    /// Copies one log and the torn bytes beside it, and checks the copy. `None` if there is no file.
+    ///
+    /// Adds the blobs that its lines name to `named`.
+    fn copy_log(
+        &self,
+        copied: &State,
+        log: &LogRow,
+        end: Position,
+        disk: &Arc<dyn Disk>,
+        named: &mut BTreeSet<BlobId>,
+    ) -> Result<Option<u64>> {
         if log.unlink_due {
             // The file is of an epoch that the snapshot does not name; there is none of this one yet.
             return Ok(None);
         }
-        let place = Place { path: log.path.clone().into(), base: log.base, sealed: Vec::new() };
+        let place = place_of(log);
         let torn = Place::file(torn_path(&place.path));
         if let Some(reader) = Reader::open(&self.disk, &torn)? {
             let (end, rest) = reader.stable_end_and_rest(self.limits.busy_timeout)?;
             copy(&reader, Position::ZERO, Position(end.0 + rest), disk, &torn.path)?;
         }
-        let named = copied.read(|tx| {
+        let known = copied.read(|tx| {
             let folded = catalog::get(tx, &log.session_id)?.filter(|row| row.epoch == log.epoch);
             let sealed = seals::last(tx, &log.session_id, log.epoch)?.map(|seal| seal.to_position);
             let recorded_to = folded.map(|row| row.position).max(sealed).unwrap_or(log.base);
             let claimed_to = operations::claimed_to(tx, &log.session_id, log.epoch)?;
             Ok::<_, Error>(Named { recorded_to, claimed_to })
         })?;
-        let must = end.max(named.recorded_to);
+        let must = end.max(known.recorded_to);
         let Some(reader) = Reader::open(&self.disk, &place)? else {
             return if must > log.base { Err(missing(&place, must, log.base)) } else { Ok(None) };
         };
         let there = reader.stable_end(self.limits.busy_timeout)?;
-        let cut = if mutant::is(Mutant::BackupUncut) { there } else { must.max(named.claimed_to).min(there) };
+        let cut = if mutant::is(Mutant::BackupUncut) { there } else { must.max(known.claimed_to).min(there) };
         let bytes = copy(&reader, place.base, cut, disk, &place.path)?;
+        let Some(copy) = Reader::open(disk, &place)? else { return Err(missing(&place, log.base, log.base)) };
+        let mut lines = copy.lines(place.base, cut, self.limits.line_bytes_max)?;
+        while let Some(block) = lines.block()? {
+            if let Block::Lines { bytes, .. } = block {
+                named.extend(wholes(bytes));
+            }
+        }
         if there < must {
             return Err(missing(&place, must, there));
         }
-        check_copy(copied, log, &place, disk)?;
+        check_copy(copied, log, &place, &copy)?;
         Ok(Some(bytes))
     }
+}
+
+fn place_of(log: &LogRow) -> Place {
+    Place { path: log.path.clone().into(), base: log.base, sealed: Vec::new() }
 }
 
 fn missing(place: &Place, expected: Position, found: Position) -> Error {
@@ -183,13 +193,12 @@ fn missing(place: &Place, expected: Position, found: Position) -> Error {
 }
 
 /// Compares the copy of a log with the seals in the copy of the state.
-fn check_copy(copied: &State, log: &LogRow, place: &Place, disk: &Arc<dyn Disk>) -> Result<()> {
-    let Some(reader) = Reader::open(disk, place)? else { return Err(missing(place, log.base, log.base)) };
+fn check_copy(copied: &State, log: &LogRow, place: &Place, copy: &Reader) -> Result<()> {
     let (mut ord, mut before) = (0, None);
     loop {
         let page = copied.read(|tx| seals::page(tx, &log.session_id, log.epoch, ord, PAGE))?;
         for seal in &page {
-            let (_, hash) = hash_range(&reader, seal.from_position, seal.to_position, &[])?;
+            let (_, hash) = hash_range(copy, seal.from_position, seal.to_position, &[])?;
             if chain(before.as_ref(), &hash) != seal.hash {
                 return Err(LogError::Overwritten(place.path.clone()).into());
             }
@@ -202,17 +211,16 @@ fn check_copy(copied: &State, log: &LogRow, place: &Place, disk: &Arc<dyn Disk>)
 }
 
 impl Join {
-    /// Copies the blobs, whole and synced. One that is damaged is left out and reported. One that goes meanwhile was not
-    /// named, or is found missing by [`Self::check_blobs`].
+    /// Copies the blobs. One that is damaged is left out and reported. One that goes meanwhile was not named, or is found
+    /// missing by [`Self::check_blobs`].
     fn copy_blobs(&self, disk: &Arc<dyn Disk>, done: &mut BackedUp) -> Result<()> {
         let (from, to) = (Blobs::on(&self.disk), Blobs::on(disk));
         let mut after: Option<BlobId> = None;
         loop {
             let page = from.list(after.as_ref(), PAGE as usize)?;
             for id in &page {
-                let put = from.open(id).and_then(|mut blob| to.put(&mut blob, Durability::Power));
-                match put {
-                    Ok(_) => done.blobs += 1,
+                match from.copy(id, &to) {
+                    Ok(()) => done.blobs += 1,
                     Err(LogError::NoBlob(_)) => {}
                     Err(LogError::Source(why)) => {
                         done.blobs_failed.insert(*id, why.to_string());
@@ -229,8 +237,14 @@ impl Join {
 }
 
 impl Join {
-    /// Reports the blobs that lines or rows of the copy name and that the copy lacks.
-    fn check_blobs(&self, copied: &State, disk: &Arc<dyn Disk>, done: &mut BackedUp) -> Result<()> {
+    /// Reports the blobs that lines (`named`) or rows of the copy name and that the copy lacks.
+    fn check_blobs(
+        &self,
+        copied: &State,
+        named: BTreeSet<BlobId>,
+        disk: &Arc<dyn Disk>,
+        done: &mut BackedUp,
+    ) -> Result<()> {
         let (blobs, home) = (Blobs::on(disk), self.home);
         let mut check = |id: BlobId| {
             if blobs.len(&id)?.is_none() {
@@ -238,18 +252,7 @@ impl Join {
             }
             Ok::<_, Error>(())
         };
-        self.each_copied_log(copied, |log| {
-            let place = Place { path: log.path.clone().into(), base: log.base, sealed: Vec::new() };
-            let Some(reader) = Reader::open(disk, &place)? else { return Ok(()) };
-            let end = reader.stable_end(self.limits.busy_timeout)?;
-            let mut lines = reader.lines(place.base, end, self.limits.line_bytes_max)?;
-            while let Some(item) = lines.next()? {
-                if let Item::Line(line) = item {
-                    wholes(line.bytes).try_for_each(&mut check)?;
-                }
-            }
-            Ok(())
-        })?;
+        named.into_iter().try_for_each(&mut check)?;
         for list in [messages::blobs, execution_bodies::blobs] {
             let mut after = String::new();
             loop {
@@ -265,24 +268,22 @@ impl Join {
     }
 }
 
-/// Copies a range of a log into a new file and syncs it.
+/// Copies a range of a log into a new file.
 fn copy(from: &Reader, start: Position, end: Position, disk: &Arc<dyn Disk>, path: &Path) -> duolog_log::Result<u64> {
     let io = |call| LogError::io(call, path);
-    let mut directories: Vec<&Path> = path.ancestors().skip(1).filter(|at| !at.as_os_str().is_empty()).collect();
-    directories.reverse();
-    for directory in directories {
-        disk.create_dir(directory).map_err(io("make the directory of"))?;
-    }
-    let file = disk.open(path, Open::Create).map_err(io("create"))?;
-    from.each_chunk(start, end, |mut bytes| {
-        while !bytes.is_empty() {
-            match file.append(bytes).map_err(io("write"))? {
-                0 => return Err(LogError::Full(path.to_owned())),
-                n => bytes = &bytes[n..],
+    let file = match disk.open(path, Open::Create) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let mut directories: Vec<&Path> =
+                path.ancestors().skip(1).filter(|at| !at.as_os_str().is_empty()).collect();
+            directories.reverse();
+            for directory in directories {
+                disk.create_dir(directory).map_err(io("make the directory of"))?;
             }
+            disk.open(path, Open::Create)
         }
-        Ok(())
-    })?;
-    file.sync().map_err(io("sync"))?;
+        other => other,
+    };
+    let file = file.map_err(io("create"))?;
+    from.each_chunk(start, end, |bytes| write_all(&*file, bytes, path))?;
     Ok(end.0 - start.0)
 }

@@ -1,6 +1,6 @@
 //! The directory of a home on its way to being opened: made, checked, and named.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -111,9 +111,11 @@ pub fn prepare_copy(copy: &Path, of: &Path) -> Result<Prepared, HomeError> {
     finish(copy, check(copy)?)
 }
 
-/// Gives a copy that is whole and synced the name by which it is a home, durably.
+/// Syncs a copy that is whole, in one call for all its files, and gives it the name by which it is a home, durably.
 pub fn finish_copy(partial: &Path, copy: &Path) -> Result<(), HomeError> {
     let io = |call| move |source| HomeError::Io { call, path: copy.to_owned(), source };
+    let synced = File::open(partial).and_then(|directory| Ok(rustix::fs::syncfs(directory)?));
+    synced.map_err(io("sync"))?;
     std::fs::rename(partial, copy).map_err(io("name the copy"))?;
     copy.ancestors().skip(1).take(2).try_for_each(sync_dir).map_err(io("sync the directory of"))
 }
@@ -150,7 +152,7 @@ pub(crate) fn home_id(state: &Path) -> Result<HomeId, HomeError> {
 
 fn sync_dir(path: &Path) -> io::Result<()> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    std::fs::File::open(path)?.sync_all()
+    File::open(path)?.sync_all()
 }
 
 fn check(state: &Path) -> Result<Option<u32>, HomeError> {

@@ -35,7 +35,7 @@ pub use fs::{Disk, DiskFile, Ident, Kind, Lock, Open, Stat};
 pub use hint::{Bell, Hints};
 pub use lock::keep as keep_lock;
 pub use medium::files::Files;
-pub use reader::{Back, Item, Line, Lines, Place, Reader, Segment, Writers};
+pub use reader::{Back, Block, Item, Line, Lines, Place, Reader, Segment, Writers, split_lines};
 pub use recent::Recent;
 pub use recover::{Mend, MendKind, Recovery, Standing, Watermark, standing};
 pub use remove::remove;
@@ -45,5 +45,5 @@ pub use seal::{Blocks, Hashed, LineHash, SealHash, chain, hash_blocks, hash_line
 pub use sync::Synced;
 pub use sync_many::{SyncLog, sync_logs};
 pub use tail::{Follower, Pace, Polled, Why};
-pub use torn::{TornRecord, torn_path, torn_records};
+pub use torn::{TornRecord, torn_path, torn_records, write_all};
 pub use writer::{Append, Appended, Claim, LogRecord, Writer};

@@ -3,6 +3,7 @@
 //! A line is what stands between two newline bytes (0x0A and no other character). Memory is one buffer that grows to
 //! the longest line met, never past the limit: a longer line is skipped and said to have been there.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,6 +96,36 @@ pub enum Item<'b> {
         /// The position after its newline.
         end: Position,
     },
+}
+
+/// What one read of a log brought into memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Block<'b> {
+    /// Whole lines in their order, each with its newline.
+    Lines {
+        /// The position of the first byte.
+        start: Position,
+        /// The bytes of the lines.
+        bytes: &'b [u8],
+    },
+    /// A line longer than the limit, not read.
+    TooLong {
+        /// The position of its first byte.
+        start: Position,
+        /// The position after its newline.
+        end: Position,
+    },
+}
+
+/// Splits whole lines, the first of which begins at `start`.
+pub fn split_lines(start: Position, bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
+    let mut from = 0;
+    memchr::memchr_iter(b'\n', bytes).map(move |newline| {
+        let position = |at: usize| Position(start.0 + at as u64);
+        let line = Line { start: position(from), end: position(newline + 1), bytes: &bytes[from..newline] };
+        from = newline + 1;
+        line
+    })
 }
 
 impl Item<'_> {
@@ -290,6 +321,7 @@ impl Reader {
             reader: self,
             buffer: Vec::new(),
             head: 0,
+            tail: 0,
             start: from,
             scanned: 0,
             filled: from,
@@ -451,11 +483,13 @@ pub struct Lines<'r> {
     buffer: Vec<u8>,
     /// Where in the buffer the next line starts.
     head: usize,
-    /// The position of that byte.
+    /// Where in the buffer the bytes end that were read.
+    tail: usize,
+    /// The position of the byte at `head`.
     start: Position,
     /// How far behind `head` no newline was found.
     scanned: usize,
-    /// The position after the buffer's last byte.
+    /// The position of the byte at `tail`.
     filled: Position,
     to: Position,
     line_bytes_max: usize,
@@ -471,22 +505,18 @@ impl Lines<'_> {
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Item<'_>>> {
         loop {
-            let window = &self.buffer[self.head..];
+            let window = &self.buffer[self.head..self.tail];
             if let Some(found) = memchr::memchr(b'\n', &window[self.scanned..]) {
-                let len = self.scanned + found;
-                let (start, end) = (self.start, Position(self.start.0 + len as u64 + 1));
-                let head = self.head;
-                self.head += len + 1;
-                self.start = end;
-                self.scanned = 0;
-                if len > self.line_bytes_max {
+                let (start, bytes) = self.take(self.scanned + found + 1);
+                let (end, bytes) = (self.start, &self.buffer[bytes.start..bytes.end - 1]);
+                if bytes.len() > self.line_bytes_max {
                     return Ok(Some(Item::TooLong { start, end }));
                 }
-                return Ok(Some(Item::Line(Line { start, end, bytes: &self.buffer[head..head + len] })));
+                return Ok(Some(Item::Line(Line { start, end, bytes })));
             }
             self.scanned = window.len();
             if self.scanned > self.line_bytes_max {
-                return self.skip_line();
+                return Ok(self.skip_line()?.map(|(start, end)| Item::TooLong { start, end }));
             }
             if !self.fill()? {
                 return Ok(None);
@@ -494,35 +524,61 @@ impl Lines<'_> {
         }
     }
 
+    /// All whole lines that are in memory, after reading more if there is none; none at the end, as for [`Self::next`].
+    pub fn block(&mut self) -> Result<Option<Block<'_>>> {
+        loop {
+            let window = &self.buffer[self.head..self.tail];
+            if let Some(found) = memchr::memrchr(b'\n', &window[self.scanned..]) {
+                let (start, bytes) = self.take(self.scanned + found + 1);
+                return Ok(Some(Block::Lines { start, bytes: &self.buffer[bytes] }));
+            }
+            self.scanned = window.len();
+            if self.scanned > self.line_bytes_max {
+                return Ok(self.skip_line()?.map(|(start, end)| Block::TooLong { start, end }));
+            }
+            if !self.fill()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Takes whole lines of so many bytes. Returns where they begin, and which bytes of the buffer they are.
+    fn take(&mut self, len: usize) -> (Position, Range<usize>) {
+        let (start, head) = (self.start, self.head);
+        self.head += len;
+        self.start.0 += len as u64;
+        self.scanned = 0;
+        (start, head..self.head)
+    }
+
     fn fill(&mut self) -> Result<bool> {
         if self.filled >= self.to {
             return Ok(false);
         }
-        if self.head > 0 {
-            self.buffer.drain(..self.head);
-            self.head = 0;
+        self.buffer.copy_within(self.head..self.tail, 0);
+        self.tail -= self.head;
+        self.head = 0;
+        let want = CHUNK.max(self.tail).min(usize::try_from(self.to.0 - self.filled.0).unwrap_or(CHUNK));
+        let room = self.tail + want;
+        if self.buffer.len() < room {
+            self.buffer.resize(room, 0);
         }
-        let old = self.buffer.len();
-        let want = CHUNK.max(old).min(usize::try_from(self.to.0 - self.filled.0).unwrap_or(CHUNK));
-        self.buffer.resize(old + want, 0);
-        let read = self.reader.read_at(self.filled, &mut self.buffer[old..]);
-        self.buffer.truncate(old + *read.as_ref().unwrap_or(&0));
-        match read? {
+        match self.reader.read_at(self.filled, &mut self.buffer[self.tail..room])? {
             0 => Err(self.reader.shrunk(self.to, self.filled)),
             n => {
+                self.tail += n;
                 self.filled.0 += n as u64;
                 Ok(true)
             }
         }
     }
 
-    /// Drops bytes up to the newline that ends a line over the limit.
-    fn skip_line(&mut self) -> Result<Option<Item<'_>>> {
+    /// Drops bytes up to the newline that ends a line over the limit. Returns where that line begins and ends.
+    fn skip_line(&mut self) -> Result<Option<(Position, Position)>> {
         let start = self.start;
         loop {
             self.start = self.filled;
-            self.buffer.clear();
-            (self.head, self.scanned) = (0, 0);
+            (self.head, self.tail, self.scanned) = (0, 0, 0);
             match self.fill() {
                 Ok(true) => {}
                 // Its end is not there yet, or cannot be read: it stays unread.
@@ -531,10 +587,9 @@ impl Lines<'_> {
                     return other.map(|_| None);
                 }
             }
-            if let Some(found) = memchr::memchr(b'\n', &self.buffer) {
-                self.head = found + 1;
-                self.start.0 += found as u64 + 1;
-                return Ok(Some(Item::TooLong { start, end: self.start }));
+            if let Some(found) = memchr::memchr(b'\n', &self.buffer[..self.tail]) {
+                self.take(found + 1);
+                return Ok(Some((start, self.start)));
             }
         }
     }

@@ -120,7 +120,7 @@ pub(crate) fn save(disk: &Arc<dyn Disk>, log: &Reader, path: &Path, from: u64, t
 }
 
 /// Writes all of it, in as many calls as it takes.
-pub(crate) fn write_all(file: &dyn DiskFile, mut bytes: &[u8], path: &Path) -> Result<()> {
+pub fn write_all(file: &dyn DiskFile, mut bytes: &[u8], path: &Path) -> Result<()> {
     while !bytes.is_empty() {
         match file.append(bytes).map_err(Error::io("write", path))? {
             0 => return Err(Error::Full(path.to_owned())),

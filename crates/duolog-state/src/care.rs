@@ -176,11 +176,15 @@ impl State {
             }
             Ok::<_, Error>((rows, sessions::count_by_status(tx)?, workflow_runs::count_by_status(tx)?))
         })?;
-        let figures = match self.engine() {
-            Engine::Sqlite(sqlite) => sqlite.figures()?,
-            Engine::Postgres(postgres) => postgres.figures()?,
-        };
-        Ok(StateStats { place: self.place(), figures, rows, statuses, run_statuses })
+        Ok(StateStats { place: self.place(), figures: self.figures()?, rows, statuses, run_statuses })
+    }
+
+    /// What the engine says of itself. Costs the same for any number of rows.
+    pub fn figures(&self) -> Result<Figures> {
+        match self.engine() {
+            Engine::Sqlite(sqlite) => sqlite.figures(),
+            Engine::Postgres(postgres) => postgres.figures(),
+        }
     }
 
     /// What happened since the state was opened, by all clones of this handle.

@@ -77,6 +77,44 @@ pub fn check_line(line: &[u8], line_bytes_max: usize) -> Result<(), LineFault> {
     })
 }
 
+/// Checks of `line` what needs no parser: its length, UTF-8, no NUL, a brace at each end.
+///
+/// Every line that [`check_line`] accepts passes. For reading: a line was parsed before it entered the log.
+pub fn check_outline(line: &[u8], line_bytes_max: usize) -> Result<(), LineFault> {
+    if line.len() <= line_bytes_max
+        && has_braces(line)
+        && memchr::memchr(0, line).is_none()
+        && std::str::from_utf8(line).is_ok()
+    {
+        return Ok(());
+    }
+    // It cannot pass, and this finds the reason.
+    check_line(line, line_bytes_max)
+}
+
+/// Counts whole lines, each with its newline, if all of them pass [`check_outline`].
+pub fn count_outlined(lines: &[u8], line_bytes_max: usize) -> Option<u64> {
+    if memchr::memchr(0, lines).is_some() || std::str::from_utf8(lines).is_err() {
+        return None;
+    }
+    let (mut count, mut start) = (0, 0);
+    for newline in memchr::memchr_iter(b'\n', lines) {
+        let line = &lines[start..newline];
+        if line.len() > line_bytes_max || !has_braces(line) {
+            return None;
+        }
+        start = newline + 1;
+        count += 1;
+    }
+    Some(count)
+}
+
+/// Returns true if a line begins and ends with a brace, white space apart.
+fn has_braces(line: &[u8]) -> bool {
+    let is_object = |line: &[u8]| matches!(line, [b'{', .., b'}']);
+    is_object(line) || is_object(line.trim_ascii())
+}
+
 /// Whole lines that are appended together, as one contiguous run of bytes.
 ///
 /// A batch can be cleared and filled again, so that a writer allocates once.
@@ -218,6 +256,20 @@ mod tests {
         assert_eq!(fault(b"\0\0\0\0"), LineFault::Nul(0));
         assert_eq!(fault(b"{\"a\":\n1}"), LineFault::Newline(5));
         assert_eq!(fault(&[b' '; 101]), LineFault::TooLong { bytes: 101, max: 100 });
+    }
+
+    #[test]
+    fn the_outline_of_a_line_is_checked_without_parsing_it() {
+        let lines: [&[u8]; 9] =
+            [b"{}", b" { \"x\" : 2 } \r", b"{\"a\":", b"[1]", b"", b" ", b"{\"a\":\"\xff\"}", b"{\"\0\":1}", b"\0\0"];
+        for line in lines {
+            assert_eq!(check_outline(line, 100), check_line(line, 100), "{}", line.escape_ascii());
+            let whole = [b"{}\n", line, b"\n{}\n"].concat();
+            assert_eq!(count_outlined(&whole, 100), check_line(line, 100).ok().map(|()| 3), "{}", line.escape_ascii());
+        }
+        assert_eq!(check_outline(b"{a}", 100), Ok(()), "only a parser sees that");
+        assert_eq!(check_outline(b"{   }", 4), Err(LineFault::TooLong { bytes: 5, max: 4 }));
+        assert_eq!(count_outlined(b"{   }\n", 4), None);
     }
 
     #[test]

@@ -24,9 +24,10 @@ JSON:
 
 /// Look whether all is well, and say what to do where it is not
 ///
-/// Checks the database, the logs that changed last, what waits to be written, what was mended or lost, and schedules that
-/// fail again and again. With --deep it reads every line of every log, and checks every seal, every log file and the
-/// indexes. Changes nothing but what opening the store mends anyway.
+/// Checks the database if its file is at most 32 MiB, the logs that changed last, what waits to be written, what was
+/// mended or lost, and schedules that fail again and again. With --deep it checks a database of any size, reads every line
+/// of every log, and checks every seal, every log file and the indexes. Changes nothing but what opening the store mends
+/// anyway.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Doctor {

@@ -1,5 +1,6 @@
 use std::fs;
 use std::io::{Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::FileExt as _;
 
 use crate::kit::{Kit, lines_of};
 
@@ -153,6 +154,60 @@ fn a_damaged_line_is_skipped_told_and_counted() {
     let shown = kit.run(&["sessions", "show", "demo"]).is(0).text();
     assert!(shown.contains("1 line cannot be read"), "{shown}");
     kit.run(&["doctor"]).is(4);
+}
+
+/// A quick look costs what it looks at, not what there is.
+#[test]
+fn a_large_database_is_checked_page_by_page_with_deep_only() {
+    let kit = Kit::new();
+    kit.append("demo", "{\"n\":1}\n");
+    let database = |args: &[&str]| kit.run(args).is(0).field("/checks/3/detail").as_str().map(str::to_owned);
+    let whole = Some("integrity and foreign keys hold".to_owned());
+    assert_eq!(database(&["doctor", "--json"]), whole);
+    let grown = rusqlite::Connection::open(settled(&kit)).expect("opens");
+    grown
+        .execute_batch(
+            "CREATE TABLE grown (x); INSERT INTO grown VALUES (zeroblob(33554432)); DROP TABLE grown;
+             PRAGMA wal_checkpoint(TRUNCATE);",
+        )
+        .expect("grown");
+    drop(grown);
+    assert_eq!(database(&["doctor", "--json"]), Some("opens; its 32 MiB are checked with --deep".to_owned()));
+    assert_eq!(database(&["doctor", "--deep", "--json"]), whole);
+}
+
+/// Lines are copied in blocks: a damaged one must take no other with it, and none may pass twice or out of order.
+#[test]
+fn damage_among_many_lines_costs_only_the_damaged_ones() {
+    let kit = Kit::new();
+    let line = |n: usize| format!("{{\"n\":{},\"text\":\"{}\"}}\n", 10_000_000 + n, "é".repeat(40));
+    let length = line(0).len();
+    kit.append("demo", &(0..9000).map(line).collect::<String>());
+    // A raw NUL, half a character, a lost brace at either end, and what only a parser sees.
+    let damage: [(usize, usize, &[u8]); 5] =
+        [(10, 20, b"\0"), (3000, 30, b"x"), (3001, 0, b" "), (6000, length - 2, b" "), (8000, 4, b"\"")];
+    let file = fs::OpenOptions::new().write(true).open(kit.log_of("demo")).expect("a log");
+    for (number, at, bytes) in damage {
+        file.write_all_at(bytes, (number * length + at) as u64).expect("damaged");
+    }
+    let mut broken = line(8000);
+    broken.replace_range(4..5, "\"");
+    let good = |n: usize| match n {
+        10 | 3000 | 3001 | 6000 => String::new(),
+        8000 => broken.clone(),
+        n => line(n),
+    };
+    let cat = kit.run(&["log", "cat", "demo"]).is(0).says("4 damaged places skipped");
+    let cat = cat.says(&format!("skipped {} to {}: it holds a raw NUL byte (at 20)", 10 * length, 11 * length));
+    assert!(cat.text() == (0..9000).map(good).collect::<String>(), "every other line, once, in order");
+    let some = kit.run(&["log", "cat", "demo", "--limit", "4000"]).is(0);
+    assert!(some.text() == (0..4003).map(good).collect::<String>(), "the first 4,000 that can be read");
+    let last = kit.run(&["log", "cat", "demo", "--last", "3001"]).is(0).says("1 damaged place skipped");
+    assert!(last.text() == (5999..9000).map(good).collect::<String>(), "the last ones");
+    let places = kit.run(&["log", "verify", "demo", "--json"]).is(4).field("/results/0/places");
+    let is_told =
+        |n: usize| places.as_array().is_some_and(|all| all.iter().any(|place| place["position"] == n * length));
+    assert!([10, 3000, 3001, 6000, 8000].into_iter().all(is_told), "verify parses: {places}");
 }
 
 #[test]

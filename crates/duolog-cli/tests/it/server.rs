@@ -97,7 +97,8 @@ fn a_second_copy_of_a_home_on_one_state_is_refused() {
     kit.run(&append).is(0);
     // With another database the copy is a home like any other, and so it is in the place of the first.
     let other = Place::postgres();
-    let elsewhere = [&["--store", &other.database().expect("a server").url()][..], &refused].concat();
+    let address = other.database().expect("a server").url();
+    let elsewhere = [&["--store", &address][..], &refused].concat();
     kit.run(&elsewhere).is(0);
     fs::remove_dir_all(&copy).expect("removed");
     fs::rename(kit.home(), &copy).expect("moved");

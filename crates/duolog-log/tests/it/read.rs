@@ -1,4 +1,4 @@
-use duolog_log::{Error, Place, Reader, Segment};
+use duolog_log::{Block, Error, Place, Reader, Segment, split_lines};
 use duolog_testkit::{CallKind, SimDisk};
 use duolog_types::Position;
 use proptest::prelude::*;
@@ -15,6 +15,22 @@ fn forward(log: &Reader, from: u64, to: u64, max: usize) -> Vec<Owned> {
     let mut all = Vec::new();
     while let Some(item) = lines.next().expect("reads") {
         all.push(owned(item));
+        assert_eq!(lines.position().0, all.last().unwrap().1);
+    }
+    all
+}
+
+fn in_blocks(log: &Reader, from: u64, to: u64, max: usize) -> Vec<Owned> {
+    let mut lines = log.lines(Position(from), Position(to), max).expect("a boundary");
+    let mut all = Vec::new();
+    while let Some(block) = lines.block().expect("reads") {
+        match block {
+            Block::Lines { start, bytes } => all.extend(split_lines(start, bytes).map(|line| {
+                let text = (line.bytes.len() <= max).then(|| line.bytes.to_vec());
+                (line.start.0, line.end.0, text)
+            })),
+            Block::TooLong { start, end } => all.push((start.0, end.0, None)),
+        }
         assert_eq!(lines.position().0, all.last().unwrap().1);
     }
     all
@@ -47,10 +63,12 @@ fn agrees(log: &Reader, bytes: &[u8], base: u64, max: usize) {
     let expected = model(bytes, base, max);
     let end = base + bytes.len() as u64;
     assert!(forward(log, base, end, max) == expected, "forward");
+    assert!(in_blocks(log, base, end, max) == expected, "in blocks");
     assert!(backward(log, end, max) == expected, "backward");
     let starts: Vec<u64> = expected.iter().map(|item| item.0).chain([end]).collect();
     for (at, position) in starts.iter().enumerate() {
         assert!(forward(log, *position, end, max) == expected[at..], "forward from {position}");
+        assert!(in_blocks(log, *position, end, max) == expected[at..], "in blocks from {position}");
         assert!(backward(log, *position, max) == expected[..at], "backward from {position}");
     }
     for (count, position) in starts.iter().rev().enumerate() {

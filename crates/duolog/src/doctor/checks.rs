@@ -30,6 +30,8 @@ pub(super) struct Look<'s> {
 /// The logs that a quick look reads: those that changed last, so many and so many bytes.
 const SAMPLE_LOGS: u32 = 50;
 const SAMPLE_BYTES: u64 = 32 << 20;
+/// The largest database file that a quick look checks page by page.
+const DATABASE_BYTES: u64 = 32 << 20;
 
 /// The sessions, marks or rows that a check names before it only counts.
 const NAMED: usize = 3;
@@ -108,7 +110,7 @@ fn file_system(look: &Look<'_>) -> Result<Check> {
 /// What keeps the rows, and whether it keeps its word when its machine loses power.
 fn engine(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
-    let figures = store.join.state().stats()?.figures;
+    let figures = store.join.state().figures()?;
     let detail = format!("{} at {}", figures.engine, store.place());
     if figures.unsafe_settings.is_empty() {
         return Ok(ok("engine", detail));
@@ -132,6 +134,10 @@ fn schema(look: &Look<'_>) -> Result<Check> {
 
 fn database(look: &Look<'_>) -> Result<Check> {
     let store = look.store;
+    let bytes = store.join.state().figures()?.bytes;
+    if look.depth == Depth::Quick && bytes > DATABASE_BYTES && !is_on_server(store) {
+        return Ok(ok("database", format!("opens; its {} MiB are checked with --deep", bytes >> 20)));
+    }
     let findings = store.join.state().integrity()?;
     Ok(match (findings.as_slice(), is_on_server(store)) {
         ([], false) => ok("database", "integrity and foreign keys hold"),
@@ -398,7 +404,7 @@ fn schedules(look: &Look<'_>) -> Result<Check> {
 }
 
 fn has_checksums(store: &Store) -> Result<bool> {
-    let settings = store.join.state().stats()?.figures.settings;
+    let settings = store.join.state().figures()?.settings;
     Ok(settings.iter().any(|(name, value)| name == "data_checksums" && value == "on"))
 }
 

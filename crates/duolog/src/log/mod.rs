@@ -16,8 +16,8 @@ mod tests;
 use std::ops::ControlFlow;
 
 use duolog_join::{Committed, Loss, ReadLog, RecordedLoss, Repaired, Verified};
-use duolog_log::{Append, Item};
-use duolog_types::line::check_line;
+use duolog_log::{Append, Block, Item, split_lines};
+use duolog_types::line::{check_outline, count_outlined};
 use duolog_types::{Batch, Cursor, Durability, OperationId, Position, SessionId};
 
 pub use duolog_log::dialect::call::{Call, CallLine, call};
@@ -29,7 +29,8 @@ pub use duolog_state::owned::repairs::RepairRow as RecordedRepair;
 pub use follow::Follow;
 pub use foreign::Foreign;
 pub use model::{
-    AppendOptions, As, BadEvent, Ending, Entry, Full, ReadFrom, RecordOptions, Recorded, Told, TurnAt, TurnEnd, View,
+    AppendOptions, As, BadEvent, Ending, Entries, Entry, Full, ReadFrom, RecordOptions, Recorded, Told, TurnAt,
+    TurnEnd, View,
 };
 pub use record::Recording;
 pub use replay::{Replay, Replayable};
@@ -78,13 +79,32 @@ impl Log {
 
     /// Gives out entries in order until `each` says to stop. Returns the position after the last one given out.
     ///
-    /// Memory is bounded by the longest line. A damaged line is given out as such and hides nothing that follows. A log
-    /// that lacks recorded bytes, or lost some before, says so first.
+    /// Memory is bounded by the longest line. A damaged line is given out as such and hides nothing that follows: what is
+    /// not UTF-8, holds a NUL or has no braces around it. Only [`Self::verify`] parses lines. A log that lacks recorded
+    /// bytes, or lost some before, says so first.
     pub fn read(&self, from: ReadFrom, mut each: impl FnMut(Entry<'_>) -> ControlFlow<()>) -> Result<Position> {
+        let mut stopped = None;
+        let end = self.read_blocks(from, |block| match block {
+            Entries::One(entry) => each(entry),
+            Entries::Lines { start, bytes, .. } => {
+                stopped =
+                    split_lines(start, bytes).find(|line| each(Entry::Line(*line)).is_break()).map(|line| line.end);
+                if stopped.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            }
+        })?;
+        Ok(stopped.unwrap_or(end))
+    }
+
+    /// Gives out what [`Self::read`] does, with undamaged lines in blocks as they were read: for copying them.
+    pub fn read_blocks(
+        &self,
+        from: ReadFrom,
+        mut each: impl FnMut(Entries<'_>) -> ControlFlow<()>,
+    ) -> Result<Position> {
         let ReadLog { reader, end, loss, recorded_loss } = self.store.join.read_log(&self.session)?;
         let losses = loss.map(Entry::Lost).into_iter().chain(recorded_loss.map(Entry::LostEarlier));
         for loss in losses {
-            if each(loss).is_break() {
+            if each(Entries::One(loss)).is_break() {
                 return Ok(end);
             }
         }
@@ -97,9 +117,27 @@ impl Log {
         let line_bytes_max = self.store.join.limits().line_bytes_max;
         // A position behind the end is the caller's mistake; the reader says so.
         let mut lines = reader.lines(start, end.max(start), line_bytes_max)?;
-        while let Some(item) = lines.next()? {
-            if each(Entry::of(item, line_bytes_max)).is_break() {
-                break;
+        while let Some(block) = lines.block()? {
+            let (start, bytes) = match block {
+                Block::Lines { start, bytes } => (start, bytes),
+                Block::TooLong { start, end } => {
+                    let entry = Entry::of(Item::TooLong { start, end }, line_bytes_max);
+                    if each(Entries::One(entry)).is_break() {
+                        return Ok(end);
+                    }
+                    continue;
+                }
+            };
+            if let Some(count) = count_outlined(bytes, line_bytes_max) {
+                if each(Entries::Lines { start, bytes, count }).is_break() {
+                    break;
+                }
+                continue;
+            }
+            for line in split_lines(start, bytes) {
+                if each(Entries::One(Entry::of(Item::Line(line), line_bytes_max))).is_break() {
+                    return Ok(line.end);
+                }
             }
         }
         Ok(lines.position())
@@ -151,7 +189,7 @@ impl<'b> Entry<'b> {
     /// Looks whether an item of the log is a line that anyone can read. Followers give out items.
     pub fn of(item: Item<'b>, line_bytes_max: usize) -> Self {
         match item {
-            Item::Line(line) => match check_line(line.bytes, line_bytes_max) {
+            Item::Line(line) => match check_outline(line.bytes, line_bytes_max) {
                 Ok(()) => Self::Line(line),
                 Err(fault) => Self::Damaged { start: line.start, end: line.end, reason: fault.to_string() },
             },

@@ -55,6 +55,22 @@ pub enum Entry<'b> {
     LostEarlier(RecordedLoss),
 }
 
+/// Entries of a log that are given out at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entries<'b> {
+    /// Lines that follow each other, none of them damaged.
+    Lines {
+        /// The position of the first byte.
+        start: Position,
+        /// The lines, each with its newline.
+        bytes: &'b [u8],
+        /// The number of lines.
+        count: u64,
+    },
+    /// A single entry.
+    One(Entry<'b>),
+}
+
 /// How much of a conversation is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {

@@ -22,7 +22,8 @@ JSON: the raw lines, byte for byte, with --json and without; with --pretty as lo
 
 /// Print the lines of a log, byte for byte
 ///
-/// What is not a line that anyone can read is skipped, told on stderr with its positions, and counted at the end.
+/// A line that is not UTF-8, holds a NUL byte or has no braces around it is skipped, told on stderr with its positions, and
+/// counted at the end. Lines are not parsed: log verify does that.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Cat {
@@ -55,14 +56,16 @@ impl Cat {
         let log = store.log(&session.id);
         let mut printer = Printer::of(context.out, &self.pretty, &log, from)?;
         let mut result = Ok(());
-        if limit > 0 {
-            log.read(from, |entry| {
-                result = printer.print(entry);
-                if result.is_err() || printer.lines >= limit {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
+        let mut go_on = |printed| {
+            result = printed;
+            if result.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        if self.limit.is_none() && !self.pretty.is_on() {
+            log.read_blocks(from, |entries| go_on(printer.copy(entries)))?;
+        } else if limit > 0 {
+            log.read(from, |entry| match go_on(printer.print(entry)) {
+                ControlFlow::Continue(()) if printer.lines >= limit => ControlFlow::Break(()),
+                other => other,
             })?;
         }
         result?;

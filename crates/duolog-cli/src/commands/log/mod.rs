@@ -13,7 +13,7 @@ mod verify;
 
 use clap::{ArgGroup, Args};
 use duolog::config::Config;
-use duolog::log::{Entry, ReadFrom, Replay, Replayable, View};
+use duolog::log::{Entries, Entry, ReadFrom, Replay, Replayable, View};
 use duolog::sessions::{Session, SessionRef, WriteTarget};
 use duolog::{Cursor, Loss, RecordedLoss, Store};
 pub(super) use replay::redraw;
@@ -99,6 +99,17 @@ impl<'o> Printer<'o> {
         }
     }
 
+    /// Prints entries byte for byte.
+    fn copy(&mut self, entries: Entries<'_>) -> Result<(), Failure> {
+        match entries {
+            Entries::Lines { bytes, count, .. } => {
+                self.lines += count;
+                self.out.raw(bytes)
+            }
+            Entries::One(entry) => self.print(entry),
+        }
+    }
+
     /// Says that the log lacks bytes that were recorded of it.
     fn lost(&mut self, loss: &Loss) {
         self.is_lost = true;
@@ -135,6 +146,10 @@ struct Pretty {
 }
 
 impl Pretty {
+    const fn is_on(&self) -> bool {
+        self.pretty
+    }
+
     fn teller<'f>(&self, log: &impl Replayable, start: ReadFrom) -> Result<Option<Teller<'f>>, Failure> {
         if !self.pretty {
             return Ok(None);
