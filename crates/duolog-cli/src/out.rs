@@ -408,15 +408,18 @@ fn ended_code(ended: Ended) -> ExitCode {
         Ended::Invalid => 2,
         Ended::Busy => 3,
         Ended::Damaged => 4,
+        Ended::AlreadyDone => 6,
+        Ended::Stale => 7,
     })
 }
 
 fn kind_code(kind: ErrorKind) -> ExitCode {
     ExitCode::from(match kind {
-        ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Stale => 1,
+        ErrorKind::NotFound | ErrorKind::Conflict => 1,
         ErrorKind::Invalid | ErrorKind::Unsupported => 2,
         ErrorKind::Busy => 3,
         ErrorKind::Damaged => 4,
+        ErrorKind::Stale => 7,
         ErrorKind::Unknown | ErrorKind::Full | ErrorKind::ReadOnly | ErrorKind::Closed | ErrorKind::Io => 5,
     })
 }

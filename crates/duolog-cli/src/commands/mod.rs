@@ -70,6 +70,8 @@ pub enum Command {
     #[command(hide = true)]
     DemoRunner(demo::DemoRunner),
     #[command(hide = true)]
+    ExecGuard(runs::ExecGuard),
+    #[command(hide = true)]
     Docs(docs::Docs),
     #[command(hide = true)]
     Man(man::Man),
@@ -113,6 +115,17 @@ impl Context<'_> {
         let store = self.open(self.options()?)?;
         let Some(Request { operation, command, given }) = &self.request else { return Ok(store) };
         Ok(store.once(&format!("command/{command}"), operation, &(given, &*self.read.borrow()))?)
+    }
+
+    /// Opens the store to write it, for a command that stays.
+    pub fn open_to_stay(&self) -> Result<Store, Failure> {
+        let (home, config) = self.settled()?;
+        self.open(StoreOptions::at(home.clone()).configured(config))
+    }
+
+    /// The home that is meant.
+    pub fn home(&self) -> Result<&Home, Failure> {
+        Ok(&self.settled()?.0)
     }
 
     /// Makes what was read from stdin a part of the request; before the store is opened.
@@ -178,6 +191,7 @@ pub fn run(cli: Cli, request: Option<Request>, out: &mut Out) -> Outcome {
         Command::Completions(command) => command.run(&mut context),
         Command::DemoAgent(command) => command.run(&mut context),
         Command::DemoRunner(command) => command.run(&mut context),
+        Command::ExecGuard(command) => command.run(&mut context),
         Command::Docs(command) => command.run(&mut context),
         Command::Man(command) => command.run(&mut context),
     }

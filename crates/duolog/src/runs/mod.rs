@@ -2,12 +2,14 @@
 
 mod change;
 mod executions;
+mod lease;
 mod list;
 mod model;
 mod open;
 mod queue;
 mod recover;
 mod rollups;
+mod take;
 mod wait;
 
 pub(crate) mod rules;
@@ -26,13 +28,15 @@ use duolog_types::limits::PAGE_MAX;
 use duolog_types::{Durability, RunId, RunStatus};
 
 pub use executions::Executions;
+pub use lease::LeaseKeeper;
 pub use model::{
     Act, Admission, Admitted, BadRunToken, Begun, Claim, End, Ended, Ending, Every, Execution, ExecutionList, Expired,
-    Fence, Finish, NewExecution, NewRun, Outcome, Output, PhaseStanding, Recovered, Rollup, RollupQuery, Run,
-    RunFilter, RunList, RunOrder, RunPage, RunSummary, RunToken, Started, Turned, Until,
+    Fence, Finish, NewExecution, NewRun, Next, Outcome, Output, PhaseStanding, Recovered, Rollup, RollupQuery, Run,
+    RunFilter, RunList, RunOrder, RunPage, RunSummary, RunToken, Started, TakeFilter, Turned, Until,
 };
 pub use open::{Expiry, LoopPoint, NewGate, OpenRun, PausedAt};
 pub use rules::{Event, PhaseLabel, PhaseTurn, dollars, may_become, next};
+pub use take::RunFeed;
 
 pub(crate) use change::{Changing, count_end, count_start};
 pub(crate) use queue::{Queue, check as check_new_run};
@@ -100,7 +104,6 @@ impl Runs {
                 summary: RunSummary::from(&row),
                 error: row.error,
                 fence: Fence(row.fence),
-                lease_expires_at: row.lease_expires_at,
                 restart_cap: row.restart_cap,
                 actor: row.actor,
                 queued_at: row.queued.map(|place| place.at),

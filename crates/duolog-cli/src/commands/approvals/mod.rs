@@ -62,7 +62,7 @@ struct Asked {
 impl Asked {
     /// The gate, and the answer with what was said.
     fn answer(self, store: &Store, response: Option<String>) -> Result<(ApprovalId, Answer), Failure> {
-        let run = self.run.map(|run| runs::whole_id(store, &run)).transpose()?;
+        let run = self.run.map(|run| store.runs().resolve(&run)).transpose()?;
         let id = match (&self.approval, &self.gate, &run) {
             (None, Some(gate), Some(run)) => {
                 let missing = || Error::NotFound(NotFound::Approval(gate.clone()));

@@ -12,7 +12,7 @@ Examples:
   duolog runs acknowledge \"$run\" \"$gate\" --fence \"$fence\"
   response=$(duolog runs acknowledge \"$run\" \"$gate\" --fence \"$fence\")
 
-Exit code: 1 where that was done already
+Exit code: 6 where that was done already
 
 JSON:
   {\"approval\": {… as approvals list …}, \"changed\": true|false}";
@@ -21,7 +21,7 @@ JSON:
 ///
 /// Until then every claim is told of it anew, so that no answer is lost between its giver and the run.
 #[derive(Args)]
-#[command(after_help = AFTER)]
+#[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct Acknowledge {
     #[command(flatten)]
     run: Owned,
@@ -42,6 +42,6 @@ impl Acknowledge {
             context.out.note("it was taken note of already");
         }
         context.close(store);
-        Ok(if changed { Ended::Done } else { Ended::No })
+        Ok(if changed { Ended::Done } else { Ended::AlreadyDone })
     }
 }

@@ -27,7 +27,7 @@ JSON:
 /// it: once it is answered, the run goes on for whoever claims it, and the answer waits to be acknowledged. A paused run
 /// holds no slot: if none is free when it is answered, it is queued before every run that has not begun.
 #[derive(Args)]
-#[command(after_help = AFTER)]
+#[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct Gate {
     #[command(flatten)]
     run: Owned,

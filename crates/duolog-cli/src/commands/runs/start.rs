@@ -17,6 +17,8 @@ Examples:
   read run fence <<< \"$(duolog runs start build --trigger nightly --claim \"$HOSTNAME\")\"
   duolog runs start build --trigger nightly --queue --context '{\"branch\":\"main\"}'
 
+Exit code: 3 where --claim gives no fence: the run exists, or is queued
+
 JSON:
   {\"run\": {… as runs list …}, \"existed\": true|false, \"fence\": 1|null}
   existed: a run of the same --id, or an active run of the same workflow and trigger, was there";
@@ -88,7 +90,7 @@ impl Start {
             session_id: self.session.map(|text| session_of(&store, &text)).transpose()?,
             phase: self.phase,
             admission: if self.queue { Admission::Queue } else { Admission::IfFree },
-            claimed_by: self.claim,
+            claimed_by: self.claim.clone(),
             restart_cap: self.restart_cap,
         };
         let started = store.runs().start(&new).map_err(in_argument("--context"))?;
@@ -98,7 +100,16 @@ impl Start {
             Some(fence) => text.line(format_args!("{} {fence}", run.id)),
             None => text.line(&run.id),
         })?;
-        if started.existed {
+        let mut ended = Ended::Done;
+        if self.claim.is_some() && started.fence.is_none() {
+            let (id, status) = (&run.id, run.status);
+            context.out.note(match status {
+                RunStatus::Running => format!("run {id} exists: duolog runs claim {id} --owner NAME"),
+                RunStatus::Queued => format!("run {id} is queued: duolog runs exec --next takes it in its turn"),
+                _ => format!("run {id} is {status}: duolog runs show {id}"),
+            });
+            ended = Ended::Busy;
+        } else if started.existed {
             let same = if is_same_id { "a run with this id" } else { "an active run of the same workflow and trigger" };
             context.out.note(format_args!("nothing changed: {same} exists, and is {}", run.status));
         } else if run.status == RunStatus::Queued {
@@ -107,7 +118,7 @@ impl Start {
             context.out.note(format_args!("it runs, for whoever claims it: duolog runs claim {} --owner NAME", run.id));
         }
         context.close(store);
-        Ok(Ended::Done)
+        Ok(ended)
     }
 }
 

@@ -15,7 +15,7 @@ Examples:
     make && duolog runs phase end \"$run\" \"$execution\" --fence \"$fence\"
   fi
 
-Exit code: 1 where it is done, 3 where it is being run
+Exit code: 6 where it is done, 3 where it is being run
 
 JSON:
   {\"workflow_run_id\", \"phase\", \"status\": \"started\"|\"running\"|\"done\", \"execution_id\"}";
@@ -24,7 +24,7 @@ JSON:
 ///
 /// Looked at and entered in the ledger in one step: whatever dies, a phase that succeeded is not run again.
 #[derive(Args)]
-#[command(after_help = AFTER)]
+#[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct Begin {
     #[command(flatten)]
     run: Owned,

@@ -29,7 +29,7 @@ JSON:
 /// What it used is added to its run. What is not said stays unknown, which is not zero. Its end, its output and the entry
 /// in the history are written together, or not at all. An execution that has ended stays as it is.
 #[derive(Args)]
-#[command(after_help = AFTER)]
+#[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct End {
     #[command(flatten)]
     run: Owned,

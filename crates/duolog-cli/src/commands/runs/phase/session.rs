@@ -4,7 +4,7 @@ use clap::Args;
 use duolog::{ExecutionId, SessionId};
 use duolog_wire::ExecutionAnswer;
 
-use super::super::Owned;
+use super::super::{Changed, UnderClaim};
 use super::Context;
 use crate::failure::{Ended, Outcome};
 
@@ -22,7 +22,9 @@ JSON:
 #[command(after_help = AFTER)]
 pub struct SetSession {
     #[command(flatten)]
-    run: Owned,
+    which: Changed,
+    #[command(flatten)]
+    claim: UnderClaim,
     /// Execution id, as runs phase begin printed it
     #[arg(value_name = "EXECUTION")]
     execution: ExecutionId,
@@ -34,7 +36,7 @@ pub struct SetSession {
 impl SetSession {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_write()?;
-        let execution = self.run.open(&store)?.set_session(&self.execution, &self.session)?;
+        let execution = self.claim.on(self.which.open(&store)?)?.set_session(&self.execution, &self.session)?;
         context.out.confirm(&ExecutionAnswer::from(&execution), |text| {
             text.line(format_args!("execution {} has session {}", execution.id, self.session));
         })?;
