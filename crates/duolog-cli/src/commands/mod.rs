@@ -8,6 +8,7 @@ mod config;
 mod demo;
 mod docs;
 mod doctor;
+mod help;
 mod init;
 mod log;
 mod man;
@@ -65,6 +66,8 @@ pub enum Command {
     #[command(subcommand)]
     Config(Deferred<config::Config>),
     Completions(completions::Completions),
+    Help(help::Help),
+    Version(help::Version),
     #[command(hide = true)]
     DemoAgent(demo::DemoAgent),
     #[command(hide = true)]
@@ -189,6 +192,8 @@ pub fn run(cli: Cli, request: Option<Request>, out: &mut Out) -> Outcome {
         Command::Doctor(command) => command.run(&mut context),
         Command::Config(command) => command.0.run(&mut context),
         Command::Completions(command) => command.run(&mut context),
+        Command::Help(command) => command.run(&mut context),
+        Command::Version(command) => command.run(&mut context),
         Command::DemoAgent(command) => command.run(&mut context),
         Command::DemoRunner(command) => command.run(&mut context),
         Command::ExecGuard(command) => command.run(&mut context),

@@ -79,6 +79,8 @@ const EXEMPT: &[(&str, &[&str])] = &[
             "config show",
             "config check",
             "completions",
+            "help",
+            "version",
         ],
     ),
     (
@@ -86,6 +88,7 @@ const EXEMPT: &[(&str, &[&str])] = &[
         &["state rebuild", "state migrate", "state checkpoint", "state vacuum", "state blobs", "state backup", "init"],
     ),
     ("is an example", &["demo"]),
+    ("runs for as long as its command, and is idempotent by the run and the ledger", &["runs exec"]),
 ];
 
 /// Every command that is not exempt takes an operation id, and no exempt one does.

@@ -90,14 +90,12 @@ fn invalid(error: &Invalid) -> Option<String> {
         Invalid::OtherPage(_) => {
             Some("use the token with the filters and the order that it was returned for".to_owned())
         }
-        Invalid::Ambiguous { .. } | Invalid::AmbiguousChat(_) | Invalid::AmbiguousRun { .. } => {
-            Some("give more of the id".to_owned())
-        }
+        Invalid::Ambiguous { .. } => Some("give more of the id".to_owned()),
         Invalid::GateHashMissing { .. } => Some("Approvals::get returns the hash; set Answer::content_hash".to_owned()),
         Invalid::ExecutionOfRun { .. } => Some("change it through its run: OpenRun::end".to_owned()),
         Invalid::GateKind { kind: ApprovalKind::Reply, .. } => Some("answer with Approvals::reply".to_owned()),
         Invalid::GateKind { .. } => Some("answer with Approvals::approve or reject".to_owned()),
-        Invalid::Shortened { id, .. } => Some(format!("give the whole id: {id}")),
+        Invalid::Shortened { id, .. } => Some(format!("give the full id: {id}")),
         Invalid::Line(_) => Some("one JSON object per line; `jq -c .` makes one line of each".to_owned()),
         Invalid::Query(BadQuery::Empty | BadQuery::OnlyExcludes) => Some("give a word to look for".to_owned()),
         Invalid::Query(_) => Some("look for less at a time".to_owned()),

@@ -11,27 +11,18 @@ use super::fault::Fault;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Invalid {
-    /// The beginning of an id fits several.
-    #[error("{prefix:?} fits more than one session: {}", some(.found))]
+    /// More than one id begins with a prefix.
+    #[error("{prefix:?} is a prefix of more than one {noun}: {}", some(.found))]
     Ambiguous {
-        /// What was asked for.
-        prefix: String,
-        /// The first that fit.
-        found: Vec<SessionId>,
-    },
-    /// The beginning of an id fits several chats.
-    #[error("{0:?} fits more than one chat")]
-    AmbiguousChat(String),
-    /// The beginning of an id fits several.
-    #[error("{prefix:?} is the beginning of more than one id: {}", some_texts(.found))]
-    AmbiguousRun {
+        /// What kind of id it is.
+        noun: &'static str,
         /// What was asked for.
         prefix: String,
         /// The first that fit.
         found: Vec<String>,
     },
     /// Several branches have this name; a document of another program brought them.
-    #[error("more than one branch is named {name:?}: {}", some_texts(.found))]
+    #[error("more than one branch is named {name:?}: {}", some(.found))]
     AmbiguousBranch {
         /// The name.
         name: String,
@@ -68,8 +59,8 @@ pub enum Invalid {
         /// Its run.
         run: RunId,
     },
-    /// Only the beginning of an id was given for a change.
-    #[error("{prefix:?} is only the beginning of an id, and what changes a session names it whole")]
+    /// A prefix of an id was given to delete something.
+    #[error("{prefix:?} is only a prefix of an id, and this command takes full ids and exact names")]
     Shortened {
         /// What was given.
         prefix: String,
@@ -149,12 +140,7 @@ fn fault_of(fault: JsonFault) -> String {
     }
 }
 
-fn some(ids: &[SessionId]) -> String {
-    let shown: Vec<&str> = ids.iter().take(3).map(SessionId::as_str).collect();
-    shown.join(", ") + if ids.len() > 3 { ", …" } else { "" }
-}
-
-fn some_texts(ids: &[String]) -> String {
+fn some(ids: &[String]) -> String {
     let shown: Vec<&str> = ids.iter().take(3).map(String::as_str).collect();
     shown.join(", ") + if ids.len() > 3 { ", …" } else { "" }
 }

@@ -42,7 +42,8 @@ pub(crate) use change::{Changing, count_end, count_start};
 pub(crate) use queue::{Queue, check as check_new_run};
 pub(crate) use rules::check_workflow;
 
-use crate::error::{Error, Invalid, NotFound, Result};
+use crate::error::{Error, NotFound, Result};
+use crate::resolve::resolve;
 use crate::store::Store;
 
 /// The runs of a store.
@@ -124,21 +125,16 @@ impl Runs {
         row.as_ref().map(RunSummary::from).ok_or_else(|| Error::NotFound(NotFound::Run(run.to_string())))
     }
 
-    /// The run that a person means, for reading: by its id, or by the beginning of it.
+    /// Returns the run with this id, or the only one whose id begins so.
     pub fn resolve(&self, text: &str) -> Result<RunId> {
-        let mut ids = self.store.join.state().read(|tx| {
-            if let Ok(id) = RunId::parse(text)
-                && table::find(tx, &id)?.is_some()
-            {
-                return Ok::<_, Error>(vec![id]);
-            }
-            Ok(table::starting_with(tx, text, 4)?)
+        let found = self.store.join.state().read(|tx| {
+            let exact = match RunId::parse(text) {
+                Ok(id) => table::find(tx, &id)?.map(|row| row.id),
+                Err(_) => None,
+            };
+            resolve(tx, "run", text, exact, table::starting_with)
         })?;
-        if ids.len() > 1 {
-            let found = ids.iter().map(ToString::to_string).collect();
-            return Err(Error::Invalid(Invalid::AmbiguousRun { prefix: text.to_owned(), found }));
-        }
-        ids.pop().ok_or_else(|| Error::NotFound(NotFound::Run(text.to_owned())))
+        found.ok_or_else(|| Error::NotFound(NotFound::Run(text.to_owned())))
     }
 
     /// The active run of a workflow and a trigger.

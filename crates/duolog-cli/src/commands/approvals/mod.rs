@@ -42,10 +42,10 @@ impl Approvals {
 /// The gate that is answered, and by whom.
 #[derive(Args)]
 struct Asked {
-    /// The gate, by its whole id
+    /// Gate id or a unique prefix
     #[arg(value_name = "APPROVAL", required_unless_present = "gate")]
     approval: Option<String>,
-    /// The run that is meant, by its whole id; a gate of another is refused
+    /// Run id or a unique prefix; a gate of another run is refused
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// The gate by its name, the last that the run came to; instead of its id
@@ -68,22 +68,10 @@ impl Asked {
                 let missing = || Error::NotFound(NotFound::Approval(gate.clone()));
                 store.runs().open(run).gate(gate)?.ok_or_else(missing)?.id
             }
-            (approval, _, _) => whole_id(store, approval.as_deref().unwrap_or_default())?,
+            (approval, _, _) => store.approvals().resolve(approval.as_deref().unwrap_or_default())?,
         };
         Ok((id, Answer { by: actor(self.by), response, content_hash: self.hash, run }))
     }
-}
-
-/// The gate with this id. An answer never takes the beginning of one.
-fn whole_id(store: &Store, text: &str) -> Result<ApprovalId, Failure> {
-    let id = store.approvals().resolve(text)?;
-    if id.as_str() == text {
-        return Ok(id);
-    }
-    Err(Failure::Given {
-        message: format!("{text:?} is only the beginning of an id, and what answers a gate names it whole"),
-        hint: Some(format!("give the whole id: {id}")),
-    })
 }
 
 /// Says what became of a gate and of its run.

@@ -1,7 +1,6 @@
 //! `duolog runs acknowledge`.
 
 use clap::Args;
-use duolog::ApprovalId;
 use duolog_wire as wire;
 
 use super::{Context, Owned};
@@ -25,16 +24,17 @@ JSON:
 pub struct Acknowledge {
     #[command(flatten)]
     run: Owned,
-    /// The gate, by its whole id
+    /// Gate id or a unique prefix
     #[arg(value_name = "APPROVAL")]
-    approval: ApprovalId,
+    approval: String,
 }
 
 impl Acknowledge {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_write()?;
-        let changed = self.run.open(&store)?.acknowledge(&self.approval)?;
-        let approval = store.approvals().get(&self.approval)?;
+        let approval = store.approvals().resolve(&self.approval)?;
+        let changed = self.run.open(&store)?.acknowledge(&approval)?;
+        let approval = store.approvals().get(&approval)?;
         context.out.answer(&wire::ApprovalAcknowledged { approval: (&approval).into(), changed }, |text| {
             text.line(approval.response.as_deref().unwrap_or(approval.status.as_str()));
         })?;

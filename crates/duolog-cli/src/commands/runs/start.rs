@@ -1,15 +1,14 @@
 //! `duolog runs start`.
 
 use clap::Args;
-use duolog::errors::NotFound;
 use duolog::runs::{Admission, NewRun};
-use duolog::sessions::SessionRef;
-use duolog::{Error, RunId, RunStatus, SessionId, Store, TriggerType};
+use duolog::{RunId, RunStatus, TriggerType};
 use duolog_wire as wire;
 
 use super::{Context, actor, in_argument, text_or_stdin};
 use crate::args;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::commands::sessions::named;
+use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
 Examples:
@@ -87,7 +86,7 @@ impl Start {
             issue_number: self.issue,
             triggered_by: actor(self.by),
             context: given,
-            session_id: self.session.map(|text| session_of(&store, &text)).transpose()?,
+            session_id: self.session.map(|text| named(&store, &text)).transpose()?,
             phase: self.phase,
             admission: if self.queue { Admission::Queue } else { Admission::IfFree },
             claimed_by: self.claim.clone(),
@@ -119,15 +118,5 @@ impl Start {
         }
         context.close(store);
         Ok(ended)
-    }
-}
-
-/// The session that is called so, by its id or its name. An id of a session that is gone stays as it is: a run that exists
-/// already is given again.
-fn session_of(store: &Store, text: &str) -> Result<SessionId, Failure> {
-    match store.sessions().resolve_whole(&SessionRef::Text(text.to_owned())) {
-        Ok(session) => Ok(session.id),
-        Err(error @ Error::NotFound(NotFound::Session(_))) => SessionId::parse(text).map_err(|_| error.into()),
-        Err(error) => Err(error.into()),
     }
 }
