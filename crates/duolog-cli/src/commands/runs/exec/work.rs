@@ -103,21 +103,19 @@ impl Worker<'_> {
         // Nothing renews for a command that is dead.
         let lost = keeper.stop();
         if exit.is_lost {
-            return self.claim_lost(context, &handle, (&execution, exit.code), lost);
+            return self.claim_lost(context, &handle, (fence, &execution, exit.code), lost);
         }
         match self.record(&handle, &execution, &exit, remaining) {
             Ok((run, result)) => {
                 self.answer(context, &run, Some(&execution), Some(exit.code), result)?;
                 let (took, status) = (figures::took(millis(exit.took)), run.status);
-                let why = exit.error().map(|error| format!(" with {error}")).unwrap_or_default();
+                let why = exit.error().map(|error| format!(": {error}")).unwrap_or_default();
                 let result_word = result.as_str();
-                context
-                    .out
-                    .note(format_args!("phase {phase} {result_word}{why} after {took}; run {} is {status}", run.id));
+                context.out.note(format_args!("phase {phase} {result_word}{why} ({took}); run {} is {status}", run.id));
                 Ok(if result == Result::Succeeded { Ended::Done } else { Ended::No })
             }
             Err(Failure::Store(error @ (Error::Stale(_) | Error::Conflict(_)))) => {
-                self.claim_lost(context, &handle, (&execution, exit.code), Some(error))
+                self.claim_lost(context, &handle, (fence, &execution, exit.code), Some(error))
             }
             Err(failure) => Err(failure),
         }
@@ -232,13 +230,15 @@ impl Worker<'_> {
         &self,
         context: &mut Context<'_>,
         handle: &OpenRun,
-        (execution, code): (&ExecutionId, i32),
+        (fence, execution, code): (Fence, &ExecutionId, i32),
         error: Option<Error>,
     ) -> Outcome {
-        let run = self.store.runs().summary(handle.id())?;
+        let found = self.store.runs().get(handle.id())?;
+        let run = found.summary;
         let (result, ended) = match run.status {
+            // The command may have paused or requeued the run, or ended it under its own claim.
             RunStatus::Paused | RunStatus::Queued => (Result::Waiting, Ended::Busy),
-            RunStatus::Succeeded => (Result::Done, Ended::AlreadyDone),
+            RunStatus::Succeeded if found.fence == fence => (Result::Done, Ended::AlreadyDone),
             _ => (Result::Lost, Ended::Stale),
         };
         self.answer(context, &run, Some(execution), Some(code), result)?;
