@@ -26,6 +26,7 @@ use duolog::config::Config;
 use duolog::{Home, Said, Store, StoreOptions};
 
 use crate::args::{Cli, Deferred, Global, Request};
+use crate::environment;
 use crate::failure::{Failure, Outcome};
 use crate::out::Out;
 
@@ -154,9 +155,14 @@ impl Context<'_> {
         Ok(self.settled.get_or_init(|| (home, config)))
     }
 
-    /// Says what is odd about the configuration.
+    /// Says what is odd about the configuration, and which variables nothing reads.
     pub fn warn_of_config(&self) -> Result<(), Failure> {
-        self.config()?.warnings().iter().for_each(|warning| self.out.warn(warning));
+        let config = self.config()?;
+        config.warnings().iter().for_each(|warning| self.out.warn(warning));
+        let keys: Vec<&str> = config.settings().map(|setting| setting.key.variable()).collect();
+        for name in environment::unknown(&keys) {
+            self.out.warn(format_args!("{name} is set, and no such variable exists: duolog config show --help"));
+        }
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use duolog_wire as wire;
 use super::sessions::actor;
 use super::{Context, runs};
 use crate::failure::{Ended, Failure, Outcome};
+use crate::login;
 use crate::out::{Tone, plain};
 
 /// What to do with gates.
@@ -70,8 +71,14 @@ impl Asked {
             }
             (approval, _, _) => store.approvals().resolve(approval.as_deref().unwrap_or_default())?,
         };
-        Ok((id, Answer { by: actor(self.by), response, content_hash: self.hash, run }))
+        Ok((id, Answer { by: Some(approver(self.by)), response, content_hash: self.hash, run }))
     }
+}
+
+/// Returns who answers: the name that was given, the user, the login name, or else the number of the user.
+fn approver(named: Option<String>) -> String {
+    let uid = || format!("uid {}", rustix::process::getuid().as_raw());
+    actor(named).or_else(login::name).unwrap_or_else(uid)
 }
 
 /// Says what became of a gate and of its run.
