@@ -21,6 +21,7 @@ use duolog::{
 use crate::commands::Command;
 use crate::failure::Failure;
 use crate::login;
+use crate::out::exit_codes;
 
 const AFTER: &str = "\
 Examples:
@@ -42,12 +43,12 @@ Environment:
   PGPASSWORD      the password of a server, where its address has none
   DUOLOG_<KEY>    a key of the configuration: duolog config show --help
   NO_COLOR        no color, unless --color says otherwise
-  COLUMNS         the width of tables, where the terminal does not tell
+  COLUMNS         the width of tables, where the terminal does not tell";
 
-Exit codes:
-  0  done; a closed pipe is success      3  busy
-  1  the answer is no (not found, …)     4  damaged
-  2  wrong usage                         5  everything else";
+/// What follows the list of commands: examples, places, and the one table of exit codes.
+fn after() -> String {
+    format!("{AFTER}\n\n{}", exit_codes())
+}
 
 /// Which page of a list.
 #[derive(Args)]
@@ -63,7 +64,7 @@ pub struct Paging {
 
 /// The durable state layer for AI agents: what an agent did, and what it must do next
 #[derive(Parser)]
-#[command(name = "duolog", version, after_help = AFTER, max_term_width = 110, subcommand_required = true)]
+#[command(name = "duolog", version, after_help = after(), max_term_width = 110, subcommand_required = true)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 pub struct Cli {
     /// What every command takes.

@@ -17,6 +17,10 @@ pub enum Ended {
     Done,
     /// It is not done, and nothing was changed.
     No,
+    /// It was done before, and nothing was changed.
+    AlreadyDone,
+    /// It was overtaken.
+    Stale,
     /// What was looked at cannot be meant.
     Invalid,
     /// Someone else was in the way.

@@ -5,6 +5,7 @@
 
 mod args;
 mod commands;
+mod environment;
 mod failure;
 mod figures;
 mod hints;

@@ -34,6 +34,28 @@ pub use timeline::{Detail, Shown, Timeline};
 use crate::args::{Color, Global, Output};
 use crate::failure::{Ended, Failure, Outcome};
 
+/// The exit codes: the code, the kinds of error that have it, and what it means. Help and docs show this table.
+pub const EXIT_CODES: &[(u8, &[ErrorKind], &str)] = &[
+    (0, &[], "success; a closed pipe is success"),
+    (1, &[ErrorKind::NotFound, ErrorKind::Conflict], "not found, or the answer is no"),
+    (2, &[ErrorKind::Invalid, ErrorKind::Unsupported], "invalid usage or input"),
+    (3, &[ErrorKind::Busy], "busy: claimed, queued, paused or locked; try again"),
+    (4, &[ErrorKind::Damaged], "stored data is damaged"),
+    (
+        5,
+        &[ErrorKind::Unknown, ErrorKind::Full, ErrorKind::ReadOnly, ErrorKind::Closed, ErrorKind::Io],
+        "the machine failed, or the outcome is unknown",
+    ),
+    (6, &[], "already done; nothing changed"),
+    (7, &[ErrorKind::Stale], "stale: overtaken by another owner, or changed since it was read"),
+];
+
+/// Returns the exit codes as a section of help.
+pub fn exit_codes() -> String {
+    let line = |(code, _, meaning): &(u8, &[ErrorKind], &str)| format!("\n  {code}  {meaning}");
+    EXIT_CODES.iter().map(line).fold("Exit codes:".to_owned(), |text, line| text + &line)
+}
+
 /// What is collected before it is written: a log is copied in large pieces.
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -431,15 +453,12 @@ fn ended_code(ended: Ended) -> ExitCode {
         Ended::Invalid => 2,
         Ended::Busy => 3,
         Ended::Damaged => 4,
+        Ended::AlreadyDone => 6,
+        Ended::Stale => 7,
     })
 }
 
 fn kind_code(kind: ErrorKind) -> ExitCode {
-    ExitCode::from(match kind {
-        ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Stale => 1,
-        ErrorKind::Invalid | ErrorKind::Unsupported => 2,
-        ErrorKind::Busy => 3,
-        ErrorKind::Damaged => 4,
-        ErrorKind::Unknown | ErrorKind::Full | ErrorKind::ReadOnly | ErrorKind::Closed | ErrorKind::Io => 5,
-    })
+    let code = EXIT_CODES.iter().find(|(_, kinds, _)| kinds.contains(&kind)).map(|(code, _, _)| *code);
+    ExitCode::from(code.unwrap_or(5))
 }

@@ -62,7 +62,7 @@ pub use page::{Listed, Page};
 pub use rollups::{Rollup, Rollups};
 pub use runs::{
     Admitted, AdmittedRun, Claim, Expired, Lease, NextStep, Recovered, Run, RunAnswer, RunChange, RunDetail, RunError,
-    RunHistory, RunList, RunStarted, RunSummary, RunTransition, RunWait, Scratch,
+    RunExecuted, RunHistory, RunList, RunStarted, RunSummary, RunTransition, RunWait, Scratch,
 };
 pub use schedules::{
     Schedule, ScheduleAnswer, ScheduleCleared, ScheduleFired, ScheduleList, ScheduleProblem, ScheduleRun,

@@ -1,6 +1,6 @@
 //! Runs of workflows, and what is answered where one is changed.
 
-use duolog::{ApprovalId, ExecutionId, RunStatus, SessionId, TriggerType, runs};
+use duolog::{ApprovalId, Clock as _, ExecutionId, RunStatus, SessionId, SystemClock, TriggerType, runs};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -34,6 +34,10 @@ pub struct RunSummary {
     pub session_id: Option<String>,
     /// The owner of the claim.
     pub lease_owner: Option<String>,
+    /// When the lease ends.
+    pub lease_expires_at: Option<String>,
+    /// True if it is running and its lease has expired; its status stays running until it is taken over.
+    pub is_stale: bool,
     /// How often it was taken over from an owner that died.
     pub restart_count: u32,
     /// How often a person had it retried.
@@ -66,6 +70,8 @@ impl From<&runs::RunSummary> for RunSummary {
             status: run.status.as_str(),
             session_id: run.session_id.as_ref().map(SessionId::to_string),
             lease_owner: run.lease_owner.clone(),
+            lease_expires_at: run.lease_expires_at.map(|at| at.to_string()),
+            is_stale: run.is_stale(SystemClock.now()),
             restart_count: run.restart_count,
             retry_count: run.retry_count,
             triggered_by: run.triggered_by.clone(),
@@ -88,8 +94,6 @@ pub struct Run {
     pub error_message: Option<String>,
     /// The number of its last claim.
     pub fence: u64,
-    /// When the lease ends.
-    pub lease_expires_at: Option<String>,
     /// How often it may be taken over.
     pub restart_cap: u32,
     /// Who changed its status last.
@@ -118,7 +122,6 @@ impl From<&runs::Run> for Run {
             summary: (&run.summary).into(),
             error_message: run.error.clone(),
             fence: run.fence.0,
-            lease_expires_at: run.lease_expires_at.map(|at| at.to_string()),
             restart_cap: run.restart_cap,
             actor: run.actor.clone(),
             queued_at: run.queued_at.map(|at| at.to_string()),
@@ -337,6 +340,22 @@ pub struct RunWait {
     pub run: RunSummary,
     /// False if the time was over, or the run ended in another status.
     pub met: bool,
+}
+
+/// A command that was run as the owner of a run.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct RunExecuted {
+    /// The run after the command.
+    pub run: RunSummary,
+    /// The phase that the command is.
+    pub phase: String,
+    /// The execution of the phase; null if none was started.
+    pub execution_id: Option<String>,
+    /// Exit code of the command, 128 and the signal if a signal ended it; null if it was not run.
+    pub exit_code: Option<i32>,
+    /// What came of it; the result of the command is recorded if it succeeded or failed.
+    #[schemars(extend("enum" = ["succeeded", "failed", "done", "waiting", "lost"]))]
+    pub result: &'static str,
 }
 
 /// The status changes and claims of a run, oldest first.

@@ -56,6 +56,7 @@ mod catching_up;
 mod error;
 mod home;
 mod options;
+mod resolve;
 mod store;
 
 pub mod approvals;

@@ -7,9 +7,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Command, CommandFactory as _};
 
+use duolog::ErrorKind;
+
 use super::Context;
 use crate::args::Cli;
 use crate::failure::{Ended, Outcome};
+use crate::out::EXIT_CODES;
 
 const AFTER: &str = "\
 Examples:
@@ -31,13 +34,16 @@ is absent is `null`. An error is `{\"error\": {\"kind\", \"message\", \"hint\"}}
 
 | exit | kinds | meaning |
 |---|---|---|
-| 0 | | done; a closed pipe is success |
-| 1 | `not_found` `conflict` `stale` | the answer is no |
-| 2 | `invalid` | wrong usage |
-| 3 | `busy` | someone else holds it: try again |
-| 4 | `damaged` | the store is not what it should be |
-| 5 | `unknown` `io` | everything else |
 ";
+
+/// Returns the exit codes as rows of a table.
+fn exit_codes() -> String {
+    let row = |(code, kinds, meaning): &(u8, &[ErrorKind], &str)| {
+        let kinds: Vec<String> = kinds.iter().map(|kind| format!("`{}`", kind.as_str())).collect();
+        format!("| {code} | {} | {meaning} |\n", kinds.join(" "))
+    };
+    EXIT_CODES.iter().map(row).collect()
+}
 
 /// Print the reference of all commands as Markdown
 #[derive(Args)]
@@ -56,7 +62,7 @@ impl Docs {
         }
         let mut root = Cli::command().term_width(WIDTH);
         root.build();
-        let mut text = BEFORE.to_owned();
+        let mut text = BEFORE.to_owned() + &exit_codes();
         describe(&mut root, "", true, &mut text);
         context.out.raw(text.as_bytes())?;
         Ok(Ended::Done)

@@ -1,7 +1,7 @@
 //! `duolog init`.
 
-use std::fs::DirBuilder;
-use std::io::ErrorKind;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,8 @@ JSON:
 
 /// Make a home: a .duolog folder that this directory and all below it use
 ///
-/// The home has three folders, for its owner only: state, cache and config. Where it is there already nothing changes.
+/// The home has three folders, for its owner only: state, cache and config. A .gitignore keeps them out of Git. Where it is
+/// there already nothing changes.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Init {
@@ -49,6 +50,9 @@ impl Init {
         let mut made = false;
         for directory in [&home, &roles.state, &roles.cache, &roles.config] {
             made |= make(directory)?;
+        }
+        if made {
+            ignore(&home.join(".gitignore"))?;
         }
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let answer = HomeCreated {
@@ -80,5 +84,14 @@ fn make(directory: &Path) -> Result<bool, Failure> {
             Err(Failure::file("make", directory)(ErrorKind::NotADirectory.into()))
         }
         Err(error) => Err(Failure::file("make", directory)(error)),
+    }
+}
+
+/// Keeps the home out of Git, unless a file there says otherwise.
+fn ignore(path: &Path) -> Result<(), Failure> {
+    match OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(mut file) => file.write_all(b"*\n").map_err(Failure::file("write", path)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(Failure::file("make", path)(error)),
     }
 }

@@ -23,6 +23,7 @@ mod config;
 mod demo;
 mod docs;
 mod doctor;
+mod help;
 mod init;
 mod log;
 mod man;
@@ -40,6 +41,7 @@ use duolog::config::Config;
 use duolog::{Home, Said, Store, StoreOptions};
 
 use crate::args::{Cli, Deferred, Global, Request};
+use crate::environment;
 use crate::failure::{Failure, Outcome};
 use crate::out::Out;
 
@@ -80,10 +82,14 @@ pub enum Command {
     #[command(subcommand)]
     Config(Deferred<config::Config>),
     Completions(completions::Completions),
+    Help(help::Help),
+    Version(help::Version),
     #[command(hide = true)]
     DemoAgent(demo::DemoAgent),
     #[command(hide = true)]
     DemoRunner(demo::DemoRunner),
+    #[command(hide = true)]
+    ExecGuard(runs::ExecGuard),
     #[command(hide = true)]
     Docs(docs::Docs),
     #[command(hide = true)]
@@ -130,6 +136,17 @@ impl Context<'_> {
         Ok(store.once(&format!("command/{command}"), operation, &(given, &*self.read.borrow()))?)
     }
 
+    /// Opens the store to write it, for a command that stays.
+    pub fn open_to_stay(&self) -> Result<Store, Failure> {
+        let (home, config) = self.settled()?;
+        self.open(StoreOptions::at(home.clone()).configured(config))
+    }
+
+    /// The home that is meant.
+    pub fn home(&self) -> Result<&Home, Failure> {
+        Ok(&self.settled()?.0)
+    }
+
     /// Makes what was read from stdin a part of the request; before the store is opened.
     pub fn has_read(&self, text: &str) {
         self.read.borrow_mut().push_str(text);
@@ -153,9 +170,14 @@ impl Context<'_> {
         Ok(self.settled.get_or_init(|| (home, config)))
     }
 
-    /// Says what is odd about the configuration.
+    /// Says what is odd about the configuration, and which variables nothing reads.
     pub fn warn_of_config(&self) -> Result<(), Failure> {
-        self.config()?.warnings().iter().for_each(|warning| self.out.warn(warning));
+        let config = self.config()?;
+        config.warnings().iter().for_each(|warning| self.out.warn(warning));
+        let keys: Vec<&str> = config.settings().map(|setting| setting.key.variable()).collect();
+        for name in environment::unknown(&keys) {
+            self.out.warn(format_args!("{name} is set, and no such variable exists: duolog config show --help"));
+        }
         Ok(())
     }
 
@@ -191,8 +213,11 @@ pub fn run(cli: Cli, request: Option<Request>, out: &mut Out) -> Outcome {
         Command::Doctor(command) => command.run(&mut context),
         Command::Config(command) => command.0.run(&mut context),
         Command::Completions(command) => command.run(&mut context),
+        Command::Help(command) => command.run(&mut context),
+        Command::Version(command) => command.run(&mut context),
         Command::DemoAgent(command) => command.run(&mut context),
         Command::DemoRunner(command) => command.run(&mut context),
+        Command::ExecGuard(command) => command.run(&mut context),
         Command::Docs(command) => command.run(&mut context),
         Command::Man(command) => command.run(&mut context),
     }

@@ -20,6 +20,11 @@ mod reference;
 /// The shapes of all answers, against their schemas.
 mod shapes;
 
+/// Commands as owners of runs: killed, suspended, overtaken.
+mod exec;
+/// Ids: unique prefixes, and where they are refused.
+mod ids;
+
 /// Commands that are asked again under the same operation id.
 mod retry;
 

@@ -171,7 +171,7 @@ fn sessions_are_made_renamed_and_deleted() {
     transcript.run(&kit, &["sessions", "new", "--id", "two", "--cwd", ".", "--json"]).is(0);
     transcript.run(&kit, &["sessions", "new", "--name", "first"]).is(1);
     transcript.run(&kit, &["sessions", "rename", "first", "second"]).is(0);
-    transcript.run(&kit, &["sessions", "rename", "tw", "third"]).is(2);
+    transcript.run(&kit, &["sessions", "rename", "tw", "third"]).is(0);
     transcript.run(&kit, &["log", "cat", "second"]).is(0);
     transcript.run(&kit, &["sessions", "delete", "second"]).is(2);
     transcript.run(&kit, &["sessions", "delete", "on", "--yes"]).is(2);
@@ -238,7 +238,7 @@ fn each_exit_code_has_its_error() {
     // 1: the answer is no.
     transcript.run(&kit, &["sessions", "show", "nope"]).is(1);
     transcript.run(&kit, &["sessions", "show", "nope", "--json"]).is(1);
-    transcript.run(&kit, &["log", "append", "--session", "demo", "--if-position", "3", "--line", "{}"]).is(1);
+    transcript.run(&kit, &["log", "append", "--session", "demo", "--if-position", "3", "--line", "{}"]).is(7);
     transcript.run(&kit, &["log", "append", "--session", "demo", "--operation", "a", "--line", "{}"]).is(0);
     transcript.run(&kit, &["log", "append", "--session", "demo", "--operation", "a", "--line", "{}"]).is(0);
     transcript.run(&kit, &["log", "append", "--session", "demo", "--operation", "a", "--line", "{\"b\":1}"]).is(1);

@@ -50,6 +50,7 @@ const COMMANDS: &[&str] = &[
     "runs list",
     "runs show",
     "runs start",
+    "runs exec",
     "runs claim",
     "runs renew",
     "runs release",
@@ -101,6 +102,8 @@ const COMMANDS: &[&str] = &[
     "config show",
     "config check",
     "completions",
+    "help",
+    "version",
     "docs",
     "man",
 ];

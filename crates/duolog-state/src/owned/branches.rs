@@ -107,6 +107,17 @@ pub fn find(tx: &mut Tx<'_>, id: &BranchId) -> Result<Option<BranchRow>> {
     })
 }
 
+/// The ids that begin with a text, in order: of one session, or of all.
+pub fn starting_with(tx: &mut Tx<'_>, session: Option<&SessionId>, prefix: &str, limit: u32) -> Result<Vec<BranchId>> {
+    let end = format!("{prefix}\u{7f}");
+    let of_one = "SELECT id FROM branches WHERE id >= ?1 AND id < ?2 AND session_id = ?4 ORDER BY id LIMIT ?3";
+    let of_all = "SELECT id FROM branches WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3";
+    match session {
+        Some(session) => tx.all(of_one, params![prefix, &end, limit, session], |row| row.get(0)),
+        None => tx.all(of_all, params![prefix, &end, limit], |row| row.get(0)),
+    }
+}
+
 /// What is known of a session's conversation where only the session is named.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DefaultRow {

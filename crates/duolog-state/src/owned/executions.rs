@@ -113,6 +113,13 @@ pub fn find(tx: &mut Tx<'_>, id: &ExecutionId) -> Result<Option<ExecutionRow>> {
     tx.find(concat!("SELECT ", columns!(), " FROM executions WHERE id = ?1"), params![id], ExecutionRow::read)
 }
 
+/// The ids that begin with a text, in order.
+pub fn starting_with(tx: &mut Tx<'_>, prefix: &str, limit: u32) -> Result<Vec<ExecutionId>> {
+    let end = format!("{prefix}\u{7f}");
+    let sql = "SELECT id FROM executions WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3";
+    tx.all(sql, params![prefix, &end, limit], |row| row.get(0))
+}
+
 /// Sets the session of an execution that is in flight; false if it is not.
 pub fn set_session(tx: &mut Tx<'_>, id: &ExecutionId, session: &SessionId) -> Result<bool> {
     let sql = "UPDATE executions SET session_id = ?2 WHERE id = ?1 AND finished_at IS NULL";

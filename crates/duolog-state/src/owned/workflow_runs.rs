@@ -165,12 +165,14 @@ pub struct RunSummaryRow {
     pub updated_at: Moment,
     /// When it came to its end.
     pub finished_at: Option<Moment>,
+    /// The end of its lease; `None` if it is not running.
+    pub lease_expires_at: Option<Moment>,
 }
 
 row!(RunSummaryRow, summary_columns:
     id, workflow_name, trigger_type, trigger_id, owner, repo, issue_number, current_phase, status, session_id,
     lease_owner, restart_count, retry_count, triggered_by, cost_picos, tokens, started_at, updated_at,
-    finished_at
+    finished_at, lease_expires_at
 );
 
 /// Adds a run. A second active one of its workflow and trigger is a [`crate::ConstraintKind::Unique`] error.
@@ -298,19 +300,39 @@ pub fn restart_wait(tx: &mut Tx<'_>, workflow: &str, now: Moment) -> Result<usiz
     tx.execute(sql, params![workflow, now])
 }
 
-/// Those that run and whose lease ended by then, the last started first, from behind one on. All that run are looked at:
+/// A running run that may be taken up: when it was started, its id and its workflow.
+pub type Left = (Moment, RunId, String);
+
+/// Returns the running runs whose lease has expired, newest first, from behind one on. All running runs are looked at:
 /// they are few.
-pub fn expired(
+pub fn expired(tx: &mut Tx<'_>, now: Moment, after: Option<&(Moment, RunId)>, limit: u32) -> Result<Vec<Left>> {
+    let first = "SELECT started_at, id, workflow_name FROM workflow_runs \
+                 WHERE status = 'running' AND lease_expires_at <= ?1 ORDER BY started_at DESC, id DESC LIMIT ?2";
+    let next = "SELECT started_at, id, workflow_name FROM workflow_runs \
+                WHERE status = 'running' AND lease_expires_at <= ?1 AND (started_at, id) < (?3, ?4) \
+                ORDER BY started_at DESC, id DESC LIMIT ?2";
+    left(tx, [first, next], now, after, limit)
+}
+
+/// Returns the running runs that nobody has claimed or whose lease has expired, oldest first, from behind one on.
+pub fn claimable(tx: &mut Tx<'_>, now: Moment, after: Option<&(Moment, RunId)>, limit: u32) -> Result<Vec<Left>> {
+    let first = "SELECT started_at, id, workflow_name FROM workflow_runs \
+                 WHERE status = 'running' AND (lease_owner IS NULL OR lease_expires_at <= ?1) \
+                 ORDER BY started_at, id LIMIT ?2";
+    let next = "SELECT started_at, id, workflow_name FROM workflow_runs \
+                WHERE status = 'running' AND (lease_owner IS NULL OR lease_expires_at <= ?1) \
+                AND (started_at, id) > (?3, ?4) ORDER BY started_at, id LIMIT ?2";
+    left(tx, [first, next], now, after, limit)
+}
+
+fn left(
     tx: &mut Tx<'_>,
+    [first, next]: [&'static str; 2],
     now: Moment,
     after: Option<&(Moment, RunId)>,
     limit: u32,
-) -> Result<Vec<(Moment, RunId)>> {
-    let first = "SELECT started_at, id FROM workflow_runs WHERE status = 'running' AND lease_expires_at <= ?1 \
-                 ORDER BY started_at DESC, id DESC LIMIT ?2";
-    let next = "SELECT started_at, id FROM workflow_runs WHERE status = 'running' AND lease_expires_at <= ?1 \
-                AND (started_at, id) < (?3, ?4) ORDER BY started_at DESC, id DESC LIMIT ?2";
-    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+) -> Result<Vec<Left>> {
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     match after {
         Some((at, id)) => tx.all(next, params![now, limit, *at, id], read),
         None => tx.all(first, params![now, limit], read),

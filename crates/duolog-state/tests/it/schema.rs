@@ -337,6 +337,11 @@ fn runs_are_read_by_their_indexes() {
             "runs_by_status",
         ),
         (
+            "SELECT id FROM workflow_runs WHERE status = 'running' AND (lease_owner IS NULL OR lease_expires_at <= 'n') \
+             ORDER BY started_at, id LIMIT 9",
+            "runs_by_status",
+        ),
+        (
             "SELECT id FROM workflow_runs WHERE queue_ord IS NOT NULL AND (queue_rank, queue_ord) > (1, 5) \
              ORDER BY queue_rank, queue_ord LIMIT 9",
             "runs_queue",

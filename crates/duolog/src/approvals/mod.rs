@@ -66,17 +66,16 @@ impl Approvals {
         row.ok_or_else(|| Error::NotFound(NotFound::Approval(id.to_string())))
     }
 
-    /// The gate that a person means, for reading: by its id, or by the beginning of it.
+    /// Returns the gate with this id, or the only one whose id begins so.
     pub fn resolve(&self, text: &str) -> Result<ApprovalId> {
-        let ids = self.store.join.state().read(|tx| {
-            if let Ok(id) = ApprovalId::parse(text)
-                && table::find(tx, &id)?.is_some()
-            {
-                return Ok::<_, Error>(vec![id]);
-            }
-            Ok(table::starting_with(tx, text, 4)?)
+        let found = self.store.join.state().read(|tx| {
+            let exact = match ApprovalId::parse(text) {
+                Ok(id) => table::find(tx, &id)?.map(|row| row.id),
+                Err(_) => None,
+            };
+            crate::resolve::resolve(tx, "gate", text, exact, table::starting_with)
         })?;
-        Invalid::only_one(text, ids)?.ok_or_else(|| Error::NotFound(NotFound::Approval(text.to_owned())))
+        found.ok_or_else(|| Error::NotFound(NotFound::Approval(text.to_owned())))
     }
 
     /// A page of gates: of a run in their order, otherwise newest first.

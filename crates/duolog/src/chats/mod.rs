@@ -21,6 +21,7 @@ pub use model::{AddedMessage, Answering, Chat, ChatFilter, ChatKey, ChatList, Hi
 pub(crate) use rules::delivery_bytes;
 
 use crate::error::{Error, ErrorKind, Invalid, NotFound, Result};
+use crate::resolve::resolve;
 use crate::store::Store;
 
 /// The chats of a store.
@@ -115,16 +116,16 @@ impl Chats {
         row.map(Chat::from).ok_or_else(|| Error::NotFound(NotFound::Chat(id.to_string())))
     }
 
-    /// The chat that a person means, for reading: by its id, or the beginning of it.
+    /// Returns the chat with this id, or the only one whose id begins so.
     pub fn resolve(&self, text: &str) -> Result<Chat> {
-        let absent = || Error::NotFound(NotFound::Chat(text.to_owned()));
-        if let Ok(id) = ChatId::parse(text)
-            && let Some(row) = self.store.join.state().read(|tx| table::find(tx, &id))?
-        {
-            return Ok(row.into());
-        }
-        let ids = self.store.join.state().read(|tx| table::starting_with(tx, text, 4))?;
-        self.get(&Invalid::only_one(text, ids)?.ok_or_else(absent)?)
+        let found = self.store.join.state().read(|tx| {
+            let exact = match ChatId::parse(text) {
+                Ok(id) => table::find(tx, &id)?.map(|row| row.id),
+                Err(_) => None,
+            };
+            resolve(tx, "chat", text, exact, table::starting_with)
+        })?;
+        self.get(&found.ok_or_else(|| Error::NotFound(NotFound::Chat(text.to_owned())))?)
     }
 
     /// The session of the agent that answers in a chat, with what is known of its log; nothing where none is said, or

@@ -95,7 +95,7 @@ fn invalid(error: &Invalid) -> Option<String> {
         Invalid::ExecutionOfRun { .. } => Some("change it through its run: OpenRun::end".to_owned()),
         Invalid::GateKind { kind: ApprovalKind::Reply, .. } => Some("answer with Approvals::reply".to_owned()),
         Invalid::GateKind { .. } => Some("answer with Approvals::approve or reject".to_owned()),
-        Invalid::Shortened { id, .. } => Some(format!("give the whole id: {id}")),
+        Invalid::Shortened { id, .. } => Some(format!("give the full id: {id}")),
         Invalid::Line(_) => Some("one JSON object per line; `jq -c .` makes one line of each".to_owned()),
         Invalid::Query(BadQuery::Empty | BadQuery::OnlyExcludes) => Some("give a word to look for".to_owned()),
         Invalid::Query(_) => Some("look for less at a time".to_owned()),

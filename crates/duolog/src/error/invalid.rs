@@ -13,9 +13,11 @@ use super::fault::Fault;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Invalid {
-    /// The beginning of an id fits several.
-    #[error("{prefix:?} is the beginning of more than one id: {}", some(.found))]
+    /// More than one id begins with a prefix.
+    #[error("{prefix:?} is a prefix of more than one {noun}: {}", some(.found))]
     Ambiguous {
+        /// What kind of id it is.
+        noun: &'static str,
         /// What was asked for.
         prefix: String,
         /// The first that fit.
@@ -59,8 +61,8 @@ pub enum Invalid {
         /// Its run.
         run: RunId,
     },
-    /// Only the beginning of an id was given for a change.
-    #[error("{prefix:?} is only the beginning of an id, and what changes a session names it whole")]
+    /// A prefix of an id was given to delete something.
+    #[error("{prefix:?} is only a prefix of an id, and this command takes full ids and exact names")]
     Shortened {
         /// What was given.
         prefix: String,
@@ -145,17 +147,6 @@ impl Invalid {
     pub(crate) fn check_page(token: Option<&PageToken>, list: ListId) -> Result<(), Error> {
         let other = token.filter(|token| token.list() != list);
         other.map_or(Ok(()), |token| Err(Error::Invalid(Self::OtherPage(token.to_string()))))
-    }
-
-    /// The only one of the ids that begin with a text, `None` if there is none.
-    ///
-    /// Returns an error if there are several.
-    pub(crate) fn only_one<I: ToString>(prefix: &str, mut ids: Vec<I>) -> Result<Option<I>, Error> {
-        if ids.len() > 1 {
-            let found = ids.iter().map(ToString::to_string).collect();
-            return Err(Error::Invalid(Self::Ambiguous { prefix: prefix.to_owned(), found }));
-        }
-        Ok(ids.pop())
     }
 }
 

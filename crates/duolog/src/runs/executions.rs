@@ -171,6 +171,17 @@ impl Executions {
         row.map(Execution::from).ok_or_else(|| Error::NotFound(NotFound::Execution(execution.clone())))
     }
 
+    /// Returns the execution with this id, or the only one whose id begins so.
+    pub fn resolve(&self, text: &str) -> Result<ExecutionId> {
+        let bad = |_| Error::Invalid(Invalid::Value { what: "execution id", why: format!("cannot be {text:?}") });
+        let id = ExecutionId::parse(text).map_err(bad)?;
+        let found = self.store.join.state().read(|tx| {
+            let exact = table::find(tx, &id)?.map(|row| row.id);
+            crate::resolve::resolve(tx, "execution", text, exact, table::starting_with)
+        })?;
+        found.ok_or(Error::NotFound(NotFound::Execution(id)))
+    }
+
     /// Sets the session of an execution that is in flight.
     pub fn set_session(&self, execution: &ExecutionId, session: &SessionId, fence: Option<Fence>) -> Result<Execution> {
         self.change(execution, fence, Change { session_id: Some(session.clone()), ..Change::default() })

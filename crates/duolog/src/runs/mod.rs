@@ -2,12 +2,14 @@
 
 mod change;
 mod executions;
+mod lease;
 mod list;
 mod model;
 mod open;
 mod queue;
 mod recover;
 mod rollups;
+mod take;
 mod wait;
 
 pub(crate) mod rules;
@@ -27,19 +29,22 @@ use duolog_types::{Durability, RunId, RunStatus};
 use parking_lot::Mutex;
 
 pub use executions::Executions;
+pub use lease::LeaseKeeper;
 pub use model::{
     Act, Admission, Admitted, Begun, Claim, End, Ended, Ending, Every, Execution, ExecutionList, Expired, Fence,
-    Finish, NewExecution, NewRun, Outcome, Output, PhaseStanding, Recovered, Rollup, RollupQuery, Run, RunFilter,
-    RunList, RunOrder, RunPage, RunSummary, Started, Turned, Until,
+    Finish, NewExecution, NewRun, Next, Outcome, Output, PhaseStanding, Recovered, Rollup, RollupQuery, Run, RunFilter,
+    RunList, RunOrder, RunPage, RunSummary, Started, TakeFilter, Turned, Until,
 };
 pub use open::{Expiry, LoopPoint, NewGate, OpenRun, PausedAt};
 pub use rules::{Event, PhaseLabel, PhaseTurn, dollars, may_become, next};
+pub use take::RunFeed;
 
 pub(crate) use change::{Changing, count_end, count_start};
 pub(crate) use queue::{Queue, check as check_new_run};
 pub(crate) use rules::check_workflow;
 
-use crate::error::{Error, Invalid, NotFound, Result};
+use crate::error::{Error, NotFound, Result};
+use crate::resolve::resolve;
 use crate::store::Store;
 
 /// The runs of a store.
@@ -101,7 +106,6 @@ impl Runs {
                 summary: RunSummary::from(&row),
                 error: row.error,
                 fence: Fence(row.fence),
-                lease_expires_at: row.lease_expires_at,
                 restart_cap: row.restart_cap,
                 actor: row.actor,
                 queued_at: row.queued.map(|place| place.at),
@@ -122,17 +126,16 @@ impl Runs {
         row.as_ref().map(RunSummary::from).ok_or_else(|| Error::NotFound(NotFound::Run(run.to_string())))
     }
 
-    /// The run that a person means, for reading: by its id, or by the beginning of it.
+    /// Returns the run with this id, or the only one whose id begins so.
     pub fn resolve(&self, text: &str) -> Result<RunId> {
-        let ids = self.store.join.state().read(|tx| {
-            if let Ok(id) = RunId::parse(text)
-                && table::find(tx, &id)?.is_some()
-            {
-                return Ok::<_, Error>(vec![id]);
-            }
-            Ok(table::starting_with(tx, text, 4)?)
+        let found = self.store.join.state().read(|tx| {
+            let exact = match RunId::parse(text) {
+                Ok(id) => table::find(tx, &id)?.map(|row| row.id),
+                Err(_) => None,
+            };
+            resolve(tx, "run", text, exact, table::starting_with)
         })?;
-        Invalid::only_one(text, ids)?.ok_or_else(|| Error::NotFound(NotFound::Run(text.to_owned())))
+        found.ok_or_else(|| Error::NotFound(NotFound::Run(text.to_owned())))
     }
 
     /// The active run of a workflow and a trigger.

@@ -16,7 +16,7 @@ use duolog_types::{ApprovalStatus, HomeId, Moment, RunId, RunStatus, SessionId};
 use serde_json::Map;
 
 use super::change::{Changing, Closing, Left};
-use super::model::{Act, Admission, Admitted, Expired, Fence, NewRun, RunSummary, Started, Turned};
+use super::model::{Act, Admission, Admitted, Expired, Fence, NewRun, RunSummary, Started, TakeFilter, Turned};
 use super::rules::{self, Event, PhaseLabel};
 use super::{OpenRun, Runs};
 use crate::error::{Conflict, Error, Invalid, Result};
@@ -75,10 +75,15 @@ impl Runs {
     /// Runs that waited too long before they began are cancelled. Those of disabled workflows stay queued. With an owner,
     /// what begins is claimed in the same step, and executions that an earlier claim left in flight are closed.
     pub fn admit(&self, owner: Option<&str>, limit: u32) -> Result<Admitted> {
+        self.admit_some(owner, &TakeFilter { limit, ..TakeFilter::default() })
+    }
+
+    /// Lets queued runs of some workflows begin, as [`Runs::admit`] does. The others keep their places.
+    pub(super) fn admit_some(&self, owner: Option<&str>, filter: &TakeFilter) -> Result<Admitted> {
         let join = &self.store.join;
         let (clock, limits, owner) = (join.tx_clock(), join.limits().runs, owner.map(str::to_owned));
         rules::check_named("owner", owner.as_ref())?;
-        let limit = limit.clamp(1, PAGE_MAX) as usize;
+        let (filter, limit) = (filter.clone(), filter.limit.clamp(1, PAGE_MAX) as usize);
         // Most looks find nobody waiting, and write nothing.
         if self.store.request_key()?.is_none() && join.state().read(|tx| table::queued(tx, None, 1))?.is_empty() {
             return Ok(Admitted::default());
@@ -104,6 +109,9 @@ impl Runs {
                     }
                     if free == 0 || done.admitted.len() >= limit {
                         break 'queue;
+                    }
+                    if !filter.takes(&row.workflow_name) {
+                        continue;
                     }
                     let mut run = Changing::of(tx, row, now, limits.lease);
                     run.turn(Event::Admit, &Act::default())?;

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use duolog_join::{IdempotencyKey, Told, TxClock, Write};
 use duolog_state::Tx;
-use duolog_state::owned::{workflow_approvals, workflow_runs as table};
+use duolog_state::owned::{executions, workflow_approvals, workflow_runs as table};
 use duolog_types::limits::PAGE_MAX;
 use duolog_types::{Moment, RunId, RunStatus};
 use serde::{Deserialize, Serialize};
 
 use super::change::{Changing, Closing, Left};
-use super::model::{Act, Claim, Fence, Recovered, RunSummary};
+use super::model::{Act, Claim, Fence, Recovered, RunSummary, TakeFilter};
 use super::queue::{EARLIER, page_key};
 use super::rules::{self, Event};
 use super::{OpenRun, Runs};
@@ -18,7 +18,7 @@ use crate::error::{Busy, Conflict, Error, Invalid, Result, Stale};
 
 /// What became of a wish to take a run up.
 #[derive(Serialize, Deserialize)]
-enum Taken {
+pub(super) enum Taken {
     /// It is the caller's.
     Claimed(Box<Claim>),
     /// It was taken over too often, and failed.
@@ -29,10 +29,12 @@ enum Taken {
 
 /// Who wants a run, and for how long.
 #[derive(Clone)]
-struct Wish {
+pub(super) struct Wish {
     owner: String,
     lease: Duration,
-    clock: TxClock,
+    pub(super) clock: TxClock,
+    /// True if a run that works without a claim is left alone while its lease holds.
+    pub(super) only_idle: bool,
 }
 
 impl Runs {
@@ -47,18 +49,29 @@ impl Runs {
     /// [`Recovered::complete`] is false then, and the runs that are left are not tried. Under an operation id, a retry returns the claims that were made, and goes on with the runs that were not
     /// tried or could not be taken up.
     pub fn recover(&self, owner: &str) -> Result<Recovered> {
+        self.recover_some(owner, &TakeFilter::default())
+    }
+
+    /// Takes up what dead owners left, as [`Runs::recover`] does, of some workflows or at most so many runs.
+    ///
+    /// [`Recovered::complete`] is true if the limit ended the call.
+    pub fn recover_some(&self, owner: &str, filter: &TakeFilter) -> Result<Recovered> {
         let wish = self.wish(owner, self.store.join.limits().runs.lease)?;
         let key = self.store.request_key()?;
         let (mut done, mut after) = (Recovered::default(), None);
         for number in 0_u64.. {
-            let page = self.expired_page(&wish, page_key(key.as_ref(), number), after)?;
+            let page = self.expired_page(&wish, page_key(key.as_ref(), number), after, filter)?;
             // The place advances past runs that cannot be taken up, so that they keep nobody from the others.
             let Some(last) = page.last() else {
                 done.complete = true;
                 break;
             };
             after = Some(last.clone());
-            if !self.recover_page(page, &wish, key.as_ref(), &mut done) {
+            if !self.recover_page(page, &wish, key.as_ref(), filter.limit, &mut done) {
+                break;
+            }
+            if done.resumed.len() >= filter.limit as usize {
+                done.complete = true;
                 break;
             }
         }
@@ -75,11 +88,21 @@ impl Runs {
         wish: &Wish,
         key: Option<IdempotencyKey>,
         after: Option<(Moment, RunId)>,
+        filter: &TakeFilter,
     ) -> Result<Vec<(Moment, RunId)>> {
-        let clock = wish.clock.clone();
+        let (clock, filter) = (wish.clock.clone(), filter.clone());
         let expired = move |tx: &mut Tx<'_>| {
-            let now = clock.now(tx)?;
-            Ok::<_, Error>(table::expired(tx, now, after.as_ref(), PAGE_MAX)?)
+            let (now, mut after) = (clock.now(tx)?, after.clone());
+            loop {
+                let page = table::expired(tx, now, after.as_ref(), PAGE_MAX)?;
+                let Some((at, id, _)) = page.last() else { return Ok::<_, Error>(Vec::new()) };
+                after = Some((*at, id.clone()));
+                let taken = page.into_iter().filter(|(_, _, workflow)| filter.takes(workflow));
+                let taken: Vec<_> = taken.map(|(at, id, _)| (at, id)).collect();
+                if !taken.is_empty() {
+                    return Ok(taken);
+                }
+            }
         };
         if key.is_none() {
             return self.store.join.state().read(expired);
@@ -87,15 +110,19 @@ impl Runs {
         self.store.transact(Write::once(self.durability, key), move |tx| Ok((expired(tx)?, Vec::new())))
     }
 
-    /// Takes up the runs of a page; false if an error of the machine ended it.
+    /// Takes up the runs of a page, until so many are claimed in all; false if an error of the machine ended it.
     fn recover_page(
         &self,
         page: Vec<(Moment, RunId)>,
         wish: &Wish,
         key: Option<&IdempotencyKey>,
+        limit: u32,
         done: &mut Recovered,
     ) -> bool {
         for (_, run) in page {
+            if done.resumed.len() >= limit as usize {
+                return true;
+            }
             match self.take(&run, wish, key.map(|key| key.part(run.as_str()))) {
                 Ok(Taken::Claimed(claim)) => done.resumed.push(*claim),
                 Ok(Taken::GivenUp(run)) => done.given_up.push(*run),
@@ -113,7 +140,7 @@ impl Runs {
         true
     }
 
-    fn wish(&self, owner: &str, lease: Duration) -> Result<Wish> {
+    pub(super) fn wish(&self, owner: &str, lease: Duration) -> Result<Wish> {
         let owner = owner.to_owned();
         rules::check_named("owner", Some(&owner))?;
         if lease.is_zero() {
@@ -122,10 +149,10 @@ impl Runs {
                 why: "must be longer than nothing".to_owned(),
             }));
         }
-        Ok(Wish { owner, lease, clock: self.store.join.tx_clock() })
+        Ok(Wish { owner, lease, clock: self.store.join.tx_clock(), only_idle: false })
     }
 
-    fn take(&self, run: &RunId, wish: &Wish, key: Option<IdempotencyKey>) -> Result<Taken> {
+    pub(super) fn take(&self, run: &RunId, wish: &Wish, key: Option<IdempotencyKey>) -> Result<Taken> {
         let (run, wish) = (run.clone(), wish.clone());
         let taken = self.store.transact(Write::once(self.durability, key), move |tx| take(tx, &run, &wish))?;
         if let Taken::GivenUp(run) = &taken {
@@ -145,7 +172,7 @@ impl OpenRun {
             Taken::GivenUp(run) => Err(Error::Conflict(Conflict::GivenUp { run: run.id, restarts: run.restart_count })),
             Taken::Left => {
                 let run = runs.get(&self.run)?;
-                match (run.summary.lease_owner, run.lease_expires_at) {
+                match (run.summary.lease_owner, run.summary.lease_expires_at) {
                     (Some(by), Some(until)) => Err(Error::Busy(Busy::Claimed { run: self.run.clone(), by, until })),
                     _ => {
                         Err(Error::Conflict(Conflict::RunStands { run: self.run.clone(), status: run.summary.status }))
@@ -213,6 +240,9 @@ fn take(tx: &mut Tx<'_>, run: &RunId, wish: &Wish) -> Result<(Taken, Vec<Told>)>
     }
     let is_over = row.lease_expires_at.is_none_or(|until| until <= now);
     let dead = row.lease_owner.clone();
+    if wish.only_idle && !is_over && !executions::in_flight(run.tx, &run.row.id, "", 1)?.is_empty() {
+        return Ok((Taken::Left, Vec::new()));
+    }
     let error = match &dead {
         Some(owner) => format!("stale: its owner {owner} did not renew its lease"),
         None => "stale: whoever ran it is gone".to_owned(),

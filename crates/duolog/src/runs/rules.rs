@@ -18,7 +18,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::model::{Act, Execution, Finish, Outcome};
-use crate::error::{Conflict, Error, Invalid, Result};
+use crate::error::{Conflict, Error, ErrorKind, Invalid, Result};
 
 /// What happens to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +149,17 @@ const fn is_so_already(status: RunStatus, event: Event) -> bool {
         Event::Fail => matches!(status, RunStatus::Failed),
         Event::Cancel | Event::Expire => matches!(status, RunStatus::Cancelled),
     }
+}
+
+/// Returns true if a run is running and its lease has expired.
+pub(super) fn is_stale(status: RunStatus, lease_expires_at: Option<Moment>, now: Moment) -> bool {
+    status == RunStatus::Running && lease_expires_at.is_none_or(|until| until <= now)
+}
+
+/// Returns true if a renewal that failed so means that the claim is lost, and not only that it is to be tried again.
+pub(super) fn is_claim_lost(error: &Error) -> bool {
+    use ErrorKind::{Closed, Conflict, Invalid, NotFound, ReadOnly, Stale, Unsupported};
+    matches!(error.kind(), Stale | Conflict | NotFound | Invalid | ReadOnly | Unsupported | Closed)
 }
 
 /// The instant that long after another.

@@ -13,6 +13,7 @@ use duolog_types::{BranchId, MessageId, Moment, ProgressionId, SessionId};
 
 use super::active;
 use crate::error::{Conflict, Error, Invalid, NotFound, Result};
+use crate::resolve::only;
 
 /// Which branch of a session is meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -328,7 +329,7 @@ pub(super) fn check_name_free(tx: &mut Tx<'_>, session: &SessionId, name: Option
     }
 }
 
-/// The branch of a session with this id, or the only one that is called so.
+/// The branch of a session with this id, the only one that is called so, or the only one whose id begins so.
 fn named(tx: &mut Tx<'_>, session: &SessionId, text: &str) -> Result<BranchRow> {
     if let Ok(id) = BranchId::parse(text)
         && let Some(row) = branches::find(tx, &id)?
@@ -343,6 +344,10 @@ fn named(tx: &mut Tx<'_>, session: &SessionId, text: &str) -> Result<BranchRow> 
         let found = found.iter().map(ToString::to_string).collect();
         return Err(Error::Invalid(Invalid::AmbiguousBranch { name: text.to_owned(), found }));
     }
-    let row = found.pop().map(|id| branches::find(tx, &id)).transpose()?.flatten();
+    let id = match found.pop() {
+        None if !text.is_empty() => only("branch", text, branches::starting_with(tx, Some(session), text, 4)?)?,
+        found => found,
+    };
+    let row = id.map(|id| branches::find(tx, &id)).transpose()?.flatten();
     row.ok_or_else(|| Error::NotFound(NotFound::Branch { branch: text.to_owned(), session: session.clone() }))
 }

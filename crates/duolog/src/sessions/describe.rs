@@ -17,7 +17,7 @@ impl Sessions {
     ///
     /// Returns an error, and changes nothing, if a value does not fit or the session would end before it begins.
     pub fn set(&self, which: impl Into<SessionRef>, change: &SessionChange, durability: Durability) -> Result<Session> {
-        let session = self.resolve_whole(&which.into())?.id;
+        let session = self.resolve(&which.into())?.id;
         check(change)?;
         let (id, change, now) = (session.clone(), change.clone(), self.store.join.clock().now());
         self.store.transact(durability, move |tx| {

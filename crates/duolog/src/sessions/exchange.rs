@@ -15,6 +15,7 @@ use super::model::SessionRef;
 use super::rules::bounded;
 use super::target;
 use crate::error::{Error, Invalid, NotFound, Result};
+use crate::resolve::resolve;
 use crate::store::Store;
 
 /// What is sent from one to another.
@@ -116,7 +117,7 @@ impl Inbox {
 impl Recipient {
     /// The id, or the topic, that is meant; which session it is, is decided in this transaction.
     ///
-    /// Returns an error if no session or branch is called that, or the text is the beginning of an id.
+    /// Returns an error if no session or branch is called that, or more than one id begins with the text.
     fn resolve(&self, tx: &mut Tx<'_>) -> Result<Address> {
         let text = match self {
             Self::Topic(name) => return Ok(Address::Topic(name.clone())),
@@ -136,10 +137,13 @@ impl Recipient {
         {
             return Ok(Address::Id(id.to_string()));
         }
-        match Invalid::only_one(text, sessions::starting_with(tx, text, 4)?)? {
-            Some(id) => Err(Error::Invalid(Invalid::Shortened { prefix: text.clone(), id })),
-            None => Err(Error::NotFound(NotFound::Recipient(text.clone()))),
-        }
+        let starting_with = |tx: &mut Tx<'_>, prefix: &str, limit| {
+            let sessions = sessions::starting_with(tx, prefix, limit)?.into_iter().map(|id| id.to_string());
+            let branches = branches::starting_with(tx, None, prefix, limit)?.into_iter().map(|id| id.to_string());
+            Ok(sessions.chain(branches).collect())
+        };
+        let found = resolve(tx, "session or branch", text, None, starting_with)?;
+        found.map(Address::Id).ok_or_else(|| Error::NotFound(NotFound::Recipient(text.clone())))
     }
 }
 
@@ -176,14 +180,8 @@ impl Exchange {
     }
 
     /// The inbox of a recipient, on a channel or on none.
-    ///
-    /// The beginning of a session's id is enough if it fits one.
     pub fn inbox_of(&self, recipient: &Recipient, channel: Option<&str>) -> Result<Inbox> {
-        let found = self.store.join.state().read(|tx| recipient.resolve(tx));
-        let recipient = match found {
-            Err(Error::Invalid(Invalid::Shortened { id, .. })) => Address::Id(id.to_string()),
-            other => other?,
-        };
+        let recipient = self.store.join.state().read(|tx| recipient.resolve(tx))?;
         Ok(Inbox { recipient, channel: channel.map(str::to_owned) })
     }
 

@@ -53,6 +53,7 @@ pub use target::WriteTarget;
 
 use crate::Wait;
 use crate::error::{Conflict, Error, ErrorKind, Invalid, NotFound, Result};
+use crate::resolve::resolve;
 use crate::store::Store;
 
 /// The sessions of a store.
@@ -168,7 +169,7 @@ impl Sessions {
         self.open_target(&WriteTarget::Named(SessionRef::Text(name.to_owned())))
     }
 
-    /// The session that a person means, for reading: by id, by thread name, by the beginning of an id, or by user and
+    /// Returns the session that a reference means: by id, by thread name, by a unique prefix of an id, or by user and
     /// name.
     pub fn resolve(&self, reference: &SessionRef) -> Result<Session> {
         let absent = || self.absent(&reference.to_string());
@@ -181,8 +182,9 @@ impl Sessions {
                 if let Some(found) = self.find_exactly(text)? {
                     return Ok(found);
                 }
-                let ids = self.store.join.state().read(|tx| table::starting_with(tx, text, 4))?;
-                self.get(&Invalid::only_one(text, ids)?.ok_or_else(absent)?)
+                let join = &self.store.join;
+                let id = join.state().read(|tx| resolve(tx, "session", text, None, table::starting_with))?;
+                self.get(&id.ok_or_else(absent)?)
             }
         }
     }
@@ -237,7 +239,8 @@ impl Sessions {
         Ok(SessionList { sessions: rows.into_iter().map(SessionSummary::from).collect(), next, behind })
     }
 
-    /// The session that a person means, for a change: as [`Sessions::resolve`], but the beginning of an id is not enough.
+    /// Returns the session that a reference means exactly, for a deletion: as [`Sessions::resolve`], but a prefix of an id is
+    /// refused.
     pub fn resolve_whole(&self, reference: &SessionRef) -> Result<Session> {
         let session = self.resolve(reference)?;
         match reference {
@@ -255,7 +258,7 @@ impl Sessions {
         check_name("session name", name)?;
         let which = which.into();
         let key = self.asking("sessions.rename", &rules::Request::rename(&which, name))?;
-        match self.answer_or_session(key.as_ref(), &which)? {
+        match self.answer_or_session(key.as_ref(), &which, Self::resolve)? {
             Before::Answered(session) => Ok(session),
             Before::Never(id) => self.rename_now(key, id, name),
         }
@@ -285,7 +288,7 @@ impl Sessions {
     pub fn delete(&self, which: impl Into<SessionRef>) -> Result<Deleted> {
         let which = which.into();
         let key = self.asking("sessions.delete", &rules::Request::delete(&which))?;
-        match self.answer_or_session(key.as_ref(), &which)? {
+        match self.answer_or_session(key.as_ref(), &which, Self::resolve_whole)? {
             Before::Answered(deleted) => Ok(deleted),
             Before::Never(id) => Ok(self.store.join.delete_once(key, &id)?),
         }
@@ -329,7 +332,7 @@ impl Sessions {
     pub fn delete_context(&self, which: impl Into<SessionRef>, actor: Option<&str>) -> Result<Deleted> {
         let which = which.into();
         let key = self.asking("sessions.delete_context", &rules::Request::delete(&which))?;
-        let id = match self.answer_or_session(key.as_ref(), &which)? {
+        let id = match self.answer_or_session(key.as_ref(), &which, Self::resolve_whole)? {
             Before::Answered(went) => return Ok(went),
             Before::Never(id) => id,
         };
@@ -355,7 +358,7 @@ impl Sessions {
     pub fn delete_log(&self, which: impl Into<SessionRef>, actor: Option<&str>) -> Result<RemovedLog> {
         let which = which.into();
         let key = self.asking("sessions.delete_log", &rules::Request::delete(&which))?;
-        let id = match self.answer_or_session(key.as_ref(), &which)? {
+        let id = match self.answer_or_session(key.as_ref(), &which, Self::resolve_whole)? {
             Before::Answered(removed) => return Ok(removed),
             Before::Never(id) => id,
         };
@@ -372,7 +375,12 @@ impl Sessions {
 
     /// The answer that a request got before, or else the session that it is about: afterwards the session may be called
     /// otherwise, or be gone.
-    fn answer_or_session<T>(&self, key: Option<&IdempotencyKey>, which: &SessionRef) -> Result<Before<T>>
+    fn answer_or_session<T>(
+        &self,
+        key: Option<&IdempotencyKey>,
+        which: &SessionRef,
+        find: fn(&Self, &SessionRef) -> Result<Session>,
+    ) -> Result<Before<T>>
     where
         T: DeserializeOwned,
     {
@@ -382,7 +390,7 @@ impl Sessions {
         }
         let session = match &self.resolved {
             Some(id) => self.get(id),
-            None => self.resolve_whole(which),
+            None => find(self, which),
         };
         match session {
             // Another who asks the same may have been faster, between the two looks.

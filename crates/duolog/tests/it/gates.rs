@@ -52,7 +52,7 @@ fn an_approved_run_goes_on_and_the_answer_waits_for_it(place: &Place) {
     assert_eq!((run.summary.status, run.pending.as_ref()), (RunStatus::Paused, Some(&asked.id)));
     assert_eq!((run.summary.current_phase.as_str(), run.scratch.len()), ("waiting_approval", 1));
     assert!(run.phase_history[0].contains("\"gate\":\"post_plan\""), "{:?}", run.phase_history);
-    assert!(run.summary.lease_owner.is_none() && run.lease_expires_at.is_none());
+    assert!(run.summary.lease_owner.is_none() && run.summary.lease_expires_at.is_none());
     let resumed = store.runs().open(&id).resume(&by("ada")).expect_err("it waits for an answer");
     assert!(matches!(&resumed, Error::Conflict(Conflict::GatePending { gate, .. }) if *gate == asked.id), "{resumed}");
     assert!(store.runs().recover("w2").expect("looks").resumed.is_empty());

@@ -137,7 +137,7 @@ fn what_failed_can_be_asked_again(place: &Place) {
     assert_eq!(rename().expect("renamed").name.as_deref(), Some("taken"));
     let shortened = SessionRef::Text(session.id.as_str()[..20].to_owned());
     assert!(matches!(
-        store.sessions().rename(&shortened, "x"),
+        store.sessions().delete(&shortened),
         Err(Error::Invalid(Invalid::Ambiguous { .. } | Invalid::Shortened { .. }))
     ));
 }

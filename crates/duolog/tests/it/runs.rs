@@ -144,7 +144,7 @@ fn a_run_goes_from_its_start_to_its_end(place: &Place) {
         (whole.summary.cost.map(|cost| cost.to_string()), whole.summary.tokens),
         (Some("0.13".to_owned()), Some(120))
     );
-    assert!(whole.summary.finished_at.is_some() && whole.lease_expires_at.is_none() && whole.error.is_none());
+    assert!(whole.summary.finished_at.is_some() && whole.summary.lease_expires_at.is_none() && whole.error.is_none());
     assert_eq!(
         told(&store, &whole.summary),
         [

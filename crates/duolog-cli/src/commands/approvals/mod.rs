@@ -15,6 +15,7 @@ use duolog_wire as wire;
 use super::sessions::actor;
 use super::{Context, runs};
 use crate::failure::{Ended, Failure, Outcome};
+use crate::login;
 use crate::out::{Tone, plain};
 
 commands! {
@@ -30,10 +31,10 @@ Approvals {
 /// The gate that is answered, and by whom.
 #[derive(Args)]
 struct Asked {
-    /// The gate, by its whole id
+    /// Gate id or a unique prefix
     #[arg(value_name = "APPROVAL", required_unless_present = "gate")]
     approval: Option<String>,
-    /// The run that is meant, by its whole id; a gate of another is refused
+    /// Run id or a unique prefix; a gate of another run is refused
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// The gate by its name, the last that the run came to; instead of its id
@@ -50,28 +51,22 @@ struct Asked {
 impl Asked {
     /// The gate, and the answer with what was said.
     fn answer(self, store: &Store, response: Option<String>) -> Result<(ApprovalId, Answer), Failure> {
-        let run = self.run.map(|run| runs::whole_id(store, &run)).transpose()?;
+        let run = self.run.map(|run| store.runs().resolve(&run)).transpose()?;
         let id = match (&self.approval, &self.gate, &run) {
             (None, Some(gate), Some(run)) => {
                 let missing = || Error::NotFound(NotFound::Approval(gate.clone()));
                 store.runs().open(run).gate(gate)?.ok_or_else(missing)?.id
             }
-            (approval, _, _) => whole_id(store, approval.as_deref().unwrap_or_default())?,
+            (approval, _, _) => store.approvals().resolve(approval.as_deref().unwrap_or_default())?,
         };
-        Ok((id, Answer { by: actor(self.by), response, content_hash: self.hash, run }))
+        Ok((id, Answer { by: Some(approver(self.by)), response, content_hash: self.hash, run }))
     }
 }
 
-/// The gate with this id. An answer never takes the beginning of one.
-fn whole_id(store: &Store, text: &str) -> Result<ApprovalId, Failure> {
-    let id = store.approvals().resolve(text)?;
-    if id.as_str() == text {
-        return Ok(id);
-    }
-    Err(Failure::Given {
-        message: format!("{text:?} is only the beginning of an id, and what answers a gate names it whole"),
-        hint: Some(format!("give the whole id: {id}")),
-    })
+/// Returns who answers: the name that was given, the user, the login name, or else the number of the user.
+fn approver(named: Option<String>) -> String {
+    let uid = || format!("uid {}", rustix::process::getuid().as_raw());
+    actor(named).or_else(login::name).unwrap_or_else(uid)
 }
 
 /// Says what became of a gate and of its run.

@@ -6,10 +6,11 @@ use std::path::Path;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use duolog::chats::{ChatKey, NewChatMessage};
-use duolog::{ChatId, ChatRole, SessionId, limits};
+use duolog::{ChatRole, limits};
 use duolog_wire as wire;
 
 use super::Context;
+use crate::commands::sessions::named;
 use crate::failure::{Ended, Failure, Outcome};
 
 const AFTER: &str = "\
@@ -43,18 +44,18 @@ pub struct Add {
     /// The person
     #[arg(long, value_name = "ID", requires = "platform")]
     user: Option<String>,
-    /// The chat, by its whole id
+    /// Chat id or a unique prefix
     #[arg(long, value_name = "CHAT", conflicts_with = "platform")]
-    chat: Option<ChatId>,
+    chat: Option<String>,
     /// Who speaks
     #[arg(long, value_parser = role(), default_value = "user")]
     role: ChatRole,
     /// What the platform calls the message; what it delivers again is kept once
     #[arg(long, value_name = "ID")]
     platform_message_id: Option<String>,
-    /// The session of the agent that answers in this chat
+    /// Session of the agent that answers in this chat: an id, a thread name or a unique prefix of an id
     #[arg(long, value_name = "SESSION")]
-    agent_session: Option<SessionId>,
+    agent_session: Option<String>,
     /// What is said
     #[arg(value_name = "TEXT")]
     text: Option<String>,
@@ -76,16 +77,16 @@ impl Add {
             context.has_read(&said);
             said
         };
+        let store = context.open_to_write()?;
         let message = NewChatMessage {
             role: self.role,
             content: said,
             platform_message_id: self.platform_message_id,
-            agent_session_id: self.agent_session,
+            agent_session_id: self.agent_session.map(|text| named(&store, &text)).transpose()?,
         };
-        let store = context.open_to_write()?;
         let chats = store.chats();
         let added = match (self.chat, self.platform, self.channel, self.user) {
-            (Some(chat), _, _, _) => chats.add_to(&chat, &message, durability)?,
+            (Some(chat), _, _, _) => chats.add_to(&chats.resolve(&chat)?.id, &message, durability)?,
             (None, Some(platform), Some(channel), Some(user)) => {
                 let key = ChatKey { platform, channel, thread: self.thread, user };
                 chats.add(&key, &message, durability)?

@@ -11,11 +11,11 @@ use duolog_wire::{
     CompactionInfo, ConfigCheck, ConfigShown, Demo, Doctor, ErrorAnswer, Execution, ExecutionAnswer, ExecutionOutput,
     Expired, Forked, GateOpened, HomeCreated, InboxMessage, ItemCleared, ItemDetailList, ItemList, ItemPopped,
     ItemsAdded, Lease, LogRepaired, LogsVerified, MessageSent, Migrated, Page, PhaseStatus, Rebuilt, Recorded,
-    Recovered, ReplayEntry, Rollups, RunAnswer, RunDetail, RunHistory, RunList, RunStarted, RunTransition, RunWait,
-    ScheduleAnswer, ScheduleCleared, ScheduleList, ScheduleRun, ScheduleTicked, Scratch, SearchRebuilt, SearchResult,
-    SessionAnswer, SessionDeleted, SessionDetail, SessionExported, SessionImported, SessionList, SessionStatusChanged,
-    SessionsDeleted, SimilarMessages, Stats, StatusHistory, StreamEntry, UsageByDay, UsageByModel, UsageBySession,
-    UsageByWorkflow, UsageList, Vacuumed, Workflow, WorkflowSwitched,
+    Recovered, ReplayEntry, Rollups, RunAnswer, RunDetail, RunExecuted, RunHistory, RunList, RunStarted, RunTransition,
+    RunWait, ScheduleAnswer, ScheduleCleared, ScheduleList, ScheduleRun, ScheduleTicked, Scratch, SearchRebuilt,
+    SearchResult, SessionAnswer, SessionDeleted, SessionDetail, SessionExported, SessionImported, SessionList,
+    SessionStatusChanged, SessionsDeleted, SimilarMessages, Stats, StatusHistory, StreamEntry, UsageByDay,
+    UsageByModel, UsageBySession, UsageByWorkflow, UsageList, Vacuumed, Workflow, WorkflowSwitched,
 };
 use serde_json::Value;
 
@@ -74,6 +74,7 @@ const ANSWERS: &[(&str, &[Add])] = &[
     ("runs show", &[of::<RunDetail>()]),
     ("runs history", &[of::<RunHistory>()]),
     ("runs start", &[of::<RunStarted>()]),
+    ("runs exec", &[of::<RunExecuted>()]),
     ("runs claim", &[of::<Claim>()]),
     ("runs renew", &[of::<Lease>()]),
     ("runs release", &[of::<RunAnswer>()]),

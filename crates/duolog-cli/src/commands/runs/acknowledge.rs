@@ -1,7 +1,6 @@
 //! `duolog runs acknowledge`.
 
 use clap::Args;
-use duolog::ApprovalId;
 use duolog_wire as wire;
 
 use super::{Context, Owned};
@@ -12,7 +11,7 @@ Examples:
   duolog runs acknowledge \"$run\" \"$gate\" --fence \"$fence\"
   response=$(duolog runs acknowledge \"$run\" \"$gate\" --fence \"$fence\")
 
-Exit code: 1 where that was done already
+Exit code: 6 where that was done already
 
 JSON:
   {\"approval\": {… as approvals list …}, \"changed\": true|false}";
@@ -21,20 +20,21 @@ JSON:
 ///
 /// Until then every claim is told of it anew, so that no answer is lost between its giver and the run.
 #[derive(Args)]
-#[command(after_help = AFTER)]
+#[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct Acknowledge {
     #[command(flatten)]
     run: Owned,
-    /// The gate, by its whole id
+    /// Gate id or a unique prefix
     #[arg(value_name = "APPROVAL")]
-    approval: ApprovalId,
+    approval: String,
 }
 
 impl Acknowledge {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_write()?;
-        let changed = self.run.open(&store)?.acknowledge(&self.approval)?;
-        let approval = store.approvals().get(&self.approval)?;
+        let approval = store.approvals().resolve(&self.approval)?;
+        let changed = self.run.open(&store)?.acknowledge(&approval)?;
+        let approval = store.approvals().get(&approval)?;
         context.out.answer(&wire::ApprovalAcknowledged { approval: (&approval).into(), changed }, |text| {
             text.line(approval.response.as_deref().unwrap_or(approval.status.as_str()));
         })?;
@@ -42,6 +42,6 @@ impl Acknowledge {
             context.out.note("it was taken note of already");
         }
         context.close(store);
-        Ok(if changed { Ended::Done } else { Ended::No })
+        Ok(if changed { Ended::Done } else { Ended::AlreadyDone })
     }
 }

@@ -9,7 +9,7 @@ const AFTER: &str = "\
 Examples:
   duolog runs cancel \"$run\" --reason \"not needed any more\"
 
-Exit code: 1 where it was so already
+Exit code: 6 where it was so already
 
 JSON:
   {… as runs pause …}";

@@ -11,7 +11,7 @@ Examples:
   duolog runs finish \"$run\" --fence \"$fence\"
   duolog runs finish \"$run\" --fence \"$fence\" --error \"the tests do not pass\"
 
-Exit code: 1 where it was so already
+Exit code: 6 where it was so already
 
 JSON:
   {… as runs pause …}";

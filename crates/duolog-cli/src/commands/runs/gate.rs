@@ -2,7 +2,7 @@
 
 use clap::Args;
 use duolog::runs::{Expiry, LoopPoint, NewGate, PausedAt};
-use duolog::{ApprovalId, ApprovalKind, ExecutionId};
+use duolog::{ApprovalId, ApprovalKind};
 use duolog_wire as wire;
 
 use super::{Context, Owned, actor, in_argument, text_or_stdin};
@@ -27,7 +27,7 @@ JSON:
 /// it: once it is answered, the run goes on for whoever claims it, and the answer waits to be acknowledged. A paused run
 /// holds no slot: if none is free when it is answered, it is queued before every run that has not begun.
 #[derive(Args)]
-#[command(after_help = AFTER)]
+#[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct Gate {
     #[command(flatten)]
     run: Owned,
@@ -60,7 +60,7 @@ pub struct Gate {
     iteration: Option<u64>,
     /// The execution whose output is the question
     #[arg(long, value_name = "EXECUTION", requires = "loop_key")]
-    output: Option<ExecutionId>,
+    output: Option<String>,
     /// Gate id; the same id with other content is refused
     #[arg(long, value_name = "ID")]
     id: Option<ApprovalId>,
@@ -68,22 +68,26 @@ pub struct Gate {
 
 impl Gate {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let summary = text_or_stdin(context, self.summary)?;
+        let store = context.open_to_write()?;
         let at = match (self.loop_key, self.iteration, self.output) {
-            (Some(key), Some(iteration), Some(output)) => Some(LoopPoint { key, iteration, output }),
+            (Some(key), Some(iteration), Some(output)) => {
+                let output = store.runs().executions().resolve(&output)?;
+                Some(LoopPoint { key, iteration, output })
+            }
             _ => None,
         };
         let gate = NewGate {
             id: self.id,
             gate: self.name,
             kind: self.kind,
-            summary: text_or_stdin(context, self.summary)?,
+            summary,
             requested_by: actor(self.by),
             content_hash: self.hash,
             expires: self.expires,
             scratch: self.scratch,
             at,
         };
-        let store = context.open_to_write()?;
         let PausedAt { approval, existed } =
             self.run.open(&store)?.pause_at(&gate).map_err(in_argument("--scratch"))?;
         context

@@ -10,7 +10,7 @@ use super::{Context, repository, tone};
 use crate::args;
 use crate::failure::{Ended, Outcome};
 use crate::figures;
-use crate::out::{Column, Table};
+use crate::out::{Column, Table, Tone};
 
 const AFTER: &str = "\
 Examples:
@@ -22,18 +22,22 @@ Examples:
 
 JSON:
   {\"runs\": [{\"id\", \"workflow_name\", \"trigger_type\", \"trigger_id\", \"owner\", \"repo\", \"issue_number\",
-             \"current_phase\", \"status\", \"session_id\", \"lease_owner\", \"restart_count\",
-             \"retry_count\", \"triggered_by\", \"started_at\", \"updated_at\", \"finished_at\",
+             \"current_phase\", \"status\", \"session_id\", \"lease_owner\",
+             \"lease_expires_at\", \"is_stale\", \"restart_count\", \"retry_count\",
+             \"triggered_by\", \"started_at\", \"updated_at\", \"finished_at\",
              \"cost_usd\", \"tokens\"}],
    \"next\": token|null, \"total\": 12|null}
   total is null without --total; cost_usd and tokens are null where no execution said any";
+
+/// The word for a running run whose lease has expired.
+const STALE: &str = "stale";
 
 /// The word for all that have not come to their end.
 const ACTIVE: &str = "active";
 
 /// List runs: those that run, wait or are paused first, then the newest
 ///
-/// With --workflow, --repo or --trigger all come newest first.
+/// With --workflow, --repo or --trigger all come newest first. A running run whose lease has expired is shown as stale.
 ///
 /// In the order of --order started, and with --workflow, --repo or --trigger, pages list every run exactly once while runs
 /// change. In the default order a run that changes its status between two pages may be missed or listed twice.
@@ -144,7 +148,7 @@ fn table(runs: &[RunSummary], now: Moment) -> Table {
         table.row(vec![
             run.id.to_string(),
             run.workflow_name.clone(),
-            run.status.to_string(),
+            if run.is_stale(now) { STALE.to_owned() } else { run.status.to_string() },
             run.current_phase.clone(),
             run.trigger_id.clone(),
             repository(run.owner.as_deref(), run.repo.as_deref(), run.issue_number),
@@ -153,7 +157,7 @@ fn table(runs: &[RunSummary], now: Moment) -> Table {
             run.cost.map(figures::dollars).unwrap_or_default(),
             figures::age(run.updated_at, now),
         ]);
-        table.tone(2, tone(run.status));
+        table.tone(2, if run.is_stale(now) { Tone::Worth } else { tone(run.status) });
     }
     ["CURRENT_PHASE", "REPO", "LEASE_OWNER", "TOKENS", "COST_USD"].into_iter().fold(table, Table::without_empty)
 }

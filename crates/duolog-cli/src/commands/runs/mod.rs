@@ -5,6 +5,7 @@ mod admit;
 mod cancel;
 mod claim;
 mod errors;
+mod exec;
 mod execution;
 mod expire;
 mod fail;
@@ -40,6 +41,8 @@ use duolog::runs::{Act, Fence, OpenRun, RunSummary, Turned};
 use duolog::{Error, RunId, RunStatus, Store};
 use duolog_wire as wire;
 
+pub use exec::ExecGuard;
+
 use super::Context;
 use super::sessions::actor;
 use crate::failure::{Ended, Failure, Outcome};
@@ -53,6 +56,7 @@ Runs {
     Show(show::Show),
     History(history::History),
     Start(start::Start),
+    Exec(Box<exec::Exec>),
     Claim(claim::Claim),
     Renew(renew::Renew),
     Release(release::Release),
@@ -82,34 +86,74 @@ Runs {
     Errors(errors::Errors),
 }}
 
+/// The variables by which `duolog runs exec` tells its command what it works on.
+const RUN_VARIABLE: &str = "DUOLOG_RUN_ID";
+const FENCE_VARIABLE: &str = "DUOLOG_FENCE";
+
 /// The run that a command changes.
 #[derive(Args)]
 struct Changed {
-    /// The run, by its whole id
+    /// Run id or a unique prefix
     #[arg(value_name = "RUN")]
     run: String,
 }
 
 impl Changed {
     fn open(&self, store: &Store) -> Result<OpenRun, Failure> {
-        Ok(store.runs().open(&whole_id(store, &self.run)?))
+        Ok(store.runs().open(&store.runs().resolve(&self.run)?))
     }
 }
 
 /// The run that its owner writes, and the claim that it does so under.
 #[derive(Args)]
 struct Owned {
+    /// Run id or a unique prefix
+    #[arg(value_name = "RUN", env = RUN_VARIABLE, hide_env_values = true)]
+    run: Option<String>,
     #[command(flatten)]
-    which: Changed,
-    /// The claim to write under, as runs claim gave it; not needed while nobody has claimed the run
+    claim: UnderClaim,
+}
+
+/// The claim that the owner of a run writes it under.
+#[derive(Args)]
+struct UnderClaim {
+    /// Fence of the claim [env: DUOLOG_FENCE, for the run of DUOLOG_RUN_ID]; not needed while nobody has claimed the run
     #[arg(long, value_name = "N", value_parser = fence)]
     fence: Option<Fence>,
 }
 
 impl Owned {
+    /// Returns the id of the run.
+    fn id(&self, store: &Store) -> Result<RunId, Failure> {
+        let Some(text) = self.run.as_ref().filter(|text| !text.is_empty()) else {
+            return Err(Failure::Given {
+                message: "no run is named".to_owned(),
+                hint: Some(format!("give a run id; {RUN_VARIABLE} is set only in a command of duolog runs exec")),
+            });
+        };
+        Ok(store.runs().resolve(text)?)
+    }
+
     fn open(&self, store: &Store) -> Result<OpenRun, Failure> {
-        let run = self.which.open(store)?;
-        Ok(match self.fence {
+        self.claim.on(store.runs().open(&self.id(store)?))
+    }
+}
+
+impl UnderClaim {
+    /// Returns the fence of this run: as the flag says, or the environment if it is about the same run.
+    fn fence(&self, run: &RunId) -> Result<Option<Fence>, Failure> {
+        let variable = |name| std::env::var(name).ok();
+        if self.fence.is_some() || variable(RUN_VARIABLE).as_deref() != Some(run.as_str()) {
+            return Ok(self.fence);
+        }
+        let parse = |text: String| {
+            fence(&text).map_err(|why| Failure::Given { message: format!("{FENCE_VARIABLE}: {why}"), hint: None })
+        };
+        variable(FENCE_VARIABLE).map(parse).transpose()
+    }
+
+    fn on(&self, run: OpenRun) -> Result<OpenRun, Failure> {
+        Ok(match self.fence(run.id())? {
             Some(fence) => run.under(fence),
             None => run,
         })
@@ -136,18 +180,6 @@ impl Doing {
 /// Reads a fence.
 fn fence(text: &str) -> Result<Fence, String> {
     text.parse().map_err(|_| "a fence is a number, as runs claim gives it".to_owned())
-}
-
-/// The run with this id. What changes a run never takes the beginning of one.
-pub(super) fn whole_id(store: &Store, text: &str) -> Result<RunId, Failure> {
-    let id = store.runs().resolve(text)?;
-    if id.as_str() == text {
-        return Ok(id);
-    }
-    Err(Failure::Given {
-        message: format!("{text:?} is only the beginning of an id, and what changes a run names it whole"),
-        hint: Some(format!("give the whole id: {id}")),
-    })
 }
 
 /// What a text was given as: itself, or `-` for all of stdin.
@@ -194,7 +226,7 @@ fn answer_turned(context: &mut Context<'_>, turned: &Turned) -> Outcome {
     if waits {
         context.out.note(NO_SLOT);
     }
-    Ok(if *changed { Ended::Done } else { Ended::No })
+    Ok(if *changed { Ended::Done } else { Ended::AlreadyDone })
 }
 
 /// Confirms a write that leaves the status of a run as it is.

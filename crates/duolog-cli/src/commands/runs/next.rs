@@ -77,8 +77,8 @@ fn queued(standing: &Standing<'_>) -> NextStep {
 }
 
 fn running(standing: &Standing<'_>) -> NextStep {
-    let Run { summary, lease_expires_at, restart_cap, .. } = standing.run;
-    let (id, now) = (&summary.id, standing.now);
+    let Run { summary, restart_cap, .. } = standing.run;
+    let (id, lease_expires_at, now) = (&summary.id, summary.lease_expires_at, standing.now);
     let is_over = lease_expires_at.is_none_or(|until| until <= now);
     let (restart, cap) = (summary.restart_count + 1, *restart_cap);
     // What was claimed or has something in flight is taken over from somebody, and that is counted.
@@ -90,15 +90,15 @@ fn running(standing: &Standing<'_>) -> NextStep {
     };
     match (&summary.lease_owner, lease_expires_at) {
         (Some(owner), Some(until)) if !is_over => next(
-            format!("{owner} runs it; the lease ends {} unless it is renewed", figures::ahead(*until, now)),
+            format!("{owner} runs it; the lease ends {} unless it is renewed", figures::ahead(until, now)),
             format!("duolog runs wait {id}"),
         ),
         (Some(_), Some(until)) => next(
-            format!("its owner's lease ended {}: duolog runs recover {what}", figures::age(*until, now)),
+            format!("its owner's lease ended {}: duolog runs recover {what}", figures::age(until, now)),
             command("recover --owner NAME"),
         ),
         (_, Some(until)) if is_over => next(
-            format!("nobody took it up, and the time for that ended {}: recovering {what}", figures::age(*until, now)),
+            format!("nobody took it up, and the time for that ended {}: recovering {what}", figures::age(until, now)),
             command("recover --owner NAME"),
         ),
         _ => next("it runs, for whoever claims it", format!("duolog runs claim {id} --owner NAME")),
@@ -185,10 +185,10 @@ mod tests {
                 started_at: at(-100),
                 updated_at: at(-100),
                 finished_at: None,
+                lease_expires_at: None,
             },
             error: None,
             fence: Fence(7),
-            lease_expires_at: None,
             restart_cap: 3,
             actor: None,
             queued_at: None,
@@ -278,9 +278,9 @@ mod tests {
     #[test]
     fn one_that_runs_says_who_holds_it_and_what_a_recovery_would_do() {
         let mut running = run(RunStatus::Running);
-        running.lease_expires_at = Some(at(42));
+        running.summary.lease_expires_at = Some(at(42));
         is(&told(&standing(&running, &[])), "for whoever claims it", "duolog runs claim r --owner NAME");
-        running.lease_expires_at = Some(at(-180));
+        running.summary.lease_expires_at = Some(at(-180));
         is(
             &told(&standing(&running, &[])),
             "ended 3m ago: recovering would take it up",
@@ -299,7 +299,7 @@ mod tests {
             "would fail it: it was taken over 3 of 3",
             "duolog runs recover --owner NAME",
         );
-        running.lease_expires_at = Some(at(42));
+        running.summary.lease_expires_at = Some(at(42));
         is(&told(&standing(&running, &[])), "w runs it; the lease ends in 42s", "duolog runs wait r");
 
         let gates = [gate(ApprovalKind::Approve)];

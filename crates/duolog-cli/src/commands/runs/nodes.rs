@@ -16,7 +16,7 @@ JSON:
 ///
 /// Nodes that are not named stay as they are. runs show shows them all.
 #[derive(Args)]
-#[command(after_help = AFTER)]
+#[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct Nodes {
     #[command(flatten)]
     run: Owned,

@@ -1,7 +1,6 @@
 //! `duolog runs output`.
 
 use clap::Args;
-use duolog::ExecutionId;
 use duolog_wire as wire;
 
 use super::Context;
@@ -23,9 +22,9 @@ JSON:
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Output {
-    /// The execution, by its whole id
+    /// Execution id or a unique prefix
     #[arg(value_name = "EXECUTION")]
-    execution: ExecutionId,
+    execution: String,
     /// All of it, where only the end is in its row
     #[arg(long)]
     full: bool,
@@ -35,7 +34,7 @@ impl Output {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_read()?;
         let executions = store.runs().executions();
-        let execution = executions.get(&self.execution)?;
+        let execution = executions.get(&executions.resolve(&self.execution)?)?;
         let kept = executions.output(&execution.id)?;
         let whole = if self.full { executions.whole_output(&execution.id)? } else { None };
         let text = whole.as_deref().or(kept.as_ref().map(|kept| kept.text.as_str()));

@@ -9,7 +9,7 @@ const AFTER: &str = "\
 Examples:
   duolog runs pause \"$run\" --reason \"the release is frozen\"
 
-Exit code: 1 where it was so already
+Exit code: 6 where it was so already
 
 JSON:
   {\"run\": {… as runs list …}, \"previous_status\", \"changed\": true|false}";

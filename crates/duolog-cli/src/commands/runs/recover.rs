@@ -2,6 +2,7 @@
 
 use clap::Args;
 use duolog::RunId;
+use duolog::runs::TakeFilter;
 use duolog_wire as wire;
 
 use super::Context;
@@ -10,7 +11,7 @@ use crate::failure::{Ended, Failure, Outcome};
 const AFTER: &str = "\
 Examples:
   duolog runs recover --owner \"$HOSTNAME\" | while read run fence; do resume \"$run\" \"$fence\"; done
-  duolog runs recover --owner worker-1 --json
+  duolog runs recover --owner worker-1 --workflow nightly --limit 1 --json
 
 JSON:
   {\"claims\": [{… as runs claim …}], \"failed_runs\": [{… as runs list …}],
@@ -31,12 +32,19 @@ pub struct Recover {
     /// Who is to hold them
     #[arg(long, value_name = "NAME")]
     owner: String,
+    /// Workflow name; may be given more than once [default: all]
+    #[arg(long, value_name = "NAME")]
+    workflow: Vec<String>,
+    /// Maximum number of runs to claim
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
 }
 
 impl Recover {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let filter = TakeFilter { workflows: self.workflow, limit: self.limit.unwrap_or(u32::MAX) };
         let store = context.open_to_write()?;
-        let done = store.runs().recover(&self.owner)?;
+        let done = store.runs().recover_some(&self.owner, &filter)?;
         let failed: Vec<(RunId, Failure)> = done.failed.into_iter().map(|(run, error)| (run, error.into())).collect();
         let error = |(run, failure): &(RunId, Failure)| wire::RunError {
             workflow_run_id: run.to_string(),

@@ -14,7 +14,7 @@ Examples:
   duolog runs renew \"$run\" --fence \"$fence\"
   while sleep 20; do duolog runs renew \"$run\" --fence \"$fence\" --quiet || break; done &
 
-Exit code: 1 where another claim has overtaken this one: stop working on the run
+Exit code: 7 where another claim has overtaken this one: stop working on the run
 
 JSON:
   {\"workflow_run_id\", \"fence\": 2, \"lease_expires_at\": instant}";
@@ -37,7 +37,7 @@ impl Renew {
         let store = context.open_to_write()?;
         let run = self.run.open(&store)?;
         let until = run.renew(self.lease)?;
-        let fence = self.run.fence.map(|fence| fence.0);
+        let fence = self.run.claim.fence(run.id())?.map(|fence| fence.0);
         let shape = wire::Lease { workflow_run_id: run.id().to_string(), fence, lease_expires_at: until.to_string() };
         context.out.confirm(&shape, |text| text.line(format_args!("run {} is held until {until}", run.id())))?;
         context.close(store);

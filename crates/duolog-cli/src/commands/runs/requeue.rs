@@ -9,7 +9,7 @@ const AFTER: &str = "\
 Examples:
   duolog runs requeue \"$run\" --fence \"$fence\" --reason \"quota\"
 
-Exit code: 1 where it was so already
+Exit code: 6 where it was so already
 
 JSON:
   {… as runs pause …}";

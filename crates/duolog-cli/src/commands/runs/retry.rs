@@ -11,7 +11,7 @@ Examples:
   duolog runs retry \"$run\"
   duolog runs retry \"$run\" --queue --reason \"the network is back\"
 
-Exit code: 1 where it was so already
+Exit code: 6 where it was so already
 
 JSON:
   {… as runs pause …}";

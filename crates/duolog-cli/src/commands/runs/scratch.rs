@@ -42,7 +42,7 @@ impl Scratch {
             }
             None => context.open_to_read()?,
         };
-        let run = store.runs().get(&store.runs().resolve(&self.run.which.run)?)?;
+        let run = store.runs().get(&self.run.id(&store)?)?;
         let workflow_run_id = run.summary.id.to_string();
         let shape = wire::Scratch { workflow_run_id, scratch: wire::Members::of(&run.scratch) };
         context.out.answer(&shape, |text| {

@@ -149,7 +149,7 @@ fn describe(text: &mut Text, run: &Run, now: Moment) {
 }
 
 fn owner(run: &Run, now: Moment) -> Option<String> {
-    let (owner, until) = (run.summary.lease_owner.as_ref()?, run.lease_expires_at?);
+    let (owner, until) = (run.summary.lease_owner.as_ref()?, run.summary.lease_expires_at?);
     let lease = if until > now {
         format!("lease ends {}", figures::ahead(until, now))
     } else {

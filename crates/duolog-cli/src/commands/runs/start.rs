@@ -1,21 +1,22 @@
 //! `duolog runs start`.
 
 use clap::Args;
-use duolog::errors::NotFound;
 use duolog::runs::{Admission, NewRun};
-use duolog::sessions::SessionRef;
-use duolog::{Error, RunId, RunStatus, SessionId, Store, TriggerType};
+use duolog::{RunId, RunStatus, TriggerType};
 use duolog_wire as wire;
 
 use super::{Context, actor, in_argument, text_or_stdin};
 use crate::args;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::commands::sessions::named;
+use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
 Examples:
   run=$(duolog runs start build --trigger acme/web#42 --repo acme/web --issue 42)
   read run fence <<< \"$(duolog runs start build --trigger nightly --claim \"$HOSTNAME\")\"
   duolog runs start build --trigger nightly --queue --context '{\"branch\":\"main\"}'
+
+Exit code: 3 where --claim gives no fence: the run exists, or is queued
 
 JSON:
   {\"run\": {… as runs list …}, \"existed\": true|false, \"fence\": 1|null}
@@ -85,10 +86,10 @@ impl Start {
             issue_number: self.issue,
             triggered_by: actor(self.by),
             context: given,
-            session_id: self.session.map(|text| session_of(&store, &text)).transpose()?,
+            session_id: self.session.map(|text| named(&store, &text)).transpose()?,
             phase: self.phase,
             admission: if self.queue { Admission::Queue } else { Admission::IfFree },
-            claimed_by: self.claim,
+            claimed_by: self.claim.clone(),
             restart_cap: self.restart_cap,
         };
         let started = store.runs().start(&new).map_err(in_argument("--context"))?;
@@ -98,7 +99,16 @@ impl Start {
             Some(fence) => text.line(format_args!("{} {fence}", run.id)),
             None => text.line(&run.id),
         })?;
-        if started.existed {
+        let mut ended = Ended::Done;
+        if self.claim.is_some() && started.fence.is_none() {
+            let (id, status) = (&run.id, run.status);
+            context.out.note(match status {
+                RunStatus::Running => format!("run {id} exists: duolog runs claim {id} --owner NAME"),
+                RunStatus::Queued => format!("run {id} is queued: duolog runs exec --next takes it in its turn"),
+                _ => format!("run {id} is {status}: duolog runs show {id}"),
+            });
+            ended = Ended::Busy;
+        } else if started.existed {
             let same = if is_same_id { "a run with this id" } else { "an active run of the same workflow and trigger" };
             context.out.note(format_args!("nothing changed: {same} exists, and is {}", run.status));
         } else if run.status == RunStatus::Queued {
@@ -107,16 +117,6 @@ impl Start {
             context.out.note(format_args!("it runs, for whoever claims it: duolog runs claim {} --owner NAME", run.id));
         }
         context.close(store);
-        Ok(Ended::Done)
-    }
-}
-
-/// The session that is called so, by its id or its name. An id of a session that is gone stays as it is: a run that exists
-/// already is given again.
-fn session_of(store: &Store, text: &str) -> Result<SessionId, Failure> {
-    match store.sessions().resolve_whole(&SessionRef::Text(text.to_owned())) {
-        Ok(session) => Ok(session.id),
-        Err(error @ Error::NotFound(NotFound::Session(_))) => SessionId::parse(text).map_err(|_| error.into()),
-        Err(error) => Err(error.into()),
+        Ok(ended)
     }
 }

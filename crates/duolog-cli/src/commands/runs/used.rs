@@ -2,7 +2,7 @@
 
 use clap::Args;
 use duolog::runs::{Ending, Execution, Finish, dollars};
-use duolog::{Clock as _, SessionId, SystemClock};
+use duolog::{Clock as _, SystemClock};
 
 use super::{Context, text_or_stdin};
 use crate::failure::Failure;
@@ -46,13 +46,13 @@ pub(super) struct Used {
     /// What it said last; - reads it from stdin. Of a long text the end is kept in its row, and the whole beside it
     #[arg(long, value_name = "TEXT")]
     output: Option<String>,
-    /// Session id, if it was not known before
+    /// Session id, thread name or a unique prefix of an id, if it was not known before
     #[arg(long, value_name = "SESSION")]
-    session: Option<SessionId>,
+    pub(super) session: Option<String>,
 }
 
 impl Used {
-    /// Reads what is to be read from stdin, and checks what can be checked without the store.
+    /// Reads what is to be read from stdin, and checks what can be checked without the store. The session is resolved later.
     pub(super) fn ending(self, context: &Context<'_>, summary: Option<String>) -> Result<Ending, Failure> {
         let output = self.output.map(|text| text_or_stdin(context, text)).transpose()?;
         let finish = Finish {
@@ -68,7 +68,7 @@ impl Used {
             api_duration_ms: self.api_duration_ms,
             stop_reason: self.stop_reason,
         };
-        Ok(Ending { finish, output, summary, session_id: self.session })
+        Ok(Ending { finish, output, summary, session_id: None })
     }
 }
 

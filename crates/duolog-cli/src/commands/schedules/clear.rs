@@ -10,7 +10,7 @@ const AFTER: &str = "\
 Examples:
   duolog schedules clear nightly
 
-Exit code: 0 taken back · 1 nothing was said over it
+Exit code: 0 taken back · 6 nothing was said over it
 
 JSON:
   {\"schedule_name\", \"changed\": true|false}";
@@ -38,6 +38,6 @@ impl Clear {
             });
         })?;
         context.close(store);
-        Ok(if cleared { Ended::Done } else { Ended::No })
+        Ok(if cleared { Ended::Done } else { Ended::AlreadyDone })
     }
 }

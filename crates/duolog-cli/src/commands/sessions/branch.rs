@@ -117,7 +117,7 @@ impl New {
         let reference = self.which.reference(context.config()?)?;
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;
-        let session = store.sessions().resolve_whole(&reference)?;
+        let session = store.sessions().resolve(&reference)?;
         let new = NewBranch { name: self.name, user_id: self.owner, node_metadata: self.metadata };
         let branch = store.sessions().branches(&session.id).create(new, durability)?;
         context.out.answer(&BranchAnswer::from(&branch), |text| text.line(&branch.id))?;
@@ -136,7 +136,7 @@ fn change_branch(
     let reference = which.reference(context.config()?)?;
     let durability = context.config()?.durability();
     let store = context.open_to_write()?;
-    let session = store.sessions().resolve_whole(&reference)?;
+    let session = store.sessions().resolve(&reference)?;
     let branch = store.sessions().branches(&session.id).set(branch, change, durability)?;
     context.out.confirm(&BranchAnswer::from(&branch), |text| {
         let name = branch.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();

@@ -47,7 +47,7 @@ impl Close {
         let reference = self.which.reference(context.config()?)?;
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;
-        let session = store.sessions().resolve_whole(&reference)?;
+        let session = store.sessions().resolve(&reference)?;
         let change = Change {
             reason_code: self.reason_code,
             reason: self.reason,

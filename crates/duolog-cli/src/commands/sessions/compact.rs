@@ -70,7 +70,7 @@ impl Compact {
         let summary = self.summary_file.as_deref().map(read).transpose()?;
         context.has_read(summary.as_deref().unwrap_or_default());
         let store = context.open_to_write()?;
-        let session = store.sessions().resolve_whole(&reference)?;
+        let session = store.sessions().resolve(&reference)?;
         let compaction = store.sessions().compaction(&session.id, self.branch.reference());
         let (done, verb) = match summary {
             Some(summary) => {

@@ -41,7 +41,7 @@ impl Fork {
         let reference = self.which.reference(context.config()?)?;
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;
-        let session = store.sessions().resolve_whole(&reference)?;
+        let session = store.sessions().resolve(&reference)?;
         let new = NewFork { from: self.branch.reference(), at: self.at, name: self.name, node_metadata: None };
         let branch = store.sessions().branches(&session.id).fork(new, durability)?;
         context.out.answer(&Forked::from(&branch), |text| text.line(&branch.id))?;

@@ -26,8 +26,9 @@ mod similar;
 mod vector;
 
 use clap::Args;
-use duolog::sessions::BranchRef;
-use duolog::{InvocationKind, Moment, OperationId, SourceKind, Store};
+use duolog::errors::NotFound;
+use duolog::sessions::{BranchRef, SessionRef};
+use duolog::{Error, InvocationKind, Moment, OperationId, SessionId, SourceKind, Store};
 use serde_json::value::RawValue;
 
 use super::Context;
@@ -113,6 +114,16 @@ impl OnBranch {
 pub(super) fn actor(named: Option<String>) -> Option<String> {
     let of = |name| std::env::var(name).ok().filter(|user| !user.is_empty());
     named.or_else(|| of("USER")).or_else(|| of("LOGNAME"))
+}
+
+/// Returns the session that is called so, by its id, its name or a unique prefix. An id of a session that is not kept here
+/// stays as it is: a runtime may report its session before it is.
+pub(super) fn named(store: &Store, text: &str) -> Result<SessionId, Failure> {
+    match store.sessions().resolve(&SessionRef::Text(text.to_owned())) {
+        Ok(session) => Ok(session.id),
+        Err(error @ Error::NotFound(NotFound::Session(_))) => SessionId::parse(text).map_err(|_| error.into()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Under which operation id a command changes sessions, if any.

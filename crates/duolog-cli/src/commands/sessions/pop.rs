@@ -34,7 +34,7 @@ impl Pop {
         let reference = self.which.reference(context.config()?)?;
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;
-        let session = store.sessions().resolve_whole(&reference)?;
+        let session = store.sessions().resolve(&reference)?;
         let popped = store.sessions().items(&session.id).on(self.branch.reference()).pop(durability)?;
         let item = popped.as_ref().map(|item| wire::Json::of(&item.content));
         let shown = context.out.answer(&wire::ItemPopped { session_id: session.id.to_string(), item }, |text| {

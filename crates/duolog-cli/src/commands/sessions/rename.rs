@@ -24,7 +24,7 @@ JSON:
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Rename {
-    /// The whole id, or the thread name; where --session-name says the session, the new name
+    /// Session id, thread name or a unique prefix of an id; with --session-name, the new name
     #[arg(value_name = "SESSION")]
     session: String,
     /// The new name

@@ -39,7 +39,7 @@ impl Reopen {
         let reference = self.which.reference(context.config()?)?;
         let (durability, user) = (context.config()?.durability(), context.config()?.user().to_owned());
         let store = context.open_to_write()?;
-        let session = store.sessions().resolve_whole(&reference)?;
+        let session = store.sessions().resolve(&reference)?;
         if let Some(pid) = self.pid {
             run::is_there(pid)?;
         }

@@ -36,7 +36,7 @@ impl Run {
         let reference = self.which.reference(context.config()?)?;
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;
-        let session = store.sessions().resolve_whole(&reference)?;
+        let session = store.sessions().resolve(&reference)?;
         is_there(self.pid)?;
         let change = Change { actor: actor(self.actor), ..Change::default() };
         let changed = store.sessions().status(&session.id).run(self.pid, &change, durability)?;

@@ -29,7 +29,7 @@ JSON:
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Send {
-    /// Recipient: the whole id or the thread name of a session, or the id of a branch
+    /// Recipient: a session (id, thread name or a unique prefix of an id) or a branch (id or a unique prefix)
     #[arg(long, value_name = "RECIPIENT", required_unless_present = "topic", conflicts_with = "topic")]
     to: Option<String>,
     /// Name of a topic: a named place that belongs to no session
@@ -41,7 +41,7 @@ pub struct Send {
     /// On which channel
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
-    /// The session that sends it: its whole id, or its thread name; or the one that --session-name says
+    /// Session that sends it: an id, a thread name or a unique prefix of an id
     #[arg(long, value_name = "SESSION", conflicts_with = "session_name")]
     from: Option<String>,
     #[command(flatten)]
@@ -65,7 +65,7 @@ impl Send {
         let store = context.open_to_write()?;
         let from = self.from.map(SessionRef::Text).or(self.of_user.reference(context.config()?));
         let from = match from {
-            Some(from) => Some(store.sessions().resolve_whole(&from)?.id),
+            Some(from) => Some(store.sessions().resolve(&from)?.id),
             None => None,
         };
         let to = match (self.topic, self.to) {

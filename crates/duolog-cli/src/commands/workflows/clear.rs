@@ -9,7 +9,7 @@ const AFTER: &str = "\
 Examples:
   duolog workflows clear build
 
-Exit code: 1 where nothing changed
+Exit code: 6 where nothing changed
 
 JSON:
   {… as workflows enable …}";

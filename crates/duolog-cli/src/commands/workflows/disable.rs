@@ -10,7 +10,7 @@ const AFTER: &str = "\
 Examples:
   duolog workflows disable build --by ada
 
-Exit code: 1 where nothing changed
+Exit code: 6 where nothing changed
 
 JSON:
   {… as workflows enable …}";

@@ -10,7 +10,7 @@ const AFTER: &str = "\
 Examples:
   duolog workflows enable build
 
-Exit code: 1 where nothing changed
+Exit code: 6 where nothing changed
 
 JSON:
   {\"workflow_name\", \"enabled\": true, \"changed\": true|false}";

@@ -25,5 +25,5 @@ fn switched(context: &mut Context<'_>, workflow: &str, enabled: bool, changed: b
         let already = if changed { "" } else { " already" };
         text.line(format_args!("workflow {workflow} is{already} {}", if enabled { "enabled" } else { "disabled" }));
     })?;
-    Ok(if changed { Ended::Done } else { Ended::No })
+    Ok(if changed { Ended::Done } else { Ended::AlreadyDone })
 }

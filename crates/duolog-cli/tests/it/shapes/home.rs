@@ -95,7 +95,7 @@ pub fn runs(walk: &mut Walk) {
     let used = ["--cost-usd", "0.1", "--output-tokens", "7", "--output", "what it said", "--turns", "1"];
     walk.ok("runs phase end", &[&[&run, &execution, "--fence", &fence][..], &used].concat());
     go(walk, "runs phase skip", &["lint"]);
-    walk.run("runs phase check", &[&run, "plan"], "").is(1);
+    walk.run("runs phase check", &[&run, "plan"], "").is(6);
     go(walk, "runs phase enter", &["test"]);
     go(walk, "runs phase complete", &["test"]);
     go(walk, "runs scratch", &["--merge", "{\"k\":[1]}"]);
@@ -120,6 +120,7 @@ pub fn runs(walk: &mut Walk) {
     walk.ok("runs wait", &[&run]);
     walk.ok("runs show", &[&run]);
     walk.ok("runs history", &[&run]);
+    walk.ok("runs exec", &["--json", "--workflow", "build", "--trigger", "w", "--", "true"]);
     let other = walk.get("runs start", &["build", "--trigger", "u"], "/run/id");
     walk.ok("runs cancel", &[&other]);
     for (answer, trigger) in [("approvals reject", "v"), ("approvals reply", "x")] {

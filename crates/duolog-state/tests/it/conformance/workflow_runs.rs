@@ -225,12 +225,17 @@ fn the_queue_and_the_expired_are_found(place: &Place) {
         let waits = workflow_runs::find(tx, &second.id)?.and_then(|row| row.queued);
         assert_eq!(waits, Some(QueuePlace { at: at(500), ..resumed }), "its place stays");
         let mut expired = |now, after: Option<&_>, limit| workflow_runs::expired(tx, now, after, limit).expect("reads");
-        let ids = |rows: &[(_, RunId)]| rows.iter().map(|(_, id)| id.clone()).collect::<Vec<_>>();
+        let ids = |rows: &[workflow_runs::Left]| rows.iter().map(|(_, id, _)| id.clone()).collect::<Vec<_>>();
         assert_eq!(ids(&expired(at(62), None, 9)), [run_id("r01")]);
         assert_eq!(ids(&expired(at(63), None, 9)), [run_id("r07"), run_id("r01")]);
         let first = expired(at(63), None, 1);
         assert_eq!(ids(&first), [run_id("r07")]);
-        assert_eq!(ids(&expired(at(63), first.first(), 9)), [run_id("r01")]);
+        let after = first.first().map(|(at, id, _)| (*at, id.clone()));
+        assert_eq!(ids(&expired(at(63), after.as_ref(), 9)), [run_id("r01")]);
+        let mut claimable = |now, after: Option<&_>| workflow_runs::claimable(tx, now, after, 9).expect("reads");
+        assert_eq!(ids(&claimable(at(63), None)), [run_id("r01"), run_id("r07")], "the oldest first");
+        assert_eq!(ids(&claimable(at(63), after.as_ref())), []);
+        assert_eq!(ids(&claimable(at(62), None)), [run_id("r01")]);
         Ok(())
     });
 }

@@ -151,7 +151,11 @@ fn compare_run(verdict: &mut Verdict, taken: &Taken, row: &Value, executions: &[
     let ours: BTreeSet<String> = page.executions.iter().map(|one| one.id.to_string()).collect();
     let right: BTreeSet<String> = executions.iter().map(|row| text(row, "id").to_owned()).collect();
     verdict.same(&format!("executions of {what}"), &ours, &right);
-    verdict.same(&format!("whether {what} is leased"), &run.lease_expires_at.is_some(), &(row["status"] == "running"));
+    verdict.same(
+        &format!("whether {what} is leased"),
+        &run.summary.lease_expires_at.is_some(),
+        &(row["status"] == "running"),
+    );
     verdict.same(&format!("takeovers of {what}"), &(run.restart_cap >= summary.restart_count), &true);
     Ok(())
 }

@@ -212,6 +212,8 @@ pub const WITHOUT_OWNED_ROWS: &[&str] = &[
     "init",
     "doctor",
     "completions",
+    "help",
+    "version",
     "config show",
     "config check",
     "sessions list",
@@ -234,6 +236,8 @@ pub const WITHOUT_OWNED_ROWS: &[&str] = &[
     "runs execution list",
     "runs output",
     "runs wait",
+    // It starts processes and runs for as long as they do; its changes are those of start, claim, begin, end and finish.
+    "runs exec",
     "runs stats",
     "runs errors",
     "approvals list",

@@ -9,6 +9,6 @@ pub use execution::{
 };
 pub use page::{RunFilter, RunList, RunOrder, RunPage};
 pub use run::{
-    Act, Admission, Admitted, Claim, End, Expired, Fence, NewRun, PhaseStanding, Recovered, Run, RunSummary, Started,
-    Turned, Until,
+    Act, Admission, Admitted, Claim, End, Expired, Fence, NewRun, Next, PhaseStanding, Recovered, Run, RunSummary,
+    Started, TakeFilter, Turned, Until,
 };

@@ -9,6 +9,7 @@ use duolog_types::{ApprovalId, ExecutionId, Moment, RunId, RunStatus, SessionId,
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::runs::rules;
 
 /// A run to be started.
 #[derive(Clone, Debug)]
@@ -149,6 +150,40 @@ pub struct Claim {
     pub unconsumed: Vec<ApprovalId>,
 }
 
+/// Which runs a worker takes, and how many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakeFilter {
+    /// The workflows whose runs are taken; all of them if empty.
+    pub workflows: Vec<String>,
+    /// Maximum number of runs.
+    pub limit: u32,
+}
+
+impl Default for TakeFilter {
+    /// Returns a filter that takes every run.
+    fn default() -> Self {
+        Self { workflows: Vec::new(), limit: u32::MAX }
+    }
+}
+
+impl TakeFilter {
+    /// Returns true if runs of this workflow are taken.
+    pub fn takes(&self, workflow: &str) -> bool {
+        self.workflows.is_empty() || self.workflows.iter().any(|name| name == workflow)
+    }
+}
+
+/// What [`crate::runs::Runs::take_next`] found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Next {
+    /// The claim on the run that was taken; `None` if there was none to take.
+    pub claim: Option<Claim>,
+    /// Runs that were taken over too often, and failed.
+    pub given_up: Vec<RunSummary>,
+    /// Runs that were queued for too long, and were cancelled.
+    pub expired: Vec<RunSummary>,
+}
+
 /// What [`crate::runs::Runs::recover`] did.
 #[derive(Debug, Default)]
 pub struct Recovered {
@@ -221,6 +256,16 @@ pub struct RunSummary {
     pub updated_at: Moment,
     /// When it came to its end.
     pub finished_at: Option<Moment>,
+    /// The end of its lease; `None` if it is not running. A run that nobody has claimed has one, too.
+    #[serde(default)]
+    pub lease_expires_at: Option<Moment>,
+}
+
+impl RunSummary {
+    /// Returns true if the run is running and its lease has expired: anybody may take it over.
+    pub fn is_stale(&self, now: Moment) -> bool {
+        rules::is_stale(self.status, self.lease_expires_at, now)
+    }
 }
 
 impl From<RunSummaryRow> for RunSummary {
@@ -245,6 +290,7 @@ impl From<RunSummaryRow> for RunSummary {
             started_at: row.started_at,
             updated_at: row.updated_at,
             finished_at: row.finished_at,
+            lease_expires_at: row.lease_expires_at,
         }
     }
 }
@@ -271,6 +317,7 @@ impl From<&RunRow> for RunSummary {
             started_at: row.started_at,
             updated_at: row.updated_at,
             finished_at: row.finished_at,
+            lease_expires_at: row.lease_expires_at,
         }
     }
 }
@@ -284,8 +331,6 @@ pub struct Run {
     pub error: Option<String>,
     /// The last claim on it.
     pub fence: Fence,
-    /// Until when whoever runs it, or is to take it up, is waited for.
-    pub lease_expires_at: Option<Moment>,
     /// How often it may be taken over from a dead owner.
     pub restart_cap: u32,
     /// Who changed its status last.

@@ -2,11 +2,12 @@
 
 use clap::Args;
 use duolog::runs::NewExecution;
-use duolog::{ExecutionId, SessionId, TriggerType};
+use duolog::{ExecutionId, TriggerType};
 use duolog_wire::ExecutionAnswer;
 
 use super::super::{Context, actor};
 use crate::args;
+use crate::commands::sessions::named;
 use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
@@ -33,9 +34,9 @@ pub struct Begin {
     #[arg(long, value_name = "KIND", default_value = "chat")]
     #[arg(value_parser = args::word(TriggerType::ALL, TriggerType::as_str))]
     trigger_type: TriggerType,
-    /// Session id, if it is known already
+    /// Session id, thread name or a unique prefix of an id, if it is known already
     #[arg(long, value_name = "SESSION")]
-    session: Option<SessionId>,
+    session: Option<String>,
     /// Repository that it works on
     #[arg(long, value_name = "OWNER/REPO")]
     repo: Option<String>,
@@ -52,18 +53,18 @@ pub struct Begin {
 
 impl Begin {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        let store = context.open_to_write()?;
         let new = NewExecution {
             id: self.id,
             trigger_type: self.trigger_type,
             trigger_id: self.trigger,
             skill: self.skill,
-            session_id: self.session,
+            session_id: self.session.map(|text| named(&store, &text)).transpose()?,
             owner: None,
             repo: self.repo,
             issue_number: self.issue,
             triggered_by: actor(self.by),
         };
-        let store = context.open_to_write()?;
         let execution = store.runs().executions().start(&new)?;
         context.out.answer(&ExecutionAnswer::from(&execution), |text| text.line(&execution.id))?;
         context.close(store);

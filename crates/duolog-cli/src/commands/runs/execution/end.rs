@@ -1,12 +1,12 @@
 //! `duolog runs execution end`.
 
 use clap::Args;
-use duolog::ExecutionId;
 use duolog_wire::ExecutionAnswer;
 
 use super::super::Context;
 use super::super::used::{Used, with_duration};
 use super::alone;
+use crate::commands::sessions::named;
 use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
@@ -23,19 +23,21 @@ JSON:
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct End {
-    /// Execution id
+    /// Execution id or a unique prefix
     #[arg(value_name = "EXECUTION")]
-    execution: ExecutionId,
+    execution: String,
     #[command(flatten)]
     used: Used,
 }
 
 impl End {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let ending = self.used.ending(context, None)?;
+        let session = self.used.session.clone();
+        let mut ending = self.used.ending(context, None)?;
         let store = context.open_to_write()?;
+        ending.session_id = session.map(|text| named(&store, &text)).transpose()?;
         let execution = alone(&store, &self.execution)?;
-        let ended = store.runs().executions().finish(&self.execution, with_duration(ending, &execution), None)?;
+        let ended = store.runs().executions().finish(&execution.id, with_duration(ending, &execution), None)?;
         context.out.confirm(&ExecutionAnswer::from(&ended), |text| {
             text.line(format_args!("{} {}: execution {}", ended.skill, ended.outcome(), ended.id));
         })?;

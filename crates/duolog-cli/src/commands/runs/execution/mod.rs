@@ -7,7 +7,7 @@ mod session;
 
 use duolog::errors::Invalid;
 use duolog::runs::Execution as Row;
-use duolog::{Error, ExecutionId, Store};
+use duolog::{Error, Store};
 
 use crate::failure::Failure;
 
@@ -20,11 +20,14 @@ Execution {
     List(list::List),
 }}
 
-/// The execution with this id, if it belongs to no run: one of a run is changed by the run's owner alone.
-fn alone(store: &Store, id: &ExecutionId) -> Result<Row, Failure> {
-    let row = store.runs().executions().get(id)?;
+/// The execution with this id or prefix, if it belongs to no run: one of a run is changed by the run's owner alone.
+fn alone(store: &Store, text: &str) -> Result<Row, Failure> {
+    let executions = store.runs().executions();
+    let row = executions.get(&executions.resolve(text)?)?;
     match &row.run_id {
         None => Ok(row),
-        Some(run) => Err(Error::Invalid(Invalid::ExecutionOfRun { execution: id.clone(), run: run.clone() }).into()),
+        Some(run) => {
+            Err(Error::Invalid(Invalid::ExecutionOfRun { execution: row.id.clone(), run: run.clone() }).into())
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! `duolog runs execution session`.
 
 use clap::Args;
-use duolog::{ExecutionId, SessionId};
 use duolog_wire::ExecutionAnswer;
 
 use super::super::Context;
 use super::alone;
+use crate::commands::sessions::named;
 use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
@@ -19,21 +19,21 @@ JSON:
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Session {
-    /// Execution id
+    /// Execution id or a unique prefix
     #[arg(value_name = "EXECUTION")]
-    execution: ExecutionId,
-    /// Session id
+    execution: String,
+    /// Session id, thread name or a unique prefix of an id
     #[arg(value_name = "SESSION")]
-    session: SessionId,
+    session: String,
 }
 
 impl Session {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_write()?;
-        alone(&store, &self.execution)?;
-        let execution = store.runs().executions().set_session(&self.execution, &self.session, None)?;
+        let (execution, session) = (alone(&store, &self.execution)?.id, named(&store, &self.session)?);
+        let execution = store.runs().executions().set_session(&execution, &session, None)?;
         context.out.confirm(&ExecutionAnswer::from(&execution), |text| {
-            text.line(format_args!("execution {} has session {}", execution.id, self.session));
+            text.line(format_args!("execution {} has session {}", execution.id, session));
         })?;
         context.close(store);
         Ok(Ended::Done)

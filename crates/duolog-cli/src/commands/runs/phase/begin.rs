@@ -1,12 +1,12 @@
 //! `duolog runs phase begin`.
 
 use clap::Args;
-use duolog::SessionId;
 use duolog::runs::Begun;
 use duolog_wire::PhaseStatus;
 
 use super::super::Owned;
 use super::{Context, not_to_be_run};
+use crate::commands::sessions::named;
 use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
@@ -15,7 +15,7 @@ Examples:
     make && duolog runs phase end \"$run\" \"$execution\" --fence \"$fence\"
   fi
 
-Exit code: 1 where it is done, 3 where it is being run
+Exit code: 6 where it is done, 3 where it is being run
 
 JSON:
   {\"workflow_run_id\", \"phase\", \"status\": \"started\"|\"running\"|\"done\", \"execution_id\"}";
@@ -24,7 +24,7 @@ JSON:
 ///
 /// Looked at and entered in the ledger in one step: whatever dies, a phase that succeeded is not run again.
 #[derive(Args)]
-#[command(after_help = AFTER)]
+#[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct Begin {
     #[command(flatten)]
     run: Owned,
@@ -33,14 +33,15 @@ pub struct Begin {
     phase: String,
     /// The session whose log tells of it, if it is known already
     #[arg(long, value_name = "SESSION")]
-    session: Option<SessionId>,
+    session: Option<String>,
 }
 
 impl Begin {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_write()?;
         let run = self.run.open(&store)?;
-        let begun = run.begin(&self.phase, self.session.as_ref())?;
+        let session = self.session.map(|text| named(&store, &text)).transpose()?;
+        let begun = run.begin(&self.phase, session.as_ref())?;
         let status = PhaseStatus::begun(run.id(), &self.phase, &begun);
         context.out.answer(&status, |text| {
             if let Begun::Started(execution) = &begun {

@@ -10,7 +10,7 @@ const AFTER: &str = "\
 Examples:
   duolog runs phase check \"$run\" build && echo \"build is to be run\"
 
-Exit code: 1 where it is done, 3 where it is being run
+Exit code: 6 where it is done, 3 where it is being run
 
 JSON:
   {\"workflow_run_id\", \"phase\", \"status\": \"run\"|\"running\"|\"done\", \"execution_id\": id|null}";

@@ -19,7 +19,7 @@ JSON:
 /// The history is for people: whether a phase is run again is decided by the ledger (runs phase begin and end). A phase
 /// may come again; its last entry counts.
 #[derive(Args)]
-#[command(after_help = AFTER)]
+#[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct Complete {
     #[command(flatten)]
     run: Owned,

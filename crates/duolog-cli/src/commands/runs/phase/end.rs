@@ -1,12 +1,12 @@
 //! `duolog runs phase end`.
 
 use clap::Args;
-use duolog::ExecutionId;
 use duolog_wire::ExecutionAnswer;
 
 use super::super::Owned;
 use super::super::used::{Used, with_duration};
 use super::Context;
+use crate::commands::sessions::named;
 use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
@@ -29,13 +29,13 @@ JSON:
 /// What it used is added to its run. What is not said stays unknown, which is not zero. Its end, its output and the entry
 /// in the history are written together, or not at all. An execution that has ended stays as it is.
 #[derive(Args)]
-#[command(after_help = AFTER)]
+#[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct End {
     #[command(flatten)]
     run: Owned,
-    /// The execution, as runs phase begin printed it
+    /// Execution id or a unique prefix
     #[arg(value_name = "EXECUTION")]
-    execution: ExecutionId,
+    execution: String,
     #[command(flatten)]
     used: Used,
     /// Note the phase in the run's history, too, with these words
@@ -45,11 +45,14 @@ pub struct End {
 
 impl End {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
-        let ending = self.used.ending(context, self.summary)?;
+        let session = self.used.session.clone();
+        let mut ending = self.used.ending(context, self.summary)?;
         let store = context.open_to_write()?;
         let run = self.run.open(&store)?;
-        let execution = store.runs().executions().get(&self.execution)?;
-        let ended = run.end(&self.execution, with_duration(ending, &execution))?;
+        ending.session_id = session.map(|text| named(&store, &text)).transpose()?;
+        let executions = store.runs().executions();
+        let execution = executions.get(&executions.resolve(&self.execution)?)?;
+        let ended = run.end(&execution.id, with_duration(ending, &execution))?;
         context.out.confirm(&ExecutionAnswer::from(&ended), |text| {
             text.line(format_args!("{} {}: execution {}", ended.skill, ended.outcome(), ended.id));
         })?;

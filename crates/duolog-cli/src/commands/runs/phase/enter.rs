@@ -15,7 +15,7 @@ JSON:
 
 /// Say which phase a run is in, without an execution
 #[derive(Args)]
-#[command(after_help = AFTER)]
+#[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct Enter {
     #[command(flatten)]
     run: Owned,

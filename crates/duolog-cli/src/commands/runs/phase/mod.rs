@@ -30,7 +30,7 @@ fn not_to_be_run(context: &Context<'_>, phase: &PhaseStatus) -> Ended {
     let execution = phase.execution_id.as_deref().unwrap_or_default();
     if phase.status == "done" {
         context.out.note(format_args!("phase {} is done: execution {execution} succeeded", phase.phase));
-        return Ended::No;
+        return Ended::AlreadyDone;
     }
     context.out.note(format_args!("phase {} is being run: execution {execution} is in flight", phase.phase));
     Ended::Busy

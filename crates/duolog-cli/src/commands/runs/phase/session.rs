@@ -1,11 +1,11 @@
 //! `duolog runs phase session`.
 
 use clap::Args;
-use duolog::{ExecutionId, SessionId};
 use duolog_wire::ExecutionAnswer;
 
-use super::super::Owned;
+use super::super::{Changed, UnderClaim};
 use super::Context;
+use crate::commands::sessions::named;
 use crate::failure::{Ended, Outcome};
 
 const AFTER: &str = "\
@@ -22,21 +22,25 @@ JSON:
 #[command(after_help = AFTER)]
 pub struct SetSession {
     #[command(flatten)]
-    run: Owned,
-    /// Execution id, as runs phase begin printed it
+    which: Changed,
+    #[command(flatten)]
+    claim: UnderClaim,
+    /// Execution id or a unique prefix
     #[arg(value_name = "EXECUTION")]
-    execution: ExecutionId,
-    /// Session id
+    execution: String,
+    /// Session id, thread name or a unique prefix of an id
     #[arg(value_name = "SESSION")]
-    session: SessionId,
+    session: String,
 }
 
 impl SetSession {
     pub fn run(self, context: &mut Context<'_>) -> Outcome {
         let store = context.open_to_write()?;
-        let execution = self.run.open(&store)?.set_session(&self.execution, &self.session)?;
+        let execution = store.runs().executions().resolve(&self.execution)?;
+        let session = named(&store, &self.session)?;
+        let execution = self.claim.on(self.which.open(&store)?)?.set_session(&execution, &session)?;
         context.out.confirm(&ExecutionAnswer::from(&execution), |text| {
-            text.line(format_args!("execution {} has session {}", execution.id, self.session));
+            text.line(format_args!("execution {} has session {}", execution.id, session));
         })?;
         context.close(store);
         Ok(Ended::Done)

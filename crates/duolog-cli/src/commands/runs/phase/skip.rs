@@ -18,7 +18,7 @@ JSON:
 ///
 /// It is neither done nor failed: a run that is resumed asks for it again.
 #[derive(Args)]
-#[command(after_help = AFTER)]
+#[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct Skip {
     #[command(flatten)]
     run: Owned,

@@ -1,0 +1,65 @@
+//! `duolog help` and `duolog version`.
+
+use clap::{Args, CommandFactory as _};
+
+use super::Context;
+use crate::args::Cli;
+use crate::failure::{Ended, Failure, Outcome};
+use crate::out::exit_codes;
+
+/// The topic that is no command.
+const EXIT_CODES: &str = "exit-codes";
+
+const AFTER: &str = "\
+Examples:
+  duolog help runs exec
+  duolog help exit-codes";
+
+/// Print the help of a command or a topic
+///
+/// Topics: exit-codes.
+#[derive(Args)]
+#[command(after_help = AFTER)]
+pub struct Help {
+    /// Command or topic
+    #[arg(value_name = "COMMAND")]
+    words: Vec<String>,
+}
+
+impl Help {
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        if self.words == [EXIT_CODES] {
+            context.out.raw(exit_codes().as_bytes())?;
+            context.out.raw(b"\n")?;
+            return Ok(Ended::Done);
+        }
+        let mut command = Cli::command();
+        command.build();
+        let mut at = &mut command;
+        for word in &self.words {
+            at = at.find_subcommand_mut(word).ok_or_else(|| Failure::Given {
+                message: format!("there is no command or topic {:?}", self.words.join(" ")),
+                hint: Some("duolog --help lists the commands; duolog help exit-codes lists the exit codes".to_owned()),
+            })?;
+        }
+        context.out.raw(at.render_long_help().to_string().as_bytes())?;
+        Ok(Ended::Done)
+    }
+}
+
+const VERSION_AFTER: &str = "\
+Examples:
+  duolog version";
+
+/// Print the version
+#[derive(Args)]
+#[command(after_help = VERSION_AFTER)]
+pub struct Version {}
+
+impl Version {
+    #[allow(clippy::unused_self, reason = "every command is run so")]
+    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+        context.out.raw(format!("duolog {}\n", env!("CARGO_PKG_VERSION")).as_bytes())?;
+        Ok(Ended::Done)
+    }
+}
