@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks the documents against the program: check.sh DUOLOG. Builds nothing; writes only to a temporary directory.
 #
-# - Runs every shell example with <!-- tested --> directly above it, each in its own directory and home.
+# - Runs every shell example with <!-- tested --> directly above it, each in its own directory and home; those with
+#   <!-- tested with postgres --> on a private server (duolog-postgres, beside DUOLOG).
 # - Compares read_home.py, which is written from docs/format.md alone, with `duolog sessions list`, also beside a writer.
 # - Compares the columns in docs/format.md with the schema, checks that every named test exists and every link has a target.
 set -uo pipefail
@@ -60,7 +61,7 @@ for document in ["README.md", "docs/format.md", "docs/durability.md", *guides]:
         sys.exit(f"{document} does not exist")
     lines = path.read_text().split("\n")
     for at, line in enumerate(lines):
-        if line.strip() != "<!-- tested -->":
+        if line.strip() not in ("<!-- tested -->", "<!-- tested with postgres -->"):
             continue
         if lines[at + 1 : at + 2] != ["```sh"]:
             sys.exit(f"{document}:{at + 1}: no ```sh block follows the mark")
@@ -70,6 +71,8 @@ for document in ["README.md", "docs/format.md", "docs/durability.md", *guides]:
             sys.exit(f"{document}:{at + 2}: the block does not end")
         number += 1
         name = f"{number:03}-{document.replace('/', '-')}-{at + 2}"
+        if "postgres" in line:
+            name += "-postgres"
         (out / f"{name}.sh").write_text("\n".join(lines[at + 2 : end]) + "\n")
 PYTHON
 }
@@ -82,10 +85,23 @@ run_block() {
   (cd "$dir" && DUOLOG_HOME="$dir/home" timeout 120 bash -eu "$1")
 }
 
+# Runs an example with the state on a new PostgreSQL server.
+run_block_on_postgres() {
+  local server
+  server=$(dirname "$duolog")/duolog-postgres
+  [ -x "$server" ] || { echo "$server does not exist; build it with: cargo build --workspace --bins"; return 1; }
+  export -f run_block
+  export root work
+  "$server" run -- bash -c 'DUOLOG_STORE=$DUOLOG_TEST_POSTGRES run_block "$1"' _ "$1"
+}
+
 check "examples can be found" extract
 for block in "$work"/blocks/*.sh; do
   [ -e "$block" ] || continue
-  check "example $(basename "$block" .sh)" run_block "$block"
+  case "$block" in
+    *-postgres.sh) check "example $(basename "$block" .sh)" run_block_on_postgres "$block" ;;
+    *) check "example $(basename "$block" .sh)" run_block "$block" ;;
+  esac
 done
 
 # --- A home, read twice -----------------------------------------------------------------------------------------------
