@@ -158,9 +158,9 @@ same_counts() {
 import json, sys
 
 ours, theirs = (json.load(open(path))["sessions"] for path in sys.argv[1:])
-figures = lambda rows: [(row["id"], row["user_id"], row["name"], row["events"] or 0, row["bytes"] or 0) for row in rows]
-if figures(ours) != figures(theirs) or not ours:
-    for pair in zip(figures(ours), figures(theirs)):
+counts = lambda rows: [(row["id"], row["user_id"], row["name"], row["events"] or 0, row["bytes"] or 0) for row in rows]
+if counts(ours) != counts(theirs) or not ours:
+    for pair in zip(counts(ours), counts(theirs)):
         print("duolog %r\nreader %r" % pair)
     sys.exit(f"duolog lists {len(ours)} sessions, read_home.py {len(theirs)}")
 PYTHON
@@ -234,14 +234,14 @@ real = {
     table: {row[1] for row in database.execute(f"PRAGMA table_info({table})")}
     for (table,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
 }
-told = {}
+documented = {}
 for section in re.split(r"^#{2,3} ", text, flags=re.M):
     if head := re.match(r"`(\w+)` \((owned|derived)\)\n", section):
         body = section.split("| column | |\n")[1].split("\n\n")[0]
         cells = [line.split("|")[1] for line in body.splitlines() if not line.startswith("|---")]
-        told[head[1]] = set(re.findall(r"`(\w+)`", " ".join(cells)))
-wrong = [f"{table}: {sorted(real.get(table, set()) ^ told.get(table, set()))}" for table in real.keys() | told.keys()
-         if real.get(table) != told.get(table)]
+        documented[head[1]] = set(re.findall(r"`(\w+)`", " ".join(cells)))
+wrong = [f"{table}: {sorted(real.get(table, set()) ^ documented.get(table, set()))}" for table in real.keys() | documented.keys()
+         if real.get(table) != documented.get(table)]
 if wrong:
     sys.exit("the document and the schema differ: " + "; ".join(wrong))
 version, application = (database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("user_version", "application_id"))
