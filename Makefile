@@ -1,32 +1,47 @@
-# `make` alone lists the targets.
+# `make` without a target lists the targets.
 CARGO ?= cargo
 NPROC := $(shell nproc 2>/dev/null || echo 2)
 DUOLOG := target/debug/duolog
+RELEASE := target/release/duolog
 CRASH := target/debug/duolog-crash
 BLACKBOX := target/debug/duolog-blackbox
 POSTGRES := target/debug/duolog-postgres
 FIXTURES ?= ../shared/fixtures
+PREFIX ?= $(HOME)/.local
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check crash bench bench-peers compat gen tools build
+.PHONY: help demo install dist test check crash bench bench-peers compat gen release tools build
 
-help: ## list the targets
+help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: ## an agent is killed in mid-write, and nothing acknowledged is lost
+demo: ## Kill an agent in the middle of a write and check that nothing is lost
 	$(CARGO) build --quiet -p duolog-cli --bin duolog
 	@$(DUOLOG) demo
 
-test: tools check build ## every test: format, lints, unit, crash (short form), bench (smoke), documents
+install: release ## Install duolog, its manual pages and completions under PREFIX [default: ~/.local]
+	install -D -m 755 $(RELEASE) $(DESTDIR)$(PREFIX)/bin/duolog
+	$(RELEASE) --quiet man $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(RELEASE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/duolog
+	install -d $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+	$(RELEASE) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_duolog
+	install -d $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(RELEASE) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/duolog.fish
+
+dist: release ## Build target/dist/duolog-VERSION-HOST.tar.gz and SHA256SUMS
+	bash .ci/dist $(RELEASE)
+
+test: tools check build ## Run all tests: format, lints, unit, crash (short), bench (smoke), documents
 	$(POSTGRES) run -- $(CARGO) nextest run --workspace
 	$(CARGO) test --doc -p duolog --quiet
 	bash docs/examples/check.sh $(DUOLOG)
 
-check: ## format and lints
+check: ## Check format and lints
 	$(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 
-crash: build ## the crash harness in full: every point, 500 kills, every mutant; an hour of random commands
+crash: build ## Run the full crash harness: every crash point, 500 kills, every mutant, an hour of random commands
 	$(CRASH) enumerate
 	$(CRASH) faults
 	$(CRASH) kill 500
@@ -49,25 +64,28 @@ crash: build ## the crash harness in full: every point, 500 kills, every mutant;
 	$(POSTGRES) run -- $(BLACKBOX) queue --minutes 3 --store env
 	$(POSTGRES) run -- $(BLACKBOX) pages --minutes 2 --store env
 
-bench: tools ## every figure, three runs each; writes the figures of docs/performance.md
+bench: tools ## Run all benchmarks, three runs each; write the figures of docs/performance.md
 	$(CARGO) build --quiet -p duolog-testkit --bin duolog-postgres
 	$(CARGO) build --release -p duolog-cli -p duolog-bench
 	$(POSTGRES) run -- target/release/duolog-bench --json target/bench.json --docs docs/performance.md
 
-bench-peers: ## beside peers from PyPI; writes their figures in docs/performance.md
+bench-peers: ## Compare with packages from PyPI; write their figures to docs/performance.md
 	$(CARGO) build --release -p duolog-cli -p duolog-bench
 	bash bench/peers/run.sh
 	target/release/duolog-bench --from target/peers.json --docs docs/performance.md
 
-compat: build ## real files of other systems, where FIXTURES has them; usage beside ccusage from npm
+compat: build ## Read real files of other programs from FIXTURES, and compare usage with ccusage from npm
 	bash .ci/compat $(FIXTURES)
 	bash .ci/ccusage
 
-gen: build ## write the generated documents anew
+gen: build ## Generate docs/cli.md and docs/schemas
 	$(DUOLOG) docs > docs/cli.md
 	$(DUOLOG) docs --schemas docs/schemas
 
-# One graph of features for tests and smoke benches: what is built here is what is tested.
+release:
+	$(CARGO) build --release --locked -p duolog-cli --bin duolog
+
+# One feature graph for tests and smoke benchmarks: the tests run what is built here.
 build:
 	$(CARGO) build --workspace --bins --quiet
 

@@ -1,4 +1,4 @@
-"""Compares `duolog usage daily --json` with what ccusage says of the same files, day by day."""
+"""Compares `duolog usage daily --json` with the report of ccusage on the same files, per day."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ def ours(path):
     days = {}
     for day in json.load(open(path))["days"]:
         if day["unpriced_models"]:
-            sys.exit(f"usage: {day['day']} has models without a price: {', '.join(day['unpriced_models'])}")
+            sys.exit(f"usage: {day['day']} has models without a known price: {', '.join(day['unpriced_models'])}")
         written = day["cache_creation_5m_input_tokens"] + day["cache_creation_1h_input_tokens"]
         tokens = [day["input_tokens"], day["output_tokens"], day["cache_read_input_tokens"], written]
         days[day["day"]] = (tokens, day["cost_usd"])
@@ -41,7 +41,7 @@ def main():
             differing += 1
             print(f"DIFF {day}: {'; '.join(differences)}")
     total = sum(cost for _, cost in ours_by_day.values())
-    print(f"usage: {len(ours_by_day)} days, ${total:.2f} in all; {differing} differ from ccusage")
+    print(f"usage: {len(ours_by_day)} days, ${total:.2f} in total; {differing} differ from ccusage")
     if differing or not ours_by_day:
         sys.exit(1)
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Holds the documents to the program: check.sh DUOLOG. Builds nothing, writes only to a temporary directory.
+# Checks the documents against the program: check.sh DUOLOG. Builds nothing; writes only to a temporary directory.
 #
-# - every shell example with <!-- tested --> directly above it runs, in a directory and a home of its own;
-# - read_home.py, which knows docs/format.md only, counts what `duolog sessions list` counts, also beside a writer;
-# - the columns in docs/format.md are those of the schema, and every test that a document names exists.
+# - Runs every shell example with <!-- tested --> directly above it, each in its own directory and home; those with
+#   <!-- tested with postgres --> on a private server (duolog-postgres, beside DUOLOG).
+# - Compares read_home.py, which is written from docs/format.md alone, with `duolog sessions list`, also beside a writer.
+# - Compares the columns in docs/format.md with the schema, checks that every named test exists and every link has a target.
 set -uo pipefail
 
 if [ $# -ne 1 ] || [ ! -x "$1" ]; then
@@ -24,16 +25,16 @@ ln -s "$duolog" "$work/bin/duolog"
 printf '#!/bin/sh\nexec python3 "%s" "$@"\n' "$examples/read_home.py" > "$work/bin/read_home.py"
 chmod +x "$work/bin/read_home.py"
 export PATH="$work/bin:$PATH"
-# What the caller's shell says about homes, limits and colors is not part of an example.
+# Settings of the caller's shell must not change an example.
 unset DUOLOG_HOME DUOLOG_STORE DUOLOG_BUSY_TIMEOUT_MS PGPASSWORD NO_COLOR
 passed=0
 failed=0
 
-# check NAME COMMAND...: runs it, tells what it said only if it failed.
+# check NAME COMMAND...: runs the command and prints its output only if it fails.
 check() {
   local name=$1
   shift
-  # Not as a condition: there `set -e` would be without effect.
+  # Not as a condition: `set -e` has no effect there.
   (set -eu; "$@") > "$work/said" 2>&1 < /dev/null
   if [ $? -eq 0 ]; then
     passed=$((passed + 1))
@@ -53,22 +54,25 @@ import pathlib, sys
 
 root, out = map(pathlib.Path, sys.argv[1:])
 number = 0
-for document in ["README.md", "docs/format.md", "docs/durability.md"]:
+guides = sorted(str(guide.relative_to(root)) for guide in (root / "docs/guides").glob("*.md"))
+for document in ["README.md", "docs/format.md", "docs/durability.md", *guides]:
     path = root / document
     if not path.exists():
         sys.exit(f"{document} does not exist")
     lines = path.read_text().split("\n")
     for at, line in enumerate(lines):
-        if line.strip() != "<!-- tested -->":
+        if line.strip() not in ("<!-- tested -->", "<!-- tested with postgres -->"):
             continue
         if lines[at + 1 : at + 2] != ["```sh"]:
-            sys.exit(f"{document}:{at + 1}: no ```sh block stands directly below the mark")
+            sys.exit(f"{document}:{at + 1}: no ```sh block follows the mark")
         try:
             end = lines.index("```", at + 2)
         except ValueError:
             sys.exit(f"{document}:{at + 2}: the block does not end")
         number += 1
         name = f"{number:03}-{document.replace('/', '-')}-{at + 2}"
+        if "postgres" in line:
+            name += "-postgres"
         (out / f"{name}.sh").write_text("\n".join(lines[at + 2 : end]) + "\n")
 PYTHON
 }
@@ -76,13 +80,28 @@ PYTHON
 run_block() {
   local dir
   dir=$(mktemp -d "$work/block.XXXX")
+  # Examples name sample files as from the repository's root.
+  ln -s "$root/docs" "$dir/docs"
   (cd "$dir" && DUOLOG_HOME="$dir/home" timeout 120 bash -eu "$1")
+}
+
+# Runs an example with the state on a new PostgreSQL server.
+run_block_on_postgres() {
+  local server
+  server=$(dirname "$duolog")/duolog-postgres
+  [ -x "$server" ] || { echo "$server does not exist; build it with: cargo build --workspace --bins"; return 1; }
+  export -f run_block
+  export root work
+  "$server" run -- bash -c 'DUOLOG_STORE=$DUOLOG_TEST_POSTGRES run_block "$1"' _ "$1"
 }
 
 check "examples can be found" extract
 for block in "$work"/blocks/*.sh; do
   [ -e "$block" ] || continue
-  check "example $(basename "$block" .sh)" run_block "$block"
+  case "$block" in
+    *-postgres.sh) check "example $(basename "$block" .sh)" run_block_on_postgres "$block" ;;
+    *) check "example $(basename "$block" .sh)" run_block "$block" ;;
+  esac
 done
 
 # --- A home, read twice -----------------------------------------------------------------------------------------------
@@ -112,14 +131,14 @@ fill() {
   python3 -c 'print("{\"a\":" + "[" * 128 + "]" * 128 + "}")' >> "$logs/threads/damaged.jsonl"
   duolog log append --session damaged --line '{"n":2}'
   duolog log append --session torn --line '{"n":1}' --line '{"n":2}'
-  # All logs are compared with the state once; from here on a tail without a writer's mark stays for us to see.
+  # Every log is compared with the state once per boot. After that, a torn tail without a mark is left as it is.
   duolog sessions list
   printf '{"half":"a writer was killed he' >> "$logs/threads/torn.jsonl"
 }
 check "a home can be filled" fill
 
 fingerprint() {
-  # No process of duolog runs now, so plain reads of the database take no lock away.
+  # No duolog process is running, so plain reads of the database drop no lock.
   find "$DUOLOG_HOME" -type f ! -name '*-shm' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum
 }
 
@@ -139,14 +158,14 @@ same_counts() {
 import json, sys
 
 ours, theirs = (json.load(open(path))["sessions"] for path in sys.argv[1:])
-figures = lambda rows: [(row["id"], row["user_id"], row["name"], row["events"] or 0, row["bytes"] or 0) for row in rows]
-if figures(ours) != figures(theirs) or not ours:
-    for pair in zip(figures(ours), figures(theirs)):
+counts = lambda rows: [(row["id"], row["user_id"], row["name"], row["events"] or 0, row["bytes"] or 0) for row in rows]
+if counts(ours) != counts(theirs) or not ours:
+    for pair in zip(counts(ours), counts(theirs)):
         print("duolog %r\nreader %r" % pair)
     sys.exit(f"duolog lists {len(ours)} sessions, read_home.py {len(theirs)}")
 PYTHON
 }
-check "read_home.py counts what duolog counts" same_counts
+check "read_home.py and duolog count the same" same_counts
 
 finds() {
   jq -e --argjson want "$2" --arg name "$1" '.sessions[] | select(.name == $name) | . as $found |
@@ -155,7 +174,7 @@ finds() {
 }
 check "it finds a torn tail" finds torn '{"events":2,"bytes":16,"torn_bytes":31,"cursor":"1:16"}'
 check "it finds damaged lines" finds damaged '{"events":2,"damaged":7}'
-check "it takes odd lines" finds odd '{"events":6,"damaged":0,"torn_bytes":0,"behind":0}'
+check "it accepts odd lines" finds odd '{"events":6,"damaged":0,"torn_bytes":0,"behind":0}'
 check "it finds an empty log" finds empty '{"events":0,"bytes":0,"cursor":"0:0"}'
 
 same_lines() {
@@ -167,19 +186,19 @@ same_lines() {
     done
   done
 }
-check "it prints the lines that duolog prints" same_lines
+check "it prints the same lines as duolog" same_lines
 
 beside_a_writer() {
   seq 1 20000 | sed 's/.*/{"n":&}/' > "$work/input"
   duolog log append --session busy --each --quiet < "$work/input" &
   local writer=$!
-  # Ours to end, should a check below fail; this is a shell of its own.
+  # Ends the writer if a check below fails; this function runs in a subshell.
   trap "kill $writer 2>/dev/null || true" EXIT
   local looks=0 running=1
   while [ "$running" = 1 ] && [ "$looks" -lt 200 ]; do
     kill -0 "$writer" 2>/dev/null || running=0
     if read_home.py "$DUOLOG_HOME" busy --last 1000000 > "$work/seen" 2> "$work/notes"; then
-      # Whatever is seen is the beginning of what is written, in whole lines.
+      # The output is a prefix of the input, in whole lines.
       head -c "$(stat -c %s "$work/seen")" "$work/input" | cmp - "$work/seen" || return
       [ ! -s "$work/seen" ] || [ "$(tail -c 1 "$work/seen" | od -An -tx1 | tr -d ' ')" = 0a ] || return
       looks=$((looks + 1))
@@ -193,15 +212,15 @@ beside_a_writer() {
   read_home.py "$DUOLOG_HOME" busy --last 1000000 | cmp - "$work/input"
 }
 check "it reads whole lines beside a writer" beside_a_writer
-check "counts are equal after that" same_counts
+check "they count the same after that" same_counts
 
 refuses() {
   local code=0
   "${@:2}" || code=$?
   [ "$code" = "$1" ] || { echo "exit code $code instead of $1"; return 1; }
 }
-check "it refuses what is no home" refuses 4 read_home.py "$work/project"
-check "it knows no session that is not there" refuses 1 read_home.py "$DUOLOG_HOME" gone
+check "it refuses a directory that is not a home" refuses 4 read_home.py "$work/project"
+check "it does not find a deleted session" refuses 1 read_home.py "$DUOLOG_HOME" gone
 
 # --- The documents ----------------------------------------------------------------------------------------------------
 
@@ -215,14 +234,14 @@ real = {
     table: {row[1] for row in database.execute(f"PRAGMA table_info({table})")}
     for (table,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
 }
-told = {}
+documented = {}
 for section in re.split(r"^#{2,3} ", text, flags=re.M):
     if head := re.match(r"`(\w+)` \((owned|derived)\)\n", section):
         body = section.split("| column | |\n")[1].split("\n\n")[0]
         cells = [line.split("|")[1] for line in body.splitlines() if not line.startswith("|---")]
-        told[head[1]] = set(re.findall(r"`(\w+)`", " ".join(cells)))
-wrong = [f"{table}: {sorted(real.get(table, set()) ^ told.get(table, set()))}" for table in real.keys() | told.keys()
-         if real.get(table) != told.get(table)]
+        documented[head[1]] = set(re.findall(r"`(\w+)`", " ".join(cells)))
+wrong = [f"{table}: {sorted(real.get(table, set()) ^ documented.get(table, set()))}" for table in real.keys() | documented.keys()
+         if real.get(table) != documented.get(table)]
 if wrong:
     sys.exit("the document and the schema differ: " + "; ".join(wrong))
 version, application = (database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("user_version", "application_id"))
@@ -230,7 +249,7 @@ if f"schema version, now {version}." not in text or str(application) not in text
     sys.exit(f"the document does not say version {version}, application {application}")
 PYTHON
 }
-check "the columns in format.md are the schema's" columns_are_the_schemas
+check "the columns in format.md equal the schema" columns_are_the_schemas
 
 named_tests_exist() {
   python3 - "$root" <<'PYTHON'
@@ -244,20 +263,37 @@ for document in ["docs/format.md", "docs/durability.md"]:
             files = (root / "crates" / crate).rglob("*.rs")
             sources[crate] = "\n".join(file.read_text() for file in files)
         found += 1
-        # A function, or one that a macro makes of `name: What`.
+        # A function, or a `name: What` that a macro expands to one.
         if not re.search(rf"\bfn {name}\(|^\s+{name}: \w+( .*)?,$", sources[crate], flags=re.M):
             wrong.append(f"{document} names {crate}::{name}")
 if wrong or not found:
     sys.exit("\n".join(wrong) or "no test is named")
 PYTHON
 }
-check "every test that the documents name exists" named_tests_exist
+check "every test named in the documents exists" named_tests_exist
 
 mutants_are_all() {
   diff <(sed -n '/pub enum Mutant/,/^}/s/^    \([A-Z][A-Za-z]*\).*,$/\1/p' "$root/crates/duolog-types/src/mutant.rs" | sort) \
     <(sed -n '/^| mutant /,/^$/s/^| `\([A-Za-z]*\)`.*/\1/p' "$root/docs/durability.md" | sort)
 }
 check "durability.md names every mutant" mutants_are_all
+
+links_have_targets() {
+  python3 - "$root" <<'PYTHON'
+import pathlib, re, sys
+
+root = pathlib.Path(sys.argv[1])
+documents = [*root.glob("*.md"), *(root / "docs").glob("*.md"), *(root / "docs").glob("*/*.md")]
+wrong = []
+for document in documents:
+    for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", re.sub(r"```.*?```", "", document.read_text(), flags=re.S)):
+        if not (document.parent / target).exists():
+            wrong.append(f"{document.relative_to(root)} links to {target}")
+if wrong:
+    sys.exit("\n".join(wrong))
+PYTHON
+}
+check "every link between the documents has a target" links_have_targets
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

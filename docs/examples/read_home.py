@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Reads a Duolog home without Duolog, by docs/format.md alone. Python 3.11, standard library only.
+"""Reads a Duolog home without Duolog, written from docs/format.md alone. Python 3.11, standard library only.
 
-    read_home.py HOME [--json]             every session, with its events and bytes
-    read_home.py HOME SESSION [--last N]   the last N lines of one session, byte for byte
+    read_home.py HOME [--json]             list sessions with their events and bytes
+    read_home.py HOME SESSION [--last N]   print the last N lines of a session, byte for byte
 
-HOME is the directory that `--home` or `DUOLOG_HOME` names. SESSION is an id or a thread name. Nothing is written,
-nothing is mended. Seals are not checked: BLAKE3 is not in the standard library.
+HOME is the directory of `--home` or `DUOLOG_HOME`. SESSION is an id or a thread name. Nothing is written or
+repaired. Seals are not checked: BLAKE3 is not in the standard library.
 
-Exit code: 0 all is well, 1 no such session, 3 a writer held a lock too long, 4 not a home that this reader knows.
+Exit code: 0 success, 1 session not found, 3 a writer held a lock too long, 4 not a home that this reader supports.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 APPLICATION_ID = 0x44756F4C
-VERSION_KNOWN = 1
+VERSION_KNOWN = 100
 LINE_BYTES_MAX = 64 << 20
 JSON_DEPTH_MAX = 128
 CHUNK = 256 * 1024
@@ -31,7 +31,7 @@ LOCK_SECONDS = 5
 
 
 class Refused(Exception):
-    """What was asked cannot be done; the exit code says why."""
+    """A request that cannot be served; `code` is the exit code."""
 
     def __init__(self, message, code):
         super().__init__(message)
@@ -39,7 +39,7 @@ class Refused(Exception):
 
 
 def open_state(state):
-    """Opens state.db to read, beside writers, and checks that it is one that this reader knows."""
+    """Opens state.db read-only, beside writers, and checks its lineage and version."""
     path = state / "state.db"
     if not path.is_file():
         raise Refused(f"there is no home at {state}", 4)
@@ -48,22 +48,22 @@ def open_state(state):
     database.execute("PRAGMA query_only=ON")
     database.execute(f"PRAGMA busy_timeout={LOCK_SECONDS * 1000}")
     if database.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        raise Refused(f"{path} is not a database of Duolog", 4)
+        raise Refused(f"{path} is not a Duolog database", 4)
     meta = dict(database.execute("SELECT key, value FROM schema_meta").fetchall())
     version = database.execute("PRAGMA user_version").fetchone()[0]
     if meta.get("lineage") != "duolog" or meta.get("version") != str(version):
         raise Refused(f"{path} says {meta} and version {version}", 4)
-    # A newer schema has more tables and columns, and the same meaning in those that this reader uses.
+    # A newer schema only adds tables and columns; those that this reader uses keep their meaning.
     if version < VERSION_KNOWN:
         raise Refused(f"{path} has schema version {version}, older than {VERSION_KNOWN}", 4)
     return database
 
 
 def sessions(state, database):
-    """The sessions whose logs live in this home, those that changed last first."""
+    """Returns the sessions whose logs are in this home, last changed first."""
     home = (state / "home_id").read_text().strip()
     return database.execute(
-        "SELECT s.id, s.user_id, s.name, s.log_path, s.log_base, s.log_epoch, c.events AS folded_events,"
+        "SELECT s.id, s.user_id, s.name, s.log_path, s.log_base, s.log_epoch, s.unlink_due, c.events AS folded_events,"
         " c.bytes AS folded_bytes, c.position AS folded_to"
         " FROM sessions s LEFT JOIN catalog c ON c.session_id = s.id AND c.epoch = s.log_epoch"
         " WHERE s.deleted_at IS NULL AND s.home_id = ? ORDER BY s.updated_at DESC, s.id DESC",
@@ -72,12 +72,14 @@ def sessions(state, database):
 
 
 class Log:
-    """One log, open to read. `end` is its stable end and `torn` the bytes behind it, both as of the opening."""
+    """A log, open for reading. `end` is its stable end and `torn` the number of bytes after it, at the time of opening."""
 
     def __init__(self, state, row):
         self.base, self.end, self.torn, self.closed, self.file = row["log_base"], row["log_base"], 0, False, None
+        if row["unlink_due"]:
+            return  # A file at the path belongs to the previous epoch.
         try:
-            # No link is followed in the last step, and a pipe put there does not hang us.
+            # Follows no link in the last component, and does not block on a pipe.
             file = os.open(state / row["log_path"], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             return  # An absent file is an empty log.
@@ -87,7 +89,7 @@ class Log:
         self.take_stable_end(row["log_path"])
 
     def take_stable_end(self, path):
-        """The size is looked at with no writer inside, and the last newline found before one can enter."""
+        """Reads the size and finds the last newline below it while no writer holds the lock."""
         deadline = time.monotonic() + LOCK_SECONDS
         while True:
             try:
@@ -106,7 +108,7 @@ class Log:
         self.closed = found.st_mode & 0o200 == 0
 
     def newline_before(self, size):
-        """The offset after the last newline below `size`."""
+        """Returns the offset after the last newline below `size`."""
         at = size
         while at > 0:
             start = max(0, at - CHUNK)
@@ -117,7 +119,7 @@ class Log:
         return 0
 
     def lines(self, start=None):
-        """The lines from a position on, without their newlines; a line over the limit comes as None."""
+        """Yields the lines from a position on, without their newlines; None for a line over the limit."""
         if self.file is None:
             return
         at, parts, size = (self.base if start is None else start), [], 0
@@ -131,11 +133,11 @@ class Log:
                 yield b"".join([*parts, end]) if size + len(end) <= LINE_BYTES_MAX else None
                 parts, size = [], 0
             size += len(rest)
-            # What is over the limit is counted, not kept: memory is bounded by the longest good line.
+            # Bytes over the limit are counted and not kept, so memory is bounded by the longest valid line.
             parts = [*parts, rest] if size <= LINE_BYTES_MAX else []
 
     def start_of_last(self, count):
-        """The position from which `count` lines stand before the end."""
+        """Returns the position of the last `count` lines."""
         if count == 0 or self.file is None:
             return self.end
         at = self.end - self.base - 1
@@ -151,17 +153,17 @@ class Log:
         return self.base
 
 
-# Strings first, so that brackets in them do not count.
+# Strings come first, so that brackets inside them do not count.
 BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]')
 
 
 def is_event(line):
-    """Whether a line is one JSON object, as a log takes them."""
+    """Returns True if a line is one JSON object by the rules of a log."""
     if line is None:
         return False
     try:
         text = line.decode("utf-8")
-        # Python takes NaN and Infinity for numbers; JSON does not. Digits are kept as text: they may be many.
+        # Python accepts NaN and Infinity; JSON does not. Numbers stay text, because they may be long.
         value = json.loads(text, parse_constant=refuse, parse_int=str, parse_float=str)
     except (ValueError, RecursionError):
         return False
@@ -251,7 +253,7 @@ def main():
     try:
         database = open_state(state)
         rows = sessions(state, database)
-        # A long read keeps the write-ahead log from being reused: the rows are all that is wanted of it.
+        # A long read keeps the write-ahead log from being reused, and the rows are in memory.
         database.close()
         if given.session is None:
             list_sessions(state, rows, given.json)
@@ -261,7 +263,7 @@ def main():
         print(f"read_home.py: {error}", file=sys.stderr)
         return error.code
     except sqlite3.Error as error:
-        print(f"read_home.py: state.db cannot be read: {error}", file=sys.stderr)
+        print(f"read_home.py: cannot read state.db: {error}", file=sys.stderr)
         return 4
     return 0
 
@@ -270,5 +272,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except BrokenPipeError:
-        # Whoever read us has seen enough.
+        # The reader of stdout closed the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
