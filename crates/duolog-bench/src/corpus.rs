@@ -72,7 +72,7 @@ impl Corpus {
     pub fn line(&self, text: &str) -> Vec<u8> {
         let role = if self.count.is_multiple_of(2) { "user" } else { "assistant" };
         let since = i64::try_from(self.count).expect("few texts") * 1_500_000;
-        let timestamp = duolog::Moment::from_micros(1_790_000_000_000_000 + since).to_string();
+        let timestamp = duolog::Timestamp::from_micros(1_790_000_000_000_000 + since).to_string();
         let line = Line { kind: role, message: Message { role, content: text }, timestamp };
         serde_json::to_vec(&line).expect("JSON")
     }

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use duolog::sessions::{AddOptions, BranchRef, NewFork, RawItems, View};
+use duolog::sessions::{AddOptions, BranchRef, HistoryView, NewFork, RawItems};
 use duolog::{Durability, SessionId, Store};
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ impl Talk<'_> {
         let mut list = RawItems::default();
         let mut load = || {
             let all = self.store.sessions().items(&self.session);
-            all.latest_raw_into(items.len(), View::Full, &mut list).expect("reads");
+            all.latest_raw_into(items.len(), HistoryView::Full, &mut list).expect("reads");
             assert_eq!((list.len(), list.broken.len()), (items.len(), 0));
             let parsed: Vec<Value> =
                 list.iter().map(|item| serde_json::from_slice(item.content).expect("JSON")).collect();

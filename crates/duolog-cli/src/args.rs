@@ -10,12 +10,12 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use duolog::config::Config;
-use duolog::log::{As, Dialect};
+use duolog::log::{Dialect, RecordFormat};
 use duolog::runs::Expiry;
 use duolog::sessions::SessionRef;
 use duolog::{
-    Clock as _, Cursor, Durability, Home, Moment, OperationId, PageOrder, PageToken, Position, SessionStatus,
-    Surroundings, SystemClock, UnknownWord, limits,
+    Clock as _, Cursor, Durability, Home, OperationId, PageOrder, PageToken, Position, SessionStatus, Surroundings,
+    SystemClock, Timestamp, UnknownWord, limits,
 };
 
 use crate::commands::Command;
@@ -354,15 +354,15 @@ pub fn position(text: &str) -> Result<Position, String> {
 }
 
 /// Reads a moment: an instant, a day, or how long ago.
-pub fn since(text: &str) -> Result<Moment, String> {
+pub fn since(text: &str) -> Result<Timestamp, String> {
     let instant = || text.parse().or_else(|_| format!("{text}T00:00:00Z").parse()).ok();
     ago(text).or_else(instant).ok_or_else(|| "a moment is 2026-01-31, 2026-01-31T09:30:00Z, or an age like 12h".into())
 }
 
 /// The moment so long ago: `90s`, `90m`, `12h`, `7d`, `2w`.
-fn ago(text: &str) -> Option<Moment> {
+fn ago(text: &str) -> Option<Timestamp> {
     let micros = i64::try_from(seconds(text)?).ok()?.checked_mul(1_000_000)?;
-    Some(Moment::from_micros(SystemClock.now().as_micros().saturating_sub(micros)))
+    Some(Timestamp::from_micros(SystemClock.now().as_micros().saturating_sub(micros)))
 }
 
 /// Reads how long something takes: `90s`, `90m`, `12h`, `7d`, `2w`.
@@ -419,9 +419,9 @@ pub fn dialect() -> impl TypedValueParser<Value = Dialect> {
 }
 
 /// Reads what to record as, likewise.
-pub fn recorded_as() -> impl TypedValueParser<Value = As> {
-    PossibleValuesParser::new(As::ALL.map(As::word))
-        .map(|word| As::ALL.into_iter().find(|form| form.word() == word).unwrap_or_default())
+pub fn recorded_as() -> impl TypedValueParser<Value = RecordFormat> {
+    PossibleValuesParser::new(RecordFormat::ALL.map(RecordFormat::word))
+        .map(|word| RecordFormat::ALL.into_iter().find(|form| form.word() == word).unwrap_or_default())
 }
 
 /// Reads a durability, likewise.

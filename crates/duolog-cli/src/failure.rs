@@ -32,7 +32,7 @@ pub enum Ended {
 }
 
 /// What running a command gives.
-pub type Outcome = Result<Ended, Failure>;
+pub type CommandResult = Result<Ended, Failure>;
 
 /// Why a command failed.
 #[derive(Debug)]

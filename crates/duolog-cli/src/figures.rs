@@ -1,6 +1,6 @@
 //! Figures as people read them: sizes, counts, ages. JSON has the exact ones.
 
-use duolog::{Moment, Money};
+use duolog::{Money, Timestamp};
 
 /// A size with three figures at most: `0 B`, `999 B`, `1.2 KiB`, `64 MiB`.
 #[allow(clippy::cast_precision_loss)]
@@ -46,13 +46,13 @@ pub fn dollars(money: Money) -> String {
 }
 
 /// How long ago something was, in its largest unit. What lies ahead (clocks differ) is `now`.
-pub fn age(at: Moment, now: Moment) -> String {
+pub fn age(at: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_micros().saturating_sub(at.as_micros()) / 1_000_000;
     if seconds <= 0 { "now".to_owned() } else { format!("{} ago", span(seconds)) }
 }
 
 /// How far ahead something is, in its largest unit; `now` where it is not.
-pub fn ahead(at: Moment, now: Moment) -> String {
+pub fn ahead(at: Timestamp, now: Timestamp) -> String {
     let seconds = at.as_micros().saturating_sub(now.as_micros()) / 1_000_000;
     if seconds <= 0 { "now".to_owned() } else { format!("in {}", span(seconds)) }
 }
@@ -105,8 +105,8 @@ mod tests {
     fn ages_are_in_their_largest_unit() {
         let ages = [-5, 0, 59, 60, 3599, 3600, 86_399, 86_400, 100 * 86_400, 800 * 86_400].map(|seconds| {
             age(
-                Moment::from_micros(1_794_000_000_000_000),
-                Moment::from_micros(1_794_000_000_000_000 + seconds * 1_000_000),
+                Timestamp::from_micros(1_794_000_000_000_000),
+                Timestamp::from_micros(1_794_000_000_000_000 + seconds * 1_000_000),
             )
         });
         assert_eq!(

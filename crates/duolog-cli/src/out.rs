@@ -32,7 +32,7 @@ pub use table::{Column, Layout, Table};
 pub use timeline::{Detail, Shown, Timeline};
 
 use crate::args::{Color, Global, Output};
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 
 /// The exit codes: the code, the kinds of error that have it, and what it means. Help and docs show this table.
 pub const EXIT_CODES: &[(u8, &[ErrorKind], &str)] = &[
@@ -290,7 +290,7 @@ impl Out {
     }
 
     /// Says what is left to say and gives the exit code.
-    pub fn end(mut self, outcome: Outcome) -> ExitCode {
+    pub fn end(mut self, outcome: CommandResult) -> ExitCode {
         let outcome = outcome.and_then(|ended| self.flush().map(|()| ended));
         let failure = match outcome {
             Ok(ended) => return ended_code(ended),

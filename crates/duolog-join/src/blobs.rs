@@ -18,7 +18,7 @@ use duolog_log::{BlobId, Blobs, Error as LogError, Ident, Place, Reader, each_re
 use duolog_state::Tx;
 use duolog_state::owned::{execution_bodies, messages};
 use duolog_types::limits::{BLOB_GRACE, BLOBS_COUNTED_MAX};
-use duolog_types::{HomeId, Moment, Position};
+use duolog_types::{HomeId, Position, Timestamp};
 
 use crate::error::{Error, Result};
 use crate::store::Join;
@@ -33,12 +33,12 @@ pub struct BlobCount {
     /// How often logs, messages and executions name it.
     pub named: u64,
     /// When it was put.
-    pub put_at: Option<Moment>,
+    pub put_at: Option<Timestamp>,
 }
 
 impl BlobCount {
     /// Whether nothing names it, and it was put so long ago that nobody is about to.
-    pub fn is_prunable(&self, now: Moment) -> bool {
+    pub fn is_prunable(&self, now: Timestamp) -> bool {
         let grace = i64::try_from(BLOB_GRACE.as_micros()).unwrap_or(i64::MAX);
         // A blob from the future is young: clocks differ.
         self.named == 0 && self.put_at.is_none_or(|at| now.as_micros().saturating_sub(at.as_micros()) >= grace)
@@ -209,7 +209,7 @@ fn named_by_rows(tx: &mut Tx<'_>, home: &HomeId, id: &BlobId) -> Result<u64> {
     Ok(messages::naming_blob(tx, home, &blob)? + execution_bodies::naming_blob(tx, home, &blob)?)
 }
 
-fn moment(at: SystemTime) -> Option<Moment> {
+fn moment(at: SystemTime) -> Option<Timestamp> {
     let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    i64::try_from(since.as_micros()).ok().map(Moment::from_micros)
+    i64::try_from(since.as_micros()).ok().map(Timestamp::from_micros)
 }

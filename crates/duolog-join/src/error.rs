@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use duolog_log::Standing;
+use duolog_log::LogIdentity;
 use duolog_state::ConstraintKind;
 use duolog_types::{Epoch, HomeId, OperationId, Position, SessionId};
 
@@ -53,7 +53,7 @@ pub enum Error {
         /// The session.
         session: SessionId,
         /// What was found.
-        standing: Standing,
+        standing: LogIdentity,
         /// The epoch from now on.
         epoch: Epoch,
     },
@@ -198,11 +198,11 @@ fn unfinished(session: &SessionId, left: Leftover) -> String {
     }
 }
 
-fn told(standing: Standing) -> String {
+fn told(standing: LogIdentity) -> String {
     match standing {
-        Standing::Same => "is as it was".to_owned(),
-        Standing::Missing => "is gone".to_owned(),
-        Standing::Shorter(Position(end)) => format!("lost bytes: it ends at {end}, before what was recorded"),
-        Standing::Replaced => "was replaced: other bytes stand where known lines stood".to_owned(),
+        LogIdentity::Same => "is as it was".to_owned(),
+        LogIdentity::Missing => "is gone".to_owned(),
+        LogIdentity::Shorter(Position(end)) => format!("lost bytes: it ends at {end}, before what was recorded"),
+        LogIdentity::Replaced => "was replaced: other bytes stand where known lines stood".to_owned(),
     }
 }

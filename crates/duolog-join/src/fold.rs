@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use duolog_log::{Reader, Standing, SyncLog, Synced, sync_logs};
+use duolog_log::{LogIdentity, Reader, SyncLog, Synced, sync_logs};
 use duolog_state::derived::catalog::CatalogRow;
 use duolog_state::derived::{digests, responses};
 use duolog_state::owned::behind::{self, BehindRow};
@@ -137,7 +137,7 @@ impl Join {
         self.own(&known.row)?;
         let Some(reader) = known.reader(&self.disk)? else {
             if known.watermark.recorded_to > known.row.log_base && !mutant::is(Mutant::NoEpoch) {
-                return self.note_loss(&known, Standing::Missing).map(|()| Begin::Again);
+                return self.note_loss(&known, LogIdentity::Missing).map(|()| Begin::Again);
             }
             return Ok(Begin::Empty(along));
         };
@@ -149,7 +149,7 @@ impl Join {
             return Ok(Begin::Again);
         }
         let standing = self.standing(&known, &reader, end)?;
-        if standing != Standing::Same {
+        if standing != LogIdentity::Same {
             return self.note_loss(&known, standing).map(|()| Begin::Again);
         }
         Ok(Begin::Ready(Box::new(Begun { known, reader, from, end, along })))
@@ -309,9 +309,9 @@ impl Join {
     }
 
     /// Whether the log is still the one that the checkpoint tells of.
-    pub(crate) fn standing(&self, known: &Known, reader: &Reader, end: Position) -> Result<Standing> {
+    pub(crate) fn standing(&self, known: &Known, reader: &Reader, end: Position) -> Result<LogIdentity> {
         if mutant::is(Mutant::NoEpoch) {
-            return Ok(Standing::Same);
+            return Ok(LogIdentity::Same);
         }
         Ok(duolog_log::standing(reader, end, &known.watermark, self.limits.line_bytes_max)?)
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
-use duolog_log::{Error as LogError, Kind, Standing};
+use duolog_log::{Error as LogError, FileKind, LogIdentity};
 use duolog_state::derived::catalog::CatalogRow;
 use duolog_state::owned::{behind, sessions};
 use duolog_types::{Epoch, Position, ProcessId, SessionId};
@@ -38,8 +38,8 @@ pub struct LogStanding {
 
 impl Join {
     /// Whether a session's log is the one that the state knows.
-    pub fn standing_of(&self, session: &SessionId) -> Result<Standing> {
-        Ok(self.read_log(session)?.loss.map_or(Standing::Same, |loss| loss.standing))
+    pub fn standing_of(&self, session: &SessionId) -> Result<LogIdentity> {
+        Ok(self.read_log(session)?.loss.map_or(LogIdentity::Same, |loss| loss.standing))
     }
 
     /// Whether a session's log is closed to appends because the disk failed a writer.
@@ -65,7 +65,7 @@ impl Join {
     /// The size of a session's log; nothing where it has no file yet.
     pub fn log_bytes(&self, session: &SessionId) -> Result<Option<u64>> {
         let stat = self.known(session)?.stat(&self.disk)?;
-        Ok(stat.filter(|stat| stat.kind == Kind::File).map(|stat| stat.len))
+        Ok(stat.filter(|stat| stat.kind == FileKind::File).map(|stat| stat.len))
     }
 
     /// What derived rows say of a session's log; nothing where it was never folded.
@@ -128,7 +128,7 @@ impl Join {
         let root = Path::new("sessions");
         let mut files = Vec::new();
         for (scope, kind) in list(root)? {
-            if kind != Kind::Directory {
+            if kind != FileKind::Directory {
                 continue;
             }
             let folder = root.join(scope);

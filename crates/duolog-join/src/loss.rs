@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-use duolog_log::{Error as LogError, Reader, Standing};
+use duolog_log::{Error as LogError, LogIdentity, Reader};
 use duolog_state::owned::repairs;
 use duolog_types::{Position, SessionId};
 
@@ -20,7 +20,7 @@ use crate::store::{Join, Known, known};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// What became of the log.
-    pub standing: Standing,
+    pub standing: LogIdentity,
     /// The number of recorded bytes that are gone.
     pub bytes: u64,
 }
@@ -29,10 +29,10 @@ impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.bytes;
         match self.standing {
-            Standing::Same => write!(f, "the log is as it was recorded"),
-            Standing::Missing => write!(f, "the log file is gone: {bytes} recorded bytes are lost"),
-            Standing::Shorter(end) => write!(f, "the log was cut at {end}: {bytes} recorded bytes are lost"),
-            Standing::Replaced => write!(f, "the log was replaced: {bytes} recorded bytes are lost"),
+            LogIdentity::Same => write!(f, "the log is as it was recorded"),
+            LogIdentity::Missing => write!(f, "the log file is gone: {bytes} recorded bytes are lost"),
+            LogIdentity::Shorter(end) => write!(f, "the log was cut at {end}: {bytes} recorded bytes are lost"),
+            LogIdentity::Replaced => write!(f, "the log was replaced: {bytes} recorded bytes are lost"),
         }
     }
 }
@@ -64,17 +64,17 @@ pub struct ReadLog {
 
 impl Known {
     /// The number of recorded bytes that a log in this standing lacks.
-    pub(crate) fn bytes_lost(&self, standing: Standing) -> u64 {
+    pub(crate) fn bytes_lost(&self, standing: LogIdentity) -> u64 {
         lost_bytes(standing, self.row.log_base, self.watermark.recorded_to)
     }
 }
 
 /// The number of bytes up to `known_to` that a log lacks, which begins at `base`.
-pub(crate) fn lost_bytes(standing: Standing, base: Position, known_to: Position) -> u64 {
+pub(crate) fn lost_bytes(standing: LogIdentity, base: Position, known_to: Position) -> u64 {
     match standing {
-        Standing::Same => 0,
-        Standing::Shorter(end) => known_to.0.saturating_sub(end.0),
-        Standing::Missing | Standing::Replaced => known_to.0.saturating_sub(base.0),
+        LogIdentity::Same => 0,
+        LogIdentity::Shorter(end) => known_to.0.saturating_sub(end.0),
+        LogIdentity::Missing | LogIdentity::Replaced => known_to.0.saturating_sub(base.0),
     }
 }
 
@@ -105,9 +105,9 @@ impl Join {
                 let end = reader.stable_end(self.limits.busy_timeout)?;
                 (end, self.standing(known, reader, end)?)
             }
-            None => (base, if recorded_to > base { Standing::Missing } else { Standing::Same }),
+            None => (base, if recorded_to > base { LogIdentity::Missing } else { LogIdentity::Same }),
         };
-        let loss = (standing != Standing::Same).then(|| Loss { standing, bytes: known.bytes_lost(standing) });
+        let loss = (standing != LogIdentity::Same).then(|| Loss { standing, bytes: known.bytes_lost(standing) });
         Ok(ReadLog { reader, end, loss, recorded_loss: None })
     }
 
@@ -153,7 +153,7 @@ impl Join {
             Err(Error::NoSession(_) | Error::Deleted(_)) => Ok(None),
             // It cannot be opened, but its length is known.
             Err(Error::Log(_)) => {
-                Ok(Some(Loss { standing: Standing::Shorter(Position(length)), bytes: folded_bytes - length }))
+                Ok(Some(Loss { standing: LogIdentity::Shorter(Position(length)), bytes: folded_bytes - length }))
             }
             Err(error) => Err(error),
         }

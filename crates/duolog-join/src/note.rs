@@ -1,6 +1,6 @@
 //! What is recorded of a log in `repairs`: torn tails that were mended, and bytes that are gone.
 
-use duolog_log::{Mend, MendKind, Recovery, Standing};
+use duolog_log::{LogIdentity, Mend, MendKind, Recovery};
 use duolog_state::owned::repairs::{self, NewRepair, RepairAction};
 use duolog_types::{Durability, Epoch, Position, SessionId, mutant, mutant::Mutant};
 
@@ -11,7 +11,7 @@ use crate::store::{Join, Known};
 
 /// A change of a log that nobody asked for.
 pub(crate) struct LogChange {
-    pub(crate) standing: Standing,
+    pub(crate) standing: LogIdentity,
     /// How many recorded bytes are gone.
     pub(crate) bytes: u64,
     /// What people should know besides.
@@ -27,7 +27,7 @@ impl Join {
         if let Some(mend) = recovery.mend {
             self.note_mend(session, epoch, mend)?;
         }
-        if standing == Standing::Same || mutant::is(Mutant::NoEpoch) {
+        if standing == LogIdentity::Same || mutant::is(Mutant::NoEpoch) {
             return Ok(true);
         }
         let change = LogChange { standing, bytes: known.bytes_lost(standing), detail: found };
@@ -41,17 +41,17 @@ impl Join {
     pub(crate) fn note_change(&self, session: &SessionId, epoch: Epoch, change: LogChange) -> Result<Raised> {
         let LogChange { standing, bytes, detail } = change;
         let (action, position) = match standing {
-            Standing::Same => return Ok(Raised::OnPurpose),
-            Standing::Missing => (RepairAction::Missing, Position::ZERO),
-            Standing::Shorter(end) => (RepairAction::Shorter, end),
-            Standing::Replaced => (RepairAction::Replaced, Position::ZERO),
+            LogIdentity::Same => return Ok(Raised::OnPurpose),
+            LogIdentity::Missing => (RepairAction::Missing, Position::ZERO),
+            LogIdentity::Shorter(end) => (RepairAction::Shorter, end),
+            LogIdentity::Replaced => (RepairAction::Replaced, Position::ZERO),
         };
         let repair = NewRepair { bytes, detail, ..self.repair_row(session, epoch, action, position) };
         self.raise_epoch(session, epoch, repair)
     }
 
     /// Records that a fold found a log not to be what it was.
-    pub(crate) fn note_loss(&self, known: &Known, standing: Standing) -> Result<()> {
+    pub(crate) fn note_loss(&self, known: &Known, standing: LogIdentity) -> Result<()> {
         let change = LogChange { standing, bytes: known.bytes_lost(standing), detail: None };
         self.note_change(&known.row.id, known.row.log_epoch, change).map(drop)
     }

@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 
-use duolog_log::{Append, Claim, Error as LogError, Item, LogRecord, Reader, Result as LogResult, Standing};
+use duolog_log::{Append, Claim, Error as LogError, Item, LogIdentity, LogRecord, Reader, Result as LogResult};
 use duolog_state::owned::operations::{self, ClaimedPlace, OperationRow};
 use duolog_state::owned::sessions::{self, SessionRow};
 use duolog_state::{State, Tx};
@@ -342,7 +342,7 @@ impl Join {
         let Some(reader) = known.reader(&self.disk)? else { return Ok(false) };
         let end = reader.stable_end(self.limits.busy_timeout)?;
         let Some(stat) = known.stat(&self.disk)?.filter(|stat| stat.ident == reader.ident()) else { return Ok(false) };
-        if claimed.to > end || stat.is_claimed() || self.standing(&known, &reader, end)? != Standing::Same {
+        if claimed.to > end || stat.is_claimed() || self.standing(&known, &reader, end)? != LogIdentity::Same {
             return Ok(false);
         }
         if durability == Durability::Process || claimed.to <= known.watermark.recorded_to {

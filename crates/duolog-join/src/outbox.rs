@@ -7,7 +7,9 @@ use duolog_log::{Append, Error as LogError};
 use duolog_state::Tx;
 use duolog_state::owned::outbox::{self, NewOutbox, OutboxKey, OutboxRow};
 use duolog_types::limits::OUTBOX_LINE_BYTES_MAX;
-use duolog_types::{Batch, Bounded, Durability, Epoch, Moment, OutboxId, Position, SessionId, mutant, mutant::Mutant};
+use duolog_types::{
+    Batch, Bounded, Durability, Epoch, OutboxId, Position, SessionId, Timestamp, mutant, mutant::Mutant,
+};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
@@ -24,7 +26,7 @@ const COPIED_MAX: usize = 32;
 
 /// A line that waits in the outbox for the commit of its row.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct OutboxLine {
     pub(crate) session: SessionId,
     uuid: OutboxId,
     line: String,
@@ -35,7 +37,13 @@ pub struct Told {
 /// Has the session's log tell of what this transaction does, as `{"type":"system","subtype":"duolog.<what>",…}`.
 ///
 /// The line gets an id of its own, by which it is known in the log, and the position behind which to look for it.
-pub fn tell(tx: &mut Tx<'_>, session: &SessionId, what: &str, at: Moment, fields: &Map<String, Value>) -> Result<Told> {
+pub fn tell(
+    tx: &mut Tx<'_>,
+    session: &SessionId,
+    what: &str,
+    at: Timestamp,
+    fields: &Map<String, Value>,
+) -> Result<OutboxLine> {
     tell_if_there(tx, session, what, at, fields)?.ok_or_else(|| Error::NoSession(session.clone()))
 }
 
@@ -44,19 +52,19 @@ pub fn tell_if_there(
     tx: &mut Tx<'_>,
     session: &SessionId,
     what: &str,
-    at: Moment,
+    at: Timestamp,
     fields: &Map<String, Value>,
-) -> Result<Option<Told>> {
+) -> Result<Option<OutboxLine>> {
     let uuid = OutboxId::new();
     let line = line(session, what, uuid, at, fields);
     Bounded::<OUTBOX_LINE_BYTES_MAX>::new("a line about a row", &line)?;
     let new = NewOutbox { uuid, session_id: session, line: &line, created_at: at };
     let is_there = mutant::is(Mutant::NoOutbox) || outbox::insert(tx, &new)?;
-    Ok(is_there.then(|| Told { session: session.clone(), uuid, line, not_before: None }))
+    Ok(is_there.then(|| OutboxLine { session: session.clone(), uuid, line, not_before: None }))
 }
 
 /// The line as it will stand in the log.
-fn line(session: &SessionId, what: &str, uuid: OutboxId, at: Moment, fields: &Map<String, Value>) -> String {
+fn line(session: &SessionId, what: &str, uuid: OutboxId, at: Timestamp, fields: &Map<String, Value>) -> String {
     let (what, session) = (Value::from(format!("duolog.{what}")), Value::from(session.as_str()));
     let mut line = format!(
         "{{\"type\":\"system\",\"subtype\":{what},\"uuid\":\"{uuid}\",\"timestamp\":\"{at}\",\"sessionId\":{session}"
@@ -76,7 +84,7 @@ fn line(session: &SessionId, what: &str, uuid: OutboxId, at: Moment, fields: &Ma
 impl Join {
     /// Writes the lines of a committed change to their logs. What cannot be written now waits, and the next append or
     /// change of this process that concerns that log tries again first.
-    pub(crate) fn put_told(&self, told: &[Told]) {
+    pub(crate) fn put_told(&self, told: &[OutboxLine]) {
         if mutant::is(Mutant::NoOutbox) {
             for told in told {
                 let mut batch = Batch::new(&self.limits);

@@ -12,7 +12,7 @@ use duolog_state::derived::digests::DigestRow;
 use duolog_state::derived::responses::{Owner, ResponseClaim};
 use duolog_state::derived::usage_by_quarter::{UsageChange, UsedRow};
 use duolog_types::line::check_line;
-use duolog_types::{Moment, SessionId};
+use duolog_types::{SessionId, Timestamp};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 /// The derived rows of a session on their way through its log.
@@ -150,7 +150,7 @@ fn used(used: &Used) -> UsedRow {
 }
 
 /// The line's own top-level `timestamp`, where it has one that can be read.
-fn timestamp(line: &[u8]) -> Option<Moment> {
+fn timestamp(line: &[u8]) -> Option<Timestamp> {
     // Mostly there is none, and looking for the word is quicker than reading the line.
     std::str::from_utf8(line).ok().filter(|text| text.contains("\"timestamp\""))?;
     let mut json = serde_json::Deserializer::from_slice(line);

@@ -6,7 +6,7 @@ use duolog_log::{Error as LogError, Mend, MendKind, Open, torn_records};
 use duolog_state::Tx;
 use duolog_state::owned::{self, behind, operations, outbox, sessions};
 use duolog_types::limits::{OPERATION_KEPT, OPERATIONS_KEPT_MIN};
-use duolog_types::{Durability, Moment, Position, ProcessId, SessionId};
+use duolog_types::{Durability, Position, ProcessId, SessionId, Timestamp};
 
 use crate::error::{Error, Result};
 use crate::process::ProcessState;
@@ -60,7 +60,7 @@ impl Join {
         let kept = i64::try_from(OPERATION_KEPT.as_micros()).unwrap_or(i64::MAX);
         let clock = self.tx_clock();
         let expired = self.state.read(|tx| {
-            let before = Moment::from_micros(clock.now(tx)?.as_micros().saturating_sub(kept));
+            let before = Timestamp::from_micros(clock.now(tx)?.as_micros().saturating_sub(kept));
             Ok::<_, Error>(operations::any_before(tx, before)?.then_some(before))
         })?;
         let Some(before) = expired else { return Ok(()) };

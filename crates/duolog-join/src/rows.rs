@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use duolog_state::Tx;
-use duolog_state::derived::catalog::{self, CatalogRow, Checkpoint};
+use duolog_state::derived::catalog::{self, CatalogRow, FoldedTo};
 use duolog_state::derived::{digests, responses, usage_by_quarter};
 use duolog_state::owned::sessions;
 use duolog_types::SessionId;
@@ -25,7 +25,7 @@ pub(crate) enum Wrote {
 
 /// Writes what a step of the fold made. `expected` is what the step started from: nothing, where it began with the log's
 /// first byte.
-pub(crate) fn write_rows(tx: &mut Tx<'_>, expected: Option<Checkpoint>, rows: &Rows) -> Result<Wrote> {
+pub(crate) fn write_rows(tx: &mut Tx<'_>, expected: Option<FoldedTo>, rows: &Rows) -> Result<Wrote> {
     let session = &rows.catalog.session_id;
     // Deleted meanwhile: there is no row that these could belong to. In another epoch they tell of bytes that are gone.
     let row = sessions::find(tx, session)?.filter(|row| row.deleted_at.is_none());

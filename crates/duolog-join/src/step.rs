@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use duolog_state::Tx;
-use duolog_state::derived::catalog::Checkpoint;
+use duolog_state::derived::catalog::FoldedTo;
 use duolog_state::owned::behind::{self, BehindRow};
 use duolog_state::owned::outbox::{self, OutboxKey};
 use duolog_types::{Durability, Position, SessionId};
@@ -19,7 +19,7 @@ use crate::store::Join;
 pub(crate) struct Step {
     pub(crate) session: SessionId,
     /// The rows, and what the fold started from; `None` if there was nothing to fold.
-    pub(crate) rows: Option<(Option<Checkpoint>, Rows)>,
+    pub(crate) rows: Option<(Option<FoldedTo>, Rows)>,
     pub(crate) seals: Option<SealPlan>,
     /// The marks to delete, where nothing is left to fold.
     pub(crate) marks: Vec<BehindRow>,

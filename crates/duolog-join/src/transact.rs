@@ -7,14 +7,14 @@ use duolog_log::Recent;
 use duolog_state::Tx;
 use duolog_state::owned::operations::{self, OperationRow};
 use duolog_types::limits::METADATA_BYTES_MAX;
-use duolog_types::{Bounded, Clock, Durability, Moment, OperationId, SessionId};
+use duolog_types::{Bounded, Clock, Durability, OperationId, SessionId, Timestamp};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::open_log::OpenLog;
-use crate::outbox::Told;
+use crate::outbox::OutboxLine;
 use crate::store::Join;
 use crate::telling::Telling;
 
@@ -59,7 +59,7 @@ impl IdempotencyKey {
     }
 
     /// The rows that keep the answer to a request: one, unless the answer is too long for one.
-    pub(crate) fn answered_with(&self, answer: &impl Serialize, at: Moment) -> Result<Vec<OperationRow>> {
+    pub(crate) fn answered_with(&self, answer: &impl Serialize, at: Timestamp) -> Result<Vec<OperationRow>> {
         let text = serde_json::to_string(answer).map_err(Error::NoJson)?;
         Bounded::<ANSWER_BYTES_MAX>::new("the answer to a request", &text)?;
         let mut rows = Vec::new();
@@ -120,7 +120,7 @@ impl TxClock {
     /// # Errors
     ///
     /// Returns an error if the server cannot be asked.
-    pub fn now(&self, tx: &mut Tx<'_>) -> duolog_state::Result<Moment> {
+    pub fn now(&self, tx: &mut Tx<'_>) -> duolog_state::Result<Timestamp> {
         let of_server = if self.0.is_machine() { tx.server_time()? } else { None };
         Ok(of_server.unwrap_or_else(|| self.0.now()))
     }
@@ -143,7 +143,7 @@ impl Join {
     pub fn transact<T, E>(
         &self,
         how: impl Into<Write>,
-        mut f: impl FnMut(&mut Tx<'_>) -> std::result::Result<(T, Vec<Told>), E> + Send + 'static,
+        mut f: impl FnMut(&mut Tx<'_>) -> std::result::Result<(T, Vec<OutboxLine>), E> + Send + 'static,
     ) -> std::result::Result<T, E>
     where
         T: Serialize + DeserializeOwned + Send + 'static,
@@ -231,7 +231,7 @@ impl Announced {
     }
 
     /// Announces the lines, and notes for each where its log ends now: it cannot stand before that.
-    fn add(&self, told: &mut [Told]) {
+    fn add(&self, told: &mut [OutboxLine]) {
         let mut sessions = self.sessions.lock();
         for told in told {
             told.not_before = self.open.get(&told.session).map(|open| (open.epoch, open.writer.written()));

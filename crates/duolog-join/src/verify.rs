@@ -45,7 +45,7 @@ pub enum DamageKind {
     /// A line that is not one.
     Line(LineFault),
     /// Bytes that are not those that were sealed.
-    Seal(Change),
+    Seal(SealMismatch),
     /// The log ends before bytes that the state names.
     Missing {
         /// From here up to its end, no hash is left that says whether the bytes are what they were.
@@ -59,7 +59,7 @@ pub enum DamageKind {
 
 /// How sealed bytes are not what they were, as far as that can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum SealMismatch {
     /// What follows stands where it stood.
     InPlace,
     /// What follows stands so many bytes earlier.
@@ -128,16 +128,16 @@ impl fmt::Display for Damage {
                     unchecked => write!(f, "; of what stands, the last {unchecked} cannot be checked"),
                 };
             }
-            DamageKind::Seal(Change::InPlace) => {
+            DamageKind::Seal(SealMismatch::InPlace) => {
                 write!(f, "changed or reordered; what follows stands where it stood")?;
             }
-            DamageKind::Seal(Change::Removed { bytes }) => {
+            DamageKind::Seal(SealMismatch::Removed { bytes }) => {
                 write!(f, "{} missing here; what follows stands so much earlier", Bytes(bytes))?;
             }
-            DamageKind::Seal(Change::Inserted { bytes }) => {
+            DamageKind::Seal(SealMismatch::Inserted { bytes }) => {
                 write!(f, "{} too many here; what follows stands so much later", Bytes(bytes))?;
             }
-            DamageKind::Seal(Change::Unclear) => {
+            DamageKind::Seal(SealMismatch::Unclear) => {
                 write!(f, "changed, removed, inserted or reordered from here on")?;
             }
         }
@@ -247,7 +247,7 @@ impl Join {
     ) -> Result<Found> {
         let compared = self.compare(known, extent, each)?;
         verified.seals = compared.seals;
-        let in_place = |run: &Run| run.damage(Change::InPlace);
+        let in_place = |run: &Run| run.damage(SealMismatch::InPlace);
         let places = compared.ended.iter().map(in_place).collect();
         let mut found = Found { places, unlisted: compared.unlisted.as_ref().map(in_place) };
         verified.damaged += compared.ended_count;
@@ -261,7 +261,7 @@ impl Join {
         }
         if let Some(run) = &compared.last {
             let stands = self.last_line_stands(known, extent)?;
-            add(run.damage(if stands { Change::InPlace } else { Change::Unclear }));
+            add(run.damage(if stands { SealMismatch::InPlace } else { SealMismatch::Unclear }));
         }
         let recorded_to = known.watermark.recorded_to;
         if extent.end < recorded_to {
@@ -338,9 +338,9 @@ impl Found {
     fn is_changed(&self, from: Position, to: Position) -> bool {
         self.places.iter().chain(&self.unlisted).any(|place| {
             let end = match place.kind {
-                DamageKind::Seal(Change::InPlace | Change::Unclear) => place.to.0,
-                DamageKind::Seal(Change::Removed { bytes }) => place.to.0.saturating_sub(bytes),
-                DamageKind::Seal(Change::Inserted { bytes }) => place.to.0.saturating_add(bytes),
+                DamageKind::Seal(SealMismatch::InPlace | SealMismatch::Unclear) => place.to.0,
+                DamageKind::Seal(SealMismatch::Removed { bytes }) => place.to.0.saturating_sub(bytes),
+                DamageKind::Seal(SealMismatch::Inserted { bytes }) => place.to.0.saturating_add(bytes),
                 // What is there of a log that was cut is not changed.
                 DamageKind::Missing { .. } | DamageKind::Line(_) | DamageKind::NoBlob(_) | DamageKind::BadBlob(_) => {
                     return false;

@@ -23,7 +23,7 @@ use parking_lot::{Mutex, MutexGuard};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
-use crate::fs::{Disk, DiskFile, Kind, Lock, Open};
+use crate::fs::{Disk, DiskFile, FileKind, Lock, Open};
 use crate::torn::write_all;
 
 pub use hold::{Alone, Hold};
@@ -124,7 +124,7 @@ impl Blobs {
     pub fn len(&self, id: &BlobId) -> Result<Option<u64>> {
         let path = path_of(id);
         let stat = self.disk.stat(&path).map_err(Error::io("look at", &path))?;
-        Ok(stat.filter(|stat| stat.kind == Kind::File).map(|stat| stat.len))
+        Ok(stat.filter(|stat| stat.kind == FileKind::File).map(|stat| stat.len))
     }
 
     /// At most `limit` blobs in the order of their names, from the one behind `after` on; fewer only at the end.
@@ -160,7 +160,7 @@ impl Blobs {
         let directory = Path::new(DIRECTORY);
         let names = self.disk.list(directory).map_err(Error::io("list", directory))?;
         let mut swept = 0;
-        for (name, _) in names.iter().filter(|(name, kind)| name.starts_with(ASIDE) && *kind == Kind::File) {
+        for (name, _) in names.iter().filter(|(name, kind)| name.starts_with(ASIDE) && *kind == FileKind::File) {
             let path = directory.join(name);
             let file = match self.disk.open(&path, Open::Read) {
                 Ok(file) => file,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::fs::{Disk, DiskFile, Kind, Lock, MODE_DRAFT, MODE_LOG, Open};
+use crate::fs::{Disk, DiskFile, FileKind, Lock, MODE_DRAFT, MODE_LOG, Open};
 use crate::lock;
 use crate::reader::sync_names;
 use crate::torn::write_all;
@@ -129,7 +129,7 @@ impl Drop for Draft {
 pub fn sweep(disk: &dyn Disk) -> Result<()> {
     let directory = Path::new(DIRECTORY);
     let names = disk.list(directory).map_err(Error::io("list", directory))?;
-    for (name, _) in names.iter().filter(|(name, kind)| name.starts_with(ASIDE) && *kind == Kind::File) {
+    for (name, _) in names.iter().filter(|(name, kind)| name.starts_with(ASIDE) && *kind == FileKind::File) {
         let path = directory.join(name);
         let file = match disk.open(&path, Open::Read) {
             Ok(file) => file,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use duolog_types::Position;
 
 use crate::blobs::BlobId;
-use crate::fs::Kind;
+use crate::fs::FileKind;
 
 /// The result of a call on a log.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -35,12 +35,12 @@ pub enum Error {
     #[error("{} is closed to appends: a write or sync failed, and what the disk holds is not certain", .0.display())]
     Poisoned(PathBuf),
     /// Something that is not a regular file stands where the log should be.
-    #[error("{} is not a file but {}", path.display(), match found { Kind::Directory => "a directory", _ => "a link or a device" })]
+    #[error("{} is not a file but {}", path.display(), match found { FileKind::Directory => "a directory", _ => "a link or a device" })]
     NotALog {
         /// The path.
         path: PathBuf,
         /// What stands there.
-        found: Kind,
+        found: FileKind,
     },
     /// The file at the path is not the one this writer has open: it was deleted, moved away or replaced.
     #[error("{} was deleted, moved or replaced while it was open", .0.display())]

@@ -23,7 +23,7 @@ pub trait Disk: Send + Sync {
     /// Takes a name away.
     fn unlink(&self, path: &Path) -> io::Result<()>;
     /// The names in a directory, in no order; none where there is no directory.
-    fn list(&self, path: &Path) -> io::Result<Vec<(String, Kind)>>;
+    fn list(&self, path: &Path) -> io::Result<Vec<(String, FileKind)>>;
     /// The process that holds the lock of a file, where that can be known.
     fn holder(&self, of: &Stat) -> Option<u32>;
     /// When the bytes of what stands at a path were last changed; nothing where there is nothing.
@@ -74,7 +74,7 @@ pub enum Lock {
 
 /// What a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     /// A regular file.
     File,
     /// A directory.
@@ -102,7 +102,7 @@ pub struct Stat {
     /// Its permission bits.
     pub mode: u32,
     /// What it is.
-    pub kind: Kind,
+    pub kind: FileKind,
 }
 
 impl Stat {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use duolog_types::{Position, mutant, mutant::Mutant};
 
 use crate::error::{Error, Result};
-use crate::fs::{Disk, DiskFile, Ident, Kind, Lock, Open, Stat};
+use crate::fs::{Disk, DiskFile, FileKind, Ident, Lock, Open, Stat};
 use crate::lock;
 use crate::sync::{SyncError, Synced};
 
@@ -141,7 +141,7 @@ impl Item<'_> {
 /// Refuses what is not a regular file; opening alone would take a directory.
 pub(crate) fn regular(place: &Place, stat: Stat) -> Result<Stat> {
     match stat.kind {
-        Kind::File => Ok(stat),
+        FileKind::File => Ok(stat),
         found => Err(Error::NotALog { path: place.path.clone(), found }),
     }
 }

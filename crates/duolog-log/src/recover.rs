@@ -29,7 +29,7 @@ pub struct Watermark {
 
 /// Whether the log is the one that the state knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum LogIdentity {
     /// It is, or nothing was known of it.
     Same,
     /// The file is gone.
@@ -68,7 +68,7 @@ pub struct Mend {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
     /// Whether it is the log that the state knows.
-    pub standing: Standing,
+    pub standing: LogIdentity,
     /// What was mended.
     pub mend: Option<Mend>,
     /// Where it ends now.
@@ -76,18 +76,18 @@ pub struct Recovery {
 }
 
 /// Compares an open log that ends at `end` with what the state knows of it.
-pub fn standing(log: &Reader, end: Position, known: &Watermark, line_bytes_max: usize) -> Result<Standing> {
+pub fn standing(log: &Reader, end: Position, known: &Watermark, line_bytes_max: usize) -> Result<LogIdentity> {
     if end < known.recorded_to || end < known.sealed_to {
-        return Ok(Standing::Shorter(end));
+        return Ok(LogIdentity::Shorter(end));
     }
     // Where the fold stopped in an archived segment, the hot file has nothing to compare.
     if let Some((end, hash)) = known.folded
         && end > log.first()
         && log.line_hash_at(end, line_bytes_max)? != Some(hash)
     {
-        return Ok(Standing::Replaced);
+        return Ok(LogIdentity::Replaced);
     }
-    Ok(Standing::Same)
+    Ok(LogIdentity::Same)
 }
 
 /// A torn tail, looked at but not touched.

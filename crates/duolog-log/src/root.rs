@@ -28,7 +28,7 @@ use crate::hint::{Bell, Hints, Listener};
 use crate::medium::files::Files;
 use crate::reader::{Item, Reader, Writers};
 use crate::recent::Recent;
-use crate::tail::{Pace, Why};
+use crate::tail::{Pace, ResetReason};
 use crate::trail::{Terms, Trail};
 
 use log::{Log, Step};
@@ -100,7 +100,7 @@ pub enum RootEvent<'e> {
         /// The last position whose line still stands.
         to: Position,
         /// What happened.
-        why: Why,
+        why: ResetReason,
     },
     /// A file is no longer there.
     Gone {

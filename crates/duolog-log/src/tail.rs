@@ -22,7 +22,7 @@ const POLL_BYTES: u64 = 8 << 20;
 
 /// Why a follower had to go back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum ResetReason {
     /// The file is gone.
     Missing,
     /// The file ends before what was delivered.
@@ -43,7 +43,7 @@ pub enum Polled {
         /// The last position whose line still stands.
         to: Position,
         /// What happened.
-        why: Why,
+        why: ResetReason,
     },
 }
 

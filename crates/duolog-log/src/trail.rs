@@ -10,7 +10,7 @@ use duolog_types::{Position, mutant, mutant::Mutant};
 use crate::error::{Error, Result};
 use crate::fs::Ident;
 use crate::reader::{Item, Line, Reader, Writers};
-use crate::tail::{Polled, Why};
+use crate::tail::{Polled, ResetReason};
 
 /// The bytes before the position that are compared before anything behind it is believed.
 const SEEN_BYTES: u64 = 4096;
@@ -64,7 +64,7 @@ impl Trail {
     /// Takes note that there is no file, and goes back to where it began.
     pub(crate) fn meet_nothing(&mut self, base: Position) -> Polled {
         self.ident = None;
-        if self.position > base { self.reset(base, Why::Missing) } else { Polled::Idle }
+        if self.position > base { self.reset(base, ResetReason::Missing) } else { Polled::Idle }
     }
 
     /// Takes note of which file stands there now.
@@ -86,7 +86,7 @@ impl Trail {
         }
         let end = reader.whole_end(terms.writers)?;
         if end < self.position || !self.still_there(reader)? {
-            let why = if end < self.position && !self.swapped { Why::Shorter } else { Why::Replaced };
+            let why = if end < self.position && !self.swapped { ResetReason::Shorter } else { ResetReason::Replaced };
             let to = self.last_good(reader, end)?;
             return Ok(self.reset(to, why));
         }
@@ -97,7 +97,7 @@ impl Trail {
         let from = self.position;
         let mut lines = match reader.lines(from, end, terms.line_bytes_max) {
             // Nothing was delivered yet that could have told: the position was never one of this file's.
-            Err(Error::NotABoundary(_)) => return Ok(self.reset(reader.first(), Why::Replaced)),
+            Err(Error::NotABoundary(_)) => return Ok(self.reset(reader.first(), ResetReason::Replaced)),
             other => other?,
         };
         let mut outcome = Ok(Polled::Delivered);
@@ -129,10 +129,10 @@ impl Trail {
 
     /// Goes on from an earlier position.
     pub(crate) fn go_back(&mut self, to: Position) {
-        self.reset(to, Why::Replaced);
+        self.reset(to, ResetReason::Replaced);
     }
 
-    fn reset(&mut self, to: Position, why: Why) -> Polled {
+    fn reset(&mut self, to: Position, why: ResetReason) -> Polled {
         self.position = to;
         self.seen.retain(|seen| seen.end <= to);
         self.swapped = false;

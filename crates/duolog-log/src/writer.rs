@@ -18,7 +18,7 @@ use crate::error::{Error, Result, is_full};
 use crate::fs::{Disk, DiskFile, Ident, Lock, MODE_CLAIMED, MODE_LOG, MODE_POISONED, Open, Stat};
 use crate::lock;
 use crate::reader::{Item, Place, Reader, regular, sync_names};
-use crate::recover::{self, Mend, Recovery, Standing, Watermark};
+use crate::recover::{self, LogIdentity, Mend, Recovery, Watermark};
 use crate::seal::hash_range;
 use crate::sync::{SyncError, SyncGate, Synced};
 
@@ -130,7 +130,7 @@ enum Over {
 impl Writer {
     /// Opens the log at `place`, mends its tail, and compares it with what is known of it.
     ///
-    /// A file that is absent is made by the first append. Where the standing is not [`Standing::Same`], the caller must
+    /// A file that is absent is made by the first append. Where the standing is not [`LogIdentity::Same`], the caller must
     /// record that before it appends: positions seen so far no longer hold.
     pub fn open(disk: &Arc<dyn Disk>, place: &Place, known: &Watermark, limits: &Limits) -> Result<(Self, Recovery)> {
         Self::open_recorded(disk, place, known, limits, Arc::new(Unrecorded))
@@ -150,8 +150,8 @@ impl Writer {
         loop {
             let Some(at_path) = disk.stat(path).map_err(Error::io("look at", path))? else {
                 let known_of = known.recorded_to.max(known.sealed_to) > place.base;
-                let standing = if known_of { Standing::Missing } else { Standing::Same };
-                if standing == Standing::Same && known.claimed_to > place.base {
+                let standing = if known_of { LogIdentity::Missing } else { LogIdentity::Same };
+                if standing == LogIdentity::Same && known.claimed_to > place.base {
                     // A log that was deleted on purpose is in another epoch before its file goes: its claims stand.
                     if !record.is_current()? {
                         return Err(Error::Replaced(path.clone()));
@@ -184,13 +184,13 @@ impl Writer {
             let log = Reader::over(disk, place, &file, stat.ident);
             let len_end = Position(place.base.0 + stat.len);
             let standing = recover::standing(&log, len_end, known, limits.line_bytes_max)?;
-            let sealed_to = if standing == Standing::Replaced { Position::ZERO } else { known.sealed_to };
+            let sealed_to = if standing == LogIdentity::Replaced { Position::ZERO } else { known.sealed_to };
             let writer = Self::at(disk, place, limits, sealed_to, stat.len, record);
             let mut hot = Hot::at(stat.len);
             let mend = writer.mend_tail(&mut hot, stat.len, &file, stat.ident)?;
             let end = Position(place.base.0 + hot.len);
             // A log that is another one by now has its claims settled with its epoch.
-            if standing == Standing::Same && (stat.is_claimed() || known.claimed_to > end) {
+            if standing == LogIdentity::Same && (stat.is_claimed() || known.claimed_to > end) {
                 writer.record.settle_claims(Some(&log), end)?;
             }
             if stat.is_claimed() {
@@ -458,20 +458,20 @@ impl Writer {
     /// Whether the bytes from `from` on that this writer knows of are in the file that stands at the path now.
     ///
     /// For when an append was refused: its file is still open here, so what was acknowledged can be compared.
-    pub fn compare_with_path(&self, from: Position) -> Result<Standing> {
+    pub fn compare_with_path(&self, from: Position) -> Result<LogIdentity> {
         let (from, written) = (from.max(self.place.base), self.written());
-        let Some((file, ident)) = self.open.get().filter(|_| written > from) else { return Ok(Standing::Same) };
-        let Some(now) = Reader::open(&self.disk, &self.place)? else { return Ok(Standing::Missing) };
+        let Some((file, ident)) = self.open.get().filter(|_| written > from) else { return Ok(LogIdentity::Same) };
+        let Some(now) = Reader::open(&self.disk, &self.place)? else { return Ok(LogIdentity::Missing) };
         if now.ident() == *ident && self.turn()?.over.is_some_and(|over| matches!(over, Over::Overwritten)) {
-            return Ok(Standing::Replaced);
+            return Ok(LogIdentity::Replaced);
         }
         let end = now.stable_end(self.limits.busy_timeout)?;
         if end < written {
-            return Ok(Standing::Shorter(end));
+            return Ok(LogIdentity::Shorter(end));
         }
         let ours = Reader::over(&self.disk, &self.place, file, *ident);
         let hash = |log: &Reader| hash_range(log, from, written, &[]).map(|(_, hash)| hash);
-        Ok(if hash(&now)? == hash(&ours)? { Standing::Same } else { Standing::Replaced })
+        Ok(if hash(&now)? == hash(&ours)? { LogIdentity::Same } else { LogIdentity::Replaced })
     }
 
     /// How far this writer knows the log to be synced.

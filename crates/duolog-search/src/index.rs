@@ -11,9 +11,9 @@ mod batch;
 mod file;
 mod find;
 
-pub use batch::{Batch, Checkpoint, Doc, Indexing, SourceId};
+pub use batch::{Batch, Doc, IndexedTo, Indexing, SourceId};
 pub use file::Examined;
-pub use find::{Candidate, Filter, Key, NotAKey, Snapshot, Standing};
+pub use find::{Candidate, Filter, IndexProgress, Key, NotAKey, Snapshot};
 
 use std::path::{Path, PathBuf};
 

@@ -19,7 +19,8 @@ mod words;
 
 pub use error::{Error, Result};
 pub use index::{
-    Batch, Candidate, Checkpoint, Doc, Examined, Filter, Index, Indexing, Key, NotAKey, Snapshot, SourceId, Standing,
+    Batch, Candidate, Doc, Examined, Filter, Index, IndexProgress, IndexedTo, Indexing, Key, NotAKey, Snapshot,
+    SourceId,
 };
 pub use nearness::{Metric, Wanted};
 pub use query::{BadQuery, Matcher, QUERY_BYTES_MAX, Query, Span, TERMS_MAX};

@@ -35,14 +35,14 @@ pub enum Address {
 
 /// What an address says: a place of its own, or the one that the home has.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Said {
+pub enum StoreAddress {
     /// `sqlite:`, the database in the home.
     Home,
     /// Another place.
     At(Address),
 }
 
-impl Said {
+impl StoreAddress {
     /// The address, where the home keeps its own database in `directory`.
     pub fn or_in(self, directory: &Path) -> Address {
         match self {
@@ -52,7 +52,7 @@ impl Said {
     }
 }
 
-impl FromStr for Said {
+impl FromStr for StoreAddress {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -118,7 +118,7 @@ mod tests {
         assert!(refused.to_string().contains("the cargo feature \"postgres\""), "{refused}");
     }
 
-    fn parse(text: &str) -> Result<Said> {
+    fn parse(text: &str) -> Result<StoreAddress> {
         text.parse()
     }
 

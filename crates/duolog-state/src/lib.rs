@@ -5,10 +5,10 @@
 //! Rows are bounded by types and by `CHECK` (I2). What a row *means*, and files other than the database, are not here.
 
 mod address;
-mod care;
 mod engine;
 mod error;
 mod filesystem;
+mod maintenance;
 mod migrate;
 mod page;
 mod state;
@@ -16,11 +16,11 @@ mod state;
 pub mod derived;
 pub mod owned;
 
-pub use address::{Address, Said, Server};
-pub use care::{Checkpoint, CheckpointReport, Counters, Figures, StateStats};
+pub use address::{Address, Server, StoreAddress};
 pub use engine::{Column, Foreign, FromColumn, Row, Sql, Tx, Value};
 pub use error::{Cause, ConstraintKind, Error, Result};
 pub use filesystem::{FileSystem, file_system_of, judge};
+pub use maintenance::{CheckpointReport, Counters, Figures, StateStats, WalCheckpoint};
 pub use migrate::known_version;
 pub use page::{BadPageToken, ListId, Page, PageOrder, PageToken};
 pub use state::{Access, CommitHook, Migrate, OpenState, Reading, State};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use duolog_types::Moment;
+use duolog_types::Timestamp;
 use duolog_types::limits::{PAGE_DEFAULT, PAGE_MAX};
 
 /// The order of a list of sessions or chats.
@@ -67,18 +67,18 @@ impl fmt::Display for ListId {
 pub struct PageToken {
     list: ListId,
     rank: u32,
-    at: Moment,
+    at: Timestamp,
     key: Box<str>,
 }
 
 impl PageToken {
     /// The token of the page that starts after the row with this instant and key, in the part of the list with this rank.
-    pub fn new(list: ListId, rank: u32, at: Moment, key: &(impl ToString + ?Sized)) -> Self {
+    pub fn new(list: ListId, rank: u32, at: Timestamp, key: &(impl ToString + ?Sized)) -> Self {
         Self { list, rank, at, key: key.to_string().into() }
     }
 
     /// The token of the page of a list that starts after this row, in the order of changes.
-    pub fn after(list: ListId, updated_at: Moment, key: &(impl ToString + ?Sized)) -> Self {
+    pub fn after(list: ListId, updated_at: Timestamp, key: &(impl ToString + ?Sized)) -> Self {
         Self::new(list, PageOrder::Updated.rank(), updated_at, key)
     }
 
@@ -98,7 +98,7 @@ impl PageToken {
     }
 
     /// The instant by which the last row of the page is ordered.
-    pub fn at(&self) -> Moment {
+    pub fn at(&self) -> Timestamp {
         self.at
     }
 
@@ -135,7 +135,7 @@ impl FromStr for PageToken {
             let (list, rest) = ListId::split(text)?;
             let (rank, rest) = rest.split_once('.')?;
             let (micros, key) = rest.split_once('.')?;
-            let at = Moment::from_micros(i64::from_str_radix(micros, 16).ok()?);
+            let at = Timestamp::from_micros(i64::from_str_radix(micros, 16).ok()?);
             let is_key = !key.is_empty() && !key.contains(char::is_control);
             is_key.then_some(Self { list, rank: rank.parse().ok()?, at, key: key.into() })
         })
@@ -243,7 +243,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_token_reads_back(rank in 0_u32..4, micros in 0_i64..250_000_000_000_000_000, key in "[ -~é]{1,60}") {
-            let token = PageToken::new(ListId::of("sessions", &[Some(&key)]), rank, Moment::from_micros(micros), &key);
+            let token = PageToken::new(ListId::of("sessions", &[Some(&key)]), rank, Timestamp::from_micros(micros), &key);
             prop_assert_eq!(token.to_string().parse(), Ok(token));
         }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use duolog_types::{Clock, Moment};
+use duolog_types::{Clock, Timestamp};
 
 /// A clock that moves only when told to. Clones show the same time.
 #[derive(Clone, Debug)]
@@ -30,8 +30,8 @@ impl FixedClock {
 }
 
 impl Clock for FixedClock {
-    fn now(&self) -> Moment {
-        Moment::from_micros(self.micros.fetch_add(self.tick, Ordering::SeqCst))
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.micros.fetch_add(self.tick, Ordering::SeqCst))
     }
 }
 
@@ -52,6 +52,6 @@ mod tests {
     #[test]
     fn a_ticking_clock_never_shows_an_instant_twice() {
         let clock = FixedClock::ticking_from(7);
-        assert_eq!([clock.now(), clock.now(), clock.now()].map(Moment::as_micros), [7, 8, 9]);
+        assert_eq!([clock.now(), clock.now(), clock.now()].map(Timestamp::as_micros), [7, 8, 9]);
     }
 }

@@ -15,7 +15,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use duolog_log::{Disk, DiskFile, Ident, Kind, Lock, Open, Stat};
+use duolog_log::{Disk, DiskFile, FileKind, Ident, Lock, Open, Stat};
 
 use content::{Content, Names, Node};
 pub use plan::{Call, CallKind, Crash, EACCES, EINTR, EIO, ENOSPC, Fault, Loss, is_stopped};
@@ -367,9 +367,9 @@ impl State {
         let ident = Ident { device: 1, inode: node };
         match &self.nodes[&node] {
             Node::File(content) => {
-                Stat { ident, len: content.written.len() as u64, mode: content.mode, kind: Kind::File }
+                Stat { ident, len: content.written.len() as u64, mode: content.mode, kind: FileKind::File }
             }
-            Node::Directory { .. } => Stat { ident, len: 0, mode: 0o700, kind: Kind::Directory },
+            Node::Directory { .. } => Stat { ident, len: 0, mode: 0o700, kind: FileKind::Directory },
         }
     }
 }
@@ -460,7 +460,7 @@ impl Disk for SimDisk {
         Ok(())
     }
 
-    fn list(&self, path: &Path) -> io::Result<Vec<(String, Kind)>> {
+    fn list(&self, path: &Path) -> io::Result<Vec<(String, FileKind)>> {
         self.begin(CallKind::List, path, 0)?;
         let mut state = self.lock();
         let Some(node) = state.find(path)? else { return Ok(Vec::new()) };

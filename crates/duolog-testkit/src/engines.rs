@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use duolog_state::{Address, OpenState, Said, State};
+use duolog_state::{Address, OpenState, State, StoreAddress};
 use tempfile::TempDir;
 
 use crate::postgres::{Database, Shared};
@@ -40,7 +40,7 @@ impl Place {
     /// The state's address.
     pub fn address(&self) -> Address {
         let url = self.database.as_ref().map_or_else(|| "sqlite:".to_owned(), Database::url);
-        url.parse::<Said>().expect("an address").or_in(self.home())
+        url.parse::<StoreAddress>().expect("an address").or_in(self.home())
     }
 
     /// How to open it.

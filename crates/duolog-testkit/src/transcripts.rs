@@ -5,10 +5,10 @@ mod streams;
 
 use duolog_log::dialect::envelope::{Block, Builder, Ending, Usage as EnvelopeUsage};
 use duolog_log::dialect::money::Money;
-use duolog_log::dialect::transcript::{Content, Event, Said};
+use duolog_log::dialect::transcript::{Content, Event, TranscriptEvent};
 use duolog_log::dialect::turns::{Entry, Step};
 use duolog_log::dialect::usage::Tokens;
-use duolog_types::Moment;
+use duolog_types::Timestamp;
 use serde_json::{Value, json};
 
 pub use streams::{claude_stream, codex_exec};
@@ -58,7 +58,7 @@ impl Steps {
 
     fn after(&mut self, millis: i64) -> String {
         self.0 += millis * 1000;
-        let text = Moment::from_micros(self.0).to_string();
+        let text = Timestamp::from_micros(self.0).to_string();
         format!("{}Z", &text[..text.len() - 4])
     }
 }
@@ -108,7 +108,7 @@ impl Claude {
         }
         let progress = json!({"type":"hook_progress","hookEvent":"Stop","command":"lint"});
         self.system("progress", &json!({"data":progress}));
-        let stop = if turn % 2 == 0 { "end_turn" } else { "" };
+        let stop = if turn.is_multiple_of(2) { "end_turn" } else { "" };
         self.response(&[json!({"type":"text","text":format!("Step {turn} is done.")})], stop, turn % 4 == 3);
         if stop.is_empty() {
             self.system("system", &json!({"subtype":"turn_duration","durationMs":5500,"isMeta":false}));
@@ -436,14 +436,14 @@ pub fn transcript(seed: u64, iterations: u64) -> Made {
     let second = |at: u64| f64::from(u32::try_from(at).unwrap_or(u32::MAX));
     let start = 1_775_000_000 + seed % 1_000_000;
     for iter in 0..iterations {
-        let said = |content, metadata, actions| Said::Content { content, metadata, actions };
+        let said = |content, metadata, actions| TranscriptEvent::Content { content, metadata, actions };
         let metadata = Some("{\"provider\": \"fake\", \"model\": \"fake-1\"}");
         let verdict = Content::Json("{\"summary\": \"ok — δ\", \"drift\": 0.1}");
         let actions = Some("{\"type\": \"CONTINUE\", \"rollback\": 0, \"clear_summaries\": false}");
         let events = [
             ("user", "user", said(Content::Text("go on"), None, None)),
             ("pro", "agent", said(Content::Text("reply 🤖"), metadata, None)),
-            ("con", "agent", Said::Error("LLMProviderError: provider timed out after 30s")),
+            ("con", "agent", TranscriptEvent::Error("LLMProviderError: provider timed out after 30s")),
             ("moderator", "moderator", said(verdict, None, actions)),
         ];
         for (number, (agent_id, role, said)) in (0..).zip(events) {

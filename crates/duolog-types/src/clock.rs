@@ -2,12 +2,12 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::Moment;
+use crate::Timestamp;
 
 /// A source of the present instant.
 pub trait Clock: Send + Sync {
     /// The present instant.
-    fn now(&self) -> Moment;
+    fn now(&self) -> Timestamp;
 
     /// Returns true if this is the clock of the machine. Machines' clocks differ: what several machines compare, such as the
     /// end of a lease, is read from the database server's clock instead.
@@ -26,9 +26,9 @@ pub trait Clock: Send + Sync {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    fn now(&self) -> Moment {
+    fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Moment::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+        Timestamp::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
     }
 
     fn is_machine(&self) -> bool {

@@ -11,11 +11,11 @@ pub mod ids;
 pub mod json;
 pub mod limits;
 pub mod line;
-pub mod moment;
 pub mod mutant;
 pub mod names;
 pub mod position;
 pub mod status;
+pub mod timestamp;
 #[macro_use]
 mod text;
 
@@ -27,10 +27,10 @@ pub use ids::{
     ProgressionId, RunId, SessionId,
 };
 pub use line::{BadLine, Batch, LineFault};
-pub use moment::Moment;
 pub use position::{Cursor, Epoch, Position};
 pub use status::{
     ApprovalKind, ApprovalStatus, Charge, ChatRole, CronOutcome, InvocationKind, RunStatus, SessionStatus, SourceKind,
     TriggerType, UnknownWord,
 };
 pub use text::with_causes;
+pub use timestamp::Timestamp;

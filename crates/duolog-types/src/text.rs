@@ -39,7 +39,7 @@ mod tests {
     use serde::Serialize;
     use serde::de::DeserializeOwned;
 
-    use crate::{Cursor, Epoch, HomeId, Moment, Position, RunId, RunStatus};
+    use crate::{Cursor, Epoch, HomeId, Position, RunId, RunStatus, Timestamp};
 
     fn reads_back<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T, expected: &str) {
         let json = serde_json::to_string(value).expect("JSON");
@@ -51,7 +51,7 @@ mod tests {
     fn what_is_written_as_text_reads_back() {
         reads_back(&RunId::parse("run-1").expect("an id"), "\"run-1\"");
         reads_back(&RunStatus::Paused, "\"paused\"");
-        reads_back(&Moment::from_micros(1), "\"1970-01-01T00:00:00.000001Z\"");
+        reads_back(&Timestamp::from_micros(1), "\"1970-01-01T00:00:00.000001Z\"");
         reads_back(&Cursor { epoch: Epoch(3), position: Position(12) }, "\"3:12\"");
         let home = HomeId::new();
         reads_back(&home, &format!("\"{home}\""));

@@ -86,7 +86,12 @@ impl From<&log::BadEvent> for BadLine {
 
 impl Recorded {
     /// The answer to a recording.
-    pub fn of(session: &SessionId, dialect: log::As, recorded: &log::Recorded, bad: &[log::BadEvent]) -> Self {
+    pub fn of(
+        session: &SessionId,
+        dialect: log::RecordFormat,
+        recorded: &log::Recorded,
+        bad: &[log::BadEvent],
+    ) -> Self {
         Self {
             session_id: session.to_string(),
             appended: recorded.lines,

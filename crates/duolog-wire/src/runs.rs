@@ -155,8 +155,8 @@ pub struct RunTransition {
     pub changed: bool,
 }
 
-impl From<&runs::Turned> for RunTransition {
-    fn from(turned: &runs::Turned) -> Self {
+impl From<&runs::StatusChange> for RunTransition {
+    fn from(turned: &runs::StatusChange) -> Self {
         Self { run: (&turned.run).into(), previous_status: turned.previous.as_str(), changed: turned.changed }
     }
 }

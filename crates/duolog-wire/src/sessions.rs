@@ -352,8 +352,8 @@ pub struct SessionImported {
     pub line_count: u64,
 }
 
-impl From<&sessions::Imported> for SessionImported {
-    fn from(imported: &sessions::Imported) -> Self {
+impl From<&sessions::ImportedSession> for SessionImported {
+    fn from(imported: &sessions::ImportedSession) -> Self {
         Self {
             session: (&imported.session).into(),
             branch_count: imported.held.branches,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use duolog::{Checkpoint, Moment, Rebuilt as RebuiltState, SessionId, SessionStatus, state};
+use duolog::{Rebuilt as RebuiltState, SessionId, SessionStatus, Timestamp, WalCheckpoint, state};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -146,16 +146,18 @@ pub struct Checkpointed {
     pub performed_by: &'static str,
 }
 
-impl From<&Checkpoint> for Checkpointed {
-    fn from(done: &Checkpoint) -> Self {
+impl From<&WalCheckpoint> for Checkpointed {
+    fn from(done: &WalCheckpoint) -> Self {
         match done {
-            Checkpoint::Done(report) => Self {
+            WalCheckpoint::Done(report) => Self {
                 busy: report.busy,
                 wal_frames: Some(report.wal_frames),
                 moved_frames: Some(report.moved),
                 performed_by: "duolog",
             },
-            Checkpoint::Servers => Self { busy: false, wal_frames: None, moved_frames: None, performed_by: "server" },
+            WalCheckpoint::Servers => {
+                Self { busy: false, wal_frames: None, moved_frames: None, performed_by: "server" }
+            }
         }
     }
 }
@@ -261,7 +263,7 @@ pub struct Blob {
 
 impl Blob {
     /// A blob, and if it could be pruned now.
-    pub fn of(blob: &state::BlobCount, now: Moment) -> Self {
+    pub fn of(blob: &state::BlobCount, now: Timestamp) -> Self {
         Self {
             id: blob.id.to_string(),
             bytes: blob.bytes,

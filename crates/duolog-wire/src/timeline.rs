@@ -190,9 +190,9 @@ impl From<&log::Notice> for StreamNotice {
             },
             log::Notice::Reset { to, why } => {
                 let reason = match why {
-                    log::Why::Missing => "the file is gone",
-                    log::Why::Shorter => "the file was cut",
-                    log::Why::Replaced => "the file was replaced",
+                    log::ResetReason::Missing => "the file is gone",
+                    log::ResetReason::Shorter => "the file was cut",
+                    log::ResetReason::Replaced => "the file was replaced",
                 };
                 Self { position: Some(to.0), reason: Some(reason.to_owned()), ..Self::new("reset") }
             }

@@ -1,7 +1,7 @@
 //! What verifying and repairing logs found.
 
 use duolog::log::RecordedRepair;
-use duolog::{Change, Damage, DamageKind, SessionId, Severity, Verified};
+use duolog::{Damage, DamageKind, SealMismatch, SessionId, Severity, Verified};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -135,10 +135,10 @@ impl From<&Damage> for DamagedPlace {
     fn from(damage: &Damage) -> Self {
         let (kind, change, bytes) = match damage.kind {
             DamageKind::Line(_) => ("line", None, None),
-            DamageKind::Seal(Change::InPlace) => ("seal", Some("in_place"), None),
-            DamageKind::Seal(Change::Removed { bytes }) => ("seal", Some("removed"), Some(bytes)),
-            DamageKind::Seal(Change::Inserted { bytes }) => ("seal", Some("inserted"), Some(bytes)),
-            DamageKind::Seal(Change::Unclear) => ("seal", Some("unclear"), None),
+            DamageKind::Seal(SealMismatch::InPlace) => ("seal", Some("in_place"), None),
+            DamageKind::Seal(SealMismatch::Removed { bytes }) => ("seal", Some("removed"), Some(bytes)),
+            DamageKind::Seal(SealMismatch::Inserted { bytes }) => ("seal", Some("inserted"), Some(bytes)),
+            DamageKind::Seal(SealMismatch::Unclear) => ("seal", Some("unclear"), None),
             DamageKind::NoBlob(_) | DamageKind::BadBlob(_) => ("blob", None, None),
             DamageKind::Missing { .. } => ("missing", Some("cut"), Some(damage.to.0 - damage.from.0)),
         };

@@ -4,7 +4,7 @@
 
 #![allow(clippy::print_stdout)]
 
-use duolog::sessions::{AddOptions, BranchRef, Items, NewFork, View};
+use duolog::sessions::{AddOptions, BranchRef, HistoryView, Items, NewFork};
 use duolog::{Durability, Home, Store, StoreOptions};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Prints what the model would see.
 fn show(name: &str, items: &Items) -> duolog::Result<()> {
-    let seen = items.latest(10, View::Context)?;
+    let seen = items.latest(10, HistoryView::Context)?;
     let texts: Vec<&str> = seen.items.iter().map(|item| item.content.as_str()).collect();
     println!("{name}: {}", texts.join(" "));
     Ok(())

@@ -75,19 +75,21 @@ pub mod workflows;
 
 pub use catching_up::Wait;
 pub use duolog_join::{
-    CatchingUp, CaughtUp, Change, Committed, Damage, DamageKind, Loss, Rebuilt, RecordedLoss, Repaired, Seen, Severity,
-    Verified,
+    CatchingUp, CaughtUp, Committed, Damage, DamageKind, Loss, Rebuilt, RecordedLoss, Repaired, SealMismatch, Seen,
+    Severity, Verified,
 };
 pub use duolog_log::dialect::money::Money;
-pub use duolog_log::dialect::prices::{Long, Price, Prices, Rates};
+pub use duolog_log::dialect::prices::{LongContextRates, Price, Prices, Rates};
 pub use duolog_log::dialect::usage::Tokens;
 pub use duolog_log::{Bell, BlobId, Item, Line, Pace};
-pub use duolog_state::{Address, BadPageToken, Checkpoint, CheckpointReport, Page, PageOrder, PageToken, Said, Server};
+pub use duolog_state::{
+    Address, BadPageToken, CheckpointReport, Page, PageOrder, PageToken, Server, StoreAddress, WalCheckpoint,
+};
 pub use duolog_types::limits;
 pub use duolog_types::{
     ApprovalId, ApprovalKind, ApprovalStatus, BadId, Batch, BranchId, ChatId, ChatRole, Clock, CronOutcome, CronRunId,
-    Cursor, Durability, Epoch, ExecutionId, HomeId, InvocationKind, MessageId, Moment, OperationId, Position, RunId,
-    RunStatus, SessionId, SessionStatus, SourceKind, SystemClock, TriggerType, UnknownWord,
+    Cursor, Durability, Epoch, ExecutionId, HomeId, InvocationKind, MessageId, OperationId, Position, RunId, RunStatus,
+    SessionId, SessionStatus, SourceKind, SystemClock, Timestamp, TriggerType, UnknownWord,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use home::{Home, HomeSource, NoHome, Surroundings};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duolog_log::dialect::prices::Prices;
-use duolog_state::Said;
+use duolog_state::StoreAddress;
 use duolog_types::limits::{CHAT_IDLE, Limits};
 use duolog_types::{Clock, SystemClock};
 
@@ -37,7 +37,7 @@ pub struct StoreOptions {
     /// Which. Its directory holds the logs, the home's id and the locks of processes, wherever the state is.
     pub home: Home,
     /// Where the state is: in the home, or elsewhere. Any number of homes may share one.
-    pub store: Said,
+    pub store: StoreAddress,
     /// For what.
     pub access: Access,
     /// Limits.
@@ -61,7 +61,7 @@ impl StoreOptions {
     pub fn at(home: Home) -> Self {
         Self {
             home,
-            store: Said::Home,
+            store: StoreAddress::Home,
             access: Access::Write,
             limits: Limits::default(),
             prices: Prices::builtin(),
@@ -88,7 +88,7 @@ impl StoreOptions {
 
     /// With the state at another place.
     #[must_use]
-    pub fn with_store(mut self, store: Said) -> Self {
+    pub fn with_store(mut self, store: StoreAddress) -> Self {
         self.store = store;
         self
     }

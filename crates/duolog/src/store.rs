@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use duolog_join::{
-    Error as JoinError, Folder, HomeError, IdempotencyKey, Join, OpenJoin, Told, Write, may_write, prepare,
+    Error as JoinError, Folder, HomeError, IdempotencyKey, Join, OpenJoin, OutboxLine, Write, may_write, prepare,
     prepare_read_only,
 };
 use duolog_log::dialect::prices::Prices;
 use duolog_search::Index;
 use duolog_state::{Access as StateAccess, Address, Error as StateError, Migrate, OpenState, Reading, Tx};
 use duolog_types::limits::Limits;
-use duolog_types::{Durability, HomeId, Moment, OperationId, SessionId};
+use duolog_types::{Durability, HomeId, OperationId, SessionId, Timestamp};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,7 +22,7 @@ use crate::chats::Chats;
 use crate::doctor::Doctor;
 use crate::error::{Error, Invalid, Io, Result};
 use crate::home::Home;
-use crate::log::{Log, Start, Stream, View};
+use crate::log::{Log, ReplayDetail, Start, Stream};
 use crate::options::{Access, Background, StoreOptions};
 use crate::runs::{Observers, Runs};
 use crate::schedules::{BaseSchedule, Schedules};
@@ -180,7 +180,7 @@ impl Store {
     }
 
     /// Every log of this home as one stream: what is there from `start` on, and then what comes.
-    pub fn stream(&self, start: Start, view: View) -> Result<Stream> {
+    pub fn stream(&self, start: Start, view: ReplayDetail) -> Result<Stream> {
         Stream::of_home(self, start, view)
     }
 
@@ -250,7 +250,7 @@ impl Store {
     /// # Errors
     ///
     /// Returns an error if the server cannot be asked.
-    pub fn now(&self) -> Result<Moment> {
+    pub fn now(&self) -> Result<Timestamp> {
         let clock = self.join.tx_clock();
         Ok(self.join.state().read(|tx| clock.now(tx))?)
     }
@@ -369,7 +369,7 @@ impl Store {
     pub(crate) fn transact<T>(
         &self,
         how: impl Into<Write>,
-        f: impl FnMut(&mut Tx<'_>) -> Result<(T, Vec<Told>)> + Send + 'static,
+        f: impl FnMut(&mut Tx<'_>) -> Result<(T, Vec<OutboxLine>)> + Send + 'static,
     ) -> Result<T>
     where
         T: Serialize + DeserializeOwned + Send + 'static,

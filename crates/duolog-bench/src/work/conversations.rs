@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use duolog::sessions::{AddOptions, BranchRef, NewFork, View};
+use duolog::sessions::{AddOptions, BranchRef, HistoryView, NewFork};
 use duolog::{Clock as _, Durability, SessionId, Store, SystemClock};
 use rusqlite::{Connection, params};
 
@@ -143,7 +143,7 @@ impl Talk {
     }
 
     fn last(&self) {
-        let list = self.store.sessions().items(&self.session).latest(LAST, View::Context).expect("items");
+        let list = self.store.sessions().items(&self.session).latest(LAST, HistoryView::Context).expect("items");
         assert_eq!((list.items.len(), list.broken.len()), (LAST, 0));
     }
 

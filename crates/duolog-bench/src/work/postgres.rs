@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use duolog::sessions::{AddOptions, SessionFilter};
-use duolog::{Clock as _, Durability, Page, RunId, Said, SessionId, Store, SystemClock};
+use duolog::{Clock as _, Durability, Page, RunId, SessionId, Store, StoreAddress, SystemClock};
 use tokio_postgres::Statement;
 
 use super::conversations::ITEM;
@@ -68,7 +68,7 @@ struct Sides {
 
 impl Sides {
     fn new(bench: &Bench, driver: Driver, url: &str) -> Self {
-        let said: Said = url.parse().expect("an address");
+        let said: StoreAddress = url.parse().expect("an address");
         let open = |trigger| {
             let store = Store::open(options_in(&bench.room()).with_store(said.clone()).one_shot()).expect("a store");
             let session = store.sessions().open_thread("items").expect("a session").id;

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::process::Command;
 
-use duolog::log::{Entry, Log, ReadFrom, Replay, Told, View};
+use duolog::log::{Entry, Log, ReadFrom, Replay, ReplayDetail, ReplayEvent};
 use duolog::{Durability, Store};
 
 use super::backup;
@@ -110,9 +110,9 @@ fn count_lines(log: &Log) -> u64 {
 }
 
 fn replayed_bytes(log: &Log) -> usize {
-    let (mut replay, mut bytes) = (Replay::new(None, View::Every), 0);
-    let mut tell = |told: Told<'_>| {
-        if let Told::Item { item, .. } = told {
+    let (mut replay, mut bytes) = (Replay::new(None, ReplayDetail::Every), 0);
+    let mut tell = |told: ReplayEvent<'_>| {
+        if let ReplayEvent::Item { item, .. } = told {
             bytes += item.text.len();
         }
         Ok::<_, std::convert::Infallible>(())

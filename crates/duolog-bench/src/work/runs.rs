@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use duolog::runs::{Act, End, NewRun, RunFilter, RunPage};
+use duolog::runs::{Attribution, End, NewRun, RunFilter, RunPage};
 use duolog::{Clock as _, Durability, RunId, RunStatus, Store, SystemClock, TriggerType};
 use rusqlite::{Connection, params};
 
@@ -75,7 +75,7 @@ impl Runs {
                         new.session_id = Some(session.clone());
                         let run = runs.open(&runs.start(&new).expect("started").run.id);
                         if number % (count / RARE) == 3 {
-                            run.cancel(&Act::default()).expect("cancelled");
+                            run.cancel(&Attribution::default()).expect("cancelled");
                         } else {
                             run.finish(&End::Succeeded, None).expect("finished");
                         }
@@ -102,8 +102,8 @@ pub fn start(store: &Store, trigger: &str) -> RunId {
 /// Pauses and resumes a run.
 pub fn turn(store: &Store, run: &RunId) {
     let open = store.runs().durable(Durability::Process).open(run);
-    assert!(open.pause(&Act::default()).expect("paused").changed);
-    assert!(open.resume(&Act::default()).expect("resumed").changed);
+    assert!(open.pause(&Attribution::default()).expect("paused").changed);
+    assert!(open.resume(&Attribution::default()).expect("resumed").changed);
 }
 
 /// The line that tells of a transition.
@@ -120,7 +120,7 @@ fn transition(bench: &Bench) -> Case {
     // As processes that stay open it: a thread folds.
     let store = Store::open(options_in(&bench.room())).expect("a store");
     let run = start(&store, "turned");
-    let bare = Turned::new(&bench.room());
+    let bare = StatusChange::new(&bench.room());
     let (rounds, each) = (bench.size(201, 3), 5);
     let what = "a pause or a resumption / its UPDATE, its outbox INSERT and its line by bare code";
     Case::cost("runs/transition", what, Target::AtMost(1.5), move || {
@@ -139,13 +139,13 @@ fn transition(bench: &Bench) -> Case {
 }
 
 /// A run that is changed by bare code, in a database of the same kind.
-struct Turned {
+struct StatusChange {
     connection: Connection,
     run: RunId,
     log: Bare,
 }
 
-impl Turned {
+impl StatusChange {
     fn new(room: &Path) -> Self {
         let store = store_in(room);
         let run = start(&store, "turned");

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use duolog::sessions::{AddOptions, Metric, SimilarFilter};
-use duolog::{Durability, Said, Store};
+use duolog::{Durability, Store, StoreAddress};
 use rusqlite::Connection;
 
 use crate::bench::{Bench, database_in, options_in, store_in};
@@ -53,7 +53,7 @@ fn on_server(bench: &Bench) -> Case {
     let started = Server::start();
     let prepared = started.as_ref().ok().map(|server| {
         let room = bench.room();
-        let said: Said = server.url.parse().expect("an address");
+        let said: StoreAddress = server.url.parse().expect("an address");
         let store = Store::open(options_in(&room).with_store(said).one_shot()).expect("a store");
         fill(&store, count);
         (store, server.driver())

@@ -5,7 +5,7 @@ use clap_complete::Shell;
 
 use super::Context;
 use crate::args::Cli;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -23,7 +23,7 @@ pub struct Completions {
 }
 
 impl Completions {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "duolog", &mut script);
         context.out.raw(&script)?;

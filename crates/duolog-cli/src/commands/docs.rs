@@ -11,7 +11,7 @@ use duolog::ErrorKind;
 
 use super::Context;
 use crate::args::Cli;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::out::EXIT_CODES;
 
 const AFTER: &str = "\
@@ -55,7 +55,7 @@ pub struct Docs {
 }
 
 impl Docs {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         if let Some(directory) = &self.schemas {
             schemas::write(directory)?;
             return Ok(Ended::Done);

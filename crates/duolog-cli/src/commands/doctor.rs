@@ -3,11 +3,11 @@
 use clap::Args;
 use duolog::config::Config;
 use duolog::doctor::{Check, Depth, Status, Verdict};
-use duolog::{Address, ErrorKind, Said};
+use duolog::{Address, ErrorKind, StoreAddress};
 use duolog_wire as wire;
 
 use super::Context;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::out::{Text, Tone};
 
 const AFTER: &str = "\
@@ -37,7 +37,7 @@ pub struct Doctor {
 }
 
 impl Doctor {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let depth = if self.deep { Depth::Deep } else { Depth::Quick };
         let opened = context.open_to_read();
         let (verdict, checks) = match opened {
@@ -72,7 +72,7 @@ impl Doctor {
 }
 
 fn unopened(failure: &Failure, config: &Config) -> Check {
-    let what = if matches!(config.store(), Said::At(Address::Server(_))) { "the database" } else { "state.db" };
+    let what = if matches!(config.store(), StoreAddress::At(Address::Server(_))) { "the database" } else { "state.db" };
     let hint = format!("restore {what} from a backup; the logs can be read without it");
     Check { name: "opening", status: Status::Damaged, detail: failure.message(), hint: Some(hint) }
 }

@@ -4,7 +4,7 @@ use clap::{Args, CommandFactory as _};
 
 use super::Context;
 use crate::args::Cli;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::out::exit_codes;
 
 /// The topic that is no command.
@@ -27,7 +27,7 @@ pub struct Help {
 }
 
 impl Help {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         if self.words == [EXIT_CODES] {
             context.out.raw(exit_codes().as_bytes())?;
             context.out.raw(b"\n")?;
@@ -58,7 +58,7 @@ pub struct Version {}
 
 impl Version {
     #[allow(clippy::unused_self, reason = "every command is run so")]
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         context.out.raw(format!("duolog {}\n", env!("CARGO_PKG_VERSION")).as_bytes())?;
         Ok(Ended::Done)
     }

@@ -11,7 +11,7 @@ use duolog_wire::HomeCreated;
 
 use super::Context;
 use crate::args;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 
 const AFTER: &str = "\
 Examples:
@@ -34,7 +34,7 @@ pub struct Init {
 }
 
 impl Init {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let here = args::here()?;
         let home = match (&context.global.home, self.directory) {
             (Some(_), Some(_)) => {

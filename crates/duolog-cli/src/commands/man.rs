@@ -6,7 +6,7 @@ use clap::{Args, CommandFactory as _};
 
 use super::Context;
 use crate::args::Cli;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 
 const AFTER: &str = "\
 Examples:
@@ -22,7 +22,7 @@ pub struct Man {
 }
 
 impl Man {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         std::fs::create_dir_all(&self.directory).map_err(Failure::file("make", &self.directory))?;
         clap_mangen::generate_to(Cli::command(), &self.directory)
             .map_err(Failure::file("write manual pages to", &self.directory))?;

@@ -8,7 +8,7 @@ macro_rules! commands {
         pub enum $noun { $($(#[$attribute])* $name($command),)+ }
 
         impl $noun {
-            pub fn run(self, context: &mut $crate::commands::Context<'_>) -> $crate::failure::Outcome {
+            pub fn run(self, context: &mut $crate::commands::Context<'_>) -> $crate::failure::CommandResult {
                 match self { $(Self::$name(command) => command.run(context),)+ }
             }
         }
@@ -38,11 +38,11 @@ use std::cell::{OnceCell, RefCell};
 
 use clap::Subcommand;
 use duolog::config::Config;
-use duolog::{Home, Said, Store, StoreOptions};
+use duolog::{Home, Store, StoreAddress, StoreOptions};
 
 use crate::args::{Cli, Deferred, Global, Request};
 use crate::environment;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::out::Out;
 
 /// What to do.
@@ -124,7 +124,7 @@ impl Context<'_> {
     /// The same, or nothing where there is no home yet, and so no state in it.
     pub fn open_if_there(&self) -> Result<Option<Store>, Failure> {
         match self.open_to_read() {
-            Err(failure) if failure.is_missing_home() && *self.config()?.store() == Said::Home => Ok(None),
+            Err(failure) if failure.is_missing_home() && *self.config()?.store() == StoreAddress::Home => Ok(None),
             other => other.map(Some),
         }
     }
@@ -196,7 +196,7 @@ impl Context<'_> {
 }
 
 /// Runs the command that was given.
-pub fn run(cli: Cli, request: Option<Request>, out: &mut Out) -> Outcome {
+pub fn run(cli: Cli, request: Option<Request>, out: &mut Out) -> CommandResult {
     let mut context = Context { global: &cli.global, out, settled: OnceCell::new(), request, read: RefCell::default() };
     match cli.command {
         Command::Demo(command) => command.run(&mut context),

@@ -130,9 +130,9 @@ impl Table {
             let cell = tone.map_or_else(|| cell.clone(), |tone| text.tone(tone, &cell));
             let gap = if place == last { "" } else { &"  "[..GAP] };
             match kind {
-                Column::Figure => line.push_str(&format!("{room}{cell}{gap}")),
+                Column::Figure => line.extend([room.as_str(), &cell, gap]),
                 _ if place == last => line.push_str(&cell),
-                _ => line.push_str(&format!("{cell}{room}{gap}")),
+                _ => line.extend([cell.as_str(), &room, gap]),
             }
         }
         text.line(line.trim_end());

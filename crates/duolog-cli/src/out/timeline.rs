@@ -1,6 +1,6 @@
 //! A conversation as people read it, live and in replay: one rendering for every dialect.
 
-use duolog::Moment;
+use duolog::Timestamp;
 use duolog::log::{Boundary, Call, CallLine, Ending, Full, ItemKind, TimelineItem, TurnAt, TurnEnd, call, readable};
 
 use super::prose::{columns, one_line, one_line_end, wrapped};
@@ -331,7 +331,7 @@ fn figures_of(ending: &Ending) -> Vec<String> {
 }
 
 /// To the second: within a turn, offsets say more.
-fn instant(at: Moment) -> String {
+fn instant(at: Timestamp) -> String {
     let text = at.to_string();
     text.get(..19).map_or_else(|| text.clone(), |seconds| format!("{seconds}Z"))
 }

@@ -5,7 +5,7 @@ use duolog_state::owned::seals::{self, SealRow};
 use duolog_types::limits::{SEAL_BLOCK_BYTES, SEAL_BLOCK_HASH_BYTES};
 use duolog_types::{Position, SessionId};
 
-use super::{Change, DAMAGE_LISTED, Damage, DamageKind};
+use super::{DAMAGE_LISTED, Damage, DamageKind, SealMismatch};
 use crate::error::Result;
 use crate::store::{Join, Known};
 
@@ -52,7 +52,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn damage(&self, change: Change) -> Damage {
+    pub(super) fn damage(&self, change: SealMismatch) -> Damage {
         Damage::new(DamageKind::Seal(change), self.from, self.to, self.first_to)
     }
 }

@@ -7,7 +7,7 @@ use duolog_log::{Item, hash_line};
 use duolog_types::Position;
 
 use super::sealed::{Compared, Extent, Stands, last_block_stands, units};
-use super::{Change, Damage, DamageKind};
+use super::{Damage, DamageKind, SealMismatch};
 use crate::error::Result;
 use crate::store::{Join, Known};
 
@@ -38,7 +38,7 @@ impl Join {
         }
         Ok(best.map(|(to, shift)| {
             let bytes = shift.unsigned_abs();
-            let change = if shift < 0 { Change::Removed { bytes } } else { Change::Inserted { bytes } };
+            let change = if shift < 0 { SealMismatch::Removed { bytes } } else { SealMismatch::Inserted { bytes } };
             Damage::new(DamageKind::Seal(change), from, to, first_to)
         }))
     }

@@ -76,7 +76,7 @@ fn a_copy_of_a_home_taken_under_writers_opens_and_lacks_nothing_that_rows_name()
     let copied = open_at(&copy);
     assert_eq!(copied.catch_up(u64::MAX).unwrap().bytes_behind, 0);
     for id in &ids {
-        assert_eq!(copied.standing_of(id).unwrap(), duolog_log::Standing::Same);
+        assert_eq!(copied.standing_of(id).unwrap(), duolog_log::LogIdentity::Same);
         let verified = copied.verify(id, |_, _| {}).unwrap();
         assert_eq!((verified.damaged, verified.unsynced), (0, 0));
         put(&copied, id, "{\"after\":1}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use duolog_join::{Error, Join, prepare, tell};
 use duolog_state::owned::{outbox, sessions};
-use duolog_state::{Error as StateError, OpenState, Said, params};
+use duolog_state::{Error as StateError, OpenState, StoreAddress, params};
 use duolog_testkit::engines::Place;
 use duolog_testkit::postgres::Server;
 use duolog_types::limits::Limits;
@@ -23,7 +23,7 @@ const KILLS: u32 = 10;
 /// Opens a home of its own on a shared database.
 fn open_home(dir: &Path, url: &str, limits: Limits) -> Arc<Join> {
     let prepared = prepare(dir).unwrap();
-    let address = url.parse::<Said>().unwrap().or_in(dir);
+    let address = url.parse::<StoreAddress>().unwrap().or_in(dir);
     let state = OpenState::address(address).busy_timeout(limits.busy_timeout);
     join(state, prepared.disk, prepared.id, limits).unwrap()
 }
@@ -91,7 +91,7 @@ fn of_eight_processes_that_race_for_a_transition_one_makes_it() {
     let first = id.clone();
     owner
         .state()
-        .write(Durability::Power, move |tx| sessions::rename(tx, &first, "n0", duolog_types::Moment::from_micros(0)))
+        .write(Durability::Power, move |tx| sessions::rename(tx, &first, "n0", duolog_types::Timestamp::from_micros(0)))
         .unwrap();
     let homes = tempfile::tempdir().unwrap();
     let url = place.database().unwrap().url();

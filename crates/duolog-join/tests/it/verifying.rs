@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use duolog_join::{Change, Damage, DamageKind, Join, Repaired, Verified};
+use duolog_join::{Damage, DamageKind, Join, Repaired, SealMismatch, Verified};
 use duolog_state::owned::repairs::RepairAction;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -118,7 +118,7 @@ fn sealed_places(found: &Verified) -> Vec<Damage> {
     places.filter(|place| !matches!(place.kind, DamageKind::Line(_))).collect()
 }
 
-fn change(place: Damage) -> Change {
+fn change(place: Damage) -> SealMismatch {
     match place.kind {
         DamageKind::Seal(change) => change,
         other => panic!("{other:?}"),
@@ -149,7 +149,7 @@ fn a_flipped_byte_is_found_wherever_it_is_in_its_block() {
                 "{at} of {len}"
             );
             let last_line = at >= *log.starts().last().unwrap();
-            let expected = if last_line { Change::Unclear } else { Change::InPlace };
+            let expected = if last_line { SealMismatch::Unclear } else { SealMismatch::InPlace };
             assert_eq!(change(place), expected, "{at} of {len}");
         }
     }
@@ -166,7 +166,7 @@ fn changes_far_apart_are_places_of_their_own() {
     // The last byte of one seal and the first of the next are one place.
     let from: Vec<_> = sealed_places(&found).iter().map(|place| place.from.0).collect();
     assert_eq!(from, [0, 3 * BLOCK, SEAL_BYTES - BLOCK, 2_400_000 / BLOCK * BLOCK]);
-    assert!(sealed_places(&found).iter().all(|place| change(*place) == Change::InPlace));
+    assert!(sealed_places(&found).iter().all(|place| change(*place) == SealMismatch::InPlace));
     assert_eq!(
         found.damaged - found.places.iter().filter(|place| matches!(place.kind, DamageKind::Line(_))).count() as u64,
         4
@@ -181,7 +181,7 @@ fn a_removed_line_is_told_from_a_changed_one() {
             let (from, to) = (starts[number], starts[number + 1]);
             let bytes = [&log.text[..from], &log.text[to..]].concat();
             let place = log.only(&bytes);
-            assert_eq!(change(place), Change::Removed { bytes: (to - from) as u64 }, "line {number}");
+            assert_eq!(change(place), SealMismatch::Removed { bytes: (to - from) as u64 }, "line {number}");
             assert!(place.to.0 >= to as u64 && place.to.0 - (to as u64) <= BLOCK, "{place:?}");
             // The same where lines were appended since, and nobody has folded them.
             let more = [&bytes[..], b"{\"later\":1}\n{\"later\":2}\n"].concat();
@@ -198,7 +198,7 @@ fn an_inserted_line_is_told_from_a_changed_one() {
             let (before, after) = log.text.split_at(starts[number]);
             let bytes = [before, b"{\"forged\":true}\n", after].concat();
             let place = log.only(&bytes);
-            assert_eq!(change(place), Change::Inserted { bytes: 16 }, "line {number}");
+            assert_eq!(change(place), SealMismatch::Inserted { bytes: 16 }, "line {number}");
             assert!(place.to.0 - place.from.0 <= BLOCK, "{place:?}");
         }
     }
@@ -212,13 +212,13 @@ fn swapped_lines_are_changed_or_reordered() {
             let (a, b, c) = (starts[number], starts[number + 1], starts[number + 2]);
             let bytes = [&log.text[..a], &log.text[b..c], &log.text[a..b], &log.text[c..]].concat();
             let place = log.only(&bytes);
-            assert_eq!(change(place), Change::InPlace, "lines {number} and the next");
+            assert_eq!(change(place), SealMismatch::InPlace, "lines {number} and the next");
             assert!(place.to_string().starts_with("changed or reordered"), "{place}");
         }
         // The last two: nothing behind them says that they stand where they stood.
         let (a, b) = (starts[starts.len() - 2], starts[starts.len() - 1]);
         let bytes = [&log.text[..a], &log.text[b..], &log.text[a..b]].concat();
-        assert_ne!(change(log.only(&bytes)), Change::InPlace);
+        assert_ne!(change(log.only(&bytes)), SealMismatch::InPlace);
     }
 }
 
@@ -251,9 +251,9 @@ fn a_change_before_a_removed_line_or_a_cut_is_a_place_of_its_own() {
     let removed = [&flipped[..from], &flipped[to..]].concat();
     let places = sealed_places(&log.with(&removed));
     let changes: Vec<_> = places.iter().map(|place| change(*place)).collect();
-    assert_eq!(changes, [Change::InPlace, Change::Removed { bytes: (to - from) as u64 }]);
+    assert_eq!(changes, [SealMismatch::InPlace, SealMismatch::Removed { bytes: (to - from) as u64 }]);
     let places = sealed_places(&log.with(&flipped[..from]));
-    assert_eq!(change(places[0]), Change::InPlace);
+    assert_eq!(change(places[0]), SealMismatch::InPlace);
     assert!(matches!(places[1].kind, DamageKind::Missing { .. }) && places.len() == 2);
 }
 
@@ -271,10 +271,10 @@ fn a_seal_that_knows_no_blocks_is_compared_as_a_whole() {
     let starts = log.starts();
     let removed = [&log.text[..starts[5]], &log.text[starts[6]..]].concat();
     let bytes = (starts[6] - starts[5]) as u64;
-    assert_eq!(change(log.only(&removed)), Change::Removed { bytes });
+    assert_eq!(change(log.only(&removed)), SealMismatch::Removed { bytes });
     (0..3).for_each(forget);
     let place = sealed_places(&log.with(&removed))[0];
-    assert_eq!(change(place), Change::Removed { bytes });
+    assert_eq!(change(place), SealMismatch::Removed { bytes });
     assert_eq!(place.to.0, SEAL_BYTES, "the seals behind it hold, moved");
     // It grows, and knows its blocks from then on.
     put(&log.join, &log.id, "{\"more\":1}");

@@ -110,7 +110,7 @@ fn completed(item: &Object<'_>, kind: &str, scene: &mut Scene, out: &mut Vec<Tim
         "command_execution" => item.word("aggregated_output").unwrap_or_default(),
         "mcp_tool_call" => {
             let result = item.object("result").and_then(|result| result.some("content")).map(content_text);
-            result.map_or_else(|| error_text(item), |text| text.into_owned())
+            result.map_or_else(|| error_text(item), std::borrow::Cow::into_owned)
         }
         // Nothing else is told of these, but that they failed.
         _ if !failed => return,

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use duolog_types::Moment;
+use duolog_types::Timestamp;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -76,7 +76,7 @@ impl<'a> Object<'a> {
     }
 
     /// An instant: ISO text, or milliseconds since 1970.
-    pub(crate) fn instant(&self, name: &str) -> Option<Moment> {
+    pub(crate) fn instant(&self, name: &str) -> Option<Timestamp> {
         let raw = self.raw(name)?;
         match decode(raw) {
             Some(text) => text.parse().ok(),
@@ -121,12 +121,12 @@ pub(crate) fn whole(raw: &str) -> Option<u64> {
 }
 
 /// The instant a number tells, in units of which `per_second` make a second.
-pub(crate) fn moment(raw: &str, per_second: f64) -> Option<Moment> {
+pub(crate) fn moment(raw: &str, per_second: f64) -> Option<Timestamp> {
     let number: f64 = raw.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)?;
     let micros = number / per_second * 1e6;
     // Beyond this no calendar follows, and doubles no longer hold whole microseconds.
     #[allow(clippy::cast_possible_truncation)]
-    (micros < 9e15).then(|| Moment::from_micros(micros.round() as i64))
+    (micros < 9e15).then(|| Timestamp::from_micros(micros.round() as i64))
 }
 
 /// Makes JSON of what almost is: lone surrogates become U+FFFD, raw control characters are escaped, and the `NaN` and
@@ -265,8 +265,8 @@ mod tests {
 
     #[test]
     fn numbers_tell_instants() {
-        assert_eq!(moment("1775037601.37106", 1.0).map(Moment::as_micros), Some(1_775_037_601_371_060));
-        assert_eq!(moment("1775037601371", 1e3).map(Moment::as_micros), Some(1_775_037_601_371_000));
+        assert_eq!(moment("1775037601.37106", 1.0).map(Timestamp::as_micros), Some(1_775_037_601_371_060));
+        assert_eq!(moment("1775037601371", 1e3).map(Timestamp::as_micros), Some(1_775_037_601_371_000));
         for bad in ["-1", "1e300", "NaN", "\"x\"", ""] {
             assert_eq!(moment(bad, 1.0), None, "{bad}");
         }

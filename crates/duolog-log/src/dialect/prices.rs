@@ -33,7 +33,7 @@ impl Rates {
 
 /// When a long context costs more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Long {
+pub enum LongContextRates {
     /// Never.
     Same,
     /// A response whose context is over 200,000 tokens is charged at these rates as a whole: Anthropic and Google.
@@ -48,16 +48,20 @@ pub struct Price {
     /// For all that is not long.
     pub rates: Rates,
     /// For what is.
-    pub long: Long,
+    pub long: LongContextRates,
 }
 
 impl Price {
     /// What these tokens cost.
     pub fn cost(&self, used: &Tiers) -> Money {
         match self.long {
-            Long::Same => self.rates.cost(&used.all),
-            Long::Whole200k(rates) => self.rates.cost(&used.all.less(&used.over_200k)) + rates.cost(&used.over_200k),
-            Long::Whole272k(rates) => self.rates.cost(&used.all.less(&used.over_272k)) + rates.cost(&used.over_272k),
+            LongContextRates::Same => self.rates.cost(&used.all),
+            LongContextRates::Whole200k(rates) => {
+                self.rates.cost(&used.all.less(&used.over_200k)) + rates.cost(&used.over_200k)
+            }
+            LongContextRates::Whole272k(rates) => {
+                self.rates.cost(&used.all.less(&used.over_272k)) + rates.cost(&used.over_272k)
+            }
         }
     }
 }
@@ -73,21 +77,21 @@ const fn openai(input: u64, output: u64, cache_read: u64) -> Rates {
 }
 
 const fn flat(rates: Rates) -> Price {
-    Price { rates, long: Long::Same }
+    Price { rates, long: LongContextRates::Same }
 }
 
 const OPUS_OLD: Price = flat(claude(15_000_000, 75_000_000));
 const OPUS: Price = flat(claude(5_000_000, 25_000_000));
 const SONNET: Price = flat(claude(3_000_000, 15_000_000));
 const SONNET_LONG: Price =
-    Price { rates: claude(3_000_000, 15_000_000), long: Long::Whole200k(claude(6_000_000, 22_500_000)) };
+    Price { rates: claude(3_000_000, 15_000_000), long: LongContextRates::Whole200k(claude(6_000_000, 22_500_000)) };
 /// The same model answering faster, at a multiple of the price.
 const OPUS_FAST_6: Price = flat(claude(30_000_000, 150_000_000));
 const OPUS_FAST_2: Price = flat(claude(10_000_000, 50_000_000));
 const FABLE: Price = flat(claude(10_000_000, 50_000_000));
 const GEMINI_3_PRO: Price = Price {
     rates: openai(2_000_000, 12_000_000, 200_000),
-    long: Long::Whole200k(openai(4_000_000, 18_000_000, 400_000)),
+    long: LongContextRates::Whole200k(openai(4_000_000, 18_000_000, 400_000)),
 };
 const GPT_5: Price = flat(openai(1_250_000, 10_000_000, 125_000));
 const GPT_5_2: Price = flat(openai(1_750_000, 14_000_000, 175_000));
@@ -132,7 +136,7 @@ const TABLE: &[(&str, Price)] = &[
         "gemini-2.5-pro",
         Price {
             rates: openai(1_250_000, 10_000_000, 125_000),
-            long: Long::Whole200k(openai(2_500_000, 15_000_000, 250_000)),
+            long: LongContextRates::Whole200k(openai(2_500_000, 15_000_000, 250_000)),
         },
     ),
     ("gemini-3-flash-preview", flat(openai(500_000, 3_000_000, 50_000))),
@@ -158,7 +162,7 @@ const TABLE: &[(&str, Price)] = &[
         "gpt-5.4",
         Price {
             rates: openai(2_500_000, 15_000_000, 250_000),
-            long: Long::Whole272k(openai(5_000_000, 22_500_000, 500_000)),
+            long: LongContextRates::Whole272k(openai(5_000_000, 22_500_000, 500_000)),
         },
     ),
     ("gpt-5.4-mini", flat(openai(750_000, 4_500_000, 75_000))),
@@ -167,7 +171,7 @@ const TABLE: &[(&str, Price)] = &[
         "gpt-5.5",
         Price {
             rates: openai(5_000_000, 30_000_000, 500_000),
-            long: Long::Whole272k(openai(10_000_000, 45_000_000, 1_000_000)),
+            long: LongContextRates::Whole272k(openai(10_000_000, 45_000_000, 1_000_000)),
         },
     ),
     ("o3", flat(openai(2_000_000, 8_000_000, 500_000))),

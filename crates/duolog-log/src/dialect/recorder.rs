@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use duolog_types::json::{JsonFault, check_object};
 use duolog_types::limits::TOOL_RESULT_BYTES_MAX;
-use duolog_types::{Clock, Moment, SystemClock};
+use duolog_types::{Clock, SystemClock, Timestamp};
 use serde_json::value::RawValue;
 
 use answers::{Answers, Channel};
@@ -94,7 +94,7 @@ impl Default for Options {
 /// What a turn came to so far.
 #[derive(Debug, Default)]
 struct Turn {
-    started_at: Option<Moment>,
+    started_at: Option<Timestamp>,
     final_text: String,
     responses: u64,
     tokens: Usage,
@@ -124,7 +124,7 @@ pub struct Recorder {
     unfinished: Unfinished,
     partials: Vec<Partial>,
     unknown: u64,
-    last_at: Option<Moment>,
+    last_at: Option<Timestamp>,
 }
 
 type Recorded<S> = Result<(), RecordError<<S as Sink>::Error>>;
@@ -262,7 +262,7 @@ impl Recorder {
     }
 
     /// The instant of what comes now; the prompt is written before anything else is.
-    fn begin<S: Sink>(&mut self, at: Option<Moment>, sink: &mut S) -> Result<Moment, RecordError<S::Error>> {
+    fn begin<S: Sink>(&mut self, at: Option<Timestamp>, sink: &mut S) -> Result<Timestamp, RecordError<S::Error>> {
         let at = at.unwrap_or_else(|| self.options.clock.now());
         self.last_at = Some(at);
         if let Some(prompt) = self.prompt.take() {
@@ -274,7 +274,7 @@ impl Recorder {
     }
 
     /// Writes a prompt. One that continues the open turn of the log is a remark: its text stands there already.
-    fn prompted<S: Sink>(&mut self, text: &str, at: Moment, sink: &mut S) -> Recorded<S> {
+    fn prompted<S: Sink>(&mut self, text: &str, at: Timestamp, sink: &mut S) -> Recorded<S> {
         if self.turn.ended {
             self.settle(sink)?;
         }
@@ -290,7 +290,7 @@ impl Recorder {
     }
 
     /// Writes a prompt that the runtime tells. The one that the caller gave is there already.
-    fn told_prompt<S: Sink>(&mut self, text: &str, at: Moment, sink: &mut S) -> Recorded<S> {
+    fn told_prompt<S: Sink>(&mut self, text: &str, at: Timestamp, sink: &mut S) -> Recorded<S> {
         let is_echo = self.echo.take() == Some(short_hash(text.as_bytes()));
         if is_echo && !self.turn.ended { Ok(()) } else { self.prompted(text, at, sink) }
     }
@@ -301,7 +301,7 @@ impl Recorder {
     }
 
     /// Takes a snapshot: what it does not tell stays as it was told before.
-    fn merge_snapshot<S: Sink>(&mut self, text: &str, at: Moment, sink: &mut S) -> Recorded<S> {
+    fn merge_snapshot<S: Sink>(&mut self, text: &str, at: Timestamp, sink: &mut S) -> Recorded<S> {
         let Some(before) = self.turn.snapshot_event.take() else {
             self.turn.snapshot_event = Some(text.to_owned());
             return Ok(());
@@ -314,7 +314,7 @@ impl Recorder {
         Ok(())
     }
 
-    fn message<S: Sink>(&mut self, event: &Object<'_>, text: &str, at: Moment, sink: &mut S) -> Recorded<S> {
+    fn message<S: Sink>(&mut self, event: &Object<'_>, text: &str, at: Timestamp, sink: &mut S) -> Recorded<S> {
         self.unfinished.take_message();
         let Some(message) = event.object("message") else { return self.keep("message_end", text, at, sink) };
         match message.text("role").as_deref() {
@@ -341,7 +341,7 @@ impl Recorder {
         }
     }
 
-    fn assistant<S: Sink>(&mut self, message: &Object<'_>, at: Moment, sink: &mut S) -> Recorded<S> {
+    fn assistant<S: Sink>(&mut self, message: &Object<'_>, at: Timestamp, sink: &mut S) -> Recorded<S> {
         let raw = message.raw("content").unwrap_or("null");
         let parts: Vec<Part> = match super::object::elements(raw) {
             Some(parts) => parts.into_iter().filter_map(|part| Part::of(part, self.options.keep_thinking)).collect(),
@@ -383,7 +383,7 @@ impl Recorder {
         }
     }
 
-    fn tool<S: Sink>(&mut self, event: &Object<'_>, text: &str, at: Moment, sink: &mut S) -> Recorded<S> {
+    fn tool<S: Sink>(&mut self, event: &Object<'_>, text: &str, at: Timestamp, sink: &mut S) -> Recorded<S> {
         let Some(id) = call_id(event) else { return self.keep("tool_execution_end", text, at, sink) };
         self.unfinished.answered(&id);
         let some = |name| event.some(name).filter(|raw| *raw != "\"\"");
@@ -403,7 +403,7 @@ impl Recorder {
     }
 
     /// What a tool answered.
-    fn answer<S: Sink>(&mut self, id: &str, content: &str, failed: bool, at: Moment, sink: &mut S) -> Recorded<S> {
+    fn answer<S: Sink>(&mut self, id: &str, content: &str, failed: bool, at: Timestamp, sink: &mut S) -> Recorded<S> {
         self.acted();
         let Some(shown) = shortened(content, self.options.tool_result_bytes_max) else {
             return put(&self.frame(&milliseconds(at)).tool_result(id, content, failed, None), sink);
@@ -412,7 +412,7 @@ impl Recorder {
         put(&self.frame(&milliseconds(at)).tool_result(id, &shown, failed, Some(&full)), sink)
     }
 
-    fn fatal<S: Sink>(&mut self, event: &Object<'_>, text: &str, at: Moment, sink: &mut S) -> Recorded<S> {
+    fn fatal<S: Sink>(&mut self, event: &Object<'_>, text: &str, at: Timestamp, sink: &mut S) -> Recorded<S> {
         let error = event.object("error");
         let told = error.as_ref().and_then(|error| error.word("message").or_else(|| error.word("name")));
         let told = told.or_else(|| event.word("error")).or_else(|| event.word("message"));
@@ -435,7 +435,7 @@ impl Recorder {
     }
 
     /// An event that has no shape of its own here, kept as it is.
-    fn keep<S: Sink>(&mut self, kind: &str, text: &str, at: Moment, sink: &mut S) -> Recorded<S> {
+    fn keep<S: Sink>(&mut self, kind: &str, text: &str, at: Timestamp, sink: &mut S) -> Recorded<S> {
         let raw: &RawValue = serde_json::from_str(text).map_err(RecordError::Json)?;
         put(&self.frame(&milliseconds(at)).system(kind, raw), sink)
     }

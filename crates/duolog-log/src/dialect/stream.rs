@@ -61,7 +61,9 @@ pub(crate) fn is_synthetic(line: &Object<'_>) -> bool {
 /// Marks what a subagent said, and the answer that begins a turn nobody was told to begin.
 pub(crate) fn mark(line: &Object<'_>, scene: &Scene, items: &mut [TimelineItem]) {
     if line.some("parent_tool_use_id").is_some() {
-        items.iter_mut().for_each(|item| item.sidechain = true);
+        for item in items.iter_mut() {
+            item.sidechain = true;
+        }
     } else if line.is("type", "assistant")
         && !scene.is_in_turn()
         && recognises(line)

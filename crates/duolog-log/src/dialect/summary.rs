@@ -1,7 +1,7 @@
 //! What a list says of a session: its title, its model, when it began and when something last happened.
 
 use duolog_types::limits::TITLE_CHARS_MAX;
-use duolog_types::{Moment, Position};
+use duolog_types::{Position, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::timeline::{Boundary, ItemKind, TimelineItem};
@@ -71,7 +71,7 @@ impl Summary {
         if self.last_line != Some(item.position.0) {
             (self.last_line, self.lines) = (Some(item.position.0), self.lines + 1);
         }
-        if let Some(at) = item.at.map(Moment::as_micros) {
+        if let Some(at) = item.at.map(Timestamp::as_micros) {
             self.first_at = Some(self.first_at.map_or(at, |first| first.min(at)));
             self.last_at = Some(self.last_at.map_or(at, |last| last.max(at)));
         }
@@ -88,13 +88,13 @@ impl Summary {
     }
 
     /// When the session began, as its lines say.
-    pub fn first_at(&self) -> Option<Moment> {
-        self.first_at.map(Moment::from_micros)
+    pub fn first_at(&self) -> Option<Timestamp> {
+        self.first_at.map(Timestamp::from_micros)
     }
 
     /// When something last happened in it.
-    pub fn last_at(&self) -> Option<Moment> {
-        self.last_at.map(Moment::from_micros)
+    pub fn last_at(&self) -> Option<Timestamp> {
+        self.last_at.map(Timestamp::from_micros)
     }
 
     /// The last line that said something.

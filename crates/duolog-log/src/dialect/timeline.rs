@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use duolog_types::{Moment, Position};
+use duolog_types::{Position, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::object::Object;
@@ -69,7 +69,7 @@ pub struct TimelineItem {
     /// What it does to its turn.
     pub boundary: Boundary,
     /// When, as the line says.
-    pub at: Option<Moment>,
+    pub at: Option<Timestamp>,
     /// The role the line itself names, where that says more than the kind (`moderator`, `developer`).
     pub role: Option<String>,
     /// Which agent.

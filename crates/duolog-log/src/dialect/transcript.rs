@@ -61,14 +61,14 @@ pub struct Event<'a> {
     /// In which role: `agent`, `moderator`, `summarizer`, `advisor`, `user`.
     pub role: &'a str,
     /// What happened.
-    pub said: Said<'a>,
+    pub said: TranscriptEvent<'a>,
     /// How long it took.
     pub latency_ms: Option<f64>,
 }
 
 /// What an event tells.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Said<'a> {
+pub enum TranscriptEvent<'a> {
     /// Words, or a structure, with what came with it.
     Content {
         /// What was said.
@@ -102,8 +102,8 @@ impl Event<'_> {
         put("agent_id", &text(self.agent_id)?);
         put("role", &text(self.role)?);
         match self.said {
-            Said::Error(error) => put("error", &text(error)?),
-            Said::Content { content, metadata, actions } => {
+            TranscriptEvent::Error(error) => put("error", &text(error)?),
+            TranscriptEvent::Content { content, metadata, actions } => {
                 match content {
                     Content::Text(words) => put("content", &text(words)?),
                     Content::Json(json) => put("content", json),

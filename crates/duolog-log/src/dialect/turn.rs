@@ -1,6 +1,6 @@
 //! From items to turns: where each begins, and whether it came to its end.
 
-use duolog_types::{Moment, Position};
+use duolog_types::{Position, Timestamp};
 
 use super::timeline::{Boundary, ItemKind, TimelineItem};
 
@@ -18,9 +18,9 @@ pub struct Turn {
     /// How many tools were called in it.
     pub tool_calls: u64,
     /// When it began.
-    pub started_at: Option<Moment>,
+    pub started_at: Option<Timestamp>,
     /// When its last item was.
-    pub ended_at: Option<Moment>,
+    pub ended_at: Option<Timestamp>,
 }
 
 impl Turn {

@@ -13,7 +13,7 @@ use duolog_types::contention;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::fs::{Disk, DiskFile, Ident, Kind, Lock, MODE_LOG, Open, Stat};
+use crate::fs::{Disk, DiskFile, FileKind, Ident, Lock, MODE_LOG, Open, Stat};
 
 /// A directory, held open: what is beneath it is reached from there, one component at a time, through no link.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ impl Disk for Files {
         Ok(rustix::fs::unlinkat(&parent, name, AtFlags::empty())?)
     }
 
-    fn list(&self, path: &Path) -> io::Result<Vec<(String, Kind)>> {
+    fn list(&self, path: &Path) -> io::Result<Vec<(String, FileKind)>> {
         let directory = match self.directory(path) {
             Ok(directory) => directory,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -208,11 +208,11 @@ impl DiskFile for OpenFile {
     }
 }
 
-fn kind_of(file_type: FileType) -> Kind {
+fn kind_of(file_type: FileType) -> FileKind {
     match file_type {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Directory,
-        _ => Kind::Other,
+        FileType::RegularFile => FileKind::File,
+        FileType::Directory => FileKind::Directory,
+        _ => FileKind::Other,
     }
 }
 

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::log::Log;
 use super::{Each, RootEvent, RootFollower, SWEEP_SHARE, Skip, Start};
 use crate::error::{Error, Result};
-use crate::fs::{Disk, Kind};
+use crate::fs::{Disk, FileKind};
 use crate::hint::Watched;
 use crate::medium::files::Files;
 
@@ -60,7 +60,7 @@ impl RootFollower {
             };
             match files.look(path) {
                 Ok(None) => self.let_go_beneath(path, each),
-                Ok(Some((stat, _))) if stat.kind == Kind::Directory => {
+                Ok(Some((stat, _))) if stat.kind == FileKind::Directory => {
                     self.walk(files, path.to_owned(), &mut found, each)?;
                 }
                 Ok(Some(_)) if self.logs.contains_key(path) => self.enqueue(path),
@@ -92,13 +92,13 @@ impl RootFollower {
             for (name, kind) in names {
                 let path = directory.join(name);
                 match kind {
-                    Kind::Directory => left.push(path),
-                    Kind::Other => match files.look(&path) {
+                    FileKind::Directory => left.push(path),
+                    FileKind::Other => match files.look(&path) {
                         // Some file systems do not say in a list what a name is.
-                        Ok(Some((stat, _))) if stat.kind == Kind::Directory => left.push(path),
+                        Ok(Some((stat, _))) if stat.kind == FileKind::Directory => left.push(path),
                         _ => self.meet(files, &path, found, each),
                     },
-                    Kind::File => self.meet(files, &path, found, each),
+                    FileKind::File => self.meet(files, &path, found, each),
                 }
             }
         }
@@ -144,12 +144,12 @@ impl RootFollower {
         }
     }
 
-    fn meet_new(&mut self, path: &Path, kind: Kind, changed_at: SystemTime, found: &mut Found, each: Each<'_>) {
+    fn meet_new(&mut self, path: &Path, kind: FileKind, changed_at: SystemTime, found: &mut Found, each: Each<'_>) {
         if is_cold(path) {
             self.note(path, &Skip::Cold, each);
         } else if !is_log(path) {
             // Set aside, kept beside, or none of ours.
-        } else if kind != Kind::File {
+        } else if kind != FileKind::File {
             self.note(path, &Skip::NotAFile, each);
         } else if self.logs.len() + found.len() >= self.options.files_max {
             self.note(path, &Skip::TooMany, each);

@@ -1,4 +1,4 @@
-use duolog_log::{Append, Error, Standing, Synced, Watermark, Writer};
+use duolog_log::{Append, Error, LogIdentity, Synced, Watermark, Writer};
 use duolog_testkit::{CallKind, SimDisk};
 use duolog_types::limits::Limits;
 use duolog_types::{Batch, Durability, Position};
@@ -165,12 +165,12 @@ fn a_line_that_another_process_was_first_to_append_is_found_under_the_lock() {
 #[test]
 fn a_refused_writer_compares_its_bytes_with_those_at_the_path() {
     type Change = fn(&SimDisk);
-    let cases: [(&str, Change, Standing); 5] = [
-        ("nothing", |_| {}, Standing::Same),
-        ("a copy that went on", |disk| disk.replace(LOG, b"{\"a\":1}\n{\"b\":1}\n{}\n"), Standing::Same),
-        ("other bytes", |disk| disk.replace(LOG, b"{\"a\":1}\n{\"x\":1}\n{}\n"), Standing::Replaced),
-        ("a shorter file", |disk| disk.replace(LOG, b"{\"a\":1}\n{\"b\":1}"), Standing::Shorter(Position(8))),
-        ("no file", |disk| disk.remove(LOG), Standing::Missing),
+    let cases: [(&str, Change, LogIdentity); 5] = [
+        ("nothing", |_| {}, LogIdentity::Same),
+        ("a copy that went on", |disk| disk.replace(LOG, b"{\"a\":1}\n{\"b\":1}\n{}\n"), LogIdentity::Same),
+        ("other bytes", |disk| disk.replace(LOG, b"{\"a\":1}\n{\"x\":1}\n{}\n"), LogIdentity::Replaced),
+        ("a shorter file", |disk| disk.replace(LOG, b"{\"a\":1}\n{\"b\":1}"), LogIdentity::Shorter(Position(8))),
+        ("no file", |disk| disk.remove(LOG), LogIdentity::Missing),
     ];
     for (what, change, standing) in cases {
         let disk = SimDisk::new();
@@ -178,7 +178,7 @@ fn a_refused_writer_compares_its_bytes_with_those_at_the_path() {
         put(&log, "{\"a\":1}\n{\"b\":1}");
         change(&disk);
         assert_eq!(log.compare_with_path(Position(8)).unwrap(), standing, "{what}");
-        assert_eq!(log.compare_with_path(Position(16)).unwrap(), Standing::Same, "{what}: nothing to compare");
+        assert_eq!(log.compare_with_path(Position(16)).unwrap(), LogIdentity::Same, "{what}: nothing to compare");
     }
 }
 
@@ -189,7 +189,7 @@ fn a_comparison_begins_where_the_hot_file_does() {
     let place = duolog_log::Place { base: Position(100), ..place() };
     let (log, _) = Writer::open(&disk.as_disk(), &place, &Watermark::default(), &kit::limits()).unwrap();
     assert_eq!(put(&log, "{}").start, Position(100));
-    assert_eq!(log.compare_with_path(Position::ZERO).unwrap(), Standing::Same);
+    assert_eq!(log.compare_with_path(Position::ZERO).unwrap(), LogIdentity::Same);
     assert_eq!(log.append_absent(&batch("{}"), Position::ZERO).unwrap().end, Position(103));
 }
 

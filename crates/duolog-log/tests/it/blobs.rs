@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use duolog_log::{BlobId, Blobs, Disk, Error, Files, Kind, Place, Reader, each_reference};
+use duolog_log::{BlobId, Blobs, Disk, Error, FileKind, Files, Place, Reader, each_reference};
 use duolog_testkit::disk::{EIO, ENOSPC};
 use duolog_testkit::{CallKind, Crash, Fault, Loss, SimDisk};
 use duolog_types::Durability::{Power, Process};
@@ -30,7 +30,7 @@ fn path_of(id: &BlobId) -> String {
 /// The names in the directory of blobs that are no blob's.
 fn aside(disk: &SimDisk) -> Vec<String> {
     let names = disk.as_disk().list(Path::new("blobs")).unwrap_or_default();
-    names.into_iter().filter(|(_, kind)| *kind == Kind::File).map(|(name, _)| name).collect()
+    names.into_iter().filter(|(_, kind)| *kind == FileKind::File).map(|(name, _)| name).collect()
 }
 
 fn count(disk: &SimDisk, kind: CallKind) -> usize {

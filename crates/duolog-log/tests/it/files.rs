@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duolog_log::{
-    Disk, Error, Files, Follower, Kind, Lock, Open, Place, Polled, Reader, Standing, Watermark, Writer, torn_records,
+    Disk, Error, FileKind, Files, Follower, Lock, LogIdentity, Open, Place, Polled, Reader, Watermark, Writer,
+    torn_records,
 };
 use duolog_types::Position;
 use duolog_types::limits::Limits;
@@ -159,26 +160,26 @@ fn a_stopped_holder_is_named_and_hangs_nobody() {
 #[test]
 fn what_is_not_a_file_is_not_a_log() {
     type Make = fn(&Path);
-    let cases: [(&str, Make, Kind); 5] = [
-        ("a directory", |at| fs::create_dir(at).unwrap(), Kind::Directory),
+    let cases: [(&str, Make, FileKind); 5] = [
+        ("a directory", |at| fs::create_dir(at).unwrap(), FileKind::Directory),
         (
             "a link to a file",
             |at| {
                 fs::write(at.with_extension("other"), "{}\n").unwrap();
                 symlink(at.with_extension("other"), at).unwrap();
             },
-            Kind::Other,
+            FileKind::Other,
         ),
-        ("a link to nothing", |at| symlink("nothing", at).unwrap(), Kind::Other),
+        ("a link to nothing", |at| symlink("nothing", at).unwrap(), FileKind::Other),
         (
             "a pipe",
             |at| {
                 let mode = rustix::fs::Mode::from_raw_mode(0o600);
                 rustix::fs::mknodat(rustix::fs::CWD, at, rustix::fs::FileType::Fifo, mode, 0).unwrap();
             },
-            Kind::Other,
+            FileKind::Other,
         ),
-        ("a link to a device", |at| symlink("/dev/zero", at).unwrap(), Kind::Other),
+        ("a link to a device", |at| symlink("/dev/zero", at).unwrap(), FileKind::Other),
     ];
     for (what, make, kind) in cases {
         let root = tempfile::tempdir().unwrap();
@@ -299,7 +300,7 @@ fn a_log_that_goes_from_under_its_writer_takes_no_line_with_it() {
         let known = Watermark { recorded_to: end, ..Watermark::default() };
         let known = Watermark { folded: Some((end, duolog_log::hash_line(b"{\"a\":1}"))), ..known };
         let (anew, recovery) = Writer::open(&disk, &place(), &known, &limits()).unwrap();
-        let standing = if what == "replaced" { Standing::Replaced } else { Standing::Missing };
+        let standing = if what == "replaced" { LogIdentity::Replaced } else { LogIdentity::Missing };
         assert_eq!(recovery.standing, standing, "{what}");
         put(&anew, "{\"c\":1}");
         assert!(fs::read_to_string(root.path().join(LOG)).unwrap().ends_with("{\"c\":1}\n"));
@@ -350,5 +351,5 @@ fn real_files_are_mended_poisoned_rewritten_and_followed() {
     assert_eq!(lines, [b"{\"a\":1}", b"{\"b\":1}", b"{\"c\":1}"]);
     assert_eq!(torn_records(&disk, LOG.as_ref()).unwrap().len(), 1);
     let names = disk.list("scope".as_ref()).unwrap();
-    assert!(names.iter().all(|(_, kind)| *kind == Kind::File) && names.len() == 2, "{names:?}");
+    assert!(names.iter().all(|(_, kind)| *kind == FileKind::File) && names.len() == 2, "{names:?}");
 }

@@ -1,4 +1,4 @@
-use duolog_log::{Error, Follower, Item, Lock, Place, Polled, Segment, Why};
+use duolog_log::{Error, Follower, Item, Lock, Place, Polled, ResetReason, Segment};
 use duolog_testkit::disk::EIO;
 use duolog_testkit::{CallKind, Fault, SimDisk};
 use duolog_types::Position;
@@ -32,7 +32,7 @@ impl Watch {
     }
 
     /// Polls until nothing is new; resets are told in order.
-    fn drain(&mut self) -> Vec<(u64, Why)> {
+    fn drain(&mut self) -> Vec<(u64, ResetReason)> {
         let mut resets = Vec::new();
         loop {
             match self.poll().expect("polls") {
@@ -121,7 +121,7 @@ fn a_log_that_was_cut_sets_the_follower_back_to_where_it_ends() {
     let mut watch = Watch::new(&disk);
     watch.drain();
     raw(&disk).unwrap().set_len(10).unwrap();
-    assert_eq!(watch.drain(), [(8, Why::Shorter)]);
+    assert_eq!(watch.drain(), [(8, ResetReason::Shorter)]);
     watch.take();
     put(&writer(&disk), "{\"d\":1}");
     assert_eq!(watch.drain(), []);
@@ -140,11 +140,11 @@ fn a_log_that_was_replaced_by_other_bytes_is_delivered_from_its_beginning() {
             let mut watch = Watch::new(&disk);
             watch.drain();
             watch.take();
-            let mut expected = Why::Replaced;
+            let mut expected = ResetReason::Replaced;
             if removed_first {
                 disk.remove(LOG);
-                assert_eq!(watch.drain(), [(0, Why::Missing)]);
-                expected = Why::Missing;
+                assert_eq!(watch.drain(), [(0, ResetReason::Missing)]);
+                expected = ResetReason::Missing;
             }
             disk.replace(LOG, new.as_bytes());
             let resets = watch.drain();
@@ -176,7 +176,7 @@ fn a_log_that_was_edited_in_place_is_noticed_when_it_grows() {
     watch.drain();
     watch.take();
     disk.write(LOG, b"{\"a\":1}\n{\"x\":1}\n{\"c\":1}\n");
-    assert_eq!(watch.drain(), [(8, Why::Replaced)], "the first line still stands");
+    assert_eq!(watch.drain(), [(8, ResetReason::Replaced)], "the first line still stands");
     assert_eq!(watch.take(), ["{\"x\":1}", "{\"c\":1}"]);
 }
 
@@ -184,11 +184,11 @@ fn a_log_that_was_edited_in_place_is_noticed_when_it_grows() {
 fn a_position_that_is_none_of_this_log_sets_the_follower_back() {
     let disk = SimDisk::new();
     disk.write(LOG, b"{\"a\":1}\n{\"b\":1}\n");
-    for (position, reset) in [(3, (0, Why::Replaced)), (99, (0, Why::Shorter))] {
+    for (position, reset) in [(3, (0, ResetReason::Replaced)), (99, (0, ResetReason::Shorter))] {
         let mut watch = Watch::from(&disk, &place(), position);
         assert_eq!(watch.drain(), [reset]);
     }
-    assert_eq!(Watch::from(&SimDisk::new(), &place(), 8).drain(), [(0, Why::Missing)]);
+    assert_eq!(Watch::from(&SimDisk::new(), &place(), 8).drain(), [(0, ResetReason::Missing)]);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn a_follower_begins_in_the_segments_and_goes_on_in_the_hot_file() {
     watch.drain();
     watch.take();
     disk.replace(LOG, b"{\"x\":1}\n");
-    assert_eq!(watch.drain(), [(16, Why::Replaced)], "the segments stand");
+    assert_eq!(watch.drain(), [(16, ResetReason::Replaced)], "the segments stand");
     assert_eq!(watch.take(), ["{\"x\":1}"]);
 }
 

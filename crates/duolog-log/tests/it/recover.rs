@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use duolog_log::{Append, MendKind, Place, Segment, Standing, TornRecord, Watermark, Writer, hash_line, torn_records};
+use duolog_log::{
+    Append, LogIdentity, MendKind, Place, Segment, TornRecord, Watermark, Writer, hash_line, torn_records,
+};
 use duolog_testkit::disk::{EIO, ENOSPC};
 use duolog_testkit::{CallKind, Crash, Fault, Loss, SimDisk};
 use duolog_types::Position;
@@ -31,7 +33,7 @@ fn any_prefix_of_a_log_opens() {
         let disk = SimDisk::new();
         disk.write(LOG, bytes);
         let (log, recovery) = open(&disk).expect("opens");
-        assert_eq!(recovery.standing, Standing::Same);
+        assert_eq!(recovery.standing, LogIdentity::Same);
 
         let mut expected = bytes.to_vec();
         let kind = match fragment {
@@ -125,7 +127,7 @@ fn bytes_below_the_seal_are_terminated_and_never_cut() {
                 assert_eq!(done.end, Position(cut as u64 + 1));
             } else {
                 let (log, recovery) = open_known(&disk, &known).unwrap();
-                assert_eq!(recovery.standing, Standing::Shorter(Position(cut as u64)));
+                assert_eq!(recovery.standing, LogIdentity::Shorter(Position(cut as u64)));
                 assert_eq!(recovery.mend.unwrap().kind, MendKind::Terminated, "cut at byte {cut}");
                 assert_eq!(recovery.end, Position(cut as u64 + 1));
                 put(&log, "{}");
@@ -157,25 +159,28 @@ fn a_log_is_compared_with_what_the_state_knows() {
     let (mid, end) = (Position(8), Position(17));
     let folded = |at, line: &str| Some((at, hash_line(line.as_bytes())));
     let cases = [
-        (Watermark::default(), Standing::Same),
+        (Watermark::default(), LogIdentity::Same),
         (
             Watermark { sealed_to: end, recorded_to: end, folded: folded(end, second), ..Watermark::default() },
-            Standing::Same,
+            LogIdentity::Same,
         ),
-        (Watermark { folded: folded(mid, first), ..Watermark::default() }, Standing::Same),
-        (Watermark { recorded_to: Position(18), ..Watermark::default() }, Standing::Shorter(end)),
-        (Watermark { sealed_to: Position(18), ..Watermark::default() }, Standing::Shorter(end)),
-        (Watermark { folded: folded(mid, second), ..Watermark::default() }, Standing::Replaced),
-        (Watermark { folded: folded(Position(5), second), ..Watermark::default() }, Standing::Replaced),
-        (Watermark { folded: folded(Position(40), second), ..Watermark::default() }, Standing::Replaced),
+        (Watermark { folded: folded(mid, first), ..Watermark::default() }, LogIdentity::Same),
+        (Watermark { recorded_to: Position(18), ..Watermark::default() }, LogIdentity::Shorter(end)),
+        (Watermark { sealed_to: Position(18), ..Watermark::default() }, LogIdentity::Shorter(end)),
+        (Watermark { folded: folded(mid, second), ..Watermark::default() }, LogIdentity::Replaced),
+        (Watermark { folded: folded(Position(5), second), ..Watermark::default() }, LogIdentity::Replaced),
+        (Watermark { folded: folded(Position(40), second), ..Watermark::default() }, LogIdentity::Replaced),
     ];
     for (known, standing) in cases {
         let disk = SimDisk::new();
         disk.write(LOG, bytes.as_bytes());
         assert_eq!(open_known(&disk, &known).unwrap().1.standing, standing, "{known:?}");
         assert_eq!(kit::read(&disk), bytes);
-        let missing =
-            if known.recorded_to.max(known.sealed_to) > Position::ZERO { Standing::Missing } else { Standing::Same };
+        let missing = if known.recorded_to.max(known.sealed_to) > Position::ZERO {
+            LogIdentity::Missing
+        } else {
+            LogIdentity::Same
+        };
         assert_eq!(open_known(&SimDisk::new(), &known).unwrap().1.standing, missing, "{known:?}");
     }
 }
@@ -199,7 +204,7 @@ fn a_log_whose_hot_file_begins_where_the_fold_stopped_is_the_same_log() {
     for hot in [&b""[..], b"{\"b\":1}\n"] {
         disk.write(LOG, hot);
         let (log, recovery) = Writer::open(&disk.as_disk(), &place, &known, &limits()).unwrap();
-        assert_eq!(recovery.standing, Standing::Same);
+        assert_eq!(recovery.standing, LogIdentity::Same);
         assert_eq!(recovery.end, Position(8 + hot.len() as u64));
         assert_eq!(put(&log, "{}").start, recovery.end);
     }
@@ -353,6 +358,6 @@ fn a_writer_notices_that_its_bytes_were_overwritten_in_place() {
     disk.write(LOG, b"{\"other\":1}\n{\"other\":2}\n");
     let refused = log.append(&batch("{\"mine\":2}"), &PROCESS);
     assert!(matches!(refused, Err(duolog_log::Error::Overwritten(_))), "{refused:?}");
-    assert_eq!(log.compare_with_path(Position::ZERO).unwrap(), Standing::Replaced);
+    assert_eq!(log.compare_with_path(Position::ZERO).unwrap(), LogIdentity::Replaced);
     assert_eq!(kit::read(&disk), "{\"other\":1}\n{\"other\":2}\n");
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use duolog_log::{
-    Disk, Files, Hints, Item, Lock, Open, Pace, Place, Progress, RootEvent, RootFollower, RootOptions, Skip, Start,
-    Watermark, Why, Writer, Writers,
+    Disk, Files, Hints, Item, Lock, Open, Pace, Place, Progress, ResetReason, RootEvent, RootFollower, RootOptions,
+    Skip, Start, Watermark, Writer, Writers,
 };
 use duolog_types::limits::Limits;
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ const BY_SWEEPS: Pace =
 enum Told {
     Line(String, String),
     TooLong(String),
-    Reset(String, u64, Why),
+    Reset(String, u64, ResetReason),
     Gone(String),
     Missing,
     Skipped(String, &'static str),
@@ -231,7 +231,7 @@ fn a_file_that_was_cut_replaced_or_deleted_is_told_and_goes_on() {
     let one = || "one.jsonl".to_owned();
 
     File::options().write(true).open(&path).unwrap().set_len(8).unwrap();
-    assert_eq!(root.drain(), [Told::Reset(one(), 8, Why::Shorter)], "the first line stands");
+    assert_eq!(root.drain(), [Told::Reset(one(), 8, ResetReason::Shorter)], "the first line stands");
     root.add("one.jsonl", "{\"n\":4}\n");
     assert_eq!(root.drain(), [line("one.jsonl", "{\"n\":4}")]);
 
@@ -239,7 +239,7 @@ fn a_file_that_was_cut_replaced_or_deleted_is_told_and_goes_on() {
     fs::write(&other, "{\"o\":1}\n{\"o\":2}\n").unwrap();
     fs::rename(&other, &path).unwrap();
     let expected =
-        [Told::Reset(one(), 0, Why::Replaced), line("one.jsonl", "{\"o\":1}"), line("one.jsonl", "{\"o\":2}")];
+        [Told::Reset(one(), 0, ResetReason::Replaced), line("one.jsonl", "{\"o\":1}"), line("one.jsonl", "{\"o\":2}")];
     assert_eq!(root.drain(), expected);
 
     // The same bytes in another file, and one line more.
@@ -249,7 +249,7 @@ fn a_file_that_was_cut_replaced_or_deleted_is_told_and_goes_on() {
 
     // Rewritten in place and longer than it was.
     fs::write(&path, "{\"o\":1}\n{\"p\":2}\n{\"p\":3}\n{\"p\":4}\n").unwrap();
-    let mut expected = vec![Told::Reset(one(), 8, Why::Replaced)];
+    let mut expected = vec![Told::Reset(one(), 8, ResetReason::Replaced)];
     expected.extend((2..5).map(|n| line("one.jsonl", &format!("{{\"p\":{n}}}"))));
     assert_eq!(root.drain(), expected);
 

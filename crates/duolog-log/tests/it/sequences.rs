@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use duolog_log::dialect::envelope::{Builder, Ending, Usage};
 use duolog_log::dialect::recorder::{Known, Options, Recorder};
-use duolog_log::dialect::transcript::{Content, Event, Said};
+use duolog_log::dialect::transcript::{Content, Event, TranscriptEvent};
 use duolog_log::dialect::turn::{Turn, TurnFold};
 use duolog_log::dialect::turns::{Entry, Step};
 use duolog_log::dialect::{Dialect, ItemKind, TimelineItem};
@@ -247,8 +247,8 @@ proptest! {
     ) {
         let (mut lines, mut expected) = (Vec::new(), Vec::new());
         for (number, (words, who, role, fails)) in (0_u32..).zip(&all) {
-            let content = Said::Content { content: Content::Text(words), metadata: None, actions: None };
-            let said = if *fails { Said::Error(words) } else { content };
+            let content = TranscriptEvent::Content { content: Content::Text(words), metadata: None, actions: None };
+            let said = if *fails { TranscriptEvent::Error(words) } else { content };
             let event =
                 Event { t: 1.5e9 + f64::from(number), iter: u64::from(number), agent_id: who, role, said, latency_ms: None };
             lines.push(event.to_text().expect("serialises"));

@@ -63,7 +63,7 @@ fn a_stream_is_recorded_with_its_turns_calls_results_and_usage() {
         let answers: Vec<_> = items.iter().filter(|item| item.kind == ItemKind::ToolResult).collect();
         assert!(answers.iter().any(|item| item.failed && item.text.contains("1 test failed")), "{dialect}");
         assert!(answers.iter().all(|item| item.tool.is_some()), "{dialect}");
-        assert!(items.iter().all(|item| item.at.map(duolog_types::Moment::as_micros) == Some(AT)), "{dialect}");
+        assert!(items.iter().all(|item| item.at.map(duolog_types::Timestamp::as_micros) == Some(AT)), "{dialect}");
         let usage = used(&written.lines);
         assert_eq!(usage.tokens(), made.tokens, "{dialect}");
         assert_eq!(usage.cost().cents(), made.cost.cents(), "{dialect}");

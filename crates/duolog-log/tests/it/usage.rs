@@ -1,5 +1,5 @@
 use duolog_log::dialect::money::Money;
-use duolog_log::dialect::prices::{Long, Price, Prices, Rates};
+use duolog_log::dialect::prices::{LongContextRates, Price, Prices, Rates};
 use duolog_log::dialect::usage::{Claim, Tokens, Usage, UsageFact, UsageFold, fact};
 use duolog_testkit::transcripts::{self, Made};
 use proptest::prelude::*;
@@ -268,7 +268,7 @@ fn a_stated_cost_is_taken_and_a_missing_price_is_no_zero() {
     assert_eq!(mixed.cost().to_string(), "0.125");
     let mut prices = Prices::builtin();
     let rates = Rates { input: 1_500_000, output: 0, cache_read: 0, cache_write_5m: 0, cache_write_1h: 0 };
-    prices.set("nobody-knows", Price { rates, long: Long::Same });
+    prices.set("nobody-knows", Price { rates, long: LongContextRates::Same });
     assert_eq!(fold(&[unknown]).report(&prices).cost().to_string(), "1.5");
 }
 

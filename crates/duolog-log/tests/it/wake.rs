@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use duolog_log::{Disk, Error, Files, Follower, Hints, Item, Lock, Open, Pace, Polled, Why, Writer};
+use duolog_log::{Disk, Error, Files, Follower, Hints, Item, Lock, Open, Pace, Polled, ResetReason, Writer};
 use duolog_types::Position;
 use duolog_types::limits::Limits;
 
@@ -123,7 +123,7 @@ fn a_directory_that_comes_and_goes_is_heard_again() {
             match follower.poll(&mut |_| panic!("nothing is there")).unwrap() {
                 Polled::Idle => follower.wait(NEVER),
                 reset => {
-                    assert_eq!(reset, Polled::Reset { to: Position::ZERO, why: Why::Missing });
+                    assert_eq!(reset, Polled::Reset { to: Position::ZERO, why: ResetReason::Missing });
                     break;
                 }
             }

@@ -1,5 +1,5 @@
 use duolog_log::dialect::envelope::{Block, Builder, Ending, Usage};
-use duolog_log::dialect::transcript::{Content, Event, Said};
+use duolog_log::dialect::transcript::{Content, Event, TranscriptEvent};
 use duolog_log::dialect::turns::{Entry, Step};
 use duolog_log::dialect::{Dialect, ItemKind, TimelineItem};
 use duolog_types::line::check_line;
@@ -110,7 +110,7 @@ fn turns_look_as_skillet_writes_them() {
 fn transcripts_look_as_agentrylab_writes_them() {
     let event =
         |said, latency_ms| Event { t: 1_775_037_601.371_06, iter: 0, agent_id: "pro", role: "agent", said, latency_ms };
-    let content = Said::Content {
+    let content = TranscriptEvent::Content {
         content: Content::Text("reply #2 🤖 "),
         metadata: Some("{\"provider\": \"fake\"}"),
         actions: None,
@@ -120,7 +120,7 @@ fn transcripts_look_as_agentrylab_writes_them() {
         r#"{"t": 1775037601.37106, "iter": 0, "agent_id": "pro", "role": "agent", "content": "reply #2 🤖 ", "metadata": {"provider": "fake"}, "actions": null, "latency_ms": 0.5345344543457031}"#
     );
     assert_eq!(
-        event(Said::Error("LLMProviderError: no"), None).to_text().expect("serialises"),
+        event(TranscriptEvent::Error("LLMProviderError: no"), None).to_text().expect("serialises"),
         r#"{"t": 1775037601.37106, "iter": 0, "agent_id": "pro", "role": "agent", "error": "LLMProviderError: no"}"#
     );
 }
@@ -192,15 +192,15 @@ proptest! {
             iter: u64::from(iter),
             agent_id: &who,
             role: &role,
-            said: Said::Content { content: Content::Text(&said), metadata: Some(&metadata), actions: Some(actions) },
+            said: TranscriptEvent::Content { content: Content::Text(&said), metadata: Some(&metadata), actions: Some(actions) },
             latency_ms: Some(f64::from(micros) / 7.0),
         };
         let items = read(Dialect::Transcript, &event.to_text().expect("serialises"));
         prop_assert_eq!((&items[0].text, items[0].author.as_ref(), items[0].role.as_ref()), (&said, Some(&who), Some(&role)));
         prop_assert_eq!((items[0].round, items[0].model.as_ref()), (Some(u64::from(iter)), Some(&who)));
-        prop_assert_eq!(items[0].at.map(duolog_types::Moment::as_micros), Some(1_775_000_000_000_000 + i64::from(micros)));
+        prop_assert_eq!(items[0].at.map(duolog_types::Timestamp::as_micros), Some(1_775_000_000_000_000 + i64::from(micros)));
         prop_assert_eq!((items[1].what.as_deref(), items[1].text.as_str()), (Some("actions"), actions));
-        let failed = Event { said: Said::Error(&said), ..event };
+        let failed = Event { said: TranscriptEvent::Error(&said), ..event };
         let items = read(Dialect::Transcript, &failed.to_text().expect("serialises"));
         prop_assert_eq!((items[0].kind, &items[0].text), (ItemKind::Error, &said));
     }

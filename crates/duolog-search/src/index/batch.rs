@@ -19,7 +19,7 @@ const SETTLE_BYTES: u64 = 4 << 20;
 
 /// How far a session was indexed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checkpoint {
+pub struct IndexedTo {
     /// The epoch of its log.
     pub epoch: Epoch,
     /// Up to where.
@@ -80,7 +80,7 @@ impl<'i> Indexing<'i> {
     }
 
     /// How far a session was indexed; nothing where it never was.
-    pub fn checkpoint(&self, session: &SessionId) -> Result<Option<Checkpoint>> {
+    pub fn checkpoint(&self, session: &SessionId) -> Result<Option<IndexedTo>> {
         Ok(find(&self.index.connection, session).map_err(self.index.failed())?.map(|(_, checkpoint)| checkpoint))
     }
 
@@ -113,10 +113,10 @@ pub struct Batch<'i> {
 impl Batch<'_> {
     /// The session that is to be added to, if its checkpoint is where the caller found it; else nothing, because another
     /// process was faster. A session that was never indexed is made.
-    pub fn source(&mut self, session: &SessionId, expected: Option<&Checkpoint>) -> Result<Option<SourceId>> {
+    pub fn source(&mut self, session: &SessionId, expected: Option<&IndexedTo>) -> Result<Option<SourceId>> {
         let connection = &self.index.connection;
         let found = find(connection, session).map_err(self.index.failed())?;
-        let at = |checkpoint: &Checkpoint| (checkpoint.epoch, checkpoint.position);
+        let at = |checkpoint: &IndexedTo| (checkpoint.epoch, checkpoint.position);
         if found.as_ref().map(|(_, there)| at(there)) != expected.map(at) {
             return Ok(None);
         }
@@ -148,7 +148,7 @@ impl Batch<'_> {
     }
 
     /// Moves a session's checkpoint to behind what was added.
-    pub fn advance(&mut self, source: SourceId, to: &Checkpoint) -> Result<()> {
+    pub fn advance(&mut self, source: SourceId, to: &IndexedTo) -> Result<()> {
         for (first, last) in self.runs.remove(&source).unwrap_or_default() {
             let sql = "UPDATE runs SET last = ?3 WHERE source = ?1 AND last = ?2 - 1";
             if self.run(sql, params![source.0, first, last])? == 0 {
@@ -239,13 +239,13 @@ fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-fn find(connection: &Connection, session: &SessionId) -> rusqlite::Result<Option<(SourceId, Checkpoint)>> {
+fn find(connection: &Connection, session: &SessionId) -> rusqlite::Result<Option<(SourceId, IndexedTo)>> {
     let sql = "SELECT id, epoch, position, line_hash, damaged, memory FROM sources WHERE session = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let found = statement.query_row([session.as_str()], |row| {
         let position: i64 = row.get(2)?;
         let damaged: i64 = row.get(4)?;
-        let checkpoint = Checkpoint {
+        let checkpoint = IndexedTo {
             epoch: Epoch(row.get(1)?),
             position: Position(u64::try_from(position).unwrap_or(0)),
             line_hash: row.get(3)?,
@@ -259,7 +259,7 @@ fn find(connection: &Connection, session: &SessionId) -> rusqlite::Result<Option
 
 impl Index {
     /// How far a session was indexed, by name.
-    pub(super) fn find_checkpoint(&self, session: &SessionId) -> Result<Option<Checkpoint>> {
+    pub(super) fn find_checkpoint(&self, session: &SessionId) -> Result<Option<IndexedTo>> {
         Ok(find(&self.connection, session).map_err(self.failed())?.map(|(_, checkpoint)| checkpoint))
     }
 }

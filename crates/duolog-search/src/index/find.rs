@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
-use duolog_types::{Epoch, Moment, Position, SessionId};
+use duolog_types::{Epoch, Position, SessionId, Timestamp};
 use rusqlite::types::Value;
 use rusqlite::{Row, params_from_iter};
 
 use super::Index;
-use super::batch::{Checkpoint, cut};
+use super::batch::{IndexedTo, cut};
 use crate::error::Result;
 use crate::query::Query;
 
@@ -79,7 +79,7 @@ pub struct Filter {
     /// Only calls and answers of this tool. Upper and lower case are alike.
     pub tool: Option<String>,
     /// Only from this moment on. What has no time is left out.
-    pub since: Option<Moment>,
+    pub since: Option<Timestamp>,
 }
 
 impl Filter {
@@ -119,7 +119,7 @@ pub struct Candidate {
 
 /// How far a session was indexed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct IndexProgress {
     /// The epoch of its log.
     pub epoch: Epoch,
     /// Up to where.
@@ -146,17 +146,17 @@ impl<'i> Snapshot<'i> {
     }
 
     /// How far each session was indexed.
-    pub fn standings(&self) -> Result<HashMap<SessionId, Standing>> {
+    pub fn standings(&self) -> Result<HashMap<SessionId, IndexProgress>> {
         let failed = self.index.failed();
         let sql = "SELECT session, epoch, position, damaged FROM sources";
         let mut all = self.index.connection.prepare_cached(sql).map_err(failed)?;
         let mut rows = all.query([]).map_err(failed)?;
         let mut standings = HashMap::new();
         while let Some(row) = rows.next().map_err(failed)? {
-            let read = || -> rusqlite::Result<(String, Standing)> {
+            let read = || -> rusqlite::Result<(String, IndexProgress)> {
                 let count = |column| row.get::<_, i64>(column).map(|number| u64::try_from(number).unwrap_or(0));
                 let standing =
-                    Standing { epoch: Epoch(row.get(1)?), position: Position(count(2)?), damaged: count(3)? };
+                    IndexProgress { epoch: Epoch(row.get(1)?), position: Position(count(2)?), damaged: count(3)? };
                 Ok((row.get(0)?, standing))
             };
             let (session, standing) = read().map_err(failed)?;
@@ -169,7 +169,7 @@ impl<'i> Snapshot<'i> {
     }
 
     /// How far one session was indexed, and what its reader has to remember.
-    pub fn checkpoint(&self, session: &SessionId) -> Result<Option<Checkpoint>> {
+    pub fn checkpoint(&self, session: &SessionId) -> Result<Option<IndexedTo>> {
         self.index.find_checkpoint(session)
     }
 
@@ -296,7 +296,7 @@ mod tests {
             session: None,
             role: role.map(str::to_owned),
             tool: tool.map(str::to_owned),
-            since: since.map(Moment::from_micros),
+            since: since.map(Timestamp::from_micros),
         };
         assert!(filter(Some("USER"), None, None).passes(0, "user", None, None));
         assert!(filter(Some("moderator"), None, None).passes(0, "assistant", Some("moderator"), None));

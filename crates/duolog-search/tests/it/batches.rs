@@ -126,7 +126,7 @@ fn texts_are_found_by_what_they_are() {
     assert_eq!(found(tool("bash")), [1, 0]);
     assert_eq!(found(tool(&long)), [3]);
     assert!(found(tool("nobody's")).is_empty());
-    let since = |micros| Filter { since: Some(duolog_types::Moment::from_micros(micros)), ..Filter::default() };
+    let since = |micros| Filter { since: Some(duolog_types::Timestamp::from_micros(micros)), ..Filter::default() };
     assert_eq!((found(since(6)), found(since(0))), (vec![3, 1], vec![3, 1, 0]));
     assert!(found(Filter { session: Some(session("b")), ..Filter::default() }).is_empty());
     assert_eq!(ask(&index, "word", &Filter { session: Some(session("b")), ..Filter::default() }).len(), 4);

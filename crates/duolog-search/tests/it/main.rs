@@ -11,15 +11,15 @@ mod places;
 
 use std::path::Path;
 
-use duolog_search::{Candidate, Checkpoint, Doc, Filter, Index, Query};
+use duolog_search::{Candidate, Doc, Filter, Index, IndexedTo, Query};
 use duolog_types::{Epoch, HomeId, Position, SessionId};
 
 fn session(name: &str) -> SessionId {
     SessionId::parse(name).expect("an id")
 }
 
-fn checkpoint(position: u64) -> Checkpoint {
-    Checkpoint { epoch: Epoch(0), position: Position(position), line_hash: None, damaged: 0, memory: Vec::new() }
+fn checkpoint(position: u64) -> IndexedTo {
+    IndexedTo { epoch: Epoch(0), position: Position(position), line_hash: None, damaged: 0, memory: Vec::new() }
 }
 
 fn doc(position: u64, text: &str) -> Doc<'_> {

@@ -144,9 +144,9 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::address::{Address, Said};
+    use crate::address::{Address, StoreAddress};
 
-    fn parse(text: &str) -> Result<Said> {
+    fn parse(text: &str) -> Result<StoreAddress> {
         text.parse()
     }
 

@@ -1,6 +1,6 @@
 //! `catalog`: how far each log has been folded, and what was counted on the way.
 
-use duolog_types::{Epoch, HomeId, Moment, Position, SessionId};
+use duolog_types::{Epoch, HomeId, Position, SessionId, Timestamp};
 
 use crate::engine::{Row, Tx, Value, row};
 use crate::error::Result;
@@ -48,9 +48,9 @@ pub struct CatalogRow {
     /// How many lines could not be read.
     pub damaged: u64,
     /// The instant that the first line with one names.
-    pub first_at: Option<Moment>,
+    pub first_at: Option<Timestamp>,
     /// The instant that the last line with one names.
-    pub last_at: Option<Moment>,
+    pub last_at: Option<Timestamp>,
     /// The dialect that its first lines are in.
     pub dialect: Option<String>,
     /// The model that was named last.
@@ -70,7 +70,7 @@ row!(CatalogRow, columns:
 
 /// Where a fold starts from: it takes effect only while the row is still the one that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Checkpoint {
+pub struct FoldedTo {
     /// The epoch that was folded.
     pub epoch: Epoch,
     /// Up to where.
@@ -83,8 +83,8 @@ pub struct Checkpoint {
 
 impl CatalogRow {
     /// Where a fold that goes on from this row starts.
-    pub fn checkpoint(&self) -> Checkpoint {
-        Checkpoint { epoch: self.epoch, position: self.position, fold_version: self.fold_version, shared: self.shared }
+    pub fn checkpoint(&self) -> FoldedTo {
+        FoldedTo { epoch: self.epoch, position: self.position, fold_version: self.fold_version, shared: self.shared }
     }
 
     /// The row of a log of which nothing was folded.
@@ -118,7 +118,7 @@ pub fn get(tx: &mut Tx<'_>, session: &SessionId) -> Result<Option<CatalogRow>> {
 /// Moves the checkpoint from where the caller found it; false when another fold was faster, and nothing is changed.
 ///
 /// `expected` is what the fold started from: nothing, for a session that was never folded.
-pub fn advance(tx: &mut Tx<'_>, expected: Option<Checkpoint>, row: &CatalogRow) -> Result<bool> {
+pub fn advance(tx: &mut Tx<'_>, expected: Option<FoldedTo>, row: &CatalogRow) -> Result<bool> {
     let Some(before) = expected else {
         return put(tx, insert!("DO NOTHING"), row);
     };

@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::str;
 use std::sync::atomic::AtomicU64;
 
-use duolog_types::Moment;
+use duolog_types::Timestamp;
 
 pub use sql::Sql;
 pub use sqlite::Foreign;
@@ -184,13 +184,13 @@ impl<'c> Tx<'c> {
     }
 
     /// The present time by the server's clock; `None` for a file, whose writers share the clock of one machine.
-    pub fn server_time(&mut self) -> Result<Option<Moment>> {
+    pub fn server_time(&mut self) -> Result<Option<Timestamp>> {
         if self.has_one_writer() {
             return Ok(None);
         }
         // Not the time of the transaction's start: it may have waited for a lock since.
         let sql = "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000000) AS BIGINT)";
-        self.find(sql, &[], |row| row.get(0).map(Moment::from_micros))
+        self.find(sql, &[], |row| row.get(0).map(Timestamp::from_micros))
     }
 
     /// Runs `f` in a savepoint: its error or its panic undoes what it did, and nothing that came before.

@@ -9,8 +9,8 @@ use duolog_types::Durability;
 
 use super::{Column, Row, Tally, Tx, Value};
 use crate::address::Server;
-use crate::care::Figures;
 use crate::error::{Error, Result};
+use crate::maintenance::Figures;
 use crate::state::OpenState;
 
 /// A state on a server.

@@ -5,7 +5,7 @@
 //! taken on a row that they share. The driver is asynchronous and runs on a thread of its own; callers wait.
 
 mod answer;
-mod care;
+mod maintenance;
 mod schema;
 mod session;
 mod tls;

@@ -1,11 +1,11 @@
 //! SQLite: one writing connection behind a line of callers, a few reading ones, in a file on this machine.
 
-mod care;
+mod checkpointer;
 mod connection;
 mod foreign;
 mod group;
 mod lock;
-mod mover;
+mod maintenance;
 mod pool;
 mod resync;
 mod schema;

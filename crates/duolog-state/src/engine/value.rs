@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use duolog_types::{
     ApprovalId, ApprovalKind, ApprovalStatus, BranchId, Charge, ChatId, ChatRole, CronOutcome, CronRunId, Epoch,
-    ExecutionId, HomeId, InvocationKind, MessageId, Moment, OperationId, OutboxId, Position, ProcessId, ProgressionId,
-    RunId, RunStatus, SessionId, SessionStatus, SourceKind, TriggerType,
+    ExecutionId, HomeId, InvocationKind, MessageId, OperationId, OutboxId, Position, ProcessId, ProgressionId, RunId,
+    RunStatus, SessionId, SessionStatus, SourceKind, Timestamp, TriggerType,
 };
 
 use super::Row;
@@ -164,7 +164,7 @@ macro_rules! fields {
 
 fields!(
     String, SessionId, MessageId, BranchId, ProgressionId, RunId, ExecutionId, ApprovalId, [u8; 32];
-    copied i64, u64, u32, bool, Position, Epoch, HomeId, ProcessId, OutboxId, CronRunId, Moment,
+    copied i64, u64, u32, bool, Position, Epoch, HomeId, ProcessId, OutboxId, CronRunId, Timestamp,
     ChatRole, CronOutcome, SessionStatus, InvocationKind, SourceKind, RunStatus, TriggerType, ApprovalKind, ApprovalStatus
 );
 
@@ -321,10 +321,10 @@ macro_rules! words {
     )+ };
 }
 
-as_text!(SessionId, OperationId, HomeId, ProcessId, OutboxId, Moment, SessionStatus, InvocationKind, SourceKind);
+as_text!(SessionId, OperationId, HomeId, ProcessId, OutboxId, Timestamp, SessionStatus, InvocationKind, SourceKind);
 as_text!(Charge, MessageId, BranchId, ProgressionId, ChatId, ChatRole, CronOutcome, CronRunId);
 as_text!(crate::owned::repairs::RepairAction);
-written_as_text!(HomeId, ProcessId, OutboxId, CronRunId, Moment);
+written_as_text!(HomeId, ProcessId, OutboxId, CronRunId, Timestamp);
 words!(Charge, ChatRole, CronOutcome, SessionStatus, InvocationKind, SourceKind, crate::owned::repairs::RepairAction);
 as_text!(RunId, ExecutionId, ApprovalId, RunStatus, TriggerType, ApprovalKind, ApprovalStatus);
 words!(RunStatus, TriggerType, ApprovalKind, ApprovalStatus);

@@ -2,7 +2,7 @@
 //!
 //! Only the owner deletes its mark; a dead owner's goes to whoever folds.
 
-use duolog_types::{HomeId, Moment, ProcessId, SessionId};
+use duolog_types::{HomeId, ProcessId, SessionId, Timestamp};
 
 use crate::engine::{Tx, row};
 use crate::error::Result;
@@ -28,7 +28,7 @@ pub struct BehindRow {
     /// The operating system's number of the process, for people.
     pub pid: u32,
     /// When it was set.
-    pub marked_at: Moment,
+    pub marked_at: Timestamp,
 }
 
 row!(BehindRow: session_id, process_id, home_id, generation, pid, marked_at);
@@ -70,7 +70,7 @@ pub fn is_marked(tx: &mut Tx<'_>, session: &SessionId, process: &ProcessId) -> R
 /// Sets a mark that whoever folds next may delete.
 ///
 /// Each time the generation rises, so that a fold which began before does not delete what it did not see.
-pub fn mark_for_nobody(tx: &mut Tx<'_>, session: &SessionId, home: &HomeId, at: Moment) -> Result<()> {
+pub fn mark_for_nobody(tx: &mut Tx<'_>, session: &SessionId, home: &HomeId, at: Timestamp) -> Result<()> {
     let sql = "INSERT INTO behind (session_id, process_id, home_id, generation, pid, marked_at) \
                VALUES (?1, ?2, ?3, 1, 0, ?4) ON CONFLICT (session_id, process_id) DO UPDATE SET \
                generation = behind.generation + 1, pid = excluded.pid, marked_at = excluded.marked_at";
@@ -78,7 +78,7 @@ pub fn mark_for_nobody(tx: &mut Tx<'_>, session: &SessionId, home: &HomeId, at: 
 }
 
 /// Sets a mark for nobody on every log of a home: after a boot of the machine, marks may be missing.
-pub fn mark_all_for_nobody(tx: &mut Tx<'_>, home: &HomeId, at: Moment) -> Result<()> {
+pub fn mark_all_for_nobody(tx: &mut Tx<'_>, home: &HomeId, at: Timestamp) -> Result<()> {
     let sql = "INSERT INTO behind (session_id, process_id, home_id, generation, pid, marked_at) \
                SELECT id, ?2, home_id, 1, 0, ?3 FROM sessions WHERE home_id = ?1 AND deleted_at IS NULL \
                ON CONFLICT (session_id, process_id) DO UPDATE SET \

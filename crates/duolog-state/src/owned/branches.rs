@@ -1,6 +1,6 @@
 //! `branches`: the ways that a session's conversation took.
 
-use duolog_types::{BranchId, MessageId, Moment, ProgressionId, SessionId};
+use duolog_types::{BranchId, MessageId, ProgressionId, SessionId, Timestamp};
 
 use super::pool_segments::{self, PoolSegmentRow};
 use super::progressions::{self, ProgressionRow};
@@ -37,7 +37,7 @@ pub struct BranchRow {
     /// Its id.
     pub id: BranchId,
     /// When it was made.
-    pub created_at: Moment,
+    pub created_at: Timestamp,
     /// Whatever its maker keeps with it, such as the agent's configuration, as JSON.
     pub node_metadata: Option<String>,
     /// Whose it is.

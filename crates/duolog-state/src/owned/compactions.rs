@@ -1,6 +1,6 @@
 //! `compactions`: what was said of a branch's ranges, in order. Nothing here is changed or taken away.
 
-use duolog_types::{BranchId, MessageId, Moment};
+use duolog_types::{BranchId, MessageId, Timestamp};
 
 use crate::engine::{Row, Tx};
 use crate::error::Result;
@@ -14,7 +14,7 @@ macro_rules! columns {
 
 /// What a row says of its range.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum CompactionEntry {
     /// That a message stands for it.
     Summary {
         /// The message.
@@ -43,16 +43,16 @@ pub struct CompactionRow {
     /// The place after its last.
     pub to_ord: u64,
     /// What is said of it.
-    pub said: Said,
+    pub said: CompactionEntry,
     /// When.
-    pub created_at: Moment,
+    pub created_at: Timestamp,
 }
 
 impl CompactionRow {
     fn read(row: &Row<'_>) -> Result<Self> {
         let said = match row.get(4)? {
-            Some(message) => Said::Summary { message, covers_all: row.get(7)? },
-            None => Said::Undone { branch: row.get(5)?, seq: row.get(6)? },
+            Some(message) => CompactionEntry::Summary { message, covers_all: row.get(7)? },
+            None => CompactionEntry::Undone { branch: row.get(5)?, seq: row.get(6)? },
         };
         Ok(Self {
             branch_id: row.get(0)?,
@@ -69,8 +69,8 @@ impl CompactionRow {
 pub fn insert(tx: &mut Tx<'_>, row: &CompactionRow) -> Result<()> {
     let sql = concat!("INSERT INTO compactions (", columns!(), ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
     let (message, covers_all, undone) = match &row.said {
-        Said::Summary { message, covers_all } => (Some(message), *covers_all, None),
-        Said::Undone { branch, seq } => (None, false, Some((branch, *seq))),
+        CompactionEntry::Summary { message, covers_all } => (Some(message), *covers_all, None),
+        CompactionEntry::Undone { branch, seq } => (None, false, Some((branch, *seq))),
     };
     let values = params![
         &row.branch_id,

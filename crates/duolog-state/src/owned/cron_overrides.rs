@@ -1,6 +1,6 @@
 //! `cron_overrides`: what is said over the schedules of the configuration. Without a row a schedule is as it is there.
 
-use duolog_types::Moment;
+use duolog_types::Timestamp;
 
 use crate::engine::{Tx, row};
 use crate::error::Result;
@@ -18,7 +18,7 @@ pub struct CronOverrideRow {
     /// The time zone in which that is meant.
     pub zone: Option<String>,
     /// Since when.
-    pub updated_at: Moment,
+    pub updated_at: Timestamp,
     /// Who said so.
     pub updated_by: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! `cron_runs`: what came of each time of a schedule. Adding the row of a time is what gives the right to fire it.
 
-use duolog_types::{CronOutcome, CronRunId, HomeId, Moment, ProcessId};
+use duolog_types::{CronOutcome, CronRunId, HomeId, ProcessId, Timestamp};
 
 use crate::engine::{Tx, row};
 use crate::error::Result;
@@ -16,11 +16,11 @@ pub struct CronRunRow {
     /// The workflow that it was for.
     pub workflow: Option<String>,
     /// The time.
-    pub due_at: Moment,
+    pub due_at: Timestamp,
     /// When it was fired.
-    pub started_at: Moment,
+    pub started_at: Timestamp,
     /// When that was done.
-    pub finished_at: Option<Moment>,
+    pub finished_at: Option<Timestamp>,
     /// How it ended.
     pub outcome: Option<CronOutcome>,
     /// What went wrong.
@@ -46,7 +46,7 @@ row!(CronRunRow, columns:
 #[derive(Debug, Clone, PartialEq)]
 pub struct CronEnd {
     /// When.
-    pub finished_at: Moment,
+    pub finished_at: Timestamp,
     /// How.
     pub outcome: CronOutcome,
     /// What went wrong.
@@ -88,14 +88,14 @@ pub fn find(tx: &mut Tx<'_>, id: CronRunId) -> Result<Option<CronRunRow>> {
 }
 
 /// The firings of a schedule, the latest time first, before this time.
-pub fn newest_of(tx: &mut Tx<'_>, name: &str, before: Option<Moment>, limit: u32) -> Result<Vec<CronRunRow>> {
+pub fn newest_of(tx: &mut Tx<'_>, name: &str, before: Option<Timestamp>, limit: u32) -> Result<Vec<CronRunRow>> {
     let sql =
         concat!("SELECT ", columns!(), " FROM cron_runs WHERE name = ?1 AND due_at < ?2 ORDER BY due_at DESC LIMIT ?3");
     tx.all(sql, params![name, before.map_or_else(end_of_time, |at| at.to_string()), limit], CronRunRow::read)
 }
 
 /// The firings of all schedules, the latest time first, before this time and name.
-pub fn newest(tx: &mut Tx<'_>, before: Option<(Moment, &str)>, limit: u32) -> Result<Vec<CronRunRow>> {
+pub fn newest(tx: &mut Tx<'_>, before: Option<(Timestamp, &str)>, limit: u32) -> Result<Vec<CronRunRow>> {
     let sql = concat!(
         "SELECT ",
         columns!(),
@@ -106,7 +106,7 @@ pub fn newest(tx: &mut Tx<'_>, before: Option<(Moment, &str)>, limit: u32) -> Re
 }
 
 /// When the last firings of a schedule began, and how they ended, the latest time first.
-pub fn standings(tx: &mut Tx<'_>, name: &str, limit: u32) -> Result<Vec<(Moment, Option<CronOutcome>)>> {
+pub fn standings(tx: &mut Tx<'_>, name: &str, limit: u32) -> Result<Vec<(Timestamp, Option<CronOutcome>)>> {
     let sql = "SELECT started_at, outcome FROM cron_runs WHERE name = ?1 ORDER BY due_at DESC LIMIT ?2";
     tx.all(sql, params![name, limit], |row| Ok((row.get(0)?, row.get(1)?)))
 }

@@ -3,7 +3,7 @@
 //! On a server two transactions that add to one row wait for each other, and the second runs again. So an execution adds to
 //! one of several rows there, by its id.
 
-use duolog_types::{ExecutionId, Moment};
+use duolog_types::{ExecutionId, Timestamp};
 
 use crate::engine::{Row, Tx, row};
 use crate::error::Result;
@@ -47,7 +47,7 @@ row!(RollupRow, columns:
 );
 
 /// Adds what an execution came to, to what a stretch of time saw of a workflow.
-pub fn add(tx: &mut Tx<'_>, bucket: Moment, workflow: &str, of: &ExecutionId, more: &RollupRow) -> Result<()> {
+pub fn add(tx: &mut Tx<'_>, bucket: Timestamp, workflow: &str, of: &ExecutionId, more: &RollupRow) -> Result<()> {
     let slot = if tx.has_one_writer() { 0 } else { slot(of) };
     let sql = concat!(
         "INSERT INTO execution_rollups AS r (bucket, workflow, slot, ",
@@ -76,10 +76,10 @@ fn slot(of: &ExecutionId) -> u64 {
 /// where it has several rows.
 pub fn between(
     tx: &mut Tx<'_>,
-    from: Moment,
-    to: Moment,
+    from: Timestamp,
+    to: Timestamp,
     workflow: Option<&str>,
-    each: &mut dyn FnMut(Moment, RollupRow),
+    each: &mut dyn FnMut(Timestamp, RollupRow),
 ) -> Result<()> {
     // So many rows a stretch and workflow: bounded by the time that is asked for.
     const ALL: &str = concat!(

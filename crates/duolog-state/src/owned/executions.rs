@@ -1,6 +1,6 @@
 //! `executions`: the ledger of what was run. It says what is done, and resuming asks nothing else.
 
-use duolog_types::{ExecutionId, HomeId, Moment, RunId, SessionId, TriggerType};
+use duolog_types::{ExecutionId, HomeId, RunId, SessionId, Timestamp, TriggerType};
 
 use crate::engine::{Columns, Row, Tx, Value, row};
 use crate::error::Result;
@@ -26,7 +26,7 @@ pub struct ExecutionRow {
     /// The issue.
     pub issue_number: Option<u64>,
     /// When it began.
-    pub started_at: Moment,
+    pub started_at: Timestamp,
     /// The run that it is of.
     pub workflow_run_id: Option<RunId>,
     /// Who set it off.
@@ -43,7 +43,7 @@ pub struct ExecutionRow {
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndRow {
     /// When.
-    pub finished_at: Moment,
+    pub finished_at: Timestamp,
     /// Whether well.
     pub success: bool,
     /// Why not.
@@ -85,7 +85,7 @@ const END_COLUMNS: usize = 12;
 
 impl Columns for Option<EndRow> {
     fn read_at(row: &Row<'_>, at: &mut usize) -> Result<Self> {
-        if row.get::<Option<Moment>>(*at)?.is_none() {
+        if row.get::<Option<Timestamp>>(*at)?.is_none() {
             *at += END_COLUMNS;
             return Ok(None);
         }
@@ -180,7 +180,7 @@ pub fn of_trigger(
     tx: &mut Tx<'_>,
     kind: TriggerType,
     trigger: &str,
-    after: Option<(Moment, &ExecutionId)>,
+    after: Option<(Timestamp, &ExecutionId)>,
     limit: u32,
 ) -> Result<Vec<ExecutionRow>> {
     const FIRST: &str = concat!(
@@ -201,7 +201,7 @@ pub fn of_trigger(
 }
 
 /// Executions that have an error, newest first, from behind one on.
-pub fn with_error(tx: &mut Tx<'_>, after: Option<(Moment, &ExecutionId)>, limit: u32) -> Result<Vec<ExecutionRow>> {
+pub fn with_error(tx: &mut Tx<'_>, after: Option<(Timestamp, &ExecutionId)>, limit: u32) -> Result<Vec<ExecutionRow>> {
     const FIRST: &str = concat!(
         "SELECT ",
         columns!(),

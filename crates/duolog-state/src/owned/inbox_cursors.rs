@@ -1,6 +1,6 @@
 //! `inbox_cursors`: how far readers have acknowledged inboxes.
 
-use duolog_types::Moment;
+use duolog_types::Timestamp;
 
 use super::inboxes::Address;
 use crate::engine::Tx;
@@ -14,7 +14,7 @@ pub fn get(tx: &mut Tx<'_>, to: &Address, channel: &str, reader: &str) -> Result
 }
 
 /// Moves a reader forward; false if it is there or further already. It never goes back.
-pub fn advance(tx: &mut Tx<'_>, to: &Address, channel: &str, reader: &str, ord: u64, at: Moment) -> Result<bool> {
+pub fn advance(tx: &mut Tx<'_>, to: &Address, channel: &str, reader: &str, ord: u64, at: Timestamp) -> Result<bool> {
     let sql = "INSERT INTO inbox_cursors (kind, recipient, channel, reader, ord, updated_at) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (kind, recipient, channel, reader) DO UPDATE \
                SET ord = excluded.ord, updated_at = excluded.updated_at WHERE inbox_cursors.ord < excluded.ord";

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-use duolog_types::{MessageId, Moment, SessionId};
+use duolog_types::{MessageId, SessionId, Timestamp};
 
 use super::progressions::Segment;
 use crate::engine::{Tx, Value};
@@ -61,9 +61,9 @@ pub struct Among {
     /// What they were in the program that made them, by its number.
     pub lion_class: Option<i64>,
     /// Made then or later.
-    pub since: Option<Moment>,
+    pub since: Option<Timestamp>,
     /// Made before then.
-    pub until: Option<Moment>,
+    pub until: Option<Timestamp>,
 }
 
 impl Among {

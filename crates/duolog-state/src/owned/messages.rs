@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use duolog_types::{HomeId, MessageId, Moment, ProgressionId};
+use duolog_types::{HomeId, MessageId, ProgressionId, Timestamp};
 
 use super::message_embeddings;
 use crate::engine::{Row, Tx, Value};
@@ -92,7 +92,7 @@ pub struct MessageRow {
     /// Its id.
     pub id: MessageId,
     /// When it was made.
-    pub created_at: Moment,
+    pub created_at: Timestamp,
     /// Whatever its maker keeps with it, as JSON.
     pub node_metadata: Option<String>,
     /// What it says.
@@ -115,7 +115,7 @@ pub struct MessageRow {
 
 impl MessageRow {
     /// A message that says this, and of which nothing else is known.
-    pub fn new(id: MessageId, role: &str, content: Content, at: Moment) -> Self {
+    pub fn new(id: MessageId, role: &str, content: Content, at: Timestamp) -> Self {
         Self {
             id,
             created_at: at,

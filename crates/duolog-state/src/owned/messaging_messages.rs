@@ -1,6 +1,6 @@
 //! `messaging_messages`: what was said in chats. Their ids are their order; a clock is not.
 
-use duolog_types::{ChatId, ChatRole, Moment};
+use duolog_types::{ChatId, ChatRole, Timestamp};
 
 use crate::engine::{Tx, row};
 use crate::error::Result;
@@ -16,7 +16,7 @@ pub struct NewChatMessageRow {
     /// What is said.
     pub content: String,
     /// When.
-    pub timestamp: Moment,
+    pub timestamp: Timestamp,
     /// What the platform calls it.
     pub platform_message_id: Option<String>,
 }
@@ -31,7 +31,7 @@ pub struct ChatMessage {
     /// What is said.
     pub content: String,
     /// When.
-    pub timestamp: Moment,
+    pub timestamp: Timestamp,
     /// What the platform calls it.
     pub platform_message_id: Option<String>,
 }

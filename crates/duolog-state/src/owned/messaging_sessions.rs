@@ -1,6 +1,6 @@
 //! `messaging_sessions`: chats with people on platforms. Of a platform, channel, thread and user one is active.
 
-use duolog_types::{ChatId, Moment, SessionId};
+use duolog_types::{ChatId, SessionId, Timestamp};
 
 use crate::engine::{Row, Tx, Value};
 use crate::error::Result;
@@ -37,9 +37,9 @@ pub struct ChatRow {
     /// The session of the agent that answers.
     pub agent_session_id: Option<SessionId>,
     /// When it began.
-    pub created_at: Moment,
+    pub created_at: Timestamp,
     /// When something was last said or done.
-    pub last_activity_at: Moment,
+    pub last_activity_at: Timestamp,
     /// How many messages it has.
     pub message_count: u64,
     /// Whether it is the one that goes on.
@@ -116,7 +116,7 @@ pub fn starting_with(tx: &mut Tx<'_>, prefix: &str, limit: u32) -> Result<Vec<Ch
 }
 
 /// Notes that something was done. An instant never goes back, so that a list does not either.
-pub fn touch(tx: &mut Tx<'_>, id: &ChatId, at: Moment) -> Result<bool> {
+pub fn touch(tx: &mut Tx<'_>, id: &ChatId, at: Timestamp) -> Result<bool> {
     let sql = "UPDATE messaging_sessions \
                SET last_activity_at = CASE WHEN last_activity_at < ?2 THEN ?2 ELSE last_activity_at END WHERE id = ?1";
     Ok(tx.execute(sql, params![id, at])? == 1)
@@ -124,7 +124,7 @@ pub fn touch(tx: &mut Tx<'_>, id: &ChatId, at: Moment) -> Result<bool> {
 
 /// Counts a message, before it is added: on a server those who speak at once wait for each other here, and so their
 /// messages are in the order of their ids.
-pub fn count_message(tx: &mut Tx<'_>, id: &ChatId, at: Moment) -> Result<bool> {
+pub fn count_message(tx: &mut Tx<'_>, id: &ChatId, at: Timestamp) -> Result<bool> {
     let sql = "UPDATE messaging_sessions SET message_count = message_count + 1, \
                last_activity_at = CASE WHEN last_activity_at < ?2 THEN ?2 ELSE last_activity_at END WHERE id = ?1";
     Ok(tx.execute(sql, params![id, at])? == 1)
@@ -147,7 +147,7 @@ pub fn list(
     tx: &mut Tx<'_>,
     filter: &ChatFilter,
     order: PageOrder,
-    after: Option<(Moment, &str)>,
+    after: Option<(Timestamp, &str)>,
     limit: u32,
 ) -> Result<Vec<ChatRow>> {
     let key = match order {

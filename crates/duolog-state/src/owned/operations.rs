@@ -3,7 +3,7 @@
 //! A change of rows has its row here in the transaction that makes the change. An append has it before its first byte is
 //! written: the row claims the place that the lines are about to take, and no other operation can claim the same one.
 
-use duolog_types::{Epoch, Moment, OperationId, Position, SessionId};
+use duolog_types::{Epoch, OperationId, Position, SessionId, Timestamp};
 
 use crate::engine::{Row, Tx};
 use crate::error::Result;
@@ -32,7 +32,7 @@ pub struct OperationRow {
     /// The answer as JSON. `None` for an append: there the place is the answer.
     pub answer: Option<String>,
     /// When it was first tried.
-    pub created_at: Moment,
+    pub created_at: Timestamp,
     /// The session of an append.
     pub session_id: Option<SessionId>,
     /// The lines of an append that stand before its place: a write that a crash cut short left them.
@@ -154,13 +154,13 @@ pub fn claimed_to(tx: &mut Tx<'_>, session: &SessionId, epoch: Epoch) -> Result<
 }
 
 /// Whether an operation was first tried before `at`.
-pub fn any_before(tx: &mut Tx<'_>, at: Moment) -> Result<bool> {
+pub fn any_before(tx: &mut Tx<'_>, at: Timestamp) -> Result<bool> {
     let sql = "SELECT 1 FROM idempotency WHERE created_at < ?1 ORDER BY created_at LIMIT 1";
     Ok(tx.find(sql, params![at], |_| Ok(()))?.is_some())
 }
 
 /// Forgets up to `limit` operations that were first tried before `at`, and never one of the `kept` newest. Returns how many.
-pub fn expire(tx: &mut Tx<'_>, at: Moment, kept: u32, limit: u32) -> Result<usize> {
+pub fn expire(tx: &mut Tx<'_>, at: Timestamp, kept: u32, limit: u32) -> Result<usize> {
     // Where there are fewer, nothing is older than nothing. Which of several came first is not known if their instants are
     // equal, and none of them goes.
     let sql = "DELETE FROM idempotency WHERE (scope, operation_id) IN \

@@ -1,7 +1,7 @@
 //! `outbox_lines`: lines that committed transitions owe to logs (R2).
 
 use duolog_types::limits::REASON_BYTES_MAX;
-use duolog_types::{Epoch, HomeId, Moment, OutboxId, Position, SessionId};
+use duolog_types::{Epoch, HomeId, OutboxId, Position, SessionId, Timestamp};
 
 use super::clipped;
 use crate::engine::{Sql, Tx, row};
@@ -18,7 +18,7 @@ pub struct NewOutbox<'l> {
     /// The line, without its newline.
     pub line: &'l str,
     /// When the transition happened.
-    pub created_at: Moment,
+    pub created_at: Timestamp,
 }
 
 /// A line that waits.
@@ -37,7 +37,7 @@ pub struct OutboxRow {
     /// The log's synced end when the row was written: the line cannot be before it.
     pub floor: Position,
     /// When the transition happened.
-    pub created_at: Moment,
+    pub created_at: Timestamp,
     /// How often copying failed.
     pub attempts: u64,
     /// Why it failed last.

@@ -5,7 +5,7 @@
 //! item, and whoever sees items of a progression sees them through one of its children. What someone else sees is never
 //! taken away: a history that is cut there goes on in a new progression.
 
-use duolog_types::{MessageId, Moment, ProgressionId, SessionId};
+use duolog_types::{MessageId, ProgressionId, SessionId, Timestamp};
 
 use super::{branches, inboxes, messages, pool_segments, progression_items};
 use crate::engine::{Row, Tx};
@@ -30,7 +30,7 @@ pub struct ProgressionRow {
     /// Its id.
     pub id: ProgressionId,
     /// When it was made.
-    pub created_at: Moment,
+    pub created_at: Timestamp,
     /// The session that it goes with; none for an inbox.
     pub session_id: Option<SessionId>,
     /// The progression that has what comes before.
@@ -43,7 +43,7 @@ pub struct ProgressionRow {
 
 impl ProgressionRow {
     /// An empty progression.
-    pub fn new(session: Option<&SessionId>, at: Moment) -> Self {
+    pub fn new(session: Option<&SessionId>, at: Timestamp) -> Self {
         let session_id = session.cloned();
         Self { id: ProgressionId::new(), created_at: at, session_id, parent_id: None, base_ord: 0, end: 0 }
     }
@@ -178,7 +178,7 @@ pub fn place_of(tx: &mut Tx<'_>, head: &ProgressionRow, message: &MessageId) -> 
 }
 
 /// Begins a history that has the first `at` items of another, and copies nothing. It is not longer than that one.
-pub fn fork(tx: &mut Tx<'_>, head: &ProgressionRow, at: u64, now: Moment) -> Result<ProgressionRow> {
+pub fn fork(tx: &mut Tx<'_>, head: &ProgressionRow, at: u64, now: Timestamp) -> Result<ProgressionRow> {
     let parent_id = holder(tx, head, at)?;
     let row = ProgressionRow { parent_id, base_ord: at, end: at, ..ProgressionRow::new(head.session_id.as_ref(), now) };
     insert(tx, &row)?;
@@ -194,7 +194,7 @@ pub fn cut(
     head: &ProgressionRow,
     to: u64,
     pool: Option<&ProgressionId>,
-    now: Moment,
+    now: Timestamp,
 ) -> Result<ProgressionId> {
     if to >= head.end {
         return Ok(head.id.clone());

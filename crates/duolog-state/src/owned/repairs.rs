@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use duolog_types::limits::REASON_BYTES_MAX;
-use duolog_types::{Epoch, HomeId, Moment, Position, SessionId};
+use duolog_types::{Epoch, HomeId, Position, SessionId, Timestamp};
 
 use super::clipped;
 use crate::engine::{Row, Tx};
@@ -114,7 +114,7 @@ pub struct NewRepair {
     /// What people should know.
     pub detail: Option<String>,
     /// When.
-    pub repaired_at: Moment,
+    pub repaired_at: Timestamp,
 }
 
 /// A repair that was noted.

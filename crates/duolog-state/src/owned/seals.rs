@@ -1,6 +1,6 @@
 //! `seals`: hashes of stretches of a log that were synced. Below the last one nothing may change (R7).
 
-use duolog_types::{Epoch, HomeId, Moment, Position, SessionId};
+use duolog_types::{Epoch, HomeId, Position, SessionId, Timestamp};
 
 use crate::engine::{Tx, row};
 use crate::error::Result;
@@ -34,7 +34,7 @@ pub struct SealRow {
     /// The link of the chain: over the link before it and the bytes in between.
     pub hash: [u8; 32],
     /// When it was made or last extended.
-    pub sealed_at: Moment,
+    pub sealed_at: Timestamp,
     /// Short hashes of the blocks in between, one behind the other; none where the seal was made without.
     pub blocks: Option<Vec<u8>>,
 }
@@ -51,7 +51,7 @@ pub struct Extended {
     /// The hashes of its blocks then.
     pub blocks: Vec<u8>,
     /// When.
-    pub sealed_at: Moment,
+    pub sealed_at: Timestamp,
 }
 
 /// The last seal of an epoch.

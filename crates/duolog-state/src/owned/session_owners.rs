@@ -1,6 +1,6 @@
 //! `session_owners`: the processes that run sessions.
 
-use duolog_types::{Moment, SessionId};
+use duolog_types::{SessionId, Timestamp};
 
 use crate::engine::Tx;
 use crate::error::Result;
@@ -20,7 +20,7 @@ pub struct SessionOwnerRow {
     /// Which boot of the machine.
     pub boot_id: Option<String>,
     /// Since when it runs the session.
-    pub since: Moment,
+    pub since: Timestamp,
 }
 
 /// Has a process run a session, whoever did before.

@@ -1,7 +1,7 @@
 //! `sessions`: who they are, where their logs are, how they stand.
 
 use duolog_types::{
-    Epoch, HomeId, InvocationKind, MessageId, Moment, Position, ProgressionId, SessionId, SessionStatus, SourceKind,
+    Epoch, HomeId, InvocationKind, MessageId, Position, ProgressionId, SessionId, SessionStatus, SourceKind, Timestamp,
 };
 
 use super::{inboxes, progressions};
@@ -27,7 +27,7 @@ pub struct SessionRow {
     /// The home that owns its log.
     pub home_id: HomeId,
     /// When it was made.
-    pub created_at: Moment,
+    pub created_at: Timestamp,
     /// Whose it is.
     pub user_id: Option<String>,
     /// What people call it.
@@ -63,11 +63,11 @@ pub struct SessionRow {
     /// How it stands.
     pub status: Option<SessionStatus>,
     /// When it began.
-    pub started_at: Option<Moment>,
+    pub started_at: Option<Timestamp>,
     /// When it last changed.
-    pub updated_at: Moment,
+    pub updated_at: Timestamp,
     /// When it ended.
-    pub ended_at: Option<Moment>,
+    pub ended_at: Option<Timestamp>,
     /// Its first message.
     pub first_msg_id: Option<String>,
     /// Its last message.
@@ -77,7 +77,7 @@ pub struct SessionRow {
     /// Whatever its maker keeps with it, as JSON.
     pub node_metadata: Option<String>,
     /// When it was deleted; the row goes once its log is gone.
-    pub deleted_at: Option<Moment>,
+    pub deleted_at: Option<Timestamp>,
     /// The file at the path, if there is one, is of the previous epoch and is still to be unlinked.
     pub unlink_due: bool,
 }
@@ -91,7 +91,7 @@ row!(SessionRow, columns:
 
 impl SessionRow {
     /// A live session with this id and log, and nothing said about it yet.
-    pub fn new(id: SessionId, home: HomeId, scope: &str, log_path: &str, at: Moment) -> Self {
+    pub fn new(id: SessionId, home: HomeId, scope: &str, log_path: &str, at: Timestamp) -> Self {
         Self {
             id,
             home_id: home,
@@ -134,7 +134,7 @@ pub struct SessionSummaryRow {
     /// The home that owns its log.
     pub home_id: HomeId,
     /// When it was made.
-    pub created_at: Moment,
+    pub created_at: Timestamp,
     /// Whose it is.
     pub user_id: Option<String>,
     /// What people call it.
@@ -156,17 +156,17 @@ pub struct SessionSummaryRow {
     /// How it stands.
     pub status: Option<SessionStatus>,
     /// When it began.
-    pub started_at: Option<Moment>,
+    pub started_at: Option<Timestamp>,
     /// When it last changed.
-    pub updated_at: Moment,
+    pub updated_at: Timestamp,
     /// When it ended.
-    pub ended_at: Option<Moment>,
+    pub ended_at: Option<Timestamp>,
     /// Its events as far as folded; nothing when it never was.
     pub events: Option<u64>,
     /// Its bytes as far as folded; nothing when it never was.
     pub bytes: Option<u64>,
     /// The latest instant that a folded line names.
-    pub last_at: Option<Moment>,
+    pub last_at: Option<Timestamp>,
     /// What its lines call it.
     pub title: Option<String>,
     /// The model that its lines named last.
@@ -239,7 +239,7 @@ pub struct SessionFilter {
     /// Only those of this working directory.
     pub cwd: Option<String>,
     /// Only those that changed then or later.
-    pub since: Option<Moment>,
+    pub since: Option<Timestamp>,
 }
 
 impl SessionFilter {
@@ -309,18 +309,18 @@ pub fn starting_with(tx: &mut Tx<'_>, prefix: &str, limit: u32) -> Result<Vec<Se
 }
 
 /// Notes that it changed. An instant never goes back, so that a list does not either.
-pub fn touch(tx: &mut Tx<'_>, id: &SessionId, at: Moment) -> Result<()> {
+pub fn touch(tx: &mut Tx<'_>, id: &SessionId, at: Timestamp) -> Result<()> {
     tx.execute("UPDATE sessions SET updated_at = ?2 WHERE id = ?1 AND updated_at < ?2", params![id, at]).map(drop)
 }
 
 /// Gives it another name; false when there is no such session. A taken name is a unique-constraint error.
-pub fn rename(tx: &mut Tx<'_>, id: &SessionId, name: &str, at: Moment) -> Result<bool> {
+pub fn rename(tx: &mut Tx<'_>, id: &SessionId, name: &str, at: Timestamp) -> Result<bool> {
     let sql = "UPDATE sessions SET name = ?2, updated_at = ?3 WHERE id = ?1 AND deleted_at IS NULL";
     Ok(tx.execute(sql, params![id, name, at])? == 1)
 }
 
 /// Writes what a session says about itself, as this row has it; false when there is no such session.
-pub fn describe(tx: &mut Tx<'_>, row: &SessionRow, at: Moment) -> Result<bool> {
+pub fn describe(tx: &mut Tx<'_>, row: &SessionRow, at: Timestamp) -> Result<bool> {
     let sql = "UPDATE sessions SET agent_name = ?2, invocation_kind = ?3, playbook_name = ?4, show_topic = ?5, \
                show_play_name = ?6, artifacts_path = ?7, source_kind = ?8, started_at = ?9, ended_at = ?10, \
                node_metadata = ?11, updated_at = CASE WHEN updated_at < ?12 THEN ?12 ELSE updated_at END \
@@ -403,7 +403,7 @@ pub fn with_unlink_due(tx: &mut Tx<'_>, home: &HomeId, limit: u32) -> Result<Vec
 
 /// Marks the session with this log deleted; false when it is gone, marked already, or another by now. Its name is free
 /// from here on, its log path never is.
-pub fn tombstone(tx: &mut Tx<'_>, id: &SessionId, log_path: &str, at: Moment) -> Result<bool> {
+pub fn tombstone(tx: &mut Tx<'_>, id: &SessionId, log_path: &str, at: Timestamp) -> Result<bool> {
     let sql = "UPDATE sessions SET deleted_at = ?3, updated_at = ?3 \
                WHERE id = ?1 AND log_path = ?2 AND deleted_at IS NULL";
     Ok(tx.execute(sql, params![id, log_path, at])? == 1)
@@ -426,7 +426,7 @@ pub struct PoolRow {
 
 impl PoolRow {
     pub(super) fn read(row: &Row<'_>) -> Result<Self> {
-        Ok(Self { deleted: row.get::<Option<Moment>>(0)?.is_some(), progression_id: row.get(1)? })
+        Ok(Self { deleted: row.get::<Option<Timestamp>>(0)?.is_some(), progression_id: row.get(1)? })
     }
 }
 
@@ -439,14 +439,14 @@ pub fn pool(tx: &mut Tx<'_>, id: &SessionId) -> Result<Option<PoolRow>> {
 /// Notes a change of its conversations as one of the session; false where there is none.
 ///
 /// Every such change begins so, and they wait for each other: on a server, one that was overtaken by another is run again.
-pub fn enter(tx: &mut Tx<'_>, id: &SessionId, at: Moment) -> Result<bool> {
+pub fn enter(tx: &mut Tx<'_>, id: &SessionId, at: Timestamp) -> Result<bool> {
     let sql = "UPDATE sessions SET updated_at = CASE WHEN updated_at < ?2 THEN ?2 ELSE updated_at END WHERE id = ?1";
     Ok(tx.execute(sql, params![id, at])? == 1)
 }
 
 /// The same, for messages that will stand at the end of its pool, by the first and the last of them: its row is written
 /// once.
-pub fn enter_with(tx: &mut Tx<'_>, id: &SessionId, at: Moment, first: &MessageId, last: &MessageId) -> Result<bool> {
+pub fn enter_with(tx: &mut Tx<'_>, id: &SessionId, at: Timestamp, first: &MessageId, last: &MessageId) -> Result<bool> {
     let sql = "UPDATE sessions SET updated_at = CASE WHEN updated_at < ?2 THEN ?2 ELSE updated_at END, \
                first_msg_id = COALESCE(first_msg_id, ?3), last_msg_id = ?4 WHERE id = ?1";
     Ok(tx.execute(sql, params![id, at, first, last])? == 1)
@@ -489,7 +489,7 @@ pub fn set_status(
     id: &SessionId,
     from: Option<SessionStatus>,
     to: SessionStatus,
-    at: Moment,
+    at: Timestamp,
 ) -> Result<bool> {
     let ended = to.is_terminal().then_some(at);
     let sql = "UPDATE sessions SET status = ?3, started_at = COALESCE(started_at, ?4), ended_at = ?5, updated_at = ?4 \
@@ -519,7 +519,7 @@ pub fn logs(tx: &mut Tx<'_>, home: &HomeId, after: Option<&SessionId>, limit: u3
             path: row.get(1)?,
             base: row.get(2)?,
             epoch: row.get(3)?,
-            deleted: row.get::<Option<Moment>>(4)?.is_some(),
+            deleted: row.get::<Option<Timestamp>>(4)?.is_some(),
             unlink_due: row.get(5)?,
         })
     })

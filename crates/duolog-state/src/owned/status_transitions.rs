@@ -1,6 +1,6 @@
 //! `status_transitions`: how sessions came to stand as they do. Rows are added and never changed.
 
-use duolog_types::{Moment, SessionId, SessionStatus};
+use duolog_types::{SessionId, SessionStatus, Timestamp};
 
 use crate::engine::{Row, Tx};
 use crate::error::Result;
@@ -24,7 +24,7 @@ pub struct StatusTransitionRow {
     /// What shows that it is so, as JSON.
     pub evidence: Option<String>,
     /// When.
-    pub created_at: Moment,
+    pub created_at: Timestamp,
 }
 
 impl StatusTransitionRow {

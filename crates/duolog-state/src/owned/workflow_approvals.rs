@@ -1,6 +1,6 @@
 //! `workflow_approvals`: gates that runs wait at, and what was answered there.
 
-use duolog_types::{ApprovalId, ApprovalKind, ApprovalStatus, ExecutionId, Moment, RunId};
+use duolog_types::{ApprovalId, ApprovalKind, ApprovalStatus, ExecutionId, RunId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Tx, row};
@@ -29,15 +29,15 @@ pub struct Approval {
     /// What was answered.
     pub response: Option<String>,
     /// When it was answered, or expired.
-    pub responded_at: Option<Moment>,
+    pub responded_at: Option<Timestamp>,
     /// When it was asked.
-    pub created_at: Moment,
+    pub created_at: Timestamp,
     /// The hash of what is asked about.
     pub content_hash: Option<String>,
     /// Until when it may be answered.
-    pub expires_at: Option<Moment>,
+    pub expires_at: Option<Timestamp>,
     /// When the resumed run took note of the answer.
-    pub consumed_at: Option<Moment>,
+    pub consumed_at: Option<Timestamp>,
     /// The key of the run's scratch that keeps the loop that asks.
     pub loop_key: Option<String>,
     /// Which turn of the loop.
@@ -97,7 +97,7 @@ pub fn resolve(
     status: ApprovalStatus,
     by: Option<&str>,
     response: Option<&str>,
-    at: Moment,
+    at: Timestamp,
 ) -> Result<bool> {
     let sql = "UPDATE workflow_approvals SET status = ?2, responded_by = ?3, response = ?4, responded_at = ?5 \
                WHERE id = ?1 AND status = 'pending'";
@@ -105,7 +105,7 @@ pub fn resolve(
 }
 
 /// Notes that the resumed run has the answer; false where it is noted, or there is none.
-pub fn consume(tx: &mut Tx<'_>, id: &ApprovalId, at: Moment) -> Result<bool> {
+pub fn consume(tx: &mut Tx<'_>, id: &ApprovalId, at: Timestamp) -> Result<bool> {
     let sql = "UPDATE workflow_approvals SET consumed_at = ?2 \
                WHERE id = ?1 AND consumed_at IS NULL AND status IN ('approved', 'answered')";
     Ok(tx.execute(sql, params![id, at])? == 1)
@@ -123,7 +123,7 @@ pub fn of_run(
     tx: &mut Tx<'_>,
     run: &RunId,
     status: Option<ApprovalStatus>,
-    after: Option<(Moment, &ApprovalId)>,
+    after: Option<(Timestamp, &ApprovalId)>,
     limit: u32,
 ) -> Result<Vec<Approval>> {
     const FIRST: &str = concat!(
@@ -148,7 +148,7 @@ pub fn of_run(
 pub fn list(
     tx: &mut Tx<'_>,
     status: Option<ApprovalStatus>,
-    after: Option<(Moment, &ApprovalId)>,
+    after: Option<(Timestamp, &ApprovalId)>,
     limit: u32,
 ) -> Result<Vec<Approval>> {
     let mut sql = concat!("SELECT ", columns!(), " FROM workflow_approvals WHERE 1 = 1").to_owned();
@@ -167,7 +167,7 @@ pub fn list(
 }
 
 /// The gates whose time is over, those first that were to be answered first.
-pub fn overdue(tx: &mut Tx<'_>, now: Moment, limit: u32) -> Result<Vec<Approval>> {
+pub fn overdue(tx: &mut Tx<'_>, now: Timestamp, limit: u32) -> Result<Vec<Approval>> {
     let sql = concat!(
         "SELECT ",
         columns!(),

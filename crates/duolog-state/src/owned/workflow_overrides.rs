@@ -1,6 +1,6 @@
 //! `workflow_overrides`: which workflows are switched off, or were. No row: on.
 
-use duolog_types::Moment;
+use duolog_types::Timestamp;
 
 use crate::engine::{Row, Tx};
 use crate::error::Result;
@@ -14,7 +14,7 @@ pub struct OverrideRow {
     /// Whether runs of it may be started.
     pub enabled: bool,
     /// When that was said.
-    pub updated_at: Moment,
+    pub updated_at: Timestamp,
     /// By whom.
     pub updated_by: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! `workflow_runs`: one row per run. What can grow stands in the tables `workflow_run_*`.
 
-use duolog_types::{HomeId, Moment, RunId, RunStatus, SessionId, TriggerType};
+use duolog_types::{HomeId, RunId, RunStatus, SessionId, Timestamp, TriggerType};
 
 use crate::engine::{Columns, Row, Sql, Tx, Value, row};
 use crate::error::Result;
@@ -30,7 +30,7 @@ pub struct QueuePlace {
     /// The number that was drawn, in the order of arrival.
     pub ord: u64,
     /// Since when.
-    pub at: Moment,
+    pub at: Timestamp,
 }
 
 impl QueuePlace {
@@ -41,7 +41,7 @@ impl QueuePlace {
 
 impl Columns for Option<QueuePlace> {
     fn read_at(row: &Row<'_>, at: &mut usize) -> Result<Self> {
-        let (ord, queued_at): (Option<u64>, Option<Moment>) = (row.next(at)?, row.next(at)?);
+        let (ord, queued_at): (Option<u64>, Option<Timestamp>) = (row.next(at)?, row.next(at)?);
         let is_resumed = row.next::<u32>(at)? == 0;
         Ok(ord.zip(queued_at).map(|(ord, at)| QueuePlace { is_resumed, ord, at }))
     }
@@ -84,7 +84,7 @@ pub struct RunRow {
     /// Who runs it.
     pub lease_owner: Option<String>,
     /// Until when whoever runs it, or is to take it up, is waited for.
-    pub lease_expires_at: Option<Moment>,
+    pub lease_expires_at: Option<Timestamp>,
     /// How often it was claimed: writes of an earlier claim are refused.
     pub fence: u64,
     /// How often it was taken over from an owner that died.
@@ -110,11 +110,11 @@ pub struct RunRow {
     /// Their tokens of all kinds, as far as they said.
     pub tokens: Option<u64>,
     /// When it was started.
-    pub started_at: Moment,
+    pub started_at: Timestamp,
     /// When it last changed.
-    pub updated_at: Moment,
+    pub updated_at: Timestamp,
     /// When it came to its end.
-    pub finished_at: Option<Moment>,
+    pub finished_at: Option<Timestamp>,
 }
 
 row!(RunRow, columns:
@@ -160,13 +160,13 @@ pub struct RunSummaryRow {
     /// Their tokens of all kinds, as far as they said.
     pub tokens: Option<u64>,
     /// When it was started.
-    pub started_at: Moment,
+    pub started_at: Timestamp,
     /// When it last changed.
-    pub updated_at: Moment,
+    pub updated_at: Timestamp,
     /// When it came to its end.
-    pub finished_at: Option<Moment>,
+    pub finished_at: Option<Timestamp>,
     /// The end of its lease; `None` if it is not running.
-    pub lease_expires_at: Option<Moment>,
+    pub lease_expires_at: Option<Timestamp>,
 }
 
 row!(RunSummaryRow, summary_columns:
@@ -294,18 +294,18 @@ pub fn queued(tx: &mut Tx<'_>, after: Option<QueuePlace>, limit: u32) -> Result<
 }
 
 /// Counts the wait of a workflow's queued runs from this instant on.
-pub fn restart_wait(tx: &mut Tx<'_>, workflow: &str, now: Moment) -> Result<usize> {
+pub fn restart_wait(tx: &mut Tx<'_>, workflow: &str, now: Timestamp) -> Result<usize> {
     let sql =
         "UPDATE workflow_runs SET queued_at = ?2 WHERE workflow_name = ?1 AND status = 'queued' AND queued_at < ?2";
     tx.execute(sql, params![workflow, now])
 }
 
 /// A running run that may be taken up: when it was started, its id and its workflow.
-pub type Left = (Moment, RunId, String);
+pub type Left = (Timestamp, RunId, String);
 
 /// Returns the running runs whose lease has expired, newest first, from behind one on. All running runs are looked at:
 /// they are few.
-pub fn expired(tx: &mut Tx<'_>, now: Moment, after: Option<&(Moment, RunId)>, limit: u32) -> Result<Vec<Left>> {
+pub fn expired(tx: &mut Tx<'_>, now: Timestamp, after: Option<&(Timestamp, RunId)>, limit: u32) -> Result<Vec<Left>> {
     let first = "SELECT started_at, id, workflow_name FROM workflow_runs \
                  WHERE status = 'running' AND lease_expires_at <= ?1 ORDER BY started_at DESC, id DESC LIMIT ?2";
     let next = "SELECT started_at, id, workflow_name FROM workflow_runs \
@@ -315,7 +315,7 @@ pub fn expired(tx: &mut Tx<'_>, now: Moment, after: Option<&(Moment, RunId)>, li
 }
 
 /// Returns the running runs that nobody has claimed or whose lease has expired, oldest first, from behind one on.
-pub fn claimable(tx: &mut Tx<'_>, now: Moment, after: Option<&(Moment, RunId)>, limit: u32) -> Result<Vec<Left>> {
+pub fn claimable(tx: &mut Tx<'_>, now: Timestamp, after: Option<&(Timestamp, RunId)>, limit: u32) -> Result<Vec<Left>> {
     let first = "SELECT started_at, id, workflow_name FROM workflow_runs \
                  WHERE status = 'running' AND (lease_owner IS NULL OR lease_expires_at <= ?1) \
                  ORDER BY started_at, id LIMIT ?2";
@@ -328,8 +328,8 @@ pub fn claimable(tx: &mut Tx<'_>, now: Moment, after: Option<&(Moment, RunId)>, 
 fn left(
     tx: &mut Tx<'_>,
     [first, next]: [&'static str; 2],
-    now: Moment,
-    after: Option<&(Moment, RunId)>,
+    now: Timestamp,
+    after: Option<&(Timestamp, RunId)>,
     limit: u32,
 ) -> Result<Vec<Left>> {
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
@@ -386,7 +386,7 @@ pub struct RunFilter {
     /// Only those that this set off.
     pub trigger_id: Option<String>,
     /// Only those that were started then or later.
-    pub since: Option<Moment>,
+    pub since: Option<Timestamp>,
 }
 
 /// A statement on its way, and the values it has so far.
@@ -419,8 +419,8 @@ impl<'a> Building<'a> {
 pub fn list(
     tx: &mut Tx<'_>,
     of: &RunsOf,
-    since: Option<Moment>,
-    after: Option<(Moment, &RunId)>,
+    since: Option<Timestamp>,
+    after: Option<(Timestamp, &RunId)>,
     limit: u32,
 ) -> Result<Vec<RunSummaryRow>> {
     let Building { sql, values } = list_statement(of, since, after, limit);
@@ -430,8 +430,8 @@ pub fn list(
 /// The statement of [`list`]; each kind of runs has an index in this very order.
 fn list_statement<'a>(
     of: &'a RunsOf,
-    since: Option<Moment>,
-    after: Option<(Moment, &'a RunId)>,
+    since: Option<Timestamp>,
+    after: Option<(Timestamp, &'a RunId)>,
     limit: u32,
 ) -> Building<'a> {
     let sql = concat!("SELECT ", summary_columns!(), " FROM workflow_runs WHERE 1 = 1").to_owned();
@@ -458,8 +458,8 @@ fn list_statement<'a>(
 pub fn explain_list(
     tx: &mut Tx<'_>,
     of: &RunsOf,
-    since: Option<Moment>,
-    after: Option<(Moment, &RunId)>,
+    since: Option<Timestamp>,
+    after: Option<(Timestamp, &RunId)>,
 ) -> Result<Vec<String>> {
     let Building { sql, values } = list_statement(of, since, after, 21);
     let (sqlite, postgres) = (format!("EXPLAIN QUERY PLAN {sql}"), format!("EXPLAIN (COSTS OFF) {sql}"));

@@ -28,12 +28,12 @@ use std::path::Path;
 use std::process::Command;
 
 use duolog_state::owned::sessions::{self, SessionRow};
-use duolog_state::{Checkpoint, CheckpointReport, Error, OpenState, State};
-use duolog_types::{Durability, HomeId, Moment, SessionId};
+use duolog_state::{CheckpointReport, Error, OpenState, State, WalCheckpoint};
+use duolog_types::{Durability, HomeId, SessionId, Timestamp};
 
 /// An instant that many seconds after 1970.
-fn at(seconds: i64) -> Moment {
-    Moment::from_micros(seconds * 1_000_000)
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_micros(seconds * 1_000_000)
 }
 
 fn id(text: &str) -> SessionId {
@@ -62,8 +62,8 @@ fn add(state: &State, name: &str) -> Result<(), Error> {
 /// Moves the write-ahead log into the database.
 fn checkpoint(state: &State) -> CheckpointReport {
     match state.checkpoint().expect("runs") {
-        Checkpoint::Done(report) => report,
-        Checkpoint::Servers => panic!("there is no server"),
+        WalCheckpoint::Done(report) => report,
+        WalCheckpoint::Servers => panic!("there is no server"),
     }
 }
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use duolog_state::owned::sessions;
-use duolog_state::{Address, Checkpoint, Error, Migrate, OpenState, Said, State, params};
+use duolog_state::{Address, Error, Migrate, OpenState, State, StoreAddress, WalCheckpoint, params};
 use duolog_testkit::engines::Place;
 use duolog_testkit::postgres::{Database, NewRole, Options, Plan, Proxy, Server, Shared, SmallDisk};
 use duolog_types::Durability::{Power, Process};
@@ -25,7 +25,7 @@ fn proxy() -> Proxy {
 }
 
 fn address(url: &str) -> Address {
-    url.parse::<Said>().expect("an address").or_in(Path::new("."))
+    url.parse::<StoreAddress>().expect("an address").or_in(Path::new("."))
 }
 
 fn options(url: &str) -> OpenState {
@@ -368,7 +368,7 @@ fn the_server_is_asked_about_itself_and_warned_about() {
     assert!(stats.figures.engine.starts_with("postgresql "), "{stats:?}");
     assert_eq!((stats.figures.unsafe_settings.len(), stats.figures.wal_bytes), (0, None));
     assert!(stats.figures.bytes > 0);
-    assert_eq!(careful.checkpoint().expect("answers"), Checkpoint::Servers);
+    assert_eq!(careful.checkpoint().expect("answers"), WalCheckpoint::Servers);
     careful.vacuum().expect("vacuums");
     assert!(matches!(careful.backup_to(Path::new("/nonexistent/copy")), Err(Error::NotHere { .. })));
     assert!(careful.integrity().expect("checks").is_empty());

@@ -65,7 +65,7 @@ fn number(raw: Option<&str>) -> Option<f64> {
 
 /// Our writer gives every real line back, byte for byte.
 fn round_trip(verdict: &mut Verdict, path: &Path) -> io::Result<()> {
-    use duolog_log::dialect::transcript::{Content, Event, Said};
+    use duolog_log::dialect::transcript::{Content, Event, TranscriptEvent};
     let text = String::from_utf8_lossy(&std::fs::read(path)?).into_owned();
     for line in text.lines().filter(|line| is_object(line)) {
         let value: Value = serde_json::from_str(line).map_err(io::Error::other)?;
@@ -83,10 +83,10 @@ fn round_trip(verdict: &mut Verdict, path: &Path) -> io::Result<()> {
         };
         let actions = between("actions", "latency_ms").filter(|raw| *raw != "null");
         let said = if value.get("error").is_some() {
-            Said::Error(&error)
+            TranscriptEvent::Error(&error)
         } else {
             let metadata = between("metadata", "actions").filter(|raw| *raw != "null");
-            Said::Content { content, metadata, actions }
+            TranscriptEvent::Content { content, metadata, actions }
         };
         let event = Event {
             t: number(between("t", "iter")).unwrap_or_default(),

@@ -5,7 +5,7 @@ use std::io::{self, Cursor};
 use std::path::Path;
 
 use duolog::import::{Mapped, lionagi, skillet};
-use duolog::sessions::{BranchRef, SessionFilter, View};
+use duolog::sessions::{BranchRef, HistoryView, SessionFilter};
 use duolog::{BlobId, Home, MessageId, Page, SessionId, Store, StoreOptions, limits};
 use serde_json::{Value, json};
 
@@ -121,7 +121,7 @@ fn compare_branch(verdict: &mut Verdict, store: &Store, session: &SessionId, rig
     let mut theirs: Vec<String> = system.into_iter().map(str::to_owned).collect();
     let named = texts(&right["progression"]);
     theirs.extend(named.into_iter().filter(|id| !dangling.contains(id) && Some(id.as_str()) != system));
-    let list = store.sessions().items(session).on(which).latest(usize::MAX, View::Full).map_err(other)?;
+    let list = store.sessions().items(session).on(which).latest(usize::MAX, HistoryView::Full).map_err(other)?;
     let ours: Vec<String> = list.items.iter().map(|item| item.id.to_string()).collect();
     verdict.same(&format!("history of branch {id}"), &ours, &theirs);
     Ok(())
@@ -188,7 +188,7 @@ pub(super) fn check_skillet(root: &Path) -> io::Result<Vec<Verdict>> {
         verdict.same(&format!("sessions of {user}, the last begun first"), &ours, &names);
         for session in &listed {
             let name = session.name.clone().unwrap_or_default();
-            let list = store.sessions().items(&session.id).latest(usize::MAX, View::Full).map_err(other)?;
+            let list = store.sessions().items(&session.id).latest(usize::MAX, HistoryView::Full).map_err(other)?;
             let texts: Vec<String> = list.items.into_iter().map(|item| item.content).collect();
             let fact = &right["sessions"][&name];
             verdict.same(&format!("items of {name}"), &json!(texts.len()), &fact["items"]);

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use duolog::sessions::{BranchRef, SessionFilter, View};
-use duolog::{Moment, Page, SessionId, Store, limits};
+use duolog::sessions::{BranchRef, HistoryView, SessionFilter};
+use duolog::{Page, SessionId, Store, Timestamp, limits};
 use serde_json::{Value, json};
 
 use super::Verdict;
@@ -50,7 +50,7 @@ fn exported(store: &Store, id: &str) -> io::Result<Value> {
 /// An instant in seconds, as a document writes it.
 fn seconds(value: &Value) -> Value {
     #[allow(clippy::cast_possible_truncation)]
-    let moment = |seconds: f64| Moment::from_micros((seconds * 1e6).round() as i64).to_string();
+    let moment = |seconds: f64| Timestamp::from_micros((seconds * 1e6).round() as i64).to_string();
     value.as_f64().map_or(Value::Null, |seconds| moment(seconds).into())
 }
 
@@ -278,7 +278,7 @@ impl<'r> Lionagi<'r> {
                 }
             }
             let items = store.sessions().items(&session).on(BranchRef::Text(id.to_owned()));
-            let items = items.latest(usize::MAX, View::Full).map_err(other)?.items;
+            let items = items.latest(usize::MAX, HistoryView::Full).map_err(other)?.items;
             let ours: Vec<String> = items.iter().map(|item| item.id.to_string()).collect();
             verdict.same(&format!("history of branch {id}"), &ours, &right);
         }
@@ -357,7 +357,7 @@ pub(super) fn skillet(verdict: &mut Verdict, store: &Store, rows: &Rows) -> io::
         let mut theirs = right.get(&(user.as_str(), name.as_str())).cloned().unwrap_or_default();
         theirs.sort_by_key(|row| (row.value("created_at").as_i64(), row.value("id").as_i64()));
         let document = exported(store, session.id.as_str())?;
-        let items = store.sessions().items(&session.id).latest(usize::MAX, View::Full).map_err(other)?.items;
+        let items = store.sessions().items(&session.id).latest(usize::MAX, HistoryView::Full).map_err(other)?.items;
         let made: BTreeMap<&str, &Value> = document["messages"]
             .as_array()
             .into_iter()
@@ -371,7 +371,7 @@ pub(super) fn skillet(verdict: &mut Verdict, store: &Store, rows: &Rows) -> io::
             .collect();
         let at = |row: &&Row| {
             let millis = row.value("created_at").as_i64().unwrap_or_default();
-            Moment::from_micros(millis.saturating_mul(1000)).to_string()
+            Timestamp::from_micros(millis.saturating_mul(1000)).to_string()
         };
         let theirs: Vec<Value> =
             theirs.iter().map(|row| json!([row.value("id").to_string(), at(row), row.text("item_json")])).collect();

@@ -6,7 +6,7 @@ use std::path::Path;
 use duolog_log::dialect::envelope::{Block, Builder, Ending, Usage};
 use duolog_log::dialect::turn::TurnFold;
 use duolog_log::dialect::{Dialect, ItemKind, TimelineItem};
-use duolog_types::Moment;
+use duolog_types::Timestamp;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
@@ -169,7 +169,7 @@ fn shortened(mut message: Value) -> Value {
     message
 }
 
-pub(super) fn milliseconds(at: Moment) -> String {
+pub(super) fn milliseconds(at: Timestamp) -> String {
     let text = at.to_string();
     format!("{}Z", &text[..text.len() - 4])
 }

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use duolog::approvals::ApprovalFilter;
 use duolog::chats::ChatFilter;
-use duolog::import::lastlight::{self, Counts, Imported};
+use duolog::import::lastlight::{self, Counts, ImportReport};
 use duolog::limits::PAGE_MAX;
-use duolog::runs::{Every, Execution, Run, RunFilter, RunPage};
+use duolog::runs::{Execution, RollupInterval, Run, RunFilter, RunPage};
 use duolog::schedules::{BaseSchedule, CatchUp};
 use duolog::{
-    ApprovalId, ApprovalStatus, ChatId, Durability, ExecutionId, Home, Moment, Money, RunId, RunStatus, Store,
-    StoreOptions, TriggerType,
+    ApprovalId, ApprovalStatus, ChatId, Durability, ExecutionId, Home, Money, RunId, RunStatus, Store, StoreOptions,
+    Timestamp, TriggerType,
 };
 use duolog_state::Foreign;
 use serde_json::{Map, Value, json};
@@ -39,8 +39,8 @@ struct Taken {
     /// Kept as long as it is read.
     _directory: tempfile::TempDir,
     store: Store,
-    first: Imported,
-    again: Imported,
+    first: ImportReport,
+    again: ImportReport,
     /// Every row of theirs, by table.
     rows: BTreeMap<&'static str, Vec<Value>>,
 }
@@ -74,7 +74,7 @@ pub(super) fn differences(database: &Path, rows: &Rows) -> io::Result<Vec<String
 fn home(now: &str) -> io::Result<(tempfile::TempDir, Store)> {
     let directory = tempfile::tempdir()?;
     let mut options = StoreOptions::at(Home::beneath(directory.path())).one_shot();
-    options.clock = Arc::new(FixedClock::at(now.parse::<Moment>().map_err(other)?.as_micros()));
+    options.clock = Arc::new(FixedClock::at(now.parse::<Timestamp>().map_err(other)?.as_micros()));
     options.schedules = ["cron-triage", "cron-health", "cron-security"].map(schedule).into();
     let store = Store::open(options).map_err(other)?;
     Ok((directory, store))
@@ -168,7 +168,7 @@ fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_default()
 }
 
-fn at(moment: Moment) -> Value {
+fn at(moment: Timestamp) -> Value {
     super::lastlight::milliseconds(moment).into()
 }
 
@@ -350,7 +350,7 @@ fn compare_misc(verdict: &mut Verdict, root: &Path, taken: &Taken) -> io::Result
 
 /// Their days: how much was run, and what it cost. Theirs are sums of binary fractions.
 fn compare_days(verdict: &mut Verdict, store: &Store, misc: &Value) -> io::Result<()> {
-    let query = duolog::runs::RollupQuery { every: Every::Day, last: 3, zone: None, workflow: None };
+    let query = duolog::runs::RollupQuery { every: RollupInterval::Day, last: 3, zone: None, workflow: None };
     let days = store.runs().rollups(&query).map_err(other)?;
     let right = misc["daily3"].as_array().cloned().unwrap_or_default();
     verdict.same("days", &days.len(), &right.len());

@@ -304,7 +304,7 @@ pub(crate) fn batch_of(lines: &[String]) -> Batch {
 }
 
 /// The transition that the harness uses: a row changes, and the log tells of it.
-pub(crate) fn rename(by: &Join, session: &SessionId, name: &str, at: duolog_types::Moment) -> Result<()> {
+pub(crate) fn rename(by: &Join, session: &SessionId, name: &str, at: duolog_types::Timestamp) -> Result<()> {
     let (session, name) = (session.clone(), name.to_owned());
     by.transact(Durability::Power, move |tx| {
         if !sessions::rename(tx, &session, &name, at)? {

@@ -204,6 +204,6 @@ fn paths_that_lead_out_or_nowhere_are_refused() {
     assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
     let reader = disk.open(Path::new(LOG), Open::Read).unwrap();
     assert!(reader.append(b"x").is_err() && reader.set_len(0).is_err());
-    assert_eq!(disk.list(Path::new("dir")).unwrap(), [("log".to_owned(), Kind::File)]);
+    assert_eq!(disk.list(Path::new("dir")).unwrap(), [("log".to_owned(), FileKind::File)]);
     assert_eq!(disk.list(Path::new("none")).unwrap(), []);
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use duolog_join::{Error, Join, NewLog, OpenJoin, Stem, prepare};
 use duolog_log::{Append, Error as LogError, Item};
 use duolog_state::owned::sessions::{self, SessionRow};
-use duolog_state::{Error as StateError, OpenState, Said};
+use duolog_state::{Error as StateError, OpenState, StoreAddress};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::limits::Limits;
@@ -68,7 +68,7 @@ fn role() {
     if std::env::var_os("DUOLOG_TEST_FORK_MUTANT").is_some() {
         mutant::set(Some(Mutant::ForkedAppend));
     }
-    let store: Said = std::env::var("DUOLOG_TEST_FORK_STORE").expect("a store").parse().expect("an address");
+    let store: StoreAddress = std::env::var("DUOLOG_TEST_FORK_STORE").expect("a store").parse().expect("an address");
     let prepared = prepare(Path::new(&home)).expect("a home");
     let limits = Limits { busy_timeout: Duration::from_secs(20), ..Limits::default() };
     let state = OpenState::address(store.or_in(Path::new(&home)));

@@ -2,12 +2,12 @@
 
 mod model;
 
-use duolog_join::Told;
+use duolog_join::OutboxLine;
 use duolog_state::PageToken;
 use duolog_state::owned::workflow_approvals as table;
 use duolog_types::limits::{METADATA_BYTES_MAX, PAGE_MAX, REASON_BYTES_MAX};
 use duolog_types::mutant::{self, Mutant};
-use duolog_types::{ApprovalId, ApprovalKind, ApprovalStatus, Durability, Moment, RunId};
+use duolog_types::{ApprovalId, ApprovalKind, ApprovalStatus, Durability, RunId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 pub use duolog_state::owned::workflow_approvals::Approval;
@@ -15,7 +15,7 @@ pub use model::{Answer, Answered, ApprovalFilter, ApprovalList};
 
 use crate::error::{Conflict, Error, Invalid, NotFound, Result, Stale};
 use crate::runs::rules::{self, Event};
-use crate::runs::{Act, Changing, Queue, RunPage, RunSummary};
+use crate::runs::{Attribution, Changing, Queue, RunPage, RunSummary};
 use crate::store::Store;
 
 /// The gates of a store.
@@ -52,11 +52,11 @@ impl Word {
 
 /// What an answer led to.
 #[derive(Serialize, Deserialize)]
-enum Outcome {
+enum AnswerOutcome {
     /// It was taken.
     Taken(Box<Answered>),
     /// It came too late: the gate's time was over, and now its run has failed.
-    TooLate(Box<RunSummary>, Moment),
+    TooLate(Box<RunSummary>, Timestamp),
 }
 
 impl Approvals {
@@ -156,13 +156,13 @@ impl Approvals {
             resolve(run, &mut gate, word, &answer, &queue)
         })?;
         match outcome {
-            Outcome::Taken(answered) => {
+            AnswerOutcome::Taken(answered) => {
                 if answered.run.status.is_terminal() {
                     self.store.core.observers.tell(&answered.run);
                 }
                 Ok(*answered)
             }
-            Outcome::TooLate(run, at) => {
+            AnswerOutcome::TooLate(run, at) => {
                 self.store.core.observers.tell(&run);
                 Err(Error::Stale(Stale::GateExpired { gate: id, at }))
             }
@@ -176,17 +176,17 @@ fn resolve(
     word: Word,
     answer: &Answer,
     queue: &Queue,
-) -> Result<(Outcome, Vec<Told>)> {
+) -> Result<(AnswerOutcome, Vec<OutboxLine>)> {
     let now = run.now();
     if let Some(at) = gate.expires_at.filter(|at| *at <= now) {
         run.fail_at_gate(gate)?;
         let (row, told) = run.done()?;
-        return Ok((Outcome::TooLate(Box::new(RunSummary::from(&row)), at), told));
+        return Ok((AnswerOutcome::TooLate(Box::new(RunSummary::from(&row)), at), told));
     }
     let (by, response) = (answer.by.as_deref(), answer.response.as_deref());
     run.answer(&gate.id, word.status(), by, response)?;
     run.tell_gate(gate, word.status(), by)?;
-    let act = |reason| Act { actor: answer.by.clone(), reason };
+    let act = |reason| Attribution { actor: answer.by.clone(), reason };
     // It is paused: whoever ended it otherwise expired the gate in the same transaction.
     match word {
         Word::Yes | Word::Reply => queue.resume(&mut run, &act(None))?,
@@ -201,7 +201,7 @@ fn resolve(
     gate.response.clone_from(&answer.response);
     gate.responded_at = Some(now);
     let answered = Answered { approval: gate.clone(), run: RunSummary::from(&row) };
-    Ok((Outcome::Taken(Box::new(answered)), told))
+    Ok((AnswerOutcome::Taken(Box::new(answered)), told))
 }
 
 /// Refuses what cannot be the answer to this gate.

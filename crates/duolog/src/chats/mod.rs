@@ -13,7 +13,7 @@ use duolog_state::owned::messaging_messages::{self, NewChatMessageRow};
 use duolog_state::owned::messaging_sessions::{self as table, ChatPlace, ChatRow};
 use duolog_state::{ListId, PageOrder, PageToken, Tx};
 use duolog_types::limits::PAGE_MAX;
-use duolog_types::{ChatId, Durability, Moment, SessionId};
+use duolog_types::{ChatId, Durability, SessionId, Timestamp};
 
 pub use duolog_state::owned::messaging_messages::ChatMessage;
 pub use model::{AddedMessage, Answering, Chat, ChatFilter, ChatKey, ChatList, History, NewChatMessage, Opened};
@@ -240,7 +240,7 @@ fn add(
     chat: &ChatId,
     place: &ChatPlace,
     message: &NewChatMessage,
-    now: Moment,
+    now: Timestamp,
 ) -> Result<AddedMessage> {
     if !table::count_message(tx, chat, now)? {
         return Err(Error::NotFound(NotFound::Chat(chat.to_string())));

@@ -3,7 +3,7 @@
 use duolog_state::owned::messaging_messages::ChatMessage;
 use duolog_state::owned::messaging_sessions::{ChatPlace, ChatRow};
 use duolog_state::{PageOrder, PageToken};
-use duolog_types::{ChatId, ChatRole, Moment, SessionId};
+use duolog_types::{ChatId, ChatRole, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::sessions::{Session, SessionFigures};
@@ -31,9 +31,9 @@ pub struct Chat {
     /// The session of the agent that answers, and so its log.
     pub agent_session_id: Option<SessionId>,
     /// When it began.
-    pub created_at: Moment,
+    pub created_at: Timestamp,
     /// When something was last said or done.
-    pub last_activity_at: Moment,
+    pub last_activity_at: Timestamp,
     /// How many messages it has.
     pub message_count: u64,
     /// Whether it is the one that goes on at its place.

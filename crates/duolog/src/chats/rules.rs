@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use duolog_state::owned::messaging_sessions::ChatPlace;
-use duolog_types::Moment;
+use duolog_types::Timestamp;
 use duolog_types::limits::{CHAT_CONTENT_BYTES_MAX, CHAT_DELIVERY_BYTES_MAX, NAME_BYTES_MAX, WORD_BYTES_MAX};
 
 use super::model::{ChatKey, NewChatMessage};
@@ -11,7 +11,7 @@ use crate::error::{Error, Invalid, Result};
 use crate::sessions::bounded;
 
 /// Whether a chat that was last active then goes on now. A clock that went back ends nothing.
-pub(super) fn is_fresh(last_activity_at: Moment, now: Moment, idle: Duration) -> bool {
+pub(super) fn is_fresh(last_activity_at: Timestamp, now: Timestamp, idle: Duration) -> bool {
     let silent = now.as_micros().saturating_sub(last_activity_at.as_micros());
     silent <= i64::try_from(idle.as_micros()).unwrap_or(i64::MAX)
 }
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_chat_goes_on_until_it_was_silent_for_longer_than_that() {
-        let at = |seconds: i64| Moment::from_micros(seconds * 1_000_000);
+        let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
         let idle = Duration::from_mins(1);
         assert!(is_fresh(at(100), at(100), idle) && is_fresh(at(100), at(160), idle));
         assert!(!is_fresh(at(100), at(161), idle));

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use duolog_log::dialect::prices::Prices;
-use duolog_state::{Address, Said};
+use duolog_state::{Address, StoreAddress};
 use duolog_types::Durability;
 use duolog_types::limits::{CHAT_IDLE, Limits};
 use duolog_types::names::check_name;
@@ -50,7 +50,7 @@ const OTHERS: u32 = 0o077;
 pub struct Config {
     limits: Limits,
     durability: Durability,
-    store: Said,
+    store: StoreAddress,
     /// Whose sessions are meant where nobody says.
     user: String,
     prices: Prices,
@@ -71,7 +71,7 @@ impl Default for Config {
         Self {
             limits: Limits::default(),
             durability: Durability::default(),
-            store: Said::Home,
+            store: StoreAddress::Home,
             user: at_localhost(NOBODY),
             prices: Prices::builtin(),
             priced: Vec::new(),
@@ -230,7 +230,7 @@ impl Config {
     /// The same, a relative path of the state meant from this directory.
     #[must_use]
     pub fn from_directory(mut self, directory: &Path) -> Self {
-        if let Said::At(Address::Directory(path)) = &mut self.store {
+        if let StoreAddress::At(Address::Directory(path)) = &mut self.store {
             *path = directory.join(&path);
         }
         self
@@ -239,7 +239,7 @@ impl Config {
     /// The same with the password that the caller knows, for a server whose address names none.
     #[must_use]
     pub fn with_password(mut self, password: Option<&OsStr>) -> Self {
-        if let (Said::At(Address::Server(server)), Some(password)) = (&mut self.store, password) {
+        if let (StoreAddress::At(Address::Server(server)), Some(password)) = (&mut self.store, password) {
             *server = server.clone().or_password(password.as_encoded_bytes());
         }
         self
@@ -274,7 +274,7 @@ impl Config {
     }
 
     /// Where the state is.
-    pub fn store(&self) -> &Said {
+    pub fn store(&self) -> &StoreAddress {
         &self.store
     }
 
@@ -441,8 +441,8 @@ fn is_login(login: &str) -> bool {
     check_name("user", &at_localhost(login)).is_ok() && !login.trim().is_empty()
 }
 
-fn has_password(said: &Said) -> bool {
-    matches!(said, Said::At(Address::Server(server)) if server.has_password())
+fn has_password(said: &StoreAddress) -> bool {
+    matches!(said, StoreAddress::At(Address::Server(server)) if server.has_password())
 }
 
 fn refused(findings: Vec<Finding>) -> ConfigError {

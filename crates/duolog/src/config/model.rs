@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use duolog_state::Said;
+use duolog_state::StoreAddress;
 use duolog_types::Durability;
 use duolog_types::limits::{LINE_BYTES_READ_MAX, NAME_BYTES_MAX};
 
@@ -218,7 +218,7 @@ pub enum Value {
     /// A span of time.
     Time(Duration),
     /// Where the state is.
-    Address(Said),
+    Address(StoreAddress),
     /// What someone is called.
     Name(String),
 }
@@ -254,8 +254,8 @@ impl fmt::Display for Value {
                     None => write!(f, "{seconds}s"),
                 }
             }
-            Self::Address(Said::Home) => f.write_str("sqlite:"),
-            Self::Address(Said::At(address)) => write!(f, "{address}"),
+            Self::Address(StoreAddress::Home) => f.write_str("sqlite:"),
+            Self::Address(StoreAddress::At(address)) => write!(f, "{address}"),
             Self::Name(name) => f.write_str(name),
         }
     }

@@ -1,7 +1,7 @@
 //! `[prices."model"]`: what a model costs, in US dollars per million tokens.
 
 use duolog_log::dialect::money::Money;
-use duolog_log::dialect::prices::{Long, Price, Rates};
+use duolog_log::dialect::prices::{LongContextRates, Price, Rates};
 use duolog_types::limits::MODEL_BYTES_MAX;
 use toml_edit::{Item, TableLike, Value};
 
@@ -57,7 +57,7 @@ pub(super) fn all<'t>(
         } else {
             rates(model, item, at, file)
         };
-        let price = rates.map(|rates| Price { rates, long: Long::Same });
+        let price = rates.map(|rates| Price { rates, long: LongContextRates::Same });
         price.map(|price| PriceSetting { model: model.to_owned(), price, line: at.unwrap_or(1) })
     })
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use duolog_state::{Address, Said};
+use duolog_state::{Address, StoreAddress};
 use duolog_types::Durability;
 use duolog_types::names::check_name;
 use toml_edit::{Item, TableLike};
@@ -28,7 +28,7 @@ pub(super) fn from_item(key: Key, item: &Item) -> Result<Value, String> {
         },
         (None, Some(text)) if key.shape() == Shape::Address => match address(text)? {
             // Whatever directory the reader is in would be as right as any other.
-            Said::At(Address::Directory(path)) if path.is_relative() => {
+            StoreAddress::At(Address::Directory(path)) if path.is_relative() => {
                 Err("is a relative path; in a file it begins with /".to_owned())
             }
             said => Ok(Value::Address(said)),
@@ -66,7 +66,7 @@ fn from_number(key: Key, number: u64) -> Option<Value> {
 }
 
 /// An address. What is wrong with it is told without repeating it: a part of it may be a password.
-fn address(text: &str) -> Result<Said, String> {
+fn address(text: &str) -> Result<StoreAddress, String> {
     text.parse().map_err(|error| match error {
         duolog_state::Error::BadAddress { detail } => format!("cannot be used: {detail}"),
         other => format!("cannot be used: {other}"),

@@ -45,7 +45,7 @@ fn every_key_is_taken_in_every_spelling() {
     assert_eq!((config.limits(), config.durability()), (limits, Durability::Power));
     let lines: Vec<Source> = config.settings().map(|setting| setting.source).collect();
     assert_eq!(lines, [2, 3, 7, 4, 5, 6, 9, 11, 15, 16, 17, 18, 13, 20].map(|line| Source::File { line }));
-    assert_eq!(*config.store(), Said::At(Address::Directory("/srv/state".into())));
+    assert_eq!(*config.store(), StoreAddress::At(Address::Directory("/srv/state".into())));
     assert_eq!(config.chat_idle(), Duration::from_mins(90));
     assert_eq!(config.user(), "ada@example.com");
     let inline = "limits = { line_bytes_max = \"2 KiB\" }\ndurability.log = \"process\"";
@@ -232,13 +232,13 @@ fn an_address_is_shown_without_its_password_and_taken_with_it() {
         Config::default().with_store(Some(OsStr::new("postgres://ada@h:5433/d?sslmode=require"))).expect("good");
     assert!(!has_password(without.store()));
     assert_eq!(without.with_password(Some(OsStr::new("s3cret"))).store(), config.store());
-    assert_eq!(*Config::default().with_password(Some(OsStr::new("s3cret"))).store(), Said::Home);
+    assert_eq!(*Config::default().with_password(Some(OsStr::new("s3cret"))).store(), StoreAddress::Home);
 }
 
 #[test]
 fn a_relative_path_is_meant_from_where_the_caller_is() {
     let directory = |config: Config| match config.from_directory(Path::new("/here")).store() {
-        Said::At(Address::Directory(path)) => path.clone(),
+        StoreAddress::At(Address::Directory(path)) => path.clone(),
         other => panic!("{other:?}"),
     };
     let flag = |text: &str| Config::default().with_store(Some(OsStr::new(text))).expect("good");
@@ -248,7 +248,7 @@ fn a_relative_path_is_meant_from_where_the_caller_is() {
     assert!(
         told("[store]\naddress = \"state\"")[0].ends_with("address is a relative path; in a file it begins with /")
     );
-    assert_eq!(*flag("sqlite:").from_directory(Path::new("/here")).store(), Said::Home);
+    assert_eq!(*flag("sqlite:").from_directory(Path::new("/here")).store(), StoreAddress::Home);
     assert!(told("[store]\naddress = 5432")[0].contains("address is an integer; expected a directory"));
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use duolog_join::ProcessState;
-use duolog_log::Standing;
+use duolog_log::LogIdentity;
 use duolog_state::Address;
 use duolog_state::owned::repairs::RepairAction;
 use duolog_state::owned::sessions::{self, SessionFilter, SessionSummaryRow};
@@ -218,7 +218,7 @@ fn catalog(look: &Look<'_>) -> Result<Check> {
     };
     let mut other = Vec::new();
     look.each_session(|session| {
-        if store.join.standing_of(session)? != Standing::Same {
+        if store.join.standing_of(session)? != LogIdentity::Same {
             other.push(session.to_string());
         }
         Ok(())

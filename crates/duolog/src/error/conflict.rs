@@ -5,7 +5,7 @@ use duolog_types::{
 };
 
 use super::fault::Fault;
-use crate::runs::{Event, Outcome, next};
+use crate::runs::{Event, ExecutionOutcome, next};
 
 /// Something is in the way.
 #[derive(Debug, thiserror::Error)]
@@ -131,7 +131,7 @@ pub enum Conflict {
         /// The execution.
         execution: ExecutionId,
         /// How.
-        outcome: Outcome,
+        outcome: ExecutionOutcome,
         /// Why.
         why: Option<String>,
     },

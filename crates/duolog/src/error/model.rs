@@ -1,6 +1,6 @@
 //! What exactly happened, for the kinds of error with few cases.
 
-use duolog_types::{ApprovalId, ExecutionId, MessageId, Moment, RunId, RunStatus, SessionId};
+use duolog_types::{ApprovalId, ExecutionId, MessageId, RunId, RunStatus, SessionId, Timestamp};
 
 use super::fault::Fault;
 
@@ -91,7 +91,7 @@ pub enum Stale {
         /// The gate.
         gate: ApprovalId,
         /// Until when it could be.
-        at: Moment,
+        at: Timestamp,
     },
     /// The content of a gate changed since it was shown.
     #[error("cannot answer gate {gate}: its content changed since it was shown (hash mismatch)")]
@@ -116,7 +116,7 @@ pub enum Busy {
         /// Who holds it.
         by: String,
         /// Until when, unless it renews.
-        until: Moment,
+        until: Timestamp,
     },
     /// The stores answered so.
     #[error(transparent)]

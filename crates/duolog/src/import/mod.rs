@@ -15,7 +15,7 @@ use duolog_state::owned::messages::{Content, MessageRow};
 use duolog_state::owned::progressions::ProgressionRow;
 use duolog_state::owned::sessions::SessionRow;
 use duolog_state::owned::status_transitions::StatusTransitionRow;
-use duolog_types::{MessageId, Moment, ProgressionId};
+use duolog_types::{MessageId, ProgressionId, Timestamp};
 
 use crate::error::{Error, Invalid, Result};
 use crate::sessions::write_mapped;
@@ -92,10 +92,10 @@ fn bad(path: &Path, why: impl std::fmt::Display) -> Error {
 }
 
 /// An instant that is kept as seconds since 1970.
-fn from_seconds(seconds: f64) -> Moment {
+fn from_seconds(seconds: f64) -> Timestamp {
     // Out of range the nearest that there is.
     #[allow(clippy::cast_possible_truncation)]
-    Moment::from_micros((seconds * 1e6).round() as i64)
+    Timestamp::from_micros((seconds * 1e6).round() as i64)
 }
 
 /// Metadata that says something: `null` is how some write that there is none.

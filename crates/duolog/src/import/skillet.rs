@@ -8,7 +8,7 @@ use duolog_state::owned::branches::BranchRow;
 use duolog_state::owned::messages::{Content, MessageRow};
 use duolog_state::owned::progressions::ProgressionRow;
 use duolog_state::owned::sessions::SessionRow;
-use duolog_types::{BranchId, HomeId, MessageId, Moment, ProgressionId, SessionId, SourceKind};
+use duolog_types::{BranchId, HomeId, MessageId, ProgressionId, SessionId, SourceKind, Timestamp};
 
 use super::{Mapped, MappedItem, MappedMessage, bad};
 use crate::error::Result;
@@ -33,7 +33,7 @@ pub fn map(user: &str, name: &str, items: Vec<ItemSource>) -> Result<Mapped, Str
     let stem = format!("skillet-{}", &hash[..32]);
     let text = |error: duolog_types::BadId| error.to_string();
     let id = SessionId::parse(&stem).map_err(text)?;
-    let at = |millis: i64| Moment::from_micros(millis.saturating_mul(1000));
+    let at = |millis: i64| Timestamp::from_micros(millis.saturating_mul(1000));
     let first = items.iter().map(|item| item.created_at).min().unwrap_or_default();
     let last = items.iter().map(|item| item.created_at).max().unwrap_or_default();
     let mut session = SessionRow::new(id.clone(), HomeId::new(), "", "", at(first));

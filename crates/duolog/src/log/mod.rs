@@ -24,13 +24,13 @@ pub use duolog_log::dialect::call::{Call, CallLine, call};
 pub use duolog_log::dialect::text::readable;
 pub use duolog_log::dialect::turn::Turn;
 pub use duolog_log::dialect::{Boundary, Dialect, ItemKind, TimelineItem};
-pub use duolog_log::{Progress, Start, Why};
+pub use duolog_log::{Progress, ResetReason, Start};
 pub use duolog_state::owned::repairs::RepairRow as RecordedRepair;
 pub use follow::Follow;
 pub use foreign::Foreign;
 pub use model::{
-    AppendOptions, As, BadEvent, Ending, Entries, Entry, Full, ReadFrom, RecordOptions, Recorded, Told, TurnAt,
-    TurnEnd, View,
+    AppendOptions, BadEvent, Ending, Entries, Entry, Full, ReadFrom, RecordFormat, RecordOptions, Recorded,
+    ReplayDetail, ReplayEvent, TurnAt, TurnEnd,
 };
 pub use record::Recording;
 pub use replay::{Replay, Replayable};

@@ -9,7 +9,7 @@ use duolog_log::dialect::turn::Turn;
 use duolog_log::dialect::usage::{Tokens, UsageFact, fact};
 use duolog_log::dialect::{Dialect, TimelineItem};
 use duolog_types::line::LineFault;
-use duolog_types::{Cursor, Durability, Moment, OperationId, Position};
+use duolog_types::{Cursor, Durability, OperationId, Position, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -73,7 +73,7 @@ pub enum Entries<'b> {
 
 /// How much of a conversation is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum View {
+pub enum ReplayDetail {
     /// What was asked, the last answer, how it ended, and what failed.
     Conversation,
     /// The same as it happens, so every answer: nobody knows yet which is the last.
@@ -84,7 +84,7 @@ pub enum View {
 
 /// A piece of a conversation.
 #[derive(Clone, Copy, Debug)]
-pub enum Told<'a> {
+pub enum ReplayEvent<'a> {
     /// Something happened.
     Item {
         /// What.
@@ -108,7 +108,7 @@ pub struct TurnAt {
     /// Its number, from 1; none where it is not known how many came before.
     pub number: Option<u64>,
     /// When it began.
-    pub started_at: Option<Moment>,
+    pub started_at: Option<Timestamp>,
 }
 
 /// How a turn ended.
@@ -186,7 +186,7 @@ pub enum Full {
 
 /// What is written for what a runtime says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum As {
+pub enum RecordFormat {
     /// Its events as envelopes.
     #[default]
     Envelope,
@@ -198,7 +198,7 @@ pub enum As {
     Raw,
 }
 
-impl As {
+impl RecordFormat {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Envelope, Self::Turns, Self::Transcript, Self::Raw];
 
@@ -229,7 +229,7 @@ pub struct RecordOptions {
     /// What lines survive once they are flushed.
     pub durability: Durability,
     /// What is written.
-    pub form: As,
+    pub form: RecordFormat,
     /// What the agent is asked; it becomes the first line of the turn, unless it is there already.
     pub prompt: Option<String>,
     /// The model, where it is known better than the runtime tells.

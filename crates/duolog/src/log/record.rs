@@ -12,10 +12,10 @@ use duolog_log::dialect::envelope::Builder;
 use duolog_log::dialect::recorder::{Known, Options, RecordError, Recorder, Sink};
 use duolog_log::{Append, Blobs, Hold, Item};
 use duolog_types::line::LineFault;
-use duolog_types::{BadLine, Batch, Cursor, Durability, Moment, OperationId};
+use duolog_types::{BadLine, Batch, Cursor, Durability, OperationId, Timestamp};
 
 use super::Log;
-use super::model::{As, BadEvent, RecordOptions, Recorded};
+use super::model::{BadEvent, RecordFormat, RecordOptions, Recorded};
 use crate::error::{Error, Invalid, Result};
 
 /// What some programs put before their first line.
@@ -40,7 +40,7 @@ pub struct Recording {
 
 enum Form {
     Events(Box<Recorder>),
-    Lines(As),
+    Lines(RecordFormat),
 }
 
 /// Lines that wait for their append.
@@ -78,7 +78,7 @@ impl Log {
     pub fn record(&self, options: RecordOptions) -> Result<Recording> {
         let join = &self.store.join;
         let form = match options.form {
-            As::Envelope => {
+            RecordFormat::Envelope => {
                 let how = Options {
                     prompt: options.prompt,
                     model: options.model,
@@ -224,7 +224,7 @@ impl Recording {
 }
 
 /// Keeps a line as it is; says whether it is in another dialect than was asked for.
-fn keep(form: As, line: &[u8], sink: &mut Waiting) -> Result<bool> {
+fn keep(form: RecordFormat, line: &[u8], sink: &mut Waiting) -> Result<bool> {
     if line.iter().all(u8::is_ascii_whitespace) {
         return Ok(false);
     }
@@ -234,7 +234,7 @@ fn keep(form: As, line: &[u8], sink: &mut Waiting) -> Result<bool> {
 }
 
 /// Keeps a line that is no JSON object as a remark; false if it does not fit into a line.
-fn remark(line: &[u8], at: Moment, sink: &mut Waiting) -> Result<bool> {
+fn remark(line: &[u8], at: Timestamp, sink: &mut Waiting) -> Result<bool> {
     let mut text = String::with_capacity(line.len());
     for chunk in line.utf8_chunks() {
         text.push_str(chunk.valid());

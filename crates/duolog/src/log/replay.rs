@@ -12,7 +12,7 @@ use duolog_log::dialect::turn::TurnFold;
 use duolog_log::dialect::{Boundary, Dialect, Interpreter, ItemKind, TimelineItem};
 use duolog_types::Position;
 
-use super::model::{Ending, Entry, ReadFrom, Told, TurnAt, TurnEnd, View};
+use super::model::{Ending, Entry, ReadFrom, ReplayDetail, ReplayEvent, TurnAt, TurnEnd};
 use super::rules;
 use crate::error::Result;
 
@@ -23,7 +23,7 @@ const LINES_A_TURN: u64 = 32;
 /// Tells the lines of a log as a conversation.
 #[derive(Debug)]
 pub struct Replay {
-    view: View,
+    view: ReplayDetail,
     /// None as long as no line told.
     dialect: Option<Dialect>,
     /// Looks at the first lines, where it was not said what they are in.
@@ -45,7 +45,7 @@ pub struct Replay {
 
 impl Replay {
     /// A replay of a log that is mostly in `dialect`; where that is not known, its lines tell.
-    pub fn new(dialect: Option<Dialect>, view: View) -> Self {
+    pub fn new(dialect: Option<Dialect>, view: ReplayDetail) -> Self {
         Self {
             view,
             dialect,
@@ -73,7 +73,7 @@ impl Replay {
     pub fn line<E>(
         &mut self,
         line: &Line<'_>,
-        tell: &mut impl FnMut(Told<'_>) -> std::result::Result<(), E>,
+        tell: &mut impl FnMut(ReplayEvent<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         self.detect(line.bytes);
         let mut items = std::mem::take(&mut self.items);
@@ -86,7 +86,7 @@ impl Replay {
     /// Tells what is left where the log ends: an answer that nothing followed, and a turn that may still go on.
     pub fn finish<E>(
         &mut self,
-        tell: &mut impl FnMut(Told<'_>) -> std::result::Result<(), E>,
+        tell: &mut impl FnMut(ReplayEvent<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         self.tell_answer(tell)?;
         match std::mem::take(&mut self.turns).last() {
@@ -112,7 +112,7 @@ impl Replay {
         &mut self,
         item: TimelineItem,
         line: &[u8],
-        tell: &mut impl FnMut(Told<'_>) -> std::result::Result<(), E>,
+        tell: &mut impl FnMut(ReplayEvent<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         if item.boundary == Boundary::Opens {
             self.tell_answer(tell)?;
@@ -132,11 +132,11 @@ impl Replay {
             (self.left_out, self.progress) = (self.left_out + 1, self.progress + 1);
             return Ok(());
         }
-        if self.view != View::Every && !rules::is_conversation(&item) {
+        if self.view != ReplayDetail::Every && !rules::is_conversation(&item) {
             self.left_out += 1;
             return Ok(());
         }
-        if self.view == View::Conversation {
+        if self.view == ReplayDetail::Conversation {
             // Several agents may speak in one turn: the last word of each is told.
             if item.kind == ItemKind::Assistant && self.answer.as_ref().is_some_and(|last| last.author == item.author) {
                 self.answer = None;
@@ -149,16 +149,16 @@ impl Replay {
             }
         }
         let ending = if item.kind == ItemKind::Result { Ending::of(line) } else { None };
-        tell(Told::Item { item: &item, turn: self.turn(), ending, repeats })
+        tell(ReplayEvent::Item { item: &item, turn: self.turn(), ending, repeats })
     }
 
     /// Tells the answer that was held back.
     fn tell_answer<E>(
         &mut self,
-        tell: &mut impl FnMut(Told<'_>) -> std::result::Result<(), E>,
+        tell: &mut impl FnMut(ReplayEvent<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         match self.answer.take() {
-            Some(item) => tell(Told::Item { item: &item, turn: self.turn(), ending: None, repeats: false }),
+            Some(item) => tell(ReplayEvent::Item { item: &item, turn: self.turn(), ending: None, repeats: false }),
             None => Ok(()),
         }
     }
@@ -166,11 +166,11 @@ impl Replay {
     fn end_turn<E>(
         &mut self,
         end: TurnEnd,
-        tell: &mut impl FnMut(Told<'_>) -> std::result::Result<(), E>,
+        tell: &mut impl FnMut(ReplayEvent<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         let (left_out, progress) = (std::mem::take(&mut self.left_out), std::mem::take(&mut self.progress));
         let is_cut = self.dialect.is_some_and(rules::has_endings) && !end.turn.is_complete();
-        tell(Told::TurnEnd(TurnEnd { is_cut, left_out, progress, ..end }))
+        tell(ReplayEvent::TurnEnd(TurnEnd { is_cut, left_out, progress, ..end }))
     }
 
     fn turn(&self) -> Option<TurnAt> {

@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use duolog_join::{Loss, RecordedLoss};
-use duolog_log::{Bell, Hints, Item, Line, Progress, RootEvent, RootFollower, RootOptions, Skip, Start, Why, Writers};
+use duolog_log::{
+    Bell, Hints, Item, Line, Progress, ResetReason, RootEvent, RootFollower, RootOptions, Skip, Start, Writers,
+};
 use duolog_types::limits::{Limits, OUTBOX_LINE_BYTES_MAX};
 use duolog_types::{Position, SessionId};
 
-use super::model::{Entry, Told, View};
+use super::model::{Entry, ReplayDetail, ReplayEvent};
 use super::replay::Replay;
 use crate::error::{ErrorKind, Result};
 use crate::store::Store;
@@ -48,7 +50,7 @@ pub enum Streamed<'a> {
         /// Which.
         source: &'a Source,
         /// What.
-        told: Told<'a>,
+        told: ReplayEvent<'a>,
     },
     /// What one should know of a log, or of the directory where none is named.
     Notice {
@@ -76,7 +78,7 @@ pub enum Notice {
         /// The last position whose line still stands.
         to: Position,
         /// What happened.
-        why: Why,
+        why: ResetReason,
     },
     /// The log lacks bytes that were recorded of it. The lines that are there follow.
     Lost(Loss),
@@ -104,7 +106,7 @@ pub struct Stream {
 /// Whose logs they are, and how they are told.
 struct Teller {
     store: Option<Store>,
-    view: View,
+    view: ReplayDetail,
     line_bytes_max: usize,
     known: Known,
 }
@@ -114,7 +116,7 @@ type Each<'e> = &'e mut dyn FnMut(Streamed<'_>);
 
 impl Stream {
     /// The logs of a home, with the names of their sessions.
-    pub(crate) fn of_home(store: &Store, start: Start, view: View) -> Result<Self> {
+    pub(crate) fn of_home(store: &Store, start: Start, view: ReplayDetail) -> Result<Self> {
         let options =
             RootOptions { start, writers: Writers::Ours { timeout: WRITER_TIMEOUT }, ..RootOptions::default() };
         let (root, join) = (store.core.home.state.join(LOGS), &store.join);
@@ -135,7 +137,7 @@ impl Stream {
     }
 
     /// The logs of others, anywhere. The directory need not exist yet; it is only read.
-    pub fn of_directory(root: &Path, start: Start, view: View, limits: &Limits) -> Result<Self> {
+    pub fn of_directory(root: &Path, start: Start, view: ReplayDetail, limits: &Limits) -> Result<Self> {
         Self::over(root, &Hints::new(), RootOptions { start, ..RootOptions::default() }, None, (view, limits))
     }
 
@@ -144,7 +146,7 @@ impl Stream {
         hints: &Hints,
         options: RootOptions,
         store: Option<Store>,
-        (view, limits): (View, &Limits),
+        (view, limits): (ReplayDetail, &Limits),
     ) -> Result<Self> {
         let line_bytes_max = limits.line_bytes_max;
         let follower = RootFollower::new(root, hints, RootOptions { line_bytes_max, ..options })?;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use duolog_join::{Told, tell_if_there};
+use duolog_join::{OutboxLine, tell_if_there};
 use duolog_state::Tx;
 use duolog_state::owned::execution_rollups::{self, RollupRow};
 use duolog_state::owned::executions::{self, EndRow, ExecutionRow};
@@ -14,11 +14,11 @@ use duolog_state::owned::{workflow_approvals, workflow_run_phases, workflow_run_
 use duolog_types::limits::{
     PAGE_MAX, PHASE_ENTRY_BYTES_MAX, PHASES_BYTES_MAX, REASON_BYTES_MAX, ROLLUP_MINUTES, SCRATCH_BYTES_MAX,
 };
-use duolog_types::{ApprovalId, ApprovalStatus, ExecutionId, Moment, RunId, RunStatus};
+use duolog_types::{ApprovalId, ApprovalStatus, ExecutionId, RunId, RunStatus, Timestamp};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-use super::model::{Act, Fence, Outcome};
+use super::model::{Attribution, ExecutionOutcome, Fence};
 use super::rules::{self, Event};
 use crate::error::{Busy, Conflict, Error, NotFound, Result, Stale};
 
@@ -30,9 +30,9 @@ pub(crate) struct Changing<'t, 'c> {
     pub(super) tx: &'t mut Tx<'c>,
     before: RunRow,
     pub(super) row: RunRow,
-    pub(super) now: Moment,
+    pub(super) now: Timestamp,
     lease: Duration,
-    pub(super) told: Vec<Told>,
+    pub(super) told: Vec<OutboxLine>,
 }
 
 /// Why executions are closed that are in flight.
@@ -52,19 +52,19 @@ pub(super) enum Left {
 
 impl<'t, 'c> Changing<'t, 'c> {
     /// Reads a run that is to be changed.
-    pub(crate) fn open(tx: &'t mut Tx<'c>, run: &RunId, now: Moment, lease: Duration) -> Result<Self> {
+    pub(crate) fn open(tx: &'t mut Tx<'c>, run: &RunId, now: Timestamp, lease: Duration) -> Result<Self> {
         let row = table::enter(tx, run)?.ok_or_else(|| Error::NotFound(NotFound::Run(run.to_string())))?;
         Ok(Self::of(tx, row, now, lease))
     }
 
     /// The same, of a run that was read.
-    pub(super) fn of(tx: &'t mut Tx<'c>, row: RunRow, now: Moment, lease: Duration) -> Self {
+    pub(super) fn of(tx: &'t mut Tx<'c>, row: RunRow, now: Timestamp, lease: Duration) -> Self {
         let touched = rules::touched(&row, now);
         Self { tx, before: row, row: touched, now, lease, told: Vec::new() }
     }
 
     /// The instant of the change.
-    pub(crate) fn now(&self) -> Moment {
+    pub(crate) fn now(&self) -> Timestamp {
         self.now
     }
 
@@ -99,7 +99,7 @@ impl<'t, 'c> Changing<'t, 'c> {
     }
 
     /// Moves the run by an event; false where it is so already. What waited for it, or was in flight, goes with its end.
-    pub(crate) fn turn(&mut self, event: Event, act: &Act) -> Result<bool> {
+    pub(crate) fn turn(&mut self, event: Event, act: &Attribution) -> Result<bool> {
         let previous = self.row.status;
         let Some(status) = rules::decide(&self.row.id, previous, event)? else { return Ok(false) };
         if let Some(reason) = act.reason.as_ref().filter(|_| !status.is_terminal()) {
@@ -240,7 +240,7 @@ impl<'t, 'c> Changing<'t, 'c> {
     }
 
     /// Writes the run. An owner that nobody knows is taken to be alive as long as it writes.
-    pub(crate) fn done(mut self) -> Result<(RunRow, Vec<Told>)> {
+    pub(crate) fn done(mut self) -> Result<(RunRow, Vec<OutboxLine>)> {
         if self.row.status == RunStatus::Running && self.row.lease_owner.is_none() {
             self.row.lease_expires_at = Some(rules::later(self.now, self.lease));
         }
@@ -254,9 +254,9 @@ impl<'t, 'c> Changing<'t, 'c> {
 }
 
 /// The quarter of an hour that an instant is in.
-pub(super) fn bucket(at: Moment) -> Moment {
+pub(super) fn bucket(at: Timestamp) -> Timestamp {
     let length = ROLLUP_MINUTES * 60 * 1_000_000;
-    Moment::from_micros(at.as_micros() / length * length)
+    Timestamp::from_micros(at.as_micros() / length * length)
 }
 
 /// Counts an execution that begins.
@@ -271,10 +271,10 @@ pub(crate) fn count_end(tx: &mut Tx<'_>, row: &ExecutionRow, end: &EndRow) -> Re
     let one = |of| u64::from(outcome == of);
     let more = RollupRow {
         started: 0,
-        succeeded: one(Outcome::Succeeded),
-        failed: one(Outcome::Failed),
-        skipped: one(Outcome::Skipped),
-        deferred: one(Outcome::Deferred),
+        succeeded: one(ExecutionOutcome::Succeeded),
+        failed: one(ExecutionOutcome::Failed),
+        skipped: one(ExecutionOutcome::Skipped),
+        deferred: one(ExecutionOutcome::Deferred),
         turns: end.turns.unwrap_or_default(),
         duration_ms: end.duration_ms.unwrap_or_default(),
         cost_picos: end.cost_picos.unwrap_or_default(),

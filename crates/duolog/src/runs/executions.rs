@@ -1,17 +1,17 @@
 //! The ledger: what was run, how it ended, what it cost and what it said last.
 
-use duolog_join::{Told, tell_if_there};
+use duolog_join::{OutboxLine, tell_if_there};
 use duolog_log::{Blobs, Hold};
 use duolog_state::owned::execution_bodies::{self, OutputRow};
 use duolog_state::owned::executions::{self as table, EndRow, ExecutionRow};
 use duolog_state::{ListId, PageToken, Tx};
 use duolog_types::limits::{ERRORS_WALKED_MAX, OUTPUT_BYTES_MAX, PAGE_MAX, REASON_BYTES_MAX, SKILL_BYTES_MAX};
 use duolog_types::mutant::{self, Mutant};
-use duolog_types::{Durability, ExecutionId, HomeId, Moment, RunId, SessionId, TriggerType};
+use duolog_types::{Durability, ExecutionId, HomeId, RunId, SessionId, Timestamp, TriggerType};
 use serde_json::{Map, Value};
 use std::io::Read as _;
 
-use super::OpenRun;
+use super::RunHandle;
 use super::change::{Changing, TOLD_BYTES_MAX, count_end, count_start};
 use super::model::{Begun, Ended, Ending, Execution, ExecutionList, Fence, Finish, NewExecution, Output};
 use super::rules::{self, PhaseLabel};
@@ -27,7 +27,7 @@ pub struct Executions {
     pub(super) run: Option<RunId>,
 }
 
-impl OpenRun {
+impl RunHandle {
     /// Begins to run a phase, unless it is being run or done: looked at and entered in the ledger in one step.
     pub fn begin(&self, phase: &str, session: Option<&SessionId>) -> Result<Begun> {
         PhaseLabel::parse(phase)?;
@@ -373,7 +373,7 @@ struct Change {
 
 impl Change {
     /// Writes it, unless the execution has ended.
-    fn make(&self, tx: &mut Tx<'_>, row: &mut ExecutionRow, now: Moment) -> Result<()> {
+    fn make(&self, tx: &mut Tx<'_>, row: &mut ExecutionRow, now: Timestamp) -> Result<()> {
         check_open(row)?;
         if let Some(session) = &self.session_id {
             table::set_session(tx, &row.id, session)?;
@@ -404,7 +404,7 @@ fn check_open(row: &ExecutionRow) -> Result<()> {
 }
 
 /// Has the session's log tell of an execution that belongs to no run, if it has a session.
-fn told_alone(tx: &mut Tx<'_>, row: &ExecutionRow, now: Moment) -> Result<Vec<Told>> {
+fn told_alone(tx: &mut Tx<'_>, row: &ExecutionRow, now: Timestamp) -> Result<Vec<OutboxLine>> {
     let Some(session) = &row.session_id else { return Ok(Vec::new()) };
     Ok(tell_if_there(tx, session, "execution", now, &fields_of(row, Map::new()))?.into_iter().collect())
 }
@@ -421,7 +421,7 @@ fn fields_of(row: &ExecutionRow, mut fields: Map<String, Value>) -> Map<String, 
 }
 
 /// The place that a page of this list ended at.
-fn place(token: &PageToken, list: ListId) -> Result<(Moment, ExecutionId)> {
+fn place(token: &PageToken, list: ListId) -> Result<(Timestamp, ExecutionId)> {
     Invalid::check_page(Some(token), list)?;
     let id = ExecutionId::parse(token.key()).map_err(|_| Error::Invalid(Invalid::OtherPage(token.to_string())))?;
     Ok((token.at(), id))
@@ -501,7 +501,7 @@ fn page(mut rows: Vec<ExecutionRow>, list: ListId, limit: u32) -> ExecutionList 
 }
 
 /// The token of the page that begins behind an execution.
-fn token(list: ListId, at: Moment, id: &ExecutionId) -> PageToken {
+fn token(list: ListId, at: Timestamp, id: &ExecutionId) -> PageToken {
     PageToken::new(list, 0, at, id)
 }
 

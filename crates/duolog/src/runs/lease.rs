@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{OpenRun, rules};
+use super::{RunHandle, rules};
 use crate::error::{Error, Io, Result};
 
 /// The shortest pause between two renewals.
@@ -31,7 +31,7 @@ struct State {
     lost: Option<Error>,
 }
 
-impl OpenRun {
+impl RunHandle {
     /// Renews the lease of the claim this is under now, and then at every third of it, in a thread.
     ///
     /// `on_lost` is called once, in that thread, if the claim is lost: another claim has overtaken it, the run is not
@@ -93,7 +93,7 @@ impl Shared {
     }
 
     /// Renews until it is stopped; returns why the claim was lost.
-    fn keep(&self, run: &OpenRun, lease: Duration) -> Option<Error> {
+    fn keep(&self, run: &RunHandle, lease: Duration) -> Option<Error> {
         let third = (lease / 3).max(PAUSE_MIN);
         let mut pause = third;
         loop {

@@ -11,7 +11,7 @@ use duolog_state::owned::workflow_runs::{self as table, RunFilter as FilterRow, 
 use duolog_state::{ListId, PageToken, Tx};
 use duolog_types::limits::{PAGE_MAX, RUNS_WALKED_MAX};
 use duolog_types::mutant::{self, Mutant};
-use duolog_types::{Moment, RunId, RunStatus};
+use duolog_types::{RunId, RunStatus, Timestamp};
 
 use super::Runs;
 use super::model::{RunFilter, RunList, RunOrder, RunPage, RunSummary};
@@ -125,7 +125,7 @@ impl Rest {
 /// One index, read a piece at a time.
 struct Source<'w> {
     of: &'w RunsOf,
-    after: Option<(Moment, RunId)>,
+    after: Option<(Timestamp, RunId)>,
     rows: std::vec::IntoIter<RunSummaryRow>,
     head: Option<RunSummaryRow>,
     is_over: bool,
@@ -133,7 +133,7 @@ struct Source<'w> {
 
 impl Source<'_> {
     /// Sees to it that the next row is there, if there is one.
-    fn fill(&mut self, tx: &mut Tx<'_>, since: Option<Moment>, piece: u32) -> Result<()> {
+    fn fill(&mut self, tx: &mut Tx<'_>, since: Option<Timestamp>, piece: u32) -> Result<()> {
         if self.head.is_none() {
             self.head = self.rows.next();
         }
@@ -150,7 +150,7 @@ impl Source<'_> {
     }
 }
 
-fn walk(tx: &mut Tx<'_>, way: &Way, of_list: ListId, since: Option<Moment>, page: &RunPage) -> Result<RunList> {
+fn walk(tx: &mut Tx<'_>, way: &Way, of_list: ListId, since: Option<Timestamp>, page: &RunPage) -> Result<RunList> {
     let limit = page.limit() as usize;
     // One more than the page tells whether another follows; where rows are passed over, more are read at once.
     let piece = if way.rest.is_nothing() { page.limit() + 1 } else { PAGE_MAX + 1 };
@@ -181,7 +181,7 @@ fn walk(tx: &mut Tx<'_>, way: &Way, of_list: ListId, since: Option<Moment>, page
 fn newest(
     tx: &mut Tx<'_>,
     sources: &mut [Source<'_>],
-    since: Option<Moment>,
+    since: Option<Timestamp>,
     piece: u32,
 ) -> Result<Option<RunSummaryRow>> {
     for source in &mut *sources {

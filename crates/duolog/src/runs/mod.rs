@@ -31,11 +31,11 @@ use parking_lot::Mutex;
 pub use executions::Executions;
 pub use lease::LeaseKeeper;
 pub use model::{
-    Act, Admission, Admitted, Begun, Claim, End, Ended, Ending, Every, Execution, ExecutionList, Expired, Fence,
-    Finish, NewExecution, NewRun, Next, Outcome, Output, PhaseStanding, Recovered, Rollup, RollupQuery, Run, RunFilter,
-    RunList, RunOrder, RunPage, RunSummary, Started, TakeFilter, Turned, Until,
+    Admission, Admitted, Attribution, Begun, Claim, End, Ended, Ending, Execution, ExecutionList, ExecutionOutcome,
+    Expired, Fence, Finish, NewExecution, NewRun, Next, Output, PhaseStanding, Recovered, Rollup, RollupInterval,
+    RollupQuery, Run, RunFilter, RunList, RunOrder, RunPage, RunSummary, Started, StatusChange, TakeFilter, Until,
 };
-pub use open::{Expiry, LoopPoint, NewGate, OpenRun, PausedAt};
+pub use open::{Expiry, LoopPoint, NewGate, PausedAt, RunHandle};
 pub use rules::{Event, PhaseLabel, PhaseTurn, dollars, may_become, next};
 pub use take::RunFeed;
 
@@ -84,8 +84,8 @@ impl Runs {
     }
 
     /// One run, to be changed. That it exists is seen when it is.
-    pub fn open(&self, run: &RunId) -> OpenRun {
-        OpenRun { store: self.store.clone(), run: run.clone(), fence: None, durability: self.durability }
+    pub fn open(&self, run: &RunId) -> RunHandle {
+        RunHandle { store: self.store.clone(), run: run.clone(), fence: None, durability: self.durability }
     }
 
     /// The ledger of executions.

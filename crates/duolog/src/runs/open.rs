@@ -6,12 +6,12 @@ use duolog_state::owned::workflow_approvals::{self, Approval};
 use duolog_state::owned::workflow_runs as table;
 use duolog_state::owned::{executions, workflow_run_nodes, workflow_run_scratch};
 use duolog_types::limits::{NODES_BYTES_MAX, REASON_BYTES_MAX, WORD_BYTES_MAX};
-use duolog_types::{ApprovalId, ApprovalKind, ApprovalStatus, Durability, ExecutionId, Moment, RunId};
+use duolog_types::{ApprovalId, ApprovalKind, ApprovalStatus, Durability, ExecutionId, RunId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::change::Changing;
-use super::model::{Act, End, Fence, PhaseStanding, RunSummary, Turned};
+use super::model::{Attribution, End, Fence, PhaseStanding, RunSummary, StatusChange};
 use super::queue::Queue;
 use super::rules::{self, Event, PhaseLabel};
 use crate::error::{Conflict, Error, Invalid, NotFound, Result};
@@ -22,7 +22,7 @@ pub(super) const WAITING: &str = "waiting_approval";
 
 /// One run, to be changed.
 #[derive(Clone)]
-pub struct OpenRun {
+pub struct RunHandle {
     pub(super) store: Store,
     pub(super) run: RunId,
     pub(super) fence: Option<Fence>,
@@ -33,13 +33,13 @@ pub struct OpenRun {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
     /// Until this instant.
-    At(Moment),
+    At(Timestamp),
     /// For so long from the commit on, by the clock of the state: the server's clock if the state is on one.
     After(Duration),
 }
 
 impl Expiry {
-    fn instant(self, now: Moment) -> Moment {
+    fn instant(self, now: Timestamp) -> Timestamp {
         match self {
             Self::At(at) => at,
             Self::After(time) => rules::later(now, time),
@@ -107,7 +107,7 @@ pub struct PausedAt {
     pub existed: bool,
 }
 
-impl OpenRun {
+impl RunHandle {
     /// Under a claim: what follows is refused once another claim has overtaken it.
     #[must_use]
     pub fn under(mut self, fence: Fence) -> Self {
@@ -179,14 +179,14 @@ impl OpenRun {
     }
 
     /// Stops the run until somebody resumes it.
-    pub fn pause(&self, act: &Act) -> Result<Turned> {
+    pub fn pause(&self, act: &Attribution) -> Result<StatusChange> {
         self.turn(Event::Pause, act)
     }
 
     /// Has a paused run go on, to be claimed. One that waits at a gate is answered there instead.
     ///
     /// Without a free slot it is queued, before every run that has not begun.
-    pub fn resume(&self, act: &Act) -> Result<Turned> {
+    pub fn resume(&self, act: &Attribution) -> Result<StatusChange> {
         rules::check_act(act)?;
         let (act, fence, queue) = (act.clone(), self.fence, Queue::of(&self.store));
         self.change(move |run| {
@@ -202,22 +202,22 @@ impl OpenRun {
     }
 
     /// Ends the run from outside, whoever runs it.
-    pub fn cancel(&self, act: &Act) -> Result<Turned> {
+    pub fn cancel(&self, act: &Attribution) -> Result<StatusChange> {
         self.turn(Event::Cancel, act)
     }
 
     /// Fails a run from outside, whoever runs it.
-    pub fn fail(&self, act: &Act) -> Result<Turned> {
+    pub fn fail(&self, act: &Attribution) -> Result<StatusChange> {
         self.turn(Event::Fail, act)
     }
 
     /// Ends the run, as its owner. `marker` becomes its last phase, where one is given.
-    pub fn finish(&self, end: &End, marker: Option<&str>) -> Result<Turned> {
+    pub fn finish(&self, end: &End, marker: Option<&str>) -> Result<StatusChange> {
         let (event, reason) = match end {
             End::Succeeded => (Event::Succeed, None),
             End::Failed(why) => (Event::Fail, Some(why.clone())),
         };
-        let act = Act { actor: None, reason };
+        let act = Attribution { actor: None, reason };
         rules::check_act(&act)?;
         marker.map(PhaseLabel::parse).transpose()?;
         let (fence, marker) = (self.fence, marker.map(str::to_owned));
@@ -267,7 +267,7 @@ impl OpenRun {
                 point(&mut run, at)?;
             }
             workflow_approvals::insert(run.tx, &row)?;
-            run.turn(Event::Pause, &Act { actor: gate.requested_by.clone(), reason: None })?;
+            run.turn(Event::Pause, &Attribution { actor: gate.requested_by.clone(), reason: None })?;
             run.tell_gate(&row, ApprovalStatus::Pending, None)?;
             let (_, told) = run.done()?;
             Ok((PausedAt { approval: row, existed: false }, told))
@@ -311,7 +311,7 @@ impl OpenRun {
     }
 
     /// Moves the run by an event that anybody may cause.
-    fn turn(&self, event: Event, act: &Act) -> Result<Turned> {
+    fn turn(&self, event: Event, act: &Attribution) -> Result<StatusChange> {
         rules::check_act(act)?;
         let (act, fence) = (act.clone(), self.fence);
         self.change(move |run| {
@@ -345,7 +345,7 @@ impl OpenRun {
     pub(super) fn change(
         &self,
         f: impl FnMut(&mut Changing<'_, '_>) -> Result<bool> + Send + 'static,
-    ) -> Result<Turned> {
+    ) -> Result<StatusChange> {
         let lease = self.store.join.limits().runs.lease;
         self.change_for(lease, f)
     }
@@ -355,17 +355,17 @@ impl OpenRun {
         &self,
         lease: Duration,
         mut f: impl FnMut(&mut Changing<'_, '_>) -> Result<bool> + Send + 'static,
-    ) -> Result<Turned> {
+    ) -> Result<StatusChange> {
         let (run, clock) = (self.run.clone(), self.store.join.tx_clock());
         let turned = self.store.transact(self.durability, move |tx| {
             let now = clock.now(tx)?;
             let mut run = Changing::open(tx, &run, now, lease)?;
             let previous = run.row.status;
             if !f(&mut run)? {
-                return Ok((Turned { previous, changed: false, run: RunSummary::from(&run.row) }, Vec::new()));
+                return Ok((StatusChange { previous, changed: false, run: RunSummary::from(&run.row) }, Vec::new()));
             }
             let (row, told) = run.done()?;
-            Ok((Turned { previous, changed: true, run: RunSummary::from(&row) }, told))
+            Ok((StatusChange { previous, changed: true, run: RunSummary::from(&row) }, told))
         })?;
         if turned.changed && turned.run.status.is_terminal() && turned.previous != turned.run.status {
             self.store.core.observers.tell(&turned.run);
@@ -399,7 +399,7 @@ fn check_gate(gate: &NewGate) -> Result<()> {
     Ok(())
 }
 
-fn gate_row(gate: &NewGate, id: &ApprovalId, run: &RunId, now: Moment) -> Approval {
+fn gate_row(gate: &NewGate, id: &ApprovalId, run: &RunId, now: Timestamp) -> Approval {
     Approval {
         id: id.clone(),
         workflow_run_id: run.clone(),

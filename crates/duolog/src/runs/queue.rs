@@ -6,19 +6,21 @@
 
 use std::sync::Arc;
 
-use duolog_join::{IdempotencyKey, PlannedLog, Told, Write};
+use duolog_join::{IdempotencyKey, OutboxLine, PlannedLog, Write};
 use duolog_state::Tx;
 use duolog_state::owned::workflow_runs::{self as table, QueuePlace, RunRow};
 use duolog_state::owned::{sessions, workflow_approvals, workflow_overrides, workflow_queue, workflow_run_bodies};
 use duolog_types::limits::{CONTEXT_BYTES_MAX, PAGE_MAX, RunLimits};
 use duolog_types::mutant::{self, Mutant};
-use duolog_types::{ApprovalStatus, HomeId, Moment, RunId, RunStatus, SessionId};
+use duolog_types::{ApprovalStatus, HomeId, RunId, RunStatus, SessionId, Timestamp};
 use serde_json::Map;
 
 use super::change::{Changing, Closing, Left};
-use super::model::{Act, Admission, Admitted, Expired, Fence, NewRun, RunSummary, Started, TakeFilter, Turned};
+use super::model::{
+    Admission, Admitted, Attribution, Expired, Fence, NewRun, RunSummary, Started, StatusChange, TakeFilter,
+};
 use super::rules::{self, Event, PhaseLabel};
-use super::{OpenRun, Runs};
+use super::{RunHandle, Runs};
 use crate::error::{Conflict, Error, Invalid, Result};
 use crate::sessions::{NewSession, rules as session_rules};
 use crate::store::Store;
@@ -114,7 +116,7 @@ impl Runs {
                         continue;
                     }
                     let mut run = Changing::of(tx, row, now, limits.lease);
-                    run.turn(Event::Admit, &Act::default())?;
+                    run.turn(Event::Admit, &Attribution::default())?;
                     let fence = match &owner {
                         Some(owner) => Some(run.take_up(owner, limits.lease)?),
                         None => None,
@@ -202,11 +204,11 @@ pub(super) fn page_key(key: Option<&IdempotencyKey>, number: u64) -> Option<Idem
     key.map(|key| if number == 0 { key.clone() } else { key.part(&format!("page {number}")) })
 }
 
-impl OpenRun {
+impl RunHandle {
     /// Has a run that failed or was cancelled run again, at once or when there is a place. What it did stays done.
     ///
     /// It is a person's doing: it has a count of its own, and the run may be taken over as often as a new one.
-    pub fn retry(&self, admission: Admission, act: &Act) -> Result<Turned> {
+    pub fn retry(&self, admission: Admission, act: &Attribution) -> Result<StatusChange> {
         rules::check_act(act)?;
         let (act, queue) = (act.clone(), Queue::of(&self.store));
         self.change(move |run| {
@@ -232,7 +234,7 @@ impl OpenRun {
     }
 
     /// Gives the run's slot up, as its owner: it waits at the end of the queue.
-    pub fn requeue(&self, act: &Act) -> Result<Turned> {
+    pub fn requeue(&self, act: &Attribution) -> Result<StatusChange> {
         rules::check_act(act)?;
         let (act, fence) = (act.clone(), self.fence);
         self.change(move |run| {
@@ -281,7 +283,7 @@ impl Changing<'_, '_> {
     /// Fails a run whose gate was not answered in time.
     pub(crate) fn fail_at_gate(&mut self, gate: &workflow_approvals::Approval) -> Result<()> {
         let reason = Some(format!("gate {} was not answered in time", gate.gate));
-        self.turn(Event::Fail, &Act { actor: None, reason }).map(drop)
+        self.turn(Event::Fail, &Attribution { actor: None, reason }).map(drop)
     }
 
     /// Has the run's log tell how a gate stands.
@@ -357,7 +359,7 @@ struct Beginning {
     session: SessionId,
     begins: bool,
     ord: u64,
-    now: Moment,
+    now: Timestamp,
 }
 
 fn run_row(new: &NewRun, with: Beginning, limits: &RunLimits) -> RunRow {
@@ -399,7 +401,7 @@ fn run_row(new: &NewRun, with: Beginning, limits: &RunLimits) -> RunRow {
 }
 
 /// Has the log tell how a run began.
-fn told_start(tx: &mut Tx<'_>, row: RunRow, now: Moment, limits: &RunLimits) -> Result<Vec<Told>> {
+fn told_start(tx: &mut Tx<'_>, row: RunRow, now: Timestamp, limits: &RunLimits) -> Result<Vec<OutboxLine>> {
     let mut run = Changing::of(tx, row, now, limits.lease);
     let mut fields: Map<_, _> = run.fields();
     fields.insert("event".to_owned(), "start".into());
@@ -453,7 +455,7 @@ impl Queue {
     }
 
     /// Has a paused run go on: running if a slot is free, and otherwise queued before all that have not begun.
-    pub(crate) fn resume(&self, run: &mut Changing<'_, '_>, act: &Act) -> Result<()> {
+    pub(crate) fn resume(&self, run: &mut Changing<'_, '_>, act: &Attribution) -> Result<()> {
         let ord = workflow_queue::enter(run.tx)?;
         if mutant::is(Mutant::ResumeWithoutSlot) || self.has_slot(run.tx, run.now, SlotFor::Resume)? {
             return run.turn(Event::Resume, act).map(drop);
@@ -469,7 +471,7 @@ impl Queue {
     }
 
     /// True if a slot is free beside those that queued runs wait for: each of them has a right to one.
-    fn has_slot(&self, tx: &mut Tx<'_>, now: Moment, slot: SlotFor) -> Result<bool> {
+    fn has_slot(&self, tx: &mut Tx<'_>, now: Timestamp, slot: SlotFor) -> Result<bool> {
         let (mut free, mut after) = (self.free(tx)?, None);
         while free > 0 {
             let waiting = table::queued(tx, after, PAGE_MAX)?;
@@ -506,15 +508,15 @@ impl Queue {
     }
 
     /// True if a run waited for longer than one may that has not begun. A resumed run waits for as long as it takes.
-    fn is_over(&self, row: &RunRow, now: Moment) -> bool {
+    fn is_over(&self, row: &RunRow, now: Timestamp) -> bool {
         let begins = row.queued.filter(|place| !place.is_resumed);
         begins.is_some_and(|place| rules::later(place.at, self.limits.queue_wait) <= now)
     }
 
-    fn expire(&self, tx: &mut Tx<'_>, row: RunRow, now: Moment) -> Result<(RunRow, Vec<Told>)> {
+    fn expire(&self, tx: &mut Tx<'_>, row: RunRow, now: Timestamp) -> Result<(RunRow, Vec<OutboxLine>)> {
         let reason = Some(format!("it waited for a place for more than {} s", self.limits.queue_wait.as_secs()));
         let mut run = Changing::of(tx, row, now, self.limits.lease);
-        run.turn(Event::Expire, &Act { actor: None, reason })?;
+        run.turn(Event::Expire, &Attribution { actor: None, reason })?;
         run.done()
     }
 }

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use duolog_join::{IdempotencyKey, Told, TxClock, Write};
+use duolog_join::{IdempotencyKey, OutboxLine, TxClock, Write};
 use duolog_state::Tx;
 use duolog_state::owned::{executions, workflow_approvals, workflow_runs as table};
 use duolog_types::limits::PAGE_MAX;
-use duolog_types::{Moment, RunId, RunStatus};
+use duolog_types::{RunId, RunStatus, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::change::{Changing, Closing, Left};
-use super::model::{Act, Claim, Fence, Recovered, RunSummary, TakeFilter};
+use super::model::{Attribution, Claim, Fence, Recovered, RunSummary, TakeFilter};
 use super::queue::{EARLIER, page_key};
 use super::rules::{self, Event};
-use super::{OpenRun, Runs};
+use super::{RunHandle, Runs};
 use crate::error::{Busy, Conflict, Error, Invalid, Result, Stale};
 
 /// What became of a wish to take a run up.
@@ -87,9 +87,9 @@ impl Runs {
         &self,
         wish: &Wish,
         key: Option<IdempotencyKey>,
-        after: Option<(Moment, RunId)>,
+        after: Option<(Timestamp, RunId)>,
         filter: &TakeFilter,
-    ) -> Result<Vec<(Moment, RunId)>> {
+    ) -> Result<Vec<(Timestamp, RunId)>> {
         let (clock, filter) = (wish.clock.clone(), filter.clone());
         let expired = move |tx: &mut Tx<'_>| {
             let (now, mut after) = (clock.now(tx)?, after.clone());
@@ -113,7 +113,7 @@ impl Runs {
     /// Takes up the runs of a page, until so many are claimed in all; false if an error of the machine ended it.
     fn recover_page(
         &self,
-        page: Vec<(Moment, RunId)>,
+        page: Vec<(Timestamp, RunId)>,
         wish: &Wish,
         key: Option<&IdempotencyKey>,
         limit: u32,
@@ -162,7 +162,7 @@ impl Runs {
     }
 }
 
-impl OpenRun {
+impl RunHandle {
     /// Claims a run that runs and has no owner, or whose owner's lease ended, for as long as the lease is renewed.
     pub fn claim(&self, owner: &str, lease: Option<Duration>) -> Result<Claim> {
         let runs = Runs { store: self.store.clone(), durability: self.durability };
@@ -183,7 +183,7 @@ impl OpenRun {
     }
 
     /// Renews the lease of the claim this is under; says when it ends now. Do so at a third of it.
-    pub fn renew(&self, lease: Option<Duration>) -> Result<Moment> {
+    pub fn renew(&self, lease: Option<Duration>) -> Result<Timestamp> {
         let fence = self.fenced()?;
         let lease = lease.unwrap_or(self.store.join.limits().runs.lease);
         let (run, clock) = (self.run.clone(), self.store.join.tx_clock());
@@ -230,7 +230,7 @@ impl Changing<'_, '_> {
 }
 
 /// Takes a run up if nobody holds it.
-fn take(tx: &mut Tx<'_>, run: &RunId, wish: &Wish) -> Result<(Taken, Vec<Told>)> {
+fn take(tx: &mut Tx<'_>, run: &RunId, wish: &Wish) -> Result<(Taken, Vec<OutboxLine>)> {
     let now = wish.clock.now(tx)?;
     let mut run = Changing::open(tx, run, now, wish.lease)?;
     let row = &run.row;
@@ -259,7 +259,7 @@ fn take(tx: &mut Tx<'_>, run: &RunId, wish: &Wish) -> Result<(Taken, Vec<Told>)>
         let times = run.row.restart_count;
         let reason =
             format!("taken over {times} times from owners that died, which is as often as it may be: given up");
-        run.turn(Event::Fail, &Act { actor: Some(wish.owner.clone()), reason: Some(reason) })?;
+        run.turn(Event::Fail, &Attribution { actor: Some(wish.owner.clone()), reason: Some(reason) })?;
         let (row, told) = run.done()?;
         return Ok((Taken::GivenUp(Box::new(RunSummary::from(&row))), told));
     }

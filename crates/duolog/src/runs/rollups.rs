@@ -2,12 +2,12 @@
 
 use duolog_log::dialect::money::Money;
 use duolog_state::owned::execution_rollups::{self as table, RollupRow};
-use duolog_types::Moment;
+use duolog_types::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{Span, Timestamp, Zoned};
+use jiff::{Span, Timestamp as JiffTimestamp, Zoned};
 
 use super::Runs;
-use super::model::{Every, Rollup, RollupQuery};
+use super::model::{Rollup, RollupInterval, RollupQuery};
 use crate::error::{Error, Invalid, Result};
 
 /// The days that are told of at most.
@@ -23,12 +23,14 @@ impl Runs {
         let now = timestamp(join.clock().now())?.to_zoned(zone);
         let starts = starts(&now, query.every, query.last)?;
         let end = match query.every {
-            Every::Day => next_day(&now)?,
-            Every::Hour => hour_of(&now)?.checked_add(Span::new().hours(1)).map_err(|error| out_of_range(&error))?,
+            RollupInterval::Day => next_day(&now)?,
+            RollupInterval::Hour => {
+                hour_of(&now)?.checked_add(Span::new().hours(1)).map_err(|error| out_of_range(&error))?
+            }
         };
         let mut rollups: Vec<Rollup> =
             starts.iter().map(|at| Rollup { label: label(at, query.every), ..Rollup::default() }).collect();
-        let bounds: Vec<Moment> = starts.iter().map(moment).collect();
+        let bounds: Vec<Timestamp> = starts.iter().map(moment).collect();
         let Some(first) = bounds.first().copied() else { return Ok(rollups) };
         join.state().read(|tx| {
             table::between(tx, first, moment(&end), query.workflow.as_deref(), &mut |bucket, row| {
@@ -54,12 +56,12 @@ fn out_of_range(error: &jiff::Error) -> Error {
     Error::Invalid(Invalid::Value { what: "time", why: format!("is out of range: {error}") })
 }
 
-fn timestamp(at: Moment) -> Result<Timestamp> {
-    Timestamp::from_microsecond(at.as_micros()).map_err(|error| out_of_range(&error))
+fn timestamp(at: Timestamp) -> Result<JiffTimestamp> {
+    JiffTimestamp::from_microsecond(at.as_micros()).map_err(|error| out_of_range(&error))
 }
 
-fn moment(at: &Zoned) -> Moment {
-    Moment::from_micros(at.timestamp().as_microsecond())
+fn moment(at: &Zoned) -> Timestamp {
+    Timestamp::from_micros(at.timestamp().as_microsecond())
 }
 
 fn hour_of(at: &Zoned) -> Result<Zoned> {
@@ -74,16 +76,16 @@ fn next_day(at: &Zoned) -> Result<Zoned> {
 }
 
 /// Where the stretches begin, oldest first. Days are those of the zone, however long; hours are all as long.
-fn starts(now: &Zoned, every: Every, last: u32) -> Result<Vec<Zoned>> {
+fn starts(now: &Zoned, every: RollupInterval, last: u32) -> Result<Vec<Zoned>> {
     let mut starts = Vec::new();
     match every {
-        Every::Day => {
+        RollupInterval::Day => {
             for back in (0..i64::from(last.clamp(1, DAYS_MAX))).rev() {
                 let day = now.checked_sub(Span::new().days(back)).and_then(|day| day.start_of_day());
                 starts.push(day.map_err(|error| out_of_range(&error))?);
             }
         }
-        Every::Hour => {
+        RollupInterval::Hour => {
             let hour = hour_of(now)?;
             for back in (0..i64::from(last.clamp(1, HOURS_MAX))).rev() {
                 starts.push(hour.checked_sub(Span::new().hours(back)).map_err(|error| out_of_range(&error))?);
@@ -93,10 +95,10 @@ fn starts(now: &Zoned, every: Every, last: u32) -> Result<Vec<Zoned>> {
     Ok(starts)
 }
 
-fn label(at: &Zoned, every: Every) -> String {
+fn label(at: &Zoned, every: RollupInterval) -> String {
     match every {
-        Every::Day => at.date().to_string(),
-        Every::Hour => format!("{}T{:02}:{:02}", at.date(), at.hour(), at.minute()),
+        RollupInterval::Day => at.date().to_string(),
+        RollupInterval::Hour => format!("{}T{:02}:{:02}", at.date(), at.hour(), at.minute()),
     }
 }
 

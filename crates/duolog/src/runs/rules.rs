@@ -10,14 +10,14 @@ use duolog_types::limits::{
 };
 use duolog_types::mutant::{self, Mutant};
 use duolog_types::names::check_name;
-use duolog_types::{Bounded, Moment, RunId, RunStatus};
+use duolog_types::{Bounded, RunId, RunStatus, Timestamp};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::model::{Act, Execution, Finish, Outcome};
+use super::model::{Attribution, Execution, ExecutionOutcome, Finish};
 use crate::error::{Conflict, Error, ErrorKind, Invalid, Result};
 
 /// What happens to a run.
@@ -152,7 +152,7 @@ const fn is_so_already(status: RunStatus, event: Event) -> bool {
 }
 
 /// Returns true if a run is running and its lease has expired.
-pub(super) fn is_stale(status: RunStatus, lease_expires_at: Option<Moment>, now: Moment) -> bool {
+pub(super) fn is_stale(status: RunStatus, lease_expires_at: Option<Timestamp>, now: Timestamp) -> bool {
     status == RunStatus::Running && lease_expires_at.is_none_or(|until| until <= now)
 }
 
@@ -163,13 +163,13 @@ pub(super) fn is_claim_lost(error: &Error) -> bool {
 }
 
 /// The instant that long after another.
-pub(super) fn later(at: Moment, by: Duration) -> Moment {
+pub(super) fn later(at: Timestamp, by: Duration) -> Timestamp {
     let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
-    Moment::from_micros(at.as_micros().saturating_add(micros))
+    Timestamp::from_micros(at.as_micros().saturating_add(micros))
 }
 
 /// A run after an event: what goes with a status comes and goes with it. Its place in a queue is the caller's matter.
-pub(super) fn turned(before: &RunRow, status: RunStatus, now: Moment, lease: Duration) -> RunRow {
+pub(super) fn turned(before: &RunRow, status: RunStatus, now: Timestamp, lease: Duration) -> RunRow {
     let mut after = touched(before, now);
     after.status = status;
     after.lease_owner = None;
@@ -185,20 +185,20 @@ pub(super) fn turned(before: &RunRow, status: RunStatus, now: Moment, lease: Dur
 }
 
 /// A run after a change that leaves its status. A clock that was set back does not take an instant back.
-pub(super) fn touched(before: &RunRow, now: Moment) -> RunRow {
+pub(super) fn touched(before: &RunRow, now: Timestamp) -> RunRow {
     let mut after = before.clone();
     after.updated_at = before.updated_at.max(now);
     after
 }
 
 /// How an execution ended, as the ledger tells: not every bad end is a failure.
-pub(super) fn outcome(end: Option<&EndRow>) -> Outcome {
-    let Some(end) = end else { return Outcome::InFlight };
+pub(super) fn outcome(end: Option<&EndRow>) -> ExecutionOutcome {
+    let Some(end) = end else { return ExecutionOutcome::InFlight };
     match (end.success, end.stop_reason.as_deref()) {
-        (true, _) => Outcome::Succeeded,
-        (false, Some("skipped")) => Outcome::Skipped,
-        (false, Some("error_quota")) => Outcome::Deferred,
-        (false, _) => Outcome::Failed,
+        (true, _) => ExecutionOutcome::Succeeded,
+        (false, Some("skipped")) => ExecutionOutcome::Skipped,
+        (false, Some("error_quota")) => ExecutionOutcome::Deferred,
+        (false, _) => ExecutionOutcome::Failed,
     }
 }
 
@@ -285,7 +285,7 @@ pub(crate) fn check_named(what: &'static str, name: Option<&String>) -> Result<(
 }
 
 /// Checks who does something, and why.
-pub(super) fn check_act(act: &Act) -> Result<()> {
+pub(super) fn check_act(act: &Attribution) -> Result<()> {
     check_named("actor", act.actor.as_ref())?;
     act.reason.as_ref().map_or(Ok(()), |reason| bounded::<REASON_BYTES_MAX>("reason", reason))
 }

@@ -6,7 +6,7 @@ use duolog_join::{Error as JoinError, Follow, Seen};
 use duolog_state::owned::sessions;
 use duolog_types::{Cursor, Epoch, SessionId};
 
-use super::OpenRun;
+use super::RunHandle;
 use super::model::{RunSummary, Until};
 use crate::error::Result;
 
@@ -14,7 +14,7 @@ use crate::error::Result;
 /// on a full disk, and the log may be another home's.
 const LOOK_AFTER: Duration = Duration::from_secs(2);
 
-impl OpenRun {
+impl RunHandle {
     /// Waits until the run stands as asked, at most that long; then it is given as it is, whether or not it does.
     pub fn wait(&self, until: &Until, timeout: Duration) -> Result<RunSummary> {
         let deadline = Instant::now().checked_add(timeout);

@@ -1,23 +1,23 @@
 //! What is done when a schedule's time has come.
 
-use duolog_types::{CronRunId, Moment, TriggerType};
+use duolog_types::{CronRunId, Timestamp, TriggerType};
 
-use super::model::{BaseSchedule, Due, Outcome};
+use super::model::{BaseSchedule, Due, FiringResult};
 use crate::error::{Conflict, Error, Result};
 use crate::runs::{NewRun, check_new_run};
 use crate::store::Store;
 
 /// Does what a schedule is for, and says what came of it.
-pub fn fire(store: &Store, due: &Due) -> Outcome {
+pub fn fire(store: &Store, due: &Due) -> FiringResult {
     match &due.workflow {
         Some(workflow) => start(store, due, workflow),
-        None => Outcome::nothing("no workflow"),
+        None => FiringResult::nothing("no workflow"),
     }
 }
 
 /// Checks that the times of a schedule can start a run: what no firing could do is refused when the configuration is read.
 pub(crate) fn check(base: &BaseSchedule) -> Result<()> {
-    let due = Due::of(base, CronRunId::new(), Moment::from_micros(0), 0);
+    let due = Due::of(base, CronRunId::new(), Timestamp::from_micros(0), 0);
     due.workflow.as_deref().map_or(Ok(()), |workflow| check_new_run(&new_run(&due, workflow)))
 }
 
@@ -30,14 +30,14 @@ fn new_run(due: &Due, workflow: &str) -> NewRun {
 }
 
 /// Starts a run of the workflow, unless one of the same trigger is active.
-fn start(store: &Store, due: &Due, workflow: &str) -> Outcome {
+fn start(store: &Store, due: &Due, workflow: &str) -> FiringResult {
     match store.runs().start(&new_run(due, workflow)) {
         Ok(started) if started.existed => {
             let detail = format!("run {} of an earlier time goes on", started.run.id);
-            Outcome { workflow_run_id: Some(started.run.id.to_string()), ..Outcome::skipped(detail) }
+            FiringResult { workflow_run_id: Some(started.run.id.to_string()), ..FiringResult::skipped(detail) }
         }
-        Ok(started) => Outcome::started(started.run.id.to_string()),
-        Err(error @ Error::Conflict(Conflict::WorkflowDisabled { .. })) => Outcome::skipped(error.to_string()),
-        Err(error) => Outcome::failed(error.to_string()),
+        Ok(started) => FiringResult::started(started.run.id.to_string()),
+        Err(error @ Error::Conflict(Conflict::WorkflowDisabled { .. })) => FiringResult::skipped(error.to_string()),
+        Err(error) => FiringResult::failed(error.to_string()),
     }
 }

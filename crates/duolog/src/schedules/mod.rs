@@ -18,13 +18,13 @@ use duolog_state::owned::cron_runs::{self, CronRunRow};
 use duolog_state::owned::cron_ticks::{self, TickRow};
 use duolog_state::{ListId, PageToken, Tx};
 use duolog_types::limits::{NAME_BYTES_MAX, PAGE_MAX, SCHEDULE_NEXT};
-use duolog_types::{CronOutcome, CronRunId, Durability, HomeId, Moment, ProcessId};
+use duolog_types::{CronOutcome, CronRunId, Durability, HomeId, ProcessId, Timestamp};
 
 pub(crate) use fire::check as check_firing;
 pub use fire::fire;
 pub use model::{
-    BaseSchedule, CatchUp, CronRun, Due, Fired, InForce, Interrupted, Origin, Outcome, RunList, Schedule,
-    ScheduleChange, ScheduleList, Standing, Ticked, Time,
+    BaseSchedule, CatchUp, CronRun, Due, Fired, FiringList, FiringResult, FiringStatus, InForce, Interrupted, Origin,
+    Schedule, ScheduleChange, ScheduleList, Ticked, Time,
 };
 pub(crate) use timetable::{BadTimetable, CRON_FORM, Timetable, ZONE_FORM};
 
@@ -51,7 +51,7 @@ impl Schedules {
     }
 
     /// Every schedule as it is in force, in the order of the configuration.
-    pub fn list(&self, now: Moment) -> Result<ScheduleList> {
+    pub fn list(&self, now: Timestamp) -> Result<ScheduleList> {
         let bases = &self.store.core.schedules;
         self.store.join.state().read(|tx| {
             let schedules = bases.iter().map(|base| in_force(tx, base, now)).collect::<Result<Vec<_>>>()?;
@@ -63,7 +63,7 @@ impl Schedules {
     }
 
     /// One schedule as it is in force.
-    pub fn get(&self, name: &str, now: Moment) -> Result<Schedule> {
+    pub fn get(&self, name: &str, now: Timestamp) -> Result<Schedule> {
         let base = self.base(name)?;
         self.store.join.state().read(|tx| in_force(tx, base, now))
     }
@@ -125,7 +125,7 @@ impl Schedules {
     /// A page of firings, the latest time first: of one schedule, or of all.
     ///
     /// Returns an error if the token is of a list of other firings.
-    pub fn runs(&self, name: Option<&str>, after: Option<&PageToken>, limit: u32) -> Result<RunList> {
+    pub fn runs(&self, name: Option<&str>, after: Option<&PageToken>, limit: u32) -> Result<FiringList> {
         let (limit, of_list) = (limit.clamp(1, PAGE_MAX), ListId::of("firings", &[name]));
         Invalid::check_page(after, of_list)?;
         let now = self.store.now()?;
@@ -137,7 +137,7 @@ impl Schedules {
         rows.truncate(limit as usize);
         let last = rows.last().filter(|_| is_more);
         let next = last.map(|row| PageToken::new(of_list, 1, row.due_at, &row.name));
-        Ok(RunList { runs: rows.into_iter().map(|row| CronRun::of(row, now)).collect(), next })
+        Ok(FiringList { runs: rows.into_iter().map(|row| CronRun::of(row, now)).collect(), next })
     }
 
     /// The firing with this id.
@@ -163,21 +163,21 @@ impl Schedules {
 
 /// Returns from when on the times of a schedule count, and whether the clock was set back since; `None` if nobody looked
 /// before, and so nothing was missed.
-fn since(tx: &mut Tx<'_>, name: &str, now: Moment, clock: Moment) -> Result<Option<(Moment, bool)>> {
+fn since(tx: &mut Tx<'_>, name: &str, now: Timestamp, clock: Timestamp) -> Result<Option<(Timestamp, bool)>> {
     let Some(TickRow { ticked_at, from_at }) = cron_ticks::find(tx, name)? else { return Ok(None) };
     // Somebody may ask for an instant that has passed; that is no clock set back.
     if !rules::was_ahead(ticked_at, now.max(clock)) {
         return Ok(Some((ticked_at, false)));
     }
     // The clock was ahead when it ticked: times after the last one that has a row were not fired.
-    let until = Moment::from_micros(now.as_micros().saturating_add(1));
+    let until = Timestamp::from_micros(now.as_micros().saturating_add(1));
     let fired = cron_runs::newest_of(tx, name, Some(until), 1)?.pop().map(|row| row.due_at);
     let since = if from_at.is_some_and(|at| at > now) { None } else { fired.max(from_at) };
     Ok(Some((since.unwrap_or(now), true)))
 }
 
 /// Records that the times of a schedule were looked at until an instant.
-fn move_to(tx: &mut Tx<'_>, name: &str, at: Moment, back: bool) -> duolog_state::Result<()> {
+fn move_to(tx: &mut Tx<'_>, name: &str, at: Timestamp, back: bool) -> duolog_state::Result<()> {
     if back { cron_ticks::set_back(tx, name, at) } else { cron_ticks::advance(tx, name, at) }
 }
 
@@ -202,7 +202,7 @@ struct By {
     process: ProcessId,
     actor: Option<String>,
     /// When, by the clock of the state: the times that are due are looked for up to another instant, if the caller wants.
-    at: Moment,
+    at: Timestamp,
 }
 
 fn row_of(base: &BaseSchedule, id: CronRunId, time: &rules::DueAt, by: &By) -> CronRunRow {
@@ -234,22 +234,22 @@ pub fn find_base<'b>(bases: &'b [BaseSchedule], name: &str) -> Result<&'b BaseSc
 }
 
 /// A schedule as the configuration has it, where there is no state that could say anything over it.
-pub fn as_configured(base: &BaseSchedule, now: Moment) -> Schedule {
+pub fn as_configured(base: &BaseSchedule, now: Timestamp) -> Schedule {
     told(base, None, now)
 }
 
 /// A schedule as it is in force.
-fn in_force(tx: &mut Tx<'_>, base: &BaseSchedule, now: Moment) -> Result<Schedule> {
+fn in_force(tx: &mut Tx<'_>, base: &BaseSchedule, now: Timestamp) -> Result<Schedule> {
     let said = cron_overrides::find(tx, &base.name)?;
     let latest = cron_runs::newest_of(tx, &base.name, None, 1)?.pop().map(|row| CronRun::of(row, now));
     let standings = cron_runs::standings(tx, &base.name, STREAK_MAX)?;
-    let firings = standings.into_iter().map(|(at, outcome)| (at, Standing::of(at, outcome, now)));
+    let firings = standings.into_iter().map(|(at, outcome)| (at, FiringStatus::of(at, outcome, now)));
     let (failures, failing_since) = rules::failures(firings);
     Ok(Schedule { latest, failures, failing_since, ..told(base, said, now) })
 }
 
 /// A schedule with what is said over it, and nothing of what came of it.
-fn told(base: &BaseSchedule, said: Option<CronOverrideRow>, now: Moment) -> Schedule {
+fn told(base: &BaseSchedule, said: Option<CronOverrideRow>, now: Timestamp) -> Schedule {
     let effective = rules::effective(base, said.as_ref());
     let (next, problem) = match effective.timetable() {
         Ok(timetable) if effective.enabled.value => (coming(&timetable, now), None),
@@ -271,7 +271,7 @@ fn told(base: &BaseSchedule, said: Option<CronOverrideRow>, now: Moment) -> Sche
     }
 }
 
-fn coming(timetable: &Timetable, now: Moment) -> Vec<Time> {
+fn coming(timetable: &Timetable, now: Timestamp) -> Vec<Time> {
     let times = std::iter::successors(timetable.next(now), |at| timetable.next(*at));
     times.take(SCHEDULE_NEXT).map(|at| Time { at, local: timetable.on_the_wall(at) }).collect()
 }

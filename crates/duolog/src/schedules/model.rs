@@ -5,7 +5,7 @@ use std::fmt;
 use duolog_state::PageToken;
 use duolog_state::owned::cron_runs::CronRunRow;
 use duolog_types::limits::{REASON_BYTES_MAX, SCHEDULE_LEASE};
-use duolog_types::{CronOutcome, CronRunId, HomeId, Moment, ProcessId};
+use duolog_types::{CronOutcome, CronRunId, HomeId, ProcessId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -68,7 +68,7 @@ pub struct InForce<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Time {
     /// The instant.
-    pub at: Moment,
+    pub at: Timestamp,
     /// The same as a clock in the schedule's zone shows it.
     pub local: String,
 }
@@ -85,7 +85,7 @@ pub struct Schedule {
     /// Whether it does.
     pub enabled: InForce<bool>,
     /// Since when something is said over it, and by whom.
-    pub overridden: Option<(Moment, Option<String>)>,
+    pub overridden: Option<(Timestamp, Option<String>)>,
     /// The next times; none where it is not enabled.
     pub next: Vec<Time>,
     /// Why it cannot fire, where what was said over it cannot be used.
@@ -95,7 +95,7 @@ pub struct Schedule {
     /// How many firings failed one after another until now.
     pub failures: u32,
     /// When the first of those was fired.
-    pub failing_since: Option<Moment>,
+    pub failing_since: Option<Timestamp>,
 }
 
 /// What is to be said over a schedule. What is left out stays as it was said.
@@ -121,7 +121,7 @@ pub struct Due {
     /// What the workflow is given, as a JSON object.
     pub context: Option<String>,
     /// The time.
-    pub due_at: Moment,
+    pub due_at: Timestamp,
     /// How many times before it were missed and are not fired, as far as was counted.
     pub missed: u32,
     /// The trigger id of its run. With `catch_up = "all"` the due time is part of it, so each time has a run of its own;
@@ -130,7 +130,7 @@ pub struct Due {
 }
 
 impl Due {
-    pub(super) fn of(base: &BaseSchedule, id: CronRunId, due_at: Moment, missed: u32) -> Self {
+    pub(super) fn of(base: &BaseSchedule, id: CronRunId, due_at: Timestamp, missed: u32) -> Self {
         let trigger_id = match base.catch_up {
             CatchUp::All => format!("{}@{due_at}", base.name),
             CatchUp::Latest | CatchUp::None => base.name.clone(),
@@ -149,7 +149,7 @@ impl Due {
 
 /// How a firing ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct FiringResult {
     /// In a word.
     pub outcome: CronOutcome,
     /// What went wrong.
@@ -160,7 +160,7 @@ pub struct Outcome {
     pub workflow_run_id: Option<String>,
 }
 
-impl Outcome {
+impl FiringResult {
     /// A run was started.
     pub fn started(workflow_run_id: impl Into<String>) -> Self {
         Self { workflow_run_id: Some(workflow_run_id.into()), ..Self::of(CronOutcome::Ok) }
@@ -204,7 +204,7 @@ pub struct Fired {
     /// The time.
     pub due: Due,
     /// What came of it.
-    pub outcome: Outcome,
+    pub outcome: FiringResult,
 }
 
 /// What a tick did.
@@ -241,7 +241,7 @@ impl std::error::Error for Interrupted {
 
 /// How a firing stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum FiringStatus {
     /// It ended.
     Ended(CronOutcome),
     /// It goes on.
@@ -250,8 +250,8 @@ pub enum Standing {
     Lost,
 }
 
-impl Standing {
-    pub(super) fn of(started_at: Moment, outcome: Option<CronOutcome>, now: Moment) -> Self {
+impl FiringStatus {
+    pub(super) fn of(started_at: Timestamp, outcome: Option<CronOutcome>, now: Timestamp) -> Self {
         let lease = i64::try_from(SCHEDULE_LEASE.as_micros()).unwrap_or(i64::MAX);
         match outcome {
             Some(outcome) => Self::Ended(outcome),
@@ -270,7 +270,7 @@ impl Standing {
     }
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for FiringStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
@@ -286,13 +286,13 @@ pub struct CronRun {
     /// The workflow that it was for.
     pub workflow: Option<String>,
     /// The time.
-    pub due_at: Moment,
+    pub due_at: Timestamp,
     /// When it was fired.
-    pub started_at: Moment,
+    pub started_at: Timestamp,
     /// When that was done.
-    pub finished_at: Option<Moment>,
+    pub finished_at: Option<Timestamp>,
     /// How it stands.
-    pub standing: Standing,
+    pub standing: FiringStatus,
     /// What went wrong.
     pub error: Option<String>,
     /// What there is to say besides.
@@ -308,7 +308,7 @@ pub struct CronRun {
 }
 
 impl CronRun {
-    pub(super) fn of(row: CronRunRow, now: Moment) -> Self {
+    pub(super) fn of(row: CronRunRow, now: Timestamp) -> Self {
         Self {
             id: row.id,
             name: row.name,
@@ -316,7 +316,7 @@ impl CronRun {
             due_at: row.due_at,
             started_at: row.started_at,
             finished_at: row.finished_at,
-            standing: Standing::of(row.started_at, row.outcome, now),
+            standing: FiringStatus::of(row.started_at, row.outcome, now),
             error: row.error,
             detail: row.detail,
             workflow_run_id: row.workflow_run_id,
@@ -329,7 +329,7 @@ impl CronRun {
 
 /// A page of firings, the latest time first.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RunList {
+pub struct FiringList {
     /// The firings.
     pub runs: Vec<CronRun>,
     /// The token of the next page, where there is one.

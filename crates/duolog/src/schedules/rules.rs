@@ -2,9 +2,9 @@
 
 use duolog_state::owned::cron_overrides::CronOverrideRow;
 use duolog_types::limits::{CATCH_UP_MAX, REASON_BYTES_MAX, SCHEDULE_GRACE};
-use duolog_types::{CronOutcome, Moment};
+use duolog_types::{CronOutcome, Timestamp};
 
-use super::model::{BaseSchedule, CatchUp, InForce, Origin, Standing};
+use super::model::{BaseSchedule, CatchUp, FiringStatus, InForce, Origin};
 use super::timetable::Timetable;
 
 /// The values of a schedule that are in force.
@@ -46,14 +46,14 @@ impl Effective {
 }
 
 /// Returns true if the clock that looked last was ahead of now by more than clocks of several machines differ.
-pub(super) fn was_ahead(ticked_at: Moment, now: Moment) -> bool {
+pub(super) fn was_ahead(ticked_at: Timestamp, now: Timestamp) -> bool {
     ticked_at.as_micros().saturating_sub(now.as_micros()) > micros(SCHEDULE_GRACE)
 }
 
 /// A time that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DueAt {
-    pub(super) at: Moment,
+    pub(super) at: Timestamp,
     /// How many before it are left out, as far as was counted.
     pub(super) missed: u32,
     /// Why it is not fired, if it is only recorded.
@@ -61,21 +61,21 @@ pub(super) struct DueAt {
 }
 
 /// Returns the times after one instant and up to another that are fired or recorded, in their order.
-pub(super) fn due(timetable: &Timetable, since: Moment, now: Moment, catch_up: CatchUp) -> Vec<DueAt> {
+pub(super) fn due(timetable: &Timetable, since: Timestamp, now: Timestamp, catch_up: CatchUp) -> Vec<DueAt> {
     let mut times = Vec::new();
     let mut until = now;
     // From the last one back, so that a long silence costs no more than a short one. One more than are fired.
     while times.len() <= CATCH_UP_MAX {
         let Some(at) = timetable.latest(until).filter(|at| *at > since) else { break };
         times.push(at);
-        until = Moment::from_micros(at.as_micros().saturating_sub(1));
+        until = Timestamp::from_micros(at.as_micros().saturating_sub(1));
     }
     let Some(latest) = times.first().copied() else { return Vec::new() };
     let is_late = now.as_micros().saturating_sub(latest.as_micros()) > micros(SCHEDULE_GRACE);
     let missed = u32::try_from(times.len() - 1).unwrap_or(u32::MAX);
     match catch_up {
         CatchUp::All => {
-            let fires = |at: &Moment| DueAt { at: *at, missed: 0, skipped: None };
+            let fires = |at: &Timestamp| DueAt { at: *at, missed: 0, skipped: None };
             let beyond = times.get(CATCH_UP_MAX).map(|at| DueAt { skipped: Some(told_beyond(since)), ..fires(at) });
             beyond.into_iter().chain(times.iter().take(CATCH_UP_MAX).rev().map(fires)).collect()
         }
@@ -89,13 +89,13 @@ pub(super) fn due(timetable: &Timetable, since: Moment, now: Moment, catch_up: C
 }
 
 /// Returns the last of the times that passed before a schedule was changed and were not fired, to be recorded.
-pub(super) fn passed(timetable: &Timetable, since: Moment, now: Moment) -> Option<DueAt> {
+pub(super) fn passed(timetable: &Timetable, since: Timestamp, now: Timestamp) -> Option<DueAt> {
     let time = due(timetable, since, now, CatchUp::Latest).pop()?;
     let skipped = told(Some("the schedule was changed before this time was fired"), time.missed);
     Some(DueAt { skipped, ..time })
 }
 
-fn told_beyond(since: Moment) -> String {
+fn told_beyond(since: Timestamp) -> String {
     format!(
         "this time and every earlier one after {since} are skipped: catch_up fires {CATCH_UP_MAX} missed times at most"
     )
@@ -107,13 +107,15 @@ fn micros(time: std::time::Duration) -> i64 {
 
 /// How many firings failed one after another, the last first, and since when. What was left out, or goes on, says
 /// nothing.
-pub(super) fn failures(firings: impl Iterator<Item = (Moment, Standing)>) -> (u32, Option<Moment>) {
+pub(super) fn failures(firings: impl Iterator<Item = (Timestamp, FiringStatus)>) -> (u32, Option<Timestamp>) {
     let (mut failures, mut since) = (0, None);
     for (at, standing) in firings {
         match standing {
-            Standing::Ended(CronOutcome::Ok | CronOutcome::Nothing) => break,
-            Standing::Ended(CronOutcome::Failed) | Standing::Lost => (failures, since) = (failures + 1, Some(at)),
-            Standing::Ended(CronOutcome::Skipped) | Standing::Running => {}
+            FiringStatus::Ended(CronOutcome::Ok | CronOutcome::Nothing) => break,
+            FiringStatus::Ended(CronOutcome::Failed) | FiringStatus::Lost => {
+                (failures, since) = (failures + 1, Some(at));
+            }
+            FiringStatus::Ended(CronOutcome::Skipped) | FiringStatus::Running => {}
         }
     }
     (failures, since)

@@ -1,12 +1,12 @@
-use duolog_types::Moment;
+use duolog_types::Timestamp;
 use duolog_types::limits::CATCH_UP_MAX;
 use proptest::prelude::*;
 
-use super::model::{BaseSchedule, CatchUp, Standing};
+use super::model::{BaseSchedule, CatchUp, FiringStatus};
 use super::timetable::Timetable;
 use super::{rules, *};
 
-fn at(text: &str) -> Moment {
+fn at(text: &str) -> Timestamp {
     text.parse().expect("an instant")
 }
 
@@ -18,11 +18,11 @@ fn table(cron: &str, zone: &str) -> Timetable {
 fn after(cron: &str, zone: &str, from: &str, count: usize) -> Vec<String> {
     let table = table(cron, zone);
     let times = std::iter::successors(table.next(at(from)), |at| table.next(*at));
-    let times: Vec<Moment> = times.take(count).collect();
+    let times: Vec<Timestamp> = times.take(count).collect();
     // Looked at from behind they are the same.
     for time in &times {
         assert_eq!(table.latest(*time), Some(*time), "{cron} {zone}");
-        let before = Moment::from_micros(time.as_micros() - 1);
+        let before = Timestamp::from_micros(time.as_micros() - 1);
         assert!(table.latest(before).is_none_or(|last| last < *time), "{cron} {zone}");
     }
     times.into_iter().map(|at| table.on_the_wall(at)).collect()
@@ -253,19 +253,19 @@ fn what_was_missed_is_made_up_for_as_was_said() {
 #[test]
 fn failures_are_counted_up_to_the_last_that_went_well() {
     use CronOutcome::{Failed, Nothing, Ok, Skipped};
-    let at = |seconds: i64| Moment::from_micros(seconds * 1_000_000);
+    let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
     // Each was fired a second before the one that is named before it.
-    let count = |standings: &[Standing]| {
+    let count = |standings: &[FiringStatus]| {
         let firings =
             standings.iter().enumerate().map(|(back, one)| (at(100 - i64::try_from(back).expect("few")), *one));
         let (failures, since) = rules::failures(firings);
         (failures, since.map(|since| since.as_micros() / 1_000_000))
     };
-    let ended = Standing::Ended;
+    let ended = FiringStatus::Ended;
     assert_eq!(count(&[]), (0, None));
     assert_eq!(count(&[ended(Failed), ended(Failed), ended(Ok), ended(Failed)]), (2, Some(99)));
     assert_eq!(
-        count(&[Standing::Running, ended(Failed), ended(Skipped), Standing::Lost, ended(Nothing)]),
+        count(&[FiringStatus::Running, ended(Failed), ended(Skipped), FiringStatus::Lost, ended(Nothing)]),
         (2, Some(97))
     );
     assert_eq!(count(&[ended(Ok), ended(Failed)]), (0, None));
@@ -302,10 +302,10 @@ fn what_is_told_of_an_end_fits_its_row() {
     assert_eq!(rules::told(Some("done"), 1).as_deref(), Some("done; 1 earlier time was missed"));
     assert_eq!((rules::told(Some("done"), 0).as_deref(), rules::told(None, 0)), (Some("done"), None));
     assert!(rules::told(Some(&"é".repeat(8192)), 7).is_some_and(|told| told.len() <= 16 * 1024));
-    let long = Outcome::failed("é".repeat(20_000)).error.expect("told");
+    let long = FiringResult::failed("é".repeat(20_000)).error.expect("told");
     assert!(long.len() <= 16 * 1024 && long.starts_with("éé"));
-    assert!(Outcome::nothing("\0".repeat(16 * 1024)).detail.is_some_and(|text| text.len() <= 16 * 1024));
-    assert_eq!(Outcome::skipped("").detail.as_deref(), Some("it was not said why"));
+    assert!(FiringResult::nothing("\0".repeat(16 * 1024)).detail.is_some_and(|text| text.len() <= 16 * 1024));
+    assert_eq!(FiringResult::skipped("").detail.as_deref(), Some("it was not said why"));
 }
 
 proptest! {
@@ -330,11 +330,11 @@ proptest! {
         second in 1_735_689_600_i64..1_830_297_600,
     ) {
         let table = table(cron, zone);
-        let now = Moment::from_micros(second * 1_000_000);
+        let now = Timestamp::from_micros(second * 1_000_000);
         let next = table.next(now).expect("there is always another");
         prop_assert!(next > now);
         prop_assert_eq!(table.latest(next), Some(next));
-        let before = Moment::from_micros(next.as_micros() - 1);
+        let before = Timestamp::from_micros(next.as_micros() - 1);
         let last = table.latest(before).expect("there was one");
         prop_assert!(last <= now, "{} is between {} and {}", last, now, next);
         prop_assert_eq!(table.next(last), Some(next));

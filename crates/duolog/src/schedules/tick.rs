@@ -4,10 +4,10 @@ use duolog_join::{IdempotencyKey, Write};
 use duolog_state::owned::cron_runs::{self, CronEnd};
 use duolog_state::owned::{cron_overrides, cron_ticks};
 use duolog_types::limits::PAGE_MAX;
-use duolog_types::{CronOutcome, CronRunId, Durability, Moment};
+use duolog_types::{CronOutcome, CronRunId, Durability, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::model::{BaseSchedule, Due, Fired, Interrupted, Outcome, Ticked};
+use super::model::{BaseSchedule, Due, Fired, FiringResult, Interrupted, Ticked};
 use super::{Schedules, move_to, row_of, rules, since};
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -29,8 +29,8 @@ impl Schedules {
     /// Returns the first error together with what was fired before it.
     pub fn tick(
         &self,
-        now: Moment,
-        mut fire: impl FnMut(&Store, &Due) -> Outcome,
+        now: Timestamp,
+        mut fire: impl FnMut(&Store, &Due) -> FiringResult,
     ) -> std::result::Result<Ticked, Box<Interrupted>> {
         let mut ticked = Ticked::default();
         let done = self.store.request_key().and_then(|key| {
@@ -49,13 +49,13 @@ impl Schedules {
 
     fn tick_all(
         &self,
-        now: Moment,
+        now: Timestamp,
         key: Option<&IdempotencyKey>,
-        fire: &mut dyn FnMut(&Store, &Due) -> Outcome,
+        fire: &mut dyn FnMut(&Store, &Due) -> FiringResult,
         ticked: &mut Ticked,
     ) -> Result<()> {
         self.check_actor()?;
-        let before: Option<Moment> = key.map_or(Ok(None), |key| self.store.join.answer_to(key))?;
+        let before: Option<Timestamp> = key.map_or(Ok(None), |key| self.store.join.answer_to(key))?;
         let now = match (before, key) {
             (Some(before), _) => before,
             (None, Some(key)) => {
@@ -82,7 +82,7 @@ impl Schedules {
                             Claim::Changed => break,
                             Claim::Mine(due) => {
                                 if let Some(why) = &time.skipped {
-                                    ticked.fired.push(Fired { due, outcome: Outcome::skipped(why) });
+                                    ticked.fired.push(Fired { due, outcome: FiringResult::skipped(why) });
                                 } else {
                                     self.fire(due, key, fire, ticked)?;
                                 }
@@ -115,7 +115,7 @@ impl Schedules {
         &self,
         due: Due,
         key: Option<&IdempotencyKey>,
-        fire: &mut dyn FnMut(&Store, &Due) -> Outcome,
+        fire: &mut dyn FnMut(&Store, &Due) -> FiringResult,
         ticked: &mut Ticked,
     ) -> Result<()> {
         let part = key.map(|key| key.part(&due.id.to_string()));
@@ -130,22 +130,22 @@ impl Schedules {
     fn resume(
         &self,
         base: &BaseSchedule,
-        now: Moment,
+        now: Timestamp,
         key: &IdempotencyKey,
-        fire: &mut dyn FnMut(&Store, &Due) -> Outcome,
+        fire: &mut dyn FnMut(&Store, &Due) -> FiringResult,
         ticked: &mut Ticked,
     ) -> Result<()> {
         let join = &self.store.join;
-        let until = Moment::from_micros(now.as_micros().saturating_add(1));
+        let until = Timestamp::from_micros(now.as_micros().saturating_add(1));
         let rows = join.state().read(|tx| cron_runs::newest_of(tx, &base.name, Some(until), PAGE_MAX))?;
         for row in rows.into_iter().rev() {
             let part = key.part(&row.id.to_string());
             let Some(Claim::Mine(due)) = join.answer_to(&part)? else { continue };
-            let ended: Option<Outcome> = join.answer_to(&part.part("end"))?;
+            let ended: Option<FiringResult> = join.answer_to(&part.part("end"))?;
             if let Some(outcome) = ended {
                 ticked.fired.push(Fired { due, outcome });
             } else if row.outcome == Some(CronOutcome::Skipped) {
-                ticked.fired.push(Fired { due, outcome: Outcome::skipped(row.detail.unwrap_or_default()) });
+                ticked.fired.push(Fired { due, outcome: FiringResult::skipped(row.detail.unwrap_or_default()) });
             } else {
                 self.fire(due, Some(key), fire, ticked)?;
             }
@@ -154,7 +154,7 @@ impl Schedules {
     }
 
     /// Looks for what is due of a schedule. Most ticks end here.
-    fn look(&self, base: &BaseSchedule, now: Moment, clock: Moment) -> Result<Look> {
+    fn look(&self, base: &BaseSchedule, now: Timestamp, clock: Timestamp) -> Result<Look> {
         self.store.join.state().read(|tx| {
             let said = cron_overrides::find(tx, &base.name)?;
             let effective = rules::effective(base, said.as_ref());
@@ -179,7 +179,7 @@ impl Schedules {
         base: &BaseSchedule,
         time: &rules::DueAt,
         looked: &rules::Effective,
-        (now, until): (Moment, Moment),
+        (now, until): (Timestamp, Timestamp),
         key: Option<&IdempotencyKey>,
     ) -> Result<Claim> {
         let (base, time, by, looked) = (base.clone(), time.clone(), self.by_now()?, looked.clone());
@@ -199,7 +199,7 @@ impl Schedules {
         })
     }
 
-    fn finish(&self, due: &Due, outcome: &Outcome, key: Option<IdempotencyKey>) -> Result<()> {
+    fn finish(&self, due: &Due, outcome: &FiringResult, key: Option<IdempotencyKey>) -> Result<()> {
         let (id, answer) = (due.id, outcome.clone());
         let end = CronEnd {
             finished_at: self.store.now()?,

@@ -8,11 +8,11 @@
 
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
-use duolog_types::Moment;
+use duolog_types::Timestamp;
 use duolog_types::limits::{NAME_BYTES_MAX, WORD_BYTES_MAX};
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
-use jiff::{SignedDuration, Timestamp, Zoned};
+use jiff::{SignedDuration, Timestamp as JiffTimestamp, Zoned};
 
 /// What an expression may be, in words.
 pub(crate) const CRON_FORM: &str =
@@ -54,7 +54,7 @@ impl Timetable {
     /// Understands an expression in a zone.
     pub(crate) fn parse(cron: &str, zone: &str) -> Result<Self, BadTimetable> {
         let timetable = Self { cron: expression(cron)?, zone: find_zone(zone)?, is_rhythm: is_rhythm(cron) };
-        if timetable.next(Moment::from_micros(0)).is_none() {
+        if timetable.next(Timestamp::from_micros(0)).is_none() {
             let why = format!("is {cron:?}, and no such day comes; expected {CRON_FORM}");
             return Err(BadTimetable { key: "cron", why });
         }
@@ -72,7 +72,7 @@ impl Timetable {
     }
 
     /// The first time after an instant.
-    pub fn next(&self, after: Moment) -> Option<Moment> {
+    pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let after = whole_second(after);
         if self.is_rhythm {
             let found = self.cron.find_next_occurrence(&after.to_zoned(self.zone.clone()), false).ok()?;
@@ -92,7 +92,7 @@ impl Timetable {
     }
 
     /// The last time up to an instant.
-    pub fn latest(&self, until: Moment) -> Option<Moment> {
+    pub fn latest(&self, until: Timestamp) -> Option<Timestamp> {
         let until = whole_second(until);
         if self.is_rhythm {
             let found = self.cron.find_previous_occurrence(&until.to_zoned(self.zone.clone()), true).ok()?;
@@ -112,13 +112,13 @@ impl Timetable {
     }
 
     /// An instant as the clock on the wall there shows it.
-    pub fn on_the_wall(&self, at: Moment) -> String {
+    pub fn on_the_wall(&self, at: Timestamp) -> String {
         let zoned = whole_second(at).to_zoned(self.zone.clone());
         zoned.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
     }
 
     /// The instant of a time on the wall.
-    fn instant(&self, civil: DateTime) -> Option<Timestamp> {
+    fn instant(&self, civil: DateTime) -> Option<JiffTimestamp> {
         let ambiguous = self.zone.to_ambiguous_zoned(civil);
         match ambiguous.offset() {
             AmbiguousOffset::Unambiguous { .. } | AmbiguousOffset::Fold { .. } => {
@@ -215,15 +215,15 @@ fn nearest_zone(name: &str) -> Option<String> {
 }
 
 /// The second that an instant lies in: times have no parts of one.
-fn whole_second(at: Moment) -> Timestamp {
-    Timestamp::from_second(at.as_micros().div_euclid(1_000_000)).unwrap_or(Timestamp::UNIX_EPOCH)
+fn whole_second(at: Timestamp) -> JiffTimestamp {
+    JiffTimestamp::from_second(at.as_micros().div_euclid(1_000_000)).unwrap_or(JiffTimestamp::UNIX_EPOCH)
 }
 
-fn moment(at: &Timestamp) -> Moment {
-    Moment::from_micros(at.as_microsecond())
+fn moment(at: &JiffTimestamp) -> Timestamp {
+    Timestamp::from_micros(at.as_microsecond())
 }
 
 /// The moment of an instant that can be kept.
-fn in_range(at: Timestamp) -> Option<Moment> {
-    (at >= Timestamp::UNIX_EPOCH).then(|| moment(&at))
+fn in_range(at: JiffTimestamp) -> Option<Timestamp> {
+    (at >= JiffTimestamp::UNIX_EPOCH).then(|| moment(&at))
 }

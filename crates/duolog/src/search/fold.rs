@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use duolog_join::LogStanding;
 use duolog_log::Reader;
-use duolog_search::{Batch, Checkpoint, Doc, Indexing, SourceId, Standing};
+use duolog_search::{Batch, Doc, IndexProgress, IndexedTo, Indexing, SourceId};
 use duolog_types::limits::INDEX_BATCH_BYTES;
 use duolog_types::{Epoch, Position, SessionId};
 
@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::store::Store;
 
 /// How far the index knows each session.
-pub(super) type Known = HashMap<SessionId, Standing>;
+pub(super) type Known = HashMap<SessionId, IndexProgress>;
 
 /// Sessions that are forgotten in one transaction.
 const FORGOTTEN_AT_ONCE: usize = 64;
@@ -66,7 +66,7 @@ struct Pass<'p> {
     reader: Reader,
     reading: Reading,
     /// What the index has; nothing where it begins anew.
-    checkpoint: Option<Checkpoint>,
+    checkpoint: Option<IndexedTo>,
     at: Position,
     to: Position,
 }
@@ -167,7 +167,7 @@ impl Fold<'_> {
         }
         // Also where the log could not be read any further: what was added stands before this.
         let line_bytes_max = self.store.join.limits().line_bytes_max;
-        let checkpoint = Checkpoint {
+        let checkpoint = IndexedTo {
             epoch: pass.epoch,
             position: pass.at,
             // If the line cannot be read, no line has this hash, and the next search indexes the log anew.
@@ -230,7 +230,7 @@ fn bytes_behind(known: &Known, log: &LogStanding) -> Option<u64> {
 
 /// Goes on reading behind a checkpoint, if the log is still the one that it tells of.
 pub(super) fn resume(
-    checkpoint: &Checkpoint,
+    checkpoint: &IndexedTo,
     epoch: Epoch,
     reader: &Reader,
     to: Position,

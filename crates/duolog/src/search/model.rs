@@ -7,7 +7,7 @@ use duolog_log::dialect::ItemKind;
 use duolog_search::{Filter, Key, Query, Snippet};
 use duolog_state::{BadPageToken, ListId};
 use duolog_types::limits::PAGE_DEFAULT;
-use duolog_types::{Cursor, HomeId, Moment, SessionId};
+use duolog_types::{Cursor, HomeId, SessionId, Timestamp};
 
 use crate::Wait;
 
@@ -100,7 +100,7 @@ pub struct Hit {
     /// Which text of that line it is.
     pub part: u32,
     /// When: as its line says, or the last line before it that says so.
-    pub at: Option<Moment>,
+    pub at: Option<Timestamp>,
     /// What it is.
     pub kind: ItemKind,
     /// The role that the line itself names.

@@ -3,7 +3,7 @@
 use duolog_log::dialect::detect::Detector;
 use duolog_log::dialect::{Dialect, Interpreter, TimelineItem, text};
 use duolog_log::{Item, Reader};
-use duolog_types::{Moment, Position};
+use duolog_types::{Position, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
@@ -32,7 +32,7 @@ struct Memory {
 }
 
 /// A text in a log.
-pub(super) struct Said<'t> {
+pub(super) struct SearchText<'t> {
     pub(super) item: &'t TimelineItem,
     /// When, in microseconds since 1970; 0 where nobody tells.
     pub(super) at: i64,
@@ -92,7 +92,7 @@ impl Reading {
         &mut self,
         item: Item<'_>,
         line_bytes_max: usize,
-        each: &mut dyn FnMut(&Said<'_>) -> Result<()>,
+        each: &mut dyn FnMut(&SearchText<'_>) -> Result<()>,
     ) -> Result<()> {
         let Entry::Line(line) = Entry::of(item, line_bytes_max) else {
             self.damaged += 1;
@@ -102,7 +102,7 @@ impl Reading {
         self.interpreter.bytes(line.start, line.bytes, &mut self.items);
         for item in &self.items {
             self.at = item.at.map_or(self.at, |at| at.as_micros().max(1));
-            each(&Said { item, at: self.at, words: &text::readable(item) })?;
+            each(&SearchText { item, at: self.at, words: &text::readable(item) })?;
         }
         Ok(())
     }
@@ -116,8 +116,8 @@ pub(super) fn item_at(dialect: Dialect, start: Position, line: &[u8], part: u32)
 }
 
 /// The moment behind microseconds as texts have them.
-pub(super) fn moment(at: i64) -> Option<Moment> {
-    (at > 0).then(|| Moment::from_micros(at))
+pub(super) fn moment(at: i64) -> Option<Timestamp> {
+    (at > 0).then(|| Timestamp::from_micros(at))
 }
 
 /// What most of the first lines are in, and whether further ones would not change that.

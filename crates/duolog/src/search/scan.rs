@@ -174,7 +174,7 @@ impl<'t> Looking<'t> {
                 {
                     let snippet = Snippet::around(text.words, &places);
                     let (role, tool) = (item.role.clone(), item.tool.clone());
-                    let hit = hit(&key, log.epoch, item.kind, Told { role, tool, snippet });
+                    let hit = hit(&key, log.epoch, item.kind, OutboxLine { role, tool, snippet });
                     page.put(key, hit);
                 }
                 Ok(())
@@ -260,7 +260,7 @@ impl<'t> Looking<'t> {
         if let Some(places) = self.matcher.matches(&text) {
             let snippet = Snippet::around(&text, &places);
             let (role, tool) = (candidate.role.clone(), candidate.tool.clone());
-            let hit = hit(&candidate.key, epoch, item.kind, Told { role, tool, snippet });
+            let hit = hit(&candidate.key, epoch, item.kind, OutboxLine { role, tool, snippet });
             self.page.put(candidate.key.clone(), hit);
         }
         Ok(())
@@ -286,13 +286,13 @@ fn is_busy(error: &Error) -> bool {
 }
 
 /// What a hit tells besides where it is.
-struct Told {
+struct OutboxLine {
     role: Option<String>,
     tool: Option<String>,
     snippet: Snippet,
 }
 
-fn hit(key: &Key, epoch: Epoch, kind: ItemKind, told: Told) -> Hit {
+fn hit(key: &Key, epoch: Epoch, kind: ItemKind, told: OutboxLine) -> Hit {
     Hit {
         session: key.session.clone(),
         cursor: Cursor { epoch, position: key.position },

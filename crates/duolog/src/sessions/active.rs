@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use duolog_state::Tx;
 use duolog_state::owned::branches::{self, BranchRow};
-use duolog_state::owned::compactions::{self, CompactionRow, Said};
+use duolog_state::owned::compactions::{self, CompactionEntry, CompactionRow};
 use duolog_state::{Error as StateError, Result as StateResult};
 use duolog_types::{BranchId, MessageId};
 
@@ -70,10 +70,10 @@ fn walk(tx: &mut Tx<'_>, branch: &BranchRow, mut each: impl FnMut(Active, bool) 
             seq_max = if rows.len() < ROWS as usize { 0 } else { rows.last().map_or(0, |row| row.seq - 1) };
             for CompactionRow { branch_id: branch, seq, from_ord: from, to_ord: to, said, .. } in rows {
                 match said {
-                    Said::Undone { branch, seq } => {
+                    CompactionEntry::Undone { branch, seq } => {
                         undone.insert((branch, seq));
                     }
-                    Said::Summary { message, covers_all } => {
+                    CompactionEntry::Summary { message, covers_all } => {
                         let is_undone = undone.remove(&(branch.clone(), seq));
                         if !is_undone && !each(Active { branch, seq, from, to, message }, covers_all) {
                             return Ok(());

@@ -5,7 +5,7 @@ use duolog_state::Tx;
 use duolog_state::owned::messages::{self, MessageRow};
 use duolog_state::owned::progressions::Fresh;
 use duolog_state::owned::{branches, message_types};
-use duolog_types::{BranchId, Durability, MessageId, Moment, OperationId, SessionId};
+use duolog_types::{BranchId, Durability, MessageId, OperationId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::contents::Contents;
@@ -135,7 +135,7 @@ enum NewItems<'s> {
 struct Batch<'s> {
     store: &'s Store,
     how: Write,
-    now: Moment,
+    now: Timestamp,
     target: WriteTarget,
     branch: BranchRef,
     rows: Rows,
@@ -205,7 +205,7 @@ impl Batch<'_> {
 }
 
 impl Rows {
-    fn of(contents: &Contents, items: &[&str], options: &AddOptions, now: Moment) -> Result<Self> {
+    fn of(contents: &Contents, items: &[&str], options: &AddOptions, now: Timestamp) -> Result<Self> {
         one_each("embeddings", options.embeddings.len(), items.len())?;
         one_each("about", options.about.len(), items.len())?;
         let mut new = contents.messages(items, now)?;
@@ -220,7 +220,7 @@ impl Rows {
         Ok(Self { system, new, classes, has_given_ids: options.about.iter().any(|about| about.id.is_some()) })
     }
 
-    fn add(&mut self, tx: &mut Tx<'_>, session: &SessionId, branch: &BranchRef, now: Moment) -> Result<Added> {
+    fn add(&mut self, tx: &mut Tx<'_>, session: &SessionId, branch: &BranchRef, now: Timestamp) -> Result<Added> {
         for (row, class) in self.new.iter_mut().zip(&self.classes) {
             row.lion_class = message_types::resolve(tx, class.as_deref())?;
         }
@@ -262,7 +262,7 @@ fn one_each(what: &'static str, count: usize, items: usize) -> Result<()> {
 }
 
 /// An item's row with what is known of it.
-fn described(row: &MessageRow, item: &str, about: &About, contents: &Contents, now: Moment) -> Result<MessageRow> {
+fn described(row: &MessageRow, item: &str, about: &About, contents: &Contents, now: Timestamp) -> Result<MessageRow> {
     let new = NewMessage {
         id: Some(about.id.clone().unwrap_or_else(|| row.id.clone())),
         role: about.role.clone().unwrap_or_else(|| row.role.clone()),

@@ -6,7 +6,7 @@ use duolog_state::owned::{compactions, progressions};
 use duolog_types::json::check_value;
 use duolog_types::limits::{METADATA_BYTES_MAX, PAGE_MAX};
 use duolog_types::names::check_name;
-use duolog_types::{BranchId, Durability, Moment, SessionId};
+use duolog_types::{BranchId, Durability, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -32,7 +32,7 @@ pub struct Branch {
     /// Whose it is.
     pub user_id: Option<String>,
     /// When it was made.
-    pub created_at: Moment,
+    pub created_at: Timestamp,
     /// What it was forked from.
     pub forked: Option<Forked>,
     /// Whether it is the one that is meant where only the session is named.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use duolog_state::owned::compactions::Said;
+use duolog_state::owned::compactions::CompactionEntry;
 use duolog_state::owned::messages::{self, MessageRow};
 use duolog_state::owned::{progression_items, progressions};
 use duolog_types::limits::COMPACTION_THRESHOLD;
@@ -95,7 +95,7 @@ impl Compaction {
             place.pool(tx, &message.id)?;
             place.note(tx)?;
             let covers_all = shown.iter().all(around);
-            place.say(tx, from, to, Said::Summary { message: message.id.clone(), covers_all }, now)?;
+            place.say(tx, from, to, CompactionEntry::Summary { message: message.id.clone(), covers_all }, now)?;
             let branch = place.branch.id.clone();
             Ok((Summarised { branch, range: from..to, message: message.id.clone() }, Vec::new()))
         })

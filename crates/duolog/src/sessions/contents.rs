@@ -10,7 +10,7 @@ use duolog_log::{BlobId, Blobs, Hold};
 use duolog_state::owned::messages::{Content, ContentRef, MessageRow};
 use duolog_types::json::check_value;
 use duolog_types::limits::CONTENT_BYTES_MAX;
-use duolog_types::{Durability, HomeId, MessageId, Moment};
+use duolog_types::{Durability, HomeId, MessageId, Timestamp};
 
 use super::rules::{self, Seen};
 use crate::error::{Error, Invalid, Result};
@@ -65,19 +65,19 @@ impl Contents {
     }
 
     /// Items as messages with new ids. All are checked before any is kept.
-    pub(super) fn messages(&self, items: &[&str], now: Moment) -> Result<Vec<MessageRow>> {
+    pub(super) fn messages(&self, items: &[&str], now: Timestamp) -> Result<Vec<MessageRow>> {
         let seen = (1..).zip(items).map(|(number, item)| seen_in(item, number)).collect::<Result<Vec<_>>>()?;
         let ids = MessageId::batch(items.len());
         items.iter().zip(seen).zip(ids).map(|((item, seen), id)| self.message_seen(id, item, &seen, now)).collect()
     }
 
     /// One item as a message with a new id.
-    pub(super) fn message(&self, item: &str, now: Moment) -> Result<MessageRow> {
+    pub(super) fn message(&self, item: &str, now: Timestamp) -> Result<MessageRow> {
         let seen = seen_in(item, 0)?;
         self.message_seen(MessageId::new(), item, &seen, now)
     }
 
-    fn message_seen(&self, id: MessageId, item: &str, seen: &Seen<'_>, now: Moment) -> Result<MessageRow> {
+    fn message_seen(&self, id: MessageId, item: &str, seen: &Seen<'_>, now: Timestamp) -> Result<MessageRow> {
         let content = self.keep_checked(item)?;
         Ok(MessageRow { compactable: seen.compactable, ..MessageRow::new(id, &seen.role, content, now) })
     }

@@ -3,13 +3,13 @@
 use duolog_join::Error as JoinError;
 use duolog_state::Tx;
 use duolog_state::owned::branches::{self, BranchRow};
-use duolog_state::owned::compactions::{self, CompactionRow, Said};
+use duolog_state::owned::compactions::{self, CompactionEntry, CompactionRow};
 use duolog_state::owned::messages::{self, MessageRow};
 use duolog_state::owned::pool_segments::{self, PoolSegmentRow};
 use duolog_state::owned::progression_items;
 use duolog_state::owned::progressions::{self, Fresh, ProgressionRow};
 use duolog_state::owned::sessions::{self, PoolRow};
-use duolog_types::{BranchId, MessageId, Moment, ProgressionId, SessionId};
+use duolog_types::{BranchId, MessageId, ProgressionId, SessionId, Timestamp};
 
 use super::active;
 use crate::error::{Conflict, Error, Invalid, NotFound, Result};
@@ -63,13 +63,13 @@ pub(super) fn find(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef) -> R
 }
 
 /// The same, to be changed: until this transaction ends, no other changes a conversation of the session.
-pub(super) fn enter(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Moment) -> Result<Option<Place>> {
+pub(super) fn enter(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Timestamp) -> Result<Option<Place>> {
     sessions::enter(tx, session, now)?;
     find(tx, session, which)
 }
 
 /// The branch to add to: the default one is made where there is none.
-pub(super) fn open(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Moment) -> Result<Place> {
+pub(super) fn open(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Timestamp) -> Result<Place> {
     sessions::enter(tx, session, now)?;
     find_or_make(tx, session, which, now)
 }
@@ -80,13 +80,13 @@ pub(super) fn open_for(
     session: &SessionId,
     which: &BranchRef,
     (first, last): (&MessageId, &MessageId),
-    now: Moment,
+    now: Timestamp,
 ) -> Result<Place> {
     sessions::enter_with(tx, session, now, first, last)?;
     find_or_make(tx, session, which, now)
 }
 
-fn find_or_make(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Moment) -> Result<Place> {
+fn find_or_make(tx: &mut Tx<'_>, session: &SessionId, which: &BranchRef, now: Timestamp) -> Result<Place> {
     let seen = look(tx, session, which)?;
     if let Some(place) = seen.place {
         return Ok(place);
@@ -112,7 +112,7 @@ enum IsDefault {
 }
 
 /// Creates a branch without a history: the default one if the session has none.
-pub(super) fn create(tx: &mut Tx<'_>, session: &SessionId, about: BranchAbout, now: Moment) -> Result<BranchRow> {
+pub(super) fn create(tx: &mut Tx<'_>, session: &SessionId, about: BranchAbout, now: Timestamp) -> Result<BranchRow> {
     sessions::enter(tx, session, now)?;
     let seen = look(tx, session, &BranchRef::Default)?;
     let default = if seen.place.is_some() { IsDefault::No } else { IsDefault::Yes };
@@ -126,7 +126,7 @@ fn begin(
     pool: Option<ProgressionId>,
     about: BranchAbout,
     default: IsDefault,
-    now: Moment,
+    now: Timestamp,
 ) -> Result<(ProgressionId, BranchRow, ProgressionRow)> {
     let pool = if let Some(pool) = pool {
         pool
@@ -253,7 +253,7 @@ impl Place {
     }
 
     /// Cuts the history to its first `to` items. Summaries of what is cut into no longer hold.
-    pub(super) fn cut(&mut self, tx: &mut Tx<'_>, to: u64, now: Moment) -> Result<()> {
+    pub(super) fn cut(&mut self, tx: &mut Tx<'_>, to: u64, now: Timestamp) -> Result<()> {
         if to >= self.head.end {
             return Ok(());
         }
@@ -272,13 +272,20 @@ impl Place {
     }
 
     /// Says that a summary no longer holds on this branch.
-    pub(super) fn undo(&self, tx: &mut Tx<'_>, one: &active::Active, now: Moment) -> Result<()> {
-        let said = Said::Undone { branch: one.branch.clone(), seq: one.seq };
+    pub(super) fn undo(&self, tx: &mut Tx<'_>, one: &active::Active, now: Timestamp) -> Result<()> {
+        let said = CompactionEntry::Undone { branch: one.branch.clone(), seq: one.seq };
         self.say(tx, one.from, one.to, said, now)
     }
 
     /// Adds to what was said of this branch's ranges.
-    pub(super) fn say(&self, tx: &mut Tx<'_>, from_ord: u64, to_ord: u64, said: Said, now: Moment) -> Result<()> {
+    pub(super) fn say(
+        &self,
+        tx: &mut Tx<'_>,
+        from_ord: u64,
+        to_ord: u64,
+        said: CompactionEntry,
+        now: Timestamp,
+    ) -> Result<()> {
         let seq = compactions::last_seq(tx, &self.branch.id)? + 1;
         let row = CompactionRow { branch_id: self.branch.id.clone(), seq, from_ord, to_ord, said, created_at: now };
         Ok(compactions::insert(tx, &row)?)

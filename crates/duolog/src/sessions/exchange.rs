@@ -5,7 +5,7 @@ pub use duolog_state::owned::inboxes::Address;
 use duolog_state::owned::progressions::{self, Fresh, ProgressionRow};
 use duolog_state::owned::{branches, inbox_cursors, inboxes, message_types, messages, progression_items, sessions};
 use duolog_types::limits::{NAME_BYTES_MAX, PAGE_MAX};
-use duolog_types::{BranchId, Durability, MessageId, Moment, ProgressionId, SessionId};
+use duolog_types::{BranchId, Durability, MessageId, ProgressionId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::contents::Contents;
@@ -98,7 +98,7 @@ pub struct Acknowledged {
 }
 
 /// The progression of an inbox, which is made where there is none.
-fn entered(tx: &mut Tx<'_>, inbox: &Inbox, now: Moment) -> Result<ProgressionId> {
+fn entered(tx: &mut Tx<'_>, inbox: &Inbox, now: Timestamp) -> Result<ProgressionId> {
     if let Some(progression) = inboxes::enter(tx, &inbox.recipient, inbox.channel())? {
         return Ok(progression);
     }

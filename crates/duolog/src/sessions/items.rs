@@ -85,7 +85,7 @@ pub struct DescribedList {
 
 /// What is shown of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum View {
+pub enum HistoryView {
     /// What the model is to see: summaries in the place of what they stand for.
     Context,
     /// Every item.
@@ -121,21 +121,21 @@ impl Items {
 
     /// The last items, in their order: `limit` of those that can be read. The one that comes before all others is not
     /// counted, and stands first.
-    pub fn latest(&self, limit: usize, view: View) -> Result<ItemList> {
+    pub fn latest(&self, limit: usize, view: HistoryView) -> Result<ItemList> {
         let (sink, broken, end) = self.read_latest(limit, view, Checked::default())?;
         Ok(ItemList { items: sink.into_items(), broken, end })
     }
 
     /// The same as they are kept, in one piece of memory: for who parses them anyway, and sees then whether they are
     /// JSON. Only what is not there is told as broken.
-    pub fn latest_raw(&self, limit: usize, view: View) -> Result<RawItems> {
+    pub fn latest_raw(&self, limit: usize, view: HistoryView) -> Result<RawItems> {
         let mut items = RawItems::default();
         self.latest_raw_into(limit, view, &mut items)?;
         Ok(items)
     }
 
     /// The same, in the memory of what was read before: for who reads a conversation at every turn.
-    pub fn latest_raw_into(&self, limit: usize, view: View, items: &mut RawItems) -> Result<()> {
+    pub fn latest_raw_into(&self, limit: usize, view: HistoryView, items: &mut RawItems) -> Result<()> {
         items.clear();
         let (taken, broken, end) = self.read_latest(limit, view, std::mem::take(items))?;
         *items = taken;
@@ -144,15 +144,15 @@ impl Items {
     }
 
     /// The last items, as [`Items::latest`] gives them, with what is known of each.
-    pub fn described(&self, limit: usize, view: View) -> Result<DescribedList> {
+    pub fn described(&self, limit: usize, view: HistoryView) -> Result<DescribedList> {
         let contents = Contents::of(&self.store.join);
         self.store.join.state().read(|tx| {
             let Some(place) = conversation::find(tx, &self.session, &self.branch)? else {
                 return Ok(DescribedList::default());
             };
             let shown = match view {
-                View::Full => Vec::new(),
-                View::Context => active::shown(tx, &place.branch)?,
+                HistoryView::Full => Vec::new(),
+                HistoryView::Context => active::shown(tx, &place.branch)?,
             };
             let (sink, broken) = Reading::of(&place, &contents, Checked::default()).latest(tx, shown, limit)?;
             let mut list = DescribedList { items: Vec::new(), broken, end: place.head.end };
@@ -199,15 +199,15 @@ impl Items {
     }
 
     /// Hands the last items to a sink, the last first.
-    fn read_latest<S: Sink>(&self, limit: usize, view: View, sink: S) -> Result<(S, Vec<BrokenItem>, u64)> {
+    fn read_latest<S: Sink>(&self, limit: usize, view: HistoryView, sink: S) -> Result<(S, Vec<BrokenItem>, u64)> {
         let contents = Contents::of(&self.store.join);
         self.store.join.state().read(|tx| {
             let Some(place) = conversation::find(tx, &self.session, &self.branch)? else {
                 return Ok((sink, Vec::new(), 0));
             };
             let shown = match view {
-                View::Full => Vec::new(),
-                View::Context => active::shown(tx, &place.branch)?,
+                HistoryView::Full => Vec::new(),
+                HistoryView::Context => active::shown(tx, &place.branch)?,
             };
             let (sink, broken) = Reading::of(&place, &contents, sink).latest(tx, shown, limit)?;
             Ok::<_, Error>((sink, broken, place.head.end))
@@ -275,7 +275,7 @@ impl Items {
     pub fn replace_suffix(&self, expected: &[&str], replacement: &[&str], durability: Durability) -> Result<Added> {
         let join = &self.store.join;
         let (contents, now) = (Contents::of(join), join.clock().now());
-        let last = self.latest(expected.len(), View::Full)?;
+        let last = self.latest(expected.len(), HistoryView::Full)?;
         let stale = || Error::Stale(Stale::OtherSuffix { end: last.end });
         let from = last.end.checked_sub(expected.len() as u64).ok_or_else(stale)?;
         let found: Vec<&Item> = last.items.iter().filter(|item| item.ord.is_some_and(|ord| ord >= from)).collect();

@@ -4,7 +4,7 @@ use duolog_state::Tx;
 use duolog_state::owned::message_types;
 use duolog_state::owned::messages::{self as table, MessageRow, Put};
 use duolog_types::limits::{EMBEDDING_BYTES_MAX, METADATA_BYTES_MAX, NAME_BYTES_MAX, WORD_BYTES_MAX};
-use duolog_types::{Durability, MessageId, Moment};
+use duolog_types::{Durability, MessageId, Timestamp};
 
 use super::contents::Contents;
 use super::rules::bounded;
@@ -46,7 +46,7 @@ pub struct Message {
     /// Its id.
     pub id: MessageId,
     /// When it was made.
-    pub created_at: Moment,
+    pub created_at: Timestamp,
     /// Who speaks.
     pub role: String,
     /// What it says, as JSON.
@@ -121,7 +121,7 @@ pub(super) fn put(tx: &mut Tx<'_>, row: &MessageRow) -> Result<bool> {
 }
 
 /// Checks a new message and makes its row, all but its class.
-pub(super) fn row_of(new: &NewMessage, contents: &Contents, now: Moment) -> Result<MessageRow> {
+pub(super) fn row_of(new: &NewMessage, contents: &Contents, now: Timestamp) -> Result<MessageRow> {
     if new.role.trim().is_empty() {
         return Err(Error::Invalid(Invalid::Value { what: "role", why: "must say who speaks".to_owned() }));
     }

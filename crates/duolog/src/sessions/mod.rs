@@ -40,15 +40,15 @@ pub use conversation::BranchRef;
 pub use duolog_join::{Conversations, Deleted as DeletedSession, RemovedLog};
 pub use duolog_state::owned::sessions::SessionFilter;
 pub use exchange::{Acknowledged, Address, Exchange, Inbox, Mail, Outgoing, Received, Recipient, Sent};
-pub use items::{BrokenItem, Described, DescribedList, Item, ItemList, Items, View};
+pub use items::{BrokenItem, Described, DescribedList, HistoryView, Item, ItemList, Items};
 pub use messages::{Message, Messages, NewMessage};
 pub use model::{NewSession, Session, SessionChange, SessionFigures, SessionList, SessionRef, SessionSummary};
 pub(crate) use portable::write_mapped;
-pub use portable::{Exported, Imported};
+pub use portable::{Exported, ImportedSession};
 pub use reading::{RawItem, RawItems};
 pub(crate) use rules::{bounded, seen_in};
 pub use similar::{Metric, Similar, SimilarFilter};
-pub use status::{Change, Changed, Liveness, Owner, Status, StatusTransition};
+pub use status::{Changed, Liveness, Owner, Status, StatusTransition, StatusUpdate};
 pub use target::WriteTarget;
 
 use crate::Wait;

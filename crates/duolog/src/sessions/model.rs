@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use duolog_join::CaughtUp;
 use duolog_state::PageToken;
 use duolog_state::owned::sessions::{SessionRow, SessionSummaryRow};
-use duolog_types::{Cursor, Epoch, HomeId, InvocationKind, Moment, SessionId, SessionStatus, SourceKind};
+use duolog_types::{Cursor, Epoch, HomeId, InvocationKind, SessionId, SessionStatus, SourceKind, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// A session to be made. Nothing is required: it then has an id and no name.
@@ -40,9 +40,9 @@ pub struct NewSession {
     /// The process of this machine that runs it.
     pub pid: Option<u32>,
     /// When it began [default: now].
-    pub started_at: Option<Moment>,
+    pub started_at: Option<Timestamp>,
     /// When it ended [default: now, if its status is a final one].
-    pub ended_at: Option<Moment>,
+    pub ended_at: Option<Timestamp>,
     /// Whatever its maker keeps with it, as JSON.
     pub node_metadata: Option<String>,
 }
@@ -83,13 +83,13 @@ pub struct Session {
     /// How it stands.
     pub status: Option<SessionStatus>,
     /// When it was made.
-    pub created_at: Moment,
+    pub created_at: Timestamp,
     /// When it began.
-    pub started_at: Option<Moment>,
+    pub started_at: Option<Timestamp>,
     /// When it last changed.
-    pub updated_at: Moment,
+    pub updated_at: Timestamp,
     /// When it ended.
-    pub ended_at: Option<Moment>,
+    pub ended_at: Option<Timestamp>,
     /// Its first message.
     pub first_msg_id: Option<String>,
     /// Its last message.
@@ -145,9 +145,9 @@ pub struct SessionSummary {
     /// How it stands.
     pub status: Option<SessionStatus>,
     /// When it began.
-    pub started_at: Option<Moment>,
+    pub started_at: Option<Timestamp>,
     /// When it last changed.
-    pub updated_at: Moment,
+    pub updated_at: Timestamp,
     /// How many events its log holds, as far as folded; nothing where it never was.
     pub events: Option<u64>,
     /// How many bytes, likewise.
@@ -189,9 +189,9 @@ pub struct SessionFigures {
     /// How many lines could not be read.
     pub damaged: Option<u64>,
     /// The instant that the first line with one names.
-    pub first_at: Option<Moment>,
+    pub first_at: Option<Timestamp>,
     /// The instant that the last line with one names.
-    pub last_at: Option<Moment>,
+    pub last_at: Option<Timestamp>,
     /// What it calls the session.
     pub title: Option<String>,
     /// The model that it named last.
@@ -231,9 +231,9 @@ pub struct SessionChange {
     /// Where it came from.
     pub source_kind: Option<SourceKind>,
     /// When it began.
-    pub started_at: Option<Moment>,
+    pub started_at: Option<Timestamp>,
     /// When it ended.
-    pub ended_at: Option<Moment>,
+    pub ended_at: Option<Timestamp>,
     /// Metadata, as JSON.
     pub node_metadata: Option<String>,
 }

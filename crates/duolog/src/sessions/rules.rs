@@ -9,7 +9,7 @@ use duolog_state::owned::sessions::SessionRow;
 use duolog_types::json::{JsonFault, check_members};
 use duolog_types::limits::{METADATA_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, WORD_BYTES_MAX};
 use duolog_types::names::{THREADS, check_name, project_slug, sanitize};
-use duolog_types::{Bounded, HomeId, Moment, SessionId};
+use duolog_types::{Bounded, HomeId, SessionId, Timestamp};
 
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ use crate::error::{Error, Invalid, Result};
 /// Checks a new session and says what its log is called after.
 ///
 /// A working directory gives its slug and the session's id; a user, the user and the name; else it is a thread.
-pub(crate) fn plan(new: &NewSession, home: HomeId, at: Moment) -> Result<NewLog> {
+pub(crate) fn plan(new: &NewSession, home: HomeId, at: Timestamp) -> Result<NewLog> {
     let id = new.id.clone().unwrap_or_else(SessionId::new);
     // Whoever has a user is found by a name.
     let name = new.name.clone().or_else(|| new.user_id.as_ref().map(|_| fresh_name(at, &SessionId::new())));
@@ -68,7 +68,7 @@ pub(crate) fn plan(new: &NewSession, home: HomeId, at: Moment) -> Result<NewLog>
 }
 
 /// Checks that a session does not end before it begins.
-pub(super) fn check_times(started_at: Option<Moment>, ended_at: Option<Moment>) -> Result<()> {
+pub(super) fn check_times(started_at: Option<Timestamp>, ended_at: Option<Timestamp>) -> Result<()> {
     match started_at.zip(ended_at) {
         Some((started, ended)) if ended < started => Err(Error::Invalid(Invalid::Value {
             what: "ended_at",
@@ -91,7 +91,7 @@ pub(super) fn stem_of(id: &SessionId, cwd: Option<&str>, user: Option<&str>, nam
 }
 
 /// The name of a user's session that nobody named: when it was made, and six letters that tell it from another.
-pub(super) fn fresh_name(at: Moment, id: &SessionId) -> String {
+pub(super) fn fresh_name(at: Timestamp, id: &SessionId) -> String {
     let at = at.to_string();
     let to_millis = at.get(..23).unwrap_or(&at);
     let id = id.as_str();

@@ -6,7 +6,7 @@ use duolog_state::owned::sessions as table;
 use duolog_state::owned::status_transitions::{self, StatusTransitionRow};
 use duolog_types::json::check_value;
 use duolog_types::limits::{METADATA_BYTES_MAX, NAME_BYTES_MAX, PAGE_MAX, REASON_BYTES_MAX, WORD_BYTES_MAX};
-use duolog_types::{Durability, Moment, SessionId, SessionStatus};
+use duolog_types::{Durability, SessionId, SessionStatus, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -26,7 +26,7 @@ pub struct Status {
 
 /// Why a status changes, and by whom.
 #[derive(Clone, Debug, Default)]
-pub struct Change {
+pub struct StatusUpdate {
     /// Why, in a word.
     pub reason_code: Option<String>,
     /// Why, for people.
@@ -47,7 +47,7 @@ pub struct Owner {
     /// Its machine, where that is known.
     pub host: Option<String>,
     /// Since when it runs the session.
-    pub since: Moment,
+    pub since: Timestamp,
     /// Whether it is there.
     pub liveness: Liveness,
 }
@@ -65,13 +65,13 @@ pub struct Changed {
 
 impl Status {
     /// Says how it stands. What has ended stays as it is: only [`Status::reopen`] changes that.
-    pub fn set(&self, status: SessionStatus, change: &Change, durability: Durability) -> Result<Changed> {
+    pub fn set(&self, status: SessionStatus, change: &StatusUpdate, durability: Durability) -> Result<Changed> {
         check(change)?;
         self.become_from(change, durability, move |session, previous| keep_ended(session, previous, status))
     }
 
     /// Has a session that ended run again. It takes someone, and a reason.
-    pub fn reopen(&self, change: &Change, durability: Durability) -> Result<Changed> {
+    pub fn reopen(&self, change: &StatusUpdate, durability: Durability) -> Result<Changed> {
         for (what, text) in [("actor", &change.actor), ("reason", &change.reason)] {
             if text.as_deref().is_none_or(|text| text.trim().is_empty()) {
                 return Err(Error::Invalid(Invalid::Value {
@@ -88,8 +88,8 @@ impl Status {
     }
 
     /// Has a process of this machine run it from now on, whichever did before. What has ended is reopened first.
-    pub fn run(&self, pid: u32, change: &Change, durability: Durability) -> Result<Changed> {
-        self.set(SessionStatus::Running, &Change { pid: Some(pid), ..change.clone() }, durability)
+    pub fn run(&self, pid: u32, change: &StatusUpdate, durability: Durability) -> Result<Changed> {
+        self.set(SessionStatus::Running, &StatusUpdate { pid: Some(pid), ..change.clone() }, durability)
     }
 
     /// Whether the process that runs it is there; nothing where none is known to.
@@ -116,7 +116,7 @@ impl Status {
 
     fn become_from(
         &self,
-        change: &Change,
+        change: &StatusUpdate,
         durability: Durability,
         decide: impl Fn(&SessionId, Option<SessionStatus>) -> Result<SessionStatus> + Send + 'static,
     ) -> Result<Changed> {
@@ -138,7 +138,7 @@ impl Status {
             if status.is_terminal() {
                 session_owners::remove(tx, &session)?;
             }
-            let Change { reason_code, reason, actor, evidence, .. } = change.clone();
+            let StatusUpdate { reason_code, reason, actor, evidence, .. } = change.clone();
             let mut fields: Map<String, Value> = Map::new();
             fields.insert("status".to_owned(), status.as_str().into());
             fields.insert("previousStatus".to_owned(), previous.map(SessionStatus::as_str).into());
@@ -172,12 +172,12 @@ fn keep_ended(session: &SessionId, previous: Option<SessionStatus>, to: SessionS
 }
 
 /// The row of a process that runs a session from now on.
-pub(super) fn owner_row(session: &SessionId, process: Identity, since: Moment) -> SessionOwnerRow {
+pub(super) fn owner_row(session: &SessionId, process: Identity, since: Timestamp) -> SessionOwnerRow {
     let Identity { pid, started, host, boot } = process;
     SessionOwnerRow { session_id: session.clone(), pid, process_started: started, host, boot_id: boot, since }
 }
 
-fn check(change: &Change) -> Result<()> {
+fn check(change: &StatusUpdate) -> Result<()> {
     for (what, text) in [("reason_code", &change.reason_code), ("reason", &change.reason), ("actor", &change.actor)] {
         let Some(text) = text else { continue };
         match what {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use duolog_join::{BackedUp, Rebuilt};
 use duolog_state::derived::catalog;
-use duolog_state::{Address, Checkpoint, Error as StateError};
+use duolog_state::{Address, Error as StateError, WalCheckpoint};
 
 pub use blobs::CountedBlobs;
 pub use duolog_join::{BlobCount, PrunedBlobs};
@@ -59,7 +59,7 @@ impl State {
     }
 
     /// Moves what is in the write-ahead log into the database, and shortens it. A server does that by itself.
-    pub fn checkpoint(&self) -> Result<Checkpoint> {
+    pub fn checkpoint(&self) -> Result<WalCheckpoint> {
         Ok(self.store.join.state().checkpoint()?)
     }
 

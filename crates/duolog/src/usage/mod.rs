@@ -60,19 +60,18 @@ impl Usage {
         let rows = filter.rows(&zone)?;
         // One transaction, so that the lines and their total are of one instant.
         let (groups, sums, total) = join.state().read(|tx| {
-            let (groups, sums) = match by {
-                Grouping::Day => days(&zone, table::quarters(tx, &rows, after)?, limit + 1)?,
-                _ => {
-                    let found = u32::try_from(limit + 1).unwrap_or(u32::MAX);
-                    let mut groups = table::groups(tx, by, &rows, after, found)?;
-                    if matches!(by, Grouping::Session(_)) && groups.len() <= limit {
-                        // Executions of no session are the last line.
-                        groups.push(UsageGroup { key: String::new(), name: None, order: String::new() });
-                    }
-                    let sums = table::sums(tx, by, &rows, &groups[..groups.len().min(limit + 1)])?;
-                    groups.retain(|group| !group.order.is_empty() || sums.iter().any(|sum| sum.key == group.key));
-                    (groups, sums)
+            let (groups, sums) = if by == Grouping::Day {
+                days(&zone, table::quarters(tx, &rows, after)?, limit + 1)?
+            } else {
+                let found = u32::try_from(limit + 1).unwrap_or(u32::MAX);
+                let mut groups = table::groups(tx, by, &rows, after, found)?;
+                if matches!(by, Grouping::Session(_)) && groups.len() <= limit {
+                    // Executions of no session are the last line.
+                    groups.push(UsageGroup { key: String::new(), name: None, order: String::new() });
                 }
+                let sums = table::sums(tx, by, &rows, &groups[..groups.len().min(limit + 1)])?;
+                groups.retain(|group| !group.order.is_empty() || sums.iter().any(|sum| sum.key == group.key));
+                (groups, sums)
             };
             Ok::<_, crate::Error>((groups, sums, table::total(tx, &rows)?))
         })?;

@@ -8,7 +8,7 @@ use duolog_log::dialect::money::Money;
 use duolog_log::dialect::usage::Tokens;
 use duolog_state::derived::usage_by_quarter::{Grouping, INSTANT_CHARS, UsageFilter as FilterRow};
 use duolog_state::{BadPageToken, ListId, PageOrder};
-use duolog_types::Moment;
+use duolog_types::Timestamp;
 use duolog_types::limits::PAGE_DEFAULT;
 
 use super::zone::Zone;
@@ -35,7 +35,7 @@ impl FromStr for Day {
     type Err = BadDay;
 
     fn from_str(text: &str) -> Result<Self, BadDay> {
-        let begins = format!("{text}T00:00:00Z").parse::<Moment>().map(|at| at.to_string());
+        let begins = format!("{text}T00:00:00Z").parse::<Timestamp>().map(|at| at.to_string());
         match begins {
             // Only what is written back the same is a day in this form.
             Ok(at) if at.get(..text.len()) == Some(text) && text.len() == 10 => Ok(Self(text.to_owned())),
@@ -163,7 +163,8 @@ impl UsageToken {
 
     /// True if the key of a report by session begins with an instant, as all that were given out do.
     fn is_whole(&self) -> bool {
-        self.session_order().is_none() || self.order.get(..INSTANT_CHARS).is_some_and(|at| at.parse::<Moment>().is_ok())
+        self.session_order().is_none()
+            || self.order.get(..INSTANT_CHARS).is_some_and(|at| at.parse::<Timestamp>().is_ok())
     }
 
     /// Where the page ended, if it was one of this report.

@@ -1,7 +1,7 @@
 //! Days of a time zone, as instants in UTC: pure decisions.
 
-use duolog_types::Moment;
-use jiff::Timestamp;
+use duolog_types::Timestamp;
+use jiff::Timestamp as JiffTimestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
@@ -43,15 +43,17 @@ impl Zone {
 
     /// The day that a quarter hour is in.
     pub(super) fn day_of(&self, quarter: &str) -> Result<DayOf> {
-        let Ok(at) = quarter.parse::<Moment>() else { return Ok(DayOf { day: String::new(), start: String::new() }) };
-        let at = Timestamp::from_microsecond(at.as_micros()).map_err(|error| out_of_range(&error))?;
+        let Ok(at) = quarter.parse::<Timestamp>() else {
+            return Ok(DayOf { day: String::new(), start: String::new() });
+        };
+        let at = JiffTimestamp::from_microsecond(at.as_micros()).map_err(|error| out_of_range(&error))?;
         let date = at.to_zoned(self.0.clone()).date();
         Ok(DayOf { day: date.to_string(), start: self.start(date)? })
     }
 
     fn start(&self, date: Date) -> Result<String> {
         let start = date.to_zoned(self.0.clone()).map_err(|error| out_of_range(&error))?;
-        Ok(Moment::from_micros(start.timestamp().as_microsecond()).to_string())
+        Ok(Timestamp::from_micros(start.timestamp().as_microsecond()).to_string())
     }
 }
 

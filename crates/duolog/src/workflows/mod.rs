@@ -7,7 +7,7 @@ use std::sync::Arc;
 use duolog_state::owned::workflow_overrides::{self as table, OverrideRow};
 use duolog_state::owned::workflow_runs;
 use duolog_types::limits::PAGE_MAX;
-use duolog_types::{Durability, Moment};
+use duolog_types::{Durability, Timestamp};
 
 use crate::config::WorkflowSetting;
 use crate::error::Result;
@@ -31,7 +31,7 @@ pub struct Workflow {
     /// Whether runs of it may be started.
     pub enabled: bool,
     /// When that was said, and by whom; nothing where nobody has said, and it is as the configuration has it, or on.
-    pub said: Option<(Moment, Option<String>)>,
+    pub said: Option<(Timestamp, Option<String>)>,
     /// What the configuration says it is for.
     pub description: Option<String>,
     /// Whether it has runs.

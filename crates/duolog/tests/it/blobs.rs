@@ -6,7 +6,7 @@ use duolog::limits::Limits;
 use duolog::log::{RecordOptions, Recording};
 use duolog::runs::NewExecution;
 use duolog::sessions::AddOptions;
-use duolog::{Durability, ErrorKind, Home, Said, Store, StoreOptions, TriggerType};
+use duolog::{Durability, ErrorKind, Home, Store, StoreAddress, StoreOptions, TriggerType};
 use duolog_testkit::engines::Place;
 use tempfile::TempDir;
 
@@ -154,7 +154,7 @@ fn blobs_that_rows_of_another_state_name_are_kept() {
         let home = Home::beneath(directory.path());
         let open = |apart: bool| {
             let options = StoreOptions::at(home.clone()).one_shot();
-            let options = if apart { options.with_store(Said::At(place.address())) } else { options };
+            let options = if apart { options.with_store(StoreAddress::At(place.address())) } else { options };
             Store::open(options).expect("opens")
         };
         let output = |store: &Store, word: &str| {

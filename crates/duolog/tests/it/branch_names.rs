@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use duolog::errors::{Conflict, Invalid};
 use duolog::import::lionagi::{self, BranchSource, SessionSource, Source};
 use duolog::sessions::{BranchChange, BranchRef, NewBranch, NewFork};
-use duolog::{Durability, Error, ErrorKind, Home, Said, SessionId, Store, StoreOptions};
+use duolog::{Durability, Error, ErrorKind, Home, SessionId, Store, StoreAddress, StoreOptions};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
@@ -68,7 +68,7 @@ const HOME: &str = "DUOLOG_TEST_HOME";
 fn child_wants_names() {
     let Some(home) = std::env::var_os(HOME) else { return };
     let said = |name: &str| std::env::var(name).expect(name);
-    let store: Said = said("DUOLOG_TEST_STORE").parse().expect("an address");
+    let store: StoreAddress = said("DUOLOG_TEST_STORE").parse().expect("an address");
     let options = StoreOptions::at(Home::beneath(home.as_ref())).with_store(store).one_shot();
     let store = Store::open(options).expect("opens");
     let session = SessionId::parse(&said("DUOLOG_TEST_SESSION")).expect("an id");

@@ -1,7 +1,7 @@
 use std::io::Cursor;
 
 use duolog::errors::{Conflict, Invalid};
-use duolog::sessions::{AddOptions, BranchRef, NewFork, NewSession, View};
+use duolog::sessions::{AddOptions, BranchRef, HistoryView, NewFork, NewSession};
 use duolog::{Durability, Error, SessionId, Store};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -129,11 +129,11 @@ fn changes_at_once_leave_every_history_whole(place: &Place) {
     assert!(branches.len() > 8, "{}", branches.len());
     for branch in branches {
         let items = store.sessions().items(&session).on((&branch.id).into());
-        let list = items.latest(1000, View::Full).expect("reads");
+        let list = items.latest(1000, HistoryView::Full).expect("reads");
         assert!(list.broken.is_empty(), "{:?}", list.broken);
         let ords: Vec<u64> = list.items.iter().filter_map(|item| item.ord).collect();
         assert_eq!(ords, (0..branch.items).collect::<Vec<_>>(), "places are dense");
-        assert!(items.latest(1000, View::Context).expect("reads").broken.is_empty());
+        assert!(items.latest(1000, HistoryView::Context).expect("reads").broken.is_empty());
     }
     store.sessions().delete(&session).expect("deleted");
     assert_eq!((rows_of(&store, "messages"), rows_of(&store, "progressions")), (0, 0));

@@ -1,5 +1,5 @@
 use duolog::doctor::{Depth, Status, Verdict};
-use duolog::{Checkpoint, Durability, ErrorKind, Home, Store, StoreOptions};
+use duolog::{Durability, ErrorKind, Home, Store, StoreOptions, WalCheckpoint};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
@@ -29,12 +29,12 @@ fn space_is_given_back(place: &Place) {
     match place.database() {
         None => {
             assert!(
-                matches!(checkpoint, Checkpoint::Done(report) if !report.busy && report.moved == report.wal_frames)
+                matches!(checkpoint, WalCheckpoint::Done(report) if !report.busy && report.moved == report.wal_frames)
             );
             assert!(!vacuumed.on_server && vacuumed.bytes_after <= vacuumed.bytes_before, "{vacuumed:?}");
         }
         Some(database) => {
-            assert_eq!(checkpoint, Checkpoint::Servers);
+            assert_eq!(checkpoint, WalCheckpoint::Servers);
             assert!(vacuumed.on_server);
             let analysed = "SELECT relname FROM pg_class WHERE relname = 'sessions' AND reltuples = 20";
             assert_eq!(

@@ -1,10 +1,12 @@
 use duolog::approvals::Answer;
 use duolog::errors::{Conflict, Invalid, Stale};
 use duolog::limits::{PAGE_MAX, RunLimits};
-use duolog::runs::{Begun, End, Ending, Execution, Expiry, Finish, LoopPoint, NewExecution, NewGate, NewRun, OpenRun};
+use duolog::runs::{
+    Begun, End, Ending, Execution, Expiry, Finish, LoopPoint, NewExecution, NewGate, NewRun, RunHandle,
+};
 use duolog::{
-    ApprovalId, ApprovalKind, ApprovalStatus, Error, ErrorKind, ExecutionId, Moment, OperationId, RunId, RunStatus,
-    Store, TriggerType,
+    ApprovalId, ApprovalKind, ApprovalStatus, Error, ErrorKind, ExecutionId, OperationId, RunId, RunStatus, Store,
+    Timestamp, TriggerType,
 };
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -27,7 +29,7 @@ on_both_engines!(
     an_end_is_written_whole_or_not_at_all
 );
 
-fn begun(run: &OpenRun, phase: &str) -> Execution {
+fn begun(run: &RunHandle, phase: &str) -> Execution {
     match run.begin(phase, None).expect("begun") {
         Begun::Started(execution) => *execution,
         other => panic!("{other:?}"),
@@ -132,7 +134,7 @@ fn every_end_is_told(place: &Place) {
     assert_eq!(expired.len(), 1, "{all:?}");
     // One that is overdue is told once, too.
     let late = start(&store, "build", "late").run.id;
-    let until = Some(Moment::from_micros((BEGIN + 1_000) * 1_000_000));
+    let until = Some(Timestamp::from_micros((BEGIN + 1_000) * 1_000_000));
     let gate = NewGate { expires: until.map(Expiry::At), ..NewGate::new(ApprovalKind::Approve, "ship", "look") };
     let gate = store.runs().open(&late).pause_at(&gate).expect("paused").approval.id;
     timed.pass(2_000);
@@ -241,7 +243,7 @@ fn an_answer_carries_the_hash_of_what_was_shown(place: &Place) {
     let timed = Timed::of(place);
     let store = timed.open();
     let id = start(&store, "build", "t").run.id;
-    let past = Some(Moment::from_micros((BEGIN - 1) * 1_000_000));
+    let past = Some(Timestamp::from_micros((BEGIN - 1) * 1_000_000));
     let expired = NewGate { expires: past.map(Expiry::At), ..NewGate::new(ApprovalKind::Approve, "ship", "look") };
     let refused = store.runs().open(&id).pause_at(&expired).expect_err("it has expired");
     assert!(refused.kind() == ErrorKind::Invalid && refused.to_string().contains("expires_at"), "{refused}");

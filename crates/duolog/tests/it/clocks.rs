@@ -8,7 +8,7 @@ use duolog::chats::{ChatKey, NewChatMessage};
 use duolog::errors::Busy;
 use duolog::limits::RunLimits;
 use duolog::runs::{Admission, Expiry, NewGate, NewRun};
-use duolog::{ApprovalKind, ApprovalStatus, ChatRole, Clock, Error, Moment, RunStatus, Store, SystemClock};
+use duolog::{ApprovalKind, ApprovalStatus, ChatRole, Clock, Error, RunStatus, Store, SystemClock, Timestamp};
 use duolog_testkit::engines::Place;
 
 use super::Apart;
@@ -18,8 +18,8 @@ use super::runs::{claimed, new};
 struct Wrong(i64);
 
 impl Clock for Wrong {
-    fn now(&self) -> Moment {
-        Moment::from_micros(SystemClock.now().as_micros() + self.0 * 1_000_000)
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(SystemClock.now().as_micros() + self.0 * 1_000_000)
     }
 
     fn is_machine(&self) -> bool {
@@ -96,7 +96,7 @@ fn a_gate_that_expires_after_a_time_expires_by_the_clock_of_the_server() {
         let gate = NewGate { expires: Some(Expiry::After(half)), ..NewGate::new(ApprovalKind::Approve, "g", "?") };
         let gate = host.runs().open(&run).under(fence).pause_at(&gate).expect("paused").approval;
         let after = host.now().expect("asked");
-        let later = |at: Moment| Some(Moment::from_micros(at.as_micros() + 30_000_000));
+        let later = |at: Timestamp| Some(Timestamp::from_micros(at.as_micros() + 30_000_000));
         assert!(later(before) <= gate.expires_at && gate.expires_at <= later(after), "{before} {gate:?} {after}");
         for (_, other) in &hosts {
             assert!(other.runs().expire().expect("looks").gates.is_empty());
@@ -146,7 +146,7 @@ fn a_chat_goes_on_whatever_the_clocks_of_the_hosts_say() {
 fn nothing_expires_early_on_a_host_with_a_wrong_clock() {
     let place = Place::postgres();
     let hosts = hosts(&place);
-    let until = Moment::from_micros(SystemClock.now().as_micros() + 30_000_000);
+    let until = Timestamp::from_micros(SystemClock.now().as_micros() + 30_000_000);
     for (number, (_, host)) in hosts.iter().enumerate() {
         let (run, fence) = claimed(host, &format!("gate-{number}"), "holder");
         let gate = NewGate { expires: Some(Expiry::At(until)), ..NewGate::new(ApprovalKind::Approve, "g", "?") };

@@ -2,10 +2,12 @@ use std::process::{Command, Stdio};
 
 use duolog::doctor::{Depth, Status};
 use duolog::errors::{Damaged, Invalid, NotFound};
-use duolog::sessions::{AddOptions, BranchRef, Metric, NewFork, NewMessage, NewSession, RawItems, SimilarFilter, View};
+use duolog::sessions::{
+    AddOptions, BranchRef, HistoryView, Metric, NewFork, NewMessage, NewSession, RawItems, SimilarFilter,
+};
 use duolog::{
-    BranchId, Durability, Error, ErrorKind, Home, MessageId, OperationId, Said, Seen, SessionId, SessionStatus, Store,
-    StoreOptions,
+    BranchId, Durability, Error, ErrorKind, Home, MessageId, OperationId, Seen, SessionId, SessionStatus, Store,
+    StoreAddress, StoreOptions,
 };
 use duolog_state::owned::branches::{self as table, BranchRow};
 use duolog_state::owned::progressions;
@@ -52,7 +54,7 @@ fn session(store: &Store) -> SessionId {
 }
 
 fn latest(store: &Store, session: &SessionId, limit: usize) -> Vec<String> {
-    let list = store.sessions().items(session).latest(limit, View::Context).expect("reads");
+    let list = store.sessions().items(session).latest(limit, HistoryView::Context).expect("reads");
     list.items.into_iter().map(|item| item.content).collect()
 }
 
@@ -102,13 +104,13 @@ fn the_system_message_stands_first_and_once(place: &Place) {
     items.add(&["2"], &with("\"another\"")).expect("resumed");
     assert_eq!(latest(&store, &session, 9), ["\"system\"", "1", "2"]);
     assert_eq!(latest(&store, &session, 1), ["\"system\"", "2"]);
-    let system = items.latest(9, View::Full).expect("reads").items[0].id.clone();
+    let system = items.latest(9, HistoryView::Full).expect("reads").items[0].id.clone();
     assert_eq!(items.append(std::slice::from_ref(&system), Durability::Process).expect("appended"), [2]);
     assert_eq!(latest(&store, &session, 9), ["\"system\"", "1", "2"], "though it stands there too");
     let fork =
         store.sessions().branches(&session).fork(NewFork { at: Some(1), ..NewFork::default() }, Durability::Process);
     let fork = BranchRef::from(&fork.expect("forked").id);
-    let list = store.sessions().items(&session).on(fork).latest(9, View::Full).expect("reads");
+    let list = store.sessions().items(&session).on(fork).latest(9, HistoryView::Full).expect("reads");
     assert_eq!(list.items.iter().map(|item| item.content.as_str()).collect::<Vec<_>>(), ["\"system\"", "1"]);
     items.clear(Durability::Process).expect("cleared");
     assert_eq!(latest(&store, &session, 9), ["\"system\""]);
@@ -121,7 +123,7 @@ fn a_large_item_is_kept_as_a_blob(place: &Place) {
     let large = format!("{{\"text\":\"{}\"}}", "é".repeat(25 << 20));
     let items = store.sessions().items(&session);
     items.add(&["1", &large, "2"], &PROCESS).expect("added");
-    let list = items.latest(9, View::Full).expect("reads");
+    let list = items.latest(9, HistoryView::Full).expect("reads");
     assert!(list.items.len() == 3 && list.items[1].content == large, "it comes back equal");
     items.pop(Durability::Process).expect("popped");
     assert!(items.pop(Durability::Process).expect("popped").is_some_and(|item| item.content == large));
@@ -129,7 +131,7 @@ fn a_large_item_is_kept_as_a_blob(place: &Place) {
     items.add(&[&large], &PROCESS).expect("added");
     let elsewhere = Apart::of(place);
     let other = elsewhere.open();
-    let list = other.sessions().items(&session).latest(9, View::Full).expect("reads");
+    let list = other.sessions().items(&session).latest(9, HistoryView::Full).expect("reads");
     assert_eq!((list.items.len(), list.broken.len()), (1, 1));
     assert!(list.broken[0].detail.contains(&store.home_id().to_string()), "{:?}", list.broken);
 }
@@ -145,7 +147,7 @@ fn a_broken_item_neither_hides_others_nor_counts(place: &Place) {
     let state = place.open();
     let broken = "UPDATE messages SET content = 'x' WHERE CAST(content AS INTEGER) BETWEEN 300 AND 598";
     state.write(Durability::Process, move |tx| tx.execute(broken, params![])).expect("broken");
-    let list = items.latest(3, View::Context).expect("reads");
+    let list = items.latest(3, HistoryView::Context).expect("reads");
     let texts: Vec<&str> = list.items.iter().map(|item| item.content.as_str()).collect();
     assert_eq!((texts, list.broken.len()), (vec!["298", "299", "599"], 299));
     assert!(list.broken[0].ord == Some(300) && list.broken[0].detail.contains("not JSON"), "{:?}", list.broken[0]);
@@ -263,9 +265,9 @@ fn the_threshold_counts_what_a_summary_may_stand_for(place: &Place) {
     compaction.compact(Some(3..40), "\"summary\"", Durability::Process).expect("made");
     let info = compaction.info(None).expect("told");
     assert_eq!((info.uncompacted, info.summaries.len()), (4, 1));
-    let shown = items.latest(99, View::Context).expect("reads");
+    let shown = items.latest(99, HistoryView::Context).expect("reads");
     assert_eq!((shown.items.len(), shown.items[3].stands_for.clone()), (8, Some(3..40)));
-    assert_eq!(items.latest(99, View::Full).expect("reads").items.len(), 44);
+    assert_eq!(items.latest(99, HistoryView::Full).expect("reads").items.len(), 44);
 }
 
 fn the_nearest_embeddings_are_found(place: &Place) {
@@ -311,7 +313,7 @@ const HOME: &str = "DUOLOG_TEST_HOME";
 fn child_adds_batches() {
     let Some(home) = std::env::var_os(HOME) else { return };
     let said = |name: &str| std::env::var(name).expect(name);
-    let store: Said = said("DUOLOG_TEST_STORE").parse().expect("an address");
+    let store: StoreAddress = said("DUOLOG_TEST_STORE").parse().expect("an address");
     let options = StoreOptions::at(Home::beneath(home.as_ref())).with_store(store).one_shot();
     let store = Store::open(options).expect("opens");
     let (session, child) = (SessionId::parse(&said("DUOLOG_TEST_SESSION")).expect("an id"), said("DUOLOG_TEST_CHILD"));
@@ -345,7 +347,7 @@ fn eight_processes_add_to_one_branch(place: &Place) {
     for mut child in children {
         assert!(child.wait().expect("ends").success());
     }
-    let list = store.sessions().items(&session).latest(999, View::Full).expect("reads");
+    let list = store.sessions().items(&session).latest(999, HistoryView::Full).expect("reads");
     assert_eq!(list.items.len(), 240);
     for (at, three) in list.items.chunks(3).enumerate() {
         let ords: Vec<Option<u64>> = three.iter().map(|item| item.ord).collect();
@@ -399,7 +401,7 @@ fn many_branches_come_in_pages(place: &Place) {
     assert_eq!(items, 2, "the branch's: a fork copies nothing");
     store.sessions().items(&session).clear(Durability::Process).expect("cleared");
     let last = (&after.expect("a last one")).into();
-    assert!(store.sessions().items(&session).on(last).latest(9, View::Full).expect("reads").end <= 2);
+    assert!(store.sessions().items(&session).on(last).latest(9, HistoryView::Full).expect("reads").end <= 2);
     store.sessions().delete(&session).expect("deleted");
 }
 
@@ -414,7 +416,7 @@ fn an_item_that_is_lost_is_not_taken_off(place: &Place) {
     std::fs::rename(&blobs, apart.home().state.join("aside")).expect("moved");
     let refused = items.pop(Durability::Process).expect_err("it is lost");
     assert!(matches!(refused, Error::Damaged(Damaged::Item { .. })), "{refused}");
-    assert_eq!(items.latest(9, View::Full).expect("reads").end, 2, "it stays where it is");
+    assert_eq!(items.latest(9, HistoryView::Full).expect("reads").end, 2, "it stays where it is");
     std::fs::remove_dir_all(&blobs).ok();
     std::fs::rename(apart.home().state.join("aside"), &blobs).expect("moved");
     assert!(items.pop(Durability::Process).expect("popped").is_some_and(|item| item.content == large));
@@ -598,7 +600,7 @@ fn items_are_found_wherever_their_messages_are(place: &Place) {
         }
     }
     // Those of the other session, the last first: further and further before the place where the next would be.
-    let theirs = others.latest(99, View::Full).expect("reads").items;
+    let theirs = others.latest(99, HistoryView::Full).expect("reads").items;
     let ids: Vec<MessageId> = theirs.iter().rev().map(|item| item.id.clone()).collect();
     items.append(&ids, Durability::Process).expect("appended");
     given.extend(theirs.iter().map(|item| item.content.clone()));
@@ -612,11 +614,11 @@ fn items_are_found_wherever_their_messages_are(place: &Place) {
     let rest: Vec<String> = (0..700).map(|number| format!("\"rest {number}\"")).collect();
     items.add(&rest.iter().map(String::as_str).collect::<Vec<_>>(), &quick).expect("added");
     given.extend(turns.into_iter().chain(rest));
-    let read = items.latest_raw(9_999, View::Full).expect("reads");
+    let read = items.latest_raw(9_999, HistoryView::Full).expect("reads");
     let read: Vec<&[u8]> = read.iter().map(|item| item.content).collect();
     assert_eq!(read, given.iter().map(String::as_bytes).collect::<Vec<_>>());
     for limit in [1, 7, 30, 800, 1200] {
-        let read = items.latest(limit, View::Full).expect("reads").items;
+        let read = items.latest(limit, HistoryView::Full).expect("reads").items;
         let read: Vec<&str> = read.iter().map(|item| item.content.as_str()).collect();
         assert_eq!(read, given[given.len() - limit..]);
     }
@@ -628,7 +630,7 @@ fn raw_items_are_those_that_are_shown(place: &Place) {
     let store = apart.open();
     let session = session(&store);
     let items = store.sessions().items(&session);
-    assert!(items.latest_raw(9, View::Full).expect("reads").is_empty());
+    assert!(items.latest_raw(9, HistoryView::Full).expect("reads").is_empty());
     let given: Vec<String> = (0..16_500).map(|number| format!("{{\"n\":{number}}}")).collect();
     let texts: Vec<&str> = given.iter().map(String::as_str).collect();
     let options = AddOptions { system: Some("\"system\"".to_owned()), ..AddOptions::default() };
@@ -638,7 +640,7 @@ fn raw_items_are_those_that_are_shown(place: &Place) {
     let compaction = store.sessions().compaction(&session, BranchRef::Default);
     compaction.compact(Some(0..2000), "\"summary\"", Durability::Process).expect("compacted");
     let mut raw = RawItems::default();
-    for view in [View::Full, View::Context] {
+    for view in [HistoryView::Full, HistoryView::Context] {
         for limit in [0, 1, 50, 16_384, 16_385, 20_000] {
             let shown = items.latest(limit, view).expect("reads");
             items.latest_raw_into(limit, view, &mut raw).expect("reads");

@@ -2,9 +2,12 @@ use std::path::PathBuf;
 
 use duolog::errors::NotFound;
 use duolog::sessions::{
-    AddOptions, BranchChange, BranchRef, Change, NewBranch, NewFork, NewSession, SessionChange, SessionFilter, View,
+    AddOptions, BranchChange, BranchRef, HistoryView, NewBranch, NewFork, NewSession, SessionChange, SessionFilter,
+    StatusUpdate,
 };
-use duolog::{Durability, Error, ErrorKind, InvocationKind, Moment, Page, SessionId, SessionStatus, SourceKind, Store};
+use duolog::{
+    Durability, Error, ErrorKind, InvocationKind, Page, SessionId, SessionStatus, SourceKind, Store, Timestamp,
+};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
@@ -74,7 +77,7 @@ fn lists_filter_by_what_is_displayed(place: &Place) {
     let since = SessionFilter { since: Some(changed), ..filter() };
     let found = listed(&store, &since);
     assert!(found.contains(&"s07".to_owned()) && found.contains(&"s11".to_owned()), "{found:?}");
-    let later = SessionFilter { since: Some(Moment::from_micros(32_503_680_000_000_000)), ..filter() };
+    let later = SessionFilter { since: Some(Timestamp::from_micros(32_503_680_000_000_000)), ..filter() };
     assert_eq!(listed(&store, &later), Vec::<String>::new());
 }
 
@@ -82,7 +85,7 @@ fn a_session_is_described_after_it_was_made(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = store.sessions().open_thread("demo").expect("made").id;
-    let (started, ended) = (Moment::from_micros(1_000_000), Moment::from_micros(2_000_000));
+    let (started, ended) = (Timestamp::from_micros(1_000_000), Timestamp::from_micros(2_000_000));
     let change = SessionChange {
         agent_name: text("coder"),
         invocation_kind: Some(InvocationKind::ShowPlay),
@@ -115,7 +118,7 @@ fn a_session_is_described_after_it_was_made(place: &Place) {
     assert_eq!((cleared.playbook_name, cleared.agent_name), (None, text("coder")));
     let before = store.sessions().get(&session).expect("there");
     let wrong = [
-        SessionChange { ended_at: Some(Moment::from_micros(1)), ..SessionChange::default() },
+        SessionChange { ended_at: Some(Timestamp::from_micros(1)), ..SessionChange::default() },
         SessionChange { agent_name: Some("x".repeat(1025)), ..SessionChange::default() },
         SessionChange { agent_name: text("other"), node_metadata: text("{"), ..SessionChange::default() },
     ];
@@ -123,7 +126,7 @@ fn a_session_is_described_after_it_was_made(place: &Place) {
         assert_eq!(store.sessions().set(&session, &change, PROCESS).expect_err("refused").kind(), ErrorKind::Invalid);
         assert_eq!(store.sessions().get(&session).expect("there"), before);
     }
-    store.sessions().status(&session).set(SessionStatus::Running, &Change::default(), PROCESS).expect("runs");
+    store.sessions().status(&session).set(SessionStatus::Running, &StatusUpdate::default(), PROCESS).expect("runs");
     let end = SessionChange { ended_at: Some(ended), ..SessionChange::default() };
     assert_eq!(store.sessions().set(&session, &end, PROCESS).expect_err("it runs").kind(), ErrorKind::Invalid);
 }
@@ -181,7 +184,7 @@ fn the_pool_has_every_message_in_order(place: &Place) {
     let all: Vec<(u64, String)> = (0..5).map(|ord| (ord, (ord + 1).to_string())).collect();
     assert_eq!(pool(9), (all.clone(), 5));
     assert_eq!(pool(3), (all[2..].to_vec(), 5));
-    let list = items(&fork).described(9, View::Full).expect("reads");
+    let list = items(&fork).described(9, HistoryView::Full).expect("reads");
     assert_eq!(list.items.iter().map(|item| item.message.content.as_str()).collect::<Vec<_>>(), ["1", "3"]);
     let session = store.sessions().get(&session).expect("there");
     let ids: Vec<_> =

@@ -2,8 +2,8 @@ use std::process::{Command, Stdio};
 
 use duolog::errors::{Conflict, Invalid, NotFound};
 use duolog::sessions::{
-    Acknowledged, AddOptions, Address, BranchRef, Change, Inbox, Liveness, NewMessage, NewSession, Outgoing, Received,
-    Recipient, SessionRef, View,
+    Acknowledged, AddOptions, Address, BranchRef, HistoryView, Inbox, Liveness, NewMessage, NewSession, Outgoing,
+    Received, Recipient, SessionRef, StatusUpdate,
 };
 use duolog::{Durability, Error, ErrorKind, MessageId, SessionStatus};
 use duolog_testkit::engines::Place;
@@ -47,7 +47,7 @@ fn a_message_is_in_the_inbox_and_in_the_sender_s_history(place: &Place) {
     let again = send(NewMessage { id, ..saying("2") }, from);
     assert_eq!((first.ord, second.ord, &again), (0, 1, &second), "an id is sent once");
     send(NewMessage { channel: Some("news".to_owned()), ..saying("3") }, None);
-    let history = store.sessions().items(&session).latest(9, View::Full).expect("reads");
+    let history = store.sessions().items(&session).latest(9, HistoryView::Full).expect("reads");
     assert_eq!(history.items.iter().map(|item| item.content.as_str()).collect::<Vec<_>>(), ["1", "2"]);
     let inbox = Inbox { recipient: Address::Topic("ada".to_owned()), channel: None };
     let read = |reader: &str, limit| {
@@ -110,7 +110,7 @@ fn a_given_id_never_changes_a_message(place: &Place) {
         assert_eq!(refused.kind(), ErrorKind::Conflict);
     }
     assert_eq!(messages.get(&m).expect("there"), before);
-    let history = store.sessions().items(&session).latest(9, View::Full).expect("reads");
+    let history = store.sessions().items(&session).latest(9, HistoryView::Full).expect("reads");
     assert_eq!(history.items.iter().map(|item| item.content.as_str()).collect::<Vec<_>>(), ["1"]);
     let other = Inbox { recipient: Address::Topic("other".to_owned()), channel: None };
     assert_eq!(exchange.inbox(&other, "r", None, 9).expect("reads").messages, [], "nothing was sent");
@@ -262,15 +262,15 @@ fn a_status_changes_by_its_rules(place: &Place) {
     let session = store.sessions().create(&NewSession::default()).expect("made").id;
     store.sessions().items(&session).add(&["1"], &AddOptions::default()).expect("added");
     let status = store.sessions().status(&session);
-    let none = Change::default();
-    let why = Change {
+    let none = StatusUpdate::default();
+    let why = StatusUpdate {
         reason_code: Some("run.failed.exception".to_owned()),
         reason: Some("it broke".to_owned()),
         actor: Some("ada".to_owned()),
         evidence: Some("{\"line\":7}".to_owned()),
-        ..Change::default()
+        ..StatusUpdate::default()
     };
-    let set = |to, change: &Change| status.set(to, change, Durability::Process);
+    let set = |to, change: &StatusUpdate| status.set(to, change, Durability::Process);
     assert!(set(SessionStatus::Running, &none).expect("set").changed);
     assert!(!set(SessionStatus::Running, &none).expect("so already").changed);
     assert!(matches!(status.reopen(&why, Durability::Process), Err(Error::Conflict(Conflict::NotEnded(_)))));
@@ -291,9 +291,9 @@ fn a_status_changes_by_its_rules(place: &Place) {
     assert_eq!(history[1].evidence, why.evidence);
     let told = lines(&store, &session);
     assert!(told.len() == 3 && told[1].contains("\"duolog.status\"") && told[1].contains("it broke"), "{told:?}");
-    let large = Change { reason: Some("x".repeat(17 << 10)), ..none.clone() };
+    let large = StatusUpdate { reason: Some("x".repeat(17 << 10)), ..none.clone() };
     assert_eq!(set(SessionStatus::Failed, &large).expect_err("too long").kind(), ErrorKind::Invalid);
-    let not_json = Change { evidence: Some("NaN".to_owned()), ..none };
+    let not_json = StatusUpdate { evidence: Some("NaN".to_owned()), ..none };
     assert_eq!(set(SessionStatus::Failed, &not_json).expect_err("no JSON").kind(), ErrorKind::Invalid);
 }
 
@@ -304,15 +304,15 @@ fn a_session_is_run_by_a_process(place: &Place) {
     let status = store.sessions().status(&session);
     assert_eq!(status.liveness().expect("told"), None);
     let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("starts");
-    status.run(child.id(), &Change::default(), Durability::Process).expect("runs");
+    status.run(child.id(), &StatusUpdate::default(), Durability::Process).expect("runs");
     assert_eq!(status.liveness().expect("told"), Some(Liveness::Alive));
     drop(child.stdin.take());
     child.wait().expect("ends");
     assert_eq!(status.liveness().expect("told"), Some(Liveness::Dead));
-    status.run(std::process::id(), &Change::default(), Durability::Process).expect("another does");
+    status.run(std::process::id(), &StatusUpdate::default(), Durability::Process).expect("another does");
     assert_eq!(status.liveness().expect("told"), Some(Liveness::Alive));
-    status.set(SessionStatus::Completed, &Change::default(), Durability::Process).expect("ended");
+    status.set(SessionStatus::Completed, &StatusUpdate::default(), Durability::Process).expect("ended");
     assert_eq!(status.liveness().expect("told"), None);
-    let refused = status.run(std::process::id(), &Change::default(), Durability::Process);
+    let refused = status.run(std::process::id(), &StatusUpdate::default(), Durability::Process);
     assert!(matches!(refused, Err(Error::Conflict(Conflict::Ended { .. }))));
 }

@@ -2,7 +2,7 @@ use std::io::Cursor;
 
 use duolog::import::lionagi::{self, BranchSource, MessageSource, SessionSource, Source, StatusSource};
 use duolog::import::skillet;
-use duolog::sessions::{BranchRef, Exported, SessionRef, View};
+use duolog::sessions::{BranchRef, Exported, HistoryView, SessionRef};
 use duolog::{ErrorKind, MessageId, SessionId, SourceKind, Store};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -69,7 +69,7 @@ fn forked() -> Source {
 
 fn history(store: &Store, session: &SessionId, branch: &str) -> Vec<String> {
     let items = store.sessions().items(session).on(BranchRef::Text(branch.to_owned()));
-    items.latest(99, View::Full).expect("reads").items.into_iter().map(|item| item.id.to_string()).collect()
+    items.latest(99, HistoryView::Full).expect("reads").items.into_iter().map(|item| item.id.to_string()).collect()
 }
 
 fn a_lionagi_session_is_given_back_as_its_readers_show_it(place: &Place) {
@@ -131,7 +131,7 @@ fn skillet_items_come_in_their_order(place: &Place) {
     assert_eq!(left_out.len(), 1, "{left_out:?}");
     let plan = SessionRef::UserAndName { user: "ada".to_owned(), name: "../plan".to_owned() };
     let session = store.sessions().resolve(&plan).expect("found");
-    let list = store.sessions().items(&session.id).latest(9, View::Full).expect("reads");
+    let list = store.sessions().items(&session.id).latest(9, HistoryView::Full).expect("reads");
     let texts: Vec<&str> = list.items.iter().map(|item| item.content.as_str()).collect();
     assert_eq!(texts, ["{\"type\":\"compaction\"}", " {\"role\":\"user\"} ", "{\"role\":\"assistant\"}"]);
     assert_eq!((session.created_at.as_micros(), session.updated_at.as_micros()), (1_000_000, 2_000_000));

@@ -1,8 +1,8 @@
 use duolog::approvals::{Answer, Approval, ApprovalFilter};
 use duolog::errors::{Busy, Conflict, Invalid, Stale};
-use duolog::runs::{Act, Begun, End, Expiry, Finish, LoopPoint, NewGate, RunPage};
+use duolog::runs::{Attribution, Begun, End, Expiry, Finish, LoopPoint, NewGate, RunPage};
 use duolog::{
-    ApprovalId, ApprovalKind, ApprovalStatus, Error, ErrorKind, ExecutionId, Moment, RunId, RunStatus, Store,
+    ApprovalId, ApprovalKind, ApprovalStatus, Error, ErrorKind, ExecutionId, RunId, RunStatus, Store, Timestamp,
 };
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -188,7 +188,7 @@ fn an_answer_that_cannot_be_one_is_refused(place: &Place) {
 fn an_overdue_gate_fails_its_run(place: &Place) {
     let timed = Timed::of(place);
     let store = timed.open();
-    let until = |seconds: i64| Some(Moment::from_micros((BEGIN + seconds) * 1_000_000));
+    let until = |seconds: i64| Some(Timestamp::from_micros((BEGIN + seconds) * 1_000_000));
     let (one, two) = (start(&store, "build", "1").run.id, start(&store, "build", "2").run.id);
     let first = ask(&store, &one, &NewGate { expires: until(100).map(Expiry::At), ..yes_or_no("g") });
     let second = ask(&store, &two, &NewGate { expires: until(100).map(Expiry::At), ..yes_or_no("g") });
@@ -220,8 +220,8 @@ fn a_gate_goes_with_its_run(place: &Place) {
     assert!(matches!(late, Error::Conflict(Conflict::GateResolved { status: ApprovalStatus::Expired, .. })), "{late}");
     store.runs().open(&id).retry(duolog::runs::Admission::IfFree, &by("ada")).expect("again");
     // Paused by hand, without a gate, it is resumed by hand.
-    store.runs().open(&id).pause(&Act::default()).expect("paused");
-    assert!(store.runs().open(&id).resume(&Act::default()).expect("resumed").changed);
+    store.runs().open(&id).pause(&Attribution::default()).expect("paused");
+    assert!(store.runs().open(&id).resume(&Attribution::default()).expect("resumed").changed);
     ask(&store, &id, &yes_or_no("g"));
     assert_eq!(status(&store, &id), RunStatus::Paused);
 }

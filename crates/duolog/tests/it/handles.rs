@@ -1,7 +1,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use duolog::log::{Follow, ReadFrom, Recording, Replay, Start, Stream, View};
+use duolog::log::{Follow, ReadFrom, Recording, Replay, ReplayDetail, Start, Stream};
 use duolog::runs::NewRun;
 use duolog::{Durability, Error, ErrorKind, Home, OperationId, Seen, Store, StoreOptions, TriggerType};
 use duolog_testkit::engines::Place;
@@ -29,7 +29,7 @@ fn handles_are_owned_and_shared_by_threads() {
     shared::<duolog::doctor::Doctor>();
     shared::<duolog::log::Log>();
     shared::<duolog::runs::Executions>();
-    shared::<duolog::runs::OpenRun>();
+    shared::<duolog::runs::RunHandle>();
     shared::<duolog::runs::Runs>();
     shared::<duolog::schedules::Schedules>();
     shared::<duolog::search::Search>();
@@ -99,7 +99,7 @@ fn after_close_every_other_handle_is_refused(place: &Place) {
         follow.poll(&mut |_| {}).err(),
         recording.event(b"{\"n\":3}").and_then(|_| recording.flush()).err(),
         counted.prune().err(),
-        clone.stream(Start::All, View::Every).err(),
+        clone.stream(Start::All, ReplayDetail::Every).err(),
         clone.sessions().open_thread("t").err(),
         clone.sessions().get(&session).err(),
         clone.runs().start(&new).err(),

@@ -2,11 +2,14 @@ use std::path::{Path, PathBuf};
 
 use duolog::approvals::{Answer, ApprovalFilter};
 use duolog::doctor::Depth;
-use duolog::import::lastlight::{self, Counts, Imported, Progress};
+use duolog::import::lastlight::{self, Counts, ImportReport, Progress};
 use duolog::limits::PAGE_MAX;
-use duolog::runs::{Act, Admission, Begun, End, Every, Finish, NewExecution, Outcome, RollupQuery, RunFilter, RunPage};
+use duolog::runs::{
+    Admission, Attribution, Begun, End, ExecutionOutcome, Finish, NewExecution, RollupInterval, RollupQuery, RunFilter,
+    RunPage,
+};
 use duolog::{
-    ApprovalId, ApprovalStatus, ChatId, Durability, ErrorKind, ExecutionId, Moment, RunId, RunStatus, Store,
+    ApprovalId, ApprovalStatus, ChatId, Durability, ErrorKind, ExecutionId, RunId, RunStatus, Store, Timestamp,
     TriggerType,
 };
 use duolog_testkit::clock::FixedClock;
@@ -116,7 +119,7 @@ struct Theirs {
 impl Theirs {
     fn of(place: &Place, statements: &[&str]) -> Self {
         let mut timed = Timed::of(place);
-        let now: Moment = "2026-05-27T12:00:00Z".parse().expect("an instant");
+        let now: Timestamp = "2026-05-27T12:00:00Z".parse().expect("an instant");
         timed.clock = FixedClock::ticking_from(now.as_micros());
         let theirs = Self { timed, folder: tempfile::tempdir().expect("a directory") };
         theirs.change(statements);
@@ -134,7 +137,7 @@ impl Theirs {
         }
     }
 
-    fn import(&self, store: &Store) -> Imported {
+    fn import(&self, store: &Store) -> ImportReport {
         lastlight::import(store, &self.path(), Durability::Process, |_| {}).unwrap_or_else(|error| panic!("{error:?}"))
     }
 }
@@ -143,12 +146,12 @@ fn run(id: &str) -> RunId {
     RunId::parse(id).expect("an id")
 }
 
-fn told(report: &Imported) -> Vec<String> {
+fn told(report: &ImportReport) -> Vec<String> {
     let notes = report.errors.notes.iter().chain(&report.left_out.notes);
     notes.map(|note| format!("{}: {}", note.unit, note.reason)).collect()
 }
 
-fn tells(report: &Imported, unit: &str, words: &str) {
+fn tells(report: &ImportReport, unit: &str, words: &str) {
     assert!(
         told(report).iter().any(|one| one.starts_with(unit) && one.contains(words)),
         "{unit}, {words}: {report:#?}"
@@ -193,7 +196,7 @@ fn a_run_comes_with_all_that_it_has(place: &Place) {
     assert_eq!(store.runs().summary(&run("running")).expect("there").cost, None, "what nobody said is not zero");
     let plans = store.runs().executions().get(&ExecutionId::parse("plans").expect("an id")).expect("there");
     assert_eq!(plans.session_id.as_ref().map(duolog::SessionId::as_str), Some("agent-1"));
-    assert_eq!((plans.error(), plans.outcome()), (Some("boom"), Outcome::Failed));
+    assert_eq!((plans.error(), plans.outcome()), (Some("boom"), ExecutionOutcome::Failed));
     assert_eq!(
         store.runs().executions().output(&plans.id).expect("read").map(|said| said.text).as_deref(),
         Some("said")
@@ -211,7 +214,7 @@ fn a_run_comes_with_all_that_it_has(place: &Place) {
     assert_eq!(asks, (Some("ask"), Some(2), Some("asks")));
     let ship = store.approvals().get(&ApprovalId::parse("gate-3").expect("an id")).expect("there");
     assert!(ship.consumed_at.is_some(), "its run has ended");
-    let query = RollupQuery { every: Every::Day, last: 2, zone: None, workflow: None };
+    let query = RollupQuery { every: RollupInterval::Day, last: 2, zone: None, workflow: None };
     let day = store.runs().rollups(&query).expect("summed").remove(0);
     assert_eq!((day.started, day.succeeded, day.failed, day.skipped, day.in_flight), (5, 2, 1, 1, 1));
     assert_eq!((day.cost.to_string().as_str(), day.input_tokens, day.output_tokens), ("0.35", 17, 7));
@@ -223,7 +226,7 @@ fn a_run_comes_with_all_that_it_has(place: &Place) {
     assert_eq!((recovered.resumed[0].run.id.as_str(), recovered.resumed[0].closed.len()), ("running", 1));
 }
 
-fn store_now(theirs: &Theirs) -> Moment {
+fn store_now(theirs: &Theirs) -> Timestamp {
     use duolog::Clock as _;
     theirs.timed.clock.now()
 }
@@ -245,7 +248,7 @@ fn a_run_goes_on_here_where_it_stopped_there(place: &Place) {
     paused.end(&next.id, &Finish { success: true, ..Finish::default() }).expect("ended");
     paused.finish(&End::Succeeded, None).expect("finished");
     // What failed there is had run again, with its takeovers behind it.
-    let again = store.runs().open(&run("failed")).retry(Admission::IfFree, &Act::default()).expect("again");
+    let again = store.runs().open(&run("failed")).retry(Admission::IfFree, &Attribution::default()).expect("again");
     assert_eq!((again.run.status, again.run.restart_count, again.run.retry_count), (RunStatus::Running, 0, 1));
 }
 
@@ -254,7 +257,7 @@ fn asked_again_nothing_is_doubled(place: &Place) {
     let before = std::fs::read(theirs.path()).expect("reads");
     let store = theirs.timed.open();
     theirs.import(&store);
-    let query = RollupQuery { every: Every::Day, last: 2, zone: None, workflow: None };
+    let query = RollupQuery { every: RollupInterval::Day, last: 2, zone: None, workflow: None };
     let days = store.runs().rollups(&query).expect("summed");
     let again = theirs.import(&store);
     assert_eq!((again.imported, again.unchanged), (Counts::default(), ALL));
@@ -279,7 +282,7 @@ fn what_changed_since_is_not_taken_again(place: &Place) {
     let store = theirs.timed.open();
     theirs.import(&store);
     // Here one went on, there one did.
-    store.runs().open(&run("running")).cancel(&Act::default()).expect("cancelled");
+    store.runs().open(&run("running")).cancel(&Attribution::default()).expect("cancelled");
     theirs.change(&[
         "UPDATE executions SET error = 'another' WHERE id = 'turn'",
         "UPDATE workflow_approvals SET summary = 'another' WHERE id = 'gate-3'",
@@ -327,7 +330,7 @@ fn a_run_is_taken_whole_or_not_at_all(place: &Place) {
     // Nothing of it stays: neither the execution before the one that was in the way, nor what it cost.
     let plans = ExecutionId::parse("plans").expect("an id");
     assert_eq!(store.runs().executions().get(&plans).expect_err("not there").kind(), ErrorKind::NotFound);
-    let query = RollupQuery { every: Every::Day, last: 2, zone: None, workflow: Some("build".to_owned()) };
+    let query = RollupQuery { every: RollupInterval::Day, last: 2, zone: None, workflow: Some("build".to_owned()) };
     assert_eq!(store.runs().rollups(&query).expect("summed").iter().map(|day| day.started).sum::<u64>(), 0);
 }
 
@@ -661,7 +664,7 @@ fn many_rows_come_in_pieces(place: &Place) {
     let report = lastlight::import(&store, &theirs.path(), Durability::Process, |_| steps += 1).expect("taken");
     assert_eq!((report.imported.runs, report.imported.executions, steps), (600, 450, 604));
     assert_eq!(store.runs().count(&RunFilter::default()).expect("counted"), 600);
-    let query = RollupQuery { every: Every::Day, last: 2, zone: None, workflow: Some("chat".to_owned()) };
+    let query = RollupQuery { every: RollupInterval::Day, last: 2, zone: None, workflow: Some("chat".to_owned()) };
     assert_eq!(store.runs().rollups(&query).expect("summed")[0].cost.to_string(), "4.5");
 }
 
@@ -676,6 +679,6 @@ fn two_who_import_at_once_take_it_once(place: &Place) {
     all += second.imported;
     assert_eq!(all, ALL, "{first:#?} {second:#?}");
     assert_eq!((told(&first), told(&second)), (Vec::new(), Vec::new()));
-    let query = RollupQuery { every: Every::Day, last: 2, zone: None, workflow: None };
+    let query = RollupQuery { every: RollupInterval::Day, last: 2, zone: None, workflow: None };
     assert_eq!(one.runs().rollups(&query).expect("summed")[0].started, 5);
 }

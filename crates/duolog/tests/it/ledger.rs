@@ -1,6 +1,7 @@
 use duolog::errors::{Busy, NotFound};
 use duolog::runs::{
-    Begun, End, Every, Execution, Finish, NewExecution, Outcome, Rollup, RollupQuery, RunFilter, RunPage, dollars,
+    Begun, End, Execution, ExecutionOutcome, Finish, NewExecution, Rollup, RollupInterval, RollupQuery, RunFilter,
+    RunPage, dollars,
 };
 use duolog::{Error, ErrorKind, ExecutionId, Money, PageToken, RunStatus, SessionId, Store, TriggerType};
 use duolog_testkit::clock::FixedClock;
@@ -95,15 +96,15 @@ fn outcomes_are_derived(place: &Place) {
         let finish = Finish { success, stop_reason: stop.map(str::to_owned), ..Finish::default() };
         run.end(&execution.id, &finish).expect("ended").outcome()
     };
-    assert_eq!(ended("a", true, None), Outcome::Succeeded);
-    assert_eq!(ended("b", false, Some("error_tool")), Outcome::Failed);
-    assert_eq!(ended("c", false, Some("error_quota")), Outcome::Deferred);
-    assert_eq!(ended("d", false, None), Outcome::Failed);
-    assert_eq!(run.skip("e", Some("nothing to do")).expect("skipped").outcome(), Outcome::Skipped);
+    assert_eq!(ended("a", true, None), ExecutionOutcome::Succeeded);
+    assert_eq!(ended("b", false, Some("error_tool")), ExecutionOutcome::Failed);
+    assert_eq!(ended("c", false, Some("error_quota")), ExecutionOutcome::Deferred);
+    assert_eq!(ended("d", false, None), ExecutionOutcome::Failed);
+    assert_eq!(run.skip("e", Some("nothing to do")).expect("skipped").outcome(), ExecutionOutcome::Skipped);
     let long = run.skip("e", Some(&"x".repeat(4097))).expect_err("its line holds no more");
     assert!(long.kind() == ErrorKind::Invalid && long.to_string().contains("4096"), "{long}");
     let Begun::Started(open) = run.begin("f", None).expect("begun") else { panic!("not begun") };
-    assert_eq!(open.outcome(), Outcome::InFlight);
+    assert_eq!(open.outcome(), ExecutionOutcome::InFlight);
     // What was left out or put off is asked for again.
     assert_eq!(run.should_run_phase("e").expect("asked"), duolog::runs::PhaseStanding::Run);
     let chat = NewExecution {
@@ -201,27 +202,27 @@ fn days_and_hours_are_whole_in_any_zone(place: &Place) {
         store.runs().rollups(&query).expect("rolled up")
     };
     let seen = |rollups: &[Rollup]| rollups.iter().map(|one| (one.label.clone(), one.started)).collect::<Vec<_>>();
-    let utc = query(Every::Day, 3, None);
+    let utc = query(RollupInterval::Day, 3, None);
     assert_eq!(utc.len(), 3);
     assert_eq!(utc.iter().map(|one| one.started).sum::<u64>(), 2);
     let today = utc.last().expect("three");
     assert_eq!((today.succeeded, today.in_flight, today.output_tokens), (today.started, 0, 5 * today.started));
-    let kathmandu = query(Every::Day, 2, Some("Asia/Kathmandu"));
-    let kolkata = query(Every::Day, 2, Some("Asia/Kolkata"));
+    let kathmandu = query(RollupInterval::Day, 2, Some("Asia/Kathmandu"));
+    let kolkata = query(RollupInterval::Day, 2, Some("Asia/Kolkata"));
     assert_eq!(kathmandu.iter().map(|one| one.started).collect::<Vec<_>>(), [1, 1], "{:?}", seen(&kathmandu));
     assert_eq!(kolkata.iter().map(|one| one.started).collect::<Vec<_>>(), [0, 2], "{:?}", seen(&kolkata));
     assert_eq!(kathmandu[1].cost.to_string(), "0.2");
-    let hours = query(Every::Hour, 4, Some("Asia/Kathmandu"));
+    let hours = query(RollupInterval::Hour, 4, Some("Asia/Kathmandu"));
     assert_eq!((hours.len(), hours[3].started, hours[3].label.ends_with("T00:00")), (4, 1, true), "{:?}", seen(&hours));
     assert!(hours.windows(2).all(|pair| pair[0].label < pair[1].label));
-    assert_eq!(query(Every::Day, 0, None).len(), 1);
-    assert_eq!(query(Every::Hour, 10_000, None).len(), 744);
-    let other = RollupQuery { every: Every::Day, last: 1, zone: None, workflow: Some("other".to_owned()) };
+    assert_eq!(query(RollupInterval::Day, 0, None).len(), 1);
+    assert_eq!(query(RollupInterval::Hour, 10_000, None).len(), 744);
+    let other = RollupQuery { every: RollupInterval::Day, last: 1, zone: None, workflow: Some("other".to_owned()) };
     assert_eq!(store.runs().rollups(&other).expect("rolled up")[0].started, 0);
     let unknown = RollupQuery { zone: Some("Mars/Base".to_owned()), ..other };
     assert_eq!(store.runs().rollups(&unknown).expect_err("unknown").kind(), ErrorKind::Invalid);
     begun(&store, "3", "plan");
-    assert_eq!(query(Every::Day, 1, None)[0].in_flight, 1);
+    assert_eq!(query(RollupInterval::Day, 1, None)[0].in_flight, 1);
 }
 
 fn walk(store: &Store, filter: &RunFilter, limit: u32) -> String {
@@ -248,7 +249,7 @@ fn filled(store: &Store) {
             new.admission = duolog::runs::Admission::Queue;
         }
         let id = store.runs().start(&new).expect("starts").run.id;
-        let (run, none) = (store.runs().open(&id), duolog::runs::Act::default());
+        let (run, none) = (store.runs().open(&id), duolog::runs::Attribution::default());
         match end {
             "succeed" => drop(run.finish(&End::Succeeded, None).expect("finished")),
             "fail" => drop(run.finish(&End::Failed("why".to_owned()), None).expect("finished")),

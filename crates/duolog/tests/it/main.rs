@@ -68,19 +68,19 @@ mod usage;
 
 use std::path::PathBuf;
 
-use duolog::{Batch, Home, Said, Store, StoreOptions};
+use duolog::{Batch, Home, Store, StoreAddress, StoreOptions};
 use duolog_testkit::engines::Place;
 use tempfile::TempDir;
 
 /// A home of its own, whose state is elsewhere.
 struct Apart {
     directory: TempDir,
-    store: Said,
+    store: StoreAddress,
 }
 
 impl Apart {
     fn of(place: &Place) -> Self {
-        Self { directory: tempfile::tempdir().expect("a directory"), store: Said::At(place.address()) }
+        Self { directory: tempfile::tempdir().expect("a directory"), store: StoreAddress::At(place.address()) }
     }
 
     fn options(&self) -> StoreOptions {

@@ -48,7 +48,8 @@ fn who_reads_makes_no_directory_either() {
     let apart = Apart::of(&place);
     apart.open().close().expect("closes");
     let nowhere = apart.directory.path().join("no/such/place");
-    let options = StoreOptions::at(apart.home()).with_store(duolog::Said::At(Address::Directory(nowhere.clone())));
+    let options =
+        StoreOptions::at(apart.home()).with_store(duolog::StoreAddress::At(Address::Directory(nowhere.clone())));
     assert_eq!(Store::open(options.for_reading()).err().expect("nothing is there").kind(), ErrorKind::NotFound);
     assert!(!nowhere.exists());
 }

@@ -4,7 +4,7 @@ use duolog::approvals::{Answer, ApprovalFilter};
 use duolog::chats::{ChatFilter, ChatKey, NewChatMessage};
 use duolog::errors::Invalid;
 use duolog::limits::RunLimits;
-use duolog::runs::{Act, NewGate, RunFilter, RunOrder, RunPage};
+use duolog::runs::{Attribution, NewGate, RunFilter, RunOrder, RunPage};
 use duolog::sessions::SessionFilter;
 use duolog::usage::{UsageFilter, UsageToken};
 use duolog::{
@@ -72,27 +72,27 @@ fn runs_that_change_are_listed_once_in_the_order_of_starts(place: &Place) {
     let store = many(&timed);
     let runs: Vec<_> = (0..12).map(|number| start(&store, "build", &number.to_string()).run.id).collect();
     for id in &runs[..6] {
-        store.runs().open(id).pause(&Act::default()).expect("paused");
+        store.runs().open(id).pause(&Attribution::default()).expect("paused");
     }
     let all: BTreeSet<String> = (0..12).map(|number: u32| number.to_string()).collect();
     // Between two pages one run that was not listed yet begins, and one that was listed ends.
     let change = |page: usize| {
         if let Some(id) = runs.get(page) {
-            store.runs().open(id).resume(&Act::default()).expect("resumed");
+            store.runs().open(id).resume(&Attribution::default()).expect("resumed");
         }
         if page == 0 {
-            store.runs().open(&runs[11]).cancel(&Act::default()).expect("cancelled");
+            store.runs().open(&runs[11]).cancel(&Attribution::default()).expect("cancelled");
         }
     };
     let seen = walk(&store, RunOrder::Started, change);
     assert_eq!(seen.len(), 12, "once: {seen:?}");
     assert_eq!(seen.iter().cloned().collect::<BTreeSet<_>>(), all);
     // In the other order every run whose status stays is listed once.
-    let paused = |id| store.runs().open(id).pause(&Act::default()).expect("paused");
+    let paused = |id| store.runs().open(id).pause(&Attribution::default()).expect("paused");
     paused(&runs[0]);
     let seen = walk(&store, RunOrder::Active, |page| {
         if page == 0 {
-            store.runs().open(&runs[0]).resume(&Act::default()).expect("resumed");
+            store.runs().open(&runs[0]).resume(&Attribution::default()).expect("resumed");
         }
     });
     let stayed: Vec<_> = seen.iter().filter(|trigger| *trigger != "0").collect();
@@ -214,7 +214,7 @@ fn a_token_is_of_one_list_with_its_filters(place: &Place) {
     let of_gates = gates(None, None).expect("listed").expect("more");
     let of_errors = store.runs().executions().search_errors("", 1, None).expect("listed").next;
     runs(&of("w0"), Some(of_w0.clone())).expect("of this list");
-    let since = RunFilter { since: Some(duolog::Moment::from_micros(0)), ..of("w0") };
+    let since = RunFilter { since: Some(duolog::Timestamp::from_micros(0)), ..of("w0") };
     runs(&since, Some(of_w0.clone())).expect("a time may be relative to now");
     gates(None, Some(of_gates.clone())).expect("of this list");
     let mut refused = vec![

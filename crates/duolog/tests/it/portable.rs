@@ -4,8 +4,8 @@ use std::io::{Cursor, Write as _};
 use duolog::errors::Conflict;
 use duolog::log::{Full, RecordOptions};
 use duolog::sessions::{
-    AddOptions, BranchRef, Change, Exported, Metric, NewFork, NewMessage, NewSession, Outgoing, Recipient,
-    SimilarFilter, View,
+    AddOptions, BranchRef, Exported, HistoryView, Metric, NewFork, NewMessage, NewSession, Outgoing, Recipient,
+    SimilarFilter, StatusUpdate,
 };
 use duolog::{Durability, Error, ErrorKind, InvocationKind, MessageId, SessionId, SessionStatus, Store};
 use duolog_testkit::engines::Place;
@@ -64,7 +64,12 @@ fn shown(store: &Store, session: &SessionId) -> Vec<(String, Vec<String>, Vec<St
         let items = store.sessions().items(session).on(BranchRef::from(&branch.id));
         let texts = |view| items.latest(999, view).expect("reads").items.into_iter().map(|item| item.content);
         let due = store.sessions().compaction(session, BranchRef::from(&branch.id)).info(None).expect("told");
-        (branch.id.to_string(), texts(View::Full).collect(), texts(View::Context).collect(), due.uncompacted)
+        (
+            branch.id.to_string(),
+            texts(HistoryView::Full).collect(),
+            texts(HistoryView::Context).collect(),
+            due.uncompacted,
+        )
     });
     all.collect()
 }
@@ -87,7 +92,7 @@ fn any(store: &Store, random: &mut Random) -> SessionId {
     for step in 0..40 {
         let branch = branches[pick(branches.len())].clone();
         let items = store.sessions().items(&session).on(branch.clone());
-        let end = items.latest(0, View::Full).expect("reads").end;
+        let end = items.latest(0, HistoryView::Full).expect("reads").end;
         let at = pick(usize::try_from(end).expect("small") + 1) as u64;
         let compaction = store.sessions().compaction(&session, branch.clone());
         match pick(8) {
@@ -153,11 +158,11 @@ fn everything_of_a_session_is_carried(place: &Place) {
         ..NewSession::default()
     };
     let session = store.sessions().create(&new).expect("made").id;
-    let why = Change {
+    let why = StatusUpdate {
         reason: Some("it broke".to_owned()),
         actor: Some("ada".to_owned()),
         evidence: Some("{\"exit\":1}".to_owned()),
-        ..Change::default()
+        ..StatusUpdate::default()
     };
     store.sessions().status(&session).set(SessionStatus::Failed, &why, DURABILITY).expect("set");
     let large = format!("[\"{}\"]", "é".repeat(1 << 20));
@@ -233,7 +238,7 @@ fn small(store: &Store) -> Value {
     let compaction = store.sessions().compaction(&session, BranchRef::Default);
     compaction.compact(Some(0..2), "\"s\"", DURABILITY).expect("compacted");
     compaction.undo(DURABILITY).expect("undone");
-    store.sessions().status(&session).set(SessionStatus::Running, &Change::default(), DURABILITY).expect("set");
+    store.sessions().status(&session).set(SessionStatus::Running, &StatusUpdate::default(), DURABILITY).expect("set");
     serde_json::from_slice(&export(store, &session)).expect("JSON")
 }
 

@@ -1,6 +1,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 
-use duolog::log::{As, Full, ItemKind, RecordOptions, Recorded, Replay, Replayable as _, Told, View};
+use duolog::log::{
+    Full, ItemKind, RecordFormat, RecordOptions, Recorded, Replay, ReplayDetail, ReplayEvent, Replayable as _,
+};
 use duolog::{Durability, SessionId, Store};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -42,12 +44,12 @@ fn record(store: &Store, session: &SessionId, prompt: &str, events: &[&str]) -> 
 }
 
 /// What is told of a log, as kinds and texts.
-fn told(store: &Store, session: &SessionId, view: View) -> Vec<(ItemKind, String)> {
+fn told(store: &Store, session: &SessionId, view: ReplayDetail) -> Vec<(ItemKind, String)> {
     let log = store.log(session);
     let mut replay = Replay::new(log.dialect().expect("reads"), view);
     let mut told = Vec::new();
-    let mut tell = |piece: Told<'_>| {
-        if let Told::Item { item, .. } = piece {
+    let mut tell = |piece: ReplayEvent<'_>| {
+        if let ReplayEvent::Item { item, .. } = piece {
             told.push((item.kind, item.text.clone()));
         }
         Ok::<(), std::convert::Infallible>(())
@@ -70,9 +72,9 @@ fn events_become_envelopes_that_stand_in_the_log(place: &Place) {
     let recorded = record(&store, &session, "do it", &[&said("on it"), "not JSON", "", &said("done"), END]);
     assert_eq!((recorded.events, recorded.lines, recorded.blobs), (5, 5, 0));
     assert_eq!(recorded.cursor.expect("an end").position, store.log(&session).end().expect("reads"));
-    let every: Vec<_> = told(&store, &session, View::Every).into_iter().map(|(kind, _)| kind.word()).collect();
+    let every: Vec<_> = told(&store, &session, ReplayDetail::Every).into_iter().map(|(kind, _)| kind.word()).collect();
     assert_eq!(every, ["user", "assistant", "note", "assistant", "result"]);
-    let short = told(&store, &session, View::Conversation);
+    let short = told(&store, &session, ReplayDetail::Conversation);
     let expected = [(ItemKind::User, "do it"), (ItemKind::Assistant, "done"), (ItemKind::Result, "done")];
     assert_eq!(short, expected.map(|(kind, text)| (kind, text.to_owned())));
 }
@@ -128,7 +130,7 @@ fn lines_are_kept_as_they_are_in_other_dialects(place: &Place) {
     let apart = Apart::of(place);
     let store = apart.open();
     let session = store.sessions().open_thread("plan").expect("made").id;
-    let options = RecordOptions { form: As::Turns, ..RecordOptions::default() };
+    let options = RecordOptions { form: RecordFormat::Turns, ..RecordOptions::default() };
     let mut recording = store.log(&session).record(options).expect("begins");
     let given = [r#"{"kind":"user_message","userInput":"a", "timestamp":"t"}"#, r#"{"other" : 1}"#];
     for line in given {

@@ -2,7 +2,7 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use duolog::limits::Limits;
-use duolog::log::{Dialect, Entry, Foreign, ItemKind, ReadFrom, Replay, Replayable, Told, View};
+use duolog::log::{Dialect, Entry, Foreign, ItemKind, ReadFrom, Replay, ReplayDetail, ReplayEvent, Replayable};
 use duolog::{ErrorKind, Position};
 use duolog_testkit::transcripts::{self, Cut, Made};
 
@@ -26,12 +26,12 @@ struct Heard {
     left_out: u64,
 }
 
-fn hear(log: &dyn Replayable, from: ReadFrom, dialect: Dialect, view: View) -> Heard {
+fn hear(log: &dyn Replayable, from: ReadFrom, dialect: Dialect, view: ReplayDetail) -> Heard {
     let (mut replay, mut heard) = (Replay::new(Some(dialect), view), Heard::default());
-    let mut tell = |told: Told<'_>| {
+    let mut tell = |told: ReplayEvent<'_>| {
         match told {
-            Told::Item { item, .. } => heard.kinds.push(item.kind),
-            Told::TurnEnd(end) => {
+            ReplayEvent::Item { item, .. } => heard.kinds.push(item.kind),
+            ReplayEvent::TurnEnd(end) => {
                 heard.turns += 1;
                 heard.cut += u64::from(end.is_cut);
                 heard.left_out += end.left_out;
@@ -63,7 +63,8 @@ fn each_dialect_is_known_and_told_turn_by_turn() {
     for (dialect, made) in made(12) {
         let (_directory, log) = file(&made.text());
         assert_eq!(log.dialect().expect("reads"), Some(dialect));
-        let [short, every] = [View::Conversation, View::Every].map(|view| hear(&log, ReadFrom::Start, dialect, view));
+        let [short, every] =
+            [ReplayDetail::Conversation, ReplayDetail::Every].map(|view| hear(&log, ReadFrom::Start, dialect, view));
         assert_eq!((short.turns, every.turns), (made.turns, made.turns), "{dialect}");
         assert!(short.kinds.iter().filter(|kind| **kind == ItemKind::User).count() >= 12, "{dialect}");
         let steps = [ItemKind::Thinking, ItemKind::ToolCall, ItemKind::ToolResult, ItemKind::Note];
@@ -79,12 +80,12 @@ fn the_last_turns_are_found_from_the_end() {
         let (_directory, log) = file(&made.text());
         for count in [1, 2, 3, 39, 40, 41, 1000] {
             let from = log.start_of_turns(count, dialect).expect("reads");
-            let heard = hear(&log, from, dialect, View::Every);
+            let heard = hear(&log, from, dialect, ReplayDetail::Every);
             assert_eq!(heard.turns, made.turns.min(count as u64), "{dialect}: the last {count}");
         }
-        assert_eq!(hear(&log, log.start_of_turns(0, dialect).expect("reads"), dialect, View::Every).turns, 0);
+        assert_eq!(hear(&log, log.start_of_turns(0, dialect).expect("reads"), dialect, ReplayDetail::Every).turns, 0);
         let huge = log.start_of_turns(usize::MAX, dialect).expect("reads");
-        assert_eq!(hear(&log, huge, dialect, View::Every).turns, made.turns);
+        assert_eq!(hear(&log, huge, dialect, ReplayDetail::Every).turns, made.turns);
     }
 }
 
@@ -93,7 +94,7 @@ fn a_foreign_file_is_told_to_its_last_byte_and_left_alone() {
     let made = transcripts::claude(3, 2);
     let text = made.text() + "not JSON\n{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"unended\"}}";
     let (directory, log) = file(&text);
-    let heard = hear(&log, ReadFrom::Start, Dialect::Claude, View::Every);
+    let heard = hear(&log, ReadFrom::Start, Dialect::Claude, ReplayDetail::Every);
     assert_eq!(heard.kinds[heard.kinds.len() - 2..], [ItemKind::Note, ItemKind::User]);
     let mut last = Vec::new();
     log.entries(ReadFrom::Last(1), &mut |entry| {
@@ -118,5 +119,5 @@ fn what_is_no_file_is_refused() {
     assert!(Foreign::open(&directory.path().join("absent"), &Limits::default()).is_err());
     let (_directory, empty) = file("");
     assert_eq!(empty.dialect().expect("reads"), None);
-    assert_eq!(hear(&empty, ReadFrom::Start, Dialect::Envelope, View::Every).turns, 0);
+    assert_eq!(hear(&empty, ReadFrom::Start, Dialect::Envelope, ReplayDetail::Every).turns, 0);
 }

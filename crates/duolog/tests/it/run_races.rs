@@ -6,8 +6,8 @@ use std::time::Duration;
 use duolog::approvals::Answer;
 use duolog::errors::{Busy, Conflict};
 use duolog::limits::RunLimits;
-use duolog::runs::{Act, Admission, End, NewGate, Until};
-use duolog::{ApprovalId, ApprovalKind, Durability, Error, Home, RunId, RunStatus, Said, Store, StoreOptions};
+use duolog::runs::{Admission, Attribution, End, NewGate, Until};
+use duolog::{ApprovalId, ApprovalKind, Durability, Error, Home, RunId, RunStatus, Store, StoreAddress, StoreOptions};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
@@ -43,7 +43,7 @@ pub fn child(apart: &Apart, place: &Place, role: &str, with: &str) -> Child {
 /// How a role opens the home it was given, and what it is to do; nothing where nobody plays.
 pub fn role() -> Option<(StoreOptions, String)> {
     let home = Home::beneath(std::path::Path::new(&std::env::var_os("DUOLOG_TEST_HOME")?));
-    let said: Said = std::env::var("DUOLOG_TEST_STORE").ok()?.parse().expect("an address");
+    let said: StoreAddress = std::env::var("DUOLOG_TEST_STORE").ok()?.parse().expect("an address");
     let mut options = StoreOptions::at(home).with_store(said).one_shot();
     options.limits.busy_timeout = Duration::from_mins(1);
     options.limits.runs = RunLimits { max_running: CAP, ..RunLimits::default() };
@@ -182,7 +182,7 @@ fn does_all() {
         if store.runs().open(&run(2)).retry(Admission::IfFree, &by(&owner)).expect("asked").changed {
             println!("did retry {}", ids[2]);
         }
-        let cancelled = store.runs().durable(Durability::Process).open(&run(3)).cancel(&Act::default());
+        let cancelled = store.runs().durable(Durability::Process).open(&run(3)).cancel(&Attribution::default());
         if cancelled.expect("asked").changed {
             println!("did cancel {}", ids[3]);
         }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use duolog::errors::{Busy, Conflict, NotFound, Stale};
 use duolog::runs::{
-    Act, Admission, Begun, End, Fence, Finish, NewRun, PhaseStanding, RunFilter, RunPage, RunSummary, Started, Until,
+    Admission, Attribution, Begun, End, Fence, Finish, NewRun, PhaseStanding, RunFilter, RunPage, RunSummary, Started,
+    Until,
 };
 use duolog::{
-    Durability, Error, ErrorKind, Moment, RunId, RunStatus, SessionId, Store, TriggerType, limits::RunLimits,
+    Durability, Error, ErrorKind, RunId, RunStatus, SessionId, Store, Timestamp, TriggerType, limits::RunLimits,
 };
 use duolog_testkit::clock::FixedClock;
 use duolog_testkit::engines::Place;
@@ -77,8 +78,8 @@ pub fn claimed(store: &Store, trigger: &str, owner: &str) -> (RunId, Fence) {
     (started.run.id, started.fence.expect("claimed"))
 }
 
-pub fn by(actor: &str) -> Act {
-    Act { actor: Some(actor.to_owned()), reason: None }
+pub fn by(actor: &str) -> Attribution {
+    Attribution { actor: Some(actor.to_owned()), reason: None }
 }
 
 fn done() -> Finish {
@@ -242,7 +243,7 @@ fn the_queue_is_first_come_first_served(place: &Place) {
             .runs()
             .list(&RunFilter { statuses: vec![RunStatus::Running], ..RunFilter::default() }, &RunPage::default());
         for run in running.expect("listed").runs {
-            store.runs().open(&run.id).cancel(&Act::default()).expect("cancelled");
+            store.runs().open(&run.id).cancel(&Attribution::default()).expect("cancelled");
         }
         queued.extend(store.runs().admit(None, 1).expect("admits").admitted.into_iter().map(|(run, _)| run.trigger_id));
     }
@@ -485,7 +486,7 @@ fn what_cannot_be_is_refused_by_name(place: &Place) {
         run.merge_scratch("[]").err(),
         run.merge_scratch(&format!("{{\"k\":\"{}\"}}", "x".repeat(64 << 10))).err(),
         run.set_nodes(&nodes("n", 60_000)).and_then(|_| run.set_nodes(&nodes("m", 6_000))).err(),
-        run.cancel(&Act { actor: Some(String::new()), reason: None }).err(),
+        run.cancel(&Attribution { actor: Some(String::new()), reason: None }).err(),
         run.claim("", None).err(),
         run.claim("w", Some(Duration::ZERO)).err(),
         run.renew(None).err(),
@@ -494,14 +495,17 @@ fn what_cannot_be_is_refused_by_name(place: &Place) {
         let error = error.unwrap_or_else(|| panic!("{number} was let through"));
         assert_eq!(error.kind(), ErrorKind::Invalid, "{number}: {error}");
     }
-    assert!(matches!(run.resume(&Act::default()).map(|turned| turned.changed), Ok(false)), "it runs");
+    assert!(matches!(run.resume(&Attribution::default()).map(|turned| turned.changed), Ok(false)), "it runs");
     run.finish(&End::Succeeded, None).expect("finished");
-    let refused = run.pause(&Act::default()).expect_err("ended");
+    let refused = run.pause(&Attribution::default()).expect_err("ended");
     assert!(
         matches!(refused, Error::Conflict(Conflict::RunCannot { .. })) && refused.kind() == ErrorKind::Conflict,
         "{refused}"
     );
-    assert!(matches!(run.retry(Admission::IfFree, &Act::default()), Err(Error::Conflict(Conflict::RunCannot { .. }))));
+    assert!(matches!(
+        run.retry(Admission::IfFree, &Attribution::default()),
+        Err(Error::Conflict(Conflict::RunCannot { .. }))
+    ));
     assert!(matches!(
         run.claim("w", None),
         Err(Error::Conflict(Conflict::RunStands { status: RunStatus::Succeeded, .. }))
@@ -562,7 +566,7 @@ fn a_run_goes_on_when_its_session_is_gone(place: &Place) {
     let run = store.runs().durable(Durability::Process).open(&started.run.id);
     run.enter_phase("plan").expect("entered, untold");
     assert!(run.finish(&End::Succeeded, None).expect("finished").changed);
-    let since = Moment::from_micros(BEGIN * 1_000_000);
+    let since = Timestamp::from_micros(BEGIN * 1_000_000);
     let listed = store.runs().list(&RunFilter { since: Some(since), ..RunFilter::default() }, &RunPage::default());
     assert_eq!(listed.expect("listed").runs.len(), 1);
 }

@@ -3,9 +3,9 @@ use std::sync::{Arc, Barrier};
 use duolog::config::Config;
 use duolog::doctor::{Depth, Status};
 use duolog::errors::Conflict;
-use duolog::runs::{Act, End, NewRun};
-use duolog::schedules::{BaseSchedule, CatchUp, Due, Fired, Origin, Outcome, ScheduleChange, Standing, fire};
-use duolog::{CronOutcome, Durability, Error, ErrorKind, Moment, OperationId, RunId, Store, TriggerType};
+use duolog::runs::{Attribution, End, NewRun};
+use duolog::schedules::{BaseSchedule, CatchUp, Due, Fired, FiringResult, FiringStatus, Origin, ScheduleChange, fire};
+use duolog::{CronOutcome, Durability, Error, ErrorKind, OperationId, RunId, Store, Timestamp, TriggerType};
 use duolog_testkit::clock::FixedClock;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -31,7 +31,7 @@ on_both_engines!(
     a_time_starts_a_run_unless_one_goes_on_or_its_workflow_is_off
 );
 
-fn at(text: &str) -> Moment {
+fn at(text: &str) -> Timestamp {
     text.parse().expect("an instant")
 }
 
@@ -70,7 +70,7 @@ fn a_retry_fires_what_died_and_nothing_twice(place: &Place) {
         let once = || store.once("tick", &operation, &name).expect("a handle").schedules();
         let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             once().tick(at("2026-01-01T11:30:00Z"), |store, due| {
-                let outcome = if due.name == name && !is_started { Outcome::done() } else { fire(store, due) };
+                let outcome = if due.name == name && !is_started { FiringResult::done() } else { fire(store, due) };
                 assert!(due.name != name, "it dies here");
                 outcome
             })
@@ -96,7 +96,7 @@ fn a_retry_fires_what_died_and_nothing_twice(place: &Place) {
 
 /// Ticks, and tells what was fired.
 fn tick(store: &Store, now: &str) -> Vec<(String, String)> {
-    let ticked = store.schedules().tick(at(now), |_, _| Outcome::done()).expect("ticks");
+    let ticked = store.schedules().tick(at(now), |_, _| FiringResult::done()).expect("ticks");
     let told = |one: &Fired| (one.due.name.clone(), one.due.due_at.to_string()[..16].to_owned());
     ticked.fired.iter().map(told).collect()
 }
@@ -164,13 +164,13 @@ fn a_time_is_fired_once_and_leaves_a_trace(place: &Place) {
     let mut seen: Vec<Due> = Vec::new();
     let ticked = store.schedules().by(Some("ada".to_owned())).tick(at("2026-01-01T13:00:20Z"), |_, due| {
         seen.push(due.clone());
-        Outcome::started("run-1")
+        FiringResult::started("run-1")
     });
     assert_eq!(ticked.expect("ticks").fired.len(), 1);
     assert_eq!((seen[0].name.as_str(), seen[0].due_at, seen[0].missed), ("hourly", at("2026-01-01T13:00:00Z"), 0));
     assert_eq!((seen[0].workflow.as_deref(), seen[0].context.as_deref()), (Some("review"), Some("{\"repo\":\"a/b\"}")));
     let run = store.schedules().run(seen[0].id).expect("reads").expect("a trace");
-    assert_eq!(run.standing, Standing::Ended(CronOutcome::Ok));
+    assert_eq!(run.standing, FiringStatus::Ended(CronOutcome::Ok));
     assert_eq!((run.actor.as_deref(), run.workflow_run_id.as_deref()), (Some("ada"), Some("run-1")));
     assert_eq!((run.home_id, run.started_at), (store.home_id(), at("2026-01-01T12:00:00Z")), "by the clock");
     assert!(run.finished_at.is_some());
@@ -192,7 +192,7 @@ fn what_was_missed_is_made_up_for_as_the_configuration_says(place: &Place) {
     let latest = store.schedules().runs(Some("latest"), None, 9).expect("lists").runs;
     assert_eq!((latest.len(), latest[0].detail.as_deref()), (1, Some("2 earlier times were missed")));
     let none = store.schedules().runs(Some("none"), None, 9).expect("lists").runs;
-    assert_eq!((none.len(), none[0].standing), (1, Standing::Ended(CronOutcome::Skipped)), "it is on record");
+    assert_eq!((none.len(), none[0].standing), (1, FiringStatus::Ended(CronOutcome::Skipped)), "it is on record");
     assert!(none[0].finished_at.is_some());
     // In time it is fired.
     let told = tick(&store, "2026-01-01T04:04:00Z");
@@ -236,13 +236,13 @@ fn whoever_dies_firing_leaves_a_lost_time_that_is_not_fired_again(place: &Place)
     let (store, _) = open(&apart, vec![named("hourly", "0 * * * *")], "2026-01-01T01:05:00Z");
     assert_eq!(tick(&store, "2026-01-01T01:05:00Z"), [], "it may be under way");
     let standing = |store: &Store| store.schedules().runs(None, None, 9).expect("lists").runs[0].standing;
-    assert_eq!(standing(&store), Standing::Running);
+    assert_eq!(standing(&store), FiringStatus::Running);
     drop(store);
     let (store, _) = open(&apart, vec![named("hourly", "0 * * * *")], "2026-01-01T01:30:00Z");
-    assert_eq!(standing(&store), Standing::Lost);
+    assert_eq!(standing(&store), FiringStatus::Lost);
     assert_eq!(tick(&store, "2026-01-01T01:30:00Z"), [], "it is never fired again");
     let schedule = store.schedules().get("hourly", at("2026-01-01T01:30:00Z")).expect("there");
-    assert_eq!((schedule.failures, schedule.latest.map(|run| run.standing)), (1, Some(Standing::Lost)));
+    assert_eq!((schedule.failures, schedule.latest.map(|run| run.standing)), (1, Some(FiringStatus::Lost)));
 }
 
 /// Eight stores, each a home of its own, tick at once.
@@ -281,11 +281,11 @@ fn failures_one_after_another_are_counted(place: &Place) {
     let apart = Apart::of(place);
     let (store, _) = open(&apart, vec![named("hourly", "0 * * * *")], "2026-01-01T09:00:00Z");
     let outcomes = [
-        Outcome::failed("first"),
-        Outcome::nothing("no issues"),
-        Outcome::failed("second"),
-        Outcome::skipped("busy"),
-        Outcome::failed("third"),
+        FiringResult::failed("first"),
+        FiringResult::nothing("no issues"),
+        FiringResult::failed("second"),
+        FiringResult::skipped("busy"),
+        FiringResult::failed("third"),
     ];
     assert_eq!(tick(&store, "2026-01-01T00:30:00Z"), []);
     let failures = |store: &Store| store.schedules().get("hourly", at("2026-01-01T09:00:00Z")).expect("there").failures;
@@ -304,7 +304,7 @@ fn failures_one_after_another_are_counted(place: &Place) {
         report.checks.into_iter().find(|check| check.name == "schedules").expect("a check")
     };
     assert_eq!(examined().status, Status::Ok, "two are no pattern");
-    store.schedules().tick(at("2026-01-01T06:00:01Z"), |_, _| Outcome::failed("fourth")).expect("ticks");
+    store.schedules().tick(at("2026-01-01T06:00:01Z"), |_, _| FiringResult::failed("fourth")).expect("ticks");
     let check = examined();
     assert_eq!(check.status, Status::Warning);
     let told = "hourly failed 3 times one after another, since 2026-01-01T09:00:00.000000Z: fourth";
@@ -368,7 +368,7 @@ fn a_change_of_a_schedule_records_the_times_that_it_skips(place: &Place) {
         let run = latest();
         (run.due_at.to_string()[11..16].to_owned(), run.standing, run.detail.unwrap_or_default())
     };
-    let skipped = Standing::Ended(CronOutcome::Skipped);
+    let skipped = FiringStatus::Ended(CronOutcome::Skipped);
     let why = |more: &str| format!("the schedule was changed before this time was fired{more}");
     assert_eq!(tick(&store, "2026-01-01T00:30:00Z"), []);
     clock.advance(3 * 3_600_000_000);
@@ -425,7 +425,7 @@ fn each_missed_time_has_a_run_of_its_own(place: &Place) {
     assert!(first.outcome.detail.as_deref().is_some_and(|why| why.contains("100 missed times at most")), "{first:?}");
     assert!(rest.iter().all(|one| one.outcome.outcome == CronOutcome::Ok));
     let run = store.schedules().run(first.due.id).expect("reads").expect("a record");
-    assert_eq!((run.standing, run.detail), (Standing::Ended(CronOutcome::Skipped), first.outcome.detail.clone()));
+    assert_eq!((run.standing, run.detail), (FiringStatus::Ended(CronOutcome::Skipped), first.outcome.detail.clone()));
 }
 
 /// Another schedule's row is damaged, or the state cannot be written any more: what was fired is told, and what was not
@@ -436,13 +436,13 @@ fn an_error_half_way_returns_what_was_fired_and_leaves_the_rest_due(place: &Plac
     let (store, _) = open(&apart, vec![all, named("later", "0 * * * *")], "2026-01-01T04:30:00Z");
     assert_eq!(tick(&store, "2026-01-01T00:30:00Z"), []);
     // The second firing leaves a row that the record of its end does not fit.
-    let too_long = Outcome { workflow_run_id: Some("r".repeat(4096)), ..Outcome::done() };
+    let too_long = FiringResult { workflow_run_id: Some("r".repeat(4096)), ..FiringResult::done() };
     let mut fires = 0;
     let interrupted = store
         .schedules()
         .tick(at("2026-01-01T04:30:00Z"), |_, _| {
             fires += 1;
-            if fires == 2 { too_long.clone() } else { Outcome::done() }
+            if fires == 2 { too_long.clone() } else { FiringResult::done() }
         })
         .expect_err("the state refuses");
     let told: Vec<_> =
@@ -452,7 +452,7 @@ fn an_error_half_way_returns_what_was_fired_and_leaves_the_rest_due(place: &Plac
     assert_eq!(runs.len(), 2, "what was not tried has no record");
     let rest: Vec<_> = tick(&store, "2026-01-01T04:31:00Z").into_iter().map(|(name, at)| name + &at[10..]).collect();
     assert_eq!(rest, ["allT03:00", "allT04:00", "laterT04:00"]);
-    let lost = |run: &&duolog::schedules::CronRun| !matches!(run.standing, Standing::Ended(_));
+    let lost = |run: &&duolog::schedules::CronRun| !matches!(run.standing, FiringStatus::Ended(_));
     let runs = store.schedules().runs(None, None, 9).expect("lists").runs;
     let open: Vec<_> = runs.iter().filter(lost).map(|run| run.due_at.to_string()[11..13].to_owned()).collect();
     assert_eq!(open, ["02"], "only what was fired, and whose end could not be recorded");
@@ -523,7 +523,7 @@ fn a_time_starts_a_run_unless_one_goes_on_or_its_workflow_is_off(place: &Place) 
     store
         .runs()
         .open(&RunId::parse(third.workflow_run_id.as_deref().expect("a run")).expect("an id"))
-        .cancel(&Act::default())
+        .cancel(&Attribution::default())
         .expect("ended");
     let [fourth] = &tick("2026-03-28T16:00:10Z")[..] else { panic!("one time") };
     assert!(fourth.outcome == CronOutcome::Skipped && fourth.workflow_run_id.is_none(), "{fourth:?}");

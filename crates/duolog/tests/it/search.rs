@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use duolog::errors::Invalid;
 use duolog::search::{BadQuery, Found, Hit, IndexStanding, Query, SearchFilter, SearchRequest, UseIndex};
-use duolog::{Batch, Durability, Home, Moment, SessionId, Store, StoreOptions};
+use duolog::{Batch, Durability, Home, SessionId, Store, StoreOptions, Timestamp};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_testkit::transcripts::{self, Cut};
@@ -480,7 +480,7 @@ fn hits_tell_where_and_what_they_are() {
     let found = find(&store, "needle");
     assert_eq!(found.hits.len(), 2);
     let [answered, called] = &found.hits[..] else { panic!("two hits") };
-    let at: Moment = "2026-01-02T03:04:05Z".parse().expect("an instant");
+    let at: Timestamp = "2026-01-02T03:04:05Z".parse().expect("an instant");
     assert_eq!((answered.kind.word(), answered.tool.as_deref(), answered.at), ("tool_result", Some("Bash"), Some(at)));
     assert_eq!((called.kind.word(), called.part, called.cursor.position.0), ("tool_call", 1, 0));
     assert_eq!(answered.cursor.position.0, call.len() as u64 + 1);

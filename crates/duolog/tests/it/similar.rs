@@ -1,8 +1,8 @@
 mod model;
 
 use duolog::errors::Conflict;
-use duolog::sessions::{AddOptions, BranchRef, Metric, NewFork, NewMessage, NewSession, SimilarFilter, View};
-use duolog::{Durability, Error, ErrorKind, MessageId, Moment, SessionId, Store};
+use duolog::sessions::{AddOptions, BranchRef, HistoryView, Metric, NewFork, NewMessage, NewSession, SimilarFilter};
+use duolog::{Durability, Error, ErrorKind, MessageId, SessionId, Store, Timestamp};
 use duolog_state::owned::messages as table;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -75,7 +75,7 @@ fn add_items(store: &Store, session: &SessionId, branch: &BranchRef, vectors: &[
     let embeddings = vectors.to_vec();
     let options = AddOptions { durability: Durability::Process, embeddings, ..AddOptions::default() };
     items.add(&contents, &options).expect("added");
-    let list = items.latest(vectors.len(), View::Full).expect("reads");
+    let list = items.latest(vectors.len(), HistoryView::Full).expect("reads");
     list.items.into_iter().map(|item| item.id.to_string()).collect()
 }
 
@@ -116,7 +116,7 @@ fn only_what_is_meant_is_found(place: &Place) {
     }
     let text = |text: &str| Some(text.to_owned());
     let none = SimilarFilter::default;
-    let at = |second: i64| Some(Moment::from_micros(1_700_000_000_000_000 + second * 1_000_000));
+    let at = |second: i64| Some(Timestamp::from_micros(1_700_000_000_000_000 + second * 1_000_000));
     let of = |session: &SessionId| SimilarFilter { session: Some(session.clone()), ..none() };
     let on = |session: &SessionId, branch| SimilarFilter { branch: Some(branch), ..of(session) };
     let questions: Vec<(SimilarFilter, Meant)> = vec![

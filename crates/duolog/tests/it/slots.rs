@@ -1,6 +1,6 @@
 use duolog::approvals::Answer;
 use duolog::limits::RunLimits;
-use duolog::runs::{Act, Admission, Begun, End, NewGate, NewRun, Outcome};
+use duolog::runs::{Admission, Attribution, Begun, End, ExecutionOutcome, NewGate, NewRun};
 use duolog::{ApprovalKind, RunId, RunStatus, Store};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -66,8 +66,11 @@ fn an_answered_run_without_a_slot_is_queued_first(place: &Place) {
     let fourth = start(&store, "build", "third").run.id;
     assert_eq!(fourth, third);
     assert_eq!(admit(&store), std::slice::from_ref(&third));
-    store.runs().open(&third).pause(&Act::default()).expect("paused");
-    assert_eq!(store.runs().open(&third).resume(&Act::default()).expect("resumed").run.status, RunStatus::Running);
+    store.runs().open(&third).pause(&Attribution::default()).expect("paused");
+    assert_eq!(
+        store.runs().open(&third).resume(&Attribution::default()).expect("resumed").run.status,
+        RunStatus::Running
+    );
 }
 
 fn a_run_that_was_resumed_earlier_is_not_overtaken(place: &Place) {
@@ -141,7 +144,7 @@ fn an_owner_that_admits_can_begin_every_phase(place: &Place) {
     let run = store.runs().open(&id).under(fence);
     let Begun::Started(again) = run.begin("plan", None).expect("begun") else { panic!("the phase is stuck") };
     let left = store.runs().executions().get(&left.id).expect("there");
-    assert_eq!((left.outcome(), left.id == again.id), (Outcome::Failed, false));
+    assert_eq!((left.outcome(), left.id == again.id), (ExecutionOutcome::Failed, false));
     let session = store.runs().summary(&id).expect("there").session_id.expect("a session");
     let told = super::lines(&store, &session);
     let closed = |line: &&String| line.contains(left.id.as_str()) && line.contains("\"outcome\":\"failed\"");

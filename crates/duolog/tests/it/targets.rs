@@ -1,7 +1,7 @@
 use duolog::errors::Conflict;
 use duolog::log::AppendOptions;
 use duolog::sessions::{
-    About, AddOptions, BranchRef, Change, NewSession, SessionFilter, SessionRef, View, WriteTarget,
+    About, AddOptions, BranchRef, HistoryView, NewSession, SessionFilter, SessionRef, StatusUpdate, WriteTarget,
 };
 use duolog::{Durability, Error, ErrorKind, MessageId, OperationId, Page, Position, SessionStatus, Store};
 use duolog_testkit::engines::Place;
@@ -104,7 +104,7 @@ fn an_operation_creates_one_session(place: &Place) {
     assert_eq!((append(&store, "{}").expect("the same"), sessions(&store)), (appended.clone(), 2));
     assert!(append(&store, "{\"a\":1}").is_err_and(|e| e.kind() == ErrorKind::Conflict));
     assert_eq!((lines(&store, &appended.0).len(), sessions(&store)), (1, 2));
-    let items = store.sessions().items(&first.session).latest(9, View::Full).expect("reads").items;
+    let items = store.sessions().items(&first.session).latest(9, HistoryView::Full).expect("reads").items;
     assert_eq!(items.len(), 1);
     // Under a name, the request is the same whether it created the session or not, and whatever it is called now.
     let named_once = AddOptions { operation: Some(operation_id("named")), ..AddOptions::default() };
@@ -138,7 +138,7 @@ fn items_are_added_under_given_ids(place: &Place) {
     assert_eq!((again.from_ord, again.end), (2, 3));
     let taken = add(&["4", "9"], &["d", "a"]).expect_err("another item");
     assert!(matches!(&taken, Error::Conflict(Conflict::MessageTaken(id)) if id.as_str() == "a"), "{taken}");
-    let found = store.sessions().items(&first.session).latest(9, View::Full).expect("reads");
+    let found = store.sessions().items(&first.session).latest(9, HistoryView::Full).expect("reads");
     let ids: Vec<_> = found.items.iter().map(|item| (item.id.as_str(), item.content.as_str())).collect();
     assert_eq!(ids, [("a", "1"), ("b", "2"), ("c", "3")], "all of them, or none");
     let message = store.sessions().messages().get(&found.items[0].id).expect("there");
@@ -167,10 +167,14 @@ fn a_process_runs_a_session_from_its_creation(place: &Place) {
     );
     // A session that ended is reopened together with its process, or not at all.
     let status = store.sessions().status(&session.id);
-    status.set(SessionStatus::Failed, &Change { pid, ..Change::default() }, Durability::Process).expect("ended");
+    status
+        .set(SessionStatus::Failed, &StatusUpdate { pid, ..StatusUpdate::default() }, Durability::Process)
+        .expect("ended");
     assert_eq!(status.owner().expect("told"), None, "nobody runs what has ended");
     let (reason, actor) = (Some("again".to_owned()), Some("ada".to_owned()));
-    status.reopen(&Change { reason, actor, pid, ..Change::default() }, Durability::Process).expect("reopened");
+    status
+        .reopen(&StatusUpdate { reason, actor, pid, ..StatusUpdate::default() }, Durability::Process)
+        .expect("reopened");
     assert_eq!(status.owner().expect("told").map(|owner| owner.pid), pid);
 }
 
@@ -191,5 +195,5 @@ fn four_threads_create_one_session(place: &Place) {
     let store = apart.open();
     let demo = store.sessions().open_thread("demo").expect("there");
     assert_eq!(sessions(&store), 1);
-    assert_eq!(store.sessions().items(&demo.id).latest(99, View::Full).expect("reads").items.len(), 20);
+    assert_eq!(store.sessions().items(&demo.id).latest(99, HistoryView::Full).expect("reads").items.len(), 20);
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{Asked, Context, answered};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 const AFTER: &str = "\
 Examples:
@@ -29,7 +29,7 @@ pub struct Approve {
 }
 
 impl Approve {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let (id, answer) = self.asked.answer(&store, self.response)?;
         let done = store.approvals().approve(&id, &answer)?;

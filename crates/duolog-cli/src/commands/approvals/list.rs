@@ -3,13 +3,13 @@
 use clap::Args;
 use duolog::approvals::{Approval, ApprovalFilter, ApprovalList};
 use duolog::runs::RunPage;
-use duolog::{ApprovalStatus, Clock as _, Moment, SystemClock};
+use duolog::{ApprovalStatus, Clock as _, SystemClock, Timestamp};
 use duolog_wire as wire;
 
 use super::{Context, tone};
 use crate::args;
 use crate::commands::sessions::one_line;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 use crate::out::{Column, Table};
 
@@ -42,7 +42,7 @@ pub struct List {
 }
 
 impl List {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let status = if self.all { None } else { Some(self.status.unwrap_or(ApprovalStatus::Pending)) };
         let list = match (context.open_if_there()?, &self.run) {
             (Some(store), run) => {
@@ -61,7 +61,7 @@ impl List {
     }
 }
 
-fn table(approvals: &[Approval], now: Moment) -> Table {
+fn table(approvals: &[Approval], now: Timestamp) -> Table {
     let mut table = Table::new(&[
         (Column::Id, "ID"),
         (Column::Id, "WORKFLOW_RUN_ID"),

@@ -14,7 +14,7 @@ use duolog_wire as wire;
 
 use super::sessions::actor;
 use super::{Context, runs};
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::login;
 use crate::out::{Tone, plain};
 
@@ -70,7 +70,7 @@ fn approver(named: Option<String>) -> String {
 }
 
 /// Says what became of a gate and of its run.
-fn answered(context: &mut Context<'_>, answered: &Answered) -> Outcome {
+fn answered(context: &mut Context<'_>, answered: &Answered) -> CommandResult {
     let Answered { approval, run } = answered;
     context.out.confirm(&wire::ApprovalAnswered::from(answered), |text| {
         let status = text.tone(tone(approval.status), approval.status.as_str());

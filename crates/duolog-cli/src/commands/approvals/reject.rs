@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{Asked, Context, answered};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 const AFTER: &str = "\
 Examples:
@@ -28,7 +28,7 @@ pub struct Reject {
 }
 
 impl Reject {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let (id, answer) = self.asked.answer(&store, self.reason)?;
         let done = store.approvals().reject(&id, &answer)?;

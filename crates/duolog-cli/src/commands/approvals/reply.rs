@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::{Asked, Context, answered};
 use crate::commands::runs::text_or_stdin;
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 const AFTER: &str = "\
 Examples:
@@ -33,7 +33,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let response = text_or_stdin(context, self.text.or(self.response).unwrap_or_default())?;
         let store = context.open_to_write()?;
         let (id, answer) = self.asked.answer(&store, Some(response))?;

@@ -2,11 +2,11 @@
 
 use clap::Args;
 use duolog::approvals::Approval;
-use duolog::{ApprovalKind, ApprovalStatus, Clock as _, Moment, SystemClock};
+use duolog::{ApprovalKind, ApprovalStatus, Clock as _, SystemClock, Timestamp};
 use duolog_wire as wire;
 
 use super::{Context, to_answer, tone};
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 use crate::out::{Text, Tone, plain};
 
@@ -29,7 +29,7 @@ pub struct Show {
 }
 
 impl Show {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_read()?;
         let approval = store.approvals().get(&store.approvals().resolve(&self.approval)?)?;
         let question = match &approval.output_execution_id {
@@ -49,8 +49,8 @@ impl Show {
     }
 }
 
-fn show(text: &mut Text, approval: &Approval, now: Moment) {
-    let when = |at: Moment| format!("{at}  ({})", figures::age(at, now));
+fn show(text: &mut Text, approval: &Approval, now: Timestamp) {
+    let when = |at: Timestamp| format!("{at}  ({})", figures::age(at, now));
     let point = |key: &String| format!("{}, turn {}", plain(key), approval.iteration.unwrap_or_default());
     let fields = [
         ("id", Some(text.tone(Tone::Strong, approval.id.as_str()))),

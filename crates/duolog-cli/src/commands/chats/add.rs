@@ -11,7 +11,7 @@ use duolog_wire as wire;
 
 use super::Context;
 use crate::commands::sessions::named;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 
 const AFTER: &str = "\
 Examples:
@@ -67,7 +67,7 @@ fn role() -> impl clap::builder::TypedValueParser<Value = ChatRole> {
 }
 
 impl Add {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let durability = context.config()?.durability();
         let said = if let Some(text) = self.text {
             text

@@ -5,7 +5,7 @@ use duolog::{ChatRole, limits};
 use duolog_wire as wire;
 
 use super::Context;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::out::Tone;
 
 const AFTER: &str = "\
@@ -35,7 +35,7 @@ pub struct History {
 }
 
 impl History {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_read()?;
         let chat = store.chats().resolve(&self.chat)?;
         let history = store.chats().history(&chat.id, self.before, self.limit)?;

@@ -2,12 +2,12 @@
 
 use clap::Args;
 use duolog::chats::{Chat, ChatFilter, ChatList};
-use duolog::{Clock as _, Moment, PageOrder, SystemClock};
+use duolog::{Clock as _, PageOrder, SystemClock, Timestamp};
 use duolog_wire as wire;
 
 use super::Context;
 use crate::args;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 use crate::out::{Column, Table, Tone};
 
@@ -43,7 +43,7 @@ pub struct List {
 }
 
 impl List {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let is_filtered = self.platform.is_some() || self.active || self.page.after.is_some();
         let filter = ChatFilter { platform: self.platform, active: self.active, order: self.order };
         let list = match context.open_if_there()? {
@@ -57,7 +57,7 @@ impl List {
     }
 }
 
-fn table(chats: &[Chat], now: Moment) -> Table {
+fn table(chats: &[Chat], now: Timestamp) -> Table {
     let mut table = Table::new(&[
         (Column::Id, "ID"),
         (Column::Word, "PLATFORM"),

@@ -4,7 +4,7 @@ use clap::Args;
 use duolog_wire as wire;
 
 use super::{At, Context};
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -25,7 +25,7 @@ pub struct Reset {
 }
 
 impl Reset {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;
         let ended = store.chats().reset(&self.at.into(), durability)?;

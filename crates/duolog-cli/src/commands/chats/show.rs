@@ -2,12 +2,12 @@
 
 use clap::Args;
 use duolog::chats::{Answering, Chat};
-use duolog::{Clock as _, Moment, Store, SystemClock};
+use duolog::{Clock as _, Store, SystemClock, Timestamp};
 use duolog_wire as wire;
 
 use super::super::completeness;
 use super::Context;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 use crate::out::{Text, Tone};
 
@@ -34,7 +34,7 @@ pub struct Show {
 }
 
 impl Show {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_read()?;
         let chat = store.chats().resolve(&self.chat)?;
         let answering = store.chats().answering(&chat)?;
@@ -68,7 +68,7 @@ fn log_of(store: &Store, answering: &Answering) -> String {
     }
 }
 
-fn draw(text: &mut Text, chat: &Chat, now: Moment) {
+fn draw(text: &mut Text, chat: &Chat, now: Timestamp) {
     let status = if chat.active { (Tone::Good, "active") } else { (Tone::Faint, "ended") };
     text.field("id", text.tone(Tone::Strong, chat.id.as_str()));
     text.field("platform", &chat.key.platform);
@@ -84,7 +84,7 @@ fn draw(text: &mut Text, chat: &Chat, now: Moment) {
     }
 }
 
-fn tell(text: &mut Text, store: &Store, answering: &Answering, now: Moment) {
+fn tell(text: &mut Text, store: &Store, answering: &Answering, now: Timestamp) {
     let Answering { session, figures } = answering;
     let name = session.name.as_ref().map(|name| format!("  {name}")).unwrap_or_default();
     text.field("session", format_args!("{}{name}", session.id));

@@ -11,7 +11,7 @@ use duolog_wire as wire;
 
 use super::Context;
 use crate::args;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 use crate::out::Tone;
 
@@ -43,7 +43,7 @@ pub struct Check {
 }
 
 impl Check {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let is_named = self.file.is_some();
         let file = match self.file {
             Some(file) => args::here()?.join(file),

@@ -6,7 +6,7 @@ use duolog::{Money, Rates};
 use duolog_wire as wire;
 
 use super::Context;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::out::{Column, Table, Tone};
 
 const AFTER: &str = "\
@@ -95,7 +95,7 @@ JSON:
 pub struct Show {}
 
 impl Show {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let Self {} = self;
         let (home, config) = context.settled()?;
         let settings: Vec<Setting> = config.settings().collect();

@@ -15,7 +15,7 @@ use duolog::{Batch, Durability, SessionId, Store};
 
 use super::script::{self, Step};
 use crate::commands::Context;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 
 /// The agent of `duolog demo`
 #[derive(Args)]
@@ -60,7 +60,7 @@ impl Stage {
 }
 
 impl DemoAgent {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         if self.stage == Stage::Half {
             return self.write_half(context);
         }
@@ -118,7 +118,7 @@ impl DemoAgent {
     }
 
     /// Writes the first half of a line straight to the file, as a process that dies in the middle of a write leaves it.
-    fn write_half(&self, context: &mut Context<'_>) -> Outcome {
+    fn write_half(&self, context: &mut Context<'_>) -> CommandResult {
         let Some(path) = &self.file else {
             return Err(Failure::Given { message: "--file is missing".to_owned(), hint: None });
         };

@@ -36,11 +36,11 @@ pub use runner::DemoRunner;
 
 use self::agent::Stage;
 use self::compare::compare;
-use self::process::{Agent, Gone, Job, Said};
+use self::process::{Agent, AgentMessage, Gone, Job};
 use self::view::{View, When};
 use super::Context;
 use crate::args;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 
 const AFTER: &str = "\
 Examples:
@@ -116,7 +116,7 @@ struct Killed {
 }
 
 impl Demo {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         if context.global.store.is_some() {
             return Err(Failure::Given {
                 message: "the demo keeps its state in its own home, and --store names another place".to_owned(),
@@ -160,7 +160,7 @@ struct Play<'a> {
 }
 
 impl Play<'_> {
-    fn run(mut self, when: When) -> Outcome {
+    fn run(mut self, when: When) -> CommandResult {
         self.view.introduce(self.place)?;
         let store = self.open()?;
         let session = new_session(&store)?;
@@ -266,7 +266,9 @@ impl Play<'_> {
     fn tear(&mut self, session: &Session, log: &Path) -> Result<(), Failure> {
         let mut agent = self.start(session, log, Stage::Half)?;
         match agent.wait_for_word() {
-            Ok(Some(Said::Half)) => agent.kill().map_err(Failure::file("kill", Path::new("the agent of the demo"))),
+            Ok(Some(AgentMessage::Half)) => {
+                agent.kill().map_err(Failure::file("kill", Path::new("the agent of the demo")))
+            }
             _ => Err(self.ended_early()),
         }
     }
@@ -302,7 +304,7 @@ impl Play<'_> {
                 self.show_new(follow)?;
             }
             match said {
-                Ok(Some(Said::Large(bytes))) => return Ok(bytes),
+                Ok(Some(AgentMessage::Large(bytes))) => return Ok(bytes),
                 Ok(Some(said)) => self.hear(said),
                 Ok(None) => self.view.check()?,
                 Err(Gone) => return Err(self.ended_early()),
@@ -325,8 +327,8 @@ impl Play<'_> {
         }
     }
 
-    fn hear(&mut self, said: Said) {
-        if let Said::Acknowledged(lines) = said {
+    fn hear(&mut self, said: AgentMessage) {
+        if let AgentMessage::Acknowledged(lines) = said {
             self.acknowledged.extend(lines);
         }
     }

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Something that the agent said.
-pub enum Said {
+pub enum AgentMessage {
     /// These lines are safe.
     Acknowledged(Vec<Vec<u8>>),
     /// A large line is ready, of so many bytes.
@@ -49,7 +49,7 @@ pub struct Job<'a> {
 pub struct Agent {
     child: Child,
     stdin: Option<ChildStdin>,
-    said: Receiver<Said>,
+    said: Receiver<AgentMessage>,
 }
 
 impl Agent {
@@ -81,7 +81,7 @@ impl Agent {
     }
 
     /// What it says next; nothing within `wait`, or once it has ended.
-    pub fn next(&self, wait: Duration) -> Result<Option<Said>, Gone> {
+    pub fn next(&self, wait: Duration) -> Result<Option<AgentMessage>, Gone> {
         match self.said.recv_timeout(wait) {
             Ok(said) => Ok(Some(said)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
@@ -90,7 +90,7 @@ impl Agent {
     }
 
     /// What it says next, however long that takes within reason.
-    pub fn wait_for_word(&self) -> Result<Option<Said>, Gone> {
+    pub fn wait_for_word(&self) -> Result<Option<AgentMessage>, Gone> {
         self.next(PATIENCE)
     }
 
@@ -143,16 +143,16 @@ impl Drop for Agent {
 pub struct Gone;
 
 /// Passes on what the agent says, up to its end. What it did not say to the end it did not say.
-fn listen(mut stdout: BufReader<ChildStdout>, sender: &mpsc::Sender<Said>) {
-    let mut word = || -> Option<Said> {
+fn listen(mut stdout: BufReader<ChildStdout>, sender: &mpsc::Sender<AgentMessage>) {
+    let mut word = || -> Option<AgentMessage> {
         let mut head = String::new();
         stdout.read_line(&mut head).ok()?;
         let (what, number) = head.strip_suffix('\n')?.split_once(' ')?;
         let number: u64 = number.parse().ok()?;
         Some(match what {
-            "large" => Said::Large(number),
-            "half" => Said::Half,
-            _ => Said::Acknowledged((0..number).map(|_| whole_line(&mut stdout)).collect::<Option<_>>()?),
+            "large" => AgentMessage::Large(number),
+            "half" => AgentMessage::Half,
+            _ => AgentMessage::Acknowledged((0..number).map(|_| whole_line(&mut stdout)).collect::<Option<_>>()?),
         })
     };
     while let Some(said) = word() {

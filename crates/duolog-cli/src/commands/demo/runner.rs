@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use clap::Args;
 use duolog::errors::Busy;
-use duolog::runs::{Begun, Claim, End, Finish, NewGate, OpenRun, dollars};
-use duolog::{ApprovalKind, Clock as _, Error, Moment, RunId, SystemClock};
+use duolog::runs::{Begun, Claim, End, Finish, NewGate, RunHandle, dollars};
+use duolog::{ApprovalKind, Clock as _, Error, RunId, SystemClock, Timestamp};
 
 use crate::commands::Context;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 
 /// The phases before the gate, and what each says that it used: milliseconds, turns, tokens, dollars.
 const BEFORE: [Phase; 2] = [Phase("plan", 1_200, 3, 4_100, 0.0123), Phase("build", 4_800, 9, 21_400, 0.0642)];
@@ -46,7 +46,7 @@ pub struct DemoRunner {
 }
 
 impl DemoRunner {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let run = store.runs().open(&self.run);
         let claim = claim(&run, &self.owner)?;
@@ -73,7 +73,7 @@ impl DemoRunner {
     }
 
     /// Runs a phase, unless the ledger says that it is done.
-    fn phase(&self, context: &mut Context<'_>, run: &OpenRun, phase: &Phase) -> Result<(), Failure> {
+    fn phase(&self, context: &mut Context<'_>, run: &RunHandle, phase: &Phase) -> Result<(), Failure> {
         let Phase(name, duration_ms, turns, tokens, cost) = phase;
         let execution = match run.begin(name, None)? {
             Begun::Started(execution) => execution.id,
@@ -102,7 +102,7 @@ impl DemoRunner {
 }
 
 /// Claims a run, once the lease of whoever held it has ended.
-fn claim(run: &OpenRun, owner: &str) -> Result<Claim, Failure> {
+fn claim(run: &RunHandle, owner: &str) -> Result<Claim, Failure> {
     loop {
         match run.claim(owner, Some(LEASE)) {
             Err(Error::Busy(Busy::Claimed { until, .. })) => sleep(until_then(until)),
@@ -111,7 +111,7 @@ fn claim(run: &OpenRun, owner: &str) -> Result<Claim, Failure> {
     }
 }
 
-fn until_then(at: Moment) -> Duration {
+fn until_then(at: Timestamp) -> Duration {
     let micros = at.as_micros().saturating_sub(SystemClock.now().as_micros());
     Duration::from_micros(u64::try_from(micros).unwrap_or_default()).clamp(STEP, LEASE)
 }

@@ -11,7 +11,7 @@ use std::thread;
 
 use duolog::approvals::ApprovalFilter;
 use duolog::errors::Conflict;
-use duolog::runs::{Act, NewRun, Outcome as How, RunPage};
+use duolog::runs::{Attribution, ExecutionOutcome as How, NewRun, RunPage};
 use duolog::{ApprovalStatus, Error, RunId, RunStatus, Store, TriggerType};
 use duolog_wire::DemoWorkflow as Workflow;
 
@@ -167,7 +167,7 @@ fn start_run(store: &Store) -> Result<Option<RunId>, Failure> {
         return Ok(Some(started.id));
     }
     // Others run in this home, and one of the demo is not to wait for them.
-    let act = Act { actor: None, reason: Some("the demo does not wait for a place".to_owned()) };
+    let act = Attribution { actor: None, reason: Some("the demo does not wait for a place".to_owned()) };
     store.runs().open(&started.id).cancel(&act)?;
     Ok(None)
 }

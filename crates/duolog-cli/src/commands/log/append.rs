@@ -15,7 +15,7 @@ use duolog_wire::Appended;
 
 use super::{Context, Target};
 use crate::args;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 
 const AFTER: &str = "\
@@ -66,7 +66,7 @@ pub struct Append {
 }
 
 impl Append {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let config = context.config()?.clone().with_durability(self.durability);
         let limits = config.limits();
         if self.line.is_empty() && (self.inputs.is_empty() || self.inputs.iter().any(|input| input == Path::new("-"))) {
@@ -95,7 +95,7 @@ impl Append {
         Ok(Ended::Done)
     }
 
-    fn append_each(&self, context: &mut Context<'_>, config: &Config) -> Outcome {
+    fn append_each(&self, context: &mut Context<'_>, config: &Config) -> CommandResult {
         let (limits, durability) = (&config.limits(), config.durability());
         let mut opened: Option<(Store, Session)> = None;
         let mut batch = Batch::new(limits);
@@ -138,7 +138,7 @@ impl Append {
     }
 
     /// Answers where there was nothing to append; nothing is made.
-    fn append_nothing(&self, context: &mut Context<'_>) -> Outcome {
+    fn append_nothing(&self, context: &mut Context<'_>) -> CommandResult {
         let found = match context.open_if_there()? {
             Some(store) => self.find(&store, context.config()?)?,
             None => None,

@@ -7,7 +7,7 @@ use duolog::log::ReadFrom;
 
 use super::{Context, Pretty, Printer, cursor_of};
 use crate::args::{self, Start, Which};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 const AFTER: &str = "\
 Examples:
@@ -43,7 +43,7 @@ pub struct Cat {
 }
 
 impl Cat {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let reference = self.which.reference(context.config()?)?;
         let store = context.open_to_read()?;
         let session = store.sessions().resolve(&reference)?;

@@ -13,7 +13,7 @@ mod verify;
 
 use clap::{ArgGroup, Args};
 use duolog::config::Config;
-use duolog::log::{Entries, Entry, ReadFrom, Replay, Replayable, View};
+use duolog::log::{Entries, Entry, ReadFrom, Replay, ReplayDetail, Replayable};
 use duolog::sessions::{Session, SessionRef, WriteTarget};
 use duolog::{Cursor, Loss, RecordedLoss, Store};
 pub(super) use replay::redraw;
@@ -93,7 +93,7 @@ impl<'o> Printer<'o> {
                 Ok(())
             }
             Entry::LostEarlier(loss) => {
-                tell_lost_earlier(self.out, &loss);
+                tell_lost_earlier(self.out, loss);
                 Ok(())
             }
         }
@@ -154,7 +154,7 @@ impl Pretty {
         if !self.pretty {
             return Ok(None);
         }
-        let replay = Replay::new(log.dialect()?, View::Every);
+        let replay = Replay::new(log.dialect()?, ReplayDetail::Every);
         let replay = if start == ReadFrom::Start { replay } else { replay.from_within() };
         Ok(Some(Teller::new(replay, Detail::Folded)))
     }
@@ -216,7 +216,7 @@ fn tell_lost(out: &Out, loss: &Loss) {
 }
 
 /// Says that a log lost bytes before, even with --quiet. It is no failure: what is there is the whole log of its epoch.
-pub(super) fn tell_lost_earlier(out: &Out, loss: &RecordedLoss) {
+pub(super) fn tell_lost_earlier(out: &Out, loss: RecordedLoss) {
     out.alert(format_args!("this is not all that was appended: {loss}; duolog log verify shows them"));
 }
 

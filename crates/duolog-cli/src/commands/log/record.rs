@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use duolog::log::{As, BadEvent, RecordOptions, Recorded, Recording};
+use duolog::log::{BadEvent, RecordFormat, RecordOptions, Recorded, Recording};
 use duolog::sessions::Session;
 use duolog::{Durability, OperationId};
 use duolog_wire as wire;
@@ -18,7 +18,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::{Context, Target};
 use crate::args;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 use crate::out::Progress;
 
@@ -62,8 +62,8 @@ pub struct Record {
     #[command(flatten)]
     target: Target,
     /// What is written: the events as envelopes, or the lines as they are
-    #[arg(long, value_parser = args::recorded_as(), default_value = As::Envelope.word())]
-    dialect: As,
+    #[arg(long, value_parser = args::recorded_as(), default_value = RecordFormat::Envelope.word())]
+    dialect: RecordFormat,
     /// What the agent is asked, where it does not say so itself
     #[arg(long, value_name = "TEXT")]
     prompt: Option<String>,
@@ -88,7 +88,7 @@ pub struct Record {
 const BAD_LINES_MAX: usize = 20;
 
 impl Record {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let config = context.config()?.clone().with_durability(self.durability);
         let is_ended = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
@@ -134,7 +134,7 @@ impl Record {
         if bytes == 0 {
             return Ok(());
         }
-        if input.interrupted && self.dialect != As::Envelope {
+        if input.interrupted && self.dialect != RecordFormat::Envelope {
             context.out.warn(format_args!("not recorded: a last line, cut off after {bytes} bytes"));
             return Ok(());
         }

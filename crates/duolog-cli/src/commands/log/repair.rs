@@ -7,7 +7,7 @@ use duolog_wire::{LogRepaired, Repair as Record};
 use super::Context;
 use super::verify::sentence_of;
 use crate::args::Which;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 
 const AFTER: &str = "\
@@ -49,7 +49,7 @@ pub fn loss(repair: &Record) -> String {
 }
 
 impl Repair {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let reference = self.which.reference(context.config()?)?;
         let store = context.open_to_write()?;
         let session = store.sessions().resolve(&reference)?;

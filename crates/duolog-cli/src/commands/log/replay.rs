@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use duolog::limits::Limits;
-use duolog::log::{self, Dialect, Entry, Foreign, ReadFrom, Replayable, View};
+use duolog::log::{self, Dialect, Entry, Foreign, ReadFrom, ReplayDetail, Replayable};
 
 use super::told::{Depth, Find, Teller};
 use super::{Context, Printer, cursor_of};
 use crate::args::{self, Start, Which};
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 
 const AFTER: &str = "\
@@ -66,7 +66,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         if let Some(path) = &self.file {
             // No home has a say in it.
             let file = Foreign::open(path, &Limits::default())?;
@@ -94,7 +94,7 @@ impl Replay {
         log: &dyn Replayable,
         from: Option<ReadFrom>,
         find: Option<Find<'_>>,
-    ) -> Outcome {
+    ) -> CommandResult {
         let dialect = match self.dialect {
             Some(dialect) => Some(dialect),
             None => log.dialect()?,
@@ -109,7 +109,7 @@ impl Replay {
 }
 
 /// Draws the whole conversation of a log again, as far as it is told without every step.
-pub(in super::super) fn redraw(context: &mut Context<'_>, log: &dyn Replayable) -> Outcome {
+pub(in super::super) fn redraw(context: &mut Context<'_>, log: &dyn Replayable) -> CommandResult {
     let depth = Depth { verbose: false, full: false };
     draw(context, log, log.dialect()?, ReadFrom::Start, &depth, None)
 }
@@ -121,8 +121,8 @@ fn draw(
     from: ReadFrom,
     depth: &Depth,
     find: Option<Find<'_>>,
-) -> Outcome {
-    let replay = log::Replay::new(dialect, depth.view(View::Conversation));
+) -> CommandResult {
+    let replay = log::Replay::new(dialect, depth.view(ReplayDetail::Conversation));
     let replay = if from == ReadFrom::Start { replay } else { replay.from_within() };
     let mut teller = Teller::new(replay, depth.detail());
     if let Some(find) = find.filter(|_| depth.full) {

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use clap::Args;
 use duolog::search::{Elsewhere, Found, Hit, HitToken, Indexed, Query, SearchFilter, SearchRequest, UseIndex};
 use duolog::sessions::SessionRef;
-use duolog::{Clock as _, Error, ErrorKind, Moment, SessionId, Store, SystemClock, limits};
+use duolog::{Clock as _, Error, ErrorKind, SessionId, Store, SystemClock, Timestamp, limits};
 use duolog_wire as wire;
 
 use super::super::completeness::Waiting;
 use super::Context;
 use crate::args::{self, OfUser};
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 use crate::out::{Out, Progress, Text, Tone, plain};
 
@@ -67,7 +67,7 @@ pub struct Search {
     tool: Option<String>,
     /// Only since then: 2026-01-31, 2026-01-31T09:30:00Z, or how long ago: 90m, 12h, 7d, 2w
     #[arg(long, value_name = "WHEN", value_parser = args::since)]
-    since: Option<Moment>,
+    since: Option<Timestamp>,
     /// How many hits at the most
     #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
@@ -92,7 +92,7 @@ const LONG_BYTES: u64 = 8 << 20;
 type Names = HashMap<SessionId, Called>;
 
 impl Search {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         // What cannot be meant is said before anything is opened.
         let query = self.query.as_deref().map(Query::parse).transpose().map_err(Error::from)?;
         let Some(store) = context.open_if_there()? else {
@@ -129,7 +129,7 @@ impl Search {
         Ok(store.search().find(&request, |done| bar.show(out, done))?)
     }
 
-    fn answer(&self, out: &mut Out, found: &Found, names: &Names) -> Outcome {
+    fn answer(&self, out: &mut Out, found: &Found, names: &Names) -> CommandResult {
         let next = found.next.as_ref().map(ToString::to_string);
         let other_homes = found.elsewhere.first.iter().map(|(session, home)| wire::SessionFailure {
             session_id: session.to_string(),
@@ -213,7 +213,7 @@ fn rebuild(out: &Out, store: &Store) -> Result<Indexed, Failure> {
     Ok(store.search().rebuild(|done| bar.show(out, done))?)
 }
 
-fn tell_rebuilt(out: &mut Out, made: &Indexed) -> Outcome {
+fn tell_rebuilt(out: &mut Out, made: &Indexed) -> CommandResult {
     let Indexed { sessions, texts, bytes, .. } = *made;
     out.answer(&wire::SearchRebuilt::from(made), |text| {
         let (texts, sessions) = (figures::things(texts, "text"), figures::things(sessions, "session"));
@@ -252,7 +252,7 @@ fn names(store: &Store, hits: &[Hit]) -> duolog::Result<Names> {
 }
 
 /// A hit in two lines: where it is, and what it says.
-fn draw(text: &mut Text, hit: &Hit, names: &Names, now: Moment) {
+fn draw(text: &mut Text, hit: &Hit, names: &Names, now: Timestamp) {
     let what = match (&hit.tool, &hit.role) {
         (Some(name), _) | (None, Some(name)) => format!("{} {}", hit.kind.word(), short(name)),
         (None, None) => hit.kind.word().to_owned(),

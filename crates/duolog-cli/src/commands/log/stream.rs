@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use duolog::Store;
 use duolog::limits::Limits;
-use duolog::log::{self, Notice, Progress, Source, Streamed, View};
+use duolog::log::{self, Notice, Progress, ReplayDetail, Source, Streamed};
 use duolog_wire as wire;
 
 use super::told::{Depth, Voice, label};
 use super::{Context, DAMAGE_TOLD};
 use crate::args;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 use crate::out::{Ending, Out};
 
@@ -74,10 +74,10 @@ enum From {
 }
 
 impl Stream {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         // From here on Ctrl-C only asks: what is being printed is printed whole.
         let ending = context.out.ending()?;
-        let view = self.depth.view(View::Live);
+        let view = self.depth.view(ReplayDetail::Live);
         let start = match (self.last, self.from) {
             (Some(count), _) => log::Start::Last(count),
             (None, From::Start) => log::Start::All,
@@ -115,7 +115,7 @@ impl Stream {
         Ok(None)
     }
 
-    fn show(&self, out: &mut Out, mut stream: log::Stream, ending: &Ending, place: &Place<'_>) -> Outcome {
+    fn show(&self, out: &mut Out, mut stream: log::Stream, ending: &Ending, place: &Place<'_>) -> CommandResult {
         ending.rings(stream.bell());
         let mut shown =
             Showing { stream: self, place, voice: Voice::new(self.depth.detail()), damaged: 0, is_lost: false };
@@ -229,7 +229,7 @@ impl Showing<'_> {
         out.notice(&shape, Some(&format!("there is no directory {place} yet; waiting for it (Ctrl-C ends it)")))
     }
 
-    fn finish(self, out: &mut Out, ended: Ended) -> Outcome {
+    fn finish(self, out: &mut Out, ended: Ended) -> CommandResult {
         out.flush()?;
         if self.damaged > 0 {
             out.alert(format_args!("{} skipped", figures::things(self.damaged, "damaged place")));

@@ -12,7 +12,7 @@ use duolog::{Cursor, Position, Seen, Store};
 
 use super::{Context, Pretty, Printer, cursor_of, tell_lost_earlier, tell_reset};
 use crate::args::{self, Start, Which};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::out::Ending;
 
 const AFTER: &str = "\
@@ -52,7 +52,7 @@ pub struct Tail {
 }
 
 impl Tail {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let reference = self.which.reference(context.config()?)?;
         let store = context.open_to_read()?;
         let session = store.sessions().resolve(&reference)?;
@@ -73,7 +73,7 @@ impl Tail {
         if let Some(loss) = &loss {
             printer.lost(loss);
         }
-        if let Some(loss) = &recorded_loss {
+        if let Some(loss) = recorded_loss {
             tell_lost_earlier(printer.out, loss);
         }
         go_on(&mut printer, &mut follow, ending.as_ref())?;

@@ -1,7 +1,7 @@
 //! What is told of a log as a conversation: for people and for programs, live and in replay.
 
 use clap::Args;
-use duolog::log::{Full, Replay, Source, Told, View};
+use duolog::log::{Full, Replay, ReplayDetail, ReplayEvent, Source};
 use duolog::{Error, Line};
 use duolog_wire as wire;
 
@@ -21,8 +21,8 @@ pub struct Depth {
 
 impl Depth {
     /// Every step, or what `otherwise` says.
-    pub fn view(&self, otherwise: View) -> View {
-        if self.verbose { View::Every } else { otherwise }
+    pub fn view(&self, otherwise: ReplayDetail) -> ReplayDetail {
+        if self.verbose { ReplayDetail::Every } else { otherwise }
     }
 
     /// How much of each item is shown.
@@ -82,7 +82,7 @@ impl Voice {
     }
 
     /// Tells a piece of the only log there is.
-    fn tell(&mut self, out: &mut Out, told: Told<'_>, find: Option<Find<'_>>) -> Result<(), Failure> {
+    fn tell(&mut self, out: &mut Out, told: ReplayEvent<'_>, find: Option<Find<'_>>) -> Result<(), Failure> {
         self.tell_as(out, told, find, None)
     }
 
@@ -91,7 +91,7 @@ impl Voice {
         &mut self,
         out: &mut Out,
         source: &Source,
-        told: Told<'_>,
+        told: ReplayEvent<'_>,
         find: Option<Find<'_>>,
     ) -> Result<(), Failure> {
         if self.speaker.as_ref() != Some(source) {
@@ -104,12 +104,12 @@ impl Voice {
     fn tell_as(
         &mut self,
         out: &mut Out,
-        told: Told<'_>,
+        told: ReplayEvent<'_>,
         find: Option<Find<'_>>,
         source: Option<wire::Source>,
     ) -> Result<(), Failure> {
         match told {
-            Told::Item { item, turn, ending, repeats } => {
+            ReplayEvent::Item { item, turn, ending, repeats } => {
                 let full = match (&item.full, find) {
                     (Some(reference), Some(find)) => Some(find(reference)?),
                     _ => None,
@@ -124,7 +124,7 @@ impl Voice {
                     None => out.piece(&entry, |text| self.timeline.item(text, &shown)),
                 }
             }
-            Told::TurnEnd(end) => {
+            ReplayEvent::TurnEnd(end) => {
                 let entry = wire::TurnEnd::from(&end);
                 match source {
                     Some(source) => {

@@ -8,7 +8,7 @@ use duolog_wire::{DamagedPlace, LogVerified, LogsVerified};
 use super::Context;
 use super::repair::loss as loss_of;
 use crate::args::Which;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 use crate::out::{Column, Out, Table, Tone};
 
@@ -62,7 +62,7 @@ pub struct Verify {
 }
 
 impl Verify {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store;
         let mut results = Vec::new();
         if self.all {

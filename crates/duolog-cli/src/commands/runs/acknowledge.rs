@@ -4,7 +4,7 @@ use clap::Args;
 use duolog_wire as wire;
 
 use super::{Context, Owned};
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -30,7 +30,7 @@ pub struct Acknowledge {
 }
 
 impl Acknowledge {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let approval = store.approvals().resolve(&self.approval)?;
         let changed = self.run.open(&store)?.acknowledge(&approval)?;

@@ -5,7 +5,7 @@ use duolog::limits;
 use duolog_wire as wire;
 
 use super::Context;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -35,7 +35,7 @@ pub struct Admit {
 }
 
 impl Admit {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let done = store.runs().admit(self.owner.as_deref(), self.limit)?;
         context.out.answer(&wire::Admitted::from(&done), |text| {

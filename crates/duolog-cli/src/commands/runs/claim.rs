@@ -7,7 +7,7 @@ use duolog_wire as wire;
 
 use super::{Changed, Context};
 use crate::args;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 
 const AFTER: &str = "\
@@ -41,7 +41,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let claim = self.which.open(&store)?.claim(&self.owner, self.lease)?;
         context.out.answer(&wire::Claim::from(&claim), |text| text.line(claim.fence))?;

@@ -2,13 +2,13 @@
 
 use clap::Args;
 use duolog::runs::{Execution, ExecutionList};
-use duolog::{Clock as _, Moment, SystemClock};
+use duolog::{Clock as _, SystemClock, Timestamp};
 use duolog_wire as wire;
 
 use super::{Context, repository};
 use crate::args;
 use crate::commands::sessions::one_line;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 use crate::out::{Column, Table};
 
@@ -36,7 +36,7 @@ pub struct Errors {
 }
 
 impl Errors {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let list = match context.open_if_there()? {
             Some(store) => {
                 store.runs().executions().search_errors(&self.text, self.page.limit, self.page.after.as_ref())?
@@ -49,7 +49,7 @@ impl Errors {
     }
 }
 
-fn table(executions: &[Execution], now: Moment) -> Table {
+fn table(executions: &[Execution], now: Timestamp) -> Table {
     let mut table = Table::new(&[
         (Column::Id, "WORKFLOW_RUN_ID"),
         (Column::Word, "SKILL"),

@@ -4,7 +4,7 @@ use clap::Args;
 use duolog_wire as wire;
 
 use super::Context;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -22,7 +22,7 @@ JSON:
 pub struct Expire {}
 
 impl Expire {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let Self {} = self;
         let store = context.open_to_write()?;
         let done = store.runs().expire()?;

@@ -4,7 +4,7 @@ use clap::Args;
 use duolog::runs::End;
 
 use super::{Context, Owned, answer_turned};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 const AFTER: &str = "\
 Examples:
@@ -31,7 +31,7 @@ pub struct Finish {
 }
 
 impl Finish {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let end = self.error.map_or(End::Succeeded, End::Failed);
         let turned = self.run.open(&store)?.finish(&end, self.marker.as_deref())?;

@@ -8,7 +8,7 @@ use duolog_wire as wire;
 use super::{Context, Owned, actor, in_argument, text_or_stdin};
 use crate::args;
 use crate::commands::approvals;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -67,7 +67,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let summary = text_or_stdin(context, self.summary)?;
         let store = context.open_to_write()?;
         let at = match (self.loop_key, self.iteration, self.output) {

@@ -12,7 +12,7 @@ use duolog_wire as wire;
 use serde::Deserialize;
 
 use super::Context;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 use crate::out::{Column, Table, plain};
 
@@ -53,7 +53,7 @@ pub struct History {
 
 /// Which line this is, and of which run.
 #[derive(Deserialize)]
-struct Told {
+struct HistoryLine {
     subtype: String,
     run: String,
 }
@@ -61,7 +61,7 @@ struct Told {
 /// A status change or a claim, as the log tells it.
 #[derive(Clone, Deserialize, Eq, Hash, PartialEq)]
 #[serde(rename_all = "camelCase")]
-struct Change {
+struct HistoryEntry {
     #[serde(default)]
     timestamp: Option<String>,
     #[serde(default)]
@@ -82,8 +82,8 @@ struct Change {
     fence: Option<u64>,
 }
 
-impl From<&Change> for wire::RunChange {
-    fn from(change: &Change) -> Self {
+impl From<&HistoryEntry> for wire::RunChange {
+    fn from(change: &HistoryEntry) -> Self {
         Self {
             occurred_at: change.timestamp.clone(),
             event: change.event.clone(),
@@ -99,7 +99,7 @@ impl From<&Change> for wire::RunChange {
 }
 
 impl History {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_read()?;
         let mut run = store.runs().summary(&store.runs().resolve(&self.run)?)?;
         let (mut told, complete, lost_bytes) = loop {
@@ -138,7 +138,7 @@ impl History {
 
 /// The last lines of the log that tell of a run; false where others are there that cannot be read or are more than that,
 /// or bytes of the log are lost, and how many.
-fn read(store: &Store, run: &RunSummary) -> Result<(VecDeque<Change>, bool, u64), Failure> {
+fn read(store: &Store, run: &RunSummary) -> Result<(VecDeque<HistoryEntry>, bool, u64), Failure> {
     let session = run.session_id.clone().ok_or_else(|| Error::NotFound(NotFound::Session(run.id.to_string())))?;
     let (mut history, mut complete, mut lost_bytes) = (VecDeque::new(), true, 0);
     let read = store.log(&session).read(ReadFrom::Start, |entry| {
@@ -174,12 +174,12 @@ fn read(store: &Store, run: &RunSummary) -> Result<(VecDeque<Change>, bool, u64)
 
 /// Removes what contradicts the state, and returns how many that were: from the present status back, each line must lead
 /// to the status that the one after it begins with. A run starts once, no change is told twice, and fences increase.
-fn leave_out(told: &mut VecDeque<Change>, status: &str, fence: u64) -> usize {
+fn leave_out(told: &mut VecDeque<HistoryEntry>, status: &str, fence: u64) -> usize {
     let (count, mut status) = (told.len(), status.to_owned());
     let (mut all, mut known) = (std::mem::take(told), HashSet::new());
     // Whatever their uuids: the state tells of one change at one time.
     all.retain(|change| known.insert(change.clone()));
-    let is_start = |change: &Change| change.event.as_deref() == Some("start");
+    let is_start = |change: &HistoryEntry| change.event.as_deref() == Some("start");
     let first_start = all.iter().position(is_start);
     let mut fence = fence.saturating_add(1);
     for (at, change) in all.into_iter().enumerate().rev() {
@@ -199,10 +199,10 @@ fn leave_out(told: &mut VecDeque<Change>, status: &str, fence: u64) -> usize {
 /// True if a line tells of a change of this run.
 fn is_told(line: &[u8], run: &str) -> bool {
     let may_be = line.windows(SUBTYPE.len()).any(|bytes| bytes == SUBTYPE.as_bytes());
-    may_be && serde_json::from_slice::<Told>(line).is_ok_and(|told| told.subtype == SUBTYPE && told.run == run)
+    may_be && serde_json::from_slice::<HistoryLine>(line).is_ok_and(|told| told.subtype == SUBTYPE && told.run == run)
 }
 
-fn table(history: &VecDeque<Change>) -> Table {
+fn table(history: &VecDeque<HistoryEntry>) -> Table {
     let mut table = Table::new(&[
         (Column::Word, "OCCURRED_AT"),
         (Column::Word, "EVENT"),

@@ -3,12 +3,12 @@
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use duolog::runs::{RunFilter, RunList, RunOrder, RunPage, RunSummary};
-use duolog::{Clock as _, Moment, RunStatus, SystemClock};
+use duolog::{Clock as _, RunStatus, SystemClock, Timestamp};
 use duolog_wire as wire;
 
 use super::{Context, repository, tone};
 use crate::args;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 use crate::out::{Column, Table, Tone};
 
@@ -60,7 +60,7 @@ pub struct List {
     trigger: Option<String>,
     /// Only those that were started then or later: a day, an instant, or an age like 7d
     #[arg(long, value_name = "WHEN", value_parser = args::since)]
-    since: Option<Moment>,
+    since: Option<Timestamp>,
     /// Order: active runs first, or newest first
     #[arg(long, default_value = "active", value_parser = PossibleValuesParser::new(["active", "started"]).map(|word| order(&word)))]
     order: RunOrder,
@@ -87,7 +87,7 @@ fn order(word: &str) -> RunOrder {
 }
 
 impl List {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let filter = RunFilter {
             statuses: self.status.into_iter().flat_map(|wanted| wanted.0).collect(),
             workflow_name: self.workflow,
@@ -130,7 +130,7 @@ impl List {
     }
 }
 
-fn table(runs: &[RunSummary], now: Moment) -> Table {
+fn table(runs: &[RunSummary], now: Timestamp) -> Table {
     let mut table = Table::new(&[
         (Column::Id, "ID"),
         (Column::Word, "WORKFLOW_NAME"),

@@ -37,7 +37,7 @@ use std::path::Path;
 
 use clap::Args;
 use duolog::errors::Invalid;
-use duolog::runs::{Act, Fence, OpenRun, RunSummary, Turned};
+use duolog::runs::{Attribution, Fence, RunHandle, RunSummary, StatusChange};
 use duolog::{Error, RunId, RunStatus, Store};
 use duolog_wire as wire;
 
@@ -45,7 +45,7 @@ pub use exec::ExecGuard;
 
 use super::Context;
 use super::sessions::actor;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 use crate::out::Tone;
 
@@ -99,7 +99,7 @@ struct Changed {
 }
 
 impl Changed {
-    fn open(&self, store: &Store) -> Result<OpenRun, Failure> {
+    fn open(&self, store: &Store) -> Result<RunHandle, Failure> {
         Ok(store.runs().open(&store.runs().resolve(&self.run)?))
     }
 }
@@ -134,7 +134,7 @@ impl Owned {
         Ok(store.runs().resolve(text)?)
     }
 
-    fn open(&self, store: &Store) -> Result<OpenRun, Failure> {
+    fn open(&self, store: &Store) -> Result<RunHandle, Failure> {
         self.claim.on(store.runs().open(&self.id(store)?))
     }
 }
@@ -152,7 +152,7 @@ impl UnderClaim {
         variable(FENCE_VARIABLE).map(parse).transpose()
     }
 
-    fn on(&self, run: OpenRun) -> Result<OpenRun, Failure> {
+    fn on(&self, run: RunHandle) -> Result<RunHandle, Failure> {
         Ok(match self.fence(run.id())? {
             Some(fence) => run.under(fence),
             None => run,
@@ -172,8 +172,8 @@ struct Doing {
 }
 
 impl Doing {
-    fn act(self) -> Act {
-        Act { actor: actor(self.actor), reason: self.reason }
+    fn act(self) -> Attribution {
+        Attribution { actor: actor(self.actor), reason: self.reason }
     }
 }
 
@@ -215,8 +215,8 @@ fn in_argument(argument: &'static str) -> impl FnOnce(Error) -> Failure {
 pub(super) const NO_SLOT: &str = "no slot is free: it is queued, before every run that has not begun";
 
 /// Says how a run stands after a change of status, and whether that is one.
-fn answer_turned(context: &mut Context<'_>, turned: &Turned) -> Outcome {
-    let Turned { previous, changed, run } = turned;
+fn answer_turned(context: &mut Context<'_>, turned: &StatusChange) -> CommandResult {
+    let StatusChange { previous, changed, run } = turned;
     let waits = *changed && run.status == RunStatus::Queued && *previous == RunStatus::Paused;
     context.out.confirm(&wire::RunTransition::from(turned), |text| {
         let (id, status) = (&run.id, text.tone(tone(run.status), run.status.as_str()));
@@ -230,7 +230,7 @@ fn answer_turned(context: &mut Context<'_>, turned: &Turned) -> Outcome {
 }
 
 /// Confirms a write that leaves the status of a run as it is.
-fn answer_run(context: &mut Context<'_>, run: &RunSummary, said: &str) -> Outcome {
+fn answer_run(context: &mut Context<'_>, run: &RunSummary, said: &str) -> CommandResult {
     context
         .out
         .confirm(&wire::RunAnswer { run: run.into() }, |text| text.line(format_args!("run {}: {said}", run.id)))?;

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use duolog::approvals::Approval;
 use duolog::runs::Run;
-use duolog::{ApprovalKind, Moment, RunStatus};
+use duolog::{ApprovalKind, RunStatus, Timestamp};
 use duolog_wire::NextStep;
 
 use crate::commands::approvals;
 use crate::figures;
 
 /// A run, and what else bears on what comes next.
-pub(super) struct Standing<'a> {
+pub(super) struct RunSituation<'a> {
     /// The run.
     pub run: &'a Run,
     /// The gates that bear on it: the one it waits at, and those whose answers nobody has noted.
@@ -25,7 +25,7 @@ pub(super) struct Standing<'a> {
     /// How long a run may wait for a place.
     pub queue_wait: Duration,
     /// The present.
-    pub now: Moment,
+    pub now: Timestamp,
 }
 
 fn next(text: impl Into<String>, command: impl Into<Option<String>>) -> NextStep {
@@ -33,7 +33,7 @@ fn next(text: impl Into<String>, command: impl Into<Option<String>>) -> NextStep
 }
 
 /// What would happen next.
-pub(super) fn of(standing: &Standing<'_>) -> Vec<NextStep> {
+pub(super) fn of(standing: &RunSituation<'_>) -> Vec<NextStep> {
     let id = &standing.run.summary.id;
     match standing.run.summary.status {
         RunStatus::Queued => vec![queued(standing)],
@@ -57,7 +57,7 @@ pub(super) fn of(standing: &Standing<'_>) -> Vec<NextStep> {
     }
 }
 
-fn queued(standing: &Standing<'_>) -> NextStep {
+fn queued(standing: &RunSituation<'_>) -> NextStep {
     let workflow = &standing.run.summary.workflow_name;
     if !standing.is_enabled {
         let text = format!("queued, and workflow {workflow} is switched off: it stays until that is taken back");
@@ -76,7 +76,7 @@ fn queued(standing: &Standing<'_>) -> NextStep {
     next(before, command("admit --owner NAME"))
 }
 
-fn running(standing: &Standing<'_>) -> NextStep {
+fn running(standing: &RunSituation<'_>) -> NextStep {
     let Run { summary, restart_cap, .. } = standing.run;
     let (id, lease_expires_at, now) = (&summary.id, summary.lease_expires_at, standing.now);
     let is_over = lease_expires_at.is_none_or(|until| until <= now);
@@ -105,7 +105,7 @@ fn running(standing: &Standing<'_>) -> NextStep {
     }
 }
 
-fn unconsumed<'a>(standing: &'a Standing<'_>) -> impl Iterator<Item = NextStep> + 'a {
+fn unconsumed<'a>(standing: &'a RunSituation<'_>) -> impl Iterator<Item = NextStep> + 'a {
     let (id, fence) = (&standing.run.summary.id, standing.run.fence);
     let is_claimed = standing.run.summary.lease_owner.is_some();
     let waiting = standing.gates.iter().filter(|gate| standing.run.unconsumed.contains(&gate.id));
@@ -118,7 +118,7 @@ fn unconsumed<'a>(standing: &'a Standing<'_>) -> impl Iterator<Item = NextStep> 
     })
 }
 
-fn paused(standing: &Standing<'_>) -> NextStep {
+fn paused(standing: &RunSituation<'_>) -> NextStep {
     let run = standing.run;
     let gate = standing.gates.iter().find(|gate| Some(&gate.id) == run.pending.as_ref());
     let Some(gate) = gate else {
@@ -159,8 +159,8 @@ mod tests {
 
     const NOW: i64 = 1_794_000_000_000_000;
 
-    fn at(seconds: i64) -> Moment {
-        Moment::from_micros(NOW + seconds * 1_000_000)
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_micros(NOW + seconds * 1_000_000)
     }
 
     fn run(status: RunStatus) -> Run {
@@ -224,8 +224,8 @@ mod tests {
         }
     }
 
-    fn standing<'a>(run: &'a Run, gates: &'a [Approval]) -> Standing<'a> {
-        Standing {
+    fn standing<'a>(run: &'a Run, gates: &'a [Approval]) -> RunSituation<'a> {
+        RunSituation {
             run,
             gates,
             is_in_flight: false,
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    fn told(standing: &Standing<'_>) -> Vec<(String, String)> {
+    fn told(standing: &RunSituation<'_>) -> Vec<(String, String)> {
         of(standing).into_iter().map(|next| (next.text, next.command.unwrap_or_default())).collect()
     }
 

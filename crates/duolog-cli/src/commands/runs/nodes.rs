@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{Context, Owned, answer_run, in_argument, text_or_stdin};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 const AFTER: &str = "\
 Examples:
@@ -26,7 +26,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let nodes = text_or_stdin(context, self.nodes)?;
         let store = context.open_to_write()?;
         let run = self.run.open(&store)?.set_nodes(&nodes).map_err(in_argument("JSON"))?;

@@ -4,7 +4,7 @@ use clap::Args;
 use duolog_wire as wire;
 
 use super::Context;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 
 const AFTER: &str = "\
@@ -31,7 +31,7 @@ pub struct Output {
 }
 
 impl Output {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_read()?;
         let executions = store.runs().executions();
         let execution = executions.get(&executions.resolve(&self.execution)?)?;

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{Changed, Context, Doing, answer_turned};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 const AFTER: &str = "\
 Examples:
@@ -28,7 +28,7 @@ pub struct Pause {
 }
 
 impl Pause {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let turned = self.run.open(&store)?.pause(&self.doing.act())?;
         let ended = answer_turned(context, &turned)?;

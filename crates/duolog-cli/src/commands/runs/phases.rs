@@ -1,7 +1,7 @@
 //! The phases of a run, as they are drawn.
 
 use duolog::RunStatus;
-use duolog::runs::{Execution, Outcome as How, Run};
+use duolog::runs::{Execution, ExecutionOutcome as How, Run};
 use serde::Deserialize;
 
 use super::show::shortened;

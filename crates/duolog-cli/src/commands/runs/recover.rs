@@ -6,7 +6,7 @@ use duolog::runs::TakeFilter;
 use duolog_wire as wire;
 
 use super::Context;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 
 const AFTER: &str = "\
 Examples:
@@ -41,7 +41,7 @@ pub struct Recover {
 }
 
 impl Recover {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let filter = TakeFilter { workflows: self.workflow, limit: self.limit.unwrap_or(u32::MAX) };
         let store = context.open_to_write()?;
         let done = store.runs().recover_some(&self.owner, &filter)?;

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{Context, Owned, answer_run};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 const AFTER: &str = "\
 Examples:
@@ -21,7 +21,7 @@ pub struct Release {
 }
 
 impl Release {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let run = self.run.open(&store)?.release()?;
         let ended = answer_run(context, &run, "given up, for whoever claims it next")?;

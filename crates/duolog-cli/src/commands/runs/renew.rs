@@ -7,7 +7,7 @@ use duolog_wire as wire;
 
 use super::{Context, Owned};
 use crate::args;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -33,7 +33,7 @@ pub struct Renew {
 }
 
 impl Renew {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let run = self.run.open(&store)?;
         let until = run.renew(self.lease)?;

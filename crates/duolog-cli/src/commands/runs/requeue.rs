@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{Context, Doing, Owned, answer_turned};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 const AFTER: &str = "\
 Examples:
@@ -27,7 +27,7 @@ pub struct Requeue {
 }
 
 impl Requeue {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let turned = self.run.open(&store)?.requeue(&self.doing.act())?;
         let ended = answer_turned(context, &turned)?;

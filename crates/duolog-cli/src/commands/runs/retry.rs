@@ -4,7 +4,7 @@ use clap::Args;
 use duolog::runs::Admission;
 
 use super::{Changed, Context, Doing, answer_turned};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 const AFTER: &str = "\
 Examples:
@@ -32,7 +32,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let admission = if self.queue { Admission::Queue } else { Admission::IfFree };
         let turned = self.run.open(&store)?.retry(admission, &self.doing.act())?;

@@ -5,7 +5,7 @@ use duolog_wire as wire;
 
 use super::{Context, Owned, in_argument, text_or_stdin};
 use crate::commands::sessions::one_line;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::out::plain;
 
 const AFTER: &str = "\
@@ -32,7 +32,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = match self.merge {
             Some(patch) => {
                 let patch = text_or_stdin(context, patch)?;

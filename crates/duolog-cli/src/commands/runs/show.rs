@@ -3,15 +3,15 @@
 use clap::Args;
 use duolog::approvals::{Approval, ApprovalFilter};
 use duolog::runs::{Execution, Run, RunPage};
-use duolog::{ApprovalStatus, Moment, PageToken, Store, limits};
+use duolog::{ApprovalStatus, PageToken, Store, Timestamp, limits};
 use duolog_wire as wire;
 
-use super::next::{self, Standing};
+use super::next::{self, RunSituation};
 use super::phases::{self, phase_of, stands};
 use super::{Context, repository, tone};
 use crate::commands::approvals;
 use crate::commands::sessions::one_line;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 use crate::out::{Column, Table, Text, Tone, plain};
 
@@ -47,7 +47,7 @@ pub struct Show {
 }
 
 impl Show {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_read()?;
         let id = store.runs().resolve(&self.run)?;
         let run = store.runs().get(&id)?;
@@ -59,7 +59,7 @@ impl Show {
         let gates = store.approvals().list(&filter, &RunPage::new(limits::PAGE_MAX, None))?.approvals;
         let now = store.now()?;
         let queue_wait = context.config()?.limits().runs.queue_wait;
-        let after = next::of(&Standing {
+        let after = next::of(&RunSituation {
             run: &run,
             gates: &with_those_that_count(&store, &run, &gates)?,
             is_in_flight: executions.iter().any(|execution| execution.end.is_none()),
@@ -101,9 +101,9 @@ fn with_those_that_count(store: &Store, run: &Run, gates: &[Approval]) -> Result
     Ok(all)
 }
 
-fn describe(text: &mut Text, run: &Run, now: Moment) {
+fn describe(text: &mut Text, run: &Run, now: Timestamp) {
     let summary = &run.summary;
-    let when = |at: Moment| format!("{at}  ({})", figures::age(at, now));
+    let when = |at: Timestamp| format!("{at}  ({})", figures::age(at, now));
     let by = summary.triggered_by.as_ref().map(|by| format!(", by {by}")).unwrap_or_default();
     let trigger = plain(&format!("{} ({}{by})", summary.trigger_id, summary.trigger_type));
     let repository = repository(summary.owner.as_deref(), summary.repo.as_deref(), summary.issue_number);
@@ -148,7 +148,7 @@ fn describe(text: &mut Text, run: &Run, now: Moment) {
     }
 }
 
-fn owner(run: &Run, now: Moment) -> Option<String> {
+fn owner(run: &Run, now: Timestamp) -> Option<String> {
     let (owner, until) = (run.summary.lease_owner.as_ref()?, run.summary.lease_expires_at?);
     let lease = if until > now {
         format!("lease ends {}", figures::ahead(until, now))
@@ -165,7 +165,7 @@ fn used(run: &Run) -> Option<String> {
     (!said.is_empty()).then(|| said.join(", "))
 }
 
-fn draw_executions(text: &mut Text, executions: &[Execution], now: Moment) {
+fn draw_executions(text: &mut Text, executions: &[Execution], now: Timestamp) {
     if executions.is_empty() {
         return;
     }
@@ -207,7 +207,7 @@ fn draw_executions(text: &mut Text, executions: &[Execution], now: Moment) {
     text.table(&["TURNS", "TOKENS", "COST_USD", "STOP_REASON"].into_iter().fold(table, Table::without_empty));
 }
 
-fn draw_gates(text: &mut Text, gates: &[Approval], now: Moment) {
+fn draw_gates(text: &mut Text, gates: &[Approval], now: Timestamp) {
     if gates.is_empty() {
         return;
     }

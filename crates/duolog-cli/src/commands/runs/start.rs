@@ -8,7 +8,7 @@ use duolog_wire as wire;
 use super::{Context, actor, in_argument, text_or_stdin};
 use crate::args;
 use crate::commands::sessions::named;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -72,7 +72,7 @@ pub struct Start {
 }
 
 impl Start {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         // What is read from stdin belongs to the request: before the store is opened.
         let given = self.context.map(|text| text_or_stdin(context, text)).transpose()?;
         let store = context.open_to_write()?;

@@ -1,11 +1,11 @@
 //! `duolog runs stats`.
 
 use clap::Args;
-use duolog::runs::{Every, Rollup, RollupQuery};
+use duolog::runs::{Rollup, RollupInterval, RollupQuery};
 use duolog_wire as wire;
 
 use super::Context;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 use crate::out::{Column, Table};
 
@@ -48,9 +48,9 @@ pub struct Stats {
 }
 
 impl Stats {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let (every, word, usual, most) =
-            if self.hourly { (Every::Hour, "hour", 24, 744) } else { (Every::Day, "day", 7, 366) };
+            if self.hourly { (RollupInterval::Hour, "hour", 24, 744) } else { (RollupInterval::Day, "day", 7, 366) };
         let last = self.last.unwrap_or(usual);
         if last > most {
             let message = format!("--last {last}: at most {} are shown", figures::things(most.into(), word));

@@ -10,7 +10,7 @@ use duolog_wire as wire;
 
 use super::{Context, tone};
 use crate::args;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -53,7 +53,7 @@ fn until(word: &str) -> Until {
 }
 
 impl Wait {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_read()?;
         let run = store.runs().open(&store.runs().resolve(&self.run)?);
         // Another end is an answer, too: nothing but a retry leaves it.

@@ -4,7 +4,7 @@ use clap::Args;
 use duolog_wire::ScheduleCleared;
 
 use super::Context;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -25,7 +25,7 @@ pub struct Clear {
 }
 
 impl Clear {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;
         let cleared = store.schedules().clear(&self.name, durability)?;

@@ -2,11 +2,11 @@
 
 use clap::Args;
 use duolog::schedules::{Origin, ScheduleList, as_configured};
-use duolog::{Clock as _, Moment, SystemClock};
+use duolog::{Clock as _, SystemClock, Timestamp};
 use duolog_wire as wire;
 
 use super::{Context, tone};
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 use crate::out::{Column, Table, Tone};
 
@@ -28,7 +28,7 @@ JSON:
 pub struct List {}
 
 impl List {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let Self {} = self;
         let now = SystemClock.now();
         let list = if let Some(store) = context.open_if_there()? {
@@ -56,7 +56,7 @@ impl List {
     }
 }
 
-fn table(list: &ScheduleList, now: Moment) -> Table {
+fn table(list: &ScheduleList, now: Timestamp) -> Table {
     let mut table = Table::new(&[
         (Column::Word, "NAME"),
         (Column::Word, "CRON"),

@@ -8,7 +8,7 @@ mod show;
 mod tick;
 
 use duolog::CronOutcome;
-use duolog::schedules::Standing;
+use duolog::schedules::FiringStatus;
 
 use super::Context;
 use crate::out::Tone;
@@ -24,11 +24,11 @@ Schedules {
     Tick(tick::Tick),
 }}
 
-fn tone(standing: Standing) -> Tone {
+fn tone(standing: FiringStatus) -> Tone {
     match standing {
-        Standing::Ended(CronOutcome::Ok) => Tone::Good,
-        Standing::Ended(CronOutcome::Nothing) => Tone::Faint,
-        Standing::Ended(CronOutcome::Skipped) | Standing::Running => Tone::Worth,
-        Standing::Ended(CronOutcome::Failed) | Standing::Lost => Tone::Bad,
+        FiringStatus::Ended(CronOutcome::Ok) => Tone::Good,
+        FiringStatus::Ended(CronOutcome::Nothing) => Tone::Faint,
+        FiringStatus::Ended(CronOutcome::Skipped) | FiringStatus::Running => Tone::Worth,
+        FiringStatus::Ended(CronOutcome::Failed) | FiringStatus::Lost => Tone::Bad,
     }
 }

@@ -1,13 +1,13 @@
 //! `duolog schedules runs`.
 
 use clap::Args;
-use duolog::schedules::{CronRun, RunList};
-use duolog::{Clock as _, Moment, SystemClock};
+use duolog::schedules::{CronRun, FiringList};
+use duolog::{Clock as _, SystemClock, Timestamp};
 use duolog_wire as wire;
 
 use super::{Context, tone};
 use crate::args;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 use crate::out::{Column, Table};
 
@@ -36,10 +36,10 @@ pub struct Runs {
 }
 
 impl Runs {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let list = match context.open_if_there()? {
             Some(store) => store.schedules().runs(self.name.as_deref(), self.page.after.as_ref(), self.page.limit)?,
-            None => RunList { runs: Vec::new(), next: None },
+            None => FiringList { runs: Vec::new(), next: None },
         };
         let page: wire::Page<wire::ScheduleRun> = wire::Page::of(&list.runs, list.next);
         context.out.page(&page, "no time of a schedule was fired yet; duolog schedules tick does that", || {
@@ -49,7 +49,7 @@ impl Runs {
     }
 }
 
-fn table(runs: &[CronRun], now: Moment) -> Table {
+fn table(runs: &[CronRun], now: Timestamp) -> Table {
     let mut table = Table::new(&[
         (Column::Word, "SCHEDULE_NAME"),
         (Column::Word, "DUE_AT"),

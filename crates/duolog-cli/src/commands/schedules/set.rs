@@ -5,7 +5,7 @@ use duolog::schedules::ScheduleChange;
 
 use super::super::sessions::actor;
 use super::{Context, show};
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -57,7 +57,7 @@ enum Key {
 }
 
 impl Set {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let is_unset = |key| self.unset.contains(&key);
         let enabled = match (self.enable, self.disable) {
             (true, _) => Some(Some(true)),

@@ -6,7 +6,7 @@ use duolog::{Clock as _, SystemClock};
 use duolog_wire as wire;
 
 use super::{Context, tone};
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 use crate::out::{Text, Tone};
 
@@ -33,7 +33,7 @@ pub struct Show {
 }
 
 impl Show {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let now = SystemClock.now();
         let schedule = match context.open_if_there()? {
             Some(store) => store.schedules().get(&self.name, now)?,

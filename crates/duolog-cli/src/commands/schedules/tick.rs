@@ -2,12 +2,12 @@
 
 use clap::Args;
 use duolog::schedules::{Ticked, fire};
-use duolog::{CronOutcome, Moment};
+use duolog::{CronOutcome, Timestamp};
 use duolog_wire as wire;
 
 use super::super::sessions::actor;
 use super::Context;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::out::Tone;
 
 const AFTER: &str = "\
@@ -40,14 +40,14 @@ JSON:
 pub struct Tick {
     /// Look at the times up to this instant, instead of now
     #[arg(long, value_name = "INSTANT")]
-    until: Option<Moment>,
+    until: Option<Timestamp>,
     /// Who has it fired; the user where it is not given
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
 }
 
 impl Tick {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let now = store.now()?;
         let until = self.until.unwrap_or(now);

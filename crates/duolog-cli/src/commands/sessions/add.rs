@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::super::log::Target;
 use super::{Context, OnBranch, check_metadata, vector};
 use crate::args;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 
 const AFTER: &str = "\
@@ -78,7 +78,7 @@ pub struct Add {
 }
 
 impl Add {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let config = context.config()?.clone().with_durability(self.durability);
         let input = if self.item.is_empty() {
             context.out.invite("reading JSON items; Ctrl-D ends them");

@@ -6,7 +6,7 @@ use duolog_wire::BranchAnswer;
 
 use super::{Context, OnBranch, check_metadata};
 use crate::args::Which;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 
 const NEW: &str = "\
 Examples:
@@ -95,7 +95,7 @@ pub struct Set {
 }
 
 impl Branch {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         match self {
             Self::New(new) => new.run(context),
             Self::Rename(rename) => {
@@ -112,7 +112,7 @@ impl Branch {
 }
 
 impl New {
-    fn run(self, context: &mut Context<'_>) -> Outcome {
+    fn run(self, context: &mut Context<'_>) -> CommandResult {
         check(self.metadata.as_deref())?;
         let reference = self.which.reference(context.config()?)?;
         let durability = context.config()?.durability();
@@ -132,7 +132,7 @@ fn change_branch(
     branch: &BranchRef,
     change: &BranchChange,
     done: &str,
-) -> Outcome {
+) -> CommandResult {
     let reference = which.reference(context.config()?)?;
     let durability = context.config()?.durability();
     let store = context.open_to_write()?;

@@ -5,7 +5,7 @@ use duolog_wire::ItemCleared;
 
 use super::{Context, OnBranch};
 use crate::args::Which;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 
 const AFTER: &str = "\
@@ -34,7 +34,7 @@ pub struct Clear {
 }
 
 impl Clear {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let reference = self.which.reference(context.config()?)?;
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;

@@ -2,12 +2,12 @@
 
 use clap::Args;
 use duolog::SessionStatus;
-use duolog::sessions::{Change, Changed, Session};
+use duolog::sessions::{Changed, Session, StatusUpdate};
 use duolog_wire::SessionStatusChanged;
 
 use super::{Context, actor};
 use crate::args::{self, Which};
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 
 const AFTER: &str = "\
 Examples:
@@ -43,12 +43,12 @@ pub struct Close {
 }
 
 impl Close {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let reference = self.which.reference(context.config()?)?;
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;
         let session = store.sessions().resolve(&reference)?;
-        let change = Change {
+        let change = StatusUpdate {
             reason_code: self.reason_code,
             reason: self.reason,
             actor: actor(self.actor),

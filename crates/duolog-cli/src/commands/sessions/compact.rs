@@ -10,7 +10,7 @@ use duolog_wire as wire;
 
 use super::{Context, OnBranch};
 use crate::args::Which;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 
 const AFTER: &str = "\
@@ -58,7 +58,7 @@ pub struct Compact {
 }
 
 impl Compact {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let reference = self.which.reference(context.config()?)?;
         let durability = context.config()?.durability();
         if self.info {
@@ -100,7 +100,7 @@ fn read(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path).map_err(Failure::file("read", path))
 }
 
-fn tell(context: &mut Context<'_>, info: &CompactionInfo) -> Outcome {
+fn tell(context: &mut Context<'_>, info: &CompactionInfo) -> CommandResult {
     context.out.answer(&wire::CompactionInfo::from(info), |text| {
         text.field("items", figures::count(info.items));
         text.field("uncompacted", figures::count(info.uncompacted));

@@ -8,7 +8,7 @@ use duolog_wire::{SessionDeleted, SessionsDeleted};
 
 use super::{Context, Operation, actor};
 use crate::args::Which;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 
 const AFTER: &str = "\
@@ -84,7 +84,7 @@ struct Held {
 }
 
 impl Delete {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         if self.all {
             return delete_all(context, self.which.user(), self.yes);
         }
@@ -119,7 +119,7 @@ impl Delete {
     }
 }
 
-fn delete_all(context: &mut Context<'_>, user: Option<&str>, yes: bool) -> Outcome {
+fn delete_all(context: &mut Context<'_>, user: Option<&str>, yes: bool) -> CommandResult {
     let store = context.open_to_write()?;
     let count = store.sessions().count(user)?;
     let of_user = user.map(|user| format!(" of {user}")).unwrap_or_default();

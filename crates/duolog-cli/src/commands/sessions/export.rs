@@ -15,7 +15,7 @@ use duolog_wire::SessionExported;
 use super::{Context, run};
 use crate::args::Which;
 use crate::commands::log::tell_lost_earlier;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 use crate::out::Out;
 
@@ -53,7 +53,7 @@ pub struct Export {
 }
 
 impl Export {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let reference = self.which.reference(context.config()?)?;
         let store = context.open_to_read()?;
         let session = store.sessions().resolve(&reference)?;
@@ -132,7 +132,7 @@ fn remove_leftovers(path: &Path) {
 
 /// Says that the document lacks what the log lost.
 fn tell_lost(out: &Out, exported: &Exported) {
-    if let Some(loss) = &exported.recorded_loss {
+    if let Some(loss) = exported.recorded_loss {
         tell_lost_earlier(out, loss);
     }
 }

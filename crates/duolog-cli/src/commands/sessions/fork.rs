@@ -6,7 +6,7 @@ use duolog_wire::Forked;
 
 use super::{Context, OnBranch};
 use crate::args::Which;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 
 const AFTER: &str = "\
@@ -37,7 +37,7 @@ pub struct Fork {
 }
 
 impl Fork {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let reference = self.which.reference(context.config()?)?;
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;

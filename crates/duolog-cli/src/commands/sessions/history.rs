@@ -7,7 +7,7 @@ use duolog_wire as wire;
 
 use super::Context;
 use crate::args::Which;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::out::{Column, Table};
 
 const AFTER: &str = "\
@@ -33,7 +33,7 @@ pub struct History {
 }
 
 impl History {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let reference = self.which.reference(context.config()?)?;
         let store = context.open_to_read()?;
         let session = store.sessions().resolve(&reference)?;

@@ -8,7 +8,7 @@ use clap::Args;
 use duolog_wire::SessionImported;
 
 use super::{Context, Operation};
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 
 const AFTER: &str = "\
@@ -36,7 +36,7 @@ pub struct Import {
 }
 
 impl Import {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let document = self.document(context)?;
         let store = context.open_to_write()?;
         let imported = self.operation.sessions(&store).import(document)?;

@@ -7,7 +7,7 @@ use duolog_wire as wire;
 
 use super::{Context, one_line};
 use crate::args::OfUser;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::out::{Column, Table};
 
 const AFTER: &str = "\
@@ -62,7 +62,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let durability = context.config()?.durability();
         let store = if self.ack { context.open_to_write()? } else { context.open_to_read()? };
         let recipient = match (self.of_user.reference(context.config()?), self.topic) {

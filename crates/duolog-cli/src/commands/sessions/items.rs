@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use clap::Args;
-use duolog::sessions::{DescribedList, View};
+use duolog::sessions::{DescribedList, HistoryView};
 use duolog_wire as wire;
 
 use super::{Context, OnBranch, one_line};
 use crate::args::Which;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 
 const AFTER: &str = "\
@@ -63,11 +63,11 @@ pub struct Items {
 }
 
 impl Items {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let reference = self.which.reference(context.config()?)?;
         let store = context.open_to_read()?;
         let session = store.sessions().resolve(&reference)?;
-        let view = if self.full { View::Full } else { View::Context };
+        let view = if self.full { HistoryView::Full } else { HistoryView::Context };
         if self.detail || self.pool {
             let items = store.sessions().items(&session.id).on(self.branch.reference());
             let list = if self.pool { items.pool(self.limit)? } else { items.described(self.limit, view)? };
@@ -121,7 +121,7 @@ fn starts_at_first(places: impl Iterator<Item = Option<u64>>, end: u64) -> bool 
 }
 
 /// Shows items with what is known of them.
-fn detail(context: &mut Context<'_>, list: &DescribedList, complete: bool) -> Outcome {
+fn detail(context: &mut Context<'_>, list: &DescribedList, complete: bool) -> CommandResult {
     let answer = wire::ItemDetailList {
         items: list.items.iter().map(wire::ItemDetail::from).collect(),
         item_count: list.end,

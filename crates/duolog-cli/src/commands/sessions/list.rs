@@ -6,14 +6,14 @@ use clap::Args;
 use duolog::errors::Invalid;
 use duolog::sessions::{SessionFilter, SessionList};
 use duolog::{
-    CaughtUp, Clock as _, Error, InvocationKind, Moment, Page, PageOrder, SessionStatus, SourceKind, SystemClock,
+    CaughtUp, Clock as _, Error, InvocationKind, Page, PageOrder, SessionStatus, SourceKind, SystemClock, Timestamp,
 };
 use duolog_wire as wire;
 
 use super::super::completeness;
 use super::Context;
 use crate::args;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 use crate::out::{Column, Table, Tone};
 
@@ -69,11 +69,11 @@ pub struct List {
     cwd: Option<PathBuf>,
     /// Filter by the time of the last change: an instant, a day, or an age like 12h
     #[arg(long, value_name = "TIME", value_parser = args::since)]
-    since: Option<Moment>,
+    since: Option<Timestamp>,
 }
 
 impl List {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let filter = SessionFilter {
             user_id: self.user_email,
             status: self.status,
@@ -117,7 +117,7 @@ impl List {
     }
 }
 
-fn table(list: &SessionList, now: Moment) -> Table {
+fn table(list: &SessionList, now: Timestamp) -> Table {
     let mut table = Table::new(&[
         (Column::Id, "ID"),
         (Column::Word, "NAME"),

@@ -28,7 +28,7 @@ mod vector;
 use clap::Args;
 use duolog::errors::NotFound;
 use duolog::sessions::{BranchRef, SessionRef};
-use duolog::{Error, InvocationKind, Moment, OperationId, SessionId, SourceKind, Store};
+use duolog::{Error, InvocationKind, OperationId, SessionId, SourceKind, Store, Timestamp};
 use serde_json::value::RawValue;
 
 use super::Context;
@@ -90,10 +90,10 @@ struct Provenance {
     source: Option<SourceKind>,
     /// Time at which it began: an instant, a day, or an age like 12h
     #[arg(long, value_name = "TIME", value_parser = args::since)]
-    started_at: Option<Moment>,
+    started_at: Option<Timestamp>,
     /// Time at which it ended, likewise
     #[arg(long, value_name = "TIME", value_parser = args::since)]
-    ended_at: Option<Moment>,
+    ended_at: Option<Timestamp>,
 }
 
 /// The branch that a command is about.

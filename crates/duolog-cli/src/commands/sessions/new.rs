@@ -9,7 +9,7 @@ use duolog_wire::SessionAnswer;
 
 use super::{Context, Operation, Provenance, check_metadata, run};
 use crate::args;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 
 const AFTER: &str = "\
 Examples:
@@ -65,7 +65,7 @@ pub struct New {
 }
 
 impl New {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         if let Some(metadata) = &self.metadata {
             check_metadata(metadata)?;
         }

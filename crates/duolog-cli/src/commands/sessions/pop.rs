@@ -5,7 +5,7 @@ use duolog_wire as wire;
 
 use super::{Context, OnBranch, one_line};
 use crate::args::Which;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -30,7 +30,7 @@ pub struct Pop {
 }
 
 impl Pop {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let reference = self.which.reference(context.config()?)?;
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;

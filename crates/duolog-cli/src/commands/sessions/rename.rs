@@ -6,7 +6,7 @@ use duolog_wire::SessionAnswer;
 
 use super::{Context, Operation};
 use crate::args::OfUser;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 
 const AFTER: &str = "\
 Examples:
@@ -37,7 +37,7 @@ pub struct Rename {
 }
 
 impl Rename {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let (reference, name) = match (self.of_user.reference(context.config()?), &self.name) {
             (Some(reference), None) => (reference, &self.session),
             (None, Some(name)) => (SessionRef::Text(self.session.clone()), name),

@@ -1,11 +1,11 @@
 //! `duolog sessions reopen`.
 
 use clap::Args;
-use duolog::sessions::Change;
+use duolog::sessions::StatusUpdate;
 
 use super::{Context, actor, close, run};
 use crate::args::Which;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -35,7 +35,7 @@ pub struct Reopen {
 }
 
 impl Reopen {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let reference = self.which.reference(context.config()?)?;
         let (durability, user) = (context.config()?.durability(), context.config()?.user().to_owned());
         let store = context.open_to_write()?;
@@ -45,7 +45,7 @@ impl Reopen {
         }
         let actor = actor(self.actor).or_else(|| Some(user).filter(|user| !user.is_empty()));
         let reason = Some(self.reason);
-        let change = Change { reason, actor, pid: self.pid, ..Change::default() };
+        let change = StatusUpdate { reason, actor, pid: self.pid, ..StatusUpdate::default() };
         let changed = store.sessions().status(&session.id).reopen(&change, durability)?;
         close::answer(context, &session, changed)?;
         context.close(store);

@@ -1,11 +1,11 @@
 //! `duolog sessions run`, and what other commands say of the process that runs a session.
 
 use clap::Args;
-use duolog::sessions::{Change, Liveness};
+use duolog::sessions::{Liveness, StatusUpdate};
 
 use super::{Context, actor, close};
 use crate::args::Which;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 
 const AFTER: &str = "\
 Examples:
@@ -32,13 +32,13 @@ pub struct Run {
 }
 
 impl Run {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let reference = self.which.reference(context.config()?)?;
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;
         let session = store.sessions().resolve(&reference)?;
         is_there(self.pid)?;
-        let change = Change { actor: actor(self.actor), ..Change::default() };
+        let change = StatusUpdate { actor: actor(self.actor), ..StatusUpdate::default() };
         let changed = store.sessions().status(&session.id).run(self.pid, &change, durability)?;
         close::answer(context, &session, changed)?;
         context.close(store);

@@ -7,7 +7,7 @@ use duolog_wire::MessageSent;
 
 use super::{Context, OnBranch};
 use crate::args::OfUser;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -60,7 +60,7 @@ pub struct Send {
 }
 
 impl Send {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let durability = context.config()?.durability();
         let store = context.open_to_write()?;
         let from = self.from.map(SessionRef::Text).or(self.of_user.reference(context.config()?));

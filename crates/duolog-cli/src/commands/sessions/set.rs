@@ -6,7 +6,7 @@ use duolog_wire::SessionAnswer;
 
 use super::{Context, Provenance, check_metadata};
 use crate::args::Which;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 
 const AFTER: &str = "\
 Examples:
@@ -35,7 +35,7 @@ pub struct Set {
 }
 
 impl Set {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let reference = self.which.reference(context.config()?)?;
         if let Some(metadata) = self.metadata.as_deref().filter(|text| !text.is_empty()) {
             check_metadata(metadata)?;

@@ -2,14 +2,14 @@
 
 use clap::Args;
 use duolog::sessions::{Liveness, Session, SessionFigures};
-use duolog::{Clock as _, Cursor, Moment, SystemClock, limits};
+use duolog::{Clock as _, Cursor, SystemClock, Timestamp, limits};
 use duolog_wire as wire;
 
 use super::super::completeness;
 use super::super::log::redraw;
 use super::{Context, branches, list, run};
 use crate::args::Which;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 use crate::out::{Text, Tone};
 
@@ -46,7 +46,7 @@ pub struct Show {
 }
 
 impl Show {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let reference = self.which.reference(context.config()?)?;
         let store = context.open_to_read()?;
         let session = store.sessions().resolve(&reference)?;
@@ -123,7 +123,7 @@ impl Show {
 }
 
 /// What is known of the log; nothing of it where nobody looked yet.
-fn tell(text: &mut Text, figures: &SessionFigures, now: Moment) {
+fn tell(text: &mut Text, figures: &SessionFigures, now: Timestamp) {
     for (label, value) in [("title", &figures.title), ("model", &figures.model), ("dialect", &figures.dialect)] {
         if let Some(value) = value {
             text.field(label, value);
@@ -143,11 +143,11 @@ fn tell(text: &mut Text, figures: &SessionFigures, now: Moment) {
     }
 }
 
-fn show(text: &mut Text, session: &Session, now: Moment) {
+fn show(text: &mut Text, session: &Session, now: Timestamp) {
     text.field("id", text.tone(Tone::Strong, session.id.as_str()));
     let status = session.status.map(|status| text.tone(list::tone(status), status.as_str()));
     let invoked = session.invocation_kind.map(|kind| kind.to_string());
-    let when = |at: Moment| format!("{at}  ({})", figures::age(at, now));
+    let when = |at: Timestamp| format!("{at}  ({})", figures::age(at, now));
     let fields = [
         ("name", session.name.clone()),
         ("user", session.user_id.clone()),

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, ValueEnum};
 use duolog::errors::{Damaged, NotFound};
 use duolog::sessions::{self, BranchRef, SessionRef, SimilarFilter};
-use duolog::{Error, Moment, Store, limits};
+use duolog::{Error, Store, Timestamp, limits};
 use duolog_wire as wire;
 
 use super::{Context, vector};
 use crate::args::{self, OfUser};
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::out::{Column, Table};
 
 const AFTER: &str = "\
@@ -81,10 +81,10 @@ struct Among {
     lion_class: Option<String>,
     /// Only made since then: 2026-01-31, 2026-01-31T09:30:00Z, or how long ago: 90m, 12h, 7d, 2w
     #[arg(long, value_name = "WHEN", value_parser = args::since)]
-    since: Option<Moment>,
+    since: Option<Timestamp>,
     /// Only made before then, likewise
     #[arg(long, value_name = "WHEN", value_parser = args::since)]
-    until: Option<Moment>,
+    until: Option<Timestamp>,
 }
 
 impl Among {
@@ -127,7 +127,7 @@ impl From<Metric> for sessions::Metric {
 }
 
 impl Similar {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let vector = match (&self.vector, &self.vector_file) {
             (Some(text), _) => vector::parse("--vector", text)?,
             (None, file) => vector::read(file.as_deref().unwrap_or(std::path::Path::new("-")), self.raw)?,

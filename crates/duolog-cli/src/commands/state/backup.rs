@@ -7,7 +7,7 @@ use duolog_wire as wire;
 
 use super::Context;
 use crate::args;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 
 const AFTER: &str = "\
@@ -40,7 +40,7 @@ pub struct Backup {
 }
 
 impl Backup {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let destination = args::here()?.join(&self.destination);
         let store = context.open_to_read()?;
         let total =

@@ -3,11 +3,11 @@
 use clap::Args;
 use duolog::limits::{BLOB_GRACE, PAGE_DEFAULT};
 use duolog::state::{BlobCount, CountedBlobs};
-use duolog::{Clock as _, Moment, SystemClock};
+use duolog::{Clock as _, SystemClock, Timestamp};
 use duolog_wire as wire;
 
 use super::Context;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 use crate::out::{Column, Out, Table, Tone};
 
@@ -49,7 +49,7 @@ pub struct Blobs {
 }
 
 impl Blobs {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = if self.prune { context.open_to_write()? } else { context.open_to_read()? };
         let now = SystemClock.now();
         // Without a total the bar only counts; that is no reason to fail.
@@ -89,7 +89,7 @@ impl Blobs {
     }
 }
 
-fn answer(counted: &CountedBlobs, limit: usize, now: Moment) -> wire::Blobs {
+fn answer(counted: &CountedBlobs, limit: usize, now: Timestamp) -> wire::Blobs {
     let mut all: Vec<&BlobCount> = counted.blobs().collect();
     let sum = |blobs: &[&BlobCount]| blobs.iter().map(|blob| blob.bytes).sum();
     let unnamed: Vec<&BlobCount> = all.iter().copied().filter(|blob| blob.named == 0).collect();
@@ -107,7 +107,7 @@ fn answer(counted: &CountedBlobs, limit: usize, now: Moment) -> wire::Blobs {
 }
 
 /// Asks a person whether what nothing names shall go.
-fn ask(out: &Out, counted: &CountedBlobs, now: Moment) -> Result<bool, Failure> {
+fn ask(out: &Out, counted: &CountedBlobs, now: Timestamp) -> Result<bool, Failure> {
     let prunable: Vec<u64> = counted.blobs().filter(|blob| blob.is_prunable(now)).map(|blob| blob.bytes).collect();
     if prunable.is_empty() {
         return Ok(true);
@@ -138,7 +138,7 @@ fn removed(pruned: &wire::BlobsPruned, unnamed: u64) -> String {
     }
 }
 
-fn table(blobs: &[wire::Blob], now: Moment) -> Table {
+fn table(blobs: &[wire::Blob], now: Timestamp) -> Table {
     let mut table = Table::new(&[
         (Column::Id, "ID"),
         (Column::Figure, "BYTES"),
@@ -147,7 +147,7 @@ fn table(blobs: &[wire::Blob], now: Moment) -> Table {
     ])
     .dropping(&["STORED_AT"]);
     for blob in blobs {
-        let stored_at = blob.stored_at.as_ref().and_then(|at| at.parse::<Moment>().ok());
+        let stored_at = blob.stored_at.as_ref().and_then(|at| at.parse::<Timestamp>().ok());
         let age = stored_at.map_or_else(|| "-".to_owned(), |at| figures::age(at, now));
         table.row(vec![blob.id.clone(), figures::size(blob.bytes), figures::count(blob.reference_count), age]);
         if blob.reference_count == 0 {

@@ -1,11 +1,11 @@
 //! `duolog state checkpoint`.
 
 use clap::Args;
-use duolog::{Checkpoint as Done, CheckpointReport};
+use duolog::{CheckpointReport, WalCheckpoint as Done};
 use duolog_wire::Checkpointed;
 
 use super::Context;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 
 const AFTER: &str = "\
@@ -26,7 +26,7 @@ JSON:
 pub struct Checkpoint {}
 
 impl Checkpoint {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let Self {} = self;
         let store = context.open_to_write()?;
         let done = store.state().checkpoint()?;

@@ -4,7 +4,7 @@ use clap::Args;
 use duolog_wire as wire;
 
 use super::Context;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 
 const AFTER: &str = "\
@@ -24,7 +24,7 @@ JSON:
 pub struct Rebuild {}
 
 impl Rebuild {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let Self {} = self;
         let store = context.open_to_write()?;
         // Without a total the bar only counts; that is no reason to fail.

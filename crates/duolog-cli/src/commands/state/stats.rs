@@ -7,7 +7,7 @@ use duolog_wire as wire;
 
 use super::super::completeness::{self, Waiting};
 use super::Context;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 use crate::out::{Column, Table, Text, Tone};
 
@@ -39,7 +39,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_read()?;
         let wait = self.waiting.wait(context.out, &store)?;
         let stats = store.state().stats_within(wait)?;

@@ -3,7 +3,7 @@
 use clap::Args;
 use duolog_wire::UsageByDay;
 
-use super::{Asked, Context, Outcome, Report};
+use super::{Asked, CommandResult, Context, Report};
 use crate::out::Column;
 
 const AFTER: &str = "\
@@ -37,7 +37,7 @@ pub struct Daily {
 const REPORT: Report = Report { column: (Column::Word, "DAY"), name: false, none: "(no day)" };
 
 impl Daily {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         REPORT.run::<UsageByDay>(self.asked, None, context, |store, filter| store.usage().daily(filter))
     }
 }

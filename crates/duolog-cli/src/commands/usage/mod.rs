@@ -13,7 +13,7 @@ use duolog_wire::{Listed, UsageList};
 
 use super::Context;
 use super::completeness::{self, Waiting};
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 use crate::out::{Column, Table, Tone};
 
@@ -70,7 +70,7 @@ impl Report {
         order: Option<PageOrder>,
         context: &mut Context<'_>,
         ask: impl FnOnce(&Store, &UsageFilter) -> duolog::Result<UsageReport>,
-    ) -> Outcome {
+    ) -> CommandResult {
         let is_filtered =
             asked.since.is_some() || asked.until.is_some() || asked.user.is_some() || asked.after.is_some();
         let Asked { since, until, zone, user: user_id, limit, after, waiting } = asked;

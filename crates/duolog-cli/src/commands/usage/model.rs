@@ -3,7 +3,7 @@
 use clap::Args;
 use duolog_wire::UsageByModel;
 
-use super::{Asked, Context, Outcome, Report};
+use super::{Asked, CommandResult, Context, Report};
 use crate::out::Column;
 
 const AFTER: &str = "\
@@ -35,7 +35,7 @@ pub struct Model {
 const REPORT: Report = Report { column: (Column::Word, "MODEL"), name: false, none: "(no name)" };
 
 impl Model {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         REPORT.run::<UsageByModel>(self.asked, None, context, |store, filter| store.usage().model(filter))
     }
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use duolog::PageOrder;
 use duolog_wire::UsageBySession;
 
-use super::{Asked, Context, Outcome, Report};
+use super::{Asked, CommandResult, Context, Report};
 use crate::args;
 use crate::out::Column;
 
@@ -43,7 +43,7 @@ pub struct Session {
 const REPORT: Report = Report { column: (Column::Id, "SESSION_ID"), name: true, none: "(no session)" };
 
 impl Session {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         REPORT.run::<UsageBySession>(self.asked, self.order, context, |store, filter| store.usage().session(filter))
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use duolog_wire::UsageByWorkflow;
 
-use super::{Asked, Context, Outcome, Report};
+use super::{Asked, CommandResult, Context, Report};
 use crate::out::Column;
 
 const AFTER: &str = "\
@@ -35,7 +35,7 @@ pub struct Workflow {
 const REPORT: Report = Report { column: (Column::Word, "WORKFLOW_NAME"), name: false, none: "(none)" };
 
 impl Workflow {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         REPORT.run::<UsageByWorkflow>(self.asked, None, context, |store, filter| store.usage().workflow(filter))
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{Context, switched};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 const AFTER: &str = "\
 Examples:
@@ -24,7 +24,7 @@ pub struct Clear {
 }
 
 impl Clear {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let changed = store.workflows().clear(&self.workflow)?;
         let ended = switched(context, &self.workflow, true, changed)?;

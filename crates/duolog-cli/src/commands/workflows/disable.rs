@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::{Context, switched};
 use crate::commands::sessions::actor;
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 const AFTER: &str = "\
 Examples:
@@ -30,7 +30,7 @@ pub struct Disable {
 }
 
 impl Disable {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let changed = store.workflows().disable(&self.workflow, actor(self.by).as_deref())?;
         let ended = switched(context, &self.workflow, false, changed)?;

@@ -2,11 +2,11 @@
 
 use clap::Args;
 use duolog::workflows::Workflow;
-use duolog::{Clock as _, Moment, SystemClock, limits};
+use duolog::{Clock as _, SystemClock, Timestamp, limits};
 use duolog_wire as wire;
 
 use super::Context;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 use crate::out::{Column, Table, Tone};
 
@@ -33,7 +33,7 @@ pub struct List {
 }
 
 impl List {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let found = match context.open_if_there()? {
             Some(store) => store.workflows().list(self.after.as_deref(), self.limit)?,
             None => Vec::new(),
@@ -47,7 +47,7 @@ impl List {
     }
 }
 
-fn table(workflows: &[Workflow], now: Moment) -> Table {
+fn table(workflows: &[Workflow], now: Timestamp) -> Table {
     let mut table = Table::new(&[
         (Column::Word, "NAME"),
         (Column::Word, "ENABLED"),

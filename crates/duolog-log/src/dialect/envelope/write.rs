@@ -201,7 +201,7 @@ pub struct SystemLine<'a> {
     r#type: &'static str,
     subtype: &'a str,
     #[serde(flatten)]
-    event: Told<'a>,
+    event: EventMembers<'a>,
     timestamp: &'a str,
     #[serde(rename = "sessionId", skip_serializing_if = "Option::is_none")]
     session_id: Option<&'a str>,
@@ -209,12 +209,12 @@ pub struct SystemLine<'a> {
 
 /// An event of the runtime: its members put beside the frame's, or the whole of it under one name.
 #[derive(Clone, Debug)]
-enum Told<'a> {
+enum EventMembers<'a> {
     Members(Vec<(&'a str, &'a RawValue)>),
     Whole(&'a RawValue),
 }
 
-impl Serialize for Told<'_> {
+impl Serialize for EventMembers<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Members(members) => serializer.collect_map(members.iter().copied()),
@@ -304,15 +304,15 @@ impl<'a> Builder<'a> {
 
     /// An event of the runtime, kept as it was.
     pub fn system(self, subtype: &'a str, event: &'a RawValue) -> Line<'a> {
-        self.system_line(subtype, Told::Whole(event))
+        self.system_line(subtype, EventMembers::Whole(event))
     }
 
     /// A status: the members of an event beside the line's own.
     pub fn status(self, subtype: &'a str, members: Vec<(&'a str, &'a RawValue)>) -> Line<'a> {
-        self.system_line(subtype, Told::Members(members))
+        self.system_line(subtype, EventMembers::Members(members))
     }
 
-    fn system_line(self, subtype: &'a str, event: Told<'a>) -> Line<'a> {
+    fn system_line(self, subtype: &'a str, event: EventMembers<'a>) -> Line<'a> {
         let (timestamp, session_id) = (self.timestamp, self.session_id);
         Line::System(SystemLine { r#type: "system", subtype, event, timestamp, session_id })
     }

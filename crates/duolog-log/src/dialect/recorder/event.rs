@@ -1,6 +1,6 @@
 //! What a runtime's events hold, in its own words.
 
-use duolog_types::Moment;
+use duolog_types::Timestamp;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -196,7 +196,7 @@ fn merge(whole: &mut Value, later: Value) {
 }
 
 /// ISO text with milliseconds, as Last Light writes instants.
-pub(super) fn milliseconds(at: Moment) -> String {
+pub(super) fn milliseconds(at: Timestamp) -> String {
     let mut text = at.to_string();
     // Always `….ssssssZ`: three digits less.
     text.truncate(text.len().saturating_sub(4));

@@ -4,7 +4,7 @@
 //! Three things are changed: thinking is left out unless it is asked for, a long tool result goes to a blob, and the
 //! partial messages of Claude Code (`stream_event`) are held until the message that repeats them.
 
-use duolog_types::Moment;
+use duolog_types::Timestamp;
 use serde_json::Value;
 
 use super::event::{is_text, milliseconds, shortened};
@@ -33,7 +33,13 @@ pub(super) struct Partial {
 
 impl Recorder {
     /// Takes an event that is none of the recorder's own.
-    pub(super) fn foreign<S: Sink>(&mut self, event: &Object<'_>, text: &str, at: Moment, sink: &mut S) -> Recorded<S> {
+    pub(super) fn foreign<S: Sink>(
+        &mut self,
+        event: &Object<'_>,
+        text: &str,
+        at: Timestamp,
+        sink: &mut S,
+    ) -> Recorded<S> {
         let kind = event.word("type").unwrap_or_default();
         if !detect::is_own(event) && detect::of_object(event).is_none() {
             self.unknown += 1;
@@ -65,7 +71,7 @@ impl Recorder {
         event: &Object<'_>,
         kind: &str,
         text: &str,
-        at: Moment,
+        at: Timestamp,
         sink: &mut S,
     ) -> Recorded<S> {
         let timestamp = milliseconds(at);
@@ -91,7 +97,7 @@ impl Recorder {
     }
 
     /// A prompt that the runtime repeats. The one that the caller gave is in the log already.
-    fn foreign_prompt<S: Sink>(&mut self, event: &Object<'_>, text: &str, at: Moment, sink: &mut S) -> Recorded<S> {
+    fn foreign_prompt<S: Sink>(&mut self, event: &Object<'_>, text: &str, at: Timestamp, sink: &mut S) -> Recorded<S> {
         let content = event.object("message").and_then(|message| message.raw("content")).unwrap_or("null");
         let hash = short_hash(content_text(content).as_bytes());
         if self.echo.take() == Some(hash) && !self.turn.ended {
@@ -108,7 +114,7 @@ impl Recorder {
     }
 
     /// A line that ends the turn by itself: what was counted of it so far belongs to no other turn.
-    fn foreign_end<S: Sink>(&mut self, at: Moment, sink: &mut S) -> Recorded<S> {
+    fn foreign_end<S: Sink>(&mut self, at: Timestamp, sink: &mut S) -> Recorded<S> {
         if let Some(event) = self.turn.snapshot_event.take() {
             self.keep("usage_snapshot", &event, at, sink)?;
         }
@@ -119,7 +125,7 @@ impl Recorder {
     }
 
     /// Holds a part of a message until a line has the whole.
-    fn partial<S: Sink>(&mut self, event: &Object<'_>, text: &str, at: Moment, sink: &mut S) -> Recorded<S> {
+    fn partial<S: Sink>(&mut self, event: &Object<'_>, text: &str, at: Timestamp, sink: &mut S) -> Recorded<S> {
         let parent = event.word("parent_tool_use_id");
         let Some(part) = event.object("event") else { return self.keep("stream_event", text, at, sink) };
         let place = match self.partials.iter().position(|held| held.parent == parent) {
@@ -165,7 +171,7 @@ impl Recorder {
     }
 
     /// Writes what streamed and was never repeated: the input ended within a message.
-    pub(super) fn write_partials<S: Sink>(&mut self, at: Moment, sink: &mut S) -> Recorded<S> {
+    pub(super) fn write_partials<S: Sink>(&mut self, at: Timestamp, sink: &mut S) -> Recorded<S> {
         let timestamp = milliseconds(at);
         for held in std::mem::take(&mut self.partials) {
             let mut is_cut = false;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use duolog_types::Moment;
+use duolog_types::Timestamp;
 use serde_json::value::RawValue;
 
 use super::event::milliseconds;
@@ -129,7 +129,7 @@ impl Recorder {
     }
 
     /// Writes a call that has no result, what it said so far, and that it has no end.
-    fn write_call<S: Sink>(&mut self, call: &OpenCall, at: Moment, sink: &mut S) -> Recorded<S> {
+    fn write_call<S: Sink>(&mut self, call: &OpenCall, at: Timestamp, sink: &mut S) -> Recorded<S> {
         let OpenCall { id, start, .. } = call;
         let started = start.as_deref().and_then(Object::parse);
         let name = started.as_ref().and_then(|event| event.word("toolName").or_else(|| event.word("name")));
@@ -153,7 +153,7 @@ impl Recorder {
     }
 
     /// Keeps the events of an open call as they are.
-    pub(super) fn keep_call<S: Sink>(&mut self, call: &OpenCall, at: Moment, sink: &mut S) -> Recorded<S> {
+    pub(super) fn keep_call<S: Sink>(&mut self, call: &OpenCall, at: Timestamp, sink: &mut S) -> Recorded<S> {
         if let Some(start) = &call.start {
             self.keep("tool_execution_start", start, at, sink)?;
         }

@@ -1,6 +1,6 @@
 //! What single lines say about usage.
 
-use duolog_types::Moment;
+use duolog_types::Timestamp;
 use duolog_types::limits::{MODEL_BYTES_MAX, USAGE_COST_MAX, USAGE_STREAM_MODELS_MAX, USAGE_TOKENS_MAX};
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ pub enum UsageFact {
         /// It is from a stream of Claude Code, whose totals may run up over several turns.
         is_stream: bool,
         /// When.
-        at: Option<Moment>,
+        at: Option<Timestamp>,
     },
     /// Totals of the session so far.
     Running {
@@ -39,7 +39,7 @@ pub enum UsageFact {
         /// The model, where the line names it.
         model: Option<String>,
         /// When.
-        at: Option<Moment>,
+        at: Option<Timestamp>,
     },
     /// Which model answers from here on.
     Model(String),
@@ -80,7 +80,7 @@ pub struct Response {
     /// The request it answers.
     pub request_id: Option<String>,
     /// When.
-    pub at: Option<Moment>,
+    pub at: Option<Timestamp>,
     /// Whether it belongs to a side conversation.
     pub sidechain: bool,
     /// Its tokens.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use duolog_types::limits::{USAGE_MODELS_MAX, USAGE_OPEN_MAX, USAGE_RECENT_MAX, USAGE_SEEN_MAX};
-use duolog_types::{Charge, Moment};
+use duolog_types::{Charge, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::claim::{Claim, Lineage};
@@ -123,11 +123,11 @@ impl UsageFold {
         match fact {
             UsageFact::Response(response) => self.response(response, claim, is_elsewhere),
             UsageFact::Ending { tokens, cost, models, is_stream, at } => {
-                self.ending(Ending { tokens, cost, models }, is_stream, at.map(Moment::as_micros));
+                self.ending(Ending { tokens, cost, models }, is_stream, at.map(Timestamp::as_micros));
             }
             UsageFact::Running { total, last, model, at } => {
                 self.last_model = model.or_else(|| self.last_model.take());
-                self.running(total, last, at.map(Moment::as_micros), claim, is_elsewhere);
+                self.running(total, last, at.map(Timestamp::as_micros), claim, is_elsewhere);
             }
             UsageFact::Model(model) => self.last_model = Some(model),
             UsageFact::Thread { id, model } => {
@@ -151,7 +151,7 @@ impl UsageFold {
         if !model.is_empty() {
             self.last_model = Some(model.clone());
         }
-        let at = response.at.map(Moment::as_micros);
+        let at = response.at.map(Timestamp::as_micros);
         let cell = self.cell(at, model);
         let counted = Counted::one(response.tokens, response.cost);
         let (Some(id), Some(claim)) = (&response.response_id, claim) else {
@@ -337,7 +337,7 @@ impl UsageFold {
     /// Where something is counted: a line without an instant is of the quarter hour that was named last.
     fn cell(&mut self, at: Option<i64>, model: String) -> Cell {
         if let Some(at) = at {
-            self.quarter = Moment::from_micros(at.div_euclid(QUARTER_MICROS) * QUARTER_MICROS).to_string();
+            self.quarter = Timestamp::from_micros(at.div_euclid(QUARTER_MICROS) * QUARTER_MICROS).to_string();
             if self.quarter.len() != INSTANT_CHARS {
                 self.quarter.clear();
             }

@@ -20,7 +20,7 @@ pub(super) type Job = Box<dyn FnOnce(&mut Tx<'_>) -> bool + Send>;
 
 /// How a request ended.
 #[derive(Clone, Debug)]
-pub(super) enum Outcome {
+pub(super) enum RequestOutcome {
     /// It is in a transaction that committed.
     Committed,
     /// Its own error undid it.
@@ -34,7 +34,7 @@ pub(super) enum Turn<'q> {
     /// It leads, and has its request back.
     Lead(Lead<'q>, Option<Job>),
     /// A leader ran its request.
-    Done(Outcome),
+    Done(RequestOutcome),
     /// Its deadline passed before anyone began, and its request is withdrawn.
     Late,
 }
@@ -64,7 +64,7 @@ enum Stage {
     Waiting(Option<Job>),
     Lead(Option<Job>),
     Begun,
-    Done(Outcome),
+    Done(RequestOutcome),
     Withdrawn,
 }
 
@@ -197,18 +197,18 @@ impl Drop for Batch<'_> {
 
 /// Members that were run and whose callers wait. None is forgotten: those left over learn that their end is unknown.
 #[derive(Default)]
-pub(super) struct Members(Vec<(Arc<Ticket>, Outcome)>);
+pub(super) struct Members(Vec<(Arc<Ticket>, RequestOutcome)>);
 
 impl Members {
-    pub(super) fn push(&mut self, ticket: Arc<Ticket>, outcome: Outcome) {
+    pub(super) fn push(&mut self, ticket: Arc<Ticket>, outcome: RequestOutcome) {
         self.0.push((ticket, outcome));
     }
 
     /// Turns every member that would have been committed into this failure.
     pub(super) fn fail(&mut self, error: &Error) {
         for (_, outcome) in &mut self.0 {
-            if matches!(outcome, Outcome::Committed) {
-                *outcome = Outcome::Failed(error.clone());
+            if matches!(outcome, RequestOutcome::Committed) {
+                *outcome = RequestOutcome::Failed(error.clone());
             }
         }
     }

@@ -13,10 +13,10 @@ use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
 
+use super::checkpointer::{Checkpointer, move_pages};
 use super::connection::{self, Place, error, is_failed_sync};
-use super::group::{Batch, Job, Lead, Members, Outcome, Queue, Turn};
+use super::group::{Batch, Job, Lead, Members, Queue, RequestOutcome, Turn};
 use super::lock::{Doubt, Held, StateLock};
-use super::mover::{Mover, move_pages};
 use super::resync;
 use crate::engine::{Tally, Tx};
 use crate::error::{Error, Result};
@@ -51,7 +51,7 @@ pub(super) struct Writer {
     tally: Arc<Tally>,
     /// Where a thread may move pages, in a process that lives long enough for one.
     aside: Option<Place>,
-    mover: OnceLock<Option<Mover>>,
+    checkpointer: OnceLock<Option<Checkpointer>>,
     /// Held by who moves pages: of two at once SQLite turns one away.
     moving: Arc<Mutex<()>>,
 }
@@ -142,9 +142,20 @@ impl Writer {
             moved_pages: 0,
             commit_took: Duration::ZERO,
         });
-        let (mover, moving) = (OnceLock::new(), Arc::default());
+        let (checkpointer, moving) = (OnceLock::new(), Arc::default());
         let (lock, log) = (Arc::new(lock), place.beside("-wal"));
-        Ok(Self { queue: Queue::default(), connection, lock, log, version, log_pages, tally, aside, mover, moving })
+        Ok(Self {
+            queue: Queue::default(),
+            connection,
+            lock,
+            log,
+            version,
+            log_pages,
+            tally,
+            aside,
+            checkpointer,
+            moving,
+        })
     }
 
     /// Runs one request in a transaction, alone or with others, and returns once it is as durable as asked.
@@ -177,7 +188,7 @@ impl Writer {
             Turn::Lead(lead, Some(job)) => self.run(&lead, durability, deadline, after_commit, job),
             Turn::Done(outcome) => outcome,
             Turn::Lead(_, None) | Turn::Late => {
-                Outcome::Failed(Error::Busy { what: "the state", holder: self.holder_if_other() })
+                RequestOutcome::Failed(Error::Busy { what: "the state", holder: self.holder_if_other() })
             }
         };
         let result = kept.lock().take();
@@ -230,29 +241,29 @@ impl Writer {
         deadline: Instant,
         after_commit: &dyn Fn(Durability),
         own: impl FnOnce(&mut Tx<'_>) -> bool,
-    ) -> Outcome {
+    ) -> RequestOutcome {
         let mut members = Members::default();
         let (outcome, durability) = {
             let mut tuned = self.connection.lock();
             let held = match self.lock.acquire(deadline) {
                 Ok(held) => held,
-                Err(error) => return Outcome::Failed(error),
+                Err(error) => return RequestOutcome::Failed(error),
             };
             let batch = match self.gather(lead, &tuned, durability, &held) {
                 Ok(batch) => batch,
-                Err(error) => return Outcome::Failed(error),
+                Err(error) => return RequestOutcome::Failed(error),
             };
             let durability = batch.strongest(durability);
             let answer = self.transaction(&mut tuned, durability, &held, own, batch, &mut members);
             let outcome = answer.unwrap_or_else(|error| {
                 members.fail(&error);
-                Outcome::Failed(error)
+                RequestOutcome::Failed(error)
             });
             drop(held);
             // What was in force, not what was asked for: whoever watches commits is told what they are worth.
             (outcome, tuned.synchronous)
         };
-        if matches!(outcome, Outcome::Committed) {
+        if matches!(outcome, RequestOutcome::Committed) {
             after_commit(durability);
         }
         members.acknowledge();
@@ -288,7 +299,7 @@ impl Writer {
             return;
         }
         tuned.moved_pages = pages;
-        if pages >= LOG_PAGES_MAX || !self.mover().is_some_and(Mover::ask) {
+        if pages >= LOG_PAGES_MAX || !self.checkpointer().is_some_and(Checkpointer::ask) {
             let _turn = self.moving.lock();
             if self.lock.doubt().has(Doubt::ALL)
                 && let Ok(held) = self.lock.acquire(Instant::now())
@@ -301,12 +312,12 @@ impl Writer {
     }
 
     /// The thread that moves pages, from the first time on that there are enough.
-    fn mover(&self) -> Option<&Mover> {
+    fn checkpointer(&self) -> Option<&Checkpointer> {
         let start = || {
             let (state_lock, moving) = (Arc::clone(&self.lock), Arc::clone(&self.moving));
-            Mover::start(self.aside.clone()?, state_lock, moving, Arc::clone(&self.tally)).ok()
+            Checkpointer::start(self.aside.clone()?, state_lock, moving, Arc::clone(&self.tally)).ok()
         };
-        self.mover.get_or_init(start).as_ref()
+        self.checkpointer.get_or_init(start).as_ref()
     }
 }
 
@@ -316,7 +327,7 @@ impl Writer {
 /// Emptied and not only moved: that its pages were moved is known to open connections alone, and the last one is going.
 impl Drop for Writer {
     fn drop(&mut self) {
-        drop(self.mover.take());
+        drop(self.checkpointer.take());
         if self.log_pages.load(Ordering::Relaxed) < CLOSE_PAGES {
             return;
         }
@@ -334,9 +345,9 @@ impl Drop for Writer {
     }
 }
 
-fn settle<T, E: From<Error>>(outcome: Outcome, result: Option<Result<T, E>>) -> Result<T, E> {
+fn settle<T, E: From<Error>>(outcome: RequestOutcome, result: Option<Result<T, E>>) -> Result<T, E> {
     match (outcome, result) {
-        (Outcome::Failed(error), _) => Err(error.into()),
+        (RequestOutcome::Failed(error), _) => Err(error.into()),
         (_, Some(result)) => result,
         (_, None) => Err(Error::Panicked { message: "the request left no result".to_owned() }.into()),
     }

@@ -1,4 +1,4 @@
-use duolog_state::derived::catalog::{self, CatalogRow, Checkpoint};
+use duolog_state::derived::catalog::{self, CatalogRow, FoldedTo};
 use duolog_state::owned::sessions::{self, SessionFilter};
 use duolog_state::{Page, Tx};
 use duolog_testkit::engines::Place;
@@ -28,7 +28,7 @@ fn of_two_folds_one_advances_the_catalog(place: &Place) {
         assert!(catalog::advance(tx, None, &row(0, 10))?);
         assert!(!catalog::advance(tx, None, &row(0, 20))?);
         let from = |epoch, position, fold_version| {
-            Some(Checkpoint { epoch: Epoch(epoch), position: Position(position), fold_version, shared: 1 })
+            Some(FoldedTo { epoch: Epoch(epoch), position: Position(position), fold_version, shared: 1 })
         };
         assert_eq!(Some(row(0, 10).checkpoint()), from(0, 10, 3));
         assert!(catalog::advance(tx, from(0, 10, 3), &row(0, 20))?);

@@ -1,5 +1,5 @@
 use duolog_state::ConstraintKind;
-use duolog_state::owned::compactions::{self, CompactionRow, Said};
+use duolog_state::owned::compactions::{self, CompactionEntry, CompactionRow};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 
@@ -21,8 +21,8 @@ fn what_was_said_of_a_branch_comes_back_newest_first(place: &Place) {
             said,
             created_at: at(1),
         };
-        let summary = |covers_all| Said::Summary { message: message("summary"), covers_all };
-        let undone = Said::Undone { branch: branch.clone(), seq: 1 };
+        let summary = |covers_all| CompactionEntry::Summary { message: message("summary"), covers_all };
+        let undone = CompactionEntry::Undone { branch: branch.clone(), seq: 1 };
         let rows = [row(1, 0, 2, summary(true)), row(2, 0, 1, summary(false)), row(3, 0, 2, undone)];
         for row in &rows {
             compactions::insert(tx, row)?;
@@ -40,7 +40,10 @@ fn what_was_said_of_a_branch_comes_back_newest_first(place: &Place) {
             (first, ConstraintKind::Unique),
             (row(4, 1, 1, summary(true)), ConstraintKind::Check),
             (row(0, 0, 1, summary(true)), ConstraintKind::Check),
-            (row(4, 0, 1, Said::Summary { message: message("none"), covers_all: true }), ConstraintKind::ForeignKey),
+            (
+                row(4, 0, 1, CompactionEntry::Summary { message: message("none"), covers_all: true }),
+                ConstraintKind::ForeignKey,
+            ),
         ];
         for (row, kind) in wrong {
             let refused = tx.savepoint(|tx| compactions::insert(tx, &row));

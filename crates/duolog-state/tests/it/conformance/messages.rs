@@ -137,7 +137,7 @@ fn a_message_goes_when_nothing_names_it(place: &Place) {
         let branch = branch_of(tx, "branch", &[])?;
         progression_items::insert(tx, &branch.progression_id, 0, &message("a"))?;
         branches::set_system(tx, &branch.id, &message("b"))?;
-        let summary = compactions::Said::Summary { message: message("c"), covers_all: true };
+        let summary = compactions::CompactionEntry::Summary { message: message("c"), covers_all: true };
         let row = compactions::CompactionRow {
             branch_id: branch.id.clone(),
             seq: 1,

@@ -4,7 +4,7 @@ use duolog_state::owned::{progression_items, sessions};
 use duolog_state::{Error, Tx};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
-use duolog_types::{BranchId, Moment};
+use duolog_types::{BranchId, Timestamp};
 
 use super::{branch_of, log_of, say, with_session};
 use crate::{at, id, session};
@@ -46,7 +46,7 @@ fn the_view_shows_what_the_default_branches_see(place: &Place) {
         branches::insert(tx, &row)?;
         let plan = |ord, text: &str| (ord, Some("plan".to_owned()), Some(format!("{text:?}")));
         assert_eq!(seen(tx)?, [plan(0, "a"), plan(1, "b"), plan(2, "m"), plan(3, "z")]);
-        let when = Moment::from_micros(1_748_376_662_839_999);
+        let when = Timestamp::from_micros(1_748_376_662_839_999);
         tx.execute("UPDATE messages SET created_at = ?1 WHERE id = 'a'", duolog_state::params![when])?;
         let sql = "SELECT user_id, created_at FROM session_items WHERE id = 0";
         let first: Option<(String, i64)> = tx.find(sql, &[], |row| Ok((row.get(0)?, row.get(1)?)))?;

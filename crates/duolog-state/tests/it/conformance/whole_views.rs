@@ -5,7 +5,7 @@ use duolog_state::owned::{progression_items, sessions};
 use duolog_state::{Error, Tx, params};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
-use duolog_types::{Moment, ProgressionId};
+use duolog_types::{ProgressionId, Timestamp};
 
 use super::{branch_of, message, say, with_session};
 use crate::{at, id};
@@ -14,7 +14,7 @@ on_both_engines!(messages_have_their_embeddings, progressions_have_their_collect
 
 fn messages_have_their_embeddings(place: &Place) {
     with_session(place, |tx| {
-        let when = Moment::from_micros(1_748_376_662_839_250);
+        let when = Timestamp::from_micros(1_748_376_662_839_250);
         let row = MessageRow {
             embedding: Some(vec![0, 0, 128, 63]),
             node_metadata: Some("{}".to_owned()),

@@ -2,7 +2,7 @@ use duolog_state::owned::workflow_runs::{self, QueuePlace, RunFilter, RunRow, Ru
 use duolog_state::{ConstraintKind, Error, Sql, Tx};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
-use duolog_types::{Moment, RunId, RunStatus, TriggerType};
+use duolog_types::{RunId, RunStatus, Timestamp, TriggerType};
 
 use super::{is_constraint, run, run_id, run_that_is, with_run, with_session};
 use crate::{at, id};
@@ -136,8 +136,8 @@ fn fill(tx: &mut Tx<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn walk(tx: &mut Tx<'_>, of: &RunsOf, since: Option<Moment>) -> Result<String, Error> {
-    let (mut seen, mut after): (Vec<String>, Option<(Moment, RunId)>) = (Vec::new(), None);
+fn walk(tx: &mut Tx<'_>, of: &RunsOf, since: Option<Timestamp>) -> Result<String, Error> {
+    let (mut seen, mut after): (Vec<String>, Option<(Timestamp, RunId)>) = (Vec::new(), None);
     loop {
         let rows = workflow_runs::list(tx, of, since, after.as_ref().map(|(at, id)| (*at, id)), 2)?;
         let Some(last) = rows.last() else { return Ok(seen.join(" ")) };

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use duolog::approvals::Approval;
-use duolog::import::lastlight::Imported;
+use duolog::import::lastlight::ImportReport;
 use duolog::limits::{PAGE_MAX, SCRATCH_VALUE_BYTES_MAX};
-use duolog::runs::{Every, Execution, RollupQuery};
+use duolog::runs::{Execution, RollupInterval, RollupQuery};
 use duolog::schedules::Origin;
 use duolog::{ApprovalId, ApprovalKind, ApprovalStatus, ChatId, ExecutionId, Money, RunId, Store};
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ pub(super) fn compare(verdict: &mut Verdict, taken: &Taken) -> io::Result<()> {
 
 /// What the roll-ups of a year add up to, and what the rows do.
 fn compare_sums(verdict: &mut Verdict, taken: &Taken) -> io::Result<()> {
-    let query = RollupQuery { every: Every::Day, last: 366, zone: None, workflow: None };
+    let query = RollupQuery { every: RollupInterval::Day, last: 366, zone: None, workflow: None };
     let days = taken.store.runs().rollups(&query).map_err(other)?;
     let rows = &taken.rows["executions"];
     let sum = |name: &str| rows.iter().filter_map(|row| row[name].as_u64()).sum::<u64>();
@@ -89,7 +89,7 @@ fn compare_sums(verdict: &mut Verdict, taken: &Taken) -> io::Result<()> {
 }
 
 /// Whether the report says this of something.
-fn is_told(report: &Imported, unit: &str, reason: &str) -> bool {
+fn is_told(report: &ImportReport, unit: &str, reason: &str) -> bool {
     report.left_out.notes.iter().any(|note| note.unit == unit && note.reason.contains(reason))
 }
 

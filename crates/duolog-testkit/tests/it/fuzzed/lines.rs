@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::time::SystemTime;
 
-use duolog_log::{Disk, DiskFile, Item, Kind, Lock, Open, Place, Reader, Stat};
+use duolog_log::{Disk, DiskFile, FileKind, Item, Lock, Open, Place, Reader, Stat};
 use duolog_types::line::check_line;
 use duolog_types::{Batch, Position};
 
@@ -150,7 +150,7 @@ impl Disk for Chopped {
         self.0.unlink(path)
     }
 
-    fn list(&self, path: &Path) -> io::Result<Vec<(String, Kind)>> {
+    fn list(&self, path: &Path) -> io::Result<Vec<(String, FileKind)>> {
         self.0.list(path)
     }
 

@@ -2,7 +2,7 @@
 
 use duolog_log::dialect::detect::of_line;
 use duolog_log::dialect::envelope::{Block, Builder, Ending, Line, Usage};
-use duolog_log::dialect::transcript::{Content, Event, Said};
+use duolog_log::dialect::transcript::{Content, Event, TranscriptEvent};
 use duolog_log::dialect::turns::{Entry, Step};
 use duolog_log::dialect::{Boundary, Dialect, Interpreter, ItemKind, TimelineItem};
 use duolog_types::Position;
@@ -72,10 +72,10 @@ fn turns(one: &str, other: &str) {
 
 fn transcript(one: &str, other: &str, number: u64) {
     let json = serde_json::to_string(&[one, other]).expect("JSON");
-    let words = |content| Said::Content { content, metadata: None, actions: None };
+    let words = |content| TranscriptEvent::Content { content, metadata: None, actions: None };
     let iter = number % 1000;
     for role in ["user", "agent", one] {
-        for said in [words(Content::Text(other)), words(Content::Json(&json)), Said::Error(other)] {
+        for said in [words(Content::Text(other)), words(Content::Json(&json)), TranscriptEvent::Error(other)] {
             let event = Event {
                 t: 1.5e9 + f64::from(u32::try_from(iter).expect("small")),
                 iter,
@@ -88,9 +88,9 @@ fn transcript(one: &str, other: &str, number: u64) {
             assert_eq!(items.len(), 1);
             let item = &items[0];
             let (kind, text) = match said {
-                Said::Error(error) => (ItemKind::Error, error.to_owned()),
-                Said::Content { content: Content::Text(text), .. } => (spoken(role), text.to_owned()),
-                Said::Content { .. } => (spoken(role), told(&[one, other])),
+                TranscriptEvent::Error(error) => (ItemKind::Error, error.to_owned()),
+                TranscriptEvent::Content { content: Content::Text(text), .. } => (spoken(role), text.to_owned()),
+                TranscriptEvent::Content { .. } => (spoken(role), told(&[one, other])),
             };
             assert_eq!((item.kind, &item.text), (kind, &text));
             assert_eq!((item.author.as_deref(), item.role.as_deref()), (word(one), word(role)));

@@ -5,12 +5,12 @@ use duolog_state::owned::messaging_sessions::{ChatPlace, ChatRow};
 use duolog_types::ChatId;
 use duolog_types::limits::{CHAT_CONTENT_BYTES_MAX, NAME_BYTES_MAX, WORD_BYTES_MAX};
 
-use super::model::Told;
+use super::model::OutboxLine;
 use super::source::{ChatSource, MessageSource, Raw};
 use super::taking::Taking;
 
 /// Maps a chat. How many messages it has is counted as they are kept: their own count is often wrong.
-pub fn chat(source: &ChatSource, overtaken: bool, told: &mut Told) -> Result<ChatRow, String> {
+pub fn chat(source: &ChatSource, overtaken: bool, told: &mut OutboxLine) -> Result<ChatRow, String> {
     let mut taking = Taking::of("chat", &source.id, told);
     let id = Taking::id("id", &source.id, ChatId::parse)?;
     let place = ChatPlace {
@@ -41,7 +41,7 @@ pub fn chat(source: &ChatSource, overtaken: bool, told: &mut Told) -> Result<Cha
 }
 
 /// Maps a message of a chat.
-pub fn message(source: &MessageSource, chat: &ChatRow, told: &mut Told) -> Result<NewChatMessageRow, String> {
+pub fn message(source: &MessageSource, chat: &ChatRow, told: &mut OutboxLine) -> Result<NewChatMessageRow, String> {
     let number = if let Raw::Int(number) = &source.id { number.to_string() } else { "without a number".to_owned() };
     let mut taking = Taking { unit: format!("message {number} of chat {}", chat.id), told };
     let role = Taking::word("role", &source.role)?;

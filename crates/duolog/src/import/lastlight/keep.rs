@@ -17,12 +17,12 @@ use duolog_state::owned::{
     workflow_run_phases, workflow_run_scratch,
 };
 use duolog_types::limits::{CHAT_DELIVERY_BYTES_MAX, PAGE_MAX};
-use duolog_types::{HomeId, Moment, RunStatus};
+use duolog_types::{HomeId, RunStatus, Timestamp};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::chats;
-use super::model::{Counts, Told};
+use super::model::{Counts, OutboxLine};
 use super::runs::{self, Belongs, MappedExecution, MappedRun, RunFacts};
 use super::source::{Database, Order};
 use crate::chats::delivery_bytes;
@@ -70,7 +70,7 @@ impl RunUnit {
     /// The executions of the run, mapped; those that cannot be were told of.
     pub(super) fn each_execution(
         &self,
-        told: &mut Told,
+        told: &mut OutboxLine,
         each: &mut dyn FnMut(MappedExecution) -> Result<()>,
     ) -> Result<()> {
         let row = &self.run.row;
@@ -84,7 +84,7 @@ impl RunUnit {
     /// The gates of the run, mapped.
     pub(super) fn each_approval(
         &self,
-        told: &mut Told,
+        told: &mut OutboxLine,
         each: &mut dyn FnMut(workflow_approvals::Approval) -> Result<()>,
     ) -> Result<()> {
         self.lent.lock().approvals(self.run.row.id.as_str(), &mut |source| {
@@ -104,10 +104,10 @@ impl RunUnit {
         if !is_same {
             return Err(is_another("run", row.id.as_str()));
         }
-        self.each_execution(&mut Told::again(), &mut |execution| {
+        self.each_execution(&mut OutboxLine::again(), &mut |execution| {
             if execution_stands(tx, &execution)? { Ok(()) } else { Err(is_another("run", row.id.as_str())) }
         })?;
-        self.each_approval(&mut Told::again(), &mut |gate| match workflow_approvals::find(tx, &gate.id)? {
+        self.each_approval(&mut OutboxLine::again(), &mut |gate| match workflow_approvals::find(tx, &gate.id)? {
             Some(found) if found == gate => Ok(()),
             _ => Err(is_another("run", row.id.as_str())),
         })?;
@@ -115,7 +115,7 @@ impl RunUnit {
     }
 
     /// Adds the run with all that it has, unless it stands here.
-    pub(super) fn keep(&self, tx: &mut Tx<'_>, now: Moment, restart_cap: u32) -> Result<Kept> {
+    pub(super) fn keep(&self, tx: &mut Tx<'_>, now: Timestamp, restart_cap: u32) -> Result<Kept> {
         if self.stands(tx)? {
             return Ok(Kept::Same);
         }
@@ -142,13 +142,13 @@ impl RunUnit {
         for (node, status) in &self.run.nodes {
             workflow_run_nodes::put(tx, &row.id, node, status)?;
         }
-        self.each_execution(&mut Told::again(), &mut |execution| {
+        self.each_execution(&mut OutboxLine::again(), &mut |execution| {
             if executions::find(tx, &execution.row.id)?.is_some() {
                 return Err(is_another("execution", execution.row.id.as_str()));
             }
             add_execution(tx, &execution)
         })?;
-        self.each_approval(&mut Told::again(), &mut |gate| {
+        self.each_approval(&mut OutboxLine::again(), &mut |gate| {
             if workflow_approvals::find(tx, &gate.id)?.is_some() {
                 return Err(is_another("gate", gate.id.as_str()));
             }
@@ -194,8 +194,8 @@ fn add_execution(tx: &mut Tx<'_>, execution: &MappedExecution) -> Result<()> {
 }
 
 /// Adds executions that belong to no run. What another one here is called so is told, and the others are kept.
-pub(super) fn keep_executions(tx: &mut Tx<'_>, executions: &[MappedExecution]) -> Result<(Counts, Counts, Told)> {
-    let (mut new, mut same, mut errors) = (Counts::default(), Counts::default(), Told::default());
+pub(super) fn keep_executions(tx: &mut Tx<'_>, executions: &[MappedExecution]) -> Result<(Counts, Counts, OutboxLine)> {
+    let (mut new, mut same, mut errors) = (Counts::default(), Counts::default(), OutboxLine::default());
     for execution in executions {
         match execution_stands(tx, execution) {
             Ok(true) => same.executions += 1,
@@ -240,14 +240,15 @@ pub(super) struct ChatUnit {
 pub(super) struct KeptChat {
     pub(super) kept: Kept,
     pub(super) messages: u64,
-    pub(super) left_out: Told,
-    pub(super) errors: Told,
+    pub(super) left_out: OutboxLine,
+    pub(super) errors: OutboxLine,
 }
 
 impl ChatUnit {
     /// Adds the chat and what was said in it, unless it stands here. Another of its id is an error.
     pub(super) fn keep(&self, tx: &mut Tx<'_>) -> Result<KeptChat> {
-        let mut done = KeptChat { kept: Kept::Same, messages: 0, left_out: Told::default(), errors: Told::default() };
+        let mut done =
+            KeptChat { kept: Kept::Same, messages: 0, left_out: OutboxLine::default(), errors: OutboxLine::default() };
         let Some(found) = messaging_sessions::find(tx, &self.row.id)? else {
             done.kept = Kept::New;
             self.add(tx, &mut done)?;
@@ -322,9 +323,9 @@ impl ChatUnit {
     fn each_message(
         &self,
         order: Order,
-        left_out: &mut Told,
-        errors: &mut Told,
-        each: &mut dyn FnMut(NewChatMessageRow, &mut Told) -> Result<()>,
+        left_out: &mut OutboxLine,
+        errors: &mut OutboxLine,
+        each: &mut dyn FnMut(NewChatMessageRow, &mut OutboxLine) -> Result<()>,
     ) -> Result<()> {
         self.lent.lock().messages(self.row.id.as_str(), order, &mut |source| match chats::message(
             &source, &self.row, left_out,

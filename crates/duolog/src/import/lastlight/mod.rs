@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use model::{Counts, Imported, Note, Progress, Told};
+pub use model::{Counts, ImportReport, Note, OutboxLine, Progress};
 
 use super::bad;
 use crate::error::{Error, Invalid, Result};
@@ -47,8 +47,8 @@ pub fn import(
     path: &Path,
     durability: Durability,
     mut progress: impl FnMut(&Progress),
-) -> Result<Imported> {
-    let mut report = Imported::default();
+) -> Result<ImportReport> {
+    let mut report = ImportReport::default();
     let database = Database::open(path, &store.home().cache, &mut report.left_out)?;
     let Some(database) = database else { return Err(bad(path, "it has no table of Last Light")) };
     let progress_so_far = Progress { all: database.counts()?, ..Progress::default() };
@@ -67,7 +67,7 @@ struct Importing<'i> {
     store: &'i Store,
     lent: Lent,
     durability: Durability,
-    report: Imported,
+    report: ImportReport,
     so_far: Progress,
     progress: &'i mut dyn FnMut(&Progress),
 }
@@ -191,7 +191,7 @@ impl Importing<'_> {
     /// needs a blob.
     fn look(&mut self, unit: &mut RunUnit, counts: &mut Counts) -> Result<bool> {
         let (mut facts, mut long) = (RunFacts::default(), false);
-        let Imported { left_out, errors, .. } = &mut self.report;
+        let ImportReport { left_out, errors, .. } = &mut self.report;
         let (id, ended) = (unit.run.row.id.clone(), unit.run.row.finished_at.map(|at| (at, unit.run.row.status)));
         let database = self.lent.lock();
         database.executions(id.as_str(), &mut |source, overtaken| {
@@ -227,7 +227,7 @@ impl Importing<'_> {
         // Held until the rows stand that name them: as long nobody removes them.
         let _hold = if long { Some(blobs.hold(join.limits().busy_timeout)?) } else { None };
         if long {
-            unit.each_execution(&mut Told::again(), &mut |execution| {
+            unit.each_execution(&mut OutboxLine::again(), &mut |execution| {
                 put_long(&blobs, &execution)?;
                 Ok(())
             })?;
@@ -282,7 +282,7 @@ impl Importing<'_> {
         Ok(())
     }
 
-    fn keep_part(&self, part: Vec<MappedExecution>) -> Result<(Counts, Counts, Told)> {
+    fn keep_part(&self, part: Vec<MappedExecution>) -> Result<(Counts, Counts, OutboxLine)> {
         let join = &self.store.join;
         let is_long = |one: &MappedExecution| one.output.as_ref().is_some_and(|text| runs::needs_blob(text));
         let blobs = Blobs::on(join.disk());

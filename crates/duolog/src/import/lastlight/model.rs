@@ -54,7 +54,7 @@ pub struct Note {
 
 /// What is told: the first of it, and how much more there was (I9).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct OutboxLine {
     /// The first.
     pub notes: Vec<Note>,
     /// How many more there were.
@@ -62,13 +62,13 @@ pub struct Told {
     max: usize,
 }
 
-impl Default for Told {
+impl Default for OutboxLine {
     fn default() -> Self {
         Self { notes: Vec::new(), more: 0, max: IMPORT_TOLD_MAX }
     }
 }
 
-impl Told {
+impl OutboxLine {
     /// For what was told before: it only counts.
     pub(super) fn again() -> Self {
         Self { max: 0, ..Self::default() }
@@ -99,13 +99,13 @@ impl Told {
 
 /// What an import did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportReport {
     /// What is here now and was not.
     pub imported: Counts,
     /// What was here already, just so.
     pub unchanged: Counts,
     /// What has no place here, was cut or read otherwise than it stands there, and why.
-    pub left_out: Told,
+    pub left_out: OutboxLine,
     /// What could not be taken: it cannot be what it should be, or something else here is called so.
-    pub errors: Told,
+    pub errors: OutboxLine,
 }

@@ -13,10 +13,10 @@ use duolog_types::limits::{
     SCRATCH_BYTES_MAX, SCRATCH_VALUE_BYTES_MAX, SKILL_BYTES_MAX, USAGE_TOKENS_MAX, WORD_BYTES_MAX, WORKFLOW_BYTES_MAX,
 };
 use duolog_types::{
-    ApprovalId, ApprovalKind, ApprovalStatus, ExecutionId, HomeId, Moment, RunId, RunStatus, TriggerType,
+    ApprovalId, ApprovalKind, ApprovalStatus, ExecutionId, HomeId, RunId, RunStatus, Timestamp, TriggerType,
 };
 
-use super::model::Told;
+use super::model::OutboxLine;
 use super::source::{ApprovalSource, ExecutionSource, Raw, RunSource};
 use super::taking::{Taking, instant};
 use crate::runs::rules::{self, member};
@@ -62,11 +62,11 @@ pub struct MappedExecution {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunFacts {
     /// What set the first of its executions off.
-    pub first: Option<(Moment, TriggerType)>,
+    pub first: Option<(Timestamp, TriggerType)>,
     /// When the last of them began.
-    pub last_begun: Option<Moment>,
+    pub last_begun: Option<Timestamp>,
     /// When the last of its gates was asked.
-    pub last_asked: Option<Moment>,
+    pub last_asked: Option<Timestamp>,
     /// The last of its gates that nobody has answered.
     pub pending: Option<String>,
     /// What its executions cost, in picodollars.
@@ -136,7 +136,7 @@ fn by_actor(kind: &Raw) -> Option<TriggerType> {
 /// What only its executions say is filled in by [`MappedRun::settle`]. A run that runs has a lease that ended with its
 /// last change, so that the next
 /// `recover` takes it up.
-pub fn run(source: &RunSource, home: HomeId, told: &mut Told) -> Result<MappedRun, String> {
+pub fn run(source: &RunSource, home: HomeId, told: &mut OutboxLine) -> Result<MappedRun, String> {
     let mut taking = Taking::of("run", &source.id, told);
     let id = Taking::id("id", &source.id, RunId::parse)?;
     let workflow_name = Taking::name("workflow_name", &source.workflow_name, WORKFLOW_BYTES_MAX)?;
@@ -213,7 +213,7 @@ pub enum Belongs<'r> {
         /// Its id.
         run: &'r RunId,
         /// When it ended, if it did, and how.
-        ended: Option<(Moment, RunStatus)>,
+        ended: Option<(Timestamp, RunStatus)>,
         /// Whether another execution of the same phase is in flight and began later.
         overtaken: bool,
     },
@@ -228,7 +228,7 @@ pub fn execution(
     source: &ExecutionSource,
     of: Belongs<'_>,
     home: HomeId,
-    told: &mut Told,
+    told: &mut OutboxLine,
 ) -> Result<MappedExecution, String> {
     let mut taking = Taking::of("execution", &source.id, told);
     let id = Taking::id("id", &source.id, ExecutionId::parse)?;
@@ -301,7 +301,7 @@ impl Taking<'_> {
     }
 
     /// How an execution ended; nothing while it is in flight.
-    fn end(&mut self, source: &ExecutionSource, of: Belongs<'_>, started_at: Moment) -> Option<EndRow> {
+    fn end(&mut self, source: &ExecutionSource, of: Belongs<'_>, started_at: Timestamp) -> Option<EndRow> {
         let finished_at = self.moment("finished_at", &source.finished_at);
         let success = self.yes("success", &source.success);
         let mut error = self.text("error", &source.error, REASON_BYTES_MAX);
@@ -393,7 +393,7 @@ pub fn approval(
     source: &ApprovalSource,
     run: &MappedRun,
     facts: &RunFacts,
-    told: &mut Told,
+    told: &mut OutboxLine,
 ) -> Result<Approval, String> {
     let mut taking = Taking::of("gate", &source.id, told);
     let id = Taking::id("id", &source.id, ApprovalId::parse)?;
@@ -431,7 +431,7 @@ pub fn approval(
         taking.say("does not say when it was answered: taken as when its run ended, or when it was asked");
     }
     let responded_at = (!is_open).then(|| said_at.or(ended).unwrap_or(created_at));
-    let went_on = |at: Moment| {
+    let went_on = |at: Timestamp| {
         ended.is_some()
             || facts.last_begun.is_some_and(|begun| begun >= at)
             || facts.last_asked.is_some_and(|a| a >= at)

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use duolog_state::{Column, Error as StateError, Foreign, FromColumn, Row};
 
-use super::model::{Counts, Told};
+use super::model::{Counts, OutboxLine};
 
 /// The rows that are asked for at once where only their numbers are kept.
 const PIECE: u32 = 256;
@@ -156,7 +156,7 @@ pub(super) struct Database {
 
 impl Database {
     /// Opens a database, and tells what of it is not looked at. One without a single table that we know is none.
-    pub(super) fn open(path: &Path, aside: &Path, told: &mut Told) -> Result<Option<Self>, StateError> {
+    pub(super) fn open(path: &Path, aside: &Path, told: &mut OutboxLine) -> Result<Option<Self>, StateError> {
         let mut database = Self { foreign: Foreign::open(path, aside)?, tables: BTreeMap::new() };
         database.know::<RunSource>(told)?;
         database.know::<ExecutionSource>(told)?;
@@ -172,7 +172,7 @@ impl Database {
         Ok(Some(database))
     }
 
-    fn know<T: Source>(&mut self, told: &mut Told) -> Result<(), StateError> {
+    fn know<T: Source>(&mut self, told: &mut OutboxLine) -> Result<(), StateError> {
         let columns = self.names("SELECT name FROM pragma_table_info(?1)", &[T::TABLE])?;
         let unit = format!("table {}", T::TABLE);
         if columns.is_empty() {
@@ -195,7 +195,7 @@ impl Database {
     }
 
     /// Tells of tables with rows that are not looked at.
-    fn tell_others(&self, told: &mut Told) -> Result<(), StateError> {
+    fn tell_others(&self, told: &mut OutboxLine) -> Result<(), StateError> {
         let sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' \
                    AND sql NOT LIKE 'CREATE VIRTUAL%'";
         let known = [

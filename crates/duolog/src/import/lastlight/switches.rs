@@ -4,14 +4,14 @@ use duolog_state::owned::cron_overrides::CronOverrideRow;
 use duolog_state::owned::workflow_overrides::OverrideRow;
 use duolog_types::limits::{NAME_BYTES_MAX, WORKFLOW_BYTES_MAX};
 
-use super::model::Told;
+use super::model::OutboxLine;
 use super::source::{ScheduleSource, WorkflowSource};
 use super::taking::Taking;
 use crate::runs::rules as runs;
 use crate::schedules::Timetable;
 
 /// Maps what is said over a schedule. An expression that is none here is left out; whether it fires is not.
-pub fn schedule(source: &ScheduleSource, told: &mut Told) -> Result<CronOverrideRow, String> {
+pub fn schedule(source: &ScheduleSource, told: &mut OutboxLine) -> Result<CronOverrideRow, String> {
     let mut taking = Taking::of("schedule", &source.name, told);
     let name = Taking::name("name", &source.name, NAME_BYTES_MAX)?;
     let mut schedule = taking.text("schedule", &source.schedule, NAME_BYTES_MAX);
@@ -34,7 +34,7 @@ pub fn schedule(source: &ScheduleSource, told: &mut Told) -> Result<CronOverride
 }
 
 /// Maps what is said of a workflow.
-pub fn workflow(source: &WorkflowSource, told: &mut Told) -> Result<OverrideRow, String> {
+pub fn workflow(source: &WorkflowSource, told: &mut OutboxLine) -> Result<OverrideRow, String> {
     let mut taking = Taking::of("workflow", &source.name, told);
     let name = Taking::name("name", &source.name, WORKFLOW_BYTES_MAX)?;
     runs::check_workflow(&name).map_err(|error| error.to_string())?;

@@ -6,10 +6,10 @@ use std::str::FromStr;
 
 use duolog_types::json::{JsonFault, check_object, check_value};
 use duolog_types::limits::{NAME_BYTES_MAX, PHASE_ENTRY_BYTES_MAX, PHASES_BYTES_MAX, USAGE_COST_MAX, WORD_BYTES_MAX};
-use duolog_types::{Moment, SessionId};
+use duolog_types::{SessionId, Timestamp};
 use serde_json::value::RawValue;
 
-use super::model::Told;
+use super::model::OutboxLine;
 use super::source::Raw;
 use crate::Money;
 use crate::runs::{dollars, rules as runs};
@@ -17,11 +17,11 @@ use crate::runs::{dollars, rules as runs};
 /// One row on its way: its values are taken, and what is not is told.
 pub(super) struct Taking<'t> {
     pub(super) unit: String,
-    pub(super) told: &'t mut Told,
+    pub(super) told: &'t mut OutboxLine,
 }
 
 impl<'t> Taking<'t> {
-    pub(super) fn of(kind: &str, id: &Raw, told: &'t mut Told) -> Self {
+    pub(super) fn of(kind: &str, id: &Raw, told: &'t mut OutboxLine) -> Self {
         let id = id.text().map_or("without an id", |id| runs::clip(id, WORD_BYTES_MAX));
         Self { unit: format!("{kind} {id}"), told }
     }
@@ -107,7 +107,7 @@ impl<'t> Taking<'t> {
         }
     }
 
-    pub(super) fn moment(&mut self, what: &str, raw: &Raw) -> Option<Moment> {
+    pub(super) fn moment(&mut self, what: &str, raw: &Raw) -> Option<Timestamp> {
         let found = raw.text().and_then(instant);
         match (raw, found) {
             (Raw::Null, _) | (_, Some(_)) => found,
@@ -123,7 +123,7 @@ impl<'t> Taking<'t> {
     }
 
     /// An instant without which a row says nothing.
-    pub(super) fn beginning(what: &str, raw: &Raw) -> Result<Moment, String> {
+    pub(super) fn beginning(what: &str, raw: &Raw) -> Result<Timestamp, String> {
         let text = Self::name(what, raw, WORD_BYTES_MAX)?;
         instant(&text).ok_or_else(|| format!("its {what} is {text:?}, which is no instant"))
     }
@@ -235,7 +235,7 @@ impl<'t> Taking<'t> {
 }
 
 /// An instant; one that names no zone is meant in UTC, as all of theirs are.
-pub(super) fn instant(text: &str) -> Option<Moment> {
+pub(super) fn instant(text: &str) -> Option<Timestamp> {
     text.parse().ok().or_else(|| format!("{text}Z").parse().ok())
 }
 

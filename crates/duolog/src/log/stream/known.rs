@@ -69,11 +69,11 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::View;
+    use crate::log::ReplayDetail;
 
     fn voice(path: &Path) -> Voice {
         let source = Source { path: path.to_owned(), session: None, name: None, user_id: None };
-        Voice::new(source, Replay::new(None, View::Every))
+        Voice::new(source, Replay::new(None, ReplayDetail::Every))
     }
 
     #[test]

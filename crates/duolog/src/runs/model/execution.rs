@@ -3,14 +3,14 @@
 use duolog_log::dialect::money::Money;
 use duolog_state::PageToken;
 use duolog_state::owned::executions::{EndRow, ExecutionRow};
-use duolog_types::{ExecutionId, Moment, RunId, SessionId, TriggerType};
+use duolog_types::{ExecutionId, RunId, SessionId, Timestamp, TriggerType};
 use serde::{Deserialize, Serialize};
 
 use crate::runs::rules;
 
 duolog_types::words!(
 /// How an execution ended, derived from what the ledger says of it.
-Outcome, "outcome of an execution", {
+ExecutionOutcome, "outcome of an execution", {
     /// Well.
     Succeeded = "succeeded",
     /// With an error.
@@ -47,7 +47,7 @@ pub struct Execution {
     /// Who set it off.
     pub triggered_by: Option<String>,
     /// When it began.
-    pub started_at: Moment,
+    pub started_at: Timestamp,
     /// How it ended; nothing while it is in flight.
     pub end: Option<Ended>,
 }
@@ -56,14 +56,14 @@ pub struct Execution {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
     /// When.
-    pub at: Moment,
+    pub at: Timestamp,
     /// What was said of it.
     pub finish: Finish,
 }
 
 impl Execution {
     /// How it ended.
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> ExecutionOutcome {
         rules::outcome(self.end.as_ref().map(EndRow::from).as_ref())
     }
 
@@ -235,7 +235,7 @@ pub struct ExecutionList {
 
 /// How long the stretches of a roll-up are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Every {
+pub enum RollupInterval {
     /// A day.
     Day,
     /// An hour.
@@ -246,7 +246,7 @@ pub enum Every {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RollupQuery {
     /// How long its stretches are.
-    pub every: Every,
+    pub every: RollupInterval,
     /// How many, up to the present one. At most 366 days or 744 hours.
     pub last: u32,
     /// The zone whose days and hours they are, like `Europe/Berlin`; UTC where nothing is said.

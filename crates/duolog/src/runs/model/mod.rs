@@ -5,10 +5,11 @@ mod page;
 mod run;
 
 pub use execution::{
-    Begun, Ended, Ending, Every, Execution, ExecutionList, Finish, NewExecution, Outcome, Output, Rollup, RollupQuery,
+    Begun, Ended, Ending, Execution, ExecutionList, ExecutionOutcome, Finish, NewExecution, Output, Rollup,
+    RollupInterval, RollupQuery,
 };
 pub use page::{RunFilter, RunList, RunOrder, RunPage};
 pub use run::{
-    Act, Admission, Admitted, Claim, End, Expired, Fence, NewRun, Next, PhaseStanding, Recovered, Run, RunSummary,
-    Started, TakeFilter, Turned, Until,
+    Admission, Admitted, Attribution, Claim, End, Expired, Fence, NewRun, Next, PhaseStanding, Recovered, Run,
+    RunSummary, Started, StatusChange, TakeFilter, Until,
 };

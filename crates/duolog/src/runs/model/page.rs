@@ -2,7 +2,7 @@
 
 use duolog_state::{ListId, PageToken};
 use duolog_types::limits::{PAGE_DEFAULT, PAGE_MAX};
-use duolog_types::{Moment, RunStatus};
+use duolog_types::{RunStatus, Timestamp};
 
 use super::run::RunSummary;
 use crate::runs::rules;
@@ -21,7 +21,7 @@ pub struct RunFilter {
     /// Only those that this set off.
     pub trigger_id: Option<String>,
     /// Only those that were started then or later.
-    pub since: Option<Moment>,
+    pub since: Option<Timestamp>,
     /// In which order.
     pub order: RunOrder,
 }

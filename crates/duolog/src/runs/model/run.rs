@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use duolog_log::dialect::money::Money;
 use duolog_state::owned::workflow_runs::{RunRow, RunSummaryRow};
-use duolog_types::{ApprovalId, ExecutionId, Moment, RunId, RunStatus, SessionId, TriggerType};
+use duolog_types::{ApprovalId, ExecutionId, RunId, RunStatus, SessionId, Timestamp, TriggerType};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -106,7 +106,7 @@ impl FromStr for Fence {
 
 /// Who does something to a run, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Act {
+pub struct Attribution {
     /// Who.
     pub actor: Option<String>,
     /// Why.
@@ -115,7 +115,7 @@ pub struct Act {
 
 /// What became of a change of status.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Turned {
+pub struct StatusChange {
     /// How the run stood.
     pub previous: RunStatus,
     /// Whether it stands otherwise now.
@@ -141,7 +141,7 @@ pub struct Claim {
     /// What every write of its owner carries.
     pub fence: Fence,
     /// When the lease ends if it is not renewed.
-    pub lease_expires_at: Moment,
+    pub lease_expires_at: Timestamp,
     /// Whether it was taken over from an owner that died.
     pub taken_over: bool,
     /// The executions that the dead owner left, which are closed.
@@ -251,19 +251,19 @@ pub struct RunSummary {
     /// Their tokens of all kinds, as far as they said.
     pub tokens: Option<u64>,
     /// When it was started.
-    pub started_at: Moment,
+    pub started_at: Timestamp,
     /// When it last changed.
-    pub updated_at: Moment,
+    pub updated_at: Timestamp,
     /// When it came to its end.
-    pub finished_at: Option<Moment>,
+    pub finished_at: Option<Timestamp>,
     /// The end of its lease; `None` if it is not running. A run that nobody has claimed has one, too.
     #[serde(default)]
-    pub lease_expires_at: Option<Moment>,
+    pub lease_expires_at: Option<Timestamp>,
 }
 
 impl RunSummary {
     /// Returns true if the run is running and its lease has expired: anybody may take it over.
-    pub fn is_stale(&self, now: Moment) -> bool {
+    pub fn is_stale(&self, now: Timestamp) -> bool {
         rules::is_stale(self.status, self.lease_expires_at, now)
     }
 }
@@ -336,7 +336,7 @@ pub struct Run {
     /// Who changed its status last.
     pub actor: Option<String>,
     /// Since when it waits for a slot.
-    pub queued_at: Option<Moment>,
+    pub queued_at: Option<Timestamp>,
     /// True if it was resumed and waits before every run that has not begun.
     pub is_resumed: bool,
     /// What set it off, as JSON.

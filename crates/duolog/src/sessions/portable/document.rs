@@ -3,7 +3,7 @@
 use std::fmt;
 
 use duolog_state::owned::branches::{BranchRow, Forked};
-use duolog_state::owned::compactions::{CompactionRow, Said};
+use duolog_state::owned::compactions::{CompactionEntry, CompactionRow};
 use duolog_state::owned::messages::MessageRow;
 use duolog_state::owned::progressions::ProgressionRow;
 use duolog_state::owned::sessions::SessionRow;
@@ -295,8 +295,10 @@ pub(super) struct UndoesPart {
 impl From<CompactionRow> for CompactionPart {
     fn from(row: CompactionRow) -> Self {
         let (summary_msg_id, covers_all, undoes) = match row.said {
-            Said::Summary { message, covers_all } => (Some(message.to_string()), covers_all, None),
-            Said::Undone { branch, seq } => (None, false, Some(UndoesPart { branch_id: branch.to_string(), seq })),
+            CompactionEntry::Summary { message, covers_all } => (Some(message.to_string()), covers_all, None),
+            CompactionEntry::Undone { branch, seq } => {
+                (None, false, Some(UndoesPart { branch_id: branch.to_string(), seq }))
+            }
         };
         Self {
             branch_id: row.branch_id.to_string(),

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use duolog_join::NewLog;
 use duolog_log::Draft;
 use duolog_state::owned::branches::{self, BranchRow, Forked};
-use duolog_state::owned::compactions::{self, CompactionRow, Said};
+use duolog_state::owned::compactions::{self, CompactionEntry, CompactionRow};
 use duolog_state::owned::messages::{self, MessageRow};
 use duolog_state::owned::pool_segments::{self, PoolSegmentRow};
 use duolog_state::owned::progressions::{self, ProgressionRow};
@@ -19,7 +19,7 @@ use duolog_state::owned::{message_types, progression_items};
 use duolog_state::{ConstraintKind, Error as StateError, Tx};
 use duolog_types::limits::{METADATA_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, REASON_BYTES_MAX, WORD_BYTES_MAX};
 use duolog_types::names::check_name;
-use duolog_types::{BranchId, Epoch, HomeId, MessageId, Moment, ProgressionId, SessionId};
+use duolog_types::{BranchId, Epoch, HomeId, MessageId, ProgressionId, SessionId, Timestamp};
 
 use serde_json::value::RawValue;
 
@@ -37,7 +37,7 @@ use crate::sessions::{Exported, Sessions};
 
 /// A session that came from a document.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Imported {
+pub struct ImportedSession {
     /// The session.
     pub session: Session,
     /// What the document held.
@@ -50,7 +50,7 @@ impl Sessions {
     /// All of it or nothing: its log is written aside and synced, and then all rows are one transaction. A session, or
     /// another message, with one of its ids is a conflict, and so is a name that its user has already. What cannot be
     /// right is refused with where it stands.
-    pub fn import(&self, mut document: impl Read + Seek + Send + 'static) -> Result<Imported> {
+    pub fn import(&self, mut document: impl Read + Seek + Send + 'static) -> Result<ImportedSession> {
         let join = &self.store.join;
         let line_bytes_max = join.append_limits().line_bytes_max;
         // A byte may be written as six.
@@ -82,7 +82,7 @@ impl Sessions {
             None => None,
         };
         if let Some(row) = key.as_ref().map_or(Ok(None), |key| join.adopted(key))? {
-            return Ok(Imported { session: row.into(), held });
+            return Ok(ImportedSession { session: row.into(), held });
         }
         if join.state().read(|tx| table::find(tx, &session.id))?.is_some() {
             return Err(Error::Conflict(Conflict::SessionTaken(session.id)));
@@ -99,7 +99,7 @@ impl Sessions {
         });
         match adopted {
             Err(error) if error.is_taken() => Err(Error::Conflict(Conflict::NameTaken(called))),
-            other => Ok(Imported { session: other?.into(), held }),
+            other => Ok(ImportedSession { session: other?.into(), held }),
         }
     }
 }
@@ -238,7 +238,7 @@ impl Take for Checking<'_> {
         if row.from_ord >= row.to_ord {
             return Err(wrong(format!("nothing lies from {} to before {}", row.from_ord, row.to_ord)));
         }
-        if let Said::Undone { branch, seq } = &row.said
+        if let CompactionEntry::Undone { branch, seq } = &row.said
             && !self.branches.get(branch).is_some_and(|last| (1..=*last).contains(seq))
         {
             return Err(wrong(format!("it undoes {seq} of branch {branch}, which does not stand before it")));
@@ -365,7 +365,7 @@ impl Take for Writing<'_, '_> {
 
     fn compaction(&mut self, part: CompactionPart) -> Result<()> {
         let row = compaction_of(part)?;
-        if let Said::Summary { message, .. } = &row.said {
+        if let CompactionEntry::Summary { message, .. } = &row.said {
             self.held(&message.clone())?;
         }
         Ok(compactions::insert(self.tx, &row)?)
@@ -480,7 +480,7 @@ fn status_of(part: StatusPart, session: &SessionId) -> Result<StatusTransitionRo
 }
 
 fn progression_of(part: &ProgressionPart, session: Option<&SessionId>) -> Result<ProgressionRow> {
-    let created_at: Moment = parsed(&part.created_at)?;
+    let created_at: Timestamp = parsed(&part.created_at)?;
     Ok(ProgressionRow {
         id: parsed(&part.id)?,
         parent_id: maybe(part.parent_id.as_ref())?,
@@ -550,8 +550,8 @@ fn branch_of(part: BranchPart, session: &SessionId) -> Result<BranchRow> {
 
 fn compaction_of(part: CompactionPart) -> Result<CompactionRow> {
     let said = match (part.summary_msg_id, part.undoes) {
-        (Some(message), None) => Said::Summary { message: parsed(&message)?, covers_all: part.covers_all },
-        (None, Some(undoes)) => Said::Undone { branch: parsed(&undoes.branch_id)?, seq: undoes.seq },
+        (Some(message), None) => CompactionEntry::Summary { message: parsed(&message)?, covers_all: part.covers_all },
+        (None, Some(undoes)) => CompactionEntry::Undone { branch: parsed(&undoes.branch_id)?, seq: undoes.seq },
         _ => return Err(wrong("it is neither a summary nor undoes one")),
     };
     Ok(CompactionRow {

@@ -11,4 +11,4 @@ mod reading;
 
 pub use export::Exported;
 pub(crate) use export::write_mapped;
-pub use import::Imported;
+pub use import::ImportedSession;

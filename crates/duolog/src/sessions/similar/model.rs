@@ -1,7 +1,7 @@
 //! What callers give and get.
 
 use duolog_types::limits::{NAME_BYTES_MAX, WORD_BYTES_MAX};
-use duolog_types::{MessageId, Moment, SessionId};
+use duolog_types::{MessageId, SessionId, Timestamp};
 
 use crate::error::{Error, Invalid, Result};
 use crate::sessions::BranchRef;
@@ -25,9 +25,9 @@ pub struct SimilarFilter {
     /// What they were in the program that made them.
     pub lion_class: Option<String>,
     /// Made then or later.
-    pub since: Option<Moment>,
+    pub since: Option<Timestamp>,
     /// Made before then.
-    pub until: Option<Moment>,
+    pub until: Option<Timestamp>,
 }
 
 impl SimilarFilter {

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use duolog::sessions::NewSession;
-use duolog::{Durability, Home, Said, SessionId, Store, StoreOptions};
+use duolog::{Durability, Home, SessionId, Store, StoreAddress, StoreOptions};
 use duolog_state::owned::sessions;
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
@@ -73,7 +73,7 @@ impl Done {
 fn child_changes_branches() {
     let Ok(done) = std::env::var("DUOLOG_TEST_DONE") else { return };
     let said = |name: &str| std::env::var(name).expect(name);
-    let store: Said = said("DUOLOG_TEST_STORE").parse().expect("an address");
+    let store: StoreAddress = said("DUOLOG_TEST_STORE").parse().expect("an address");
     let home = Home::beneath(said("DUOLOG_TEST_KILLED_HOME").as_ref());
     let store = Store::open(StoreOptions::at(home).with_store(store)).expect("opens");
     let session = SessionId::parse(&said("DUOLOG_TEST_SESSION")).expect("an id");
@@ -170,7 +170,7 @@ fn what_is_acknowledged_survives_a_kill(place: &Place) {
 
 /// A server may still end what a killed process had begun: whoever writes the session's row waits for that.
 fn settle(place: &Place, session: &SessionId) {
-    let (session, now) = (session.clone(), duolog::Moment::from_micros(0));
+    let (session, now) = (session.clone(), duolog::Timestamp::from_micros(0));
     let settled = place.open().write(Durability::Process, move |tx| sessions::enter(tx, &session, now));
     assert!(settled.expect("written"), "there is such a session");
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use duolog::errors::{Conflict, Invalid, NotFound, Stale};
-use duolog::sessions::{AddOptions, BranchRef, ItemList, NewFork, View};
+use duolog::sessions::{AddOptions, BranchRef, HistoryView, ItemList, NewFork};
 use duolog::{Durability, Error, SessionId, Store};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -309,7 +309,9 @@ impl Model {
                 Outcome::Compacted
             }
             Step::Undo => {
-                let Some(last) = self.branches[at].shown().first().copied() else { return Outcome::NothingToUndo };
+                let Some(last) = self.branches[at].shown().first().copied() else {
+                    return Outcome::NothingToUndo;
+                };
                 let one = &mut self.branches[at].summaries[last];
                 one.holds = false;
                 Outcome::Undone(one.range.start as u64..one.range.end as u64)
@@ -328,7 +330,7 @@ impl Model {
             let items = store.sessions().items(session).on(which(at));
             let context = branch.context();
             let last = &context[context.len().saturating_sub(3)..];
-            assert_eq!(texts(&items.latest(3, View::Context).expect("reads")), last);
+            assert_eq!(texts(&items.latest(3, HistoryView::Context).expect("reads")), last);
             let page: Vec<String> = branch.items.iter().skip(1).take(2).cloned().collect();
             assert_eq!(texts(&items.history(1, 2).expect("reads")), page);
         }
@@ -363,7 +365,7 @@ pub(super) fn shown(store: &Store, session: &SessionId) -> Vec<Shown> {
     let show = |at| {
         let items = store.sessions().items(session).on(which(at));
         let read = |view| texts(&items.latest(ALL, view).expect("reads"));
-        (read(View::Full), read(View::Context))
+        (read(HistoryView::Full), read(HistoryView::Context))
     };
     (0..=forks).map(show).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use duolog::sessions::{Metric, SimilarFilter};
-use duolog::{Durability, MessageId, Moment, Store};
+use duolog::{Durability, MessageId, Store, Timestamp};
 use duolog_state::owned::message_types;
 use duolog_state::owned::messages::{self, Content, MessageRow};
 use duolog_state::{Error, State};
@@ -49,7 +49,7 @@ fn packed(vector: &[f32]) -> Vec<u8> {
 /// A message as its row is, by its number.
 pub fn row(number: u64, embedding: Option<&[f32]>) -> MessageRow {
     let named = |is: bool, name: &str| is.then(|| name.to_owned());
-    let at = Moment::from_micros(1_700_000_000_000_000 + i64::try_from(number).expect("small") * 1_000_000);
+    let at = Timestamp::from_micros(1_700_000_000_000_000 + i64::try_from(number).expect("small") * 1_000_000);
     MessageRow {
         sender: named(number.is_multiple_of(2), "ada"),
         recipient: named(number.is_multiple_of(5), "bob"),

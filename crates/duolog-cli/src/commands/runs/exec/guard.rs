@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
 use super::signals::Signals;
 use crate::commands::Context;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 
 /// The exit codes of a shell for a command that does not exist, and for one that cannot be executed.
 const NOT_FOUND: i32 = 127;
@@ -49,7 +49,7 @@ impl ExecGuard {
         Ok(guard)
     }
 
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let Some(grace) = self.grace_ms.map(Duration::from_millis) else { return self.lead(context) };
         let failed = |source| Failure::File { call: "guard", path: self.command[0].clone().into(), source };
         let status = self.guard(grace).map_err(failed)?;
@@ -57,7 +57,7 @@ impl ExecGuard {
     }
 
     /// Becomes the command.
-    fn lead(self, context: &mut Context<'_>) -> Outcome {
+    fn lead(self, context: &mut Context<'_>) -> CommandResult {
         if !dies_with(self.parent, Signal::KILL) {
             return Ok(Ended::No);
         }

@@ -20,7 +20,7 @@ use work::Worker;
 
 use super::{Context, actor};
 use crate::args;
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 
 /// The phase of a command that is the whole run.
 const PHASE: &str = "main";
@@ -100,7 +100,7 @@ pub struct Exec {
 }
 
 impl Exec {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         if self.workflow.len() > 1 && !self.next {
             let message = "--workflow is given more than once, which only --next takes".to_owned();
             return Err(Failure::Given { message, hint: None });
@@ -129,7 +129,7 @@ impl Exec {
 
 impl Worker<'_> {
     /// Runs the command for the run that is named.
-    fn once(&mut self, context: &mut Context<'_>) -> Outcome {
+    fn once(&mut self, context: &mut Context<'_>) -> CommandResult {
         let (run, fence) = match self.claim()? {
             (run, Some(fence)) => (run, fence),
             (run, None) => return self.not_running(context, &run),
@@ -162,7 +162,7 @@ impl Worker<'_> {
     }
 
     /// Answers for a run that cannot be claimed because of its status.
-    fn not_running(&self, context: &mut Context<'_>, run: &RunSummary) -> Outcome {
+    fn not_running(&self, context: &mut Context<'_>, run: &RunSummary) -> CommandResult {
         let (id, status) = (&run.id, run.status);
         match status {
             RunStatus::Failed | RunStatus::Cancelled | RunStatus::Running => {
@@ -185,7 +185,7 @@ impl Worker<'_> {
     }
 
     /// Runs the command for the next run, or for one after the other.
-    fn work(&mut self, context: &mut Context<'_>) -> Outcome {
+    fn work(&mut self, context: &mut Context<'_>) -> CommandResult {
         let filter = TakeFilter { workflows: self.exec.workflow.clone(), ..TakeFilter::default() };
         let mut feed = None;
         while !self.is_ending {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use duolog::errors::Conflict;
-use duolog::runs::{Begun, End, Ending, Fence, Finish, LeaseKeeper, OpenRun, Outcome as How, RunSummary};
+use duolog::runs::{Begun, End, Ending, ExecutionOutcome as How, Fence, Finish, LeaseKeeper, RunHandle, RunSummary};
 use duolog::{Error, ExecutionId, HomeSource, RunStatus, SessionId, Store};
 use duolog_wire as wire;
 use rustix::process::Signal;
@@ -15,7 +15,7 @@ use super::child::{Child, Job};
 use super::guard::SIGNALLED;
 use super::signals::Signals;
 use super::{Context, Exec, is_busy};
-use crate::failure::{Ended, Failure, Outcome};
+use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 
 /// The pause before the result is recorded again, if the store was busy.
@@ -78,7 +78,7 @@ impl Exit {
 
 impl Worker<'_> {
     /// Runs the command as a phase of a run that is claimed.
-    pub(super) fn execute(&mut self, context: &mut Context<'_>, run: &RunSummary, fence: Fence) -> Outcome {
+    pub(super) fn execute(&mut self, context: &mut Context<'_>, run: &RunSummary, fence: Fence) -> CommandResult {
         let handle = self.store.runs().open(&run.id).under(fence);
         let (lost, losing) = UnixStream::pair().map_err(failed("open", "a socket"))?;
         // The other end is closed when the claim is lost.
@@ -122,7 +122,7 @@ impl Worker<'_> {
     }
 
     /// Answers for a phase that succeeded before: the owner may have died before it ended the run.
-    fn phase_done(&self, context: &mut Context<'_>, handle: &OpenRun, execution: &ExecutionId) -> Outcome {
+    fn phase_done(&self, context: &mut Context<'_>, handle: &RunHandle, execution: &ExecutionId) -> CommandResult {
         let phase = self.exec.phase();
         let (run, ended) = if self.exec.ends_run() {
             (handle.finish(&End::Succeeded, None)?.run, Ended::Done)
@@ -185,7 +185,7 @@ impl Worker<'_> {
     /// Records how the phase ended, and ends or releases the run.
     fn record(
         &self,
-        handle: &OpenRun,
+        handle: &RunHandle,
         execution: &ExecutionId,
         exit: &Exit,
         remaining: Duration,
@@ -229,10 +229,10 @@ impl Worker<'_> {
     fn claim_lost(
         &self,
         context: &mut Context<'_>,
-        handle: &OpenRun,
+        handle: &RunHandle,
         (fence, execution, code): (Fence, &ExecutionId, i32),
         error: Option<Error>,
-    ) -> Outcome {
+    ) -> CommandResult {
         let found = self.store.runs().get(handle.id())?;
         let run = found.summary;
         let (result, ended) = match run.status {

@@ -8,7 +8,7 @@ use duolog_wire::ExecutionAnswer;
 use super::super::{Context, actor};
 use crate::args;
 use crate::commands::sessions::named;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -52,7 +52,7 @@ pub struct Begin {
 }
 
 impl Begin {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let new = NewExecution {
             id: self.id,

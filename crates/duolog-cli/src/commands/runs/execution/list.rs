@@ -6,7 +6,7 @@ use duolog_wire as wire;
 
 use super::super::Context;
 use crate::args;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 use crate::figures;
 use crate::out::{Column, Table};
 
@@ -41,7 +41,7 @@ pub struct List {
 }
 
 impl List {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_read()?;
         let (ledger, after) = (store.runs().executions(), self.after.as_ref());
         let list = ledger.of_trigger(self.trigger_type, &self.trigger, self.limit, after)?;

@@ -6,7 +6,7 @@ use duolog_wire::ExecutionAnswer;
 use super::super::Context;
 use super::alone;
 use crate::commands::sessions::named;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -28,7 +28,7 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let (execution, session) = (alone(&store, &self.execution)?.id, named(&store, &self.session)?);
         let execution = store.runs().executions().set_session(&execution, &session, None)?;

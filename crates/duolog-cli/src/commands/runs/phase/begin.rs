@@ -7,7 +7,7 @@ use duolog_wire::PhaseStatus;
 use super::super::Owned;
 use super::{Context, not_to_be_run};
 use crate::commands::sessions::named;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -37,7 +37,7 @@ pub struct Begin {
 }
 
 impl Begin {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let run = self.run.open(&store)?;
         let session = self.session.map(|text| named(&store, &text)).transpose()?;

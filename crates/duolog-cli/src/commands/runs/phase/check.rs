@@ -4,7 +4,7 @@ use clap::Args;
 use duolog_wire::PhaseStatus;
 
 use super::{Context, not_to_be_run};
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -28,7 +28,7 @@ pub struct Check {
 }
 
 impl Check {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_read()?;
         let run = store.runs().open(&store.runs().resolve(&self.run)?);
         let status = PhaseStatus::of(run.id(), &self.phase, &run.should_run_phase(&self.phase)?);

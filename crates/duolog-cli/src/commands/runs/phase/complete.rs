@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::super::{Owned, answer_run, text_or_stdin};
 use super::Context;
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 const AFTER: &str = "\
 Examples:
@@ -35,7 +35,7 @@ pub struct Complete {
 }
 
 impl Complete {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let summary = self.summary.map(|text| text_or_stdin(context, text)).transpose()?;
         let store = context.open_to_write()?;
         let run = self.run.open(&store)?.complete_phase(&self.phase, !self.failed, summary.as_deref())?;

@@ -7,7 +7,7 @@ use super::super::Owned;
 use super::super::used::{Used, with_duration};
 use super::Context;
 use crate::commands::sessions::named;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -44,7 +44,7 @@ pub struct End {
 }
 
 impl End {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let session = self.used.session.clone();
         let mut ending = self.used.ending(context, self.summary)?;
         let store = context.open_to_write()?;

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::super::{Owned, answer_run};
 use super::Context;
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 const AFTER: &str = "\
 Examples:
@@ -25,7 +25,7 @@ pub struct Enter {
 }
 
 impl Enter {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let run = self.run.open(&store)?.enter_phase(&self.phase)?;
         let ended = answer_run(context, &run, &format!("it is in phase {}", self.phase))?;

@@ -6,7 +6,7 @@ use duolog_wire::ExecutionAnswer;
 use super::super::{Changed, UnderClaim};
 use super::Context;
 use crate::commands::sessions::named;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -34,7 +34,7 @@ pub struct SetSession {
 }
 
 impl SetSession {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let execution = store.runs().executions().resolve(&self.execution)?;
         let session = named(&store, &self.session)?;

@@ -5,7 +5,7 @@ use duolog_wire::ExecutionAnswer;
 
 use super::super::Owned;
 use super::Context;
-use crate::failure::{Ended, Outcome};
+use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
@@ -31,7 +31,7 @@ pub struct Skip {
 }
 
 impl Skip {
-    pub fn run(self, context: &mut Context<'_>) -> Outcome {
+    pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let skipped = self.run.open(&store)?.skip(&self.phase, self.reason.as_deref())?;
         context.out.confirm(&ExecutionAnswer::from(&skipped), |text| {

@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::{Tuned, Writer};
 use crate::engine::sqlite::connection::{self, error, is_failed_sync};
-use crate::engine::sqlite::group::{Batch, Members, Outcome};
+use crate::engine::sqlite::group::{Batch, Members, RequestOutcome};
 use crate::engine::sqlite::lock::{Doubt, Held};
 use crate::engine::{Tx, Undo};
 use crate::error::{Error, Result};
@@ -25,7 +25,7 @@ impl Writer {
         own: impl FnOnce(&mut Tx<'_>) -> bool,
         batch: Batch<'_>,
         members: &mut Members,
-    ) -> Result<Outcome> {
+    ) -> Result<RequestOutcome> {
         let connection = &tuned.connection;
         roll_back(connection)?;
         // Between transactions only: inside one the setting would be ignored.
@@ -49,7 +49,7 @@ impl Writer {
             held.mark(Doubt::LOG);
         }
         match ran? {
-            Outcome::Committed => {}
+            RequestOutcome::Committed => {}
             other => return Ok(other),
         }
         let begun = Instant::now();
@@ -73,7 +73,7 @@ impl Writer {
         if durability == Durability::Power {
             self.tally.power_commits.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(Outcome::Committed)
+        Ok(RequestOutcome::Committed)
     }
 
     /// Runs the leader's request and those that came along.
@@ -83,11 +83,11 @@ impl Writer {
         own: impl FnOnce(&mut Tx<'_>) -> bool,
         mut batch: Batch<'_>,
         members: &mut Members,
-    ) -> Result<Outcome> {
+    ) -> Result<RequestOutcome> {
         self.tally.transactions.fetch_add(1, Ordering::Relaxed);
         // The leader's own request needs no savepoint: when it fails nothing else has begun, and the others go back.
         match attempt(tx, own) {
-            Outcome::Committed => {}
+            RequestOutcome::Committed => {}
             other => return Ok(other),
         }
         while let Some((ticket, job)) = batch.begin_next() {
@@ -95,16 +95,16 @@ impl Writer {
             let savepoint = match tx.mark() {
                 Ok(savepoint) => savepoint,
                 Err(error) => {
-                    members.push(ticket, Outcome::Failed(error.clone()));
+                    members.push(ticket, RequestOutcome::Failed(error.clone()));
                     return Err(error);
                 }
             };
             let outcome = attempt(tx, job);
             if tx.ended().is_none() {
-                let committed = matches!(outcome, Outcome::Committed);
+                let committed = matches!(outcome, RequestOutcome::Committed);
                 let ended = if committed { tx.keep(savepoint) } else { tx.undo(savepoint) };
                 if let Err(error) = ended {
-                    members.push(ticket, Outcome::Failed(error.clone()));
+                    members.push(ticket, RequestOutcome::Failed(error.clone()));
                     return Err(error);
                 }
             }
@@ -114,7 +114,7 @@ impl Writer {
                 return Err(error.clone());
             }
         }
-        Ok(Outcome::Committed)
+        Ok(RequestOutcome::Committed)
     }
 }
 
@@ -153,10 +153,10 @@ fn run(connection: &Connection, command: &str) -> rusqlite::Result<()> {
 }
 
 /// Runs one request. It keeps its own result, and its own error.
-fn attempt(tx: &mut Tx<'_>, f: impl FnOnce(&mut Tx<'_>) -> bool) -> Outcome {
+fn attempt(tx: &mut Tx<'_>, f: impl FnOnce(&mut Tx<'_>) -> bool) -> RequestOutcome {
     match tx.attempt(|tx| if f(tx) { Ok(()) } else { Err(()) }) {
-        Ok(()) => Outcome::Committed,
-        Err(Undo::Caller(())) => Outcome::Refused,
-        Err(Undo::Engine(error)) => Outcome::Failed(error),
+        Ok(()) => RequestOutcome::Committed,
+        Err(Undo::Caller(())) => RequestOutcome::Refused,
+        Err(Undo::Engine(error)) => RequestOutcome::Failed(error),
     }
 }

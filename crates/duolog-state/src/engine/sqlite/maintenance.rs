@@ -12,8 +12,8 @@ use rusqlite::{Connection, ErrorCode};
 use super::connection::{check_length, copy_database, faults};
 use super::writer::CHECKPOINT_PAGES;
 use super::{Sqlite, error};
-use crate::care::{CheckpointReport, Figures};
 use crate::error::{Error, Result};
+use crate::maintenance::{CheckpointReport, Figures};
 use crate::state::Access;
 
 /// The settings that [`Sqlite::figures`] shows.

@@ -56,7 +56,7 @@ pub(crate) const TABLES: &[&str] = &[
 
 /// What asking for a checkpoint came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checkpoint {
+pub enum WalCheckpoint {
     /// Pages were moved from the write-ahead log into the database.
     Done(CheckpointReport),
     /// The server moves its own, by its own schedule; nothing was done.
@@ -123,11 +123,11 @@ pub struct Figures {
 
 impl State {
     /// Moves everything from the write-ahead log into the database, where the log is ours.
-    pub fn checkpoint(&self) -> Result<Checkpoint> {
+    pub fn checkpoint(&self) -> Result<WalCheckpoint> {
         self.writable()?;
         match self.engine() {
-            Engine::Sqlite(sqlite) => sqlite.checkpoint().map(Checkpoint::Done),
-            Engine::Postgres(_) => Ok(Checkpoint::Servers),
+            Engine::Sqlite(sqlite) => sqlite.checkpoint().map(WalCheckpoint::Done),
+            Engine::Postgres(_) => Ok(WalCheckpoint::Servers),
         }
     }
 

@@ -17,12 +17,12 @@ use super::lock::{Doubt, StateLock};
 use crate::engine::Tally;
 
 /// The thread; it ends when this goes.
-pub(super) struct Mover {
+pub(super) struct Checkpointer {
     asked: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Mover {
+impl Checkpointer {
     /// Starts it. Whoever moves pages holds `moving`.
     pub(super) fn start(
         place: Place,
@@ -44,7 +44,7 @@ impl Mover {
     }
 }
 
-impl Drop for Mover {
+impl Drop for Checkpointer {
     fn drop(&mut self) {
         self.asked = None;
         if let Some(thread) = self.thread.take() {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use jiff::Timestamp;
+use jiff::Timestamp as JiffTimestamp;
 
 use crate::serde_as_text;
 
@@ -11,13 +11,13 @@ use crate::serde_as_text;
 ///
 /// It tells people when something happened; order comes from positions and ordinals, never from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(Timestamp);
+pub struct Timestamp(JiffTimestamp);
 
-impl Moment {
+impl Timestamp {
     /// The instant that many microseconds after 1970; out of range, the nearest that can be written.
     pub fn from_micros(micros: i64) -> Self {
         let clamped = micros.clamp(0, 253_402_207_199_999_999);
-        Self(Timestamp::from_microsecond(clamped).unwrap_or(Timestamp::UNIX_EPOCH))
+        Self(JiffTimestamp::from_microsecond(clamped).unwrap_or(JiffTimestamp::UNIX_EPOCH))
     }
 
     /// Microseconds since 1970.
@@ -26,24 +26,24 @@ impl Moment {
     }
 }
 
-impl fmt::Display for Moment {
+impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.6}", self.0)
     }
 }
 
-serde_as_text!(Moment);
+serde_as_text!(Timestamp);
 
 /// The text is not an instant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an instant; one looks like 2026-01-31T09:30:00.000000Z")]
 pub struct BadMoment(String);
 
-impl FromStr for Moment {
+impl FromStr for Timestamp {
     type Err = BadMoment;
 
     fn from_str(text: &str) -> Result<Self, BadMoment> {
-        match text.parse::<Timestamp>() {
+        match text.parse::<JiffTimestamp>() {
             Ok(at) if at.as_microsecond() >= 0 => Ok(Self::from_micros(at.as_microsecond())),
             _ => Err(BadMoment(text.chars().take(64).collect())),
         }
@@ -57,24 +57,24 @@ mod tests {
     #[test]
     fn text_order_is_time_order() {
         let texts: Vec<String> =
-            [0, 1, 999_999, 1_000_000, 1_794_000_000_000_000].map(|us| Moment::from_micros(us).to_string()).into();
+            [0, 1, 999_999, 1_000_000, 1_794_000_000_000_000].map(|us| Timestamp::from_micros(us).to_string()).into();
         assert_eq!(texts[0], "1970-01-01T00:00:00.000000Z");
         assert!(texts.windows(2).all(|pair| pair[0] < pair[1] && pair[0].len() == pair[1].len()), "{texts:?}");
-        assert_eq!(texts[4].parse(), Ok(Moment::from_micros(1_794_000_000_000_000)));
+        assert_eq!(texts[4].parse(), Ok(Timestamp::from_micros(1_794_000_000_000_000)));
     }
 
     #[test]
     fn an_offset_is_converted_and_an_impossible_day_is_an_error() {
-        assert_eq!("2026-01-31T10:30:00+01:00".parse(), "2026-01-31T09:30:00.000000Z".parse::<Moment>());
+        assert_eq!("2026-01-31T10:30:00+01:00".parse(), "2026-01-31T09:30:00.000000Z".parse::<Timestamp>());
         for text in ["2026-02-29T00:00:00.000000Z", "2026-01-01T24:00:00.000000Z", "1969-12-31T23:59:59.999999Z"] {
-            assert!(text.parse::<Moment>().is_err(), "{text}");
+            assert!(text.parse::<Timestamp>().is_err(), "{text}");
         }
     }
 
     #[test]
     fn no_number_panics() {
         for us in [i64::MIN, -1, i64::MAX] {
-            assert_eq!(Moment::from_micros(us).to_string().len(), 27);
+            assert_eq!(Timestamp::from_micros(us).to_string().len(), 27);
         }
     }
 }

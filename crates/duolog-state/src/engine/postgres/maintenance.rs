@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::schema::one;
 use super::session::Session;
 use super::{Patience, Postgres, STATEMENT_MAX};
-use crate::care::{Figures, TABLES};
 use crate::error::{Error, Result};
+use crate::maintenance::{Figures, TABLES};
 
 /// How long the tables may take to be vacuumed.
 const VACUUM_MAX: Duration = Duration::from_hours(4);
