@@ -94,8 +94,9 @@ pub struct Global {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
     pub color: Color,
     /// Show tables with all columns in full
-    #[arg(long, short, global = true, value_name = "FORMAT", help_heading = "Global options")]
-    pub output: Option<Output>,
+    #[arg(id = "layout", long = "layout", short = 'o', global = true, value_name = "LAYOUT")]
+    #[arg(help_heading = "Global options")]
+    pub layout: Option<Layout>,
     /// Columns of a table, by their JSON names: id,name,status
     #[arg(long, global = true, value_name = "NAMES", value_delimiter = ',', help_heading = "Global options")]
     pub columns: Vec<String>,
@@ -103,7 +104,7 @@ pub struct Global {
 
 /// How tables are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub enum Layout {
     /// All columns in full, however wide the terminal is
     Wide,
 }

@@ -355,7 +355,7 @@ pub struct RunExecuted {
     pub exit_code: Option<i32>,
     /// What came of it; the result of the command is recorded if it succeeded or failed.
     #[schemars(extend("enum" = ["succeeded", "failed", "done", "waiting", "lost"]))]
-    pub result: &'static str,
+    pub command_result: &'static str,
 }
 
 /// The status changes and claims of a run, oldest first.

@@ -31,7 +31,9 @@ fn prompt(text: &str) -> Options {
 
 fn used(lines: &[String]) -> Usage {
     let mut fold = UsageFold::default();
-    lines.iter().for_each(|line| fold.line(line));
+    for line in lines {
+        fold.line(line);
+    }
     fold.report(&Prices::builtin())
 }
 
@@ -126,7 +128,7 @@ fn a_long_result_of_a_stream_goes_to_a_blob() {
     for (dialect, line) in [(Dialect::Envelope, claude), (Dialect::Codex, codex)] {
         let options = Options { tool_result_bytes_max: 100, ..Options::default() };
         let (written, _) = record(options, &[line.to_string()]);
-        assert_eq!(written.blobs, [long.clone()]);
+        assert_eq!(written.blobs, std::slice::from_ref(&long));
         let items = render(dialect, &written.lines);
         let answer = items.iter().find(|item| item.kind == ItemKind::ToolResult).expect("a result");
         assert!(answer.full.is_some() && answer.text.contains("truncated 100 chars"), "{}", answer.text);

@@ -45,7 +45,7 @@ pub struct Export {
     #[command(flatten)]
     which: Which,
     /// The file to write, whole or not at all; stdout where it is not given
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace the file where there is one
     #[arg(long, requires = "output")]

@@ -44,7 +44,7 @@ Exit codes:
 
 JSON:
   {\"run\": {… as runs list …}, \"phase\", \"execution_id\": id|null, \"exit_code\": 0|null,
-   \"result\": \"succeeded\"|\"failed\"|\"done\"|\"waiting\"|\"lost\"}
+   \"command_result\": \"succeeded\"|\"failed\"|\"done\"|\"waiting\"|\"lost\"}
   With --next, one line per run. The output of the command goes to stderr";
 
 /// Run a command as the owner of a run

@@ -296,7 +296,7 @@ impl Worker<'_> {
             phase: self.exec.phase().to_owned(),
             execution_id: execution.map(ToString::to_string),
             exit_code,
-            result: result.as_str(),
+            command_result: result.as_str(),
         };
         context.out.answer(&shape, |_| {})
     }
