@@ -170,6 +170,18 @@ def is_event(line):
     return isinstance(value, dict) and not text.startswith("\ufeff") and depth(text) <= JSON_DEPTH_MAX
 
 
+def is_readable(line):
+    """Returns True if a line passes the check of a reader that does not parse: UTF-8, no NUL, braces around it."""
+    if line is None or b"\0" in line:
+        return False
+    try:
+        line.decode("utf-8")
+    except ValueError:
+        return False
+    text = line.strip(b" \t\r\f")
+    return len(text) >= 2 and text.startswith(b"{") and text.endswith(b"}")
+
+
 def refuse(word):
     raise ValueError(word)
 
@@ -235,7 +247,7 @@ def print_last(state, rows, wanted, last):
         raise Refused(f"there is no session {wanted!r}", 1)
     log = Log(state, row)
     for line in log.lines(log.start_of_last(last)):
-        if is_event(line):
+        if is_readable(line):
             sys.stdout.buffer.write(line + b"\n")
         else:
             print(f"{wanted}: a damaged line was skipped", file=sys.stderr)
