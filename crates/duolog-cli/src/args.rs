@@ -96,7 +96,7 @@ pub struct Global {
     /// Show tables with all columns in full
     #[arg(id = "layout", long = "layout", short = 'o', global = true, value_name = "LAYOUT")]
     #[arg(help_heading = "Global options")]
-    pub layout: Option<Layout>,
+    pub layout: Option<TableLayout>,
     /// Columns of a table, by their JSON names: id,name,status
     #[arg(long, global = true, value_name = "NAMES", value_delimiter = ',', help_heading = "Global options")]
     pub columns: Vec<String>,
@@ -104,7 +104,7 @@ pub struct Global {
 
 /// How tables are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Layout {
+pub enum TableLayout {
     /// All columns in full, however wide the terminal is
     Wide,
 }

@@ -31,7 +31,7 @@ use screen::{Screen, styled, visible};
 pub use table::{Column, Layout, Table};
 pub use timeline::{Detail, Shown, Timeline};
 
-use crate::args::{Color, Global, Layout};
+use crate::args::{Color, Global, TableLayout};
 use crate::failure::{CommandResult, Ended, Failure};
 
 /// The exit codes: the code, the kinds of error that have it, and what it means. Help and docs show this table.
@@ -132,7 +132,7 @@ impl Out {
             json: global.json,
             color: colored(AutoStream::choice(&io::stdout())),
             layout: Layout {
-                is_wide: global.layout == Some(Layout::Wide),
+                is_wide: global.layout == Some(TableLayout::Wide),
                 columns: (!global.columns.is_empty()).then(|| global.columns.clone()),
             },
             talk: Talk { quiet: global.quiet, color: colored(AutoStream::choice(&io::stderr())) },

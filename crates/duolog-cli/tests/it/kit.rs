@@ -96,7 +96,12 @@ impl Kit {
         );
         // Tables shorten ids to the time that they were made.
         settings.add_filter(r"\b[0-9a-f]{8}-[0-9a-f]{4}\b", "00000000-0000");
+        // Before durations: `failed  1s ago` is an age.
+        settings.add_filter(r"\((now|\d+(s|m|h|d|mo|y) ago)\)", "([age])");
+        settings.add_filter(r"( +)(now|\d+s ago)\n", "  [age]\n");
         settings.add_filter(r"(in_flight|failed)( +)\d[\d.]*m?s\b", "$1  [time]");
+        // An execution that another runner or a cancellation closed took as long as the machine did.
+        settings.add_filter(r"\b(failed +)[\d,]+( +stale\b|\n)", "$1[ms]$2");
         settings.add_filter(r"(ends|expires) in \d+[sm]\b", "$1 in [time]");
         // How often a run changed hands is the library's matter.
         settings.add_filter(r"--fence \d+", "--fence [fence]");
@@ -105,8 +110,6 @@ impl Kit {
         settings.add_filter(r"(\$ duolog runs claim [^\n]*\n  )\d+\n", "${1}[fence]\n");
         settings.add_filter(r"(00000000-0000-7000-8000-000000000000) \d+\n", "$1 [fence]\n");
         settings.add_filter(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "[instant]");
-        settings.add_filter(r"\((now|\d+(s|m|h|d|mo|y) ago)\)", "([age])");
-        settings.add_filter(r"( +)(now|\d+s ago)\n", "  [age]\n");
         settings.add_filter(r"sqlite \d+\.\d+\.\d+", "sqlite [version]");
         settings.add_filter(r"postgresql \d+\.\d+", "postgresql [version]");
         settings.add_filter(r"postgres@[^/ ]+/duolog_[0-9a-f]+", "postgres@[server]/[database]");

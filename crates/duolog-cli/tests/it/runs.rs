@@ -553,7 +553,7 @@ fn an_id_that_is_taken_is_refused_in_words() {
     let session = kit.run(&["sessions", "show", "taken", "--json"]).is(0).field("/session/id");
     let session = session.as_str().expect("an id");
     kit.run(&["runs", "start", "build", "--trigger", "u", "--id", session]).is(2).says("is that of a session");
-    kit.run(&["approvals", "approve", "g"]).is(0);
+    kit.run(&["approvals", "approve", "g", "--by", "ada"]).is(0);
     said.run(&kit, &["runs", "history", "r"]).is(0);
     said.run(&kit, &["runs", "history", "r", "--limit", "1", "--json"]).is(0);
     kit.snapshot("runs_ids", &said.0);

@@ -11,6 +11,7 @@ pub use write::{
     UserLine,
 };
 
+use super::claude;
 use super::message::{self, mark_prompt};
 use super::object::Object;
 use super::scene::Scene;
@@ -42,6 +43,8 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
             out.push(result(line));
             true
         }
+        // Claude Code's own session files name their parents: what such a line means is said there.
+        Some("system") if claude::recognises(line) => false,
         Some("system") => {
             let is_init = line.is("subtype", "init") && line.has("session_id");
             out.push(if is_init { stream::init(line) } else { system(line) });

@@ -168,17 +168,20 @@ fn what_no_person_said_begins_no_turn() {
 
 #[test]
 fn what_claude_code_says_in_the_users_name_begins_no_turn() {
-    for (text, what) in [
-        ("[Request interrupted by user]", "interrupted"),
-        ("[Request interrupted by user for tool use]", "interrupted"),
-        ("<local-command-stdout>ok</local-command-stdout>", "command_output"),
+    let interrupted = ["[Request interrupted by user]", "[Request interrupted by user for tool use]"];
+    let output = "<local-command-stdout>ok</local-command-stdout>";
+    for (text, what, boundary, shown) in [
+        (interrupted[0], "interrupted", Boundary::Within, interrupted[0]),
+        (interrupted[1], "interrupted", Boundary::Within, interrupted[1]),
+        // No model answers a command of the program itself.
+        (output, "command_output", Boundary::Closes, "ok"),
     ] {
         let line = format!(
             r#"{{"type":"user","isSidechain":false,"parentUuid":null,"uuid":"u","message":{{"role":"user","content":[{{"type":"text","text":"{text}"}}]}}}}"#
         );
         let item = one(Dialect::Claude, &line);
-        assert_eq!((item.kind, item.boundary, item.what.as_deref()), (ItemKind::Note, Boundary::Within, Some(what)));
-        assert_eq!(item.text, text);
+        assert_eq!((item.kind, item.boundary, item.what.as_deref()), (ItemKind::Note, boundary, Some(what)));
+        assert_eq!(item.text, shown);
     }
 }
 

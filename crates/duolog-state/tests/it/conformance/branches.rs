@@ -42,6 +42,11 @@ fn a_branch_is_given_back_as_it_was_made(place: &Place) {
         assert_eq!(branches::forks(tx, &id("s"), Some(&main.id), None, 9)?, std::slice::from_ref(&side));
         assert_eq!(branches::forks(tx, &id("s"), Some(&main.id), Some(&side.id), 9)?, []);
         assert_eq!((branches::count(tx, &id("s"))?, branches::count(tx, &id("none"))?), (2, 0));
+        let whole = side.id.to_string();
+        assert_eq!(branches::starting_with(tx, None, &whole, 9)?, std::slice::from_ref(&side.id));
+        assert_eq!(branches::starting_with(tx, Some(&id("s")), &whole, 9)?, std::slice::from_ref(&side.id));
+        assert_eq!(branches::starting_with(tx, Some(&id("none")), &whole, 9)?, []);
+        assert_eq!(branches::starting_with(tx, None, "%", 9)?, []);
         assert_eq!(branches::named(tx, &id("s"), "main", 9)?, [side.id.clone(), main.id.clone()]);
         assert_eq!(branches::named(tx, &id("s"), "none", 9)?, []);
         say(tx, "system")?;

@@ -40,6 +40,8 @@ fn an_execution_reads_back_whole(place: &Place) {
         executions::insert(tx, &full)?;
         assert_eq!(executions::find(tx, &full.id)?, Some(full.clone()));
         assert_eq!(executions::find(tx, &ExecutionId::new())?, None);
+        assert_eq!(executions::starting_with(tx, "e", 9)?, std::slice::from_ref(&full.id));
+        assert_eq!(executions::starting_with(tx, "%", 9)?, []);
         assert!(executions::set_session(tx, &full.id, &id("other"))?);
         assert!(executions::finish(tx, &full.id, &end(true, None))?);
         assert!(!executions::finish(tx, &full.id, &end(false, Some("late")))?, "it ended");
