@@ -132,7 +132,7 @@ fn an_item_that_was_taken_off_and_not_shown_is_an_error() {
         let output = kit.command(args).stdout(writer).output().expect("runs");
         assert_eq!(output.status.code(), Some(5), "{args:?}");
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("the item was taken off"), "{args:?}: {said}");
+        assert!(said.contains("the item was removed"), "{args:?}: {said}");
     }
 }
 
