@@ -76,7 +76,7 @@ pub struct Add {
     operation: Option<OperationId>,
     /// Durability of the acknowledged items [default: durability of the configuration]
     ///
-    /// They survive a process crash, or a process crash and a power cut.
+    /// process: they survive a process crash. power: they also survive a power cut.
     #[arg(long, value_parser = args::durability())]
     durability: Option<Durability>,
 }
@@ -108,7 +108,7 @@ impl Add {
         };
         context.out.confirm(&wire::ItemsAdded::from(&added), |text| {
             let count = figures::things(added.end - added.from_ord, "item");
-            text.line(format_args!("added {count} to {called}; it now has {}", figures::count(added.end)));
+            text.line(format_args!("added {count} to {called}; it now has {}", figures::things(added.end, "item")));
         })?;
         context.close(store);
         Ok(Ended::Done)

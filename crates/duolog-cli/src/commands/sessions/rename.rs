@@ -42,8 +42,8 @@ impl Rename {
         let (reference, name) = match (self.of_user.reference(context.config()?), &self.name) {
             (Some(reference), None) => (reference, &self.session),
             (None, Some(name)) => (SessionRef::Text(self.session.clone()), name),
-            (Some(_), _) => return Err(misnamed("--session-name selects the session, so SESSION cannot be given; give only the new name")),
-            (None, _) => return Err(misnamed("no new name is given")),
+            (Some(_), _) => return Err(misnamed("cannot rename the session: with --session-name, give only NAME")),
+            (None, _) => return Err(misnamed("cannot rename the session: no new name is given")),
         };
         let store = context.open_to_write()?;
         let renamed = self.operation.sessions(&store).rename(reference, name)?;
