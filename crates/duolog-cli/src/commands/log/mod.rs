@@ -214,7 +214,9 @@ fn cursor_of(out: &Out, store: &Store, session: &Session, start: Start) -> Resul
 
 /// Warns that a log lacks recorded bytes, even with --quiet.
 fn tell_lost(out: &Out, loss: &Loss) {
-    out.alert(format_args!("the log is incomplete: {loss}; duolog log verify shows the loss, duolog log repair records it"));
+    out.alert(format_args!(
+        "the log is incomplete: {loss}; duolog log verify shows the loss, duolog log repair records it"
+    ));
 }
 
 /// Warns that a log has a recorded loss, even with --quiet. This is no failure: the log of the current epoch is complete.

@@ -17,7 +17,7 @@ Examples:
   duolog log verify demo
   duolog log verify --all --json | jq '.results[] | select(.status != \"ok\")'
 
-Exit code: 4 if a log is damaged or lacks a blob · 1 if a log cannot be read · 0 otherwise, also with warnings
+Exit code: 4 if a log is damaged or lacks a blob · 1 if --all cannot read a log · 0 otherwise, even with warnings
 
 JSON:
   {\"results\": [{\"session_id\", \"status\": \"ok\"|\"warning\"|\"damaged\"|\"failed\", \"epoch\", \"position\",
@@ -40,7 +40,7 @@ JSON:
   position and end_position are offsets in the log as it was sealed. The first changed byte is
   between position and first_end_position (at most 4 KiB, except for seals of older versions), in
   the lines line to last_line. line_position is the start of line.
-  change describes the bytes after the place; bytes is their shift or loss:
+  change describes the bytes after the place; bytes is the number that was removed, inserted or cut:
     in_place   they have not moved: bytes were changed or reordered
     removed    they have moved towards the start of the log
     inserted   they have moved towards the end of the log
