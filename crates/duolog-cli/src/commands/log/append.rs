@@ -28,7 +28,8 @@ Examples:
 
 JSON:
   {\"session\": id, \"appended\": 3, \"position\": 1234, \"cursor\": \"0:1234\"}
-  With --each, one object per line when the line is acknowledged. For empty input, unknown fields are null";
+  With --each, one object per line when the line is acknowledged. For empty input, fields without
+  a value are null";
 
 /// Size of the read buffer.
 const READ_BYTES: usize = 64 << 10;

@@ -22,9 +22,9 @@ JSON: the raw lines, byte for byte, with or without --json; with --pretty as in 
 
 /// Print the lines of a log
 ///
-/// Lines are printed byte for byte. A line that is not UTF-8, contains a NUL byte or is not enclosed in braces is skipped:
-/// its positions are printed to stderr, and the number of skipped lines at the end. Lines are not parsed; use log verify
-/// to check them.
+/// Lines are printed byte for byte. A line that is not UTF-8, contains a NUL byte or is not enclosed in braces is
+/// skipped: its positions are printed to stderr, and the number of skipped lines at the end. Lines are not parsed; use
+/// log verify to check them.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Cat {

@@ -121,8 +121,8 @@ impl<'o> Printer<'o> {
         if is_lost { Ended::Damaged } else { Ended::Done }
     }
 
-    /// Flushes the output and warns of the number of damaged places that were skipped. Returns the number of whole texts
-    /// that are missing or damaged.
+    /// Flushes the output and warns of the number of damaged places that were skipped. Returns the number of whole
+    /// texts that are missing or damaged.
     fn finish(self) -> Result<u64, Failure> {
         let lost = match self.teller {
             Some(mut teller) => teller.finish(self.out)?,
@@ -219,7 +219,8 @@ fn tell_lost(out: &Out, loss: &Loss) {
     ));
 }
 
-/// Warns that a log has a recorded loss, even with --quiet. This is no failure: the log of the current epoch is complete.
+/// Warns that a log has a recorded loss, even with --quiet. This is no failure: the log of the current epoch is
+/// complete.
 pub(super) fn tell_lost_earlier(out: &Out, loss: RecordedLoss) {
     out.alert(format_args!("the log does not contain all appended lines: {loss}; duolog log verify shows the loss"));
 }

@@ -50,9 +50,9 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 /// dialects. Events of the recorder become envelopes. Other lines are kept unchanged; a timestamp is added if they have
 /// none. Lines of unknown format are kept and counted.
 ///
-/// Thinking is kept only with --thinking. A tool result over 64 KiB is stored in a blob, and its line refers to the blob.
-/// A partial message is kept only if the input ends before the message is complete. If the first prompt equals the
-/// prompt of the open turn in the log, the recording continues that turn.
+/// Thinking is kept only with --thinking. A tool result over 64 KiB is stored in a blob, and its line refers to the
+/// blob. A partial message is kept only if the input ends before the message is complete. If the first prompt equals
+/// the prompt of the open turn in the log, the recording continues that turn.
 ///
 /// With --dialect turns, transcript or raw, lines are kept byte for byte. A line that is not a JSON object is kept as a
 /// remark and reported.
@@ -129,7 +129,8 @@ impl Record {
         Ok(if recorded.remarks + recorded.refused == 0 { Ended::Done } else { Ended::Invalid })
     }
 
-    /// Records a last line without a newline. If a signal cut it off, it is a remark in envelopes and is dropped otherwise.
+    /// Records a last line without a newline. If a signal cut it off, it is a remark in envelopes and is dropped
+    /// otherwise.
     fn take_last(&self, context: &Context<'_>, input: &mut Input, taking: &mut Taking) -> Result<(), Failure> {
         let bytes = input.rest.len() + input.passed;
         if bytes == 0 {

@@ -21,15 +21,17 @@ JSON:
    \"repairs\": [{\"action\": \"completed\"|\"quarantined\"|\"terminated\"|\"shorter\"|\"replaced\"|\"missing\"|
                 \"rewritten\"|\"unsealed\", \"epoch\", \"position\", \"bytes\", \"repaired_at\", \"detail\"}],
    \"remaining\": {\"damaged_places\": 0, \"unsynced_places\": 0, \"places\": [as in log verify]}}
-  detail names the sealed bytes that had changed. remaining is the result of log verify after the repair.";
+  detail names the sealed bytes that had changed. remaining is the result of log verify after
+  the repair";
 
 /// Repair a log
 ///
 /// Repairs a torn last line, copies a log with disk errors into a new file, and updates the state from the log.
 ///
-/// If recorded bytes are gone or have moved, the log is accepted as it is: the epoch is raised and the loss is recorded.
+/// If recorded bytes are gone or have moved, the log is accepted as it is: the epoch is raised and the loss is
+/// recorded.
 ///
-/// Damage in the middle is not removed: readers skip and report it, and it is never sealed. Lines that a power cut
+/// Damage in the middle is not removed: readers skip and report it, and no new seal covers it. Lines that a power cut
 /// removed before they were synced are also left, with a warning.
 #[derive(Args)]
 #[command(after_help = AFTER)]

@@ -38,9 +38,9 @@ JSON: one object per item,
 
 /// Show a log as a conversation
 ///
-/// Shows the prompt, the last answer, the errors and the result of each turn; --verbose shows every step. Tool calls are
-/// shown in readable form: a command, a file name, an edit as a diff. A turn without an end is marked. Progress lines are
-/// counted but not shown.
+/// Shows the prompt, the last answer, the errors and the result of each turn; --verbose shows every step. Tool calls
+/// are shown in readable form: a command, a file name, an edit as a diff. A turn without an end is marked. Progress
+/// lines are counted but not shown.
 ///
 /// --file reads a file of another program: Claude Code sessions and stream-json, Codex rollouts and exec --json, Last
 /// Light, Skillet, AgentryLab. The file is not changed.

@@ -37,10 +37,11 @@ JSON:
    \"next\": token|null, \"index\": {\"used\", \"reason\": null|text}, \"scanned_bytes\", \"damaged_lines\",
    \"lagging_sessions\", \"unread\": [{\"session_id\", \"reason\"}], \"other_home_sessions\",
    \"complete\": true}
-  position is the first byte of the line, part the index of the text in the line. matches are character ranges of the
-  snippet. reason tells you why the index was not used, or not for all logs. complete is false if lines are damaged or
-  lost, or if logs could not be read or are in other homes; unread lists the first 200 of those logs. Losses are found
-  only in logs that are read. lagging_sessions is the number of logs that --no-wait skipped. With --rebuild and no query:
+  position is the first byte of the line, part the index of the text in the line. matches are
+  character ranges of the snippet. reason tells you why the index was not used, or not for all logs.
+  complete is false if lines are damaged or lost, or if logs could not be read or are in other homes;
+  unread lists the first 200 of those logs. Losses are found only in logs that are read.
+  lagging_sessions is the number of logs that --no-wait skipped. With --rebuild and no query:
   {\"rebuilt\": {\"session_count\", \"text_count\", \"bytes\", \"failures\": [{\"session_id\", \"reason\"}]}}";
 
 /// Search all logs
@@ -48,8 +49,8 @@ JSON:
 /// The newest hit comes first. The search covers prompts, answers, thinking, tool calls and tool results, in every
 /// dialect. Of a text that is shortened in its line, only the part in the line is searched.
 ///
-/// The first search creates the index, and every search updates it. The index can be deleted at any time. Lines that are
-/// not in the index are read from the logs.
+/// The first search creates the index, and every search updates it. The index can be deleted at any time. Lines that
+/// are not in the index are read from the logs.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Search {
@@ -69,7 +70,7 @@ pub struct Search {
     /// Filter by tool: its calls and results
     #[arg(long, value_name = "TOOL")]
     tool: Option<String>,
-    /// Filter by time, from: an instant, a day, or an age like 12h
+    /// Start of the time range: an instant, a day, or an age like 12h
     #[arg(long, value_name = "WHEN", value_parser = args::since)]
     since: Option<Timestamp>,
     /// Maximum number of results

@@ -42,15 +42,15 @@ JSON: one object per item and one after each turn, as in log replay, each with
 /// result of each turn; --verbose shows every step. New sessions are shown from their first line. Press Ctrl-C to stop.
 ///
 /// Without --logs-dir the sessions of the home are followed. With --logs-dir a directory of JSONL files is followed,
-/// without a home: Claude Code, Codex, Last Light, Skillet, AgentryLab. If the directory does not exist, the command waits
-/// for it.
+/// without a home: Claude Code, Codex, Last Light, Skillet, AgentryLab. If the directory does not exist, the command
+/// waits for it.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Stream {
     /// Directory to follow instead of the home: every *.jsonl file below it; no file is changed
     #[arg(long, value_name = "DIR")]
     logs_dir: Option<PathBuf>,
-    /// Start in the existing sessions
+    /// Start position in existing sessions
     #[arg(long, value_name = "WHERE", default_value = "start")]
     from: From,
     /// Number of lines from the end of each session

@@ -28,8 +28,8 @@ JSON: the raw lines, byte for byte, with or without --json; with --pretty as in 
 
 /// Print the last lines of a log and follow new lines
 ///
-/// Only complete lines that no writer can roll back are printed. If lines that were printed no longer exist, a warning is
-/// printed to stderr, and following continues from the last valid position. Press Ctrl-C to stop.
+/// Only complete lines that no writer can roll back are printed. If lines that were printed no longer exist, a warning
+/// is printed to stderr, and following continues from the last valid position. Press Ctrl-C to stop.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Tail {

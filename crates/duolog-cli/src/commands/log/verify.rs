@@ -17,7 +17,8 @@ Examples:
   duolog log verify demo
   duolog log verify --all --json | jq '.results[] | select(.status != \"ok\")'
 
-Exit code: 4 if a log is damaged or lacks a blob · 1 if --all cannot read a log · 0 otherwise, even with warnings
+Exit code: 4 if a log is damaged or lacks a blob · 1 if --all cannot read a log · 0 otherwise,
+  even with warnings
 
 JSON:
   {\"results\": [{\"session_id\", \"status\": \"ok\"|\"warning\"|\"damaged\"|\"failed\", \"epoch\", \"position\",

@@ -28,7 +28,8 @@ Exit code: 1 if another message has the given id; nothing is changed
 
 JSON:
   {\"session_id\", \"branch_id\", \"added\": 3, \"from_ord\": 0, \"to_ord\": 3}
-  added is the number of new items. An item that the branch already has under the same id is not added again";
+  added is the number of new items. An item that the branch already has under the same id is not
+  added again";
 
 /// Add items to a conversation
 ///

@@ -19,8 +19,8 @@ JSON:
 
 /// Set a session's final status [default: completed]
 ///
-/// The change is written to the status history and to the session's log. The status of a session that has ended does not
-/// change until sessions reopen.
+/// The change is written to the status history and to the session's log. The status of a session that has ended does
+/// not change until sessions reopen.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Close {

@@ -29,8 +29,8 @@ JSON:
 ///
 /// No item is deleted: sessions items --full shows all of them.
 ///
-/// You write the summary: read the items, summarise them, and pass the number of items that you read as --to. Items that
-/// are added meanwhile are not covered by the summary.
+/// You write the summary: read the items, summarise them, and pass the number of items that you read as --to. Items
+/// that are added meanwhile are not covered by the summary.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 #[command(group = ArgGroup::new("what").required(true).args(["summary_file", "info", "undo"]))]

@@ -31,11 +31,11 @@ JSON:
 /// --context deletes only the conversations, and --log deletes only the log; the session itself is kept. A prefix of an
 /// id is not accepted: give the whole id, the thread name, or user and name.
 ///
-/// The command shows what it will delete and asks for confirmation on a terminal; scripts must use --yes. The deletion is
-/// recorded in the log if the log is kept, and otherwise in the home, where duolog doctor finds it.
+/// The command shows what it will delete and asks for confirmation on a terminal; scripts must use --yes. The deletion
+/// is recorded in the log if the log is kept, and otherwise in the home, where duolog doctor finds it.
 ///
-/// --all deletes every session of this home, or of one user with --user-email, one by one. If the command is interrupted,
-/// each session is either deleted or untouched.
+/// --all deletes every session of this home, or of one user with --user-email, one by one. If the command is
+/// interrupted, each session is either deleted or untouched.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]

@@ -28,8 +28,9 @@ Examples:
   duolog sessions export demo | gzip > demo.json.gz
   duolog sessions export demo | duolog --home /srv/other sessions import -
 
-The document is one JSON object, {\"duolog_export\": 1, …}; docs/format.md describes it. It does not contain the
-path of the log, seals, repairs, inboxes or the process that runs the session: they belong to the home.
+The document is one JSON object, {\"duolog_export\": 1, …}; docs/format.md describes it. It does not
+contain the path of the log, seals, repairs, inboxes or the process that runs the session: they
+belong to the home.
 
 JSON: with --output
   {\"session_id\", \"path\", \"branch_count\", \"message_count\", \"line_count\", \"complete\", \"lost_bytes\"}

@@ -16,16 +16,16 @@ Examples:
   duolog sessions import demo.json
   gzip -dc demo.json.gz | duolog sessions import -
 
-Exit code: 1 if the session, its name or another message with the same id exists · 2 if the document is invalid; the
-error names the position and the reason. Nothing is changed in either case.
+Exit code: 1 if the session, its name or another message with the same id exists · 2 if the document
+is invalid; the error names the position and the reason. Nothing is changed in either case.
 
 JSON:
   {\"session\": {… as sessions new …}, \"branch_count\", \"message_count\", \"line_count\"}";
 
 /// Import a session from an exported document
 ///
-/// The whole document is imported, or nothing. Ids, ordinals, timestamps and log bytes are kept; only the path of the log
-/// is chosen by this home.
+/// The whole document is imported, or nothing. Ids, ordinals, timestamps and log bytes are kept; only the path of the
+/// log is chosen by this home.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Import {

@@ -26,7 +26,8 @@ JSON:
 
 /// Show the unacknowledged messages of an inbox
 ///
-/// Messages are shown oldest first. Reading does not acknowledge messages; use --ack. Every reader has its own position.
+/// Messages are shown oldest first. Reading does not acknowledge messages; use --ack. Every reader has its own
+/// position.
 ///
 /// With the same operation id, a retry of --ack shows the same messages and acknowledges no others. If the inbox was
 /// empty, the retry reads it again.

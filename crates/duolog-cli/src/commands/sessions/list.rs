@@ -68,7 +68,7 @@ pub struct List {
     /// Filter by working directory
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// Filter by time of the last update: an instant, a day, or an age like 12h
+    /// Earliest time of the last update: an instant, a day, or an age like 12h
     #[arg(long, value_name = "TIME", value_parser = args::since)]
     since: Option<Timestamp>,
 }

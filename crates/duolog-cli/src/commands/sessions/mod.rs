@@ -116,8 +116,8 @@ pub(super) fn actor(named: Option<String>) -> Option<String> {
     named.or_else(|| of("USER")).or_else(|| of("LOGNAME"))
 }
 
-/// Resolves a session by its id, its thread name or a unique prefix of its id. Returns a valid id unchanged if the session
-/// does not exist: a runtime may report a session before it creates it.
+/// Resolves a session by its id, its thread name or a unique prefix of its id. Returns a valid id unchanged if the
+/// session does not exist: a runtime may report a session before it creates it.
 pub(super) fn named(store: &Store, text: &str) -> Result<SessionId, Failure> {
     match store.sessions().resolve(&SessionRef::Text(text.to_owned())) {
         Ok(session) => Ok(session.id),
@@ -157,6 +157,6 @@ pub(super) fn check_metadata(text: &str) -> Result<(), Failure> {
     }
     Err(Failure::Given {
         message: "--metadata is not a JSON object".to_owned(),
-        hint: Some("--metadata '{\"team\":\"blue\"}'".to_owned()),
+        hint: Some("example: --metadata '{\"team\":\"blue\"}'".to_owned()),
     })
 }

@@ -17,8 +17,8 @@ JSON:
 
 /// Set the process that runs a session
 ///
-/// The process must be on this machine. The status becomes running. sessions show tells you whether the process is still
-/// alive. A session that has ended must be reopened first: duolog sessions reopen.
+/// The process must be on this machine. The status becomes running. sessions show tells you whether the process is
+/// still alive. A session that has ended must be reopened first: duolog sessions reopen.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Run {
@@ -59,7 +59,7 @@ pub(super) fn is_there(pid: u32) -> Result<(), Failure> {
     }
     Err(Failure::Given {
         message: format!("process {pid} does not exist"),
-        hint: Some("--pid $$ is the shell that runs this command".to_owned()),
+        hint: Some("use --pid $$ for the current shell".to_owned()),
     })
 }
 

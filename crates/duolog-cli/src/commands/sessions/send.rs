@@ -16,7 +16,8 @@ Examples:
   duolog sessions send --to reviewer --id turn-7-note --content '\"once, however often it is sent\"'
   duolog sessions send --topic on-call --content '\"the build failed\"'
 
-Exit code: 1 if the recipient does not exist or another message has the given id; nothing is changed
+Exit code: 1 if the recipient does not exist or another message has the given id; nothing is
+  changed
 
 JSON:
   {\"message_id\", \"ord\": 0}";

@@ -93,7 +93,7 @@ impl Show {
             if let Some(owner) = &owner {
                 let tone = if owner.liveness == Liveness::Dead { Tone::Bad } else { Tone::Good };
                 let is = text.tone(tone, run::told(owner.liveness));
-                text.field("run by", format_args!("process {}: {is}  ({})", owner.pid, figures::age(owner.since, now)));
+                text.field("process", format_args!("{}: {is}  ({})", owner.pid, figures::age(owner.since, now)));
             }
             text.field("log", &log);
             if let Some(cursor) = end {

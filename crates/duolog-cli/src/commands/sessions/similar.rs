@@ -22,8 +22,8 @@ Examples:
 
 JSON:
   {\"messages\": [{\"id\", \"score\", \"role\", \"content\": … as given …|null}]}
-  score is the cosine similarity, 1 for the same direction. With --metric l2 it is the Euclidean distance,
-  0 for equal vectors, with a maximum of 3.4028235e38";
+  score is the cosine similarity, 1 for the same direction. With --metric l2 it is the Euclidean
+  distance, 0 for equal vectors, with a maximum of 3.4028235e38";
 
 /// Find the messages nearest to an embedding
 ///
@@ -79,10 +79,10 @@ struct Among {
     /// Filter by class in the program that created the message
     #[arg(long, value_name = "CLASS")]
     lion_class: Option<String>,
-    /// Filter by creation time, from: an instant, a day, or an age like 12h
+    /// Start of the creation time range: an instant, a day, or an age like 12h
     #[arg(long, value_name = "WHEN", value_parser = args::since)]
     since: Option<Timestamp>,
-    /// Filter by creation time, before: an instant, a day, or an age like 12h
+    /// End of the creation time range, exclusive: an instant, a day, or an age like 12h
     #[arg(long, value_name = "WHEN", value_parser = args::since)]
     until: Option<Timestamp>,
 }

@@ -20,7 +20,7 @@ pub(super) fn parse(what: &str, text: &str) -> Result<Vec<f32>, Failure> {
     });
     numbers.ok_or_else(|| Failure::Given {
         message: format!("{what} is not a JSON array of numbers"),
-        hint: Some("[0.1, -2, 3e-4]".to_owned()),
+        hint: Some("example: [0.1, -2, 3e-4]".to_owned()),
     })
 }
 

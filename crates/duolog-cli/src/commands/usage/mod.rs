@@ -29,10 +29,10 @@ Usage {
 /// Filters and page of a report.
 #[derive(Args)]
 struct Asked {
-    /// Filter by day: first day
+    /// First day of the range
     #[arg(long, value_name = "DAY")]
     since: Option<Day>,
-    /// Filter by day: last day
+    /// Last day of the range
     #[arg(long, value_name = "DAY")]
     until: Option<Day>,
     /// Time zone of the days, like Europe/Berlin or UTC [default: local time zone]

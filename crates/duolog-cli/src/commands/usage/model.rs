@@ -19,12 +19,12 @@ JSON:
    \"totals\": {… of all pages, from \"responses\" on …}, \"next\": token|null,
    \"complete\": true, \"missing\": {… as sessions list …}}
   model is null if the log does not name the model.
-  cost_usd is the cost in the logs, or else the cost by the configured prices; null if no price is known.
+  cost_usd is the cost in the logs, or else the cost at the configured prices; null if unknown.
   The tokens of unpriced_models are not in cost_usd. output_tokens includes reasoning_tokens";
 
 /// Show tokens and cost by model
 ///
-/// Models have the names of the logs. Prices are built in and can be configured: duolog config show --help
+/// Model names are taken from the logs. Prices are built in and can be configured: duolog config show --help
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Model {

@@ -22,7 +22,7 @@ JSON:
    \"totals\": {… of all pages, from \"responses\" on …}, \"next\": token|null,
    \"complete\": true, \"missing\": {… as sessions list …}}
   session_id is null in the last line, for executions without a session.
-  cost_usd is the cost in the logs, or else the cost by the configured prices; null if no price is known.
+  cost_usd is the cost in the logs, or else the cost at the configured prices; null if unknown.
   The tokens of unpriced_models are not in cost_usd. output_tokens includes reasoning_tokens";
 
 /// Show tokens and cost by session

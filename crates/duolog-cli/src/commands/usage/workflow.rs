@@ -18,7 +18,7 @@ JSON:
    \"totals\": {… of all pages, from \"responses\" on …}, \"next\": token|null,
    \"complete\": true, \"missing\": {… as sessions list …}}
   workflow_name is null for sessions without workflow, playbook and agent.
-  cost_usd is the cost in the logs, or else the cost by the configured prices; null if no price is known.
+  cost_usd is the cost in the logs, or else the cost at the configured prices; null if unknown.
   The tokens of unpriced_models are not in cost_usd. output_tokens includes reasoning_tokens";
 
 /// Show tokens and cost by workflow
