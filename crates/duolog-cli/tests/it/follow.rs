@@ -96,8 +96,8 @@ fn a_reset_is_told() {
     // What still stands is not shown again, and nothing is left out.
     assert_eq!(following.next(), "{\"n\":4}");
     following.signal(Signal::INT);
-    following.end().is(0).says("reset:").says("going on from 1:8");
-    let ran = kit.run(&["log", "cat", "demo", "--from", "0:24"]).is(0).says("going on from 1:8");
+    following.end().is(0).says("reset:").says("continuing from 1:8");
+    let ran = kit.run(&["log", "cat", "demo", "--from", "0:24"]).is(0).says("continuing from 1:8");
     assert_eq!(ran.text(), "{\"n\":4}\n", "a cursor of the old epoch goes on where both agree");
 }
 

@@ -133,7 +133,7 @@ fn an_item_that_was_taken_off_and_not_shown_is_an_error() {
         let output = kit.command(args).stdout(writer).output().expect("runs");
         assert_eq!(output.status.code(), Some(5), "{args:?}");
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("the item was taken off"), "{args:?}: {said}");
+        assert!(said.contains("the item was removed"), "{args:?}: {said}");
     }
 }
 
@@ -327,13 +327,13 @@ fn a_price_in_the_configuration_is_in_force() {
 fn where_nothing_was_used_it_is_said() {
     let kit = Kit::new();
     for verb in ["daily", "session", "model", "workflow"] {
-        let ran = kit.run(&["usage", verb]).is(0).says("nothing was used yet");
+        let ran = kit.run(&["usage", verb]).is(0).says("there is no usage yet");
         assert_eq!(ran.text(), "");
         assert!(kit.run(&["usage", verb, "--json"]).is(0).field("/totals/responses") == 0);
     }
     assert!(!kit.home().exists(), "who only looks makes nothing");
     kit.append("demo", THREE);
-    kit.run(&["usage", "daily", "--user", "ada"]).is(0).says("nothing was used like that");
+    kit.run(&["usage", "daily", "--user", "ada"]).is(0).says("no usage matches the filter");
 }
 
 /// A value that the argument parser repeats is whole, and cannot command a terminal.

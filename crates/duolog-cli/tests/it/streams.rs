@@ -52,7 +52,7 @@ fn lines_that_nobody_understands_are_kept_counted_and_told() {
     let input = "{\"type\":\"thread.started\",\"thread_id\":\"t\"}\n{\"type\":\"mystery\",\"n\":1}\nnot JSON\n{\"type\":\"turn.comp";
     let ran = kit.feed(&["log", "record", "--session", "demo", "--json"], input.as_bytes()).is(0);
     assert_eq!((ran.field("/unknown_lines"), ran.field("/appended")), (3.into(), 4.into()));
-    ran.says("3 lines not understood; kept as they are");
+    ran.says("3 lines of unknown format; kept unchanged");
     let lines = lines_of(&kit.log_of("demo")).join("\n");
     assert!(lines.contains("mystery") && lines.contains("not JSON") && lines.contains("turn.comp"), "{lines}");
 }

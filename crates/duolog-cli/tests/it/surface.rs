@@ -146,11 +146,11 @@ fn a_session_tells_which_process_runs_it() {
     let shown = kit.run(&["sessions", "show", "demo", "--json"]).is(0);
     assert_eq!((shown.field("/process/liveness"), shown.field("/process/pid")), ("alive".into(), child.id().into()));
     assert_eq!(shown.field("/session/status"), "running");
-    assert!(kit.run(&["sessions", "show", "demo"]).is(0).text().contains("which is there"));
+    assert!(kit.run(&["sessions", "show", "demo"]).is(0).text().contains(": alive"));
     drop(child.stdin.take());
     child.wait().expect("ends");
     assert_eq!(kit.run(&["sessions", "show", "demo", "--json"]).is(0).field("/process/liveness"), "dead");
-    kit.run(&["sessions", "run", "demo", "--pid", &pid]).is(2).says("no process has the number");
+    kit.run(&["sessions", "run", "demo", "--pid", &pid]).is(2).says("does not exist");
     let mine = std::process::id().to_string();
     kit.run(&["sessions", "run", "demo", "--pid", &mine]).is(0);
     assert_eq!(kit.run(&["sessions", "show", "demo", "--json"]).is(0).field("/process/liveness"), "alive");

@@ -28,39 +28,43 @@ Examples:
 
 JSON:
   {\"session\": id, \"appended\": 3, \"position\": 1234, \"cursor\": \"0:1234\"}
-  with --each one such object per line, as each is acknowledged; for empty input what is not there is null";
+  With --each, one object per line when the line is acknowledged. For empty input, fields without
+  a value are null";
 
-/// The bytes read from an input at a time.
+/// Size of the read buffer.
 const READ_BYTES: usize = 64 << 10;
 
-/// Append lines to the log of a session: all of them, or none
+/// Append lines to the log of a session
 ///
-/// Reads JSON lines from stdin to the end and appends them as one batch, byte for byte. --session names the session
-/// whose id or thread name it is exactly; where there is none, one is made. Empty input does nothing.
+/// Reads JSON lines from stdin until the end and appends them as one batch, byte for byte: all lines, or none.
+///
+/// --session must be a whole id or a thread name. If the session does not exist, it is created. Empty input changes
+/// nothing.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Append {
     #[command(flatten)]
     target: Target,
-    /// What the lines survive once they are acknowledged: the death of the process, or a power cut; as the
-    /// configuration says where it is not given
+    /// Durability of the acknowledged lines [default: durability of the configuration]
+    ///
+    /// process: they survive a process crash. power: they also survive a power cut.
     #[arg(long, value_parser = args::durability())]
     durability: Option<Durability>,
-    /// Append only if the log ends here
+    /// Expected end of the log; append only if the log ends there
     #[arg(long, value_name = "POS", value_parser = args::position)]
     if_position: Option<Position>,
-    /// Append only once under this id, however often it is asked
+    /// Operation id: the lines are appended once per id, and a retry returns the first answer
     ///
-    /// With --each, line N is an operation of its own, ID/N: the same input again appends only the lines that are missing.
+    /// With --each, line N has the operation id ID/N: a retry with the same input appends only the missing lines.
     #[arg(long = "operation-id", alias = "operation", value_name = "ID")]
     operation: Option<OperationId>,
-    /// Append each line as it arrives, and acknowledge each
+    /// Append and acknowledge each line as it arrives
     #[arg(long)]
     each: bool,
-    /// A line; may be given more than once
+    /// Line; may be repeated
     #[arg(long, value_name = "JSON", conflicts_with = "inputs")]
     line: Vec<String>,
-    /// Files, - for stdin, or lines that begin with { themselves; stdin where none is given
+    /// Input files, - for stdin, or lines that start with { [default: stdin]
     #[arg(value_name = "INPUT")]
     inputs: Vec<PathBuf>,
 }
@@ -70,12 +74,12 @@ impl Append {
         let config = context.config()?.clone().with_durability(self.durability);
         let limits = config.limits();
         if self.line.is_empty() && (self.inputs.is_empty() || self.inputs.iter().any(|input| input == Path::new("-"))) {
-            context.out.invite("reading JSON lines; Ctrl-D ends them");
+            context.out.invite("reading JSON lines from stdin; press Ctrl-D to end");
         }
         if self.each {
             return self.append_each(context, &config);
         }
-        // All is read and checked before anything is opened: what is refused leaves no trace.
+        // Read and check the whole input before the store is opened: invalid input changes nothing.
         let mut batch = Batch::new(&limits);
         self.each_line(&limits, |line| {
             if batch.as_bytes().len() + line.len() >= limits.batch_bytes_max {
@@ -90,7 +94,7 @@ impl Append {
         let store = context.open_to_write()?;
         let (session, committed) = store.sessions().append(&self.target.write_target(&config), &batch, &options)?;
         answer_whole(context, &session.id, session.called(), &committed)?;
-        // The acknowledgement is out before the store is put in order.
+        // Print the acknowledgement before the store is closed.
         context.close(store);
         Ok(Ended::Done)
     }
@@ -124,7 +128,7 @@ impl Append {
                 committed
             };
             let Some((_, session)) = &opened else { return Ok(()) };
-            // Whoever asked to be alone at first stays so: the next line goes right behind this one.
+            // With --if-position, the next line must follow this one.
             options.if_position = options.if_position.map(|_| committed.end);
             appended += 1;
             answer(context, &session.id, &committed, || committed.end.to_string())
@@ -137,7 +141,7 @@ impl Append {
         read.map(|()| Ended::Done).map_err(|failure| failure.after(appended as u64))
     }
 
-    /// Answers where there was nothing to append; nothing is made.
+    /// Answers for empty input. Creates nothing.
     fn append_nothing(&self, context: &mut Context<'_>) -> CommandResult {
         let found = match context.open_if_there()? {
             Some(store) => self.find(&store, context.config()?)?,
@@ -149,7 +153,7 @@ impl Append {
         Ok(Ended::Done)
     }
 
-    /// The session that is called exactly so, and where its log ends.
+    /// Returns the session and the end of its log. `None` if the session does not exist.
     fn find(&self, store: &Store, config: &Config) -> Result<Option<(Session, Cursor)>, Failure> {
         let Some(reference) = self.target.reference(config) else { return Ok(None) };
         let session = match store.sessions().resolve_whole(&reference) {
@@ -164,7 +168,7 @@ impl Append {
         Ok(Some((session, cursor)))
     }
 
-    /// The operation that appends one line of --each.
+    /// Returns the operation id of one line of --each.
     fn operation_of(&self, number: usize) -> Result<Option<OperationId>, Failure> {
         let parsed = self.operation.as_ref().map(|id| OperationId::parse(&format!("{id}/{number}"))).transpose();
         parsed.map_err(|bad| Failure::Given {
@@ -177,7 +181,7 @@ impl Append {
         AppendOptions { durability, if_position: self.if_position, operation: self.operation.clone() }
     }
 
-    /// Gives out the lines of all inputs in their order, as bytes.
+    /// Calls `each` with every line of all inputs, in order.
     fn each_line(&self, limits: &Limits, mut each: impl FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
         if !self.line.is_empty() {
             return self.line.iter().try_for_each(|line| each(line.as_bytes()));
@@ -200,14 +204,14 @@ impl Append {
     }
 }
 
-/// Splits an input at newlines; the last line may lack its own. Memory is bounded by the longest line there may be.
+/// Splits an input at newlines; the last line may lack its newline. Memory is bounded by the maximum line length.
 fn lines_of(
     mut input: impl BufRead,
     path: &Path,
     limits: &Limits,
     each: &mut impl FnMut(&[u8]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    // With room for a newline and for one byte too many, by which a line that is too long is known.
+    // Room for the newline and for one more byte, which shows that the line is too long.
     let most = limits.line_bytes_max as u64 + 2;
     let mut line = Vec::new();
     loop {
@@ -229,7 +233,7 @@ fn answer(
     context.out.confirm(&Appended::of(session, committed), |text| text.line(sentence()))
 }
 
-/// Answers for the whole input.
+/// Answers for the whole batch.
 fn answer_whole(
     context: &mut Context<'_>,
     session: &SessionId,
@@ -238,13 +242,13 @@ fn answer_whole(
 ) -> Result<(), Failure> {
     answer(context, session, committed, || {
         let lines = figures::things(committed.lines as u64, "line");
-        format!("appended {lines} to {called}; it ends at {}", committed.end)
+        format!("appended {lines} to {called}; the log ends at {}", committed.end)
     })
 }
 
 fn too_large(limits: &Limits) -> Failure {
     Failure::Given {
         message: format!("the input is over the limit of a batch, {}", figures::size(limits.batch_bytes_max as u64)),
-        hint: Some("--each appends line by line".to_owned()),
+        hint: Some("use --each to append line by line".to_owned()),
     }
 }

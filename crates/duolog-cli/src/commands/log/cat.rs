@@ -15,27 +15,28 @@ Examples:
   duolog log cat demo --last 100
   duolog log cat --user-email ada@example.com --session-name plan --from 0:1234
 
-Exit code: 4 if the log lacks recorded bytes; the lines that are there are printed.
-  Once the loss is on record: 0, and a warning
+Exit code: 4 if the log lacks recorded bytes; the remaining lines are printed.
+  After log repair has recorded the loss: 0, with a warning
 
-JSON: the raw lines, byte for byte, with --json and without; with --pretty as log replay gives them.";
+JSON: the raw lines, byte for byte, with or without --json; with --pretty as in log replay";
 
-/// Print the lines of a log, byte for byte
+/// Print the lines of a log
 ///
-/// A line that is not UTF-8, holds a NUL byte or has no braces around it is skipped, told on stderr with its positions, and
-/// counted at the end. Lines are not parsed: log verify does that.
+/// Lines are printed byte for byte. A line that is not UTF-8, contains a NUL byte or is not enclosed in braces is
+/// skipped: its positions are printed to stderr, and the number of skipped lines at the end. Lines are not parsed; use
+/// log verify to check them.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Cat {
     #[command(flatten)]
     which: Which,
-    /// Begin at a position (1234) or a cursor (0:1234)
+    /// Start position (1234) or cursor (0:1234)
     #[arg(long, value_name = "POS", value_parser = args::start, conflicts_with = "last")]
     from: Option<Start>,
-    /// Only the last N lines
+    /// Number of lines from the end of the log
     #[arg(long, value_name = "N")]
     last: Option<u64>,
-    /// Stop after N lines
+    /// Maximum number of lines
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `duolog log`, and what its reading commands share.
+//! `duolog log`: the list of its commands, and the printer and arguments that they share.
 
 mod append;
 mod cat;
@@ -26,7 +26,7 @@ use crate::figures;
 use crate::out::{Detail, Out};
 
 commands! {
-/// What to do with the log of a session.
+/// Subcommands of `duolog log`.
 Log {
     Append(append::Append),
     Record(record::Record),
@@ -39,10 +39,10 @@ Log {
     Repair(repair::Repair),
 }}
 
-/// The damaged places that are told one by one; more are counted.
+/// Maximum number of damaged places that are reported one by one; all are counted.
 const DAMAGE_TOLD: u64 = 20;
 
-/// Lines on their way to stdout, byte for byte or told as a conversation, and what stood between them that is no line.
+/// Prints the lines of a log to stdout, byte for byte or as a conversation, and counts damaged places.
 struct Printer<'o> {
     out: &'o mut Out,
     teller: Option<Teller<'o>>,
@@ -60,7 +60,7 @@ impl<'o> Printer<'o> {
         Self { teller: Some(teller), ..Self::new(out) }
     }
 
-    /// A printer of what `pretty` asks for, for lines from `start` on.
+    /// Returns a printer for lines from `start` on, in the format that `pretty` selects.
     fn of(out: &'o mut Out, pretty: &Pretty, log: &impl Replayable, start: ReadFrom) -> Result<Self, Failure> {
         Ok(match pretty.teller(log, start)? {
             Some(teller) => Self::telling(out, teller),
@@ -68,7 +68,7 @@ impl<'o> Printer<'o> {
         })
     }
 
-    /// Prints a line, or tells of bytes that are none.
+    /// Prints a line, or warns of damaged or lost bytes.
     fn print(&mut self, entry: Entry<'_>) -> Result<(), Failure> {
         match entry {
             Entry::Line(line) => {
@@ -82,7 +82,7 @@ impl<'o> Printer<'o> {
             Entry::Damaged { start, end, reason } => {
                 self.damaged += 1;
                 if self.damaged <= DAMAGE_TOLD {
-                    // After the lines that stand before it.
+                    // Print the warning after the lines that come before it.
                     self.out.flush()?;
                     self.out.warn(format_args!("skipped {start} to {end}: {reason}"));
                 }
@@ -110,19 +110,19 @@ impl<'o> Printer<'o> {
         }
     }
 
-    /// Says that the log lacks bytes that were recorded of it.
+    /// Warns that the log lacks recorded bytes.
     fn lost(&mut self, loss: &Loss) {
         self.is_lost = true;
         tell_lost(self.out, loss);
     }
 
-    /// How a command ends that printed what is there.
+    /// Returns how a command ends after it printed all readable lines.
     const fn ended(is_lost: bool) -> Ended {
         if is_lost { Ended::Damaged } else { Ended::Done }
     }
 
-    /// Says how much was skipped: whoever reads the lines must know that they are not all. Gives how many whole texts
-    /// are not there as they were put.
+    /// Flushes the output and warns of the number of damaged places that were skipped. Returns the number of whole
+    /// texts that are missing or damaged.
     fn finish(self) -> Result<u64, Failure> {
         let lost = match self.teller {
             Some(mut teller) => teller.finish(self.out)?,
@@ -137,10 +137,10 @@ impl<'o> Printer<'o> {
     }
 }
 
-/// Whether lines are shown as what they mean.
+/// Selects the output format of a reading command.
 #[derive(Args)]
 struct Pretty {
-    /// Show what the lines mean, step by step, as log replay --verbose does
+    /// Show the lines as a conversation, as log replay --verbose does
     #[arg(long)]
     pretty: bool,
 }
@@ -160,23 +160,25 @@ impl Pretty {
     }
 }
 
-/// The session that a writing command is about: where there is none that is called so, one is made.
+/// Session that a command writes to. If the session does not exist, it is created.
 #[derive(Args)]
 #[command(group = ArgGroup::new("target").required(true).multiple(true).args(["session", "user_email", "session_name"]))]
 pub(super) struct Target {
-    /// The session: its whole id, or a thread name
+    /// Session id or thread name; no prefix
     #[arg(long, value_name = "SESSION", conflicts_with_all = ["user_email", "session_name"])]
     session: Option<String>,
-    /// The user whose session it is: alone, a new one is made for that user
+    /// User of the session [default: user of the configuration]
+    ///
+    /// Without --session-name a new session is created for the user.
     #[arg(long, value_name = "USER")]
     user_email: Option<String>,
-    /// What that user calls it: alone, the user of the configuration
+    /// Name of the user's session
     #[arg(long, value_name = "NAME")]
     session_name: Option<String>,
 }
 
 impl Target {
-    /// The session that is meant; nothing where a new one is.
+    /// Returns the reference of the session. `None` if a new session is to be created.
     pub(super) fn reference(&self, config: &Config) -> Option<SessionRef> {
         if let Some(session) = &self.session {
             return Some(SessionRef::Text(session.clone()));
@@ -186,17 +188,17 @@ impl Target {
         Some(SessionRef::UserAndName { user, name })
     }
 
-    /// The session that a write goes to.
+    /// Returns the target of a write.
     pub(super) fn write_target(&self, config: &Config) -> WriteTarget {
         match self.reference(config) {
             Some(reference) => WriteTarget::Named(reference),
-            // The group of arguments requires one of the three.
+            // The argument group requires one of the three.
             None => WriteTarget::NewOf(self.user_email.clone().unwrap_or_else(|| config.user().to_owned())),
         }
     }
 }
 
-/// The cursor that a start means. One of an older epoch is reset to the last position that still holds, and it is said.
+/// Returns the cursor of a start. A cursor of an older epoch is reset to the last valid position, with a warning.
 fn cursor_of(out: &Out, store: &Store, session: &Session, start: Start) -> Result<Cursor, Failure> {
     let cursor = match start {
         Start::Position(position) => return Ok(Cursor { epoch: session.log_epoch, position }),
@@ -210,17 +212,20 @@ fn cursor_of(out: &Out, store: &Store, session: &Session, start: Start) -> Resul
     Ok(now)
 }
 
-/// Says that a log lacks bytes that were recorded of it, even with --quiet.
+/// Warns that a log lacks recorded bytes, even with --quiet.
 fn tell_lost(out: &Out, loss: &Loss) {
-    out.alert(format_args!("this is not the whole log: {loss}; duolog log verify shows them, log repair records it"));
+    out.alert(format_args!(
+        "the log is incomplete: {loss}; duolog log verify shows the loss, duolog log repair records it"
+    ));
 }
 
-/// Says that a log lost bytes before, even with --quiet. It is no failure: what is there is the whole log of its epoch.
+/// Warns that a log has a recorded loss, even with --quiet. This is no failure: the log of the current epoch is
+/// complete.
 pub(super) fn tell_lost_earlier(out: &Out, loss: RecordedLoss) {
-    out.alert(format_args!("this is not all that was appended: {loss}; duolog log verify shows them"));
+    out.alert(format_args!("the log does not contain all appended lines: {loss}; duolog log verify shows the loss"));
 }
 
-/// Says that lines that were seen are gone.
+/// Warns that lines that were read before no longer exist.
 fn tell_reset(out: &Out, cursor: Cursor) {
-    out.alert(format_args!("reset: lines that were seen are no longer there; going on from {cursor}"));
+    out.alert(format_args!("reset: lines that were read before no longer exist; continuing from {cursor}"));
 }

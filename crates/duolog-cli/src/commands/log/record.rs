@@ -34,57 +34,58 @@ JSON:
   {\"session_id\", \"appended\": 12, \"input_lines\": 40, \"blob_count\": 1, \"unknown_lines\": 0,
    \"other_dialect_lines\": 0, \"remark_lines\": 0, \"refused_lines\": 0, \"bad_lines\": [{\"line\", \"reason\", \"is_kept\"}],
    \"position\": 1234, \"cursor\": \"0:1234\", \"dialect\": \"envelope\", \"interrupted\": false}
-  bad_lines has the first 20. The exit code is 2 if a line could not be appended as it is.";
+  bad_lines lists the first 20. The exit code is 2 if a line could not be appended unchanged.";
 
-/// The bytes read from stdin at a time.
+/// Size of the read buffer.
 const READ_BYTES: usize = 64 << 10;
-/// How long to wait for input before looking whether to stop. A signal ends the wait by itself, nearly always.
+/// Maximum wait for input before the stop flag is checked. A signal usually interrupts the wait earlier.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
 /// Record the output of an agent
 ///
-/// Reads JSON objects from stdin, one per line, and appends each before it reads more. Ctrl-C ends the recording.
+/// Reads JSON objects from stdin, one per line, and appends each before it reads more. Press Ctrl-C to stop.
 ///
-/// Understood, in any mix: Claude Code (--output-format stream-json, session files), Codex (exec --json, rollouts), the
-/// events of the recorder (session, message_end, tool_execution_end, usage_snapshot, fatal_error) and the other dialects.
-/// Events of the recorder become envelopes; other lines are kept as they are, with a timestamp if they have none. Lines of
-/// no known format are kept and counted.
+/// These formats can be mixed: Claude Code (--output-format stream-json, session files), Codex (exec --json, rollouts),
+/// the events of the recorder (session, message_end, tool_execution_end, usage_snapshot, fatal_error) and the other
+/// dialects. Events of the recorder become envelopes. Other lines are kept unchanged; a timestamp is added if they have
+/// none. Lines of unknown format are kept and counted.
 ///
-/// Thinking is kept with --thinking. A tool result over 64 KiB goes to a blob that its line names. Partial messages are
-/// kept only if the input ends before the message does. If the first prompt equals the one that waits for its result in
-/// the log, it continues that turn.
+/// Thinking is kept only with --thinking. A tool result over 64 KiB is stored in a blob, and its line refers to the
+/// blob. A partial message is kept only if the input ends before the message is complete. If the first prompt equals
+/// the prompt of the open turn in the log, the recording continues that turn.
 ///
-/// With --dialect turns, transcript or raw, lines are kept byte for byte; a line that is no JSON object is kept as a remark
-/// and reported.
+/// With --dialect turns, transcript or raw, lines are kept byte for byte. A line that is not a JSON object is kept as a
+/// remark and reported.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Record {
     #[command(flatten)]
     target: Target,
-    /// What is written: the events as envelopes, or the lines as they are
+    /// Output format: events as envelopes, or lines unchanged
     #[arg(long, value_parser = args::recorded_as(), default_value = RecordFormat::Envelope.word())]
     dialect: RecordFormat,
-    /// What the agent is asked, where it does not say so itself
+    /// Prompt, if the output of the agent does not contain it
     #[arg(long, value_name = "TEXT")]
     prompt: Option<String>,
-    /// The model, where the agent does not say so itself
+    /// Model, if the output of the agent does not contain it
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Keep what the agent thinks, too
+    /// Keep the agent's thinking
     #[arg(long)]
     thinking: bool,
-    /// What the lines survive once they are acknowledged: the death of the process, or a power cut; as the
-    /// configuration says where it is not given
+    /// Durability of the acknowledged lines [default: durability of the configuration]
+    ///
+    /// process: they survive a process crash. power: they also survive a power cut.
     #[arg(long, value_parser = args::durability())]
     durability: Option<Durability>,
-    /// Record each event only once under this id, however often the input comes
+    /// Operation id: each event of the input is recorded once per id
     ///
-    /// Event N of the input is an operation of its own, ID/N: the same input again records only what is missing.
+    /// Event N of the input has the operation id ID/N: a retry with the same input records only the missing events.
     #[arg(long = "operation-id", alias = "operation", value_name = "ID")]
     operation: Option<OperationId>,
 }
 
-/// The bad lines that are reported one by one.
+/// Maximum number of bad lines that are reported one by one.
 const BAD_LINES_MAX: usize = 20;
 
 impl Record {
@@ -92,11 +93,11 @@ impl Record {
         let config = context.config()?.clone().with_durability(self.durability);
         let is_ended = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // From here on a signal only asks: what was read is appended first.
+            // From here on, a signal sets a flag: the input that was read is appended first.
             signal_hook::flag::register(signal, Arc::clone(&is_ended))
                 .map_err(Failure::file("listen for", Path::new("Ctrl-C")))?;
         }
-        context.out.invite("reading events; Ctrl-D ends them");
+        context.out.invite("reading events from stdin; press Ctrl-D to end");
         let store = context.open_to_write()?;
         let session = store.sessions().open_to_record(&self.target.write_target(&config), self.operation.as_ref())?;
         let recording = store.log(&session.id).record(RecordOptions {
@@ -117,7 +118,7 @@ impl Record {
             context.out.alert(bad);
         }
         if let Err(failure) = read {
-            // What came before stands; the next recording goes on behind it.
+            // Keep the events before the failure; the next recording continues after them.
             recording.flush()?;
             context.close(store);
             return Err(failure);
@@ -128,14 +129,15 @@ impl Record {
         Ok(if recorded.remarks + recorded.refused == 0 { Ended::Done } else { Ended::Invalid })
     }
 
-    /// Takes a last line that nobody ended. One that a signal cut off is a remark among events, and nothing elsewhere.
+    /// Records a last line without a newline. If a signal cut it off, it is a remark in envelopes and is dropped
+    /// otherwise.
     fn take_last(&self, context: &Context<'_>, input: &mut Input, taking: &mut Taking) -> Result<(), Failure> {
         let bytes = input.rest.len() + input.passed;
         if bytes == 0 {
             return Ok(());
         }
         if input.interrupted && self.dialect != RecordFormat::Envelope {
-            context.out.warn(format_args!("not recorded: a last line, cut off after {bytes} bytes"));
+            context.out.warn(format_args!("the last line was not recorded: it was cut off after {bytes} bytes"));
             return Ok(());
         }
         input.end_line(taking)
@@ -153,32 +155,33 @@ impl Record {
         let name = session.called();
         context.out.confirm(&shape, |text| {
             let (lines, events) = (figures::things(recorded.lines, "line"), figures::things(recorded.events, "event"));
-            let end = recorded.cursor.map(|cursor| format!("; it ends at {}", cursor.position)).unwrap_or_default();
+            let end =
+                recorded.cursor.map(|cursor| format!("; the log ends at {}", cursor.position)).unwrap_or_default();
             let how = if interrupted { "interrupted: " } else { "" };
-            text.line(format_args!("{how}recorded {lines} of {events} to {name}{end}"));
+            text.line(format_args!("{how}recorded {lines} from {events} to {name}{end}"));
         })?;
         if recorded.unknown > 0 {
             let lines = figures::things(recorded.unknown, "line");
-            context.out.warn(format_args!("{lines} not understood; kept as they are"));
+            context.out.warn(format_args!("{lines} of unknown format; kept unchanged"));
         }
         if recorded.others > 0 {
             let lines = figures::things(recorded.others, "line");
-            context.out.warn(format_args!("{lines} not in the {} dialect; kept as they are", self.dialect.word()));
+            context.out.warn(format_args!("{lines} not in the {} dialect; kept unchanged", self.dialect.word()));
         }
         if recorded.remarks + recorded.refused > bad.len() as u64 {
             let (kept, refused) =
                 (figures::things(recorded.remarks, "bad line"), figures::things(recorded.refused, "bad line"));
-            context.out.alert(format_args!("in all, {kept} kept as remarks and {refused} not recorded"));
+            context.out.alert(format_args!("total: {kept} kept as remarks, {refused} not recorded"));
         }
         Ok(())
     }
 }
 
-/// Where events go, and what is shown meanwhile.
+/// Passes events to the recording and shows the progress.
 struct Taking {
     recording: Recording,
     bytes: u64,
-    /// The first bad lines.
+    /// First bad lines, up to `BAD_LINES_MAX`.
     bad: Vec<BadEvent>,
     progress: Progress,
 }
@@ -204,7 +207,7 @@ impl Taking {
         }
     }
 
-    /// Makes what was taken stand in the log.
+    /// Appends the events that were passed so far to the log.
     fn flush(&mut self) -> Result<(), Failure> {
         self.recording.flush()?;
         self.progress.set(self.bytes, None);
@@ -213,12 +216,12 @@ impl Taking {
     }
 }
 
-/// Stdin, read as it comes: what is there is taken together, and nothing is waited for before that is appended.
+/// Reads stdin in blocks. Each block is appended before the next read waits.
 struct Input {
     stdin: File,
-    /// The beginning of a line whose end is not there yet.
+    /// Start of a line whose end has not been read yet.
     rest: Vec<u8>,
-    /// The bytes of that line that were read past, because it is over the limit.
+    /// Number of bytes of that line that were dropped because the line is over the limit.
     passed: usize,
     interrupted: bool,
     line_bytes_max: usize,
@@ -230,10 +233,10 @@ impl Input {
         Ok(Self { stdin: File::from(stdin), rest: Vec::new(), passed: 0, interrupted: false, line_bytes_max })
     }
 
-    /// Reads up to the end, or until it is asked to stop; then only what is there already.
+    /// Reads until the end of stdin or a signal. After a signal, reads only the input that is already available.
     fn read_all(&mut self, is_ended: &AtomicBool, taking: &mut Taking) -> Result<(), Failure> {
         let mut buffer = vec![0; READ_BYTES];
-        // After a signal no more than a pipe holds: whoever writes on and on must not keep us.
+        // After a signal, read no more than a pipe holds: a writer that does not stop must not block the end.
         let mut drained = 0;
         loop {
             let asked = is_ended.load(Ordering::Relaxed);
@@ -259,7 +262,7 @@ impl Input {
         Ok(())
     }
 
-    /// Whether there is something to read, the end included.
+    /// Waits for input. Returns true if stdin has input or has ended.
     fn wait(&self, most: &Timespec) -> Result<bool, Failure> {
         let mut polled = [PollFd::new(&self.stdin, PollFlags::IN)];
         match rustix::event::poll(&mut polled, Some(most)) {
@@ -289,7 +292,7 @@ impl Input {
         Ok(())
     }
 
-    /// Takes the line whose last byte was read.
+    /// Records the line whose last byte was read.
     fn end_line(&mut self, taking: &mut Taking) -> Result<(), Failure> {
         let (line, passed) = (std::mem::take(&mut self.rest), std::mem::take(&mut self.passed));
         if passed > 0 {
@@ -300,7 +303,7 @@ impl Input {
     }
 }
 
-/// Do not wait.
+/// Timeout of zero: do not wait.
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-/// What is still read after a signal.
+/// Maximum number of bytes that are read after a signal.
 const DRAIN_BYTES_MAX: usize = 1 << 20;

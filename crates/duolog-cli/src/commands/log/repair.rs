@@ -21,14 +21,18 @@ JSON:
    \"repairs\": [{\"action\": \"completed\"|\"quarantined\"|\"terminated\"|\"shorter\"|\"replaced\"|\"missing\"|
                 \"rewritten\"|\"unsealed\", \"epoch\", \"position\", \"bytes\", \"repaired_at\", \"detail\"}],
    \"remaining\": {\"damaged_places\": 0, \"unsynced_places\": 0, \"places\": [as in log verify]}}
-  detail says where sealed bytes had changed; remaining is what verifying finds afterwards.";
+  detail names the sealed bytes that had changed. remaining is the result of log verify after
+  the repair";
 
-/// Mend a log, and say what was done
+/// Repair a log
 ///
-/// Mends a torn tail, copies a log that the disk failed into a new file, and brings the state up to date with it.
-/// Where known bytes are gone or moved it takes the log as it is: the epoch is raised, and what was found is on record.
-/// Damage in the middle stays where it is: it is skipped and reported, never cut, and never sealed over.
-/// Lines that power loss took before they were synced stay too; they are a warning.
+/// Repairs a torn last line, copies a log with disk errors into a new file, and updates the state from the log.
+///
+/// If recorded bytes are gone or have moved, the log is accepted as it is: the epoch is raised and the loss is
+/// recorded.
+///
+/// Damage in the middle is not removed: readers skip and report it, and no new seal covers it. Lines that a power cut
+/// removed before they were synced are also left, with a warning.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Repair {
@@ -36,14 +40,14 @@ pub struct Repair {
     which: Which,
 }
 
-/// What was lost, for people.
+/// Describes a recorded loss.
 pub fn loss(repair: &Record) -> String {
     let (at, bytes) = (repair.position, figures::things(repair.bytes, "byte"));
     let what = match repair.action {
-        "shorter" => format!("the log ended at {at}, before bytes that were known"),
-        "replaced" => "known lines had been replaced by other bytes".to_owned(),
-        "missing" => "the log was gone".to_owned(),
-        _ => format!("{bytes} at {at} are not as they were sealed"),
+        "shorter" => format!("the log ended at {at}, before the recorded end"),
+        "replaced" => "recorded lines were replaced by other bytes".to_owned(),
+        "missing" => "the log file did not exist".to_owned(),
+        _ => format!("{bytes} at {at} differ from the sealed bytes"),
     };
     format!("lines were lost: {what} (epoch {}, recorded {})", repair.epoch, repair.repaired_at)
 }
@@ -64,7 +68,7 @@ impl Repair {
         };
         context.out.answer(&answer, |text| {
             if answer.repairs.is_empty() {
-                text.line(format_args!("nothing to mend: the log of {} ends at {end}", session.id));
+                text.line(format_args!("nothing to repair: the log of {} ends at {end}", session.id));
             }
             for repair in &answer.repairs {
                 text.line(sentence(repair));
@@ -76,7 +80,7 @@ impl Repair {
                 text.line(format_args!("the log of {} now ends at {end}", session.id));
             }
             for place in &answer.remaining.places {
-                text.line(format_args!("stays as it is: {}", sentence_of(place)));
+                text.line(format_args!("not repaired: {}", sentence_of(place)));
             }
         })?;
         context.close(store);
@@ -87,13 +91,13 @@ impl Repair {
 fn sentence(repair: &Record) -> String {
     let (at, bytes) = (repair.position, figures::things(repair.bytes, "byte"));
     match repair.action {
-        "completed" => format!("completed: the last line, at {at}, was whole and got its newline"),
+        "completed" => format!("completed: the last line, at {at}, lacked only its newline, which was added"),
         "quarantined" => format!("quarantined: {bytes} of a torn line at {at} were moved to the .torn file"),
-        "terminated" => format!("terminated: {bytes} of a torn line at {at} could not be cut and were closed off"),
-        "shorter" => format!("shorter: the log had lost bytes, and ended at {at}; older cursors are reset"),
-        "replaced" => "replaced: other bytes stood where known lines stood; older cursors are reset".to_owned(),
-        "missing" => "missing: the log was gone; older cursors are reset".to_owned(),
-        "rewritten" => "rewritten: what could be read was copied into a new file; older cursors are reset".to_owned(),
+        "terminated" => format!("terminated: {bytes} of a torn line at {at} could not be removed; a newline was added"),
+        "shorter" => format!("shorter: the log has lost bytes and ended at {at}; older cursors are reset"),
+        "replaced" => "replaced: recorded lines were replaced by other bytes; older cursors are reset".to_owned(),
+        "missing" => "missing: the log file did not exist; older cursors are reset".to_owned(),
+        "rewritten" => "rewritten: the readable lines were copied into a new file; older cursors are reset".to_owned(),
         other => format!("{other}: {bytes} at {at}"),
     }
 }

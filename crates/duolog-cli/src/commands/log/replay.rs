@@ -20,8 +20,8 @@ Examples:
   duolog log replay demo --from 1234 --json | jq -r 'select(.kind == \"user\").text'
   duolog log replay --file ~/.claude/projects/-srv-app/0a1b.jsonl
 
-Exit code: 4 if the log lacks recorded bytes; the lines that are there are shown.
-  Once the loss is on record: 0, and a warning
+Exit code: 4 if the log lacks recorded bytes; the remaining lines are shown.
+  After log repair has recorded the loss: 0, with a warning
 
 JSON: one object per item,
   {\"kind\": \"user\", \"assistant\", \"thinking\", \"tool_call\", \"tool_result\", \"result\", \"error\" or \"note\",
@@ -38,29 +38,29 @@ JSON: one object per item,
 
 /// Show a log as a conversation
 ///
-/// Shows prompts, the last answer, errors and how each turn ended; --verbose shows every step. Calls are shown as a person
-/// would write them: a command, a file, an edit as a diff. A turn without an end is marked. Progress lines are counted and
-/// never shown.
+/// Shows the prompt, the last answer, the errors and the result of each turn; --verbose shows every step. Tool calls
+/// are shown in readable form: a command, a file name, an edit as a diff. A turn without an end is marked. Progress
+/// lines are counted but not shown.
 ///
-/// --file reads a file of another program and changes nothing: Claude Code sessions and stream-json, Codex rollouts and
-/// exec --json, Last Light, Skillet, AgentryLab.
+/// --file reads a file of another program: Claude Code sessions and stream-json, Codex rollouts and exec --json, Last
+/// Light, Skillet, AgentryLab. The file is not changed.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Replay {
     #[command(flatten)]
     which: Which,
-    /// Read this file instead, and change nothing
+    /// File to read instead of a session; it is not changed
     #[arg(long, value_name = "PATH", conflicts_with_all = ["reference", "session", "user_email", "session_name"])]
     file: Option<PathBuf>,
     #[command(flatten)]
     depth: Depth,
-    /// Only the last N turns
+    /// Number of turns from the end of the log
     #[arg(long, value_name = "N")]
     last: Option<usize>,
-    /// Begin at a position (1234) or a cursor (0:1234)
+    /// Start position (1234) or cursor (0:1234)
     #[arg(long, value_name = "POS", value_parser = args::start, conflicts_with = "last")]
     from: Option<Start>,
-    /// What its lines are in, where they do not tell it themselves
+    /// Dialect of the lines [default: detected]
     #[arg(long, value_parser = args::dialect())]
     dialect: Option<Dialect>,
 }
@@ -68,7 +68,7 @@ pub struct Replay {
 impl Replay {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         if let Some(path) = &self.file {
-            // No home has a say in it.
+            // A file is read without a home and its configuration.
             let file = Foreign::open(path, &Limits::default())?;
             let from = match self.from {
                 Some(Start::Position(position)) => Some(position),
@@ -108,7 +108,7 @@ impl Replay {
     }
 }
 
-/// Draws the whole conversation of a log again, as far as it is told without every step.
+/// Draws the whole conversation of a log, without the single steps.
 pub(in super::super) fn redraw(context: &mut Context<'_>, log: &dyn Replayable) -> CommandResult {
     let depth = Depth { verbose: false, full: false };
     draw(context, log, log.dialect()?, ReadFrom::Start, &depth, None)
@@ -138,7 +138,7 @@ fn draw(
     let (is_empty, is_lost) = (printer.lines == 0, printer.is_lost);
     let lost = printer.finish()?;
     if is_empty {
-        context.out.note("nothing to show: there are no lines");
+        context.out.note("the log has no lines");
     }
     if lost > 0 {
         let texts = figures::things(lost, "whole text");

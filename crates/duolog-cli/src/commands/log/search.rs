@@ -16,20 +16,20 @@ use crate::figures;
 use crate::out::{Out, Progress, Text, Tone, plain};
 
 const AFTER: &str = "\
-Query: every term must be in the text, in any order; upper and lower case are alike
-  deadlock              the word
-  \"could not connect\"   the words as they stand, one after the other
-  std::fs  --no-index   whatever is not only letters is taken as it stands
-  connect*              words that begin so
-  -test  -\"as planned\"  leave out texts that have it
+Query: a text matches if it contains every term, in any order; case is ignored
+  deadlock              word
+  \"could not connect\"   phrase
+  std::fs  --no-index   literal text, if a term contains other characters than letters
+  connect*              words with this prefix
+  -test  -\"as planned\"  exclude texts that contain the term
 
 Examples:
   duolog log search 'deadlock -test'
   duolog log search '\"could not connect\"' --role tool_result --since 7d
   duolog log search 'config*' --session demo --json | jq -r '.hits[].snippet'
-  duolog log replay demo --verbose --from 0:1234        a hit, and what came after it
+  duolog log replay demo --verbose --from 0:1234        show the log from a hit on
 
-Exit code: 1 where nothing is found
+Exit code: 1 if nothing is found
 
 JSON:
   {\"query\", \"hits\": [{\"session_id\", \"session_name\", \"position\", \"epoch\", \"part\", \"occurred_at\",
@@ -37,66 +37,71 @@ JSON:
    \"next\": token|null, \"index\": {\"used\", \"reason\": null|text}, \"scanned_bytes\", \"damaged_lines\",
    \"lagging_sessions\", \"unread\": [{\"session_id\", \"reason\"}], \"other_home_sessions\",
    \"complete\": true}
-  position is the first byte of the line, part the text in it; matches are characters of the snippet. reason says why
-  the index was not used, or not for all. complete is false if lines are damaged or lost, or logs unread or in other
-  homes (unread lists the first 200 of those). A loss is noticed in the logs that are read. lagging_sessions counts the
-  logs that --no-wait left out. With --rebuild and no query:
+  position is the first byte of the line, part the index of the text in the line. matches are
+  character ranges of the snippet. reason tells you why the index was not used, or not for all logs.
+  complete is false if lines are damaged or lost, or if logs could not be read or are in other homes;
+  unread lists the first 200 of those logs. Losses are found only in logs that are read.
+  lagging_sessions is the number of logs that --no-wait skipped. With --rebuild and no query:
   {\"rebuilt\": {\"session_count\", \"text_count\", \"bytes\", \"failures\": [{\"session_id\", \"reason\"}]}}";
 
-/// Find what was said, in all logs at once, the newest first
+/// Search all logs
 ///
-/// Looks through what the lines mean, in every dialect: what was asked and answered, thoughts, what tools were given and
-/// what they said. What was shortened in its line is found as far as the line has it. The index is made by the first
-/// search, kept up to date by each, and can be deleted at any time; what it does not know is read from the logs.
+/// The newest hit comes first. The search covers prompts, answers, thinking, tool calls and tool results, in every
+/// dialect. Of a text that is shortened in its line, only the part in the line is searched.
+///
+/// The first search creates the index, and every search updates it. The index can be deleted at any time. Lines that
+/// are not in the index are read from the logs.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Search {
-    /// What to look for
+    /// Search terms
     #[arg(value_name = "QUERY", required_unless_present = "rebuild", allow_hyphen_values = true)]
     query: Option<String>,
-    /// Only in this session: an id, the beginning of one, or a thread name
+    /// Filter by session: session id, unique prefix or thread name
     #[arg(long, value_name = "SESSION", conflicts_with = "session_name")]
     session: Option<String>,
     #[command(flatten)]
     of_user: OfUser,
-    /// Only this kind (user, assistant, thinking, tool_call, tool_result, result, error, note) or role
+    /// Filter by role or kind
+    ///
+    /// The kinds are user, assistant, thinking, tool_call, tool_result, result, error and note.
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
-    /// Only calls and answers of this tool
+    /// Filter by tool: its calls and results
     #[arg(long, value_name = "TOOL")]
     tool: Option<String>,
-    /// Only since then: 2026-01-31, 2026-01-31T09:30:00Z, or how long ago: 90m, 12h, 7d, 2w
+    /// Start of the time range: an instant, a day, or an age like 12h
     #[arg(long, value_name = "WHEN", value_parser = args::since)]
     since: Option<Timestamp>,
-    /// How many hits at the most
+    /// Maximum number of results
     #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
-    /// Go on after a page: the token that it ended with
+    /// Page token: show the page after the one that printed it
     #[arg(long, value_name = "TOKEN")]
     after: Option<HitToken>,
     /// Read the logs instead of using the index
     #[arg(long, conflicts_with = "rebuild")]
     no_index: bool,
-    /// Throw the index away and make it anew first
+    /// Rebuild the index first
     #[arg(long)]
     rebuild: bool,
     #[command(flatten)]
     waiting: Waiting,
 }
 
-/// Logs that take long enough to index that a person wants to see it.
+/// Size of the logs to index above which a progress bar is shown.
 const LONG_BYTES: u64 = 8 << 20;
 
-/// What sessions are called, by their ids.
+/// Names of sessions by id.
 type Names = HashMap<SessionId, Called>;
 
 impl Search {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
-        // What cannot be meant is said before anything is opened.
+        // Report an invalid query before the store is opened.
         let query = self.query.as_deref().map(Query::parse).transpose().map_err(Error::from)?;
         let Some(store) = context.open_if_there()? else {
-            context.out.note("there are no logs yet; begin one with: duolog log append --session NAME < events.jsonl");
+            context.out.note("there are no logs yet; create one with: duolog log append --session NAME < events.jsonl");
             return self.answer(context.out, &nothing(), &Names::new());
         };
         if self.rebuild {
@@ -151,22 +156,22 @@ impl Search {
         let now = SystemClock.now();
         out.answer(&answer, |text| found.hits.iter().for_each(|hit| draw(text, hit, names, now)))?;
         if found.hits.is_empty() {
-            out.note(if self.after.is_some() { "there are no more hits" } else { "nothing was found" });
+            out.note(if self.after.is_some() { "no more results" } else { "no results" });
         }
         self.tell(out, found);
         out.more(next.as_ref());
         Ok(if found.hits.is_empty() { Ended::No } else { Ended::Done })
     }
 
-    /// Says what one should know about the answer.
+    /// Warns of logs that were not searched and of a search without the index.
     fn tell(&self, out: &Out, found: &Found) {
         if let Some(why) = found.without_index.as_ref().filter(|_| !self.no_index) {
             let bytes = figures::size(found.scanned_bytes);
-            let how = if found.used_index { "read beside the index" } else { "read without the index" };
+            let how = if found.used_index { "read in addition to the index" } else { "read without the index" };
             out.warn(format_args!("{bytes} of logs were {how}: {why}"));
         }
         for (session, why) in &found.unread {
-            out.alert(format_args!("{session} was not searched to its end: {why}"));
+            out.alert(format_args!("session {session} was not searched to the end: {why}"));
         }
         if found.elsewhere.sessions > 0 {
             let sessions = figures::things(found.elsewhere.sessions, "session");
@@ -183,7 +188,7 @@ impl Search {
     }
 }
 
-/// A bar, once there is enough to do.
+/// Progress bar that is shown only for large logs.
 struct Bar(Option<Progress>);
 
 impl Bar {
@@ -217,22 +222,22 @@ fn tell_rebuilt(out: &mut Out, made: &Indexed) -> CommandResult {
     let Indexed { sessions, texts, bytes, .. } = *made;
     out.answer(&wire::SearchRebuilt::from(made), |text| {
         let (texts, sessions) = (figures::things(texts, "text"), figures::things(sessions, "session"));
-        text.line(format_args!("indexed {texts} of {sessions}, {} of logs", figures::size(bytes)));
+        text.line(format_args!("indexed {texts} from {sessions} ({} of logs)", figures::size(bytes)));
     })?;
     for (session, why) in &made.failed {
-        out.warn(format_args!("{session} was not indexed to its end: {why}"));
+        out.warn(format_args!("session {session} was not indexed to the end: {why}"));
     }
     Ok(if made.failed.is_empty() { Ended::Done } else { Ended::No })
 }
 
-/// What a session is called.
+/// Name of a session.
 struct Called {
     name: Option<String>,
-    /// Whether the name alone leads to it.
+    /// True if the name is a thread name, which is enough to find the session.
     is_thread: bool,
 }
 
-/// Looks up what the sessions of hits are called; one that goes meanwhile has its id.
+/// Looks up the names of the sessions of hits. A session that was deleted meanwhile has no entry.
 fn names(store: &Store, hits: &[Hit]) -> duolog::Result<Names> {
     let mut names = Names::new();
     for hit in hits {
@@ -251,7 +256,7 @@ fn names(store: &Store, hits: &[Hit]) -> duolog::Result<Names> {
     Ok(names)
 }
 
-/// A hit in two lines: where it is, and what it says.
+/// Draws a hit in two lines: its position and its snippet.
 fn draw(text: &mut Text, hit: &Hit, names: &Names, now: Timestamp) {
     let what = match (&hit.tool, &hit.role) {
         (Some(name), _) | (None, Some(name)) => format!("{} {}", hit.kind.word(), short(name)),
@@ -266,7 +271,7 @@ fn draw(text: &mut Text, hit: &Hit, names: &Names, now: Timestamp) {
     let (mut line, mut at) = (String::from("  "), 0);
     for place in &snippet.matches {
         line.push_str(&snippet.text[at..place.start]);
-        // The marks tell where the match is, with or without color.
+        // The quotation marks show the match, with or without color.
         line.push_str(&text.tone(Tone::Good, &format!("«{}»", &snippet.text[place.clone()])));
         at = place.end;
     }
@@ -274,7 +279,7 @@ fn draw(text: &mut Text, hit: &Hit, names: &Names, now: Timestamp) {
     text.line(line);
 }
 
-/// The beginning of a name.
+/// Shortens a name to 64 characters.
 fn short(name: &str) -> String {
     plain(name).chars().take(64).collect()
 }

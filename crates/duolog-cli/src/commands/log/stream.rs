@@ -16,7 +16,7 @@ use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 use crate::out::{Ending, Out};
 
-/// How often a home that is not there yet is looked for.
+/// Interval of the checks for a home that does not exist yet.
 const HOME_PACE: Duration = Duration::from_millis(250);
 
 const AFTER: &str = "\
@@ -26,56 +26,58 @@ Examples:
   duolog log stream --logs-dir ~/.claude/projects --last 20
   duolog log stream --logs-dir ~/.codex/sessions --no-follow --json | jq -r .text
 
-Exit code: 1 where the directory is not there and is not to be waited for
+Exit code: 1 if the directory does not exist and --no-wait or --no-follow is given
 
-JSON: one object per item and one after each turn, as log replay gives them, each with
-  \"session_id\", \"session_name\", \"path\": from the directory that is followed
+JSON: one object per item and one after each turn, as in log replay, each with
+  \"session_id\", \"session_name\", \"path\": relative to the directory that is followed
   and one for each notice,
   {\"session_id\", \"session_name\", \"path\", \"kind\": \"notice\",
    \"notice\": \"damaged\"|\"reset\"|\"lost\"|\"gone\"|\"skipped\"|\"missing\",
    \"position\", \"end_position\", \"reason\"}
-  After a reset, what stands behind position comes again. A turn ends when the next begins.";
+  After a reset, the items after position are repeated. A turn ends when the next turn starts.";
 
-/// Show every session at once: what there is, oldest first, and then what comes
+/// Follow the conversations of all sessions
 ///
-/// Shows what was asked, every answer, what failed and how each turn ended; --verbose shows every step. Without
-/// --logs-dir it is the sessions of the home. Any other directory of JSONL files is read as it stands, without a home:
-/// Claude Code, Codex, Last Light, Skillet, AgentryLab. New sessions are shown from their first line. A directory that is
-/// not there is waited for. Ctrl-C ends it.
+/// Shows the existing items, oldest first, and then new items as they arrive. Shows prompts, answers, errors and the
+/// result of each turn; --verbose shows every step. New sessions are shown from their first line. Press Ctrl-C to stop.
+///
+/// Without --logs-dir the sessions of the home are followed. With --logs-dir a directory of JSONL files is followed,
+/// without a home: Claude Code, Codex, Last Light, Skillet, AgentryLab. If the directory does not exist, the command
+/// waits for it.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Stream {
-    /// Follow every *.jsonl beneath this directory instead, and change nothing
+    /// Directory to follow instead of the home: every *.jsonl file below it; no file is changed
     #[arg(long, value_name = "DIR")]
     logs_dir: Option<PathBuf>,
-    /// Where to begin in the sessions that there are
+    /// Start position in existing sessions
     #[arg(long, value_name = "WHERE", default_value = "start")]
     from: From,
-    /// Begin with the last N lines of each session
+    /// Number of lines from the end of each session
     #[arg(long, value_name = "N", conflicts_with = "from")]
     last: Option<u64>,
-    /// End when all that is there was shown
+    /// Exit when all existing items are shown
     #[arg(long)]
     no_follow: bool,
-    /// Fail where the directory is not there, instead of waiting for it; so does --no-follow
+    /// Fail if the directory does not exist, instead of waiting for it; implied by --no-follow
     #[arg(long)]
     no_wait: bool,
     #[command(flatten)]
     depth: Depth,
 }
 
-/// Where to begin.
+/// Start of the stream in existing sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum From {
-    /// With the first line
+    /// At the first line
     Start,
-    /// Behind the last
+    /// After the last line
     End,
 }
 
 impl Stream {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
-        // From here on Ctrl-C only asks: what is being printed is printed whole.
+        // From here on, Ctrl-C sets a flag: the current output is completed first.
         let ending = context.out.ending()?;
         let view = self.depth.view(ReplayDetail::Live);
         let start = match (self.last, self.from) {
@@ -84,7 +86,7 @@ impl Stream {
             (None, From::End) => log::Start::New,
         };
         if let Some(directory) = &self.logs_dir {
-            // No home has a say in it.
+            // A directory is read without a home and its configuration.
             let limits = Limits::default();
             let directory = args::here()?.join(directory);
             let stream = log::Stream::of_directory(&directory, start, view, &limits)?;
@@ -97,7 +99,7 @@ impl Stream {
         self.show(context.out, store.stream(start, view)?, &ending, &Place { store: Some(&store), directory, limits })
     }
 
-    /// The store, once there is one; nothing where the end comes first.
+    /// Waits until the store exists and opens it. `None` if the command is stopped first.
     fn wait_for_home(&self, context: &Context<'_>, ending: &Ending) -> Result<Option<Store>, Failure> {
         let mut is_told = false;
         while !ending.has_come() {
@@ -108,7 +110,7 @@ impl Stream {
                 return Ok(Some(store));
             }
             if !std::mem::replace(&mut is_told, true) {
-                context.out.note("there is no home yet; waiting for its first session (Ctrl-C ends it)");
+                context.out.note("there is no home yet; waiting for its first session (press Ctrl-C to stop)");
             }
             ending.wait(HOME_PACE);
         }
@@ -139,9 +141,9 @@ impl Stream {
                 if !stream.is_held_up() {
                     break;
                 }
-                // A writer is inside for a moment; one that stays keeps its lines to itself.
+                // A writer usually holds the log for a moment. Stop waiting after the busy timeout.
                 if held_since.get_or_insert_with(Instant::now).elapsed() > place.limits.busy_timeout {
-                    out.alert("a writer stays inside a log: its last lines are not shown");
+                    out.alert("a writer still holds a log: its last lines are not shown");
                     ended = Ended::Busy;
                     break;
                 }
@@ -152,15 +154,15 @@ impl Stream {
     }
 }
 
-/// What is followed.
+/// Directory that is followed.
 struct Place<'s> {
-    /// Where whole texts are.
+    /// Store with the whole texts; `None` if the directory is not a home.
     store: Option<&'s Store>,
     directory: String,
     limits: Limits,
 }
 
-/// Pieces on their way out.
+/// Prints the items and notices of a stream.
 struct Showing<'s> {
     stream: &'s Stream,
     place: &'s Place<'s>,
@@ -195,18 +197,18 @@ impl Showing<'_> {
             }
             Notice::Reset { to, .. } => {
                 let why = entry.reason.as_deref().unwrap_or_default();
-                format!("{name}: reset: lines that were shown are no longer there ({why}); going on from {to}")
+                format!("{name}: reset: lines that were shown no longer exist ({why}); continuing from {to}")
             }
             Notice::Lost(loss) => {
                 self.is_lost = true;
-                format!("{name}: this is not the whole log: {loss}")
+                format!("{name}: the log is incomplete: {loss}")
             }
-            Notice::LostEarlier(loss) => format!("{name}: this is not all that was appended: {loss}"),
-            Notice::Gone => format!("{name}: it is no longer there"),
+            Notice::LostEarlier(loss) => format!("{name}: the log does not contain all appended lines: {loss}"),
+            Notice::Gone => format!("{name}: the log no longer exists"),
             Notice::Skipped { reason } => format!("{name}: not shown: {reason}"),
             Notice::Missing => return self.missing(out),
         };
-        // Many damaged places are counted at the end; programs get each.
+        // Text output reports the first damaged places and a total at the end; JSON output reports each.
         let is_told = !matches!(notice, Notice::Damaged { .. }) || self.damaged <= DAMAGE_TOLD;
         let shape = wire::Sourced { source: source.into(), entry };
         out.notice(&shape, is_told.then_some(&*text))
@@ -221,12 +223,12 @@ impl Showing<'_> {
         if self.stream.no_wait || self.stream.no_follow {
             return Err(Failure::Absent {
                 message: format!("there is no directory {place}"),
-                hint: Some("see that the path is right; without --no-wait and --no-follow it is waited for".to_owned()),
+                hint: Some("check the path, or remove --no-wait and --no-follow to wait for it".to_owned()),
             });
         }
         let entry = wire::StreamNotice::from(&Notice::Missing);
         let shape = wire::Sourced { source: wire::Source::default(), entry };
-        out.notice(&shape, Some(&format!("there is no directory {place} yet; waiting for it (Ctrl-C ends it)")))
+        out.notice(&shape, Some(&format!("there is no directory {place} yet; waiting for it (press Ctrl-C to stop)")))
     }
 
     fn finish(self, out: &mut Out, ended: Ended) -> CommandResult {

@@ -21,30 +21,30 @@ Examples:
   duolog log tail demo -n 0 --follow | jq -r .text
   duolog log tail demo --from 0:1234 --follow --show-cursor
 
-Exit code: 4 if the log lacks recorded bytes; the lines that are there are printed.
-  Once the loss is on record: 0, and a warning
+Exit code: 4 if the log lacks recorded bytes; the remaining lines are printed.
+  After log repair has recorded the loss: 0, with a warning
 
-JSON: the raw lines, byte for byte, with --json and without; with --pretty as log replay gives them.";
+JSON: the raw lines, byte for byte, with or without --json; with --pretty as in log replay";
 
-/// Print the last lines of a log, and go on with new ones
+/// Print the last lines of a log and follow new lines
 ///
-/// Only whole lines are shown that no writer can take back. Where lines that were seen are gone after all, it is told on
-/// stderr, and following goes on from the last position that holds. Ctrl-C ends it.
+/// Only complete lines that no writer can roll back are printed. If lines that were printed no longer exist, a warning
+/// is printed to stderr, and following continues from the last valid position. Press Ctrl-C to stop.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Tail {
     #[command(flatten)]
     which: Which,
-    /// How many lines to begin with
+    /// Number of lines from the end of the log
     #[arg(long, short = 'n', value_name = "N", default_value_t = 10)]
     lines: u64,
-    /// Wait for new lines and print them as they come
+    /// Wait for new lines and print them as they arrive
     #[arg(long, short)]
     follow: bool,
-    /// Begin at a cursor (0:1234) or position (1234), instead of some lines before the end
+    /// Start cursor (0:1234) or position (1234)
     #[arg(long, value_name = "CURSOR", value_parser = args::start, conflicts_with = "lines")]
     from: Option<Start>,
-    /// Say on stderr, at the end, from which cursor to go on
+    /// Print the cursor to continue from to stderr at the end
     #[arg(long)]
     show_cursor: bool,
     #[command(flatten)]
@@ -64,7 +64,7 @@ impl Tail {
         let begin = if from.position == Position::ZERO { ReadFrom::Start } else { ReadFrom::Position(from.position) };
         let log = store.log(&session.id);
         let mut follow = log.follow(Some(from))?;
-        // From here on Ctrl-C only asks: what is being printed is printed whole.
+        // From here on, Ctrl-C sets a flag: the current output is completed first.
         let ending = if self.follow { Some(context.out.ending()?) } else { None };
         if let Some(ending) = &ending {
             ending.rings(follow.bell());
@@ -86,7 +86,7 @@ impl Tail {
     }
 }
 
-/// Where the last lines begin. Whoever follows from there has seen them, and knows them again after a reset.
+/// Returns the start of the last `count` lines. A reader that follows from there detects a reset of these lines.
 fn start_of_last(store: &Store, session: &Session, count: u64) -> Result<Cursor, Failure> {
     let mut first = None;
     let end = store.log(&session.id).read(ReadFrom::Last(count), |entry| {
@@ -100,7 +100,7 @@ fn start_of_last(store: &Store, session: &Session, count: u64) -> Result<Cursor,
     Ok(Cursor { epoch: session.log_epoch, position: first.unwrap_or(end) })
 }
 
-/// Prints what comes: up to the end of the log, or on and on until the end of the command.
+/// Prints new lines up to the end of the log, or until the command is stopped if `ending` is given.
 fn go_on(printer: &mut Printer<'_>, follow: &mut Follow, ending: Option<&Ending>) -> Result<(), Failure> {
     while !ending.is_some_and(Ending::has_come) {
         let mut result = Ok(());

@@ -1,4 +1,4 @@
-//! What is told of a log as a conversation: for people and for programs, live and in replay.
+//! Prints a log as a conversation, as text or JSON, live and in replay.
 
 use clap::Args;
 use duolog::log::{Full, Replay, ReplayDetail, ReplayEvent, Source};
@@ -8,45 +8,45 @@ use duolog_wire as wire;
 use crate::failure::Failure;
 use crate::out::{Detail, Out, Shown, Timeline};
 
-/// How much is told.
+/// Level of detail.
 #[derive(Args)]
 pub struct Depth {
-    /// Every step: thinking, tools, notes
+    /// Show every step: thinking, tools, notes
     #[arg(long, short)]
     pub verbose: bool,
-    /// Nothing is folded, and what was shortened in its line is fetched whole
+    /// Show texts in full, and fetch texts that are shortened in their line
     #[arg(long)]
     pub full: bool,
 }
 
 impl Depth {
-    /// Every step, or what `otherwise` says.
+    /// Returns every step if --verbose is given, and `otherwise` if not.
     pub fn view(&self, otherwise: ReplayDetail) -> ReplayDetail {
         if self.verbose { ReplayDetail::Every } else { otherwise }
     }
 
-    /// How much of each item is shown.
+    /// Returns the level of detail for each item.
     pub const fn detail(&self) -> Detail {
         if self.full { Detail::Full } else { Detail::Folded }
     }
 }
 
-/// Finds the whole of a shortened text by what its line calls it.
+/// Finds the whole text by the reference in the line that shortens it.
 pub type Find<'f> = &'f dyn Fn(&str) -> Result<Full, Error>;
 
-/// Tells lines as a conversation.
+/// Prints lines as a conversation.
 pub struct Teller<'f> {
     replay: Replay,
     find: Option<Find<'f>>,
     voice: Voice,
 }
 
-/// How it is told.
+/// Output state of a conversation.
 pub struct Voice {
     timeline: Timeline,
-    /// Whole texts that a line names and that are not as they were put.
+    /// Number of whole texts that a line refers to and that are missing or damaged.
     pub lost: u64,
-    /// Whose log was told last, where there are several.
+    /// Source of the last printed item, if several logs are printed.
     speaker: Option<Source>,
 }
 
@@ -55,20 +55,20 @@ impl<'f> Teller<'f> {
         Self { replay, find: None, voice: Voice::new(detail) }
     }
 
-    /// Shows what was shortened whole.
+    /// Fetches shortened texts with `find`.
     #[must_use]
     pub fn finding(mut self, find: Find<'f>) -> Self {
         self.find = Some(find);
         self
     }
 
-    /// Tells what a line adds.
+    /// Prints the items of a line.
     pub fn line(&mut self, out: &mut Out, line: &Line<'_>) -> Result<(), Failure> {
         let Self { replay, find, voice } = self;
         replay.line(line, &mut |told| voice.tell(out, told, *find))
     }
 
-    /// Tells what is left at the end. Says how many whole texts are missing or damaged.
+    /// Prints the items that are left at the end. Returns the number of whole texts that are missing or damaged.
     pub fn finish(&mut self, out: &mut Out) -> Result<u64, Failure> {
         let Self { replay, find, voice } = self;
         replay.finish(&mut |told| voice.tell(out, told, *find))?;
@@ -81,12 +81,12 @@ impl Voice {
         Self { timeline: Timeline::new(detail), lost: 0, speaker: None }
     }
 
-    /// Tells a piece of the only log there is.
+    /// Prints an event of a single log.
     fn tell(&mut self, out: &mut Out, told: ReplayEvent<'_>, find: Option<Find<'_>>) -> Result<(), Failure> {
         self.tell_as(out, told, find, None)
     }
 
-    /// Tells a piece of one log among several.
+    /// Prints an event of one of several logs, with a heading when the source changes.
     pub fn tell_of(
         &mut self,
         out: &mut Out,
@@ -137,7 +137,7 @@ impl Voice {
     }
 }
 
-/// What people call a log: by its session, or by where it is.
+/// Returns the label of a log: the name or id of its session, or its path.
 pub fn label(source: &Source) -> String {
     match (&source.session, &source.name, &source.user_id) {
         (Some(_), Some(name), Some(user)) => format!("{name} · {user}"),

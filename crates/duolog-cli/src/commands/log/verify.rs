@@ -17,7 +17,8 @@ Examples:
   duolog log verify demo
   duolog log verify --all --json | jq '.results[] | select(.status != \"ok\")'
 
-Exit code: 4 if a log is damaged or lacks a blob · 0 otherwise, with warnings
+Exit code: 4 if a log is damaged or lacks a blob · 1 if --all cannot read a log · 0 otherwise,
+  even with warnings
 
 JSON:
   {\"results\": [{\"session_id\", \"status\": \"ok\"|\"warning\"|\"damaged\"|\"failed\", \"epoch\", \"position\",
@@ -31,32 +32,34 @@ JSON:
                  \"bytes\", \"repaired_at\", \"detail\"}],
      \"error_message\": null|text}],
    \"damaged_logs\": 0}
-  places lists the first 50 lines that cannot be read or whose blob is lost, then the first 50 places that are not as
-  sealed; damaged_places, unsynced_places and lost_blobs count all.
-  sealed: below the last seal. severity: damage if sealed bytes changed or are gone; unsynced_loss
-  if a line could not be read when it was sealed, or no seal covers it: power loss leaves such lines.
-  losses lists the 50 newest losses on record, which earlier repairs or appends found.
-  position, end_position: where it is, counted as the log was when it was sealed. The first changed
-  byte is in position to first_end_position (at most 4 KiB, but for seals of older versions), and so
-  in the lines line, which begins at line_position, to last_line.
-  change says what became of what follows:
-    in_place   it stands where it stood: bytes were changed or reordered
-    removed    it stands so many bytes earlier
-    inserted   it stands so many bytes later
-    cut        it is gone, so many bytes; what stands from unchecked_position on cannot be checked
-    unclear    it is not known to stand anywhere";
+  places lists the first 50 lines that cannot be read or whose blob is lost, then the first 50 places
+  that differ from their seal. damaged_places, unsynced_places and lost_blobs are totals.
+  sealed is true below the last seal. severity is damage if sealed bytes changed or are gone, and
+  unsynced_loss if a line could not be read when it was sealed, or no seal covers it: a power cut
+  leaves such lines.
+  losses lists the 50 newest recorded losses, found by earlier repairs or appends.
+  position and end_position are offsets in the log as it was sealed. The first changed byte is
+  between position and first_end_position (at most 4 KiB, except for seals of older versions), in
+  the lines line to last_line. line_position is the start of line.
+  change describes the bytes after the place; bytes is the number that was removed, inserted or cut:
+    in_place   they have not moved: bytes were changed or reordered
+    removed    they have moved towards the start of the log
+    inserted   they have moved towards the end of the log
+    cut        they are gone; bytes from unchecked_position on cannot be checked
+    unclear    they were not found";
 
-/// Check every line and every seal of a log, and the blobs that it names
+/// Verify the lines, seals and blobs of a log
 ///
-/// Shows whether any byte below the last seal was changed, removed or reordered, and where: the first changed byte to a
-/// block of 4 KiB, its lines, and whether what follows still stands. Lines that power loss left unreadable, and losses on
-/// record, are warnings. Changes nothing.
+/// Shows whether any byte below the last seal was changed, removed or reordered. For each change it shows the block of
+/// 4 KiB with the first changed byte, the lines in it, and whether the bytes after it are intact.
+///
+/// Lines that a power cut made unreadable and recorded losses are warnings. The command changes nothing.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Verify {
     #[command(flatten)]
     which: Which,
-    /// Every log of the home
+    /// Verify every log of the home
     #[arg(long, conflicts_with_all = ["reference", "session", "user_email", "session_name"])]
     all: bool,
 }
@@ -69,9 +72,9 @@ impl Verify {
             store = context.open_to_read()?;
             each_session(&store, |id| match verify(context.out, &store, id) {
                 Ok(verified) => results.push(LogVerified::of(id, &verified)),
-                // Deleted meanwhile, or the log of another home: not ours to judge.
+                // Skip a session that was deleted meanwhile or whose log is in another home.
                 Err(failure) if matches!(failure.kind(), ErrorKind::NotFound | ErrorKind::Conflict) => {}
-                // One log that cannot be read does not hide the others.
+                // Report a log that cannot be read and continue with the others.
                 Err(failure) => {
                     let status = if failure.kind() == ErrorKind::Damaged { "damaged" } else { "failed" };
                     results.push(LogVerified::unread(id, status, failure.message()));
@@ -123,7 +126,7 @@ fn verify(out: &Out, store: &Store, id: &SessionId) -> Result<Verified, Failure>
     Ok(store.log(id).verify(|done, of| progress.set(done, Some(of)))?)
 }
 
-/// Where it is and what is wrong with it, for people.
+/// Describes a damaged place: its position and the reason.
 pub fn sentence_of(place: &DamagedPlace) -> String {
     let (from, to, reason) = (place.position, place.end_position, &place.reason);
     let side = if place.sealed { "below" } else { "above" };
@@ -176,6 +179,6 @@ fn tell(out: &Out, log: &LogVerified) {
     }
     if let Some(torn @ 1..) = log.torn_bytes {
         let torn = figures::things(torn, "byte");
-        out.warn(format_args!("{session}: {torn} of a torn last line; the next append mends it"));
+        out.warn(format_args!("{session}: {torn} of a torn last line; the next append repairs it"));
     }
 }

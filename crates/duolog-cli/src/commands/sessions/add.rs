@@ -24,17 +24,21 @@ Examples:
   duolog sessions add --session demo --item '\"hello\"' --embedding '[0.1,0.2]'
   duolog sessions add --session demo --item '{\"text\":\"hi\"}' --id m-7 --role user --sender ada --metadata '{\"a\":1}'
 
-Exit code: 1 if another message has the given id. Nothing is changed then.
+Exit code: 1 if another message has the given id; nothing is changed
 
 JSON:
   {\"session_id\", \"branch_id\", \"added\": 3, \"from_ord\": 0, \"to_ord\": 3}
-  added is the number of new items: a repetition of an item that the branch has is not added again";
+  added is the number of new items. An item that the branch already has under the same id is not
+  added again";
 
-/// Add items to a conversation: all of them, or none
+/// Add items to a conversation
 ///
-/// An item is what the model sees: any JSON, given back byte for byte. Reads JSON values from stdin to the end.
-/// --session names the session whose id or thread name it is exactly; where there is none, one is made, in the same
-/// transaction. --role, --sender, --lion-class and --metadata are those of every item; sessions items --detail shows them.
+/// All items are added, or none. An item is any JSON value that the model sees; it is returned byte for byte. Without
+/// --item, JSON values are read from stdin until the end.
+///
+/// --session must be a whole id or a thread name. If the session does not exist, it is created in the same transaction.
+///
+/// --role, --sender, --lion-class and --metadata apply to every item; sessions items --detail shows them.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Add {
@@ -42,37 +46,38 @@ pub struct Add {
     target: Target,
     #[command(flatten)]
     branch: OnBranch,
-    /// An item; may be given more than once
+    /// Item; may be repeated
     #[arg(long, value_name = "JSON")]
     item: Vec<String>,
-    /// The item that comes before all others; written once, and left alone where there is one
+    /// System item, which comes before all others; ignored if the branch has one
     #[arg(long, value_name = "JSON")]
     system: Option<String>,
-    /// What an item means to a model, as a JSON array of numbers; one for each item
+    /// Embedding of an item, as a JSON array of numbers; one for each item
     #[arg(long, value_name = "JSON")]
     embedding: Vec<String>,
-    /// Message id of an item; one for each item [default: a new one]
+    /// Message id of an item; one for each item [default: a new id]
     ///
     /// The same item under the same id is added once. Another item under a taken id is refused.
     #[arg(long, value_name = "ID")]
     id: Vec<MessageId>,
-    /// Role of the items [default: the one that each item names]
+    /// Role of the items [default: role in each item]
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
     /// Sender of the items
     #[arg(long, value_name = "NAME")]
     sender: Option<String>,
-    /// Class of the items in the program that made them
+    /// Class of the items in the program that created them
     #[arg(long, value_name = "CLASS")]
     lion_class: Option<String>,
     /// Metadata of the items, as a JSON object
     #[arg(long, value_name = "JSON")]
     metadata: Option<String>,
-    /// Add only once under this id, however often it is asked
+    /// Operation id: the items are added once per id, and a retry returns the first answer
     #[arg(long = "operation-id", alias = "operation", value_name = "ID")]
     operation: Option<OperationId>,
-    /// What the items survive once they are acknowledged: the death of the process, or a power cut; as the
-    /// configuration says where it is not given
+    /// Durability of the acknowledged items [default: durability of the configuration]
+    ///
+    /// process: they survive a process crash. power: they also survive a power cut.
     #[arg(long, value_parser = args::durability())]
     durability: Option<Durability>,
 }
@@ -81,7 +86,7 @@ impl Add {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let config = context.config()?.clone().with_durability(self.durability);
         let input = if self.item.is_empty() {
-            context.out.invite("reading JSON items; Ctrl-D ends them");
+            context.out.invite("reading JSON items from stdin; press Ctrl-D to end");
             read_stdin(config.limits().batch_bytes_max)?
         } else {
             String::new()
@@ -98,13 +103,13 @@ impl Add {
         let added = store.sessions().add_items(&target, &self.branch.reference(), &items, &options)?;
         let called = match store.sessions().get(&added.session) {
             Ok(session) => session.called().to_owned(),
-            // A repetition is answered as the first time, whatever became of the session.
+            // A retry gets the first answer, even if the session was deleted since.
             Err(Error::NotFound(NotFound::Session(id))) => id,
             Err(error) => return Err(error.into()),
         };
         context.out.confirm(&wire::ItemsAdded::from(&added), |text| {
             let count = figures::things(added.end - added.from_ord, "item");
-            text.line(format_args!("added {count} to {called}; it has {}", figures::count(added.end)));
+            text.line(format_args!("added {count} to {called}; it now has {}", figures::things(added.end, "item")));
         })?;
         context.close(store);
         Ok(Ended::Done)
@@ -112,7 +117,7 @@ impl Add {
 }
 
 impl Add {
-    /// What is known of each item; nothing if no flag says anything.
+    /// Returns the id, role, sender, class and metadata of each item. Empty if none of the flags is given.
     fn about(&self, items: usize) -> Result<Vec<About>, Failure> {
         if let Some(metadata) = &self.metadata {
             check_metadata(metadata)?;
@@ -137,7 +142,7 @@ impl Add {
     }
 }
 
-/// Reads all of stdin, as far as a batch may go.
+/// Reads all of stdin. Returns an error if the input is larger than a batch may be.
 fn read_stdin(bytes_max: usize) -> Result<String, Failure> {
     let mut input = String::new();
     let read = stdin().lock().take(bytes_max as u64 + 1).read_to_string(&mut input);
@@ -151,12 +156,12 @@ fn read_stdin(bytes_max: usize) -> Result<String, Failure> {
     Ok(input)
 }
 
-/// The JSON values of a text, byte for byte.
+/// Splits a text into its JSON values, byte for byte.
 fn values_of(input: &str) -> Result<Vec<&str>, Failure> {
     let values = serde_json::Deserializer::from_str(input).into_iter::<&RawValue>();
     let values = values.map(|value| value.map(RawValue::get));
     values.collect::<Result<_, _>>().map_err(|error| Failure::Given {
         message: format!("the input is not JSON: {error}"),
-        hint: Some("give one JSON value after another; NaN and Infinity are none".to_owned()),
+        hint: Some("give one JSON value after another; NaN and Infinity are not JSON".to_owned()),
     })
 }

@@ -32,7 +32,7 @@ Examples:
 JSON:
   {\"branch\": {… as sessions branches …}}";
 
-/// Create a branch, rename it, or set its metadata
+/// Create, rename or update a branch
 #[derive(Subcommand)]
 pub enum Branch {
     New(New),
@@ -40,10 +40,10 @@ pub enum Branch {
     Set(Set),
 }
 
-/// Create a branch without items, and print its id
+/// Create an empty branch and print its id
 ///
-/// The first branch of a session is its default. sessions fork creates one that sees the items of another. A name is
-/// unique within its session.
+/// The first branch of a session is its default branch. To create a branch that sees the items of another, use sessions
+/// fork. Branch names are unique within a session.
 #[derive(Args)]
 #[command(after_help = NEW)]
 pub struct New {
@@ -62,8 +62,8 @@ pub struct New {
 
 /// Rename a branch
 ///
-/// An empty name takes the name away. A name that another branch of the session has is refused. The session's log tells
-/// of the change.
+/// An empty name removes the name. A name that another branch of the session has is refused. The change is written to
+/// the session's log.
 #[derive(Args)]
 #[command(after_help = RENAME)]
 pub struct Rename {
@@ -78,7 +78,7 @@ pub struct Rename {
 
 /// Set the metadata of a branch
 ///
-/// What is not given stays as it is, and an empty text clears a field. sessions branches --json shows them.
+/// Fields that are not given do not change. An empty text clears a field. sessions branches --json shows the fields.
 #[derive(Args)]
 #[command(after_help = SET)]
 pub struct Set {

@@ -1,4 +1,4 @@
-//! `duolog sessions branches`, and the tree of them that other commands show.
+//! `duolog sessions branches`, and the tree of branches that other commands show.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,17 +22,19 @@ JSON:
   {\"branches\": [{\"id\", \"name\", \"is_default\", \"parent_branch_id\", \"forked_at_ord\", \"item_count\",
                 \"created_at\", \"user_id\", \"node_metadata\"}], \"next\": token|null}";
 
-/// Show the branches of a session, each below the one that it was forked from
+/// Show the branches of a session
+///
+/// The branches are shown as a tree: each branch is below the branch that it was forked from.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Branches {
     #[command(flatten)]
     which: Which,
-    /// How many at the most
+    /// Maximum number of results
     #[arg(long, value_name = "N", default_value_t = limits::PAGE_MAX)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
-    /// Go on after a page: the branch that it ended with
+    /// Branch to continue after: the next of the previous page
     #[arg(long, value_name = "ID")]
     after: Option<BranchId>,
 }
@@ -47,14 +49,14 @@ impl Branches {
         let page: wire::Page<wire::Branch> = wire::Page::of(&found, next);
         context.out.answer(&page, |text| draw(text, &found))?;
         if found.is_empty() {
-            context.out.note("nothing was said yet, and so there is no branch");
+            context.out.note("the session has no branch yet; the first item creates one");
         }
         context.out.more(next);
         Ok(Ended::Done)
     }
 }
 
-/// Draws branches below those that they were forked from; one whose parent is not among them stands by itself.
+/// Draws branches as a tree, each below its parent. A branch whose parent is not in `branches` is a root.
 pub(super) fn draw(text: &mut Text, branches: &[Branch]) {
     let known: BTreeSet<&BranchId> = branches.iter().map(|branch| &branch.id).collect();
     let mut below: BTreeMap<Option<&BranchId>, Vec<&Branch>> = BTreeMap::new();
@@ -70,7 +72,7 @@ pub(super) fn draw(text: &mut Text, branches: &[Branch]) {
         (Column::Id, "PARENT_BRANCH_ID"),
     ])
     .dropping(&["PARENT_BRANCH_ID", "FORKED_AT_ORD", "ITEM_COUNT"]);
-    // The last comes off first; each with the lines that lead to it.
+    // A stack of branches still to draw, each with the prefix of its line.
     let mut waiting: Vec<(&Branch, String, &str, &str)> =
         below.get(&None).into_iter().flatten().rev().map(|branch| (*branch, String::new(), "", "")).collect();
     while let Some((branch, lead, arm, after)) = waiting.pop() {

@@ -13,14 +13,15 @@ Examples:
   duolog sessions clear demo
   duolog sessions clear demo --branch try-again --yes
 
-Exit code: 1 where the question is answered with no
+Exit code: 1 if the answer to the prompt is no
 
 JSON:
   {\"session_id\", \"cleared\": 12}";
 
-/// Take every item off a conversation; the log stays
+/// Remove all items from a conversation
 ///
-/// Other branches keep what they see. A person at a terminal is asked; a script says --yes.
+/// The log is kept, and other branches keep the items that they see. The command asks for confirmation on a terminal;
+/// scripts must use --yes.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Clear {
@@ -28,7 +29,7 @@ pub struct Clear {
     which: Which,
     #[command(flatten)]
     branch: OnBranch,
-    /// Do not ask
+    /// Skip the confirmation prompt
     #[arg(long, short)]
     yes: bool,
 }
@@ -44,8 +45,8 @@ impl Clear {
             let items = store.sessions().branches(&session.id).get(&branch)?.map_or(0, |branch| branch.items);
             let what = format!("{} of session {}", figures::things(items, "item"), session.id);
             let yes = context.out.ask(&format!("clear {what}?")).ok_or_else(|| Failure::Given {
-                message: format!("{what} would be cleared, and nobody is there to ask"),
-                hint: Some("say --yes".to_owned()),
+                message: format!("cannot clear {what}: stdin is not a terminal, so nobody can confirm"),
+                hint: Some("add --yes".to_owned()),
             })?;
             if !yes {
                 let kept = ItemCleared { session_id: session.id.to_string(), cleared: 0 };

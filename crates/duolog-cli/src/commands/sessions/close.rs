@@ -17,27 +17,28 @@ Examples:
 JSON:
   {\"session_id\", \"status\", \"previous_status\": status|null, \"changed\": true|false}";
 
-/// Say how a session stands: completed, or as --status says
+/// Set a session's final status [default: completed]
 ///
-/// It is on record, and the session's log tells of it. What has ended stays as it is, until sessions reopen.
+/// The change is written to the status history and to the session's log. The status of a session that has ended does
+/// not change until sessions reopen.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Close {
     #[command(flatten)]
     which: Which,
-    /// How it stands
+    /// New status
     #[arg(long, value_parser = args::status(), default_value = "completed")]
     status: SessionStatus,
-    /// Why
+    /// Reason, as text
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Why, in a word
+    /// Reason code, one word
     #[arg(long, value_name = "CODE")]
     reason_code: Option<String>,
-    /// What shows that it is so
+    /// Evidence for the status, as JSON
     #[arg(long, value_name = "JSON")]
     evidence: Option<String>,
-    /// Who says so; the user where it is not given
+    /// Actor of the change [default: $USER]
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
 }
@@ -62,7 +63,7 @@ impl Close {
     }
 }
 
-/// Says how a session stands now.
+/// Prints the new status of a session.
 pub(super) fn answer(context: &mut Context<'_>, session: &Session, changed: Changed) -> Result<(), Failure> {
     let shape = SessionStatusChanged {
         session_id: session.id.to_string(),

@@ -19,16 +19,18 @@ Examples:
   duolog sessions compact demo --summary-file summary.json --to 120
   duolog sessions compact demo --undo
 
-Exit code: 1 where there is no summary to undo
+Exit code: 1 if there is no summary to undo
 
 JSON:
   {\"branch_id\", \"from_ord\": 0, \"to_ord\": 120, \"message_id\"}
   --info: {\"item_count\", \"uncompacted\", \"threshold\", \"due\", \"summaries\": [{… as above …}]}";
 
-/// Have a summary stand for a range of items, tell how that stands, or undo it
+/// Summarise a range of items, show the summaries, or undo one
 ///
-/// No item is taken away: sessions items --full shows them all. The summary is yours to make: read the items, note how
-/// many there are, and say so with --to; what is added meanwhile is kept.
+/// No item is deleted: sessions items --full shows all of them.
+///
+/// You write the summary: read the items, summarise them, and pass the number of items that you read as --to. Items
+/// that are added meanwhile are not covered by the summary.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 #[command(group = ArgGroup::new("what").required(true).args(["summary_file", "info", "undo"]))]
@@ -37,22 +39,22 @@ pub struct Compact {
     which: Which,
     #[command(flatten)]
     branch: OnBranch,
-    /// A file with the summary, one item; - for stdin
+    /// File with the summary, one item; - for stdin
     #[arg(long, value_name = "FILE")]
     summary_file: Option<PathBuf>,
-    /// The first item that it stands for
+    /// Ordinal of the first item of the range
     #[arg(long, value_name = "N", default_value_t = 0, requires = "summary_file")]
     from: u64,
-    /// The item before which it ends; the end where it is not given
+    /// Ordinal after the last item of the range [default: end of the branch]
     #[arg(long, value_name = "N", requires = "summary_file")]
     to: Option<u64>,
-    /// How many items no summary stands for, and whether one is due
+    /// Show the summaries, the number of items without a summary, and whether a summary is due
     #[arg(long)]
     info: bool,
-    /// The number beyond which one is due
+    /// Number of items without a summary above which a summary is due
     #[arg(long, value_name = "N", requires = "info")]
     threshold: Option<u64>,
-    /// Undo the last summary that is shown
+    /// Undo the last summary
     #[arg(long)]
     undo: bool,
 }
@@ -80,7 +82,7 @@ impl Compact {
             None => (compaction.undo(durability)?, "undid the summary of"),
         };
         context.out.confirm(&wire::Compacted::from(&done), |text| {
-            text.line(format_args!("{verb} {} to before {}", done.range.start, done.range.end));
+            text.line(format_args!("{verb} {}..{}", done.range.start, done.range.end));
         })?;
         context.close(store);
         Ok(Ended::Done)
@@ -107,7 +109,7 @@ fn tell(context: &mut Context<'_>, info: &CompactionInfo) -> CommandResult {
         text.field("threshold", figures::count(info.threshold));
         text.field("due", if info.is_due() { "yes" } else { "no" });
         for one in &info.summaries {
-            text.field("summary", format_args!("{} to before {}", one.range.start, one.range.end));
+            text.field("summary", format_args!("{}..{}", one.range.start, one.range.end));
         }
     })?;
     Ok(Ended::Done)

@@ -19,21 +19,23 @@ Examples:
   duolog sessions delete --user-email ada@example.com --session-name plan --context --yes
   duolog sessions delete --all --user-email ada@example.com --yes
 
-Exit code: 1 where the question is answered with no
+Exit code: 1 if the answer to the prompt is no
 
 JSON:
   {\"session_id\", \"deleted\": true|false, \"log_bytes\": 1234, \"branch_count\": 1, \"message_count\": 12,
    \"parts\": [\"session\", \"context\", \"log\"]}
-  parts is what it was about; with --all: {\"session_count\": 12, \"log_bytes\": 1234}";
+  parts lists the deleted parts. With --all: {\"session_count\": 12, \"log_bytes\": 1234}";
 
-/// Delete a session: what the state holds of it, and its log
+/// Delete a session and its log
 ///
-/// --context deletes its conversations alone, and --log its log alone; the session stays then. The session must be named
-/// whole: by its id, its thread name, or user and name. A person at a terminal is told what would go, and asked; a script
-/// says --yes. What was deleted is on record: in the log where that stays, and else where duolog doctor finds it.
+/// --context deletes only the conversations, and --log deletes only the log; the session itself is kept. A prefix of an
+/// id is not accepted: give the whole id, the thread name, or user and name.
 ///
-/// --all deletes every session of this home, or of one user with --user-email, one after the other. If it is interrupted,
-/// the sessions that were deleted so far are gone, and the others are whole.
+/// The command shows what it will delete and asks for confirmation on a terminal; scripts must use --yes. The deletion
+/// is recorded in the log if the log is kept, and otherwise in the home, where duolog doctor finds it.
+///
+/// --all deletes every session of this home, or of one user with --user-email, one by one. If the command is
+/// interrupted, each session is either deleted or untouched.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
@@ -44,20 +46,20 @@ pub struct Delete {
     #[arg(long, group = "user_scope")]
     #[arg(conflicts_with_all = ["reference", "session", "session_name", "context", "log", "operation"])]
     all: bool,
-    /// Only its conversations: branches, items, summaries
+    /// Delete only the conversations: branches, items, summaries
     #[arg(long)]
     context: bool,
-    /// Only its log; both parts together are all of it
+    /// Delete only the log; --context and --log together delete the session
     #[arg(long)]
     log: bool,
-    /// Do not ask
+    /// Skip the confirmation prompt
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
     operation: Operation,
 }
 
-/// What of a session is to go.
+/// Parts of a session to delete.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     All,
@@ -75,7 +77,7 @@ impl Part {
     }
 }
 
-/// What is in each store of a session that is there.
+/// Contents of a session in the state and in the log.
 struct Held {
     id: String,
     name: Option<String>,
@@ -95,7 +97,7 @@ impl Delete {
             _ => Part::All,
         };
         let store = context.open_to_write()?;
-        // What went before under the same operation id is no longer there to be looked at.
+        // A retry with the same operation id does not find the session that the first call deleted.
         let held = match store.sessions().resolve_whole(&reference) {
             Ok(session) => Some((session.id.clone(), Held::of(&store, &session, part)?)),
             Err(Error::NotFound(NotFound::Session(_))) if self.yes => None,
@@ -147,7 +149,7 @@ fn delete_all(context: &mut Context<'_>, user: Option<&str>, yes: bool) -> Comma
     } else {
         context.out.answer(&gone, |text| {
             let (sessions, log) = (figures::things(gone.session_count, "session"), figures::size(gone.log_bytes));
-            text.line(format_args!("deleted {sessions}{of_user}, and {log} of log"));
+            text.line(format_args!("deleted {sessions}{of_user} and {log} of log"));
         })?;
     }
     context.close(store);
@@ -164,7 +166,7 @@ fn delete(
 ) -> Result<Held, Failure> {
     let (actor, mut sessions) = (actor(None), operation.sessions(store));
     if let Some(session) = shown {
-        // What was shown is what goes: by now the reference may name another session.
+        // Delete the session that was shown: the reference may name another session by now.
         sessions = sessions.resolved_to(&session);
     }
     Ok(match part {
@@ -203,7 +205,7 @@ impl Held {
         }
     }
 
-    /// What goes from each store.
+    /// Describes the parts in the state and in the log.
     fn told(&self, part: Part) -> String {
         let called = self.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
         let Conversations { branches, messages } = self.conversations;
@@ -211,18 +213,18 @@ impl Held {
         let (log, id) = (figures::size(self.bytes), &self.id);
         match part {
             Part::All if messages == 0 && branches == 0 => format!("session {id}{called} and {log} of log"),
-            Part::All => format!("session {id}{called}, {state} of the state, and {log} of log"),
-            Part::Context => format!("{state} of session {id}{called} from the state"),
+            Part::All => format!("session {id}{called}, {state}, and {log} of log"),
+            Part::Context => format!("{state} of session {id}{called}"),
             Part::Log => format!("{log} of log of session {id}{called}"),
         }
     }
 }
 
-/// Asks a person.
+/// Asks for confirmation. Returns an error if stdin is not a terminal.
 fn ask(context: &Context<'_>, held: &Held, part: Part) -> Result<bool, Failure> {
     let what = held.told(part);
     context.out.ask(&format!("delete {what}?")).ok_or_else(|| Failure::Given {
-        message: format!("{what} would be deleted, and nobody is there to ask"),
-        hint: Some("say --yes".to_owned()),
+        message: format!("cannot delete {what}: stdin is not a terminal, so nobody can confirm"),
+        hint: Some("add --yes".to_owned()),
     })
 }

@@ -19,7 +19,7 @@ use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 use crate::out::Out;
 
-/// What stands between the name of a file and the number of the process that writes it.
+/// Separator between the file name and the process id in the name of a temporary file.
 const PART: &str = ".part-";
 
 const AFTER: &str = "\
@@ -28,26 +28,28 @@ Examples:
   duolog sessions export demo | gzip > demo.json.gz
   duolog sessions export demo | duolog --home /srv/other sessions import -
 
-The document is one JSON object, {\"duolog_export\": 1, …}: docs/format.md describes it. Where the log is, seals,
-repairs, inboxes and the process that runs the session belong to the home, and stay there.
+The document is one JSON object, {\"duolog_export\": 1, …}; docs/format.md describes it. It does not
+contain the path of the log, seals, repairs, inboxes or the process that runs the session: they
+belong to the home.
 
 JSON: with --output
   {\"session_id\", \"path\", \"branch_count\", \"message_count\", \"line_count\", \"complete\", \"lost_bytes\"}
-  complete is false where the log lost bytes before
-  without it the document itself, with --json and without";
+  complete is false if the log has lost bytes.
+  Without --output the answer is the document itself, with or without --json";
 
-/// Write a session as one document: its conversations, how it came to stand as it does, and its log
+/// Export a session as one JSON document
 ///
-/// sessions import gives it back equal, in another home or after it was deleted. Memory stays small however long it is.
+/// The document contains the conversations, the status history and the log of the session. sessions import restores an
+/// equal session, in another home or after the session was deleted. Memory use does not grow with the session.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Export {
     #[command(flatten)]
     which: Which,
-    /// The file to write, whole or not at all; stdout where it is not given
+    /// Output file, written atomically [default: stdout]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace the file where there is one
+    /// Replace an existing file
     #[arg(long, requires = "output")]
     force: bool,
 }
@@ -83,11 +85,11 @@ impl Export {
         Ok(Ended::Done)
     }
 
-    /// Writes the document beside its place and moves it there when it is whole.
+    /// Writes the document to a temporary file in the same directory and renames it when it is complete.
     fn write(&self, store: &Store, session: &Session, path: &Path) -> Result<Exported, Failure> {
         let exists = || Failure::Given {
-            message: format!("{} is there already", path.display()),
-            hint: Some("name another file, or say --force".to_owned()),
+            message: format!("cannot export to {}: the file exists", path.display()),
+            hint: Some("use another file, or add --force".to_owned()),
         };
         if !self.force && path.symlink_metadata().is_ok() {
             return Err(exists());
@@ -101,21 +103,21 @@ impl Export {
                 fs::rename(&aside, path).map_err(Failure::file("write", path))?;
                 return Ok(exported);
             }
-            // A second name is only given where there is none: nobody's file is lost to one who was faster.
+            // A hard link fails if the file exists, so a file that another process wrote meanwhile is not replaced.
             match fs::hard_link(&aside, path) {
                 Ok(()) => Ok(exported),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(exists()),
                 Err(_) => fs::rename(&aside, path).map_err(Failure::file("write", path)).map(|()| exported),
             }
         });
-        // Best effort: with --force it has become the file.
+        // Best effort: after a rename the temporary file no longer exists.
         let _ = fs::remove_file(&aside);
         written
     }
 }
 
-/// Removes what exports to the same file left that were killed: no process has the number in its name, and none has it
-/// locked. Best effort: what stays is in nobody's way.
+/// Removes temporary files of killed exports to the same file: no process has the id in the name, and no process holds
+/// the lock. Best effort: a temporary file that remains does no harm.
 fn remove_leftovers(path: &Path) {
     let (Some(directory), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str)) else { return };
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
@@ -130,7 +132,7 @@ fn remove_leftovers(path: &Path) {
     }
 }
 
-/// Says that the document lacks what the log lost.
+/// Warns that the document lacks the bytes that the log has lost.
 fn tell_lost(out: &Out, exported: &Exported) {
     if let Some(loss) = exported.recorded_loss {
         tell_lost_earlier(out, loss);
@@ -140,7 +142,7 @@ fn tell_lost(out: &Out, exported: &Exported) {
 fn write_to(store: &Store, session: &Session, aside: &Path) -> Result<Exported, Failure> {
     let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(aside);
     let file = file.map_err(Failure::file("create", aside))?;
-    // Best effort, where the file system has no locks: it tells others that this document is being written.
+    // The lock tells other exports that this file is in use. Best effort: some file systems have no locks.
     let _ = file.try_lock();
     let mut out = BufWriter::with_capacity(1 << 16, file);
     let exported = store.sessions().export(&session.id, &mut out).map_err(|error| match error {

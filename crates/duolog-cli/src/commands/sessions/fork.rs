@@ -18,9 +18,10 @@ Examples:
 JSON:
   {\"branch\": id, \"parent_branch_id\": id, \"forked_at_ord\": 10}";
 
-/// Begin a branch that sees the first items of another, and print its id
+/// Fork a branch and print the id of the new branch
 ///
-/// Nothing is copied, and neither changes the other from here on. The session's log tells of it.
+/// The new branch sees the first items of the branch that it is forked from. No item is copied. Later changes to one
+/// branch do not affect the other. The fork is written to the session's log.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Fork {
@@ -28,7 +29,7 @@ pub struct Fork {
     which: Which,
     #[command(flatten)]
     branch: OnBranch,
-    /// How many items it is to see; all where it is not given
+    /// Number of items that the new branch sees [default: all]
     #[arg(long, value_name = "N")]
     at: Option<u64>,
     /// Name of the new branch, unique within its session
@@ -45,7 +46,7 @@ impl Fork {
         let new = NewFork { from: self.branch.reference(), at: self.at, name: self.name, node_metadata: None };
         let branch = store.sessions().branches(&session.id).fork(new, durability)?;
         context.out.answer(&Forked::from(&branch), |text| text.line(&branch.id))?;
-        context.out.note(format_args!("it sees {}", figures::things(branch.items, "item")));
+        context.out.note(format_args!("the new branch sees {}", figures::things(branch.items, "item")));
         context.close(store);
         Ok(Ended::Done)
     }

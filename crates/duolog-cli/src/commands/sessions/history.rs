@@ -18,9 +18,11 @@ Examples:
 JSON:
   {\"transitions\": [{\"previous_status\": status|null, \"status\", \"reason_code\", \"reason\", \"actor\",
                     \"evidence\": … as given …|null, \"created_at\"}], \"complete\": true|false}
-  newest first; complete is false if there are more than --limit";
+  The newest change comes first. complete is false if there are more than --limit";
 
 /// Show the status history of a session
+///
+/// The newest change comes first.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct History {
@@ -51,7 +53,7 @@ impl History {
             context.out.note("the status of this session was never set");
         }
         if !complete {
-            context.out.note("there are more: --limit shows them");
+            context.out.note("there are more: use --limit to show them");
         }
         Ok(Ended::Done)
     }

@@ -16,19 +16,20 @@ Examples:
   duolog sessions import demo.json
   gzip -dc demo.json.gz | duolog sessions import -
 
-Exit code: 1 where the session, another message of the same id, or its name is there already · 2 where the document
-cannot be taken, with where and why. Nothing is changed then.
+Exit code: 1 if the session, its name or another message with the same id exists · 2 if the document
+is invalid; the error names the position and the reason. Nothing is changed in either case.
 
 JSON:
   {\"session\": {… as sessions new …}, \"branch_count\", \"message_count\", \"line_count\"}";
 
-/// Make a session from a document that sessions export wrote: all of it, or nothing
+/// Import a session from an exported document
 ///
-/// Ids, places, instants and bytes are those that they were; only where its log is, is this home's to say.
+/// The whole document is imported, or nothing. Ids, ordinals, timestamps and log bytes are kept; only the path of the
+/// log is chosen by this home.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Import {
-    /// The document, - for stdin
+    /// Document written by sessions export, - for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
@@ -44,7 +45,7 @@ impl Import {
         let path = store.home().state.join(&session.log_path);
         context.out.answer(&SessionImported::from(&imported), |text| text.line(&session.id))?;
         context.out.note(format_args!(
-            "{}, {} and {} of log; its log is {}",
+            "imported {}, {} and {} of log; log: {}",
             figures::things(held.branches, "branch"),
             figures::things(held.messages, "message"),
             figures::things(held.lines, "line"),
@@ -54,16 +55,16 @@ impl Import {
         Ok(Ended::Done)
     }
 
-    /// The document as a file that can be read more than once: what cannot be is copied first.
+    /// Opens the document as a file that can be read twice. Stdin and pipes are copied to a temporary file first.
     fn document(&self, context: &Context<'_>) -> Result<File, Failure> {
         let from_stdin = self.file == Path::new("-");
-        let mut file = tempfile::tempfile().map_err(Failure::file("make", Path::new("a temporary file")))?;
+        let mut file = tempfile::tempfile().map_err(Failure::file("create", Path::new("a temporary file")))?;
         if from_stdin {
-            context.out.invite("reading a document; Ctrl-D ends it");
+            context.out.invite("reading a document from stdin; press Ctrl-D to end");
             io::copy(&mut stdin().lock(), &mut file).map_err(Failure::file("copy", Path::new("stdin")))?;
         } else {
             let mut given = File::open(&self.file).map_err(Failure::file("open", &self.file))?;
-            let kind = given.metadata().map_err(Failure::file("look at", &self.file))?;
+            let kind = given.metadata().map_err(Failure::file("inspect", &self.file))?;
             if kind.is_file() {
                 return Ok(given);
             }

@@ -22,41 +22,44 @@ Examples:
 JSON:
   {\"messages\": [{\"ord\", \"id\", \"sender\", \"role\", \"content\": … as given …|null}],
    \"next\": token|null}
-  next is for --after, where there are more messages";
+  Pass next to --after; it is null if there are no more messages";
 
-/// Show what a reader has not taken note of in an inbox, in order
+/// Show the unacknowledged messages of an inbox
 ///
-/// Reading does not acknowledge messages; use --ack. Every reader has a place of its own. Asked again under the same
-/// operation id, --ack shows the same messages and acknowledges no others; an empty inbox is looked at again.
+/// Messages are shown oldest first. Reading does not acknowledge messages; use --ack. Every reader has its own
+/// position.
 ///
-/// Delivery is at least once: processes that read as one reader may get the same message.
+/// With the same operation id, a retry of --ack shows the same messages and acknowledges no others. If the inbox was
+/// empty, the retry reads it again.
+///
+/// Delivery is at least once: processes that share a reader name may get the same message.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Inbox {
-    /// Recipient: the id, the beginning of one, or the thread name of a session; or the id of a branch
+    /// Recipient: session id, unique prefix or thread name; or a branch id
     #[arg(value_name = "RECIPIENT", required_unless_present_any = ["session_name", "topic"])]
     #[arg(conflicts_with_all = ["session_name", "topic"])]
     recipient: Option<String>,
-    /// Name of a topic: a named place that belongs to no session
+    /// Name of a topic: an inbox that belongs to no session
     #[arg(long, value_name = "NAME", conflicts_with = "session_name")]
     topic: Option<String>,
     #[command(flatten)]
     of_user: OfUser,
-    /// On which channel
+    /// Channel
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
-    /// Who reads; the recipient where it is not given
+    /// Name of the reader [default: the recipient]
     #[arg(long, value_name = "NAME")]
     reader: Option<String>,
-    /// How many at the most
+    /// Maximum number of results
     #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
-    /// Place to continue after: the next of the page before
+    /// Ordinal to continue after: the next of the previous page
     #[arg(long, value_name = "ORD", conflicts_with = "ack")]
     #[arg(value_parser = clap::value_parser!(u64).range(..1 << 62))]
     after: Option<u64>,
-    /// Take note of what is shown
+    /// Acknowledge the messages that are shown
     #[arg(long)]
     ack: bool,
 }
@@ -92,7 +95,7 @@ impl Inbox {
             }
         })?;
         if received.is_empty() {
-            context.out.note("nothing new");
+            context.out.note("no unacknowledged messages");
         }
         if let Some(next) = next {
             let how = if self.ack { "run the command again".to_owned() } else { format!("--after {next}") };
@@ -101,7 +104,7 @@ impl Inbox {
         for (one, detail) in received.iter().filter_map(|one| Some((one, one.content.as_ref().err()?))) {
             context.out.alert(format_args!("message {} cannot be read: {detail}", one.id));
         }
-        // A message that cannot be read is not acknowledged, nor is any behind it.
+        // Acknowledge up to the first message that cannot be read.
         let readable = received.iter().take_while(|one| one.content.is_ok());
         if let Some(last) = readable.last().filter(|_| self.ack && before.is_none()) {
             exchange.ack(&inbox, &reader, last.ord, durability)?;

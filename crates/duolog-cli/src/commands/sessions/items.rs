@@ -22,21 +22,21 @@ Examples:
 
 JSON:
   {\"items\": [ … as given … ], \"item_count\": 3, \"complete\": true|false, \"next\": token|null}
-  with --detail and with --pool
+  With --detail or --pool:
   {\"items\": [{\"id\", \"ord\": ordinal|null, \"role\", \"sender\", \"recipient\", \"channel\", \"lion_class\",
              \"node_metadata\", \"created_at\", \"embedding\": [numbers]|null,
              \"summary_of\": {\"from_ord\", \"to_ord\"}|null, \"content\": … as given …}],
    \"item_count\": 3, \"complete\": true|false, \"next\": null}
-  item_count is the number of items in all; complete is false where there are others than those
-  that are shown, or than the summaries shown stand for; next is for --after";
+  item_count is the total number of items. complete is false if there are items that are neither
+  shown nor covered by a summary that is shown. Pass next to --after";
 
-/// The items when nobody asks for another number.
+/// Default of --limit.
 const LIMIT: usize = 1000;
 
-/// Show what the model is to see: the last items, in their order
+/// Show the last items of a conversation
 ///
-/// Where a summary stands for items, it is shown in their place; --full shows every item instead. The system item comes
-/// first and is not counted. Each is one line.
+/// Shows the context of the model, one item per line, oldest first. A summary replaces the items that it covers; --full
+/// shows every item instead. The system item comes first and is not counted.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Items {
@@ -44,20 +44,20 @@ pub struct Items {
     which: Which,
     #[command(flatten)]
     branch: OnBranch,
-    /// How many at the most, of the last ones
+    /// Maximum number of items; the last items are shown
     #[arg(long, value_name = "N", default_value_t = LIMIT)]
     limit: usize,
-    /// Place to continue after: show the items behind it, not the last ones
+    /// Ordinal to continue after: show the items that follow it, not the last items
     #[arg(long, value_name = "ORD", requires = "full", conflicts_with_all = ["detail", "pool"])]
     #[arg(value_parser = clap::value_parser!(u64).range(..1 << 62))]
     after: Option<u64>,
-    /// Every item, and no summaries
+    /// Show every item and no summaries
     #[arg(long)]
     full: bool,
     /// Show the id, role, sender, class and metadata of each item
     #[arg(long)]
     detail: bool,
-    /// Show the messages of all branches in the order they came, in detail
+    /// Show the messages of all branches in the order they were added, in detail
     #[arg(long, conflicts_with_all = ["branch", "full"])]
     pool: bool,
 }
@@ -102,25 +102,25 @@ impl Items {
         if list.items.is_empty() {
             context.out.note("there are no items yet; add one with: duolog sessions add --session NAME --item JSON");
         } else if let Some(next) = next {
-            context.out.note(format_args!("of {}: --after {next}", figures::things(list.end, "item")));
+            context.out.note(format_args!("{} in all; next page: --after {next}", figures::things(list.end, "item")));
         } else if !complete && self.after.is_none() {
-            context.out.note(format_args!("of {}; --limit shows more", figures::things(list.end, "item")));
+            context.out.note(format_args!("{} in all; use --limit to show more", figures::things(list.end, "item")));
         }
         Ok(if list.broken.is_empty() { Ended::Done } else { Ended::Damaged })
     }
 }
 
-/// The first place that an item has or stands for; `None` for the one that comes before all others.
+/// Returns the ordinal of an item, or the first ordinal that a summary covers. `None` for the system item.
 fn first_place(ord: Option<u64>, stands_for: Option<&Range<u64>>) -> Option<u64> {
     stands_for.map(|range| range.start).or(ord)
 }
 
-/// True if these begin with the first item of a history that has so many.
+/// Returns true if the ordinals include the first item of a history with `end` items.
 fn starts_at_first(places: impl Iterator<Item = Option<u64>>, end: u64) -> bool {
     end == 0 || places.flatten().min() == Some(0)
 }
 
-/// Shows items with what is known of them.
+/// Shows items with their id, role, sender and metadata.
 fn detail(context: &mut Context<'_>, list: &DescribedList, complete: bool) -> CommandResult {
     let answer = wire::ItemDetailList {
         items: list.items.iter().map(wire::ItemDetail::from).collect(),
@@ -141,7 +141,7 @@ fn detail(context: &mut Context<'_>, list: &DescribedList, complete: bool) -> Co
         context.out.alert(format_args!("item {} cannot be read: {}", broken.id, broken.detail));
     }
     if !complete && !list.items.is_empty() {
-        context.out.note(format_args!("of {}; --limit shows more", figures::things(list.end, "item")));
+        context.out.note(format_args!("{} in all; use --limit to show more", figures::things(list.end, "item")));
     }
     Ok(if list.broken.is_empty() { Ended::Done } else { Ended::Damaged })
 }

@@ -29,27 +29,28 @@ JSON:
                  \"events\", \"bytes\", \"title\"}], \"next\": token|null, \"complete\": true,
    \"missing\": {\"lagging_sessions\", \"lagging_bytes\", \"other_home_sessions\",
                \"lost_sessions\", \"lost_bytes\"}}
-  complete is false if events, bytes and titles do not tell of all log lines; lagging_sessions
-  counts the sessions that lag, lagging_bytes the bytes that are known to be missing";
+  complete is false if events, bytes and titles do not include all log lines. lagging_sessions is
+  the number of sessions that lag; lagging_bytes is the number of bytes known to be missing";
 
-/// List sessions, the newest first
+/// List sessions
 ///
-/// A list waits 50 ms at most for the counts to catch up with the logs; a warning tells you how many sessions lag.
+/// The newest session comes first. The command waits up to 50 ms for the counts to catch up with the logs; a warning
+/// tells you how many sessions lag.
 ///
-/// Pages in the order of --order created list every session exactly once while sessions change. In the default order a
+/// With --order created, the pages list every session exactly once, even if sessions change. In the default order, a
 /// session that changes between two pages may be missed or listed twice.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {
     #[command(flatten)]
     page: args::Paging,
-    /// Order: last changed first, or last created first [default: updated]
+    /// Sort order: last updated first, or last created first [default: updated]
     #[arg(long, value_parser = args::page_order("updated"))]
     order: Option<PageOrder>,
-    /// Only this user's
+    /// Filter by user
     #[arg(long, value_name = "USER")]
     user_email: Option<String>,
-    /// Only those that stand so
+    /// Filter by status
     #[arg(long, value_parser = args::status())]
     status: Option<SessionStatus>,
     /// Filter by agent
@@ -58,7 +59,7 @@ pub struct List {
     /// Filter by playbook
     #[arg(long, value_name = "NAME")]
     playbook: Option<String>,
-    /// Filter by the kind of the invocation
+    /// Filter by invocation kind
     #[arg(long, value_parser = args::word(InvocationKind::ALL, InvocationKind::as_str))]
     kind: Option<InvocationKind>,
     /// Filter by source
@@ -67,7 +68,7 @@ pub struct List {
     /// Filter by working directory
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// Filter by the time of the last change: an instant, a day, or an age like 12h
+    /// Earliest time of the last update: an instant, a day, or an age like 12h
     #[arg(long, value_name = "TIME", value_parser = args::since)]
     since: Option<Timestamp>,
 }
@@ -81,7 +82,7 @@ impl List {
             playbook_name: self.playbook,
             invocation_kind: self.kind,
             source_kind: self.source,
-            // Sessions keep the real path. A directory that is gone is looked for as it is given.
+            // Sessions store the real path. For a directory that does not exist, use the path as given.
             cwd: self.cwd.map(|cwd| cwd.canonicalize().unwrap_or(cwd).to_string_lossy().into_owned()),
             since: self.since,
         };
@@ -95,7 +96,7 @@ impl List {
         };
         let list = match context.open_if_there()? {
             Some(store) => store.sessions().list(&filter, &page)?,
-            // Where nothing was ever written there is nothing to list; that is an answer.
+            // A home without a store has no sessions: an empty list, not an error.
             None => SessionList { sessions: Vec::new(), next: None, behind: CaughtUp::default() },
         };
         let answer = wire::SessionList::from(&list);
@@ -106,9 +107,9 @@ impl List {
         })?;
         if list.sessions.is_empty() {
             context.out.note(if is_filtered {
-                "no session is like that"
+                "no sessions match the filter"
             } else {
-                "there are no sessions yet; begin one with: duolog log append --session NAME < events.jsonl"
+                "there are no sessions yet; create one with: duolog sessions new --name NAME"
             });
         }
         completeness::alert(context.out, &list.behind);

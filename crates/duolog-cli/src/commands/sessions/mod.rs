@@ -1,4 +1,4 @@
-//! `duolog sessions`, and the shape that its commands share.
+//! `duolog sessions`: the list of its commands and the arguments that they share.
 
 mod add;
 mod branch;
@@ -36,7 +36,7 @@ use crate::args;
 use crate::failure::Failure;
 
 commands! {
-/// What to do with sessions.
+/// Subcommands of `duolog sessions`.
 Sessions {
     List(list::List),
     Show(show::Show),
@@ -64,13 +64,13 @@ Sessions {
     Inbox(inbox::Inbox),
 }}
 
-/// Where a session comes from and what it is for.
+/// Provenance of a session: agent, invocation, source and times.
 #[derive(Args)]
 struct Provenance {
     /// Name of the agent
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// Kind of the invocation that started it
+    /// Kind of the invocation that started the session
     #[arg(long, value_parser = args::word(InvocationKind::ALL, InvocationKind::as_str))]
     kind: Option<InvocationKind>,
     /// Name of the playbook
@@ -88,18 +88,18 @@ struct Provenance {
     /// Source of the session
     #[arg(long, value_parser = args::word(SourceKind::ALL, SourceKind::as_str))]
     source: Option<SourceKind>,
-    /// Time at which it began: an instant, a day, or an age like 12h
+    /// Start time: an instant, a day, or an age like 12h
     #[arg(long, value_name = "TIME", value_parser = args::since)]
     started_at: Option<Timestamp>,
-    /// Time at which it ended, likewise
+    /// End time: an instant, a day, or an age like 12h
     #[arg(long, value_name = "TIME", value_parser = args::since)]
     ended_at: Option<Timestamp>,
 }
 
-/// The branch that a command is about.
+/// Selects a branch of the session.
 #[derive(Args)]
 struct OnBranch {
-    /// The branch: its id, or its name; the session's default where it is not given
+    /// Branch id or name [default: default branch of the session]
     #[arg(long, value_name = "BRANCH")]
     branch: Option<String>,
 }
@@ -110,14 +110,14 @@ impl OnBranch {
     }
 }
 
-/// Who does something, where that is kept.
+/// Returns the name of the actor: the given name, or the login name from the environment.
 pub(super) fn actor(named: Option<String>) -> Option<String> {
     let of = |name| std::env::var(name).ok().filter(|user| !user.is_empty());
     named.or_else(|| of("USER")).or_else(|| of("LOGNAME"))
 }
 
-/// Returns the session that is called so, by its id, its name or a unique prefix. An id of a session that is not kept here
-/// stays as it is: a runtime may report its session before it is.
+/// Resolves a session by its id, its thread name or a unique prefix of its id. Returns a valid id unchanged if the
+/// session does not exist: a runtime may report a session before it creates it.
 pub(super) fn named(store: &Store, text: &str) -> Result<SessionId, Failure> {
     match store.sessions().resolve(&SessionRef::Text(text.to_owned())) {
         Ok(session) => Ok(session.id),
@@ -126,16 +126,16 @@ pub(super) fn named(store: &Store, text: &str) -> Result<SessionId, Failure> {
     }
 }
 
-/// Under which operation id a command changes sessions, if any.
+/// Operation id of a command that changes sessions.
 #[derive(Args)]
 struct Operation {
-    /// Do it only once under this id, however often it is asked
+    /// Operation id: the change is made once per id, and a retry returns the first answer
     #[arg(long = "operation-id", alias = "operation", value_name = "ID")]
     operation: Option<OperationId>,
 }
 
 impl Operation {
-    /// The sessions, to be changed under this id.
+    /// Returns the sessions handle; its changes use the operation id if one is given.
     fn sessions(self, store: &Store) -> duolog::sessions::Sessions {
         match self.operation {
             Some(operation) => store.sessions().once(operation),
@@ -144,7 +144,7 @@ impl Operation {
     }
 }
 
-/// An item on one line. A line break in JSON is a space: within a string it cannot stand as itself.
+/// Returns an item on one line. Line breaks become spaces: JSON strings contain no raw line breaks.
 pub(super) fn one_line(item: &str) -> String {
     item.replace(['\n', '\r'], " ")
 }
@@ -157,6 +157,6 @@ pub(super) fn check_metadata(text: &str) -> Result<(), Failure> {
     }
     Err(Failure::Given {
         message: "--metadata is not a JSON object".to_owned(),
-        hint: Some("--metadata '{\"team\":\"blue\"}'".to_owned()),
+        hint: Some("example: --metadata '{\"team\":\"blue\"}'".to_owned()),
     })
 }

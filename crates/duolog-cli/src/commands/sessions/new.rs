@@ -26,38 +26,45 @@ JSON:
    \"show_topic\", \"show_play_name\", \"artifacts_path\", \"source_kind\", \"home_id\", \"log_path\",
    \"log_epoch\", \"first_msg_id\", \"last_msg_id\", \"progression_id\", \"node_metadata\"}}";
 
-/// Make a session, and print its id
+/// Create a session and print its id
 ///
-/// Nothing is required: the session then has an id and no name. With --session-name it is a user's, and so it is with
-/// --user-email, which makes up a name where none is given. A name that the same user has already is a conflict.
-/// Asked again under the same operation id, it gives the session that it made.
+/// All arguments are optional. Without a name, the session has only an id.
+///
+/// With --session-name or --user-email the session belongs to a user. --user-email alone generates a name. The names of
+/// a user's sessions are unique: a name that is taken is a conflict.
+///
+/// A retry with the same operation id prints the session that the first call created.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct New {
-    /// Its id, instead of a new one
+    /// Session id [default: a new id]
     #[arg(long, value_name = "ID")]
     id: Option<SessionId>,
-    /// The user whose session it is: with no name said, one is made up, like session_2026-01-31T09:30:00.000Z_0a1b2c
+    /// User of the session
+    ///
+    /// Without --session-name a name is generated, like session_2026-01-31T09:30:00.000Z_0a1b2c.
     #[arg(long, value_name = "USER")]
     user_email: Option<String>,
-    /// What its user calls it; with no user said, the one of the configuration
+    /// Name of the session, unique per user
+    ///
+    /// Without --user-email the session belongs to the user of the configuration.
     #[arg(long, value_name = "NAME", conflicts_with = "name")]
     session_name: Option<String>,
-    /// A thread name: what people call it where it has no user
+    /// Thread name, for a session without a user
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// The working directory it belongs to
+    /// Working directory
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
     #[command(flatten)]
     provenance: Provenance,
-    /// How it stands
+    /// Initial status
     #[arg(long, value_parser = args::status())]
     status: Option<SessionStatus>,
-    /// The process that runs it; it stands as running then
+    /// Process that runs the session; sets the status to running
     #[arg(long, value_name = "PID", conflicts_with = "status")]
     pid: Option<u32>,
-    /// Whatever is to be kept with it, as a JSON object
+    /// Metadata, as a JSON object
     #[arg(long, value_name = "JSON")]
     metadata: Option<String>,
     #[command(flatten)]
@@ -69,7 +76,7 @@ impl New {
         if let Some(metadata) = &self.metadata {
             check_metadata(metadata)?;
         }
-        // The real path, so that one directory has one scope however it was reached.
+        // Use the real path, so that a directory has the same scope when it is reached through a link.
         let cwd = self.cwd.map(|cwd| cwd.canonicalize().map_err(Failure::file("find", &cwd))).transpose()?;
         let user_id = match (self.user_email, &self.session_name) {
             (None, Some(_)) => Some(context.config()?.user().to_owned()),
@@ -102,7 +109,7 @@ impl New {
         let session = self.operation.sessions(&store).create(&new)?;
         let path = store.home().state.join(&session.log_path);
         context.out.answer(&SessionAnswer::from(&session), |text| text.line(&session.id))?;
-        context.out.note(format_args!("its log is {}", path.display()));
+        context.out.note(format_args!("log: {}", path.display()));
         context.close(store);
         Ok(Ended::Done)
     }

@@ -12,14 +12,14 @@ Examples:
   duolog sessions pop demo
   last=$(duolog sessions pop demo --branch try-again)
 
-Exit code: 1 where there is no item
+Exit code: 1 if there is no item
 
 JSON:
   {\"session_id\", \"item\": … as given …|null}";
 
-/// Take the last item off a conversation, and print it
+/// Remove and print the last item of a conversation
 ///
-/// Other branches keep what they see. A summary of what the item is part of is undone.
+/// Other branches keep the items that they see. A summary that covers the item is undone.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Pop {
@@ -43,12 +43,12 @@ impl Pop {
             }
         });
         if popped.is_some() {
-            shown.map_err(|failure| failure.unseen("the item was taken off"))?;
+            shown.map_err(|failure| failure.unseen("the item was removed"))?;
         } else {
             shown?;
         }
         if popped.is_none() {
-            context.out.note("there is no item to take off");
+            context.out.note("there is no item to remove");
         }
         context.close(store);
         Ok(if popped.is_some() { Ended::Done } else { Ended::No })

@@ -17,17 +17,18 @@ Examples:
 JSON:
   {\"session\": {… as sessions new …}}";
 
-/// Give a session another name
+/// Rename a session
 ///
-/// Its log stays where it is, and tells of the new name. A name that is taken is a conflict. Where several homes share a
-/// state, any of them may rename: the line waits for the home that has the log.
+/// The log file keeps its path, and the new name is written to it. A name that is taken is a conflict.
+///
+/// If several homes share a state, any of them can rename a session. The home that has the log writes the log line.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Rename {
-    /// Session id, thread name or a unique prefix of an id; with --session-name, the new name
+    /// Session id, unique prefix or thread name; with --session-name, the new name
     #[arg(value_name = "SESSION")]
     session: String,
-    /// The new name
+    /// New name
     #[arg(value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
@@ -41,13 +42,13 @@ impl Rename {
         let (reference, name) = match (self.of_user.reference(context.config()?), &self.name) {
             (Some(reference), None) => (reference, &self.session),
             (None, Some(name)) => (SessionRef::Text(self.session.clone()), name),
-            (Some(_), _) => return Err(misnamed("--session-name says the session; give the new name alone")),
-            (None, _) => return Err(misnamed("no new name is given")),
+            (Some(_), _) => return Err(misnamed("cannot rename the session: with --session-name, give only NAME")),
+            (None, _) => return Err(misnamed("cannot rename the session: no new name is given")),
         };
         let store = context.open_to_write()?;
         let renamed = self.operation.sessions(&store).rename(reference, name)?;
         context.out.answer(&SessionAnswer::from(&renamed), |text| {
-            text.line(format_args!("{} is now called {name}", renamed.id));
+            text.line(format_args!("renamed session {} to {name}", renamed.id));
         })?;
         context.close(store);
         Ok(Ended::Done)

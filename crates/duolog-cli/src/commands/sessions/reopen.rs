@@ -15,21 +15,21 @@ Examples:
 JSON:
   {… as sessions close …}";
 
-/// Have a session that ended run again
+/// Reopen a session that has ended
 ///
-/// It is on record who did so and why, and the session's log tells of it.
+/// The status becomes running. The actor and the reason are written to the status history and to the session's log.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Reopen {
     #[command(flatten)]
     which: Which,
-    /// Why
+    /// Reason, as text
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// The process that runs it from now on
+    /// Process that runs the session from now on
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Who says so; the user where it is not given
+    /// Actor of the change [default: $USER]
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `duolog sessions run`, and what other commands say of the process that runs a session.
+//! `duolog sessions run`, and helpers for the process that runs a session.
 
 use clap::Args;
 use duolog::sessions::{Liveness, StatusUpdate};
@@ -15,18 +15,19 @@ Examples:
 JSON:
   {… as sessions close …}";
 
-/// Say which process of this machine runs a session; it stands as running then
+/// Set the process that runs a session
 ///
-/// sessions show tells whether that process is still there. What has ended is reopened first.
+/// The process must be on this machine. The status becomes running. sessions show tells you whether the process is
+/// still alive. A session that has ended must be reopened first: duolog sessions reopen.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Run {
     #[command(flatten)]
     which: Which,
-    /// The number of the process
+    /// Process id
     #[arg(long, value_name = "PID")]
     pid: u32,
-    /// Who says so; the user where it is not given
+    /// Actor of the change [default: $USER]
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
 }
@@ -46,28 +47,28 @@ impl Run {
     }
 }
 
-/// Refuses a number that no process has: it could only ever be told to be dead.
+/// Returns an error if no process has this id: such a session would always be shown as dead.
 pub(super) fn is_there(pid: u32) -> Result<(), Failure> {
     let raw = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
     let is_there = raw.is_some_and(|pid| {
-        // One that we may not signal is there.
+        // A process that may not be signalled exists.
         !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH))
     });
     if is_there {
         return Ok(());
     }
     Err(Failure::Given {
-        message: format!("no process has the number {pid}"),
-        hint: Some("--pid $$ is the shell that runs the command".to_owned()),
+        message: format!("process {pid} does not exist"),
+        hint: Some("use --pid $$ for the current shell".to_owned()),
     })
 }
 
-/// Whether a process is there, for people, behind the process.
+/// Returns the liveness of a process as shown to people: the words of the JSON field `liveness`.
 pub(super) const fn told(liveness: Liveness) -> &'static str {
     match liveness {
-        Liveness::Alive => "is there",
-        Liveness::Dead => "is gone",
-        Liveness::Elsewhere => "is on another machine",
-        Liveness::Unknown => "may be there or not",
+        Liveness::Alive => "alive",
+        Liveness::Dead => "dead",
+        Liveness::Elsewhere => "elsewhere",
+        Liveness::Unknown => "unknown",
     }
 }

@@ -16,45 +16,47 @@ Examples:
   duolog sessions send --to reviewer --id turn-7-note --content '\"once, however often it is sent\"'
   duolog sessions send --topic on-call --content '\"the build failed\"'
 
-Exit code: 1 if no session is called RECIPIENT, or another message has this id. Nothing is changed then.
+Exit code: 1 if the recipient does not exist or another message has the given id; nothing is
+  changed
 
 JSON:
   {\"message_id\", \"ord\": 0}";
 
 /// Send a message to an inbox
 ///
-/// The recipient is resolved once, to an id: a session that is renamed keeps its mail. With --from or --session-name the
-/// message is added to the conversation of that session too: both, or neither. The same message under the same --id is
-/// sent once; another message under a taken id is refused.
+/// The recipient is resolved to an id when the message is sent: a session that is renamed keeps its inbox.
+///
+/// With --from or --session-name the message is also added to the conversation of the sending session, in the same
+/// transaction. The same message with the same --id is sent once; another message with a taken id is refused.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Send {
-    /// Recipient: a session (id, thread name or a unique prefix of an id) or a branch (id or a unique prefix)
+    /// Recipient: session id, unique prefix or thread name; or a branch id or unique prefix
     #[arg(long, value_name = "RECIPIENT", required_unless_present = "topic", conflicts_with = "topic")]
     to: Option<String>,
-    /// Name of a topic: a named place that belongs to no session
+    /// Name of a topic: an inbox that belongs to no session
     #[arg(long, value_name = "NAME")]
     topic: Option<String>,
-    /// What it says
+    /// Content of the message
     #[arg(long, value_name = "JSON")]
     content: String,
-    /// On which channel
+    /// Channel
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
-    /// Session that sends it: an id, a thread name or a unique prefix of an id
+    /// Sending session: session id, unique prefix or thread name
     #[arg(long, value_name = "SESSION", conflicts_with = "session_name")]
     from: Option<String>,
     #[command(flatten)]
     of_user: OfUser,
     #[command(flatten)]
     branch: OnBranch,
-    /// Who sends it; the session where it is not given
+    /// Name of the sender [default: id of the sending session]
     #[arg(long, value_name = "NAME")]
     sender: Option<String>,
-    /// Who speaks
+    /// Role of the message
     #[arg(long, value_name = "ROLE", default_value = "user")]
     role: String,
-    /// The message's id, instead of a new one
+    /// Message id [default: a new id]
     #[arg(long, value_name = "ID")]
     id: Option<MessageId>,
 }

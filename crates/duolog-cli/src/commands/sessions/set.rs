@@ -19,9 +19,10 @@ JSON:
 
 /// Set the provenance, times and metadata of a session
 ///
-/// What is not given stays as it is. An empty text clears --agent, --playbook, --show-topic, --play, --artifacts and --metadata;
-/// the other fields can be replaced and not cleared. The session's log tells of the change. The status is set with sessions
-/// close and sessions reopen, and the name with sessions rename.
+/// Fields that are not given do not change. An empty text clears --agent, --playbook, --show-topic, --play, --artifacts
+/// and --metadata; the other fields can be replaced but not cleared. The change is written to the session's log.
+///
+/// Use sessions close and sessions reopen to change the status, and sessions rename to change the name.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Set {

@@ -27,20 +27,22 @@ JSON:
    \"process\": {\"pid\", \"host\", \"started_at\", \"liveness\"}|null,
    \"branches\": [… as sessions branches …], \"branches_next\": id|null, \"complete\": true,
    \"missing\": {… as sessions list …}}
-  position is where the log ends; null where it cannot be read
-  complete is false if the counts do not tell of the whole log. first_event_at, last_event_at,
-  title, model and dialect are what its lines say; branches_next is the last branch shown
-  if there are more, for sessions branches --after
-  process is the one that runs it; liveness is \"alive\", \"dead\", \"elsewhere\" or \"unknown\"
-  with --replay one object per item follows, as log replay gives them";
+  position is the end of the log; null if the log cannot be read.
+  complete is false if the counts do not include the whole log. first_event_at, last_event_at,
+  title, model and dialect are read from the log lines. branches_next is the last branch shown
+  if there are more; pass it to sessions branches --after.
+  process runs the session; liveness is \"alive\", \"dead\", \"elsewhere\" or \"unknown\".
+  With --replay, one object per item follows, as in log replay";
 
-/// Show a session, whole
+/// Show a session
+///
+/// Shows its fields, the process that runs it, the end of its log, the counts of its log and its branches.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Show {
     #[command(flatten)]
     which: Which,
-    /// Draw the conversation so far again, from the log, as log replay does
+    /// Replay the conversation from the log, as log replay does
     #[arg(long)]
     replay: bool,
 }
@@ -52,7 +54,7 @@ impl Show {
         let session = store.sessions().resolve(&reference)?;
         let end = match store.log(&session.id).end() {
             Ok(position) => Some(Cursor { epoch: session.log_epoch, position }),
-            // The row can be shown all the same.
+            // Show the row even if the log cannot be read.
             Err(error) => {
                 context.out.warn(Failure::from(error).message());
                 None
@@ -91,10 +93,7 @@ impl Show {
             if let Some(owner) = &owner {
                 let tone = if owner.liveness == Liveness::Dead { Tone::Bad } else { Tone::Good };
                 let is = text.tone(tone, run::told(owner.liveness));
-                text.field(
-                    "run by",
-                    format_args!("process {}, which {is}  ({})", owner.pid, figures::age(owner.since, now)),
-                );
+                text.field("process", format_args!("{}: {is}  ({})", owner.pid, figures::age(owner.since, now)));
             }
             text.field("log", &log);
             if let Some(cursor) = end {
@@ -122,7 +121,7 @@ impl Show {
     }
 }
 
-/// What is known of the log; nothing of it where nobody looked yet.
+/// Shows the counts and values read from the log. Values that are not known yet are left out.
 fn tell(text: &mut Text, figures: &SessionFigures, now: Timestamp) {
     for (label, value) in [("title", &figures.title), ("model", &figures.model), ("dialect", &figures.dialect)] {
         if let Some(value) = value {

@@ -22,67 +22,67 @@ Examples:
 
 JSON:
   {\"messages\": [{\"id\", \"score\", \"role\", \"content\": … as given …|null}]}
-  score is the cosine, 1 where both point the same way; with --metric l2 the distance, 0 where they are the same
-  and 3.4028235e38 at most";
+  score is the cosine similarity, 1 for the same direction. With --metric l2 it is the Euclidean
+  distance, 0 for equal vectors, with a maximum of 3.4028235e38";
 
-/// Find the messages whose embeddings are nearest to a vector, the nearest first
+/// Find the messages nearest to an embedding
 ///
-/// Exact: every embedding of the messages that are meant is compared. One of another length is an error, as another
-/// model made it.
+/// The nearest message comes first. The search is exact: it compares the embedding of every message that matches the
+/// filters. An embedding of another length is an error, because it comes from another model.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 #[command(group = ArgGroup::new("given").required(true).args(["vector", "vector_file"]))]
 pub struct Similar {
-    /// The vector, as a JSON array of numbers
+    /// Vector, as a JSON array of numbers
     #[arg(long, value_name = "JSON")]
     vector: Option<String>,
-    /// A file that holds it, - for stdin
+    /// File with the vector, - for stdin
     #[arg(long, value_name = "FILE")]
     vector_file: Option<PathBuf>,
-    /// The file holds packed little-endian 32-bit floats instead of JSON
+    /// Read the file as packed little-endian 32-bit floats instead of JSON
     #[arg(long, requires = "vector_file", conflicts_with = "vector")]
     raw: bool,
-    /// How many at the most
+    /// Maximum number of results
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     k: u32,
-    /// How nearness is measured
+    /// Distance metric
     #[arg(long, default_value = "cosine")]
     metric: Metric,
     #[command(flatten)]
     among: Among,
 }
 
-/// Which messages are meant.
+/// Filters for the messages to compare.
 #[derive(Args)]
 struct Among {
-    /// Only of this session: an id, the beginning of one, or a thread name
+    /// Filter by session: session id, unique prefix or thread name
     #[arg(long, value_name = "SESSION", conflicts_with = "session_name")]
     session: Option<String>,
     #[command(flatten)]
     of_user: OfUser,
-    /// Only on this branch of the session: its id, or its name
+    /// Filter by branch of the session: branch id or name
     #[arg(long, value_name = "BRANCH")]
     branch: Option<String>,
-    /// Only where this one speaks: user, assistant, …
+    /// Filter by role: user, assistant, …
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
-    /// Only from this sender
+    /// Filter by sender
     #[arg(long, value_name = "WHO")]
     sender: Option<String>,
-    /// Only for this recipient
+    /// Filter by recipient
     #[arg(long, value_name = "WHO")]
     recipient: Option<String>,
-    /// Only on this channel
+    /// Filter by channel
     #[arg(long, value_name = "NAME")]
     channel: Option<String>,
-    /// Only what was this in the program that made it
+    /// Filter by class in the program that created the message
     #[arg(long, value_name = "CLASS")]
     lion_class: Option<String>,
-    /// Only made since then: 2026-01-31, 2026-01-31T09:30:00Z, or how long ago: 90m, 12h, 7d, 2w
+    /// Start of the creation time range: an instant, a day, or an age like 12h
     #[arg(long, value_name = "WHEN", value_parser = args::since)]
     since: Option<Timestamp>,
-    /// Only made before then, likewise
+    /// End of the creation time range, exclusive: an instant, a day, or an age like 12h
     #[arg(long, value_name = "WHEN", value_parser = args::since)]
     until: Option<Timestamp>,
 }
@@ -108,12 +108,12 @@ impl Among {
     }
 }
 
-/// How nearness is measured.
+/// Distance metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Metric {
-    /// By the angle between them
+    /// Cosine of the angle between the vectors
     Cosine,
-    /// By the distance between them
+    /// Euclidean distance between the vectors
     L2,
 }
 
@@ -138,7 +138,7 @@ impl Similar {
         let found = messages.similar(&vector, self.k as usize, self.metric.into(), &filter)?;
         let mut shapes = Vec::new();
         for one in &found {
-            // A message that cannot be read, or was removed since, is near all the same.
+            // Keep the score of a message that cannot be read or was deleted since.
             let message = match messages.get(&one.id) {
                 Ok(message) => Some(message),
                 Err(error @ (Error::Damaged(Damaged::Item { .. }) | Error::NotFound(NotFound::Message(_)))) => {
@@ -161,15 +161,15 @@ impl Similar {
             }
         })?;
         if found.is_empty() && filter == SimilarFilter::default() {
-            context.out.note("no message has an embedding; sessions add --embedding gives one");
+            context.out.note("no message has an embedding; add one with: duolog sessions add --embedding");
         } else if found.is_empty() {
-            context.out.note("none of the messages that are meant has an embedding");
+            context.out.note("no message that matches the filters has an embedding");
         }
         Ok(Ended::Done)
     }
 }
 
-/// The characters of what a message says that a table shows.
+/// Maximum number of characters of the content in the table.
 const SAYS_CHARS_MAX: usize = 60;
 
 fn table(shapes: &[wire::SimilarMessage]) -> Table {

@@ -1,4 +1,4 @@
-//! Vectors as people and programs give them.
+//! Reads vectors from arguments and files.
 
 use std::fs::File;
 use std::io::{Read as _, stdin};
@@ -8,10 +8,10 @@ use duolog::limits;
 
 use crate::failure::Failure;
 
-/// The bytes of a vector's text at most: no number needs more than that.
+/// Maximum size of a vector as text: 32 bytes are enough for any number.
 const TEXT_BYTES_MAX: u64 = limits::EMBEDDING_BYTES_MAX as u64 / 4 * 32;
 
-/// Reads a JSON array of numbers, each to the nearest that a vector can hold.
+/// Parses a JSON array of numbers. Each number is rounded to the nearest `f32`.
 pub(super) fn parse(what: &str, text: &str) -> Result<Vec<f32>, Failure> {
     let numbers: Result<Vec<&serde_json::value::RawValue>, _> = serde_json::from_str(text);
     let numbers = numbers.ok().and_then(|numbers| {
@@ -20,11 +20,11 @@ pub(super) fn parse(what: &str, text: &str) -> Result<Vec<f32>, Failure> {
     });
     numbers.ok_or_else(|| Failure::Given {
         message: format!("{what} is not a JSON array of numbers"),
-        hint: Some("[0.1, -2, 3e-4]".to_owned()),
+        hint: Some("example: [0.1, -2, 3e-4]".to_owned()),
     })
 }
 
-/// Reads a file, or stdin for `-`: a JSON array of numbers, or packed little-endian 32-bit floats.
+/// Reads a vector from a file, or from stdin for `-`: a JSON array of numbers, or packed little-endian 32-bit floats.
 pub(super) fn read(path: &Path, raw: bool) -> Result<Vec<f32>, Failure> {
     let mut bytes = Vec::new();
     let read = if path == Path::new("-") {
@@ -40,8 +40,8 @@ pub(super) fn read(path: &Path, raw: bool) -> Result<Vec<f32>, Failure> {
     let (numbers, rest) = bytes.as_chunks::<4>();
     if !rest.is_empty() {
         return Err(Failure::Given {
-            message: format!("{} has {} bytes, and a number has four", path.display(), bytes.len()),
-            hint: Some("without --raw it is read as a JSON array".to_owned()),
+            message: format!("{} has {} bytes, which is not a multiple of 4", path.display(), bytes.len()),
+            hint: Some("remove --raw to read a JSON array".to_owned()),
         });
     }
     Ok(numbers.iter().map(|four| f32::from_le_bytes(*four)).collect())

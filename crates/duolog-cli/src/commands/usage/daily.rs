@@ -19,14 +19,14 @@ JSON:
      \"reasoning_tokens\", \"tokens\", \"cost_usd\", \"unpriced_models\": [model, …]}],
    \"totals\": {… of all pages, from \"responses\" on …}, \"next\": token|null,
    \"complete\": true, \"missing\": {… as sessions list …}}
-  day is null for what no line dates.
-  cost_usd is what the logs state, and else what the prices in force say; null where nothing has a price.
-  unpriced_models are those whose tokens are not in it. output_tokens holds reasoning_tokens";
+  day is null for usage without a timestamp.
+  cost_usd is the cost in the logs, or else the cost at the configured prices; null if unknown.
+  The tokens of unpriced_models are not in cost_usd. output_tokens includes reasoning_tokens";
 
-/// Show tokens and cost by day, newest first
+/// Show tokens and cost by day
 ///
-/// Days are those of --zone. A response counts once, on the day that its line names. Executions count on the day they
-/// finished, unless the log of their session tells of usage: then only the log counts.
+/// The newest day comes first. Days are in the time zone of --zone. A response counts once, on the day of its line. An
+/// execution counts on the day it finished; if the log of its session has usage, only the log counts.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Daily {

@@ -1,4 +1,4 @@
-//! `duolog usage`, and what its reports share: arguments, shape and table.
+//! `duolog usage`: the list of its reports, and the arguments and table that they share.
 
 mod daily;
 mod model;
@@ -18,7 +18,7 @@ use crate::figures;
 use crate::out::{Column, Table, Tone};
 
 commands! {
-/// What to show.
+/// Subcommands of `duolog usage`.
 Usage {
     Daily(daily::Daily),
     Session(session::Session),
@@ -26,44 +26,44 @@ Usage {
     Workflow(workflow::Workflow),
 }}
 
-/// Which usage, and which page of the report.
+/// Filters and page of a report.
 #[derive(Args)]
 struct Asked {
-    /// Filter by day: this day and later
+    /// First day of the range
     #[arg(long, value_name = "DAY")]
     since: Option<Day>,
-    /// Filter by day: this day and earlier
+    /// Last day of the range
     #[arg(long, value_name = "DAY")]
     until: Option<Day>,
-    /// Time zone of the days, as Europe/Berlin or UTC [default: local]
+    /// Time zone of the days, like Europe/Berlin or UTC [default: local time zone]
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
-    /// Only this user's sessions
+    /// Filter by user of the session
     #[arg(long, visible_alias = "user-email", value_name = "USER")]
     user: Option<String>,
-    /// How many lines at the most
+    /// Maximum number of results
     #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
-    /// Go on after a page: the token that it ended with
+    /// Page token: show the page after the one that printed it
     #[arg(long, value_name = "TOKEN")]
     after: Option<UsageToken>,
     #[command(flatten)]
     waiting: Waiting,
 }
 
-/// How a report is called, and what its lines are about.
+/// Describes the table of a report.
 struct Report {
-    /// What a line is about, over the table, and how it gives way.
+    /// Kind and header of the first column.
     column: (Column, &'static str),
-    /// Whether its lines have a name besides.
+    /// True if the table has a column for the session name.
     name: bool,
-    /// What stands where there is none.
+    /// Text of the first column if the key is null.
     none: &'static str,
 }
 
 impl Report {
-    /// Runs a report from question to answer, whose lines are of shape `T`.
+    /// Runs a report and prints it; `T` is the JSON shape of a line.
     fn run<T: Listed + for<'a> From<&'a UsageLine>>(
         &self,
         asked: Asked,
@@ -136,23 +136,26 @@ impl Report {
 fn talk(context: &Context<'_>, report: &UsageReport, is_filtered: bool) {
     if report.lines.is_empty() {
         context.out.note(if is_filtered {
-            "nothing was used like that"
+            "no usage matches the filter"
         } else {
-            "nothing was used yet; tokens are counted from what logs say, once there are some"
+            "there is no usage yet; tokens are counted from the logs"
         });
     }
     if !report.total.unpriced.is_empty() {
-        let named = report.total.unpriced.iter().map(|model| model.as_deref().unwrap_or("(no name)"));
+        let unpriced = &report.total.unpriced;
+        let quoted = |model: &str| format!("\"{model}\"");
+        let named = unpriced.iter().map(|model| model.as_deref().map_or_else(|| "(no name)".to_owned(), quoted));
         let named = named.collect::<Vec<_>>().join(", ");
-        context
-            .out
-            .note(format_args!("not in the cost, for want of a price: {named}; set one: duolog config show --help"));
+        let (models, it_is) = if unpriced.len() == 1 { ("model", "it is") } else { ("models", "they are") };
+        context.out.note(format_args!(
+            "no price is known for {models} {named}; {it_is} not in the total; run: duolog config show --help"
+        ));
     }
     completeness::alert(context.out, &report.behind);
     context.out.more(report.next.as_ref());
 }
 
-/// Dollars to a hundredth of a cent; with a plus where more was used than has a price.
+/// Formats the cost in dollars, to a hundredth of a cent. A plus sign means that models without a price were used.
 fn cost(used: &UsageTotal) -> String {
     let more = if used.unpriced.is_empty() { "" } else { "+" };
     match used.cost {

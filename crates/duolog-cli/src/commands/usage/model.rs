@@ -18,13 +18,13 @@ JSON:
      \"reasoning_tokens\", \"tokens\", \"cost_usd\", \"unpriced_models\": [model, …]}],
    \"totals\": {… of all pages, from \"responses\" on …}, \"next\": token|null,
    \"complete\": true, \"missing\": {… as sessions list …}}
-  model is null where the log names none.
-  cost_usd is what the logs state, and else what the prices in force say; null where nothing has a price.
-  unpriced_models are those whose tokens are not in it. output_tokens holds reasoning_tokens";
+  model is null if the log does not name the model.
+  cost_usd is the cost in the logs, or else the cost at the configured prices; null if unknown.
+  The tokens of unpriced_models are not in cost_usd. output_tokens includes reasoning_tokens";
 
-/// Show what each model was used for
+/// Show tokens and cost by model
 ///
-/// Models are named as in the logs. Prices are built in, and can be set: duolog config show --help
+/// Model names are taken from the logs. Prices are built in and can be configured: duolog config show --help
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Model {

@@ -21,21 +21,21 @@ JSON:
      \"reasoning_tokens\", \"tokens\", \"cost_usd\", \"unpriced_models\": [model, …]}],
    \"totals\": {… of all pages, from \"responses\" on …}, \"next\": token|null,
    \"complete\": true, \"missing\": {… as sessions list …}}
-  session_id is null in the last line: executions that have no session.
-  cost_usd is what the logs state, and else what the prices in force say; null where nothing has a price.
-  unpriced_models are those whose tokens are not in it. output_tokens holds reasoning_tokens";
+  session_id is null in the last line, for executions without a session.
+  cost_usd is the cost in the logs, or else the cost at the configured prices; null if unknown.
+  The tokens of unpriced_models are not in cost_usd. output_tokens includes reasoning_tokens";
 
-/// Show what each session used, the one that changed last first
+/// Show tokens and cost by session
 ///
-/// Pages in the order of --order created list every session exactly once while sessions change. In the default order a
-/// session that changes between two pages may be missed or listed twice. Each line and the total are of the moment in
-/// which their page was read.
+/// With --order created, the pages list every session exactly once, even if sessions change. In the default order, a
+/// session that changes between two pages may be missed or listed twice. The lines and the total of a page are read at
+/// the same time.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Session {
     #[command(flatten)]
     asked: Asked,
-    /// Order: last changed first, or last created first [default: updated]
+    /// Sort order: last updated first, or last created first [default: updated]
     #[arg(long, value_parser = args::page_order("updated"))]
     order: Option<PageOrder>,
 }

@@ -17,14 +17,14 @@ JSON:
      \"reasoning_tokens\", \"tokens\", \"cost_usd\", \"unpriced_models\": [model, …]}],
    \"totals\": {… of all pages, from \"responses\" on …}, \"next\": token|null,
    \"complete\": true, \"missing\": {… as sessions list …}}
-  workflow_name is null for sessions with neither workflow, playbook nor agent.
-  cost_usd is what the logs state, and else what the prices in force say; null where nothing has a price.
-  unpriced_models are those whose tokens are not in it. output_tokens holds reasoning_tokens";
+  workflow_name is null for sessions without workflow, playbook and agent.
+  cost_usd is the cost in the logs, or else the cost at the configured prices; null if unknown.
+  The tokens of unpriced_models are not in cost_usd. output_tokens includes reasoning_tokens";
 
 /// Show tokens and cost by workflow
 ///
-/// A session counts for the workflow whose execution names it, and otherwise for its playbook or its agent. Executions
-/// without a log of their own count for the workflow of their run.
+/// A session counts for the workflow of the execution that refers to it, or else for its playbook or its agent. An
+/// execution without its own log counts for the workflow of its run.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Workflow {
