@@ -9,16 +9,18 @@ const AFTER: &str = "\
 Examples:
   duolog workflows clear build
 
-Exit code: 6 where nothing changed
+Exit code: 6 if nothing changed
 
 JSON:
   {… as workflows enable …}";
 
-/// Take back what was said of a workflow: it is as if nobody had
+/// Remove the setting of a workflow
+///
+/// A workflow without a setting is enabled.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Clear {
-    /// The workflow
+    /// Workflow name
     #[arg(value_name = "WORKFLOW")]
     workflow: String,
 }
