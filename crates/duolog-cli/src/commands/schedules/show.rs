@@ -55,8 +55,7 @@ fn draw(text: &mut Text, schedule: &Schedule) {
     let (base, now) = (&schedule.base, SystemClock.now());
     let why = |from: duolog::schedules::Origin| format!("  ({})", from.as_str());
     text.field("name", text.tone(Tone::Strong, &base.name));
-    for (label, value) in
-        [("description", &base.description), ("workflow", &base.workflow), ("context", &base.context)]
+    for (label, value) in [("description", &base.description), ("workflow", &base.workflow), ("context", &base.context)]
     {
         if let Some(value) = value {
             text.field(label, value);

@@ -42,9 +42,7 @@ impl List {
         };
         let next = found.last().filter(|_| found.len() == self.limit as usize).map(|last| last.name.as_str());
         let page: wire::Page<wire::Workflow> = wire::Page::of(&found, next);
-        context.out.page(&page, "there are no workflows yet", || {
-            table(&found, SystemClock.now())
-        })?;
+        context.out.page(&page, "there are no workflows yet", || table(&found, SystemClock.now()))?;
         Ok(Ended::Done)
     }
 }
