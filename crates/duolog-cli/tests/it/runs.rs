@@ -325,7 +325,7 @@ fn what_an_execution_said_last_is_kept_whole() {
     kit.run(&["runs", "output", &plan]).is(1).says("the execution has no output");
     let text = "äx\n".repeat(500_000);
     kit.feed(&["runs", "phase", "end", &run, &plan, "--output", "-"], text.as_bytes()).is(0);
-    let end = kit.run(&["runs", "output", &plan]).is(0).says("--full prints all of it").text();
+    let end = kit.run(&["runs", "output", &plan]).is(0).says("--full prints the full output").text();
     assert!(end.len() <= 1 << 20 && end.ends_with("äx\näx\n"), "{} bytes", end.len());
     assert!(kit.run(&["runs", "output", &plan, "--full"]).is(0).text() == text, "all of it");
     assert_eq!(kit.run(&["runs", "output", &plan, "--json"]).is(0).field("/bytes"), 2_000_000);
@@ -583,7 +583,7 @@ fn a_history_leaves_out_what_contradicts_the_state(place: &Place) {
     assert_eq!(history(), (vec![json!("start"), json!("pause")], json!(1), json!(false)));
     forged("start", "", "paused");
     assert_eq!(history(), (vec![json!("start"), json!("pause")], json!(2), json!(false)));
-    kit.run(&["runs", "history", &run]).is(0).says("contradict");
+    kit.run(&["runs", "history", &run]).is(0).says("2 lines rejected because of a conflict");
 }
 
 /// A line that repeats a change that was, under another uuid, is not a change.

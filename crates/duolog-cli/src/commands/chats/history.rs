@@ -57,7 +57,7 @@ impl History {
             }
         })?;
         if history.messages.is_empty() {
-            context.out.note("the chat has no messages");
+            context.out.note("no messages found");
         }
         if let Some(before) = history.before {
             context.out.note(format_args!("there are earlier messages: add --before {before}"));

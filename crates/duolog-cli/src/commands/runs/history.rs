@@ -171,7 +171,7 @@ fn read(store: &Store, run: &RunSummary) -> Result<(VecDeque<HistoryEntry>, bool
                 "cannot show the history of run {}: its session {session} was deleted together with its log",
                 run.id
             ),
-            hint: Some(format!("duolog runs show {} shows its row in the database", run.id)),
+            hint: Some(format!("duolog runs show {} shows the current state of the run", run.id)),
         }),
         read => read.map(|_| (history, complete, lost_bytes)).map_err(Failure::from),
     }

@@ -98,7 +98,10 @@ fn running(standing: &RunSituation<'_>) -> NextStep {
             command("recover --owner NAME"),
         ),
         (_, Some(until)) if is_over => next(
-            format!("not claimed in time, expired {}: duolog runs recover {what}", figures::age(until, now)),
+            format!(
+                "not claimed in time; the deadline passed {}: duolog runs recover {what}",
+                figures::age(until, now)
+            ),
             command("recover --owner NAME"),
         ),
         _ => next("ready to claim", format!("duolog runs claim {id} --owner NAME")),
@@ -280,7 +283,7 @@ mod tests {
         running.summary.lease_expires_at = Some(at(-180));
         is(
             &told(&standing(&running, &[])),
-            "expired 3m ago: duolog runs recover would claim the run",
+            "the deadline passed 3m ago: duolog runs recover would claim the run",
             "duolog runs recover --owner NAME",
         );
         let mut left = standing(&running, &[]);
