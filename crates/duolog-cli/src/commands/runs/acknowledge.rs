@@ -18,8 +18,8 @@ JSON:
 
 /// Acknowledge the answer to a gate and print it
 ///
-/// Only the owner of the run can acknowledge an answer. Until then every claim of the run lists the answer, so that it
-/// cannot be lost.
+/// Only the owner of the run can acknowledge an answer. Until it is acknowledged, every claim of the run lists it, so
+/// that it cannot be lost.
 #[derive(Args)]
 #[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct Acknowledge {

@@ -16,8 +16,8 @@ JSON:
 
 /// Cancel a run
 ///
-/// This works without a claim. Executions in flight are closed, and a pending gate can no longer be answered. Only runs
-/// retry leaves this status.
+/// This works without a claim. Executions in flight are closed, and a pending gate can no longer be answered. The
+/// status is final unless the run is retried.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Cancel {

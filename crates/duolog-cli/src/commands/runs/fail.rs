@@ -16,8 +16,8 @@ JSON:
 
 /// Fail a run
 ///
-/// This works without a claim; the owner uses runs finish --error. Executions in flight are closed. Only runs retry
-/// leaves this status.
+/// This works without a claim; the owner uses runs finish --error. Executions in flight are closed. The status is
+/// final unless the run is retried.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Fail {

@@ -24,7 +24,7 @@ JSON:
 
 /// List the schedules of the configuration
 ///
-/// The values are those in force. A value that comes from an override is marked with *.
+/// The values in force are shown. A value that comes from an override is marked with *.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {}

@@ -38,7 +38,7 @@ JSON:
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Tick {
-    /// End of the period to check, in the past [default: now]
+    /// Latest due time to fire; must not be in the future [default: now]
     #[arg(long, value_name = "INSTANT")]
     until: Option<Timestamp>,
     /// Actor to record [default: $USER]

@@ -14,9 +14,9 @@ Exit code: 6 if nothing changed
 JSON:
   {… as workflows enable …}";
 
-/// Remove the setting of a workflow
+/// Reset a workflow to its default (enabled)
 ///
-/// A workflow without a setting is enabled.
+/// This removes the setting of workflows enable or disable.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Clear {

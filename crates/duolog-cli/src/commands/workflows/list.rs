@@ -21,7 +21,7 @@ JSON:
 
 /// List workflows by name
 ///
-/// A workflow is listed if it has runs, or a setting of workflows enable or disable.
+/// A workflow is listed if it has runs, or was enabled or disabled.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {

@@ -58,7 +58,7 @@ JSON:
 /// was stopped by SIGINT or SIGTERM is released.
 ///
 /// If the claim is lost, the command and its children get SIGTERM, and SIGKILL after --grace. The same happens if this
-/// process is killed. SIGINT and SIGTERM are passed on to the command; with --loop, the first one only ends the loop
+/// process is killed. SIGINT and SIGTERM are forwarded to the command; with --loop, the first one only ends the loop
 /// after the current command. The command reads stdin unless that is a terminal or --next is given.
 #[derive(Args)]
 #[command(after_help = AFTER)]

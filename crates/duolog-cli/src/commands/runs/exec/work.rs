@@ -1,4 +1,4 @@
-//! One execution of the command, from the begin of its phase to the record of its result.
+//! One execution of the command, from the start of its phase to the record of its result.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -53,7 +53,7 @@ pub(super) struct Worker<'a> {
     pub(super) is_ending: bool,
 }
 
-/// How the command ended.
+/// The exit of the command.
 struct Exit {
     code: i32,
     /// The signal that was forwarded to it.

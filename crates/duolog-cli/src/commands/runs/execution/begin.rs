@@ -20,7 +20,7 @@ JSON:
 
 /// Begin an execution outside of runs and print its id
 ///
-/// runs stats counts it together with the phases of runs.
+/// duolog runs stats counts it together with the phases of runs.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Begin {
