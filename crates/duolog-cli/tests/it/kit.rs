@@ -106,7 +106,7 @@ impl Kit {
         // How often a run changed hands is the library's matter.
         settings.add_filter(r"--fence \d+", "--fence [fence]");
         settings.add_filter(r#""fence":\d+"#, r#""fence":[fence]"#);
-        settings.add_filter(r"\bclaim \d+\b", "claim [fence]");
+        settings.add_filter(r"\b(claim|fence) \d+\b", "$1 [fence]");
         settings.add_filter(r"(\$ duolog runs claim [^\n]*\n  )\d+\n", "${1}[fence]\n");
         settings.add_filter(r"(00000000-0000-7000-8000-000000000000) \d+\n", "$1 [fence]\n");
         settings.add_filter(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "[instant]");

@@ -322,10 +322,10 @@ fn what_an_execution_said_last_is_kept_whole() {
     let kit = Kit::new();
     let run = start(&kit, "build", "one");
     let plan = printed(kit.run(&["runs", "phase", "begin", &run, "plan"]));
-    kit.run(&["runs", "output", &plan]).is(1).says("nothing that it said was kept");
+    kit.run(&["runs", "output", &plan]).is(1).says("the execution has no output");
     let text = "äx\n".repeat(500_000);
     kit.feed(&["runs", "phase", "end", &run, &plan, "--output", "-"], text.as_bytes()).is(0);
-    let end = kit.run(&["runs", "output", &plan]).is(0).says("--full prints all of it").text();
+    let end = kit.run(&["runs", "output", &plan]).is(0).says("--full prints the full output").text();
     assert!(end.len() <= 1 << 20 && end.ends_with("äx\näx\n"), "{} bytes", end.len());
     assert!(kit.run(&["runs", "output", &plan, "--full"]).is(0).text() == text, "all of it");
     assert_eq!(kit.run(&["runs", "output", &plan, "--json"]).is(0).field("/bytes"), 2_000_000);
@@ -391,10 +391,9 @@ fn a_run_whose_owners_keep_dying_is_given_up() {
         kit.run(&["runs", "claim", run, "--owner", "w", "--lease", "1s"]).is(0);
     }
     // Each owner is dead as soon as its lease has ended.
-    while !kit.run(&["runs", "show", &runs[1]]).is(0).text().contains("would fail it: it was taken over 0 of 0 times") {
-    }
+    while !kit.run(&["runs", "show", &runs[1]]).is(0).text().contains("would fail the run: 0 of 0 restarts are used") {}
     kit.run(&["runs", "claim", &runs[0], "--owner", "x"]).is(1).says(&format!("then: duolog runs retry {}", runs[0]));
-    let recovered = kit.run(&["runs", "recover", "--owner", "x"]).is(0).says("is given up");
+    let recovered = kit.run(&["runs", "recover", "--owner", "x"]).is(0).says("failed: it was already taken over");
     assert_eq!(recovered.text(), "", "none is resumed");
     for run in &runs {
         let shown = kit.run(&["runs", "show", run, "--json"]).is(0);
@@ -443,11 +442,11 @@ fn a_shell_drives_a_workflow_through_a_death_and_a_gate(place: &Place) {
     assert_eq!(runner(&kit, &run, &fence, "build"), None, "killed");
     let told = loop {
         let shown = kit.run(&["runs", "show", &run]).is(0).text();
-        if shown.contains("lease ended") {
+        if shown.contains("lease expired") {
             break shown;
         }
     };
-    assert!(told.contains("duolog runs recover would resume it, restart 1 of 3"), "{told}");
+    assert!(told.contains("duolog runs recover would resume the run, restart 1 of 3"), "{told}");
     assert!(told.contains("▶ running  build") && told.contains("✓ done     plan"), "{told}");
     let claim = kit.run(&["runs", "recover", "--owner", "shell-2", "--json"]).is(0).field("/claims/0");
     assert_eq!((&claim["run"]["id"], &claim["taken_over"]), (&json!(run), &json!(true)));
@@ -498,7 +497,7 @@ fn of_many_answers_only_the_first_counts(place: &Place) {
 fn a_wait_is_woken_by_another_process(place: &Place) {
     let kit = Kit::on(place);
     let run = start(&kit, "build", "one");
-    kit.run(&["runs", "wait", &run, "--timeout", "0s"]).is(3).says("the time is over");
+    kit.run(&["runs", "wait", &run, "--timeout", "0s"]).is(3).says("timed out after 0 s; the run is still running");
     let mut waiting = kit.command(&["runs", "wait", &run, "--until", "succeeded", "--timeout", "5m", "--quiet"]);
     let mut waiting = waiting.spawn().expect("starts");
     kit.run(&["runs", "finish", &run]).is(0);
@@ -584,7 +583,7 @@ fn a_history_leaves_out_what_contradicts_the_state(place: &Place) {
     assert_eq!(history(), (vec![json!("start"), json!("pause")], json!(1), json!(false)));
     forged("start", "", "paused");
     assert_eq!(history(), (vec![json!("start"), json!("pause")], json!(2), json!(false)));
-    kit.run(&["runs", "history", &run]).is(0).says("contradict");
+    kit.run(&["runs", "history", &run]).is(0).says("2 lines rejected because of a conflict");
 }
 
 /// A line that repeats a change that was, under another uuid, is not a change.

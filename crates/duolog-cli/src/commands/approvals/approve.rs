@@ -10,20 +10,21 @@ Examples:
   duolog approvals approve \"$gate\" --by ada
   duolog approvals approve --run \"$run\" --gate ship --hash \"$(sha256sum < plan.md)\"
 
-Exit code: 1 where it was answered before, or can no longer be
+Exit code: 1 if the gate is no longer pending
 
 JSON:
   {\"approval\": {… as approvals list …}, \"run\": {… as runs list …}}";
 
-/// Say yes at a gate: its run goes on, for whoever claims it
+/// Approve a gate
 ///
-/// The answer and the run change together, or not at all. Of two answers only the first counts.
+/// The run is then ready to claim. The answer and the run's status change in one transaction, and only the first answer
+/// counts.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Approve {
     #[command(flatten)]
     asked: Asked,
-    /// What to add to it
+    /// Comment to store with the answer
     #[arg(long, visible_alias = "reason", value_name = "TEXT")]
     response: Option<String>,
 }

@@ -24,19 +24,21 @@ JSON:
      \"responded_by\", \"response\", \"content_hash\", \"loop_key\", \"iteration\", \"output_execution_id\",
      \"created_at\", \"expires_at\", \"responded_at\", \"consumed_at\"}], \"next\": token|null}";
 
-/// List gates that wait for an answer, the newest first; those of one run in their order
+/// List gates
+///
+/// The order is newest first; with --run it is the order in which the run opened them.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {
     #[command(flatten)]
     page: args::Paging,
-    /// Only those that stand so; pending where nothing is said
+    /// Filter by status [default: pending]
     #[arg(long, conflicts_with = "all", value_parser = args::word(ApprovalStatus::ALL, ApprovalStatus::as_str))]
     status: Option<ApprovalStatus>,
-    /// However they stand
+    /// List gates of every status
     #[arg(long)]
     all: bool,
-    /// Only those of this run: its id, or the beginning of one
+    /// Run id or a unique prefix [default: all runs]
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
 }
@@ -55,7 +57,7 @@ impl List {
         };
         let page: wire::Page<wire::Approval> = wire::Page::of(&list.approvals, list.next);
         let is_default = self.status.is_none() && !self.all;
-        let nothing = if is_default { "no gate waits for an answer" } else { "no gate is like that" };
+        let nothing = if is_default { "no gate is pending" } else { "no gate matches" };
         context.out.page(&page, nothing, || table(&list.approvals, SystemClock.now()))?;
         Ok(Ended::Done)
     }
@@ -89,7 +91,7 @@ fn table(approvals: &[Approval], now: Timestamp) -> Table {
     table.without_empty("RESPONDED_BY")
 }
 
-/// What a summary begins with: a table has one line for it.
+/// Returns the first line of a summary, shortened to 60 characters.
 fn first_line(summary: &str) -> String {
     let line = summary.lines().next().unwrap_or_default();
     let shown: String = one_line(line).chars().take(60).collect();

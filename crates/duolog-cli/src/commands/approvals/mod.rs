@@ -1,4 +1,4 @@
-//! `duolog approvals`, and what its commands share: how a gate is answered.
+//! `duolog approvals`, and the arguments and output that its commands share.
 
 mod approve;
 mod list;
@@ -19,7 +19,7 @@ use crate::login;
 use crate::out::{Tone, plain};
 
 commands! {
-/// What to do with gates.
+/// Subcommands of `duolog approvals`.
 Approvals {
     List(list::List),
     Show(show::Show),
@@ -28,7 +28,7 @@ Approvals {
     Reply(reply::Reply),
 }}
 
-/// The gate that is answered, and by whom.
+/// The gate to answer and the responder.
 #[derive(Args)]
 struct Asked {
     /// Gate id or a unique prefix
@@ -37,19 +37,19 @@ struct Asked {
     /// Run id or a unique prefix; a gate of another run is refused
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
-    /// The gate by its name, the last that the run came to; instead of its id
+    /// Gate name, instead of an id; selects the latest gate of that name in the run
     #[arg(long, value_name = "GATE", requires = "run", conflicts_with = "approval")]
     gate: Option<String>,
-    /// Who answers; the user where it is not given
+    /// Name of the responder [default: $USER]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
-    /// Hash of what was looked at; required if the gate has one
+    /// Content hash of the gate; required if the gate has one
     #[arg(long, value_name = "HASH")]
     hash: Option<String>,
 }
 
 impl Asked {
-    /// The gate, and the answer with what was said.
+    /// Resolves the gate, and builds the answer.
     fn answer(self, store: &Store, response: Option<String>) -> Result<(ApprovalId, Answer), Failure> {
         let run = self.run.map(|run| store.runs().resolve(&run)).transpose()?;
         let id = match (&self.approval, &self.gate, &run) {
@@ -63,13 +63,13 @@ impl Asked {
     }
 }
 
-/// Returns who answers: the name that was given, the user, the login name, or else the number of the user.
+/// Returns the responder: the given name, $USER, the login name or the user id.
 fn approver(named: Option<String>) -> String {
     let uid = || format!("uid {}", rustix::process::getuid().as_raw());
     actor(named).or_else(login::name).unwrap_or_else(uid)
 }
 
-/// Says what became of a gate and of its run.
+/// Prints the new status of a gate and of its run.
 fn answered(context: &mut Context<'_>, answered: &Answered) -> CommandResult {
     let Answered { approval, run } = answered;
     context.out.confirm(&wire::ApprovalAnswered::from(answered), |text| {
@@ -82,12 +82,12 @@ fn answered(context: &mut Context<'_>, answered: &Answered) -> CommandResult {
         context.out.note(runs::NO_SLOT);
     } else if !run.status.is_terminal() {
         let run: &RunId = &run.id;
-        context.out.note(format_args!("it goes on once it is claimed: duolog runs claim {run} --owner NAME"));
+        context.out.note(format_args!("the run is ready to claim: duolog runs claim {run} --owner NAME"));
     }
     Ok(Ended::Done)
 }
 
-/// What one says to answer a gate.
+/// Returns the command that answers a gate.
 pub(super) fn to_answer(approval: &Approval) -> String {
     let hash = approval.content_hash.as_deref().map(|hash| format!(" --hash {}", word(hash))).unwrap_or_default();
     match approval.kind {
@@ -96,7 +96,7 @@ pub(super) fn to_answer(approval: &Approval) -> String {
     }
 }
 
-/// A text as one word of a shell.
+/// Quotes a text as one shell word.
 pub(super) fn word(text: &str) -> String {
     let is_plain = text.chars().all(|letter| letter.is_alphanumeric() || "._-/:".contains(letter));
     if is_plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }

@@ -9,20 +9,20 @@ const AFTER: &str = "\
 Examples:
   duolog approvals reject \"$gate\" --by ada --reason \"not on a Friday\"
 
-Exit code: 1 where it was answered before, or can no longer be
+Exit code: 1 if the gate is no longer pending
 
 JSON:
   {… as approvals approve …}";
 
-/// Say no at a gate: its run fails, with the answer as the reason
+/// Reject a gate
 ///
-/// The answer and the run change together, or not at all. Of two answers only the first counts.
+/// The run fails. The answer and the run's status change in one transaction, and only the first answer counts.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Reject {
     #[command(flatten)]
     asked: Asked,
-    /// Why
+    /// Reason of the rejection
     #[arg(long, visible_alias = "response", value_name = "TEXT")]
     reason: Option<String>,
 }

@@ -11,23 +11,24 @@ Examples:
   duolog approvals reply \"$gate\" \"blue, and no gradients\" --by ada
   duolog approvals reply --run \"$run\" --gate design --response - < answer.txt
 
-Exit code: 1 where it was answered before, or can no longer be
+Exit code: 1 if the gate is no longer pending
 
 JSON:
   {… as approvals approve …}";
 
-/// Answer a gate in words: its run goes on, for whoever claims it
+/// Reply to a gate with a text
 ///
-/// The answer and the run change together, or not at all. Of two answers only the first counts.
+/// The run is then ready to claim. The answer and the run's status change in one transaction, and only the first answer
+/// counts.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Reply {
     #[command(flatten)]
     asked: Asked,
-    /// The answer; - reads it from stdin
+    /// Text of the reply; - reads it from stdin
     #[arg(value_name = "TEXT", required_unless_present = "response", conflicts_with = "response")]
     text: Option<String>,
-    /// The same, as a flag
+    /// Text of the reply, as a flag; - reads it from stdin
     #[arg(long, value_name = "TEXT")]
     response: Option<String>,
 }

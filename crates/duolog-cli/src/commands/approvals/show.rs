@@ -17,13 +17,13 @@ Examples:
 
 JSON:
   {\"approval\": {… as approvals list …}, \"question\": text|null}
-  question is the output of the execution that asks, where the gate points at one";
+  question is the output of the execution that opened the gate; null if the gate has no execution";
 
-/// Show a gate: what is asked, by whom, and what was answered
+/// Show a gate with its question and its answer
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Show {
-    /// The gate: its id, or the beginning of one
+    /// Gate id or a unique prefix
     #[arg(value_name = "APPROVAL")]
     approval: String,
 }
@@ -51,21 +51,21 @@ impl Show {
 
 fn show(text: &mut Text, approval: &Approval, now: Timestamp) {
     let when = |at: Timestamp| format!("{at}  ({})", figures::age(at, now));
-    let point = |key: &String| format!("{}, turn {}", plain(key), approval.iteration.unwrap_or_default());
+    let point = |key: &String| format!("{}, iteration {}", plain(key), approval.iteration.unwrap_or_default());
     let fields = [
         ("id", Some(text.tone(Tone::Strong, approval.id.as_str()))),
         ("run", Some(approval.workflow_run_id.to_string())),
         ("gate", Some(plain(&approval.gate))),
         ("kind", Some(approval.kind.to_string())),
         ("status", Some(text.tone(tone(approval.status), approval.status.as_str()))),
-        ("asked by", approval.requested_by.as_deref().map(plain)),
-        ("asked", Some(when(approval.created_at))),
+        ("requested by", approval.requested_by.as_deref().map(plain)),
+        ("created", Some(when(approval.created_at))),
         ("hash", approval.content_hash.as_deref().map(plain)),
         ("loop", approval.loop_key.as_ref().map(point)),
-        ("asked in", approval.output_execution_id.as_ref().map(ToString::to_string)),
+        ("execution", approval.output_execution_id.as_ref().map(ToString::to_string)),
         ("expires", approval.expires_at.map(|at| format!("{at}  ({})", figures::ahead(at, now)))),
-        ("answered by", approval.responded_by.as_deref().map(plain)),
-        ("answered", approval.responded_at.map(when)),
+        ("responded by", approval.responded_by.as_deref().map(plain)),
+        ("responded", approval.responded_at.map(when)),
         ("consumed", approval.consumed_at.map(when)),
     ];
     for (label, value) in fields {

@@ -23,45 +23,47 @@ JSON:
   {\"chat_id\", \"message_id\", \"existed\": true|false, \"chat_created\": true|false}
   existed is true if the platform message id was stored before in any chat of this platform,
   channel, thread and user; then nothing changes, and chat_id and message_id are those of the stored
-  message. chat_created is true if the message begins a chat";
+  message. chat_created is true if the message starts a chat";
 
-/// Keep a message of a chat
+/// Add a message to a chat
 ///
-/// At a place it goes to the chat that goes on there; one that was silent for longer than chats.idle in the
-/// configuration ends, and another is begun. With --chat it goes to that one. Without TEXT it is read from stdin.
+/// With --platform, --channel, --thread and --user the message goes to the active chat there. If that chat was idle for
+/// longer than chats.idle in the configuration, it ends and a new one starts. With --chat it goes to that chat.
+///
+/// Without TEXT the message is read from stdin.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Add {
-    /// The platform, such as slack
+    /// Platform, such as slack
     #[arg(long, value_name = "NAME", required_unless_present = "chat", requires_all = ["channel", "user"])]
     platform: Option<String>,
-    /// The channel there
+    /// Channel id
     #[arg(long, value_name = "ID", requires = "platform")]
     channel: Option<String>,
-    /// The thread in it, where there is one
+    /// Thread id in the channel [default: none]
     #[arg(long, value_name = "ID", requires = "platform")]
     thread: Option<String>,
-    /// The person
+    /// User id
     #[arg(long, value_name = "ID", requires = "platform")]
     user: Option<String>,
     /// Chat id or a unique prefix
     #[arg(long, value_name = "CHAT", conflicts_with = "platform")]
     chat: Option<String>,
-    /// Who speaks
+    /// Role of the author
     #[arg(long, value_parser = role(), default_value = "user")]
     role: ChatRole,
-    /// What the platform calls the message; what it delivers again is kept once
+    /// Message id of the platform; a message that is delivered twice is stored once
     #[arg(long, value_name = "ID")]
     platform_message_id: Option<String>,
-    /// Session of the agent that answers in this chat: an id, a thread name or a unique prefix of an id
+    /// Session of the agent in this chat: an id, a thread name or a unique prefix of an id
     #[arg(long, value_name = "SESSION")]
     agent_session: Option<String>,
-    /// What is said
+    /// Text of the message
     #[arg(value_name = "TEXT")]
     text: Option<String>,
 }
 
-/// Reads a role, and lists the words in help and completions.
+/// Returns a parser for roles; help and completions list the values.
 fn role() -> impl clap::builder::TypedValueParser<Value = ChatRole> {
     PossibleValuesParser::new(ChatRole::ALL.iter().map(|role| role.as_str())).try_map(|word| word.parse::<ChatRole>())
 }
@@ -72,7 +74,7 @@ impl Add {
         let said = if let Some(text) = self.text {
             text
         } else {
-            context.out.invite("reading what is said; Ctrl-D ends it");
+            context.out.invite("reading the message from stdin; Ctrl-D ends it");
             let said = read_stdin()?;
             context.has_read(&said);
             said
@@ -93,7 +95,7 @@ impl Add {
             }
             _ => {
                 return Err(Failure::Given {
-                    message: "no chat is named".to_owned(),
+                    message: "cannot add the message: no chat is given".to_owned(),
                     hint: Some("give --platform, --channel and --user, or --chat".to_owned()),
                 });
             }
@@ -107,9 +109,9 @@ impl Add {
         context.out.confirm(&shape, |text| {
             let (id, chat) = (added.id, &added.chat);
             text.line(match (added.added, added.created) {
-                (false, _) => format!("message {id} of chat {chat} was delivered before"),
-                (true, true) => format!("message {id} begins chat {chat}"),
-                (true, false) => format!("message {id} of chat {chat}"),
+                (false, _) => format!("message {id} is already in chat {chat}"),
+                (true, true) => format!("message {id} added to new chat {chat}"),
+                (true, false) => format!("message {id} added to chat {chat}"),
             });
         })?;
         context.close(store);
@@ -117,13 +119,13 @@ impl Add {
     }
 }
 
-/// Reads all of stdin. What is over the limit of a message is counted and not kept.
+/// Reads all of stdin. Bytes beyond the limit of a message are counted and dropped.
 fn read_stdin() -> Result<String, Failure> {
     let (mut stdin, mut input, max) = (stdin().lock(), Vec::new(), limits::CHAT_CONTENT_BYTES_MAX as u64);
     let failed = || Failure::file("read", Path::new("stdin"));
     stdin.by_ref().take(max + 1).read_to_end(&mut input).map_err(failed())?;
     let more = io::copy(&mut stdin, &mut io::sink()).map_err(failed())?;
-    // The line break that ends a file is not said.
+    // The final line break is not part of the message.
     if input.last() == Some(&b'\n') && more == 0 {
         input.pop();
     }

@@ -16,20 +16,22 @@ Examples:
 JSON:
   {\"chat_id\", \"messages\": [{\"id\", \"role\", \"content\", \"created_at\", \"platform_message_id\"}],
    \"next\": token|null}
-  next is for --before, where there are messages before these";
+  next is the value for --before; null if there are no earlier messages";
 
-/// Show the last messages of a chat, in their order
+/// Show the last messages of a chat
+///
+/// The order is oldest first.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct History {
-    /// Its id, or the beginning of it
+    /// Chat id or a unique prefix
     #[arg(value_name = "CHAT")]
     chat: String,
-    /// How many at the most
+    /// Maximum number of results
     #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
-    /// Only those before this message
+    /// Message id; only earlier messages are shown
     #[arg(long, value_name = "ID")]
     before: Option<i64>,
 }
@@ -55,10 +57,10 @@ impl History {
             }
         })?;
         if history.messages.is_empty() {
-            context.out.note("nothing was said");
+            context.out.note("no messages found");
         }
         if let Some(before) = history.before {
-            context.out.note(format_args!("there are earlier ones: --before {before}"));
+            context.out.note(format_args!("there are earlier messages: add --before {before}"));
         }
         Ok(Ended::Done)
     }

@@ -22,10 +22,10 @@ JSON:
   {\"chats\": [{\"id\", \"platform\", \"channel_id\", \"thread_id\", \"user_id\", \"agent_session_id\", \"created_at\",
               \"last_activity_at\", \"message_count\", \"active\": true|false}], \"next\": token|null}";
 
-/// List chats, the last active first
+/// List chats
 ///
-/// Pages in the order of --order created list every chat exactly once while people write. In the default order a chat
-/// that becomes active between two pages may be missed or listed twice.
+/// The order is last active first. In this order a chat that becomes active between two pages may be missed or listed
+/// twice. With --order created the pages list every chat exactly once.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {
@@ -34,10 +34,10 @@ pub struct List {
     /// Order: last active first, or last created first [default: activity]
     #[arg(long, value_parser = args::page_order("activity"))]
     order: Option<PageOrder>,
-    /// Only those on this platform
+    /// Platform to filter by
     #[arg(long, value_name = "NAME")]
     platform: Option<String>,
-    /// Only those that go on
+    /// List only active chats
     #[arg(long)]
     active: bool,
 }
@@ -51,7 +51,7 @@ impl List {
             None => ChatList { chats: Vec::new(), next: None },
         };
         let page: wire::Page<wire::Chat> = wire::Page::of(&list.chats, list.next);
-        let nothing = if is_filtered { "no chat is like that" } else { "there are no chats yet" };
+        let nothing = if is_filtered { "no chat matches" } else { "there are no chats yet" };
         context.out.page(&page, nothing, || table(&list.chats, SystemClock.now()))?;
         Ok(Ended::Done)
     }

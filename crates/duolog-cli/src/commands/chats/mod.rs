@@ -1,4 +1,4 @@
-//! `duolog chats`, and the shapes and arguments that its commands share.
+//! `duolog chats`, and the arguments that its commands share.
 
 mod add;
 mod history;
@@ -12,7 +12,7 @@ use duolog::chats::ChatKey;
 use super::Context;
 
 commands! {
-/// What to do with chats.
+/// Subcommands of `duolog chats`.
 Chats {
     List(list::List),
     Show(show::Show),
@@ -21,19 +21,19 @@ Chats {
     Reset(reset::Reset),
 }}
 
-/// Where a chat takes place, and with whom.
+/// The key of a chat: platform, channel, thread and user.
 #[derive(Args)]
 struct At {
-    /// The platform, such as slack
+    /// Platform, such as slack
     #[arg(long, value_name = "NAME")]
     platform: String,
-    /// The channel there
+    /// Channel id
     #[arg(long, value_name = "ID")]
     channel: String,
-    /// The thread in it, where there is one
+    /// Thread id in the channel [default: none]
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
-    /// The person
+    /// User id
     #[arg(long, value_name = "ID")]
     user: String,
 }

@@ -11,12 +11,14 @@ Examples:
   duolog chats reset --platform slack --channel C1 --user U1
   duolog chats reset --platform slack --channel C1 --thread 17.5 --user U1 --json
 
-Exit code: 0 ended · 1 no chat goes on there
+Exit code: 0 ended · 1 there is no active chat
 
 JSON:
   {\"ended_chat_id\": id|null}";
 
-/// End the chat that goes on at a place: what is said next begins another
+/// End the active chat of a user in a channel
+///
+/// The next message there starts a new chat.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Reset {
@@ -32,8 +34,8 @@ impl Reset {
         let answer = wire::ChatEnded { ended_chat_id: ended.as_ref().map(|chat| chat.id.to_string()) };
         context.out.confirm(&answer, |text| {
             text.line(match &ended {
-                Some(chat) => format!("chat {} is ended", chat.id),
-                None => "no chat goes on there".to_owned(),
+                Some(chat) => format!("chat {} has ended", chat.id),
+                None => "there is no active chat".to_owned(),
             });
         })?;
         context.close(store);

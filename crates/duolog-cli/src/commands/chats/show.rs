@@ -20,15 +20,15 @@ JSON:
   {\"chat\": {… as chats list …}, \"session\": {\"id\", \"name\", \"status\", \"log_path\", \"home_id\",
    \"events\", \"bytes\", \"last_event_at\", \"title\", \"complete\",
    \"missing\": {… as sessions list …}}|null}
-  session is that of the agent which answers, null where none is said or it is not kept here;
+  session is the session of the agent; null if the chat has none, or the session is not in this store;
   log_path is relative to the state directory of home_id;
-  complete is false if events, bytes, last_event_at and title do not tell of the whole log";
+  complete is false if events, bytes, last_event_at and title do not cover the whole log";
 
-/// Show a chat, and the session and log of the agent that answers in it
+/// Show a chat and the session of its agent
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Show {
-    /// Its id, or the beginning of it
+    /// Chat id or a unique prefix
     #[arg(value_name = "CHAT")]
     chat: String,
 }
@@ -46,7 +46,7 @@ impl Show {
                 Some(answering) => tell(text, &store, answering, now),
                 None => {
                     if let Some(session) = &chat.agent_session_id {
-                        text.field("session", format_args!("{session}  (not kept here)"));
+                        text.field("session", format_args!("{session}  (not in this store)"));
                     }
                 }
             }
@@ -58,7 +58,7 @@ impl Show {
     }
 }
 
-/// Where the log of a session is.
+/// Returns the path of a session's log.
 fn log_of(store: &Store, answering: &Answering) -> String {
     let session = &answering.session;
     if session.home_id == store.home_id() {
@@ -79,7 +79,7 @@ fn draw(text: &mut Text, chat: &Chat, now: Timestamp) {
     text.field("user", &chat.key.user);
     text.field("status", text.tone(status.0, status.1));
     text.field("messages", figures::count(chat.message_count));
-    for (label, at) in [("begun", chat.created_at), ("last active", chat.last_activity_at)] {
+    for (label, at) in [("created", chat.created_at), ("last active", chat.last_activity_at)] {
         text.field(label, format_args!("{at}  ({})", figures::age(at, now)));
     }
 }

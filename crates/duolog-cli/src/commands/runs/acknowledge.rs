@@ -11,14 +11,15 @@ Examples:
   duolog runs acknowledge \"$run\" \"$gate\" --fence \"$fence\"
   response=$(duolog runs acknowledge \"$run\" \"$gate\" --fence \"$fence\")
 
-Exit code: 6 where that was done already
+Exit code: 6 if the answer is already acknowledged
 
 JSON:
   {\"approval\": {… as approvals list …}, \"changed\": true|false}";
 
-/// Take note of an answer, as the owner of the run that goes on, and print what was answered
+/// Acknowledge the answer to a gate and print it
 ///
-/// Until then every claim is told of it anew, so that no answer is lost between its giver and the run.
+/// Only the owner of the run can acknowledge an answer. Until it is acknowledged, every claim of the run lists it, so
+/// that it cannot be lost.
 #[derive(Args)]
 #[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct Acknowledge {
@@ -39,7 +40,7 @@ impl Acknowledge {
             text.line(approval.response.as_deref().unwrap_or(approval.status.as_str()));
         })?;
         if !changed {
-            context.out.note("it was taken note of already");
+            context.out.note("the answer is already acknowledged");
         }
         context.close(store);
         Ok(if changed { Ended::Done } else { Ended::AlreadyDone })

@@ -15,20 +15,22 @@ Examples:
 JSON:
   {\"admitted\": [{\"run\": {… as runs list …}, \"fence\": 1|null}],
    \"cancelled_runs\": [{… as runs list …}]}
-  cancelled_runs were queued for too long";
+  cancelled_runs were queued for longer than runs.queue_wait";
 
-/// Let queued runs begin while slots are free, and print them
+/// Start queued runs while slots are free and print their ids
 ///
-/// Resumed runs come first, then the others in order of arrival. With --owner each is claimed, its fence is printed, and
-/// executions that an earlier claim left in flight are closed. Runs that waited too long before they began are cancelled.
-/// Runs of disabled workflows stay queued.
+/// Resumed runs start first, then the others in the order in which they were queued. Runs that were queued for longer
+/// than runs.queue_wait are cancelled, unless they have been started before. Runs of disabled workflows stay queued.
+///
+/// With --owner each run is claimed and its fence is printed. Executions that an earlier claim left in flight are
+/// closed.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Admit {
-    /// Claim what begins, in the same step
+    /// Owner that claims the runs in the same transaction
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
-    /// How many at the most
+    /// Maximum number of runs to start
     #[arg(long, value_name = "N", default_value_t = limits::PAGE_MAX)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
@@ -47,10 +49,10 @@ impl Admit {
             }
         })?;
         for run in &done.expired {
-            context.out.note(format_args!("run {} waited too long, and is cancelled", run.id));
+            context.out.note(format_args!("run {} is cancelled: it was queued for too long", run.id));
         }
         if done.admitted.is_empty() {
-            context.out.note("no run begins: no slot is free, or no queued run may begin");
+            context.out.note("no run started: no slot is free, or no queued run can start");
         }
         context.close(store);
         Ok(Ended::Done)

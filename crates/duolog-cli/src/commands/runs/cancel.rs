@@ -9,14 +9,15 @@ const AFTER: &str = "\
 Examples:
   duolog runs cancel \"$run\" --reason \"not needed any more\"
 
-Exit code: 6 where it was so already
+Exit code: 6 if the run already has this status
 
 JSON:
   {… as runs pause …}";
 
-/// End a run from outside, whoever runs it
+/// Cancel a run
 ///
-/// What is in flight is closed, and the gate that it waits at can no longer be answered. Only a retry leaves this.
+/// This works without a claim. Executions in flight are closed, and a pending gate can no longer be answered. The
+/// status is final unless the run is retried.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Cancel {

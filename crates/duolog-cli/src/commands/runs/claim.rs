@@ -15,27 +15,29 @@ Examples:
   fence=$(duolog runs claim \"$run\" --owner \"$HOSTNAME\")
   duolog runs claim \"$run\" --owner worker-1 --lease 5m --json
 
-Exit code: 3 while another owner holds it
+Exit code: 3 if another owner holds the run
 
 JSON:
   {\"run\": {… as runs list …}, \"fence\": 2, \"lease_expires_at\": instant, \"taken_over\": true|false,
    \"closed_execution_ids\": [id, …], \"unconsumed_approval_ids\": [id, …]}
-  closed_execution_ids: what was in flight of an owner that died
-  unconsumed_approval_ids: answers to acknowledge";
+  closed_execution_ids: executions that a dead owner left in flight
+  unconsumed_approval_ids: gates whose answers are not acknowledged yet";
 
-/// Claim a run, and print the fence that every write of its owner carries
+/// Claim a run and print the fence of the claim
 ///
-/// It must run, and nobody may hold it: the lease of whoever claimed it before has ended. That takeover is counted, and
-/// one too many fails the run. Renew the lease at a third of it.
+/// Pass the fence to every command that writes as the owner. The run must be running and have no other owner, or its
+/// owner's lease must have expired. Such a takeover is counted; after too many takeovers the run fails.
+///
+/// Renew the lease when a third of it has passed.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Claim {
     #[command(flatten)]
     which: Changed,
-    /// Who is to hold it
+    /// Owner of the claim
     #[arg(long, value_name = "NAME")]
     owner: String,
-    /// How long it is held without being renewed; 60s where it is not given
+    /// Duration of the lease [default: runs.lease]
     #[arg(long, value_name = "TIME", value_parser = args::duration)]
     lease: Option<Duration>,
 }
@@ -48,12 +50,12 @@ impl Claim {
         if claim.taken_over {
             let closed = figures::things(claim.closed.len() as u64, "execution");
             let restarts = claim.run.restart_count;
-            context.out.note(format_args!("taken over from an owner that died; {closed} closed; restart {restarts}"));
+            context.out.note(format_args!("taken over from a dead owner; {closed} closed; restart {restarts}"));
         }
         for gate in &claim.unconsumed {
             let (run, fence) = (&claim.run.id, claim.fence);
             context.out.note(format_args!(
-                "an answer waits to be noted: duolog runs acknowledge {run} {gate} --fence {fence}"
+                "an answer is not acknowledged: duolog runs acknowledge {run} {gate} --fence {fence}"
             ));
         }
         context.close(store);

@@ -21,14 +21,14 @@ Examples:
 JSON:
   {\"executions\": [{… as runs phase end …}], \"next\": token|null}";
 
-/// Find executions by what their errors say, the newest first
+/// Search the errors of executions
 ///
-/// The text may stand in the error, in workflow:phase or in the repository, whatever the case of its letters. One call
-/// looks at a bounded number of executions, so a page may be short and still have a next.
+/// The order is newest first. The text is searched in the error, in workflow:phase and in the repository, without
+/// regard to case. One call reads a limited number of executions, so a page can be short and still have a next page.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Errors {
-    /// What to look for; an empty text finds all
+    /// Text to search for; an empty text matches every error
     #[arg(value_name = "TEXT")]
     text: String,
     #[command(flatten)]
@@ -44,7 +44,7 @@ impl Errors {
             None => ExecutionList { executions: Vec::new(), next: None },
         };
         let page: wire::Page<wire::Execution> = wire::Page::of(&list.executions, list.next);
-        context.out.page(&page, "no error is like that", || table(&list.executions, SystemClock.now()))?;
+        context.out.page(&page, "no error matches", || table(&list.executions, SystemClock.now()))?;
         Ok(Ended::Done)
     }
 }

@@ -12,11 +12,12 @@ Examples:
 
 JSON:
   {\"cancelled_runs\": [{… as runs list …}], \"failed_runs\": [{… as runs list …}]}
-  cancelled_runs were queued for too long; the gates of failed_runs were not answered in time";
+  cancelled_runs were queued for too long; the gates of failed_runs expired";
 
-/// End what was waited for too long: runs in the queue are cancelled, those at a gate fail
+/// Expire queued runs and gates
 ///
-/// A resumed run waits for a slot for as long as it takes, and runs of disabled workflows stay queued.
+/// Runs that were queued for longer than runs.queue_wait are cancelled, and runs whose gate has expired fail. Resumed
+/// runs and runs of disabled workflows stay queued.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Expire {}
@@ -28,14 +29,14 @@ impl Expire {
         let done = store.runs().expire()?;
         context.out.answer(&wire::Expired::from(&done), |text| {
             for run in &done.queued {
-                text.line(format_args!("{} cancelled: it waited too long for a place", run.id));
+                text.line(format_args!("{} cancelled: it was queued for too long", run.id));
             }
             for run in &done.gates {
-                text.line(format_args!("{} failed: its gate was not answered in time", run.id));
+                text.line(format_args!("{} failed: its gate expired", run.id));
             }
         })?;
         if done.queued.is_empty() && done.gates.is_empty() {
-            context.out.note("nothing was waited for too long");
+            context.out.note("nothing has expired");
         }
         context.close(store);
         Ok(Ended::Done)

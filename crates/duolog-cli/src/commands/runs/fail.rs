@@ -9,14 +9,15 @@ const AFTER: &str = "\
 Examples:
   duolog runs fail \"$run\" --reason \"its sandbox is gone\"
 
-Exit code: 6 where it was so already
+Exit code: 6 if the run already has this status
 
 JSON:
   {… as runs pause …}";
 
-/// Fail a run from outside, whoever runs it
+/// Fail a run
 ///
-/// Its owner says runs finish --error. What is in flight is closed. Only a retry leaves this.
+/// This works without a claim; the owner uses runs finish --error. Executions in flight are closed. The status is
+/// final unless the run is retried.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Fail {

@@ -11,21 +11,23 @@ Examples:
   duolog runs finish \"$run\" --fence \"$fence\"
   duolog runs finish \"$run\" --fence \"$fence\" --error \"the tests do not pass\"
 
-Exit code: 6 where it was so already
+Exit code: 6 if the run already has this status
 
 JSON:
   {… as runs pause …}";
 
-/// End a run, as its owner: well, or with an error
+/// Finish a run as its owner
+///
+/// The run succeeds, or fails if --error is given.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Finish {
     #[command(flatten)]
     run: Owned,
-    /// It failed, and this is why
+    /// Error of the run; its status is then failed
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
-    /// The last entry of its history, as a phase is called
+    /// Name of a last phase entry for the run's history
     #[arg(long, value_name = "PHASE")]
     marker: Option<String>,
 }

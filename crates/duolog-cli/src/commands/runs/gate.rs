@@ -19,49 +19,51 @@ Examples:
 
 JSON:
   {\"approval\": {… as approvals list …}, \"existed\": true|false}
-  existed: a gate of the same --id and content was there, and nothing changed";
+  existed: true if a gate with the same --id and content exists; nothing changed";
 
-/// Pause a run at a gate until somebody answers, and print the gate's id
+/// Pause a run at a gate and print the gate's id
 ///
-/// The marker in the history, the scratch, the gate and the status change together, or not at all. The claim ends with
-/// it: once it is answered, the run goes on for whoever claims it, and the answer waits to be acknowledged. A paused run
-/// holds no slot: if none is free when it is answered, it is queued before every run that has not begun.
+/// The history entry, the scratch, the gate and the status change in one transaction. The claim ends. After the answer
+/// the run is ready to claim, and its next owner acknowledges the answer.
+///
+/// A paused run holds no slot. If no slot is free when the gate is answered, the run is queued before all runs that
+/// have not started.
 #[derive(Args)]
 #[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct Gate {
     #[command(flatten)]
     run: Owned,
-    /// What the workflow calls the gate
+    /// Gate name
     #[arg(value_name = "GATE")]
     name: String,
-    /// What is asked, for people; - reads it from stdin
+    /// Question for people; - reads it from stdin
     #[arg(long, value_name = "TEXT")]
     summary: String,
-    /// What resolves it: a yes or a no, or any answer in words
+    /// Kind of answer: approve (yes or no) or reply (a text)
     #[arg(long, default_value = "approve", value_parser = args::word(ApprovalKind::ALL, ApprovalKind::as_str))]
     kind: ApprovalKind,
-    /// Who asks; the user where it is not given
+    /// Name of the requester [default: $USER]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
-    /// Hash of what is asked about; an answer must carry it
+    /// Content hash; an answer must have the same hash
     #[arg(long, value_name = "HASH")]
     hash: Option<String>,
-    /// Until when it may be answered: an instant, or a time from now like 2d; after that the run fails
+    /// Expiry: an instant, or a duration from now such as 2d; the run fails after it
     #[arg(long, value_name = "WHEN", value_parser = args::expiry)]
     expires: Option<Expiry>,
-    /// A JSON object that is merged into the scratch in the same step
+    /// JSON object to merge into the scratch in the same transaction
     #[arg(long, value_name = "JSON")]
     scratch: Option<String>,
-    /// The key of the scratch that keeps the loop which asks
+    /// Scratch key of the loop that asks
     #[arg(long, value_name = "KEY", requires_all = ["iteration", "output"])]
     loop_key: Option<String>,
-    /// Which turn of the loop asks
+    /// Iteration of the loop that asks
     #[arg(long, value_name = "N", requires = "loop_key")]
     iteration: Option<u64>,
-    /// The execution whose output is the question
+    /// Execution whose output is the question
     #[arg(long, value_name = "EXECUTION", requires = "loop_key")]
     output: Option<String>,
-    /// Gate id; the same id with other content is refused
+    /// Gate id; the same id with different content is refused
     #[arg(long, value_name = "ID")]
     id: Option<ApprovalId>,
 }
@@ -94,9 +96,12 @@ impl Gate {
             .out
             .answer(&wire::GateOpened { approval: (&approval).into(), existed }, |text| text.line(&approval.id))?;
         if existed {
-            context.out.note(format_args!("the gate exists, with the same content: it is {}", approval.status));
+            context.out.note(format_args!("nothing changed: a gate with this id exists, and is {}", approval.status));
         } else {
-            context.out.note(format_args!("the run waits: {}", approvals::to_answer(&approval)));
+            context.out.note(format_args!(
+                "the run is paused until the gate is answered: {}",
+                approvals::to_answer(&approval)
+            ));
         }
         context.close(store);
         Ok(Ended::Done)

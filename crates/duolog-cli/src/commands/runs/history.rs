@@ -24,41 +24,42 @@ Examples:
 JSON:
   {\"history\": [{\"occurred_at\", \"event\", \"previous_status\", \"status\", \"phase\", \"actor\", \"reason\",
      \"lease_owner\", \"fence\"}], \"rejected_lines\": 0, \"complete\": true|false, \"lost_bytes\": 0}
-  rejected_lines contradict the state of the run and are not shown
-  complete is false where the log has more than --limit, or lines that cannot be read, are lost
-  or were rejected";
+  rejected_lines is the number of lines that contradict the state of the run; they are not shown
+  complete is false if there are more entries than --limit, or lines are unreadable, lost or rejected";
 
-/// The lines about a run that are looked at, the last ones.
+/// The maximum number of lines about a run that are read, counted from the end of the log.
 const LINES_MAX: usize = 10_000;
 
 /// The subtype of a line about a run.
 const SUBTYPE: &str = "duolog.run";
 
-/// Show the status changes and claims of a run, oldest first
+/// Show the status changes and claims of a run
 ///
-/// They are read from the run's log. Anybody can append a line there that looks like one of them: from the run's present
-/// status back, a line that does not lead to the status after it contradicts the state and is left out. So is a line that
-/// repeats an earlier one, and a claim whose fence is not below that of the claim after it.
+/// The order is oldest first. The entries are read from the run's log. Any program can append similar lines there, so
+/// each line is checked against the state, starting at the run's current status.
+///
+/// A line is rejected if its status is not the previous status of the line after it, if it repeats an earlier line, or
+/// if it is a claim whose fence is not lower than that of the claim after it.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct History {
-    /// The run: its id, or the beginning of one
+    /// Run id or a unique prefix
     #[arg(value_name = "RUN")]
     run: String,
-    /// Maximum number of results, the newest
+    /// Maximum number of results, counted from the newest
     #[arg(long, value_name = "N", default_value_t = limits::PAGE_MAX)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
 }
 
-/// Which line this is, and of which run.
+/// The fields that identify a line about a run.
 #[derive(Deserialize)]
 struct HistoryLine {
     subtype: String,
     run: String,
 }
 
-/// A status change or a claim, as the log tells it.
+/// A status change or a claim, as recorded in the log.
 #[derive(Clone, Deserialize, Eq, Hash, PartialEq)]
 #[serde(rename_all = "camelCase")]
 struct HistoryEntry {
@@ -104,7 +105,7 @@ impl History {
         let mut run = store.runs().summary(&store.runs().resolve(&self.run)?)?;
         let (mut told, complete, lost_bytes) = loop {
             let told = read(&store, &run)?;
-            // The log is compared with the row: both are to be of one moment.
+            // The log is compared with the row, so both must have the same status.
             let now = store.runs().summary(&run.id)?;
             if now.status == run.status {
                 break told;
@@ -125,25 +126,29 @@ impl History {
         context.out.answer(&shape, |text| text.table(&table(&history)))?;
         if left_out > 0 {
             let lines = figures::things(left_out as u64, "line");
-            context.out.warn(format_args!("not shown: {lines} of the log that contradict the state of the run"));
+            context.out.warn(format_args!("{lines} rejected because of a conflict with the state of the run"));
         }
         if lost_bytes > 0 {
-            context.out.alert(format_args!("this is not all: {} of the log are lost", figures::size(lost_bytes)));
+            context
+                .out
+                .alert(format_args!("the history is incomplete: {} of the log are lost", figures::size(lost_bytes)));
         } else if !complete {
-            context.out.alert("this is not all: the log has more, or lines that cannot be read");
+            context.out.alert("the history is incomplete: the log has more entries, or unreadable lines");
         }
         Ok(Ended::Done)
     }
 }
 
-/// The last lines of the log that tell of a run; false where others are there that cannot be read or are more than that,
-/// or bytes of the log are lost, and how many.
+/// Reads the last entries about a run from its log.
+///
+/// The second value is false if there are more entries, unreadable lines or lost bytes. The third is the number of lost
+/// bytes.
 fn read(store: &Store, run: &RunSummary) -> Result<(VecDeque<HistoryEntry>, bool, u64), Failure> {
     let session = run.session_id.clone().ok_or_else(|| Error::NotFound(NotFound::Session(run.id.to_string())))?;
     let (mut history, mut complete, mut lost_bytes) = (VecDeque::new(), true, 0);
     let read = store.log(&session).read(ReadFrom::Start, |entry| {
         match entry {
-            // Only what may be of this run is decoded: a log may hold much else.
+            // Only lines about this run are decoded.
             Entry::Line(line) if is_told(line.bytes, run.id.as_str()) => match serde_json::from_slice(line.bytes) {
                 Ok(change) => history.push_back(change),
                 Err(_) => complete = false,
@@ -163,21 +168,23 @@ fn read(store: &Store, run: &RunSummary) -> Result<(VecDeque<HistoryEntry>, bool
     match read {
         Err(error) if error.kind() == ErrorKind::NotFound => Err(Failure::Absent {
             message: format!(
-                "cannot show the history of run {}: its session {session} was deleted, and its log with it",
+                "cannot show the history of run {}: its session {session} was deleted together with its log",
                 run.id
             ),
-            hint: Some(format!("duolog runs show {} shows what the state has of it", run.id)),
+            hint: Some(format!("duolog runs show {} shows the current state of the run", run.id)),
         }),
         read => read.map(|_| (history, complete, lost_bytes)).map_err(Failure::from),
     }
 }
 
-/// Removes what contradicts the state, and returns how many that were: from the present status back, each line must lead
-/// to the status that the one after it begins with. A run starts once, no change is told twice, and fences increase.
+/// Removes the entries that contradict the state, and returns their number.
+///
+/// Going back from the current status, the status of each entry must be the previous status of the entry after it. A
+/// run starts once, no entry is repeated, and fences increase.
 fn leave_out(told: &mut VecDeque<HistoryEntry>, status: &str, fence: u64) -> usize {
     let (count, mut status) = (told.len(), status.to_owned());
     let (mut all, mut known) = (std::mem::take(told), HashSet::new());
-    // Whatever their uuids: the state tells of one change at one time.
+    // Two lines with the same fields and different uuids are one change.
     all.retain(|change| known.insert(change.clone()));
     let is_start = |change: &HistoryEntry| change.event.as_deref() == Some("start");
     let first_start = all.iter().position(is_start);
@@ -196,7 +203,7 @@ fn leave_out(told: &mut VecDeque<HistoryEntry>, status: &str, fence: u64) -> usi
     count - told.len()
 }
 
-/// True if a line tells of a change of this run.
+/// Returns true if a line is about this run.
 fn is_told(line: &[u8], run: &str) -> bool {
     let may_be = line.windows(SUBTYPE.len()).any(|bytes| bytes == SUBTYPE.as_bytes());
     may_be && serde_json::from_slice::<HistoryLine>(line).is_ok_and(|told| told.subtype == SUBTYPE && told.run == run)

@@ -27,49 +27,50 @@ JSON:
              \"triggered_by\", \"started_at\", \"updated_at\", \"finished_at\",
              \"cost_usd\", \"tokens\"}],
    \"next\": token|null, \"total\": 12|null}
-  total is null without --total; cost_usd and tokens are null where no execution said any";
+  total is null without --total; cost_usd and tokens are null if no execution reported them";
 
-/// The word for a running run whose lease has expired.
+/// The status shown for a running run whose lease has expired.
 const STALE: &str = "stale";
 
-/// The word for all that have not come to their end.
+/// The --status value for all runs that have not ended.
 const ACTIVE: &str = "active";
 
-/// List runs: those that run, wait or are paused first, then the newest
+/// List runs
 ///
-/// With --workflow, --repo or --trigger all come newest first. A running run whose lease has expired is shown as stale.
+/// Running, queued and paused runs come first, then the others, newest first. With --workflow, --repo or --trigger the
+/// order is newest first. A running run whose lease has expired is shown as stale.
 ///
-/// In the order of --order started, and with --workflow, --repo or --trigger, pages list every run exactly once while runs
-/// change. In the default order a run that changes its status between two pages may be missed or listed twice.
+/// In the default order a run that changes its status between two pages may be missed or listed twice. With --order
+/// started, --workflow, --repo or --trigger the pages list every run exactly once.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {
     #[command(flatten)]
     page: args::Paging,
-    /// Only those that stand so; may be given more than once
+    /// Filter by status; may be given more than once [default: all]
     #[arg(long, value_parser = PossibleValuesParser::new(words()).map(|word| statuses_of(&word)))]
     status: Vec<Wanted>,
-    /// Only those of this workflow
+    /// Filter by workflow name
     #[arg(long, value_name = "NAME")]
     workflow: Option<String>,
-    /// Repository; without its owner, those of all owners
+    /// Filter by repository; without OWNER, of any owner
     #[arg(long, value_name = "[OWNER/]REPO")]
     repo: Option<String>,
-    /// Only those that this set off
+    /// Filter by trigger id
     #[arg(long, value_name = "ID")]
     trigger: Option<String>,
-    /// Only those that were started then or later: a day, an instant, or an age like 7d
+    /// Earliest start: a day, an instant, or an age such as 7d
     #[arg(long, value_name = "WHEN", value_parser = args::since)]
     since: Option<Timestamp>,
     /// Order: active runs first, or newest first
     #[arg(long, default_value = "active", value_parser = PossibleValuesParser::new(["active", "started"]).map(|word| order(&word)))]
     order: RunOrder,
-    /// Count all of them, too; that takes its time where they are many
+    /// Count all matching runs; this can be slow
     #[arg(long)]
     total: bool,
 }
 
-/// What a word asks for.
+/// The statuses that a --status value stands for.
 #[derive(Clone, Debug)]
 struct Wanted(Vec<RunStatus>);
 
@@ -104,7 +105,7 @@ impl List {
                 let list = store.runs().list(&filter, &RunPage::new(self.page.limit, self.page.after))?;
                 (list, self.total.then(|| store.runs().count(&filter)).transpose()?)
             }
-            // Where nothing was ever written there is nothing to list; that is an answer.
+            // Without a store the list is empty.
             None => (RunList { runs: Vec::new(), next: None }, self.total.then_some(0)),
         };
         let next = list.next.as_ref().map(ToString::to_string);
@@ -117,7 +118,7 @@ impl List {
         })?;
         if list.runs.is_empty() && next.is_none() {
             context.out.note(if is_filtered {
-                "no run is like that"
+                "no run matches"
             } else {
                 "there are no runs yet; start one with: duolog runs start WORKFLOW --trigger ID"
             });

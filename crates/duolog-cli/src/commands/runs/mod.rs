@@ -1,4 +1,4 @@
-//! `duolog runs`, and what its commands share: which run, and under which claim.
+//! `duolog runs`, and the arguments and output that its commands share.
 
 mod acknowledge;
 mod admit;
@@ -50,7 +50,7 @@ use crate::figures;
 use crate::out::Tone;
 
 commands! {
-/// What to do with runs.
+/// Subcommands of `duolog runs`.
 Runs {
     List(list::List),
     Show(show::Show),
@@ -60,7 +60,7 @@ Runs {
     Claim(claim::Claim),
     Renew(renew::Renew),
     Release(release::Release),
-    /// The phases of a run: begun, ended, left out, as the ledger of executions has them
+    /// Record the phases of a run
     #[command(subcommand)]
     Phase(phase::Phase),
     /// Record executions that belong to no run, such as chat turns
@@ -86,7 +86,7 @@ Runs {
     Errors(errors::Errors),
 }}
 
-/// The variables by which `duolog runs exec` tells its command what it works on.
+/// The variables with the run and the fence that `duolog runs exec` sets for its command.
 const RUN_VARIABLE: &str = "DUOLOG_RUN_ID";
 const FENCE_VARIABLE: &str = "DUOLOG_FENCE";
 
@@ -104,7 +104,7 @@ impl Changed {
     }
 }
 
-/// The run that its owner writes, and the claim that it does so under.
+/// The run that its owner changes, and the owner's claim.
 #[derive(Args)]
 struct Owned {
     /// Run id or a unique prefix
@@ -114,10 +114,10 @@ struct Owned {
     claim: UnderClaim,
 }
 
-/// The claim that the owner of a run writes it under.
+/// The claim of the owner of a run.
 #[derive(Args)]
 struct UnderClaim {
-    /// Fence of the claim [env: DUOLOG_FENCE, for the run of DUOLOG_RUN_ID]; not needed while nobody has claimed the run
+    /// Fence of the claim; not needed if the run is unclaimed [env: DUOLOG_FENCE, if RUN is DUOLOG_RUN_ID]
     #[arg(long, value_name = "N", value_parser = fence)]
     fence: Option<Fence>,
 }
@@ -140,7 +140,7 @@ impl Owned {
 }
 
 impl UnderClaim {
-    /// Returns the fence of this run: as the flag says, or the environment if it is about the same run.
+    /// Returns the fence of the flag, or that of the environment if it is for the same run.
     fn fence(&self, run: &RunId) -> Result<Option<Fence>, Failure> {
         let variable = |name| std::env::var(name).ok();
         if self.fence.is_some() || variable(RUN_VARIABLE).as_deref() != Some(run.as_str()) {
@@ -160,13 +160,13 @@ impl UnderClaim {
     }
 }
 
-/// Who does something to a run, and why.
+/// The actor and the reason of a change.
 #[derive(Args)]
 struct Doing {
-    /// Why
+    /// Reason to record
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Who does so; the user where it is not given
+    /// Actor to record [default: $USER]
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
 }
@@ -177,44 +177,47 @@ impl Doing {
     }
 }
 
-/// Reads a fence.
+/// Parses a fence.
 fn fence(text: &str) -> Result<Fence, String> {
-    text.parse().map_err(|_| "a fence is a number, as runs claim gives it".to_owned())
+    text.parse().map_err(|_| "expected a number, as printed by duolog runs claim".to_owned())
 }
 
-/// What a text was given as: itself, or `-` for all of stdin.
+/// Returns the text of an argument, or all of stdin if the argument is `-`.
 pub(super) fn text_or_stdin(context: &Context<'_>, text: String) -> Result<String, Failure> {
     if text != "-" {
         return Ok(text);
     }
     let bytes_max = context.config()?.limits().batch_bytes_max;
-    context.out.invite("reading a text; Ctrl-D ends it");
+    context.out.invite("reading the text from stdin; Ctrl-D ends it");
     let mut input = String::new();
     let read = stdin().lock().take(bytes_max as u64 + 1).read_to_string(&mut input);
     read.map_err(Failure::file("read", Path::new("stdin")))?;
     if input.len() > bytes_max {
-        let message = format!("the input is over the limit of a batch, {}", figures::size(bytes_max as u64));
+        let message = format!(
+            "cannot read stdin: the input is larger than the batch limit of {}",
+            figures::size(bytes_max as u64)
+        );
         return Err(Failure::Given { message, hint: None });
     }
     context.has_read(&input);
     Ok(input)
 }
 
-/// Says of an error in JSON where it was given.
+/// Adds the name of the argument to an error in its JSON.
 fn in_argument(argument: &'static str) -> impl FnOnce(Error) -> Failure {
     move |error| match error {
         Error::Invalid(Invalid::Item { .. }) => Failure::Given {
             message: format!("{argument}: {error}"),
-            hint: Some("give JSON, in quotes; NaN and Infinity are none".to_owned()),
+            hint: Some("give JSON in quotes; NaN and Infinity are not JSON".to_owned()),
         },
         other => other.into(),
     }
 }
 
-/// What is said of a run that goes on and finds no free slot.
-pub(super) const NO_SLOT: &str = "no slot is free: it is queued, before every run that has not begun";
+/// The note for a resumed run that finds no free slot.
+pub(super) const NO_SLOT: &str = "no slot is free: the run is queued before all runs that have not started";
 
-/// Says how a run stands after a change of status, and whether that is one.
+/// Prints the status of a run after a command, and notes if it did not change.
 fn answer_turned(context: &mut Context<'_>, turned: &StatusChange) -> CommandResult {
     let StatusChange { previous, changed, run } = turned;
     let waits = *changed && run.status == RunStatus::Queued && *previous == RunStatus::Paused;
@@ -229,7 +232,7 @@ fn answer_turned(context: &mut Context<'_>, turned: &StatusChange) -> CommandRes
     Ok(if *changed { Ended::Done } else { Ended::AlreadyDone })
 }
 
-/// Confirms a write that leaves the status of a run as it is.
+/// Confirms a write that does not change the status of a run.
 fn answer_run(context: &mut Context<'_>, run: &RunSummary, said: &str) -> CommandResult {
     context
         .out
@@ -237,7 +240,7 @@ fn answer_run(context: &mut Context<'_>, run: &RunSummary, said: &str) -> Comman
     Ok(Ended::Done)
 }
 
-/// What a run works on, as people write it: `owner/repo#12`.
+/// Formats the repository and issue of a run as `owner/repo#12`.
 fn repository(owner: Option<&str>, repo: Option<&str>, issue: Option<u64>) -> String {
     let owner = owner.map(|owner| format!("{owner}/")).unwrap_or_default();
     let issue = issue.map(|issue| format!("#{issue}")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What would happen next to a run, in a sentence and with the command that does it.
+//! The next steps of a run: a sentence, and the command that does it.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use duolog_wire::NextStep;
 use crate::commands::approvals;
 use crate::figures;
 
-/// A run, and what else bears on what comes next.
+/// A run and the other facts that decide its next steps.
 pub(super) struct RunSituation<'a> {
     /// The run.
     pub run: &'a Run,
-    /// The gates that bear on it: the one it waits at, and those whose answers nobody has noted.
+    /// The gate that the run waits at, and the gates whose answers are not acknowledged.
     pub gates: &'a [Approval],
-    /// Whether an execution of it is in flight.
+    /// True if an execution of the run is in flight.
     pub is_in_flight: bool,
-    /// How many wait before it for a place.
+    /// The number of queued runs before it; `None` if unknown.
     pub before: Option<u32>,
-    /// Whether its workflow may be started.
+    /// True if its workflow is enabled.
     pub is_enabled: bool,
-    /// How long a run may wait for a place.
+    /// The time after which a queued run is cancelled.
     pub queue_wait: Duration,
-    /// The present.
+    /// The current time.
     pub now: Timestamp,
 }
 
@@ -32,7 +32,7 @@ fn next(text: impl Into<String>, command: impl Into<Option<String>>) -> NextStep
     NextStep { text: text.into(), command: command.into() }
 }
 
-/// What would happen next.
+/// Returns the next steps of a run.
 pub(super) fn of(standing: &RunSituation<'_>) -> Vec<NextStep> {
     let id = &standing.run.summary.id;
     match standing.run.summary.status {
@@ -43,16 +43,16 @@ pub(super) fn of(standing: &RunSituation<'_>) -> Vec<NextStep> {
             all
         }
         RunStatus::Paused => vec![paused(standing)],
-        RunStatus::Succeeded => vec![next("nothing: it reached its end", None)],
+        RunStatus::Succeeded => vec![next("nothing: the run succeeded", None)],
         RunStatus::Failed | RunStatus::Cancelled if !standing.is_enabled => {
             let workflow = &standing.run.summary.workflow_name;
-            vec![next(
-                format!("only a retry leaves this end, and workflow {workflow} is switched off"),
-                enable(workflow),
-            )]
+            vec![next(format!("the run can be retried once workflow {workflow} is enabled"), enable(workflow))]
         }
         RunStatus::Failed | RunStatus::Cancelled => {
-            vec![next("only a retry leaves this end; what is done stays done", format!("duolog runs retry {id}"))]
+            vec![next(
+                "the run can be retried; phases that succeeded are not run again",
+                format!("duolog runs retry {id}"),
+            )]
         }
     }
 }
@@ -60,18 +60,18 @@ pub(super) fn of(standing: &RunSituation<'_>) -> Vec<NextStep> {
 fn queued(standing: &RunSituation<'_>) -> NextStep {
     let workflow = &standing.run.summary.workflow_name;
     if !standing.is_enabled {
-        let text = format!("queued, and workflow {workflow} is switched off: it stays until that is taken back");
+        let text = format!("queued until workflow {workflow} is enabled");
         return next(text, enable(workflow));
     }
     let waited = standing.run.queued_at.map_or(0, |at| standing.now.as_micros().saturating_sub(at.as_micros()));
     let is_over = u128::try_from(waited).is_ok_and(|waited| waited >= standing.queue_wait.as_micros());
     if is_over && !standing.run.is_resumed {
-        return next("queued for longer than it may: the next look at the queue cancels it", command("admit"));
+        return next("queued for longer than runs.queue_wait: the next duolog runs admit cancels it", command("admit"));
     }
     let before = match standing.before {
-        Some(0) => "queued, and the next to begin once a slot is free".to_owned(),
-        Some(before) => format!("queued, {before} before it; it begins once a slot is free"),
-        None => "queued; it begins once a slot is free".to_owned(),
+        Some(0) => "queued; it is the next to start when a slot is free".to_owned(),
+        Some(before) => format!("queued, {before} before it; it starts when a slot is free"),
+        None => "queued; it starts when a slot is free".to_owned(),
     };
     next(before, command("admit --owner NAME"))
 }
@@ -81,27 +81,30 @@ fn running(standing: &RunSituation<'_>) -> NextStep {
     let (id, lease_expires_at, now) = (&summary.id, summary.lease_expires_at, standing.now);
     let is_over = lease_expires_at.is_none_or(|until| until <= now);
     let (restart, cap) = (summary.restart_count + 1, *restart_cap);
-    // What was claimed or has something in flight is taken over from somebody, and that is counted.
+    // A takeover is counted if the run had an owner, or has an execution in flight.
     let is_counted = summary.lease_owner.is_some() || standing.is_in_flight;
     let what = match (restart > cap, is_counted) {
-        (true, true) => format!("would fail it: it was taken over {cap} of {cap} times"),
-        (false, true) => format!("would resume it, restart {restart} of {cap}"),
-        (_, false) => "would take it up".to_owned(),
+        (true, true) => format!("would fail the run: {cap} of {cap} restarts are used"),
+        (false, true) => format!("would resume the run, restart {restart} of {cap}"),
+        (_, false) => "would claim the run".to_owned(),
     };
     match (&summary.lease_owner, lease_expires_at) {
         (Some(owner), Some(until)) if !is_over => next(
-            format!("{owner} runs it; the lease ends {} unless it is renewed", figures::ahead(until, now)),
+            format!("claimed by {owner}; the lease expires {} unless it is renewed", figures::ahead(until, now)),
             format!("duolog runs wait {id}"),
         ),
         (Some(_), Some(until)) => next(
-            format!("its owner's lease ended {}: duolog runs recover {what}", figures::age(until, now)),
+            format!("the owner's lease expired {}: duolog runs recover {what}", figures::age(until, now)),
             command("recover --owner NAME"),
         ),
         (_, Some(until)) if is_over => next(
-            format!("nobody took it up, and the time for that ended {}: recovering {what}", figures::age(until, now)),
+            format!(
+                "not claimed in time; the deadline passed {}: duolog runs recover {what}",
+                figures::age(until, now)
+            ),
             command("recover --owner NAME"),
         ),
-        _ => next("it runs, for whoever claims it", format!("duolog runs claim {id} --owner NAME")),
+        _ => next("ready to claim", format!("duolog runs claim {id} --owner NAME")),
     }
 }
 
@@ -112,7 +115,7 @@ fn unconsumed<'a>(standing: &'a RunSituation<'_>) -> impl Iterator<Item = NextSt
     waiting.map(move |gate| {
         let fence = if is_claimed { fence.to_string() } else { "N".to_owned() };
         next(
-            format!("the answer to gate {} is not consumed yet: its owner is to take note of it", gate.gate),
+            format!("the answer to gate {} is not acknowledged yet; the owner must acknowledge it", gate.gate),
             format!("duolog runs acknowledge {id} {} --fence {fence}", gate.id),
         )
     })
@@ -123,25 +126,22 @@ fn paused(standing: &RunSituation<'_>) -> NextStep {
     let gate = standing.gates.iter().find(|gate| Some(&gate.id) == run.pending.as_ref());
     let Some(gate) = gate else {
         let by = run.actor.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
-        return next(
-            format!("paused{by}, until somebody resumes it"),
-            format!("duolog runs resume {}", run.summary.id),
-        );
+        return next(format!("paused{by} until it is resumed"), format!("duolog runs resume {}", run.summary.id));
     };
     if let Some(at) = gate.expires_at.filter(|at| *at <= standing.now) {
-        let text = format!("gate {} could be answered until {at}: the run fails once that is looked at", gate.gate);
+        let text = format!("gate {} expired at {at}; the next duolog runs expire fails the run", gate.gate);
         return next(text, command("expire"));
     }
     let waits = match gate.kind {
-        ApprovalKind::Approve => format!("waits for approval {} (approve or reject)", gate.gate),
-        ApprovalKind::Reply => format!("waits for a reply at {}", gate.gate),
+        ApprovalKind::Approve => format!("waits for approval of gate {} (approve or reject)", gate.gate),
+        ApprovalKind::Reply => format!("waits for a reply to gate {}", gate.gate),
     };
     let until = gate.expires_at.map(|at| format!("; it expires {}", figures::ahead(at, standing.now)));
     let text = waits + until.as_deref().unwrap_or_default();
     next(text, approvals::to_answer(gate))
 }
 
-/// A workflow may be called anything: a shell gets its name as one word.
+/// Returns the command that enables a workflow, with the name quoted for a shell.
 fn enable(workflow: &str) -> String {
     format!("duolog workflows enable {}", approvals::word(workflow))
 }
@@ -252,59 +252,59 @@ mod tests {
         before.before = Some(2);
         is(&told(&before), "queued, 2 before it", "duolog runs admit --owner NAME");
         before.before = Some(0);
-        is(&told(&before), "the next to begin", "duolog runs admit --owner NAME");
+        is(&told(&before), "the next to start", "duolog runs admit --owner NAME");
         before.is_enabled = false;
-        is(&told(&before), "switched off", "duolog workflows enable build");
+        is(&told(&before), "queued until workflow build is enabled", "duolog workflows enable build");
         let mut long = run(RunStatus::Queued);
         long.queued_at = Some(at(-3_600));
-        is(&told(&standing(&long, &[])), "longer than it may", "duolog runs admit");
+        is(&told(&standing(&long, &[])), "longer than runs.queue_wait", "duolog runs admit");
         long.is_resumed = true;
-        is(&told(&standing(&long, &[])), "once a slot is free", "duolog runs admit --owner NAME");
+        is(&told(&standing(&long, &[])), "when a slot is free", "duolog runs admit --owner NAME");
 
         let mut paused = run(RunStatus::Paused);
         paused.actor = Some("ada".to_owned());
         is(&told(&standing(&paused, &[])), "paused by ada", "duolog runs resume r");
         let mut gates = [gate(ApprovalKind::Approve)];
         paused.pending = Some(gates[0].id.clone());
-        is(&told(&standing(&paused, &gates)), "waits for approval ship", "duolog approvals approve g");
+        is(&told(&standing(&paused, &gates)), "waits for approval of gate ship", "duolog approvals approve g");
         gates[0].expires_at = Some(at(90));
         is(&told(&standing(&paused, &gates)), "it expires in 1m", "duolog approvals approve g");
         gates[0].expires_at = Some(at(0));
-        is(&told(&standing(&paused, &gates)), "could be answered until", "duolog runs expire");
+        is(&told(&standing(&paused, &gates)), "gate ship expired at", "duolog runs expire");
         let gates = [gate(ApprovalKind::Reply)];
-        is(&told(&standing(&paused, &gates)), "a reply at ship", "duolog approvals reply g TEXT");
+        is(&told(&standing(&paused, &gates)), "a reply to gate ship", "duolog approvals reply g TEXT");
     }
 
     #[test]
     fn one_that_runs_says_who_holds_it_and_what_a_recovery_would_do() {
         let mut running = run(RunStatus::Running);
         running.summary.lease_expires_at = Some(at(42));
-        is(&told(&standing(&running, &[])), "for whoever claims it", "duolog runs claim r --owner NAME");
+        is(&told(&standing(&running, &[])), "ready to claim", "duolog runs claim r --owner NAME");
         running.summary.lease_expires_at = Some(at(-180));
         is(
             &told(&standing(&running, &[])),
-            "ended 3m ago: recovering would take it up",
+            "the deadline passed 3m ago: duolog runs recover would claim the run",
             "duolog runs recover --owner NAME",
         );
         let mut left = standing(&running, &[]);
         left.is_in_flight = true;
-        is(&told(&left), "would resume it, restart 1 of 3", "duolog runs recover --owner NAME");
+        is(&told(&left), "would resume the run, restart 1 of 3", "duolog runs recover --owner NAME");
 
         running.summary.lease_owner = Some("w".to_owned());
-        let text = "its owner's lease ended 3m ago: duolog runs recover would resume it, restart 1 of 3";
+        let text = "the owner's lease expired 3m ago: duolog runs recover would resume the run, restart 1 of 3";
         is(&told(&standing(&running, &[])), text, "duolog runs recover --owner NAME");
         running.summary.restart_count = 3;
         is(
             &told(&standing(&running, &[])),
-            "would fail it: it was taken over 3 of 3",
+            "would fail the run: 3 of 3 restarts are used",
             "duolog runs recover --owner NAME",
         );
         running.summary.lease_expires_at = Some(at(42));
-        is(&told(&standing(&running, &[])), "w runs it; the lease ends in 42s", "duolog runs wait r");
+        is(&told(&standing(&running, &[])), "claimed by w; the lease expires in 42s", "duolog runs wait r");
 
         let gates = [gate(ApprovalKind::Approve)];
         running.unconsumed = vec![gates[0].id.clone()];
-        let text = "the answer to gate ship is not consumed yet";
+        let text = "the answer to gate ship is not acknowledged yet";
         is(&told(&standing(&running, &gates)), text, "duolog runs acknowledge r g --fence 7");
     }
 
@@ -313,10 +313,10 @@ mod tests {
         is(&told(&standing(&run(RunStatus::Succeeded), &[])), "nothing", "");
         for status in [RunStatus::Failed, RunStatus::Cancelled] {
             let ended = run(status);
-            is(&told(&standing(&ended, &[])), "only a retry", "duolog runs retry r");
+            is(&told(&standing(&ended, &[])), "the run can be retried", "duolog runs retry r");
             let mut off = standing(&ended, &[]);
             off.is_enabled = false;
-            is(&told(&off), "switched off", "duolog workflows enable build");
+            is(&told(&off), "once workflow build is enabled", "duolog workflows enable build");
         }
         assert_eq!(enable("it's mine"), "duolog workflows enable 'it'\\''s mine'");
     }

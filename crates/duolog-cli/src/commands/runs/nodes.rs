@@ -12,15 +12,15 @@ Examples:
 JSON:
   {\"run\": {… as runs list …}}";
 
-/// Say how the nodes of a run stand, where its phases are a graph
+/// Set the statuses of a run's nodes
 ///
-/// Nodes that are not named stay as they are. runs show shows them all.
+/// For a workflow whose phases are a graph. Nodes that are not given keep their status. runs show shows all nodes.
 #[derive(Args)]
 #[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct Nodes {
     #[command(flatten)]
     run: Owned,
-    /// A JSON object of names and statuses; - reads it from stdin
+    /// JSON object of node names and statuses; - reads it from stdin
     #[arg(value_name = "JSON")]
     nodes: String,
 }
@@ -30,7 +30,7 @@ impl Nodes {
         let nodes = text_or_stdin(context, self.nodes)?;
         let store = context.open_to_write()?;
         let run = self.run.open(&store)?.set_nodes(&nodes).map_err(in_argument("JSON"))?;
-        let ended = answer_run(context, &run, "its nodes are noted")?;
+        let ended = answer_run(context, &run, "node statuses set")?;
         context.close(store);
         Ok(ended)
     }

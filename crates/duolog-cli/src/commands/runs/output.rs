@@ -12,20 +12,20 @@ Examples:
   duolog runs output \"$execution\"
   duolog runs output \"$execution\" --full > whole.txt
 
-Exit code: 1 where nothing was kept
+Exit code: 1 if the execution has no output
 
 JSON:
   {\"execution_id\", \"text\": text|null, \"bytes\": 1234|null, \"blob_id\": sha256|null}
-  bytes is the size of the full text; blob_id names it where the text is only its end";
+  bytes is the size of the full text; blob_id is its blob if text is only the end of it";
 
-/// Print what an execution said last
+/// Print the output of an execution
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Output {
     /// Execution id or a unique prefix
     #[arg(value_name = "EXECUTION")]
     execution: String,
-    /// All of it, where only the end is in its row
+    /// Print the full output instead of its end
     #[arg(long)]
     full: bool,
 }
@@ -51,11 +51,13 @@ impl Output {
             }
         })?;
         let Some(kept) = kept else {
-            context.out.note("nothing that it said was kept");
+            context.out.note("the execution has no output");
             return Ok(Ended::No);
         };
         if kept.blob.is_some() && !self.full {
-            context.out.note(format_args!("this is the end of {}; --full prints all of it", figures::size(kept.bytes)));
+            context
+                .out
+                .note(format_args!("this is the end of {}; --full prints the full output", figures::size(kept.bytes)));
         }
         Ok(Ended::Done)
     }

@@ -9,14 +9,14 @@ const AFTER: &str = "\
 Examples:
   duolog runs pause \"$run\" --reason \"the release is frozen\"
 
-Exit code: 6 where it was so already
+Exit code: 6 if the run already has this status
 
 JSON:
   {\"run\": {… as runs list …}, \"previous_status\", \"changed\": true|false}";
 
-/// Stop a run until somebody resumes it
+/// Pause a run until it is resumed
 ///
-/// Its claim and its slot end with it: writes under the old fence are refused. What is in flight stays in the ledger until
+/// The claim ends and the slot is released: writes with the old fence are refused. Executions in flight stay open until
 /// the run is claimed again.
 #[derive(Args)]
 #[command(after_help = AFTER)]

@@ -1,4 +1,4 @@
-//! The phases of a run, as they are drawn.
+//! The phases of a run in `duolog runs show`.
 
 use duolog::RunStatus;
 use duolog::runs::{Execution, ExecutionOutcome as How, Run};
@@ -8,7 +8,7 @@ use super::show::shortened;
 use crate::commands::sessions::one_line;
 use crate::out::{Text, Tone};
 
-/// How a phase stands, as it is drawn. The word says it; sign and tone only help the eye.
+/// The status of a phase as text; sign and tone repeat the word.
 #[derive(Clone, Copy)]
 pub(super) struct Stands {
     sign: &'static str,
@@ -26,16 +26,16 @@ const SKIPPED: Stands = Stands { sign: "–", word: "skipped", tone: Tone::Faint
 const DEFERRED: Stands = Stands { sign: "…", word: "deferred", tone: Tone::Worth };
 const ENTERED: Stands = Stands { sign: "·", word: "entered", tone: Tone::Faint };
 
-/// A phase as it is drawn.
+/// A phase to print.
 struct Phase {
     name: String,
     stands: Stands,
     executions: usize,
-    /// What the last execution that failed said.
+    /// The error of the last execution that failed.
     error: Option<String>,
 }
 
-/// What is drawn of an entry of the history.
+/// The fields of a history entry that are printed.
 #[derive(Deserialize)]
 struct Entry {
     #[serde(default)]
@@ -45,13 +45,13 @@ struct Entry {
 }
 
 impl Entry {
-    /// An entry of another program that is no such object: it is drawn as what it is.
+    /// Returns a placeholder for an entry that is not a JSON object of this form.
     fn unreadable() -> Self {
-        Self { phase: "(entry that cannot be read)".to_owned(), success: None }
+        Self { phase: "(unreadable entry)".to_owned(), success: None }
     }
 }
 
-/// Draws the phases of a run.
+/// Prints the phases of a run.
 pub(super) fn draw(text: &mut Text, run: &Run, executions: &[Execution]) {
     let phases = phases_of(run, executions);
     if phases.is_empty() {
@@ -69,8 +69,9 @@ pub(super) fn draw(text: &mut Text, run: &Run, executions: &[Execution]) {
     }
 }
 
-/// The phases in the order that they were first come to. The ledger says how each stands; of those that have no
-/// execution, the history does.
+/// Returns the phases in the order in which they were first entered.
+///
+/// The status comes from the executions of a phase, or from the history if it has none.
 fn phases_of(run: &Run, executions: &[Execution]) -> Vec<Phase> {
     let mut phases: Vec<Phase> = Vec::new();
     let find = |phases: &mut Vec<Phase>, name: &str| {
@@ -83,17 +84,17 @@ fn phases_of(run: &Run, executions: &[Execution]) -> Vec<Phase> {
         let at = find(&mut phases, phase_of(execution));
         let known = &mut phases[at];
         known.executions += 1;
-        // One that succeeded is done, whatever came after.
+        // A phase that succeeded once is done; later executions do not change that.
         if known.stands.word != DONE.word {
             known.stands = stands(execution.outcome());
         }
         known.error = execution.error().map(|error| shortened(&one_line(error))).or_else(|| known.error.take());
     }
     for entry in &run.phase_history {
-        // Only what is drawn is decoded: an entry with a lone surrogate or 1e999 in its summary is one all the same.
+        // Other fields are not decoded: a lone surrogate or 1e999 in a summary does not make the entry unreadable.
         let entry: Entry = serde_json::from_str(entry).unwrap_or_else(|_| Entry::unreadable());
         let phase = entry.phase.as_str();
-        // What a gate leaves there is told with the gates.
+        // The entry of a gate is shown with the gates.
         if phase == WAITING {
             continue;
         }
@@ -110,7 +111,7 @@ fn phases_of(run: &Run, executions: &[Execution]) -> Vec<Phase> {
     phases
 }
 
-/// How an execution stands, as a phase is drawn.
+/// Returns the phase status for the outcome of an execution.
 pub(super) fn stands(how: How) -> Stands {
     match how {
         How::Succeeded => DONE,
@@ -121,7 +122,7 @@ pub(super) fn stands(how: How) -> Stands {
     }
 }
 
-/// The phase that an execution is of.
+/// Returns the phase of an execution.
 pub(super) fn phase_of(execution: &Execution) -> &str {
     execution.skill.rsplit_once(':').map_or(execution.skill.as_str(), |(_, phase)| phase)
 }

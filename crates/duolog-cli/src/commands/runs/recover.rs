@@ -16,26 +16,27 @@ Examples:
 JSON:
   {\"claims\": [{… as runs claim …}], \"failed_runs\": [{… as runs list …}],
    \"errors\": [{\"workflow_run_id\", \"error\": {\"kind\", \"message\", \"hint\"}}], \"complete\": true|false}
-  claims: the runs to resume; failed_runs were taken over too often
-  complete is false where an error of the machine kept the other runs from being tried";
+  claims: the runs to resume; failed_runs: runs that were taken over too often
+  complete is false if an error stopped the command before all runs were tried";
 
-/// Take up what dead owners left, and print each run with the fence of its claim
+/// Claim the runs of dead owners and print their fences
 ///
-/// Runs whose lease ended are claimed for --owner, who is to resume them; what was in flight of each is closed, and the
-/// takeover is counted. One that was taken over too often fails instead. Do so at boot, and now and then.
+/// Runs whose lease has expired are claimed for --owner, which must resume them. Their executions in flight are closed,
+/// and the takeover is counted. A run that was taken over too often fails instead. Run this at startup and from time to
+/// time.
 ///
-/// A run that cannot be taken up does not keep the others from it: what was done is printed, the error is reported, and
-/// the exit code is that of the first error.
+/// An error of one run does not stop the others: the claims are printed, the error is reported, and the exit code is
+/// that of the first error.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Recover {
-    /// Who is to hold them
+    /// Owner of the claims
     #[arg(long, value_name = "NAME")]
     owner: String,
     /// Workflow name; may be given more than once [default: all]
     #[arg(long, value_name = "NAME")]
     workflow: Vec<String>,
-    /// Maximum number of runs to claim
+    /// Maximum number of runs to claim [default: no limit]
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
 }
@@ -63,13 +64,13 @@ impl Recover {
         })?;
         for run in &done.given_up {
             let (id, times) = (&run.id, run.restart_count);
-            context.out.note(format_args!("run {id} was taken over {times} times before, and is given up"));
+            context.out.note(format_args!("run {id} failed: it was already taken over {times} times"));
         }
         if done.resumed.is_empty() && done.given_up.is_empty() && failed.is_empty() {
-            context.out.note("nothing was left behind");
+            context.out.note("no run to recover");
         }
         if !done.complete {
-            context.out.warn("this is not all: the runs that are left were not tried; run the command again");
+            context.out.warn("incomplete: the remaining runs were not tried; run the command again");
         }
         for (run, failure) in &failed {
             let message = format!("cannot recover run {run}: {}", failure.message());

@@ -12,7 +12,9 @@ Examples:
 JSON:
   {\"run\": {… as runs list …}}";
 
-/// Give a claim up: the run goes on, for whoever claims it next
+/// Release the claim of a run
+///
+/// The run keeps its status and is ready to claim.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Release {
@@ -24,7 +26,7 @@ impl Release {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let run = self.run.open(&store)?.release()?;
-        let ended = answer_run(context, &run, "given up, for whoever claims it next")?;
+        let ended = answer_run(context, &run, "released; ready to claim")?;
         context.close(store);
         Ok(ended)
     }

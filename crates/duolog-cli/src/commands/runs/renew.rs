@@ -14,20 +14,20 @@ Examples:
   duolog runs renew \"$run\" --fence \"$fence\"
   while sleep 20; do duolog runs renew \"$run\" --fence \"$fence\" --quiet || break; done &
 
-Exit code: 7 where another claim has overtaken this one: stop working on the run
+Exit code: 7 if a newer claim has replaced this one: stop working on the run
 
 JSON:
   {\"workflow_run_id\", \"fence\": 2, \"lease_expires_at\": instant}";
 
 /// Renew the lease of a claim
 ///
-/// An owner that does not is taken to be dead once the lease has ended. A third of the lease is a good time to do so.
+/// An owner whose lease has expired counts as dead. Renew the lease when a third of it has passed.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Renew {
     #[command(flatten)]
     run: Owned,
-    /// How long from now it is held; 60s where it is not given
+    /// Duration of the lease from now [default: runs.lease]
     #[arg(long, value_name = "TIME", value_parser = args::duration)]
     lease: Option<Duration>,
 }
@@ -39,7 +39,7 @@ impl Renew {
         let until = run.renew(self.lease)?;
         let fence = self.run.claim.fence(run.id())?.map(|fence| fence.0);
         let shape = wire::Lease { workflow_run_id: run.id().to_string(), fence, lease_expires_at: until.to_string() };
-        context.out.confirm(&shape, |text| text.line(format_args!("run {} is held until {until}", run.id())))?;
+        context.out.confirm(&shape, |text| text.line(format_args!("run {}: lease renewed until {until}", run.id())))?;
         context.close(store);
         Ok(Ended::Done)
     }

@@ -9,14 +9,15 @@ const AFTER: &str = "\
 Examples:
   duolog runs requeue \"$run\" --fence \"$fence\" --reason \"quota\"
 
-Exit code: 6 where it was so already
+Exit code: 6 if the run already has this status
 
 JSON:
   {… as runs pause …}";
 
-/// Give a run's place up, as its owner: it waits at the end of the queue
+/// Put a run back into the queue as its owner
 ///
-/// For a quota that is used up, or a machine that is too full. Phases that succeeded stay done.
+/// The run releases its slot and goes to the end of the queue, for instance because a quota is used up. Phases that
+/// succeeded stay done.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Requeue {

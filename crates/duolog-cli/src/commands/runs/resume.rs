@@ -9,15 +9,15 @@ const AFTER: &str = "\
 Examples:
   duolog runs resume \"$run\"
 
-Exit code: 6 where it was so already
+Exit code: 6 if the run already has this status
 
 JSON:
   {… as runs pause …}";
 
-/// Have a paused run go on, for whoever claims it
+/// Resume a paused run
 ///
-/// One that waits at a gate is answered there instead: duolog approvals approve, reject or reply. Without a free slot the
-/// run is queued, before every run that has not begun.
+/// The run is then ready to claim. If no slot is free, it is queued before all runs that have not started. To resume a
+/// run that waits at a gate, answer the gate: duolog approvals approve, reject or reply.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Resume {

@@ -11,20 +11,20 @@ Examples:
   duolog runs retry \"$run\"
   duolog runs retry \"$run\" --queue --reason \"the network is back\"
 
-Exit code: 6 where it was so already
+Exit code: 6 if the run already has this status
 
 JSON:
   {… as runs pause …}";
 
-/// Have a run that failed or was cancelled run again
+/// Retry a failed or cancelled run
 ///
-/// What it did stays done: phases that succeeded are not run again. It may be taken over as often as a new run.
+/// Phases that succeeded are not run again. The run can be taken over as often as a new run.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Retry {
     #[command(flatten)]
     run: Changed,
-    /// Have it wait until somebody admits it
+    /// Queue the run even if a slot is free
     #[arg(long)]
     queue: bool,
     #[command(flatten)]

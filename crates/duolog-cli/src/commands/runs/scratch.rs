@@ -17,16 +17,16 @@ Examples:
 JSON:
   {\"workflow_run_id\", \"scratch\": {\"key\": value, …}}";
 
-/// Show what the phases of a run leave to each other, or merge more into it
+/// Show or update the scratch of a run
 ///
-/// Each key of the object that is merged replaces the one that was there, and no other. A value is at most 64 KiB: text
-/// that can grow belongs into the output of an execution.
+/// The scratch is a JSON object that the phases of a run share. --merge replaces the keys of the given object and keeps
+/// the others. A value is at most 64 KiB; store longer text as the output of an execution.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Scratch {
     #[command(flatten)]
     run: Owned,
-    /// A JSON object to merge; - reads it from stdin
+    /// JSON object to merge; - reads it from stdin
     #[arg(long, value_name = "JSON")]
     merge: Option<String>,
 }
@@ -51,7 +51,7 @@ impl Scratch {
             }
         })?;
         if run.scratch.is_empty() {
-            context.out.note("there is nothing in it");
+            context.out.note("the scratch is empty");
         }
         context.close(store);
         Ok(Ended::Done)

@@ -27,21 +27,23 @@ JSON:
      \"node_statuses\": {…}},
    \"executions\": [{… as runs phase end …}], \"executions_next\": token|null,
    \"approvals\": [{… as approvals list …}], \"next_steps\": [{\"text\", \"command\": command|null}]}
-  executions_next: there are more; give it back as --after. next_steps: what would happen next
-  is_resumed: it is queued because no slot was free when it was resumed";
+  executions_next is the value for --after; null if there are no more executions
+  is_resumed is true if the run is queued because no slot was free when it was resumed";
 
-/// Show a run, whole: phases, executions, gates, who holds it, and what would happen next
+/// Show a run
+///
+/// This includes its owner, phases, executions, gates and next steps.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Show {
-    /// The run: its id, or the beginning of one
+    /// Run id or a unique prefix
     #[arg(value_name = "RUN")]
     run: String,
-    /// How many executions at the most
+    /// Maximum number of executions
     #[arg(long, value_name = "N", default_value_t = limits::PAGE_MAX)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
-    /// Go on with the executions after a page: the token that it ended with
+    /// Page token: show the executions after the page that printed it
     #[arg(long, value_name = "TOKEN")]
     after: Option<PageToken>,
 }
@@ -53,7 +55,7 @@ impl Show {
         let run = store.runs().get(&id)?;
         let list = store.runs().open(&id).executions(self.limit, self.after.as_ref())?;
         let mut executions = list.executions;
-        // The ledger gives them by phase.
+        // The store returns them by phase.
         executions.sort_by(|a, b| (a.started_at, &a.id).cmp(&(b.started_at, &b.id)));
         let filter = ApprovalFilter { run: Some(id), status: None };
         let gates = store.approvals().list(&filter, &RunPage::new(limits::PAGE_MAX, None))?.approvals;
@@ -84,13 +86,13 @@ impl Show {
             draw_next(text, &after);
         })?;
         if let Some(more) = more {
-            context.out.note(format_args!("there are more executions: --after {more}"));
+            context.out.note(format_args!("there are more executions: add --after {more}"));
         }
         Ok(Ended::Done)
     }
 }
 
-/// The gates of a run, and those that bear on what comes next where they are not among the first of very many.
+/// Adds the pending gate and those with unacknowledged answers, if they are not on the first page of gates.
 fn with_those_that_count(store: &Store, run: &Run, gates: &[Approval]) -> Result<Vec<Approval>, Failure> {
     let mut all = gates.to_vec();
     for id in run.pending.iter().chain(&run.unconsumed) {
@@ -151,11 +153,11 @@ fn describe(text: &mut Text, run: &Run, now: Timestamp) {
 fn owner(run: &Run, now: Timestamp) -> Option<String> {
     let (owner, until) = (run.summary.lease_owner.as_ref()?, run.summary.lease_expires_at?);
     let lease = if until > now {
-        format!("lease ends {}", figures::ahead(until, now))
+        format!("lease expires {}", figures::ahead(until, now))
     } else {
-        format!("lease ended {}", figures::age(until, now))
+        format!("lease expired {}", figures::age(until, now))
     };
-    Some(format!("{}, claim {}, {lease}", plain(owner), run.fence))
+    Some(format!("{}, fence {}, {lease}", plain(owner), run.fence))
 }
 
 fn used(run: &Run) -> Option<String> {
@@ -255,7 +257,7 @@ fn draw_next(text: &mut Text, after: &[wire::NextStep]) {
     }
 }
 
-/// The beginning of a long text: JSON has all of it.
+/// Returns the beginning of a long text. The JSON output has the full text.
 pub(super) fn shortened(said: &str) -> String {
     const CHARS: usize = 100;
     let shown: String = said.chars().take(CHARS).collect();
@@ -263,7 +265,7 @@ pub(super) fn shortened(said: &str) -> String {
     plain(&shown) + more
 }
 
-/// A text of several lines, in one column.
+/// Indents a text of several lines to the column of field values.
 fn below(said: &str) -> String {
     plain(said.trim_end()).replace('\n', &format!("\n{:13}", ""))
 }

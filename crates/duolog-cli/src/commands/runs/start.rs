@@ -16,64 +16,66 @@ Examples:
   read run fence <<< \"$(duolog runs start build --trigger nightly --claim \"$HOSTNAME\")\"
   duolog runs start build --trigger nightly --queue --context '{\"branch\":\"main\"}'
 
-Exit code: 3 where --claim gives no fence: the run exists, or is queued
+Exit code: 3 if --claim gives no fence: the run exists or is queued
 
 JSON:
   {\"run\": {… as runs list …}, \"existed\": true|false, \"fence\": 1|null}
-  existed: a run of the same --id, or an active run of the same workflow and trigger, was there";
+  existed: true if a run with this --id, or an active run of the same workflow and trigger, exists";
 
-/// Start a run of a workflow, and print its id; and the fence, where it was claimed
+/// Start a run of a workflow and print its id
 ///
-/// While a run of the same workflow and trigger is active, that one is found instead of starting another. The run starts
-/// if a slot is free beside those that queued runs wait for; otherwise it is queued. Its log tells what becomes of it.
+/// The run starts if fewer than runs.max_running are running; otherwise it is queued. Runs that are already queued come
+/// first. If an active run of the same workflow and trigger exists, its id is printed and no run is started.
+///
+/// With --claim the fence is printed after the id. The status changes of the run are written to the log of its session.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Start {
-    /// What it is a run of
+    /// Workflow name
     #[arg(value_name = "WORKFLOW")]
     workflow: String,
-    /// What sets it off
+    /// Trigger id; one active run per workflow and trigger
     #[arg(long, value_name = "ID")]
     trigger: String,
-    /// What kind of thing that is
+    /// Trigger type
     #[arg(long, value_name = "KIND", default_value = "cli")]
     #[arg(value_parser = args::word(TriggerType::ALL, TriggerType::as_str))]
     trigger_type: TriggerType,
-    /// Who sets it off; the user where it is not given
+    /// Actor that triggers the run [default: $USER]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
-    /// The repository that it works on
+    /// Repository of the run
     #[arg(long, value_name = "OWNER/REPO")]
     repo: Option<String>,
-    /// The issue that it works on
+    /// Issue number
     #[arg(long, value_name = "N")]
     issue: Option<u64>,
-    /// What set it off, for its phases to read; - reads it from stdin. It never changes
+    /// Read-only context for the phases; - reads it from stdin
     #[arg(long, value_name = "JSON")]
     context: Option<String>,
-    /// The session whose log is to tell of it; one of its own where it is not given
+    /// Session that logs the run [default: a new session]
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
-    /// The phase that it begins with
+    /// First phase
     #[arg(long, value_name = "PHASE")]
     phase: Option<String>,
-    /// Have it wait until somebody admits it
+    /// Queue the run even if a slot is free
     #[arg(long)]
     queue: bool,
-    /// Claim it in the same step, if it begins at once
+    /// Owner that claims the run if it starts
     #[arg(long, value_name = "OWNER")]
     claim: Option<String>,
-    /// How often it may be taken over from an owner that died
+    /// Maximum number of takeovers from dead owners [default: runs.restart_cap]
     #[arg(long, value_name = "N")]
     restart_cap: Option<u32>,
-    /// Run id; the same id with other content is refused
+    /// Run id; the same id with different content is refused
     #[arg(long, value_name = "ID")]
     id: Option<RunId>,
 }
 
 impl Start {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
-        // What is read from stdin belongs to the request: before the store is opened.
+        // Stdin is part of the request, so it is read before the store is opened.
         let given = self.context.map(|text| text_or_stdin(context, text)).transpose()?;
         let store = context.open_to_write()?;
         let new = NewRun {
@@ -103,18 +105,18 @@ impl Start {
         if self.claim.is_some() && started.fence.is_none() {
             let (id, status) = (&run.id, run.status);
             context.out.note(match status {
-                RunStatus::Running => format!("run {id} exists: duolog runs claim {id} --owner NAME"),
-                RunStatus::Queued => format!("run {id} is queued: duolog runs exec --next takes it in its turn"),
+                RunStatus::Running => format!("run {id} already exists: duolog runs claim {id} --owner NAME"),
+                RunStatus::Queued => format!("run {id} is queued: duolog runs exec --next runs it when a slot is free"),
                 _ => format!("run {id} is {status}: duolog runs show {id}"),
             });
             ended = Ended::Busy;
         } else if started.existed {
             let same = if is_same_id { "a run with this id" } else { "an active run of the same workflow and trigger" };
-            context.out.note(format_args!("nothing changed: {same} exists, and is {}", run.status));
+            context.out.note(format_args!("nothing changed: {same} exists and is {}", run.status));
         } else if run.status == RunStatus::Queued {
-            context.out.note("it is queued: duolog runs admit lets queued runs begin");
+            context.out.note("the run is queued: duolog runs admit starts queued runs");
         } else if started.fence.is_none() {
-            context.out.note(format_args!("it runs, for whoever claims it: duolog runs claim {} --owner NAME", run.id));
+            context.out.note(format_args!("ready to claim: duolog runs claim {} --owner NAME", run.id));
         }
         context.close(store);
         Ok(ended)

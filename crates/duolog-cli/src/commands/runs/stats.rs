@@ -21,28 +21,29 @@ JSON:
      \"in_flight\", \"turns\", \"duration_ms\", \"cost_usd\", \"input_tokens\",
      \"cache_creation_input_tokens\", \"cache_read_input_tokens\", \"output_tokens\"}],
    \"totals\": {… the same, period: null …}}
-  the period of an hour is 2026-01-31T09:00 in the zone; no period is left out, and
-  what nobody said counts nothing";
+  the period of an hour is 2026-01-31T09:00 in the zone; empty periods are included;
+  values that were not reported count as 0";
 
-/// Show what was run by day or by hour: executions, how they ended, and what they used
+/// Show execution statistics by day or by hour
 ///
-/// Executions count where they began. Days and hours with nothing in them are shown, too.
+/// The statistics are the number of executions, their outcomes and their usage. An execution counts in the period in
+/// which it started. Empty periods are shown.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Stats {
-    /// By day; so it is unless --hourly is given
+    /// Group by day (default)
     #[arg(long, conflicts_with = "hourly")]
     daily: bool,
-    /// By hour
+    /// Group by hour
     #[arg(long)]
     hourly: bool,
-    /// How many, up to the present one: 7 days, or 24 hours, where it is not given; at most 366, or 744
+    /// Number of periods up to the current one [default: 7 days or 24 hours, max: 366 days or 744 hours]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     last: Option<u32>,
-    /// The zone whose days and hours they are; UTC where it is not given
+    /// Time zone of the periods [default: UTC]
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
-    /// Only this workflow's
+    /// Filter by workflow name
     #[arg(long, value_name = "NAME")]
     workflow: Option<String>,
 }
@@ -53,7 +54,7 @@ impl Stats {
             if self.hourly { (RollupInterval::Hour, "hour", 24, 744) } else { (RollupInterval::Day, "day", 7, 366) };
         let last = self.last.unwrap_or(usual);
         if last > most {
-            let message = format!("--last {last}: at most {} are shown", figures::things(most.into(), word));
+            let message = format!("cannot show --last {last}: the limit is {}", figures::things(most.into(), word));
             return Err(Failure::Given { message, hint: None });
         }
         let query = RollupQuery { every, last, zone: self.zone, workflow: self.workflow };

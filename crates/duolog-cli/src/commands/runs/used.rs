@@ -1,4 +1,4 @@
-//! How an execution ended and what it used, as flags.
+//! The flags for the result and the usage of an execution.
 
 use clap::Args;
 use duolog::runs::{Ending, Execution, Finish, dollars};
@@ -7,52 +7,52 @@ use duolog::{Clock as _, SystemClock};
 use super::{Context, text_or_stdin};
 use crate::failure::Failure;
 
-/// How an execution ended, what it used and what it said last.
+/// The result, the usage and the output of an execution.
 #[derive(Args)]
 pub(super) struct Used {
-    /// It failed, and this is why
+    /// Error message; the outcome is then failed
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
-    /// It did not succeed; --stop-reason error_quota says that it was put off
+    /// Set the outcome to failed; to deferred with --stop-reason error_quota
     #[arg(long)]
     failed: bool,
-    /// Why it stopped, in a word
+    /// Stop reason, as one word
     #[arg(long, value_name = "WORD")]
     stop_reason: Option<String>,
-    /// How many turns it took
+    /// Number of turns
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     turns: Option<u64>,
-    /// How long it took; since it was begun where it is not given
+    /// Duration in milliseconds [default: time since the start]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     duration_ms: Option<u64>,
-    /// How long the model took
+    /// Duration of the model calls in milliseconds
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     api_duration_ms: Option<u64>,
-    /// What it cost
+    /// Cost in US dollars
     #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true)]
     cost_usd: Option<f64>,
-    /// Tokens read anew
+    /// Uncached input tokens
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     input_tokens: Option<u64>,
-    /// Tokens put into the cache
+    /// Input tokens written to the cache
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     cache_creation_input_tokens: Option<u64>,
-    /// Tokens read from the cache
+    /// Input tokens read from the cache
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     cache_read_input_tokens: Option<u64>,
-    /// Tokens written
+    /// Output tokens
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     output_tokens: Option<u64>,
-    /// What it said last; - reads it from stdin. Of a long text the end is kept in its row, and the whole beside it
+    /// Text of the output; - reads it from stdin. A long text is stored in full as a blob
     #[arg(long, value_name = "TEXT")]
     output: Option<String>,
-    /// Session id, thread name or a unique prefix of an id, if it was not known before
+    /// Session id, thread name or a unique prefix of an id, if not set before
     #[arg(long, value_name = "SESSION")]
     pub(super) session: Option<String>,
 }
 
 impl Used {
-    /// Reads what is to be read from stdin, and checks what can be checked without the store. The session is resolved later.
+    /// Reads stdin if needed, and validates the values. The session is resolved later, with the store.
     pub(super) fn ending(self, context: &Context<'_>, summary: Option<String>) -> Result<Ending, Failure> {
         let output = self.output.map(|text| text_or_stdin(context, text)).transpose()?;
         let finish = Finish {
@@ -72,7 +72,7 @@ impl Used {
     }
 }
 
-/// Fills in how long an execution took. A clock that was set back leaves it unknown.
+/// Sets the duration of an execution if it is not given. It stays unknown if the clock was set back.
 pub(super) fn with_duration(mut ending: Ending, execution: &Execution) -> Ending {
     let since = SystemClock.now().as_micros().saturating_sub(execution.started_at.as_micros());
     ending.finish.duration_ms = ending.finish.duration_ms.or_else(|| u64::try_from(since / 1_000).ok());

@@ -16,26 +16,26 @@ const AFTER: &str = "\
 Examples:
   duolog runs wait \"$run\"
   duolog runs wait \"$run\" --until succeeded --timeout 30m && deploy
-  duolog runs wait \"$run\" --until settled --timeout 30s || echo \"still going on\"
+  duolog runs wait \"$run\" --until settled --timeout 30s || echo \"still running\"
 
-Exit code: 1 where it came to another end, 3 where the time is over before
+Exit code: 1 if the run ended with another status · 3 if the wait timed out
 
 JSON:
   {\"run\": {… as runs list …}, \"met\": true|false}";
 
-/// Wait until a run stands as asked
+/// Wait until a run reaches a status
 ///
-/// It is woken by the line that the run's log gets, whichever process wrote it.
+/// The wait ends as soon as any process writes the status change to the run's log.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Wait {
-    /// The run: its id, or the beginning of one
+    /// Run id or a unique prefix
     #[arg(value_name = "RUN")]
     run: String,
-    /// A status; ended: any end; settled: any end, or paused
+    /// Status to wait for; ended: any final status; settled: any final status or paused
     #[arg(long, default_value = "ended", value_parser = PossibleValuesParser::new(words()).map(|word| until(&word)))]
     until: Until,
-    /// How long to wait; without it, however long it takes
+    /// Maximum time to wait [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = args::duration)]
     timeout: Option<Duration>,
 }
@@ -56,7 +56,7 @@ impl Wait {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_read()?;
         let run = store.runs().open(&store.runs().resolve(&self.run)?);
-        // Another end is an answer, too: nothing but a retry leaves it.
+        // Another final status also ends the wait: only a retry leaves it.
         let is_over = |status: &RunStatus| status.is_terminal() || self.until.is_met(*status);
         let enough = Until::Status(RunStatus::ALL.iter().copied().filter(is_over).collect());
         let run = run.wait(&enough, self.timeout.unwrap_or(Duration::MAX))?;
@@ -68,7 +68,8 @@ impl Wait {
             true => Ended::Done,
             false if run.status.is_terminal() => Ended::No,
             false => {
-                context.out.note("the time is over; it goes on");
+                let seconds = self.timeout.unwrap_or_default().as_secs_f64();
+                context.out.note(format_args!("timed out after {seconds} s; the run is still {}", run.status));
                 Ended::Busy
             }
         })

@@ -10,16 +10,18 @@ const AFTER: &str = "\
 Examples:
   duolog schedules clear nightly
 
-Exit code: 0 taken back · 6 nothing was said over it
+Exit code: 0 removed · 6 the schedule has no override
 
 JSON:
   {\"schedule_name\", \"changed\": true|false}";
 
-/// Take back all that was said over a schedule: it is as the configuration has it again
+/// Remove the override of a schedule
+///
+/// The schedule then uses the values of the configuration.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Clear {
-    /// Which
+    /// Schedule name
     #[arg(value_name = "NAME")]
     name: String,
 }
@@ -32,9 +34,9 @@ impl Clear {
         context.out.confirm(&ScheduleCleared { schedule_name: self.name.clone(), changed: cleared }, |text| {
             let name = &self.name;
             text.line(if cleared {
-                format!("{name} is as the configuration has it")
+                format!("the override of schedule \"{name}\" is removed")
             } else {
-                format!("nothing was said over {name}")
+                format!("schedule \"{name}\" has no override")
             });
         })?;
         context.close(store);

@@ -20,9 +20,11 @@ JSON:
                   \"next_due_at\": instant|null, \"next_due_local\": time|null, \"problem\": text|null,
                   \"consecutive_failures\": 0, \"latest_run\": {… as schedules runs …}|null}],
    \"next\": null, \"unknown_overrides\": [name]}
-  unknown_overrides are schedules with an override that this configuration does not have";
+  unknown_overrides are names that have an override but are not in this configuration";
 
-/// List the schedules of the configuration, as they are in force
+/// List the schedules of the configuration
+///
+/// The values in force are shown. A value that comes from an override is marked with *.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {}
@@ -34,7 +36,7 @@ impl List {
         let list = if let Some(store) = context.open_if_there()? {
             store.schedules().list(now)?
         } else {
-            // Where nothing was ever written nothing is said over them.
+            // Without a store there are no overrides.
             let schedules = context.config()?.schedules().iter().map(|base| as_configured(base, now));
             ScheduleList { schedules: schedules.collect(), elsewhere: Vec::new() }
         };
@@ -44,13 +46,13 @@ impl List {
             }
         })?;
         if list.schedules.is_empty() {
-            context.out.note("the configuration has no schedules; duolog config show --help tells how to write one");
+            context.out.note("the configuration has no schedules; duolog config show --help shows how to write one");
         }
         for (name, problem) in list.schedules.iter().filter_map(|one| Some((&one.base.name, one.problem.as_ref()?))) {
-            context.out.warn(format_args!("{name} cannot fire: {problem}"));
+            context.out.warn(format_args!("schedule {name} cannot fire: {problem}"));
         }
         for name in &list.elsewhere {
-            context.out.note(format_args!("something is said over {name}, which this configuration does not have"));
+            context.out.note(format_args!("schedule {name} has an override but is not in this configuration"));
         }
         Ok(Ended::Done)
     }
@@ -69,11 +71,11 @@ fn table(list: &ScheduleList, now: Timestamp) -> Table {
     ])
     .dropping(&["STARTED_AT", "CONSECUTIVE_FAILURES", "WORKFLOW_NAME", "ZONE", "LATEST_RUN", "CRON"]);
     for schedule in &list.schedules {
-        // What is said over the configuration is marked.
+        // A value from an override is marked.
         let marked = |text: &str, from| format!("{text}{}", if from == Origin::Override { "*" } else { "" });
         let next = match schedule.next.first() {
             Some(time) => time.local.clone(),
-            None if schedule.problem.is_some() => "never: it is wrong".to_owned(),
+            None if schedule.problem.is_some() => "never: invalid".to_owned(),
             None => marked("disabled", schedule.enabled.from),
         };
         let latest = schedule.latest.as_ref();

@@ -1,4 +1,4 @@
-//! `duolog schedules`, and the shapes that its commands share.
+//! `duolog schedules`, and the helpers that its commands share.
 
 mod clear;
 mod list;
@@ -14,7 +14,7 @@ use super::Context;
 use crate::out::Tone;
 
 commands! {
-/// What to do with schedules.
+/// Subcommands of `duolog schedules`.
 Schedules {
     List(list::List),
     Show(show::Show),

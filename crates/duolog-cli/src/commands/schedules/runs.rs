@@ -21,14 +21,16 @@ JSON:
   {\"schedule_runs\": [{\"id\", \"schedule_name\", \"workflow_name\", \"due_at\", \"started_at\",
      \"finished_at\", \"status\", \"error_message\", \"detail\", \"workflow_run_id\", \"home_id\", \"actor\"}],
    \"next\": token|null}
-  status is \"ok\", \"nothing\", \"failed\" or \"skipped\", and \"running\" until that is known; \"lost\" where
-  whoever fired it is gone for long. What is lost is not fired again";
+  status is \"ok\", \"nothing\", \"failed\" or \"skipped\"; \"running\" until the result is known; \"lost\" if
+  the process that fired the schedule died. A lost time is not fired again";
 
-/// List what came of the times of schedules, the latest first
+/// List the history of schedules
+///
+/// The order is newest first.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Runs {
-    /// Only this schedule's
+    /// Schedule name [default: all]
     #[arg(value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
@@ -42,7 +44,7 @@ impl Runs {
             None => FiringList { runs: Vec::new(), next: None },
         };
         let page: wire::Page<wire::ScheduleRun> = wire::Page::of(&list.runs, list.next);
-        context.out.page(&page, "no time of a schedule was fired yet; duolog schedules tick does that", || {
+        context.out.page(&page, "no schedule has fired yet; duolog schedules tick fires those that are due", || {
             table(&list.runs, SystemClock.now())
         })?;
         Ok(Ended::Done)

@@ -18,37 +18,39 @@ JSON:
 
 /// Override a schedule without touching the configuration
 ///
-/// What is not mentioned stays as it was; --unset uses the configuration's value; schedules clear removes the override.
-/// Every home on the same state has it so. If the change affects when the schedule fires, times that were due before and
-/// were not fired are recorded as skipped; schedules runs lists them.
+/// Keys that are not given stay as they are. --unset resets one key to the configuration's value; schedules clear
+/// removes the whole override. The override applies to every home on the same state.
+///
+/// If the change affects when the schedule fires, due times that have not fired are recorded as skipped; schedules runs
+/// lists them.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 #[command(group = ArgGroup::new("said").required(true).multiple(true))]
 pub struct Set {
-    /// Which
+    /// Schedule name
     #[arg(value_name = "NAME")]
     name: String,
-    /// It fires
+    /// Enable the schedule
     #[arg(long, group = "said", conflicts_with = "disable")]
     enable: bool,
-    /// It does not fire
+    /// Disable the schedule
     #[arg(long, group = "said")]
     disable: bool,
-    /// When it fires: minute hour day month weekday, or @daily
+    /// Cron expression: minute hour day month weekday, or @daily
     #[arg(long, value_name = "CRON", group = "said")]
     cron: Option<String>,
-    /// The time zone in which that is meant, like Europe/Berlin
+    /// Time zone of the cron expression, such as Europe/Berlin
     #[arg(long, value_name = "ZONE", group = "said")]
     zone: Option<String>,
-    /// As the configuration has it; may be given more than once
+    /// Key to reset to the configuration's value; may be given more than once
     #[arg(long, value_name = "KEY", group = "said")]
     unset: Vec<Key>,
-    /// Who says so; the user where it is not given
+    /// Actor to record [default: $USER]
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
 }
 
-/// What can be said over a schedule.
+/// A key that an override can set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Key {
     Enabled,

@@ -1,4 +1,4 @@
-//! `duolog schedules show`, and how a schedule is shown.
+//! `duolog schedules show`, and the view of a schedule that other commands print.
 
 use clap::Args;
 use duolog::schedules::{Schedule, as_configured, find_base};
@@ -21,13 +21,15 @@ JSON:
                 \"zone_source\", \"updated_at\", \"updated_by\", \"next_times\": [{\"due_at\": instant, \"due_local\": time}],
                 \"problem\": text|null, \"consecutive_failures\": 0,
                 \"latest_run\": {… as schedules runs …}|null}}
-  a source is \"config\", the configuration, or \"override\", which was set at updated_at";
+  a source is \"config\" (the configuration) or \"override\" (set at updated_at)";
 
-/// Show a schedule: what is in force and why, and its next times
+/// Show a schedule and its next times
+///
+/// Each value in force is shown with its source: the configuration or an override.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Show {
-    /// Which
+    /// Schedule name
     #[arg(value_name = "NAME")]
     name: String,
 }
@@ -44,7 +46,7 @@ impl Show {
     }
 }
 
-/// Shows a schedule as it is in force.
+/// Prints a schedule with the values in force.
 pub(super) fn answer(context: &mut Context<'_>, schedule: &Schedule) -> Result<(), Failure> {
     context.out.answer(&wire::ScheduleAnswer::from(schedule), |text| draw(text, schedule))
 }
@@ -53,7 +55,8 @@ fn draw(text: &mut Text, schedule: &Schedule) {
     let (base, now) = (&schedule.base, SystemClock.now());
     let why = |from: duolog::schedules::Origin| format!("  ({})", from.as_str());
     text.field("name", text.tone(Tone::Strong, &base.name));
-    for (label, value) in [("what for", &base.description), ("workflow", &base.workflow), ("context", &base.context)] {
+    for (label, value) in [("description", &base.description), ("workflow", &base.workflow), ("context", &base.context)]
+    {
         if let Some(value) = value {
             text.field(label, value);
         }
@@ -68,7 +71,7 @@ fn draw(text: &mut Text, schedule: &Schedule) {
         text.field("overridden", format_args!("{at}{by}  ({})", figures::age(*at, now)));
     }
     if let Some(problem) = &schedule.problem {
-        text.field("wrong", text.tone(Tone::Bad, problem));
+        text.field("problem", text.tone(Tone::Bad, problem));
     }
     if let Some(run) = &schedule.latest {
         let standing = text.tone(tone(run.standing), run.standing.as_str());
@@ -77,7 +80,7 @@ fn draw(text: &mut Text, schedule: &Schedule) {
     }
     if schedule.failures > 0 {
         let failures = figures::things(u64::from(schedule.failures), "firing");
-        text.field("failures", text.tone(Tone::Bad, &format!("{failures} one after another")));
+        text.field("failures", text.tone(Tone::Bad, &format!("{failures} in a row")));
     }
     for (at, time) in schedule.next.iter().enumerate() {
         text.field(if at == 0 { "next" } else { "" }, &time.local);

@@ -15,33 +15,33 @@ Examples:
   duolog schedules tick
   while true; do duolog schedules tick --quiet; sleep 30; done
 
-The first tick of a schedule fires nothing: what lies before it was not missed. Of times that passed
-while nobody ticked the last one is fired, or as catch_up in the configuration says: \"all\" starts a
-run for each missed time, 100 at most, with the trigger id NAME@DUE. Otherwise the trigger id is
-NAME, and a time is skipped while the run of an earlier one is active. Skipped times are listed with
-their reasons.
+The first tick of a schedule fires nothing: earlier times do not count as missed. If more than one
+time has passed since the last tick, catch_up in the configuration decides which ones fire. By default
+only the latest fires. With \"all\", each missed time starts a run with the trigger id NAME@DUE, up to
+100 runs. Otherwise the trigger id is NAME, and a time is skipped while the run of an earlier time is
+active. Skipped times are listed with their reasons.
 
-After an error the times that were fired are printed first; those that were not tried stay due.
+If an error stops the tick, the times that fired are printed first; the others stay due.
 
-Exit code: 0 all is well · 1 something failed, or a schedule cannot fire
+Exit code: 0 success · 1 a firing failed, or a schedule cannot fire
 
 JSON:
   {\"fired\": [{\"id\", \"schedule_name\", \"workflow_name\", \"due_at\", \"missed\": 0, \"status\",
               \"error_message\", \"detail\", \"workflow_run_id\"}], \"fired_elsewhere\": 0,
    \"problems\": [{\"schedule_name\", \"problem\"}]}
-  missed are earlier times that are left out; fired_elsewhere are those that another process fired;
-  an error follows as an object of its own";
+  missed is the number of earlier times that did not fire; fired_elsewhere is the number of times that
+  another process fired; an error follows as a separate object";
 
-/// Fire what has become due since the last tick
+/// Fire the schedules that are due
 ///
-/// Any number of processes, in any number of homes on the same state, may do so at once: each time is fired once.
+/// Several processes may tick at the same time, also in different homes on the same state: each due time fires once.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Tick {
-    /// Look at the times up to this instant, instead of now
+    /// Latest due time to fire; must not be in the future [default: now]
     #[arg(long, value_name = "INSTANT")]
     until: Option<Timestamp>,
-    /// Who has it fired; the user where it is not given
+    /// Actor to record [default: $USER]
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
 }
@@ -53,8 +53,8 @@ impl Tick {
         let until = self.until.unwrap_or(now);
         if until > now {
             return Err(Failure::Given {
-                message: format!("{until} lies ahead, and nothing is fired before its time"),
-                hint: Some("leave --until out, or name an instant that has passed".to_owned()),
+                message: format!("cannot fire schedules until {until}: the time is in the future"),
+                hint: Some("omit --until, or give a time in the past".to_owned()),
             });
         }
         let (ticked, error) = match store.schedules().by(actor(self.actor)).tick(until, fire) {
@@ -72,10 +72,10 @@ impl Tick {
             }
         })?;
         if ticked.fired.is_empty() && error.is_none() {
-            context.out.note(if ticked.taken > 0 { "another process fired what was due" } else { "nothing is due" });
+            context.out.note(if ticked.taken > 0 { "fired by another process" } else { "no schedule is due" });
         }
         for (name, problem) in &ticked.problems {
-            context.out.warn(format_args!("{name} cannot fire: {problem}"));
+            context.out.warn(format_args!("schedule {name} cannot fire: {problem}"));
         }
         if let Some(error) = error {
             return Err(Failure::TickStopped { fired: ticked.fired.len(), cause: Box::new(error.into()) });

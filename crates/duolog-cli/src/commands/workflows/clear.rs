@@ -9,16 +9,18 @@ const AFTER: &str = "\
 Examples:
   duolog workflows clear build
 
-Exit code: 6 where nothing changed
+Exit code: 6 if nothing changed
 
 JSON:
   {… as workflows enable …}";
 
-/// Take back what was said of a workflow: it is as if nobody had
+/// Reset a workflow to its default (enabled)
+///
+/// This removes the setting of workflows enable or disable.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Clear {
-    /// The workflow
+    /// Workflow name
     #[arg(value_name = "WORKFLOW")]
     workflow: String,
 }

@@ -10,21 +10,21 @@ const AFTER: &str = "\
 Examples:
   duolog workflows disable build --by ada
 
-Exit code: 6 where nothing changed
+Exit code: 6 if nothing changed
 
 JSON:
   {… as workflows enable …}";
 
-/// Have a workflow refuse to be started, or to leave the queue
+/// Disable a workflow
 ///
-/// Runs that run go on.
+/// New runs are refused, and queued runs stay queued. Running runs continue.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Disable {
-    /// The workflow
+    /// Workflow name
     #[arg(value_name = "WORKFLOW")]
     workflow: String,
-    /// Who says so; the user where it is not given
+    /// Actor to record [default: $USER]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
 }

@@ -10,19 +10,21 @@ const AFTER: &str = "\
 Examples:
   duolog workflows enable build
 
-Exit code: 6 where nothing changed
+Exit code: 6 if nothing changed
 
 JSON:
   {\"workflow_name\", \"enabled\": true, \"changed\": true|false}";
 
-/// Have a workflow be started again
+/// Enable a workflow
+///
+/// New runs can start, and queued runs can be admitted.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Enable {
-    /// The workflow
+    /// Workflow name
     #[arg(value_name = "WORKFLOW")]
     workflow: String,
-    /// Who says so; the user where it is not given
+    /// Actor to record [default: $USER]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
 }

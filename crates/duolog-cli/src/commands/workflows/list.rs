@@ -17,17 +17,19 @@ Examples:
 
 JSON:
   {\"workflows\": [{\"name\", \"enabled\", \"has_runs\", \"updated_at\", \"updated_by\"}], \"next\": token|null}
-  updated_at and updated_by are null where nobody has said anything, which is enabled";
+  updated_at and updated_by are null if the workflow has no setting; it is then enabled";
 
-/// List workflows that have runs, or of which something was said, by name
+/// List workflows by name
+///
+/// A workflow is listed if it has runs, or was enabled or disabled.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {
-    /// How many at the most
+    /// Maximum number of results
     #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     limit: u32,
-    /// Go on after a page: the name that it ended with
+    /// Last workflow name of the previous page
     #[arg(long, value_name = "NAME")]
     after: Option<String>,
 }
@@ -40,9 +42,7 @@ impl List {
         };
         let next = found.last().filter(|_| found.len() == self.limit as usize).map(|last| last.name.as_str());
         let page: wire::Page<wire::Workflow> = wire::Page::of(&found, next);
-        context.out.page(&page, "no workflow has runs yet, and of none was anything said", || {
-            table(&found, SystemClock.now())
-        })?;
+        context.out.page(&page, "there are no workflows yet", || table(&found, SystemClock.now()))?;
         Ok(Ended::Done)
     }
 }

@@ -1,4 +1,4 @@
-//! `duolog workflows`, and how its switches answer.
+//! `duolog workflows`, and the output that its commands share.
 
 mod clear;
 mod disable;
@@ -11,7 +11,7 @@ use super::Context;
 use crate::failure::{CommandResult, Ended};
 
 commands! {
-/// What to do with workflows.
+/// Subcommands of `duolog workflows`.
 Workflows {
     List(list::List),
     Enable(enable::Enable),
@@ -19,7 +19,7 @@ Workflows {
     Clear(clear::Clear),
 }}
 
-/// Says how a workflow stands after its switch was moved, and whether it was.
+/// Prints the setting of a workflow, and notes if it did not change.
 fn switched(context: &mut Context<'_>, workflow: &str, enabled: bool, changed: bool) -> CommandResult {
     context.out.confirm(&WorkflowSwitched { workflow_name: workflow.to_owned(), enabled, changed }, |text| {
         let already = if changed { "" } else { " already" };

@@ -1,4 +1,4 @@
-//! The command of `duolog runs exec` as its runner sees it: started, signalled, and the end of its output kept.
+//! The child process of `duolog runs exec`: start, signals and output.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -17,20 +17,20 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::guard::ExecGuard;
 
-/// How much of the end of the output is kept.
+/// The number of bytes kept from the end of the output.
 const TAIL_BYTES: usize = 64 << 10;
 
-/// What to start.
+/// The command to start and its settings.
 pub(super) struct Job<'a> {
     /// Program and arguments.
     pub(super) command: &'a [OsString],
-    /// Variables beside those of this process.
+    /// Environment variables to add to those of this process.
     pub(super) variables: Vec<(&'static str, OsString)>,
     /// Time between SIGTERM and SIGKILL when it is stopped.
     pub(super) grace: Duration,
     /// True if it may read the stdin of this process.
     pub(super) reads_stdin: bool,
-    /// True if its stdout goes to stderr, because stdout takes an answer.
+    /// True if its stdout goes to stderr, because stdout is reserved for JSON.
     pub(super) only_stderr: bool,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Child {
     has_ended: bool,
     tail: Arc<Mutex<VecDeque<u8>>>,
     copies: Vec<JoinHandle<()>>,
-    /// Closed to end the copies, although something that the command left behind may hold the pipes.
+    /// Closed to end the copies, because processes left by the command may keep the pipes open.
     copying: Vec<UnixStream>,
 }
 
@@ -62,7 +62,7 @@ impl Child {
         Ok(child)
     }
 
-    /// Passes on what comes from a pipe, in a thread, and keeps the end of it.
+    /// Copies a pipe in a thread, and keeps the end of the data.
     fn copy(&mut self, pipe: impl Read + AsFd + Send + 'static, to: File) -> io::Result<()> {
         ioctl_fionbio(&pipe, true)?;
         let (ending, copying) = UnixStream::pair()?;
@@ -73,27 +73,27 @@ impl Child {
         Ok(())
     }
 
-    /// Returns the exit code if the command has ended; a signal counts as in a shell.
+    /// Returns the exit code if the command has ended; 128 plus the number for a signal, as in a shell.
     pub(super) fn try_wait(&mut self) -> io::Result<Option<i32>> {
         let status = self.guard.try_wait()?;
         self.has_ended |= status.is_some();
         Ok(status.map(super::guard::code))
     }
 
-    /// Passes a signal on.
+    /// Sends a signal to the command.
     pub(super) fn signal(&self, signal: Signal) {
         if !self.has_ended {
-            // It is not reaped, so the id is still its own.
+            // The process is not reaped, so its id cannot be reused.
             let _ = kill_process(Pid::from_child(&self.guard), signal);
         }
     }
 
-    /// Has the command and what it started stopped: SIGTERM, and SIGKILL after the grace period.
+    /// Stops the command and its children: SIGTERM, then SIGKILL after the grace period.
     pub(super) fn stop(&self) {
         self.signal(Signal::HUP);
     }
 
-    /// Ends the copies, and returns the end of what the command wrote.
+    /// Ends the copies, and returns the end of the command's output.
     pub(super) fn output(&mut self) -> String {
         self.copying.clear();
         for copy in self.copies.drain(..) {
@@ -114,7 +114,7 @@ impl Drop for Child {
     }
 }
 
-/// Copies a pipe until its end, or until `ending` is closed and nothing more is there.
+/// Copies a pipe until its end, or until `ending` is closed and the pipe is empty.
 fn copy(mut pipe: impl Read + AsFd, mut to: File, ending: &UnixStream, tail: &Mutex<VecDeque<u8>>) {
     let mut buffer = vec![0; 16 << 10];
     let mut is_ending = false;
@@ -122,7 +122,7 @@ fn copy(mut pipe: impl Read + AsFd, mut to: File, ending: &UnixStream, tail: &Mu
         match pipe.read(&mut buffer) {
             Ok(0) => return,
             Ok(read) => {
-                // A reader that went away does not end the command.
+                // A closed output does not end the command.
                 let _ = to.write_all(&buffer[..read]);
                 let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
                 tail.extend(&buffer[..read]);

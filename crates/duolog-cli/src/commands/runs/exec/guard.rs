@@ -1,7 +1,8 @@
-//! The process between `duolog runs exec` and its command: it passes signals on, and stops the command if its parent dies.
+//! The process between `duolog runs exec` and its command. It forwards signals, and stops the command if its parent
+//! dies.
 //!
-//! The command is the leader of a process group, so that what it started is stopped with it. The leader asks the system to
-//! be killed if the guard dies, and then becomes the command.
+//! The command is the leader of a process group, so that its children are stopped with it. The leader asks the kernel
+//! for SIGKILL on the death of the guard, and then executes the command.
 
 use std::ffi::OsString;
 use std::io;
@@ -20,7 +21,7 @@ use crate::failure::{CommandResult, Ended, Failure};
 /// The exit codes of a shell for a command that does not exist, and for one that cannot be executed.
 const NOT_FOUND: i32 = 127;
 const NOT_EXECUTABLE: i32 = 126;
-/// What a shell adds to the number of the signal that ended a command.
+/// The offset that a shell adds to the number of a signal for the exit code.
 pub(super) const SIGNALLED: i32 = 128;
 
 /// The guard of the command of `duolog runs exec`
@@ -29,7 +30,7 @@ pub struct ExecGuard {
     /// Process id of the parent
     #[arg(long)]
     parent: u32,
-    /// Time between SIGTERM and SIGKILL, in milliseconds; without it this process becomes the command
+    /// Time between SIGTERM and SIGKILL in milliseconds [default: execute the command in this process]
     #[arg(long)]
     grace_ms: Option<u64>,
     /// Command
@@ -56,7 +57,7 @@ impl ExecGuard {
         exit(status.map_or(SIGNALLED + SIGHUP, code))
     }
 
-    /// Becomes the command.
+    /// Replaces this process with the command.
     fn lead(self, context: &mut Context<'_>) -> CommandResult {
         if !dies_with(self.parent, Signal::KILL) {
             return Ok(Ended::No);
@@ -68,7 +69,7 @@ impl ExecGuard {
         exit(code)
     }
 
-    /// Runs the command to its end; `None` if the parent died before it was started.
+    /// Runs the command until it ends. Returns `None` if the parent died before the start.
     fn guard(&self, grace: Duration) -> io::Result<Option<ExitStatus>> {
         let mut signals = Signals::listen(&[SIGCHLD, SIGTERM, SIGINT, SIGHUP])?;
         if !dies_with(self.parent, Signal::HUP) {
@@ -80,14 +81,14 @@ impl ExecGuard {
         loop {
             if let Some(status) = leader.try_wait()? {
                 if killed_at.is_some() {
-                    // What the command left behind is stopped with it.
+                    // Processes left by the command are stopped too.
                     let _ = kill_process_group(group, Signal::KILL);
                 }
                 return Ok(Some(status));
             }
             let left = killed_at.map(|at: Instant| at.saturating_duration_since(Instant::now()));
             for signal in signals.wait(None, left)?.signals {
-                // A group that is gone needs no signal.
+                // An error means that the group has ended.
                 let _ = match signal {
                     SIGTERM => kill_process_group(group, Signal::TERM),
                     SIGINT => kill_process_group(group, Signal::INT),
@@ -100,16 +101,16 @@ impl ExecGuard {
             }
             if killed_at.is_some_and(|at| at <= Instant::now()) {
                 let _ = kill_process_group(group, Signal::KILL);
-                // It cannot be ignored: only the end is left to wait for.
+                // SIGKILL cannot be ignored: wait for the end.
                 killed_at = Some(Instant::now() + grace + Duration::from_secs(1));
             }
         }
     }
 }
 
-/// Asks the system for a signal when the parent dies; false if it is dead already.
+/// Asks the kernel for a signal when the parent dies. Returns false if the parent is already dead.
 fn dies_with(parent: u32, signal: Signal) -> bool {
-    // Where the system has no such request, the command goes on if its parent is killed.
+    // Only Linux supports this. On other systems the command continues if its parent is killed.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_parent_process_death_signal(Some(signal));
     #[cfg(not(target_os = "linux"))]
@@ -117,7 +118,7 @@ fn dies_with(parent: u32, signal: Signal) -> bool {
     getppid().is_some_and(|now| u32::try_from(now.as_raw_pid()) == Ok(parent))
 }
 
-/// Returns the file of this program, also if it was replaced since it was started.
+/// Returns the executable of this process, even if the file was replaced after the start.
 fn own_executable() -> io::Result<std::path::PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
 }

@@ -1,4 +1,4 @@
-//! `duolog runs exec`: claims a run, runs a command under the claim, and records what came of it.
+//! `duolog runs exec`: claims a run, runs a command as its owner, and records the result.
 
 mod child;
 mod guard;
@@ -22,7 +22,7 @@ use super::{Context, actor};
 use crate::args;
 use crate::failure::{CommandResult, Ended, Failure};
 
-/// The phase of a command that is the whole run.
+/// The phase name if --phase is not given.
 const PHASE: &str = "main";
 
 const AFTER: &str = "\
@@ -33,7 +33,7 @@ Examples:
   duolog runs exec --next --loop --workflow nightly -- ./nightly.sh
 
 Environment of the command:
-  DUOLOG_RUN_ID, DUOLOG_FENCE   taken by the owner's commands of duolog runs if RUN and --fence are absent
+  DUOLOG_RUN_ID, DUOLOG_FENCE   defaults of RUN and --fence in the owner's commands of duolog runs
   DUOLOG_WORKFLOW, DUOLOG_TRIGGER_ID, DUOLOG_PHASE, DUOLOG_EXECUTION_ID, DUOLOG_OWNER, DUOLOG_SESSION_ID
   DUOLOG_HOME, DUOLOG_STORE     the home and the store in use, unless they are the default
 
@@ -49,17 +49,17 @@ JSON:
 
 /// Run a command as the owner of a run
 ///
-/// The run is claimed, or started if --workflow and --trigger name no active run. The lease is renewed at a third of it
-/// while the command lives. The exit code, the duration and the end of the output (64 KiB) are recorded as an execution of
-/// the phase. A phase that succeeded is not run again.
+/// The run is claimed, or started if --workflow and --trigger have no active run. The lease is renewed while the
+/// command runs. The exit code, the duration and the end of the output (64 KiB) are recorded as an execution of the
+/// phase. A phase that succeeded is not run again.
 ///
-/// Without --phase the command is the whole run: the run ends with it, as with --finish. With --phase the run stays running
-/// and is released, also if the command fails. --next always ends the run with its command. A run whose command was stopped
-/// by SIGINT or SIGTERM is released.
+/// Without --phase the command is the whole run: the run ends with it, as with --finish. With --phase the run stays
+/// running and is released, also if the command fails. --next always ends the run with its command. A run whose command
+/// was stopped by SIGINT or SIGTERM is released.
 ///
-/// If the claim is lost, the command and what it started get SIGTERM, and SIGKILL after --grace. The same happens if this
-/// process is killed. SIGINT and SIGTERM are passed on to the command; with --loop, the first one only ends the loop after
-/// the current command. The command reads stdin unless that is a terminal or --next is given.
+/// If the claim is lost, the command and its children get SIGTERM, and SIGKILL after --grace. The same happens if this
+/// process is killed. SIGINT and SIGTERM are forwarded to the command; with --loop, the first one only ends the loop
+/// after the current command. The command reads stdin unless that is a terminal or --next is given.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Exec {
@@ -82,7 +82,7 @@ pub struct Exec {
     /// Owner of the claim [default: HOST:PID]
     #[arg(long, value_name = "OWNER", alias = "owner")]
     claim: Option<String>,
-    /// Phase that the command is [default: main]
+    /// Phase name [default: main]
     #[arg(long, value_name = "NAME")]
     phase: Option<String>,
     /// End the run with the result of the command
@@ -102,7 +102,7 @@ pub struct Exec {
 impl Exec {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         if self.workflow.len() > 1 && !self.next {
-            let message = "--workflow is given more than once, which only --next takes".to_owned();
+            let message = "cannot use more than one --workflow without --next".to_owned();
             return Err(Failure::Given { message, hint: None });
         }
         let signals = Signals::listen(&[SIGCHLD, SIGTERM, SIGINT]);
@@ -116,19 +116,19 @@ impl Exec {
         ended
     }
 
-    /// The phase that the command is.
+    /// Returns the phase of the command.
     fn phase(&self) -> &str {
         self.phase.as_deref().unwrap_or(PHASE)
     }
 
-    /// True if the run ends with the command.
+    /// Returns true if the run ends with the command.
     fn ends_run(&self) -> bool {
         self.finish || self.next || self.phase.is_none()
     }
 }
 
 impl Worker<'_> {
-    /// Runs the command for the run that is named.
+    /// Runs the command for the given run.
     fn once(&mut self, context: &mut Context<'_>) -> CommandResult {
         let (run, fence) = match self.claim()? {
             (run, Some(fence)) => (run, fence),
@@ -137,7 +137,7 @@ impl Worker<'_> {
         self.execute(context, &run, fence)
     }
 
-    /// Claims the run that is named, or starts it; no fence if it is not running.
+    /// Claims or starts the given run. The fence is `None` if the run is not running.
     fn claim(&self) -> Result<(RunSummary, Option<Fence>), Failure> {
         let runs = self.store.runs();
         let id = if let Some(text) = &self.exec.run {
@@ -161,7 +161,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Answers for a run that cannot be claimed because of its status.
+    /// Reports a run that cannot be claimed because of its status.
     fn not_running(&self, context: &mut Context<'_>, run: &RunSummary) -> CommandResult {
         let (id, status) = (&run.id, run.status);
         match status {
@@ -176,7 +176,9 @@ impl Worker<'_> {
             RunStatus::Queued | RunStatus::Paused => {
                 self.answer(context, run, None, None, work::Result::Waiting)?;
                 context.out.note(match status {
-                    RunStatus::Queued => format!("run {id} is queued: duolog runs exec --next takes it in its turn"),
+                    RunStatus::Queued => {
+                        format!("run {id} is queued: duolog runs exec --next runs it when a slot is free")
+                    }
                     _ => format!("run {id} is paused: duolog runs show {id} shows what it waits for"),
                 });
                 Ok(Ended::Busy)
@@ -184,7 +186,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Runs the command for the next run, or for one after the other.
+    /// Runs the command for the next run; with --loop, for one run after another.
     fn work(&mut self, context: &mut Context<'_>) -> CommandResult {
         let filter = TakeFilter { workflows: self.exec.workflow.clone(), ..TakeFilter::default() };
         let mut feed = None;
@@ -199,10 +201,10 @@ impl Worker<'_> {
                 Err(error) => return Err(error.into()),
             };
             for run in given_up {
-                context.out.note(format_args!("run {} was taken over too often, and failed", run.id));
+                context.out.note(format_args!("run {} failed: it was taken over too often", run.id));
             }
             for run in expired {
-                context.out.note(format_args!("run {} was queued for too long, and is cancelled", run.id));
+                context.out.note(format_args!("run {} is cancelled: it was queued for too long", run.id));
             }
             if let Some(claim) = claim {
                 let ended = self.execute(context, &claim.run, claim.fence);
@@ -218,7 +220,7 @@ impl Worker<'_> {
                 return Ok(Ended::No);
             }
             match &mut feed {
-                // A run that came before the logs were followed is found now.
+                // Check again for a run that was queued before the feed was opened.
                 None => feed = Some(self.feed()?),
                 Some(feed) => {
                     feed.wait()?;
@@ -229,7 +231,7 @@ impl Worker<'_> {
         Ok(Ended::Done)
     }
 
-    /// Follows the logs; a signal ends a wait.
+    /// Opens a feed of run changes. A signal ends its wait.
     fn feed(&self) -> Result<duolog::runs::RunFeed, Failure> {
         let feed = self.store.runs().feed()?;
         let failed = || Failure::file("listen for", std::path::Path::new("signals"));
@@ -246,19 +248,19 @@ impl Worker<'_> {
     }
 }
 
-/// True if a worker goes on after such an error: it is about one run, or passes.
+/// Returns true if a worker continues after the error: it concerns one run, or is temporary.
 fn may_pass(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Stale | ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::Busy | ErrorKind::Unknown)
 }
 
-/// The owner of a claim that nobody named.
+/// Returns the default owner, HOST:PID.
 fn owner_of_this_process() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = Some(host.trim()).filter(|host| !host.is_empty()).unwrap_or("localhost");
     format!("{host}:{}", std::process::id())
 }
 
-/// True if the store may answer if it is asked again.
+/// Returns true if the operation can be tried again.
 fn is_busy(error: &Error) -> bool {
     matches!(error, Error::Busy(Busy::Store(_)) | Error::Unknown(_))
 }

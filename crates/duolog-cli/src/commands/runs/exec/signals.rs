@@ -1,4 +1,4 @@
-//! Signals as something to wait for, beside other descriptors.
+//! Waits for signals together with other descriptors.
 
 use std::io::{self, Read as _};
 use std::os::fd::AsFd;
@@ -12,16 +12,16 @@ use signal_hook::low_level;
 /// The signals that a process listens for.
 pub(super) struct Signals(Vec<(i32, UnixStream)>);
 
-/// What ended a wait.
+/// The events that ended a wait.
 pub(super) struct Woken {
-    /// The signals that came.
+    /// The signals that arrived.
     pub(super) signals: Vec<i32>,
     /// True if the other end of the descriptor was closed.
     pub(super) is_hung_up: bool,
 }
 
 impl Signals {
-    /// Listens from now on; the signals no longer end the process.
+    /// Starts to listen. The signals no longer end the process.
     pub(super) fn listen(signals: &[i32]) -> io::Result<Self> {
         let listen = |signal: &i32| {
             let (stream, written) = UnixStream::pair()?;
@@ -32,7 +32,7 @@ impl Signals {
         signals.iter().map(listen).collect::<io::Result<_>>().map(Self)
     }
 
-    /// Returns the descriptor that tells of a signal, for another thread to wait for. That thread must not read it.
+    /// Returns a descriptor that becomes readable on a signal. Another thread may wait for it, but must not read it.
     pub(super) fn descriptor(&self, signal: i32) -> io::Result<Option<UnixStream>> {
         let stream = self.0.iter().find(|(of, _)| *of == signal).map(|(_, stream)| stream.try_clone());
         stream.transpose()
@@ -59,7 +59,7 @@ impl Signals {
     }
 }
 
-/// Waits until one of the descriptors has something to read.
+/// Waits until one of the descriptors is readable.
 pub(super) fn wait_for(streams: &[UnixStream]) {
     let mut polled: Vec<PollFd<'_>> =
         streams.iter().map(|stream| PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN)).collect();

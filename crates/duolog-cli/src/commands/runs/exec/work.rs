@@ -1,4 +1,4 @@
-//! One run of the command, from the begin of its phase to the record of its result.
+//! One execution of the command, from the start of its phase to the record of its result.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -18,10 +18,10 @@ use super::{Context, Exec, is_busy};
 use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 
-/// The pause before the result is recorded again, if the store was busy.
+/// The delay before another attempt to record the result if the store is busy.
 const RECORD_PAUSE: Duration = Duration::from_millis(100);
 
-/// What came of a run of the command.
+/// The result of an execution of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Result {
     Succeeded,
@@ -43,20 +43,20 @@ impl Result {
     }
 }
 
-/// What runs the command.
+/// The state of a worker that runs the command.
 pub(super) struct Worker<'a> {
     pub(super) exec: &'a Exec,
     pub(super) store: Store,
     pub(super) owner: String,
     pub(super) signals: Signals,
-    /// True if no further run is to be taken.
+    /// True if the worker must not take another run.
     pub(super) is_ending: bool,
 }
 
-/// How the command ended.
+/// The exit of the command.
 struct Exit {
     code: i32,
-    /// The signal that was passed on to it.
+    /// The signal that was forwarded to it.
     interrupted: Option<&'static str>,
     /// True if it was stopped because the claim was lost.
     is_lost: bool,
@@ -65,7 +65,7 @@ struct Exit {
 }
 
 impl Exit {
-    /// Why it failed; `None` if it succeeded.
+    /// Returns the error; `None` if the command succeeded.
     fn error(&self) -> Option<String> {
         match (self.code, self.interrupted) {
             (0, _) => None,
@@ -77,7 +77,7 @@ impl Exit {
 }
 
 impl Worker<'_> {
-    /// Runs the command as a phase of a run that is claimed.
+    /// Runs the command as a phase of a claimed run.
     pub(super) fn execute(&mut self, context: &mut Context<'_>, run: &RunSummary, fence: Fence) -> CommandResult {
         let handle = self.store.runs().open(&run.id).under(fence);
         let (lost, losing) = UnixStream::pair().map_err(failed("open", "a socket"))?;
@@ -94,13 +94,13 @@ impl Worker<'_> {
                 drop(keeper);
                 let run = handle.release()?;
                 self.answer(context, &run, Some(&execution), None, Result::Waiting)?;
-                context.out.note(format_args!("phase {phase} is being run: execution {execution} is in flight"));
+                context.out.note(format_args!("phase {phase} is running: execution {execution} is in flight"));
                 return Ok(Ended::Busy);
             }
         };
         let exit = self.run_command(context, run, (fence, &execution), &lost, &keeper)?;
         let remaining = keeper.remaining();
-        // Nothing renews for a command that is dead.
+        // The command has ended, so the lease is no longer renewed.
         let lost = keeper.stop();
         if exit.is_lost {
             return self.claim_lost(context, &handle, (fence, &execution, exit.code), lost);
@@ -121,7 +121,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Answers for a phase that succeeded before: the owner may have died before it ended the run.
+    /// Reports a phase that has already succeeded. Its owner may have died before it ended the run.
     fn phase_done(&self, context: &mut Context<'_>, handle: &RunHandle, execution: &ExecutionId) -> CommandResult {
         let phase = self.exec.phase();
         let (run, ended) = if self.exec.ends_run() {
@@ -134,7 +134,7 @@ impl Worker<'_> {
         Ok(ended)
     }
 
-    /// Runs the command to its end, and stops it if the claim is lost.
+    /// Runs the command until it ends, and stops it if the claim is lost.
     fn run_command(
         &mut self,
         context: &mut Context<'_>,
@@ -167,7 +167,7 @@ impl Worker<'_> {
                 };
                 if self.exec.is_loop && !self.is_ending {
                     self.is_ending = true;
-                    context.out.note("ending after this command; a second signal is passed on to it");
+                    context.out.note("stopping after this command; a second signal is sent to the command");
                 } else {
                     interrupted = Some(word);
                     child.signal(signal);
@@ -182,7 +182,7 @@ impl Worker<'_> {
         Ok(Exit { code, interrupted, is_lost, took: started.elapsed(), output: child.output() })
     }
 
-    /// Records how the phase ended, and ends or releases the run.
+    /// Records the result of the phase, and ends or releases the run.
     fn record(
         &self,
         handle: &RunHandle,
@@ -208,7 +208,7 @@ impl Worker<'_> {
         let mut is_success = error.is_none();
         match again(deadline, || handle.end(execution, ending.clone())) {
             Ok(_) => {}
-            // The command ended the execution itself, or an answer of the store was lost.
+            // The command ended the execution itself, or a response of the store was lost.
             Err(Error::Conflict(Conflict::ExecutionClosed { outcome, .. })) => is_success &= outcome == How::Succeeded,
             Err(error) => return Err(error.into()),
         }
@@ -225,7 +225,7 @@ impl Worker<'_> {
         Ok((run, result))
     }
 
-    /// Answers for a command whose claim ended before its result could be recorded.
+    /// Reports a command whose claim ended before its result was recorded.
     fn claim_lost(
         &self,
         context: &mut Context<'_>,
@@ -252,7 +252,7 @@ impl Worker<'_> {
         Ok(ended)
     }
 
-    /// The variables that tell the command what it works on.
+    /// Returns the environment variables of the command.
     fn variables(
         &self,
         context: &Context<'_>,
@@ -282,7 +282,7 @@ impl Worker<'_> {
         Ok(variables)
     }
 
-    /// Gives the answer to programs; people read the output of the command.
+    /// Prints the JSON result. Without --json only the output of the command is printed.
     pub(super) fn answer(
         &self,
         context: &mut Context<'_>,
@@ -301,18 +301,18 @@ impl Worker<'_> {
         context.out.answer(&shape, |_| {})
     }
 
-    /// Ends the loop if a signal came while it waited.
+    /// Ends the loop if a signal arrived during the wait.
     pub(super) fn look_for_end(&mut self, context: &Context<'_>) -> std::result::Result<(), Failure> {
         let woken = self.signals.wait(None, Some(Duration::ZERO)).map_err(failed("listen for", "signals"))?;
         if woken.signals.iter().any(|signal| [SIGTERM, SIGINT].contains(signal)) {
             self.is_ending = true;
-            context.out.note("ended by a signal");
+            context.out.note("stopped by a signal");
         }
         Ok(())
     }
 }
 
-/// Tries again while the store is busy and the lease holds.
+/// Repeats an operation while the store is busy and the lease is valid.
 fn again<T>(deadline: Instant, mut f: impl FnMut() -> duolog::Result<T>) -> duolog::Result<T> {
     loop {
         match f() {

@@ -20,11 +20,11 @@ JSON:
 
 /// Begin an execution outside of runs and print its id
 ///
-/// It counts in runs stats like the phases of runs.
+/// duolog runs stats counts it together with the phases of runs.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Begin {
-    /// What it does: chat, or WORKFLOW:PHASE
+    /// Skill: chat, or WORKFLOW:PHASE
     #[arg(value_name = "SKILL")]
     skill: String,
     /// Trigger id, such as a thread
@@ -34,19 +34,19 @@ pub struct Begin {
     #[arg(long, value_name = "KIND", default_value = "chat")]
     #[arg(value_parser = args::word(TriggerType::ALL, TriggerType::as_str))]
     trigger_type: TriggerType,
-    /// Session id, thread name or a unique prefix of an id, if it is known already
+    /// Session id, thread name or a unique prefix of an id, if known
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
-    /// Repository that it works on
+    /// Repository of the execution
     #[arg(long, value_name = "OWNER/REPO")]
     repo: Option<String>,
-    /// Issue that it works on
+    /// Issue number
     #[arg(long, value_name = "N")]
     issue: Option<u64>,
-    /// Who triggers it [default: the user]
+    /// Actor that triggers the execution [default: $USER]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
-    /// Execution id; the same id with other content is refused
+    /// Execution id; the same id with different content is refused
     #[arg(long, value_name = "ID")]
     id: Option<ExecutionId>,
 }

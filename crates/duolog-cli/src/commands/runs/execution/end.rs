@@ -17,9 +17,9 @@ Examples:
 JSON:
   {\"execution\": {… as runs phase end …}}";
 
-/// End an execution outside of runs, with what it used
+/// End an execution outside of runs
 ///
-/// What is not said stays unknown, which is not zero. An execution that has ended stays as it is.
+/// Values that are not given stay unknown, which is not zero. An execution that has already ended does not change.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct End {

@@ -18,9 +18,9 @@ Examples:
 JSON:
   {\"executions\": [{… as runs phase end …}], \"next\": token|null}";
 
-/// List the last executions of a trigger, oldest first
+/// List the last executions of a trigger
 ///
-/// Executions of runs are among them. The next page has those before them.
+/// The order is oldest first, and the next page has earlier executions. Executions of runs are included.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct List {
@@ -76,7 +76,7 @@ impl List {
             context.out.note("no execution has this trigger");
         }
         if let Some(next) = page.next {
-            context.out.note(format_args!("there are earlier ones: --after {next}"));
+            context.out.note(format_args!("there are earlier executions: add --after {next}"));
         }
         Ok(Ended::Done)
     }

@@ -12,7 +12,7 @@ use duolog::{Error, Store};
 use crate::failure::Failure;
 
 commands! {
-/// What to do with executions outside of runs.
+/// Subcommands of `duolog runs execution`.
 Execution {
     Begin(begin::Begin),
     Session(session::Session),
@@ -20,7 +20,9 @@ Execution {
     List(list::List),
 }}
 
-/// The execution with this id or prefix, if it belongs to no run: one of a run is changed by the run's owner alone.
+/// Returns the execution with this id or prefix.
+///
+/// Returns an error if it belongs to a run: only the run's owner can change it.
 fn alone(store: &Store, text: &str) -> Result<Row, Failure> {
     let executions = store.runs().executions();
     let row = executions.get(&executions.resolve(text)?)?;

@@ -15,23 +15,24 @@ Examples:
     make && duolog runs phase end \"$run\" \"$execution\" --fence \"$fence\"
   fi
 
-Exit code: 6 where it is done, 3 where it is being run
+Exit code: 3 if the phase is running · 6 if it is done
 
 JSON:
   {\"workflow_run_id\", \"phase\", \"status\": \"started\"|\"running\"|\"done\", \"execution_id\"}";
 
-/// Begin to run a phase, and print its execution; unless it is done, or being run
+/// Begin a phase and print its execution id
 ///
-/// Looked at and entered in the ledger in one step: whatever dies, a phase that succeeded is not run again.
+/// A phase that is running or done is not begun. The check and the new execution are one transaction: a phase that
+/// succeeded is not run again, even after a crash.
 #[derive(Args)]
 #[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct Begin {
     #[command(flatten)]
     run: Owned,
-    /// The phase: 1 to 128 of A-Z a-z 0-9 _ . -
+    /// Phase name: 1 to 128 of A-Z a-z 0-9 _ . -
     #[arg(value_name = "PHASE")]
     phase: String,
-    /// The session whose log tells of it, if it is known already
+    /// Session id, thread name or a unique prefix of an id, if known
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
 }

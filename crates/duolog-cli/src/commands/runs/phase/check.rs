@@ -8,21 +8,23 @@ use crate::failure::{CommandResult, Ended};
 
 const AFTER: &str = "\
 Examples:
-  duolog runs phase check \"$run\" build && echo \"build is to be run\"
+  duolog runs phase check \"$run\" build && echo \"build must run\"
 
-Exit code: 6 where it is done, 3 where it is being run
+Exit code: 3 if the phase is running · 6 if it is done
 
 JSON:
   {\"workflow_run_id\", \"phase\", \"status\": \"run\"|\"running\"|\"done\", \"execution_id\": id|null}";
 
-/// Tell whether a phase is to be run, is being run or is done, as the ledger says
+/// Check if a phase must be run
+///
+/// The command prints run, running or done. The executions of the phase decide, not the history of the run.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Check {
-    /// The run: its id, or the beginning of one
+    /// Run id or a unique prefix
     #[arg(value_name = "RUN")]
     run: String,
-    /// The phase
+    /// Phase name
     #[arg(value_name = "PHASE")]
     phase: String,
 }

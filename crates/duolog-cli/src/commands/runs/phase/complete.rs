@@ -14,22 +14,22 @@ Examples:
 JSON:
   {\"run\": {… as runs list …}}";
 
-/// Note in the history of a run that a phase ended
+/// Add the end of a phase to a run's history
 ///
-/// The history is for people: whether a phase is run again is decided by the ledger (runs phase begin and end). A phase
-/// may come again; its last entry counts.
+/// The history is for people. The executions (runs phase begin and end) decide if a phase is run again. If a phase has
+/// several entries, the last one counts.
 #[derive(Args)]
 #[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct Complete {
     #[command(flatten)]
     run: Owned,
-    /// The phase
+    /// Phase name
     #[arg(value_name = "PHASE")]
     phase: String,
-    /// It did not succeed
+    /// Set the result to failed
     #[arg(long)]
     failed: bool,
-    /// What came of it; - reads it from stdin
+    /// Summary of the result; - reads it from stdin
     #[arg(long, value_name = "TEXT")]
     summary: Option<String>,
 }

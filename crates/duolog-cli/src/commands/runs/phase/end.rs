@@ -22,12 +22,12 @@ JSON:
     \"success\", \"error_message\", \"turns\", \"duration_ms\", \"cost_usd\", \"input_tokens\",
     \"cache_creation_input_tokens\", \"cache_read_input_tokens\", \"output_tokens\", \"api_duration_ms\",
     \"stop_reason\"}}
-  outcome: succeeded, failed, skipped, deferred or in_flight; what was not said is null";
+  outcome: succeeded, failed, skipped, deferred or in_flight; values that were not given are null";
 
-/// End an execution of a phase: well, or with an error; and say what it used
+/// End an execution of a phase
 ///
-/// What it used is added to its run. What is not said stays unknown, which is not zero. Its end, its output and the entry
-/// in the history are written together, or not at all. An execution that has ended stays as it is.
+/// The usage is added to the run. Values that are not given stay unknown, which is not zero. The result, the output and
+/// the history entry are written in one transaction. An execution that has already ended does not change.
 #[derive(Args)]
 #[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct End {
@@ -38,7 +38,7 @@ pub struct End {
     execution: String,
     #[command(flatten)]
     used: Used,
-    /// Note the phase in the run's history, too, with these words
+    /// Summary; also adds the phase to the run's history
     #[arg(long, value_name = "TEXT")]
     summary: Option<String>,
 }

@@ -13,13 +13,15 @@ Examples:
 JSON:
   {\"run\": {… as runs list …}}";
 
-/// Say which phase a run is in, without an execution
+/// Set the current phase of a run
+///
+/// No execution is recorded.
 #[derive(Args)]
 #[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct Enter {
     #[command(flatten)]
     run: Owned,
-    /// The phase
+    /// Phase name
     #[arg(value_name = "PHASE")]
     phase: String,
 }
@@ -28,7 +30,7 @@ impl Enter {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let store = context.open_to_write()?;
         let run = self.run.open(&store)?.enter_phase(&self.phase)?;
-        let ended = answer_run(context, &run, &format!("it is in phase {}", self.phase))?;
+        let ended = answer_run(context, &run, &format!("now in phase {}", self.phase))?;
         context.close(store);
         Ok(ended)
     }

@@ -1,4 +1,4 @@
-//! `duolog runs phase`: what the ledger of executions says of a run's phases, and what its history keeps.
+//! `duolog runs phase`: the executions and the history entries of a run's phases.
 
 mod begin;
 mod check;
@@ -14,7 +14,7 @@ use super::super::Context;
 use crate::failure::Ended;
 
 commands! {
-/// What to do with the phases of a run.
+/// Subcommands of `duolog runs phase`.
 Phase {
     Begin(begin::Begin),
     Session(session::SetSession),
@@ -25,13 +25,13 @@ Phase {
     Complete(complete::Complete),
 }}
 
-/// How a command ends for a phase that is not to be run, and says so.
+/// Prints why a phase must not be run, and returns the exit code.
 fn not_to_be_run(context: &Context<'_>, phase: &PhaseStatus) -> Ended {
     let execution = phase.execution_id.as_deref().unwrap_or_default();
     if phase.status == "done" {
         context.out.note(format_args!("phase {} is done: execution {execution} succeeded", phase.phase));
         return Ended::AlreadyDone;
     }
-    context.out.note(format_args!("phase {} is being run: execution {execution} is in flight", phase.phase));
+    context.out.note(format_args!("phase {} is running: execution {execution} is in flight", phase.phase));
     Ended::Busy
 }

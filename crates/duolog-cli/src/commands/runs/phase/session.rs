@@ -17,7 +17,7 @@ JSON:
 
 /// Set the session of an execution that is in flight
 ///
-/// For a runtime that reports its session only once it runs.
+/// Use this for a runtime that reports its session after its start.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct SetSession {

@@ -14,18 +14,18 @@ Examples:
 JSON:
   {\"execution\": {… as runs phase end …}}";
 
-/// Note that a phase is left out, and why
+/// Record a phase as skipped
 ///
-/// It is neither done nor failed: a run that is resumed asks for it again.
+/// A skipped phase is neither done nor failed: it can still be begun, for instance after the run is resumed.
 #[derive(Args)]
 #[command(after_help = AFTER, allow_missing_positional = true)]
 pub struct Skip {
     #[command(flatten)]
     run: Owned,
-    /// The phase
+    /// Phase name
     #[arg(value_name = "PHASE")]
     phase: String,
-    /// Why
+    /// Reason to record
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
