@@ -108,7 +108,7 @@ pub fn of_remedy(remedy: &Remedy) -> String {
         }
         Remedy::RepairLog => "to copy the readable lines to a new file, run: duolog log repair --session ID",
         Remedy::OtherHome => "run the command in that home",
-        Remedy::NotALog => "move the file away, then run: duolog doctor",
+        Remedy::NotALog => "move it away, then run: duolog doctor",
         Remedy::Position => "use a position that duolog printed",
         Remedy::Restore { on_server: true } => {
             "to show the damage, run: duolog doctor; restore the database from a backup (pg_dump)"
