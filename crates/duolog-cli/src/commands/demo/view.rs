@@ -132,11 +132,11 @@ impl<'a> View<'a> {
         self.heading(3, &format!("We open the store again ({} ms)", took.as_millis()))?;
         self.out.part(|text| {
             let told = figures::things(compared.acknowledged, "event");
-            field(text, "acknowledged", &format!("{told} that the agent was told are safe"));
+            field(text, "acknowledged", &format!("{told} reported to the agent as safe"));
             field(text, "found", &verdict(text, compared));
             if compared.unacknowledged > 0 {
                 let more = figures::things(compared.unacknowledged, "whole line");
-                field(text, "and", &format!("{more} that it died too early to be told of"));
+                field(text, "and", &format!("{more}, written but not acknowledged"));
             }
             field(
                 text,
