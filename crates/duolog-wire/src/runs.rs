@@ -38,17 +38,17 @@ pub struct RunSummary {
     pub lease_expires_at: Option<String>,
     /// True if it is running and its lease has expired; its status stays running until it is taken over.
     pub is_stale: bool,
-    /// How often it was taken over from an owner that died.
+    /// Number of takeovers from dead owners.
     pub restart_count: u32,
     /// How often a person had it retried.
     pub retry_count: u32,
-    /// Who triggered it.
+    /// Actor that triggered it.
     pub triggered_by: Option<String>,
-    /// When it was started.
+    /// Start time.
     pub started_at: String,
     /// When it last changed.
     pub updated_at: String,
-    /// When it ended.
+    /// End time.
     pub finished_at: Option<String>,
     /// Cost of its executions; null if none of them reported one.
     pub cost_usd: Option<Usd>,

@@ -33,15 +33,15 @@ impl From<&schedules::ScheduleList> for ScheduleList {
 /// A schedule in a list.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ScheduleSummary {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// True if it fires.
+    /// True if the schedule is enabled.
     pub enabled: bool,
-    /// When it fires.
+    /// Cron expression.
     pub cron: String,
     /// The time zone of the cron expression.
     pub zone: String,
-    /// The workflow that it starts.
+    /// The workflow to start.
     pub workflow_name: Option<String>,
     /// True if it has an override.
     pub overridden: bool,
@@ -85,25 +85,25 @@ pub struct ScheduleAnswer {
 /// A schedule as it is in force.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Schedule {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it is for.
+    /// Description.
     pub description: Option<String>,
-    /// The workflow that it starts.
+    /// The workflow to start.
     pub workflow_name: Option<String>,
-    /// What the workflow is given.
+    /// Context of the run.
     pub context: Option<Json>,
-    /// What is done about times that were missed.
+    /// Policy for missed times.
     #[schemars(extend("enum" = words(CatchUp::ALL, CatchUp::as_str)))]
     pub catch_up: &'static str,
     /// Its line in the configuration file.
     pub line: u64,
-    /// True if it fires.
+    /// True if the schedule is enabled.
     pub enabled: bool,
     /// Where `enabled` comes from.
     #[schemars(extend("enum" = ["config", "override"]))]
     pub enabled_source: &'static str,
-    /// When it fires.
+    /// Cron expression.
     pub cron: String,
     /// Where `cron` comes from.
     #[schemars(extend("enum" = ["config", "override"]))]
@@ -187,7 +187,7 @@ pub struct ScheduleRun {
     /// `lost` if the process that fired it is gone for long; it is not fired again.
     #[schemars(extend("enum" = SCHEDULE_STATUSES))]
     pub status: &'static str,
-    /// What went wrong.
+    /// Error message.
     pub error_message: Option<String>,
     /// More about its status.
     pub detail: Option<String>,
@@ -263,7 +263,7 @@ pub struct ScheduleFired {
     /// What came of it.
     #[schemars(extend("enum" = words(CronOutcome::ALL, CronOutcome::as_str)))]
     pub status: &'static str,
-    /// What went wrong.
+    /// Error message.
     pub error_message: Option<String>,
     /// More about its status.
     pub detail: Option<String>,

@@ -13,16 +13,16 @@ use crate::{Branch, Completeness, Json};
 pub struct SessionSummary {
     /// Session id.
     pub id: String,
-    /// Its user.
+    /// User.
     pub user_id: Option<String>,
-    /// Its name.
+    /// Name.
     pub name: Option<String>,
     /// The folder of its log.
     pub scope: String,
     /// Status; null if none was set.
     #[schemars(extend("enum" = words_or_null(SessionStatus::ALL, SessionStatus::as_str)))]
     pub status: Option<&'static str>,
-    /// When it started.
+    /// Start time.
     pub started_at: Option<String>,
     /// When it last changed.
     pub updated_at: String,
@@ -30,7 +30,7 @@ pub struct SessionSummary {
     pub events: Option<u64>,
     /// Size of its log; null if it was never folded.
     pub bytes: Option<u64>,
-    /// Its title, as its log tells it.
+    /// Title from the log.
     pub title: Option<String>,
 }
 
@@ -78,22 +78,22 @@ impl From<&sessions::SessionList> for SessionList {
 pub struct Session {
     /// Session id.
     pub id: String,
-    /// Its user.
+    /// User.
     pub user_id: Option<String>,
-    /// Its name.
+    /// Name.
     pub name: Option<String>,
     /// The folder of its log.
     pub scope: String,
     /// Status; null if none was set.
     #[schemars(extend("enum" = words_or_null(SessionStatus::ALL, SessionStatus::as_str)))]
     pub status: Option<&'static str>,
-    /// When it was created.
+    /// Creation time.
     pub created_at: String,
-    /// When it started.
+    /// Start time.
     pub started_at: Option<String>,
     /// When it last changed.
     pub updated_at: String,
-    /// When it ended.
+    /// End time.
     pub ended_at: Option<String>,
     /// Its working directory.
     pub cwd: Option<String>,
@@ -113,9 +113,9 @@ pub struct Session {
     /// Where it came from.
     #[schemars(extend("enum" = words(SourceKind::ALL, SourceKind::as_str)))]
     pub source_kind: &'static str,
-    /// The home that owns its log.
+    /// The home that owns the log.
     pub home_id: String,
-    /// Its log, relative to the state directory.
+    /// Path of the log, relative to the state directory.
     pub log_path: String,
     /// The epoch of its log.
     pub log_epoch: u32,
@@ -125,7 +125,7 @@ pub struct Session {
     pub last_msg_id: Option<String>,
     /// The progression of all its messages.
     pub progression_id: Option<String>,
-    /// What its maker keeps with it.
+    /// Metadata of the writer.
     pub node_metadata: Option<Json>,
 }
 
@@ -188,11 +188,11 @@ pub struct SessionDetail {
     pub bytes: Option<u64>,
     /// Lines of its log that cannot be read.
     pub damaged_lines: Option<u64>,
-    /// The first instant that its log names.
+    /// First timestamp in the log.
     pub first_event_at: Option<String>,
-    /// The last instant that its log names.
+    /// Last timestamp in the log.
     pub last_event_at: Option<String>,
-    /// Its title, as its log tells it.
+    /// Title from the log.
     pub title: Option<String>,
     /// The model that its log names last.
     pub model: Option<String>,
@@ -204,7 +204,7 @@ pub struct SessionDetail {
     pub branches: Vec<Branch>,
     /// The last of them if there are more; `sessions branches --after` goes on behind it.
     pub branches_next: Option<String>,
-    /// How far the counts tell of the log.
+    /// Completeness of the counts.
     #[serde(flatten)]
     pub completeness: Completeness,
 }
@@ -314,7 +314,7 @@ pub struct SessionDeleted {
 /// Sessions that were deleted.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SessionsDeleted {
-    /// How many.
+    /// Number of sessions.
     pub session_count: u64,
     /// Bytes of their logs.
     pub log_bytes: u64,
@@ -329,13 +329,13 @@ pub struct SessionExported {
     pub path: String,
     /// Its branches.
     pub branch_count: u64,
-    /// Its messages.
+    /// Messages.
     pub message_count: u64,
     /// Lines of its log.
     pub line_count: u64,
     /// False if the log lost bytes before: the document has the lines that are there.
     pub complete: bool,
-    /// Those bytes.
+    /// Number of lost bytes.
     pub lost_bytes: u64,
 }
 
@@ -346,7 +346,7 @@ pub struct SessionImported {
     pub session: Session,
     /// Its branches.
     pub branch_count: u64,
-    /// Its messages.
+    /// Messages.
     pub message_count: u64,
     /// Lines of its log.
     pub line_count: u64,

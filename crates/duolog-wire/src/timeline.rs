@@ -58,19 +58,19 @@ pub struct TimelineItem {
 /// What a turn took, as its result says.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TimelineResult {
-    /// How often the model answered.
+    /// Number of model responses.
     pub turns: Option<u64>,
-    /// What it cost.
+    /// Cost.
     pub cost_usd: Option<Usd>,
-    /// How long it took.
+    /// Duration.
     pub duration_ms: Option<u64>,
-    /// Tokens read, without those from or to a cache.
+    /// Input tokens, without cache reads and writes.
     pub input_tokens: u64,
-    /// Tokens written to a cache.
+    /// Input tokens written to a cache.
     pub cache_creation_input_tokens: u64,
-    /// Tokens read from a cache.
+    /// Input tokens read from a cache.
     pub cache_read_input_tokens: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub output_tokens: u64,
 }
 

@@ -13,17 +13,17 @@ use crate::{Completeness, Usd};
 pub struct UsageTotals {
     /// Responses of models.
     pub responses: u64,
-    /// Tokens read, without those from or to a cache.
+    /// Input tokens, without cache reads and writes.
     pub input_tokens: u64,
-    /// Tokens written, those of reasoning included.
+    /// Output tokens, including reasoning tokens.
     pub output_tokens: u64,
-    /// Tokens read from a cache.
+    /// Input tokens read from a cache.
     pub cache_read_input_tokens: u64,
-    /// Tokens written to a cache that keeps them for 5 minutes.
+    /// Input tokens written to a 5-minute cache.
     pub cache_creation_5m_input_tokens: u64,
-    /// Tokens written to a cache that keeps them for an hour.
+    /// Input tokens written to a 1-hour cache.
     pub cache_creation_1h_input_tokens: u64,
-    /// Tokens of reasoning.
+    /// Reasoning tokens.
     pub reasoning_tokens: u64,
     /// All tokens.
     pub tokens: u64,

@@ -28,13 +28,13 @@ pub struct LogVerified {
     pub position: Option<u64>,
     /// Its events.
     pub events: Option<u64>,
-    /// Its seals.
+    /// Number of seals.
     pub seals: Option<u64>,
     /// The end of what is sealed.
     pub sealed_position: Option<u64>,
     /// Bytes of a torn last line.
     pub torn_bytes: Option<u64>,
-    /// Places where sealed bytes changed or are gone.
+    /// Places where sealed bytes changed or are missing.
     pub damaged_places: Option<u64>,
     /// Places that power loss left unreadable before they were sealed.
     pub unsynced_places: Option<u64>,
@@ -127,7 +127,7 @@ pub struct DamagedPlace {
     /// not sealed.
     #[schemars(extend("enum" = ["damage", "unsynced_loss"]))]
     pub severity: &'static str,
-    /// What is wrong with it.
+    /// Errors.
     pub reason: String,
 }
 
@@ -217,7 +217,7 @@ pub struct LogRepaired {
 /// What a repair leaves as it is.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LogRemaining {
-    /// Places where sealed bytes changed or are gone.
+    /// Places where sealed bytes changed or are missing.
     pub damaged_places: u64,
     /// Places that power loss left unreadable before they were sealed.
     pub unsynced_places: u64,

@@ -9,9 +9,9 @@ use crate::page::Listed;
 /// A workflow.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Workflow {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// True if runs of it may be started.
+    /// True if the workflow is enabled.
     pub enabled: bool,
     /// True if it has runs.
     pub has_runs: bool,
