@@ -179,7 +179,7 @@ pub struct ConfigCheck {
     pub exists: bool,
     /// True if there are no findings.
     pub valid: bool,
-    /// Error message.
+    /// Errors in the configuration.
     pub findings: Vec<ConfigFinding>,
     /// Warnings, which do not make the configuration invalid.
     pub warnings: Vec<String>,

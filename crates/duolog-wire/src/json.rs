@@ -20,7 +20,7 @@ impl Json {
         Self(raw.unwrap_or_else(|_| RawValue::NULL.to_owned()))
     }
 
-    /// Text.
+    /// Returns the JSON text.
     pub fn get(&self) -> &str {
         self.0.get()
     }

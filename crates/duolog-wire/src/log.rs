@@ -72,7 +72,7 @@ pub struct Recorded {
 pub struct BadLine {
     /// Line number in the input, from 1.
     pub line: u64,
-    /// Errors.
+    /// Reason.
     pub reason: String,
     /// True if it was kept as a remark.
     pub is_kept: bool,
