@@ -285,7 +285,7 @@ pub struct Recovered {
 pub struct RunError {
     /// The run.
     pub workflow_run_id: String,
-    /// Reason.
+    /// The error.
     pub error: Error,
 }
 

@@ -47,7 +47,7 @@ pub struct ScheduleSummary {
     pub overridden: bool,
     /// Next due time.
     pub next_due_at: Option<String>,
-    /// Due time in the time zone of the schedule.
+    /// Next due time in the time zone of the schedule.
     pub next_due_local: Option<String>,
     /// Reason why it cannot fire.
     pub problem: Option<String>,

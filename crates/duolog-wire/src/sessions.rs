@@ -99,7 +99,7 @@ pub struct Session {
     pub cwd: Option<String>,
     /// The name of the agent.
     pub agent_name: Option<String>,
-    /// Origin of the session.
+    /// Kind of invocation that started the session.
     #[schemars(extend("enum" = words_or_null(InvocationKind::ALL, InvocationKind::as_str)))]
     pub invocation_kind: Option<&'static str>,
     /// Playbook.
@@ -110,7 +110,7 @@ pub struct Session {
     pub show_play_name: Option<String>,
     /// Directory of the artifacts.
     pub artifacts_path: Option<String>,
-    /// Import source.
+    /// Origin: written by Duolog, or the program it was imported from.
     #[schemars(extend("enum" = words(SourceKind::ALL, SourceKind::as_str)))]
     pub source_kind: &'static str,
     /// The home that owns the log.
@@ -307,7 +307,7 @@ pub struct SessionDeleted {
     pub branch_count: u64,
     /// Messages in the state.
     pub message_count: u64,
-    /// The deleted parts.
+    /// The selected parts.
     pub parts: Vec<&'static str>,
 }
 

@@ -236,7 +236,7 @@ pub struct Blobs {
     pub bytes: u64,
     /// Unreferenced blobs.
     pub unreferenced_count: u64,
-    /// Total size.
+    /// Size of the unreferenced blobs.
     pub unreferenced_bytes: u64,
     /// False if there are too many blobs to count at once.
     pub complete: bool,
@@ -255,7 +255,7 @@ pub struct Blob {
     pub bytes: u64,
     /// Number of lines and rows that refer to it.
     pub reference_count: u64,
-    /// Time of the write.
+    /// Time when the blob was stored.
     pub stored_at: Option<String>,
     /// True if pruning would remove it.
     pub prunable: bool,
