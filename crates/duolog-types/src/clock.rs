@@ -9,7 +9,7 @@ pub trait Clock: Send + Sync {
     /// Returns the current time.
     fn now(&self) -> Timestamp;
 
-    /// Returns true if this is the clock of the machine. Clocks of machines differ: a time that several machines compare, such as the
+    /// Returns true if this is the clock of the machine. Clocks differ: a time that several machines compare, such as the
     /// expiry of a lease, comes from the clock of the database server instead.
     fn is_machine(&self) -> bool {
         false
