@@ -29,7 +29,7 @@ pub enum Mutant {
     NoOutbox,
     /// A torn tail is left in place, and the next append joins it.
     TornTailKept,
-    /// The mode of a log does not record that a slot was claimed.
+    /// The mode of a log does not record that the end of the log was claimed.
     NoClaimMode,
     /// A forked process appends with inherited handles.
     ForkedAppend,

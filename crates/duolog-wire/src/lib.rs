@@ -7,8 +7,8 @@
 //! - An absent value is `null`. No field is omitted, and an unknown number is never zero.
 //! - Timestamps are `*_at`, ISO 8601 in UTC. Sizes are `bytes` or `*_bytes`. Money is `*_usd`, an exact decimal.
 //! - The number of listed things is `<noun>_count`: `sessions` is a list, `session_count` is a number.
-//! - A list is `{"<nouns>": […], "next": token|null}`; where it is made of derived rows, `complete` says if it lacks
-//!   anything, and `missing` what.
+//! - A list is `{"<nouns>": […], "next": token|null}`. If it comes from derived rows, `complete` is false if log content is
+//!   missing, and `missing` counts it.
 //! - `error` is the error object; the text of a recorded error is `error_message`.
 //!
 //! The types are only serialized, so they have no `Deserialize`. [`schema`] generates their JSON Schemas.
