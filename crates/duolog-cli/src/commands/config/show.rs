@@ -14,24 +14,24 @@ Examples:
   duolog config show
   DUOLOG_DURABILITY=power duolog config show --json | jq '.settings[] | select(.source != \"default\")'
 
-Keys of config/duolog.toml in the home. All keys are optional; the values below are the defaults or examples:
+Keys of config/duolog.toml in the home, all optional, with their defaults or examples:
   [limits]
   line_bytes_max = \"64 MiB\"          maximum size of an appended line, 1 KiB to 1 GiB
   batch_bytes_max = \"256 MiB\"        maximum size of an append, 1 KiB to 4 GiB
   busy_timeout_ms = 5000             maximum wait for a lock, 0 to 3600000
   open_logs_max = 128                maximum number of open logs per process, 8 to 65536
   fold_batch_bytes = \"8 MiB\"         log bytes per fold transaction, 64 KiB to 1 GiB
-  fold_before_read_bytes = \"64 MiB\"  maximum log bytes that a list folds before it answers, 0 to 1024 GiB
+  fold_before_read_bytes = \"64 MiB\"  maximum log bytes that a list folds first, 0 to 1024 GiB
   [durability]
   log = \"process\"                    what appended lines survive: \"process\", a crash of the process;
                                      \"power\", a power failure
   [store]
-  address = \"sqlite:\"                state store: \"sqlite:\", SQLite in the home; an absolute directory;
+  address = \"sqlite:\"                state store: SQLite in the home, an absolute directory, or
                                      \"postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE[?sslmode=…]\"
   [user]
   email = \"LOGIN@localhost\"          user for --session-name without --user-email
 
-  [prices.\"MODEL\"]                  price of a model in US dollars per million tokens, with up to six decimals;
+  [prices.\"MODEL\"]                  price in US dollars per million tokens, up to six decimals
   input = 2.5                        overrides the built-in price
   output = 10
   cache_read = 0.25                  cache prices [default: input]
@@ -39,32 +39,33 @@ Keys of config/duolog.toml in the home. All keys are optional; the values below 
   cache_write_1h = 5
 
   [runs]
-  max_running = 4                    maximum number of running runs, 1 to 100000; further runs are queued
+  max_running = 4                    maximum number of running runs, 1 to 100000; others are queued
   queue_wait = \"1h\"                  maximum time in the queue before a run is cancelled, 1s to 365d
   lease = \"1m\"                       time until a claim expires unless it is renewed, 3s to 1d
-  restart_cap = 3                    maximum number of takeovers from dead owners before a run fails, 0 to 1000
+  restart_cap = 3                    takeovers from dead owners before a run fails, 0 to 1000
 
   [chats]
   idle = \"30m\"                       time without messages until a chat ends, 1s to 365d
 
   [schedules.NAME]                   schedule; to override it, use duolog schedules set
-  cron = \"30 3 * * MON-FRI\"          minute hour day month weekday: lists, ranges, steps, names; 0 and 7 are Sunday;
-                                     if day and weekday are both set, either one matches; @hourly, @daily, @weekly,
-                                     @monthly, @yearly; with six fields the first one is the second
+  cron = \"30 3 * * MON-FRI\"          minute hour day month weekday: lists, ranges, steps, names;
+                                     0 and 7 are Sunday; if day and weekday are both set, either
+                                     one matches; with six fields the first one is the second;
+                                     also @hourly, @daily, @weekly, @monthly, @yearly
   zone = \"UTC\"                       time zone, for example \"Europe/Berlin\"
   workflow = \"review\"                workflow to start
   context = { repo = \"a/b\" }         context of the run
   enabled = true                     false disables the schedule
-  catch_up = \"latest\"                missed times to fire at the next tick: \"latest\", the last one; \"all\", up to 100;
-                                     \"none\", only those up to 5 minutes late
+  catch_up = \"latest\"                missed times to fire at the next tick: \"latest\", the last one;
+                                     \"all\", up to 100; \"none\", only those up to 5 minutes late
   description = \"…\"
 
   [workflows.NAME]                   workflow
   enabled = true                     false rejects new runs
   description = \"…\"
 
-  Daylight saving time: a fixed hour that is skipped fires right after the gap, and one that occurs twice fires the
-  first time. If the hour field starts with *, the schedule follows the clock.
+  Daylight saving time: a fixed hour that is skipped fires right after the gap, and one that occurs
+  twice fires the first time. If the hour field starts with *, the schedule follows the clock.
 
   Sizes are a number of bytes, or text with B, KiB, MiB, GiB or TiB.
 

@@ -28,7 +28,8 @@ JSON:
    \"blobs\": [{\"id\": sha256, \"bytes\", \"reference_count\", \"stored_at\", \"prunable\": true|false}],
    \"pruned\": null|{\"blob_ids\": [sha256, …], \"bytes\", \"leftover_files\": temporary
              files of unfinished writes}}
-  blobs lists the largest blobs, up to --limit. complete is false if there are too many blobs to count at once.";
+  blobs lists the largest blobs, up to --limit
+  complete is false if there are too many blobs to count at once";
 
 /// List blobs and remove unreferenced ones
 ///
