@@ -50,7 +50,7 @@ Keys of config/duolog.toml in the home, all optional, with their defaults or exa
   [schedules.NAME]                   schedule; to override it, use duolog schedules set
   cron = \"30 3 * * MON-FRI\"          minute hour day month weekday: lists, ranges, steps, names;
                                      0 and 7 are Sunday; if day and weekday are both set, either
-                                     one matches; with six fields the first one is the second;
+                                     one matches; with six fields, the first one is seconds;
                                      also @hourly, @daily, @weekly, @monthly, @yearly
   zone = \"UTC\"                       time zone, for example \"Europe/Berlin\"
   workflow = \"review\"                workflow to start
