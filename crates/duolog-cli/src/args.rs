@@ -1,5 +1,4 @@
-//! What can be said on the command line and in the environment: the root of the tree, the global flags, and the
-//! arguments that several commands share.
+//! The command line: the root command, the global options, and the arguments that several commands share.
 
 use std::env;
 use std::ffi::OsString;
@@ -30,89 +29,90 @@ Examples:
   duolog log tail demo --follow
   duolog sessions list
 
-Home: the first of --home, DUOLOG_HOME, a .duolog folder here or above, the user's directories.
+Home directory, in order of precedence:
+  --home, DUOLOG_HOME, .duolog in the current directory or a parent, the XDG directories of the user
 
-Store: the state is SQLite in the home, unless --store, DUOLOG_STORE or the configuration say:
-  sqlite:DIRECTORY, or just the directory
+State store [default: SQLite in the home], set with --store, DUOLOG_STORE or the key store.address:
+  sqlite:DIRECTORY or DIRECTORY
   postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE[?sslmode=…]
-  The logs stay in the home. Command lines are for all to see: a password goes into the environment.
+  The logs stay in the home. Other users can read command lines: pass a password in the environment.
 
 Environment:
-  DUOLOG_HOME     the home, where --home is not given
-  DUOLOG_STORE    where the state is, where --store is not given
-  PGPASSWORD      the password of a server, where its address has none
-  DUOLOG_<KEY>    a key of the configuration: duolog config show --help
-  NO_COLOR        no color, unless --color says otherwise
-  COLUMNS         the width of tables, where the terminal does not tell";
+  DUOLOG_HOME     home directory; --home overrides it
+  DUOLOG_STORE    address of the state store; --store overrides it
+  PGPASSWORD      PostgreSQL password if the address has none
+  DUOLOG_<KEY>    configuration key; see duolog config show --help
+  NO_COLOR        disables color; --color overrides it
+  COLUMNS         width of tables if stdout is not a terminal";
 
-/// What follows the list of commands: examples, places, and the one table of exit codes.
+/// Returns the text after the list of commands: examples, home, store, environment and exit codes.
 fn after() -> String {
     format!("{AFTER}\n\n{}", exit_codes())
 }
 
-/// Which page of a list.
+/// The page of a list.
 #[derive(Args)]
 pub struct Paging {
-    /// Maximum number of results
+    /// Maximum number of results [max: 200]
     #[arg(long, value_name = "N", default_value_t = limits::PAGE_DEFAULT)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_MAX)))]
     pub limit: u32,
-    /// Page token: show the page after the one that printed it
+    /// Page token printed by the previous page
     #[arg(long, value_name = "TOKEN")]
     pub after: Option<PageToken>,
 }
 
-/// The durable state layer for AI agents: what an agent did, and what it must do next
+/// Store what an agent did and what it must do next
 #[derive(Parser)]
 #[command(name = "duolog", version, after_help = after(), max_term_width = 110, subcommand_required = true)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 pub struct Cli {
-    /// What every command takes.
+    /// The global options.
     #[command(flatten)]
     pub global: Global,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What every command takes.
+/// The options of every command.
 #[derive(Args)]
 pub struct Global {
-    /// The home to work in
+    /// Home directory
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub home: Option<PathBuf>,
-    /// Where the state is, if not in the home: a directory, or postgres://USER@HOST/DATABASE
+    /// State store: a directory or postgres://USER@HOST/DATABASE
     #[arg(long, global = true, value_name = "ADDRESS", help_heading = "Global options")]
     pub store: Option<OsString>,
-    /// Answer with one JSON object on stdout, errors too
+    /// Print one JSON object on stdout, also for errors
     #[arg(long, global = true, help_heading = "Global options")]
     pub json: bool,
-    /// No notes, warnings or progress bars: only the answer, and errors
+    /// Suppress notes, warnings and progress bars
     #[arg(long, short, global = true, help_heading = "Global options")]
     pub quiet: bool,
-    /// Whether to color what people read
+    /// When to use color
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
     pub color: Color,
-    /// Show tables with all columns in full
+    /// Layout of tables
     #[arg(id = "layout", long = "layout", short = 'o', global = true, value_name = "LAYOUT")]
     #[arg(help_heading = "Global options")]
     pub layout: Option<TableLayout>,
-    /// Columns of a table, by their JSON names: id,name,status
+    /// Table columns by JSON name, for example id,name,status
     #[arg(long, global = true, value_name = "NAMES", value_delimiter = ',', help_heading = "Global options")]
     pub columns: Vec<String>,
 }
 
-/// How tables are shown.
+/// The format of tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TableLayout {
-    /// All columns in full, however wide the terminal is
+    /// All columns, not shortened
     Wide,
 }
 
-/// Whether to color what people read.
+/// When to use color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Color {
-    /// Where a terminal reads it, and NO_COLOR is not set
+    /// On a terminal, unless NO_COLOR is set
     Auto,
     /// Always
     Always,
@@ -121,7 +121,7 @@ pub enum Color {
 }
 
 impl Global {
-    /// The home that is meant, by flags, environment and place.
+    /// Finds the home from the options, the environment and the current directory.
     pub fn find_home(&self) -> Result<Home, Failure> {
         let variable = |name| env::var_os(name).map(PathBuf::from);
         let around = Surroundings {
@@ -135,11 +135,11 @@ impl Global {
         };
         Home::discover(&around, &Path::is_dir).map_err(|error| Failure::Given {
             message: error.to_string(),
-            hint: Some("name a directory with --home".to_owned()),
+            hint: Some("set the home directory with --home DIR".to_owned()),
         })
     }
 
-    /// What is in force in a home: its configuration, the environment before it, and the flags before that.
+    /// Returns the effective configuration of a home: flags override the environment, which overrides the file.
     pub fn config(&self, home: &Home) -> Result<Config, Failure> {
         let said = Config::load(home)?.with_environment(|name| env::var_os(name))?.with_store(self.store.as_deref())?;
         let said = said.from_directory(&here()?).with_password(env::var_os("PGPASSWORD").as_deref());
@@ -147,8 +147,8 @@ impl Global {
     }
 }
 
-/// Commands that are described to the parser only once one of them is meant: describing all of them takes longer than
-/// finding the one.
+/// Subcommands whose arguments are built only when one of them is parsed: building all of them takes longer than parsing
+/// the command line.
 pub struct Deferred<T>(pub T);
 
 impl<T: FromArgMatches> FromArgMatches for Deferred<T> {
@@ -179,8 +179,8 @@ impl<T: Subcommand> Subcommand for Deferred<T> {
     }
 }
 
-/// The commands whose change happens once under an operation id, by the command that they are below. Those that keep
-/// more than the answer under their id have the flag by themselves.
+/// The commands that take `--operation-id`, by parent command. Commands that record more than their answer under the id
+/// declare the flag themselves.
 const ONCE: &[(&str, &[&str])] = &[
     ("log", &["repair"]),
     ("branch", &["new", "rename", "set"]),
@@ -216,10 +216,10 @@ const ONCE: &[(&str, &[&str])] = &[
     ("workflows", &["clear", "disable", "enable"]),
 ];
 
-/// The name of the flag among the arguments of a command.
+/// The argument id of `--operation-id`.
 const OPERATION_ID: &str = "operation_id";
 
-/// Gives `--operation-id` to those of a command's subcommands that take it.
+/// Adds `--operation-id` to the subcommands that take it.
 fn with_operation_ids(command: clap::Command) -> clap::Command {
     let above = command.get_name().to_owned();
     let takes = ONCE.iter().find(|(name, _)| *name == above).map_or(&[][..], |(_, names)| *names);
@@ -234,31 +234,31 @@ fn with_operation_ids(command: clap::Command) -> clap::Command {
         let flag = clap::Arg::new(OPERATION_ID).long("operation-id").value_name("ID");
         let flag = flag.value_parser(clap::value_parser!(OperationId));
         let flag = if below.get_name() == "inbox" { flag.requires("ack") } else { flag };
-        below.arg(flag.help("Operation id; the same request under the same id changes nothing again"))
+        below.arg(flag.help("Operation id for retries: the same request is applied once"))
     })
 }
 
-/// What a command was asked under an operation id.
+/// The request that a command makes under an operation id.
 pub struct Request {
     /// The id.
     pub operation: OperationId,
-    /// Which command.
+    /// The command, as on the command line.
     pub command: String,
-    /// Its arguments.
+    /// The arguments by name.
     pub given: Vec<(String, Vec<String>)>,
 }
 
 impl Request {
-    /// The request of the command that was given, if it has an operation id.
+    /// Returns the request of the parsed command; `None` if it has no operation id.
     pub fn of(matches: &ArgMatches) -> Option<Self> {
         let (mut at, mut words) = (matches, Vec::new());
         while let Some((name, below)) = at.subcommand() {
             words.push(name);
             at = below;
         }
-        // An error says that the command has no such flag.
+        // The lookup fails if the command has no such flag.
         let operation = at.try_get_one::<OperationId>(OPERATION_ID).ok().flatten()?.clone();
-        // How the answer looks is no part of the request; where the home is, the id is unique within.
+        // The output format is not part of the request, and an id is unique within its home.
         let of_global = ["home", "store", "json", "quiet", "color", OPERATION_ID];
         #[allow(clippy::unnecessary_debug_formatting, reason = "Display loses bytes that are not UTF-8")]
         let raw = |id: &clap::Id| {
@@ -271,43 +271,43 @@ impl Request {
     }
 }
 
-/// Describes commands below one that was described already: what it is for is said there.
+/// Adds subcommands and keeps the description of the parent command.
 fn keeping_about(command: clap::Command, describe: impl FnOnce(clap::Command) -> clap::Command) -> clap::Command {
     let about = command.get_about().cloned().unwrap_or_default();
     describe(command).about(about)
 }
 
-/// The current directory.
+/// Returns the current directory.
 pub fn here() -> Result<PathBuf, Failure> {
     env::current_dir().map_err(Failure::file("find", Path::new("the current directory")))
 }
 
-/// The session that a reading command is about.
+/// The session that a command reads.
 #[derive(Args)]
 pub struct Which {
-    /// An id, the beginning of one, or a thread name
+    /// Session id, id prefix or thread name
     #[arg(value_name = "SESSION", conflicts_with_all = ["session", "user_email", "session_name"])]
     reference: Option<String>,
-    /// The same, as a flag
+    /// Session id, id prefix or thread name
     #[arg(long, value_name = "SESSION", conflicts_with_all = ["user_email", "session_name"])]
     session: Option<String>,
     #[command(flatten)]
     of_user: OfUser,
 }
 
-/// A session by its user and what that user calls it.
+/// A session by user and session name.
 #[derive(Args)]
 pub struct OfUser {
-    /// The user whose session it is; the one of the configuration where it is not given
+    /// Owner of the session [default: user.email of the configuration]
     #[arg(long, value_name = "USER", requires = "user_scope")]
     user_email: Option<String>,
-    /// What that user calls it
+    /// Session name of that user
     #[arg(long, value_name = "NAME", group = "user_scope")]
     session_name: Option<String>,
 }
 
 impl OfUser {
-    /// The session, where it is named so.
+    /// Returns the session; `None` if `--session-name` is not given.
     pub fn reference(&self, config: &Config) -> Option<SessionRef> {
         let name = self.session_name.clone()?;
         let user = self.user_email.clone().unwrap_or_else(|| config.user().to_owned());
@@ -316,32 +316,32 @@ impl OfUser {
 }
 
 impl Which {
-    /// The user, if one is given.
+    /// Returns the user; `None` if `--user-email` is not given.
     pub fn user(&self) -> Option<&str> {
         self.of_user.user_email.as_deref()
     }
 
-    /// The reference as the library takes it.
+    /// Returns the reference for the library.
     pub fn reference(&self, config: &Config) -> Result<SessionRef, Failure> {
         let text = self.reference.as_ref().or(self.session.as_ref());
         let named = text.map(|text| SessionRef::Text(text.clone())).or_else(|| self.of_user.reference(config));
         named.ok_or_else(|| Failure::Given {
-            message: "no session is named".to_owned(),
-            hint: Some("give an id, a thread name, or --session-name, with --user-email for another user's".to_owned()),
+            message: "no session is given".to_owned(),
+            hint: Some("add a session id, a thread name or --session-name NAME".to_owned()),
         })
     }
 }
 
-/// Where in a log to begin.
+/// The start of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// At a position, whatever the epoch.
+    /// A position in the current epoch.
     Position(Position),
-    /// At a cursor, which is checked for being stale.
+    /// A cursor; a stale one is an error.
     Cursor(Cursor),
 }
 
-/// Reads a position (`1234`) or a cursor (`0:1234`).
+/// Parses a position (`1234`) or a cursor (`0:1234`).
 pub fn start(text: &str) -> Result<Start, String> {
     if text.contains(':') {
         return text.parse().map(Start::Cursor).map_err(|error: <Cursor as std::str::FromStr>::Err| error.to_string());
@@ -349,35 +349,35 @@ pub fn start(text: &str) -> Result<Start, String> {
     position(text).map(Start::Position)
 }
 
-/// Reads a position.
+/// Parses a position.
 pub fn position(text: &str) -> Result<Position, String> {
-    text.parse().map(Position).map_err(|_| "a position is a number of bytes, like 1234".to_owned())
+    text.parse().map(Position).map_err(|_| "expected a byte position such as 1234".to_owned())
 }
 
-/// Reads a moment: an instant, a day, or how long ago.
+/// Parses a point in time: a timestamp, a date or an age.
 pub fn since(text: &str) -> Result<Timestamp, String> {
     let instant = || text.parse().or_else(|_| format!("{text}T00:00:00Z").parse()).ok();
-    ago(text).or_else(instant).ok_or_else(|| "a moment is 2026-01-31, 2026-01-31T09:30:00Z, or an age like 12h".into())
+    ago(text).or_else(instant).ok_or_else(|| "expected 2026-01-31, 2026-01-31T09:30:00Z or an age such as 12h".into())
 }
 
-/// The moment so long ago: `90s`, `90m`, `12h`, `7d`, `2w`.
+/// Returns the timestamp of an age: `90s`, `90m`, `12h`, `7d`, `2w`.
 fn ago(text: &str) -> Option<Timestamp> {
     let micros = i64::try_from(seconds(text)?).ok()?.checked_mul(1_000_000)?;
     Some(Timestamp::from_micros(SystemClock.now().as_micros().saturating_sub(micros)))
 }
 
-/// Reads how long something takes: `90s`, `90m`, `12h`, `7d`, `2w`.
+/// Parses a duration: `90s`, `90m`, `12h`, `7d`, `2w`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     seconds(text)
         .map(Duration::from_secs)
-        .ok_or_else(|| "a time is a number and a unit, like 30s, 5m, 12h or 7d".into())
+        .ok_or_else(|| "expected a number and a unit, such as 30s, 5m, 12h or 7d".into())
 }
 
-/// Reads until when a gate may be answered: an instant, a day, or how long from now. What "now" is, the state says.
+/// Parses the expiry of a gate: a timestamp, a date or a duration from now. The clock of the state store is "now".
 pub fn expiry(text: &str) -> Result<Expiry, String> {
     let after = seconds(text).map(|seconds| Expiry::After(Duration::from_secs(seconds)));
     let instant = || text.parse().or_else(|_| format!("{text}T00:00:00Z").parse()).ok().map(Expiry::At);
-    let wrong = || "a moment is 2026-01-31, 2026-01-31T09:30:00Z, or a time from now like 12h".into();
+    let wrong = || "expected 2026-01-31, 2026-01-31T09:30:00Z or a duration from now such as 12h".into();
     after.or_else(instant).ok_or_else(wrong)
 }
 
@@ -394,7 +394,7 @@ fn seconds(text: &str) -> Option<u64> {
     number.parse::<u32>().ok().map(|number| u64::from(number) * seconds)
 }
 
-/// Reads a word of a closed vocabulary, and lists the words in help and completions.
+/// Parses one of a fixed set of words and lists them in help and completions.
 pub fn word<T>(all: &'static [T], as_str: fn(T) -> &'static str) -> impl TypedValueParser<Value = T>
 where
     T: Copy + FromStr<Err = UnknownWord> + Send + Sync + 'static,
@@ -402,30 +402,30 @@ where
     PossibleValuesParser::new(all.iter().map(|word| as_str(*word))).try_map(|word| word.parse::<T>())
 }
 
-/// Reads a session's status, and lists the words in help and completions.
+/// Parses the status of a session and lists the words in help and completions.
 pub fn status() -> impl TypedValueParser<Value = SessionStatus> {
     PossibleValuesParser::new(SessionStatus::ALL.iter().map(|status| status.as_str()))
         .try_map(|word| word.parse::<SessionStatus>())
 }
 
-/// Reads the order of a list: the word for the last changed first, or `created`.
+/// Parses the order of a list: `changed` is the word for last changed first, the other word is `created`.
 pub fn page_order(changed: &'static str) -> impl TypedValueParser<Value = PageOrder> {
     let order = |word: String| if word == "created" { PageOrder::Created } else { PageOrder::Updated };
     PossibleValuesParser::new([changed, "created"]).map(order)
 }
 
-/// Reads a dialect, likewise.
+/// Parses a dialect.
 pub fn dialect() -> impl TypedValueParser<Value = Dialect> {
     PossibleValuesParser::new(Dialect::ALL.map(Dialect::word)).try_map(|word| word.parse::<Dialect>())
 }
 
-/// Reads what to record as, likewise.
+/// Parses a record format.
 pub fn recorded_as() -> impl TypedValueParser<Value = RecordFormat> {
     PossibleValuesParser::new(RecordFormat::ALL.map(RecordFormat::word))
         .map(|word| RecordFormat::ALL.into_iter().find(|form| form.word() == word).unwrap_or_default())
 }
 
-/// Reads a durability, likewise.
+/// Parses a durability.
 pub fn durability() -> impl TypedValueParser<Value = Durability> {
     PossibleValuesParser::new([Durability::Process, Durability::Power].map(Durability::as_str))
         .map(|word| if word == Durability::Power.as_str() { Durability::Power } else { Durability::Process })

@@ -1,11 +1,11 @@
-//! The environment variables of Duolog: those that exist, and those that are set by mistake.
+//! The environment variables of Duolog, and the detection of unknown ones.
 
 use std::env;
 
-/// What all of them begin with.
+/// The prefix of all variables.
 const PREFIX: &str = "DUOLOG_";
 
-/// The variables that no key of the configuration has: the home, and what `duolog runs exec` tells its command.
+/// The variables without a configuration key: the home, and those that `duolog runs exec` sets for its command.
 const OTHERS: [&str; 9] = [
     "DUOLOG_HOME",
     "DUOLOG_RUN_ID",
@@ -18,10 +18,10 @@ const OTHERS: [&str; 9] = [
     "DUOLOG_SESSION_ID",
 ];
 
-/// What the variables of tests begin with.
+/// The prefixes of the variables of tests.
 const OF_TESTS: [&str; 2] = ["DUOLOG_TEST_", "DUOLOG_SHIM_"];
 
-/// Returns the variables that are set and that nothing reads. `keys` are those of the configuration.
+/// Returns the variables that are set but unknown. `keys` are the variables of the configuration keys.
 pub fn unknown(keys: &[&str]) -> Vec<String> {
     let set = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     set.filter(|name| is_unknown(name, keys)).collect()

@@ -1,4 +1,4 @@
-//! Why a command could not do what it was asked to.
+//! The outcome of a command: how it ended, or why it failed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,81 +10,81 @@ use duolog_wire as wire;
 
 use crate::{figures, hints};
 
-/// How a command that did its work ends.
+/// How a command without an error ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It is done.
+    /// Done.
     Done,
-    /// It is not done, and nothing was changed.
+    /// The answer is no; nothing was changed.
     No,
-    /// It was done before, and nothing was changed.
+    /// Already done; nothing was changed.
     AlreadyDone,
-    /// It was overtaken.
+    /// Overtaken by another owner.
     Stale,
-    /// What was looked at cannot be meant.
+    /// The checked input is invalid.
     Invalid,
-    /// Someone else was in the way.
+    /// Another process is in the way.
     Busy,
-    /// What was looked at is damaged.
+    /// The checked data is damaged.
     Damaged,
-    /// A part of it is done and was answered, beside an error of this kind.
+    /// Partly done: the answer was printed together with an error of this kind.
     Partly(ErrorKind),
 }
 
-/// What running a command gives.
+/// The result of a command.
 pub type CommandResult = Result<Ended, Failure>;
 
 /// Why a command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// The store refused.
+    /// An error of the store.
     Store(duolog::Error),
-    /// What was given cannot be meant.
+    /// Invalid input.
     Given {
-        /// What is wrong with it.
+        /// The error message.
         message: String,
-        /// What to give instead.
+        /// The hint.
         hint: Option<String>,
     },
-    /// Something is not there.
+    /// Something was not found.
     Absent {
-        /// What.
+        /// The error message.
         message: String,
-        /// What to do about it.
+        /// The hint.
         hint: Option<String>,
     },
-    /// The configuration cannot be used.
+    /// An error of the configuration.
     Config(ConfigError),
-    /// A file outside the store could not be used.
+    /// An I/O error on a file outside the store.
     File {
-        /// What was tried.
+        /// The verb of the message: "cannot `call` `path`".
         call: &'static str,
-        /// On what.
+        /// The file.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
     /// The answer could not be written.
     Output(io::Error),
-    /// Something was taken away, and the answer that holds it could not be written.
+    /// Something was removed, and the answer that contains it could not be written.
     Unseen {
-        /// What was done.
+        /// The change that was made.
         done: &'static str,
-        /// Why the answer was not written.
+        /// The cause.
         source: io::Error,
     },
-    /// A part was done.
+    /// Only a part of the input was appended.
     Partly {
-        /// How many lines of the input were appended.
+        /// The number of appended lines.
         appended: u64,
-        /// Why the next one was not.
+        /// Why the next line was not appended.
         cause: Box<Self>,
     },
-    /// Some due times of schedules were fired, and then no more.
+    /// A tick stopped after some due times were fired.
     TickStopped {
-        /// How many were fired.
+        /// The number of fired times.
         fired: usize,
-        /// Why the next one was not.
+        /// Why the next time was not fired.
         cause: Box<Self>,
     },
 }
@@ -111,13 +111,13 @@ impl From<&Failure> for wire::Error {
 }
 
 impl Failure {
-    /// Wraps the failure of one call on a file.
+    /// Returns a closure that wraps the I/O error of a call on a file.
     pub fn file(call: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File { call, path: path.to_owned(), source }
     }
 
-    /// Says what was done, if the answer could not be written: a closed pipe is no success where the answer is all that
-    /// is left of it.
+    /// Adds the change that was made if the answer could not be written. A closed pipe is then an error: the answer was
+    /// the only copy.
     #[must_use]
     pub fn unseen(self, done: &'static str) -> Self {
         match self {
@@ -126,7 +126,7 @@ impl Failure {
         }
     }
 
-    /// What the caller can do about it.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Store(error) => error.kind(),
@@ -143,7 +143,7 @@ impl Failure {
         }
     }
 
-    /// What happened to what, and why, as far down as is known.
+    /// Returns the error message with its causes.
     pub fn message(&self) -> String {
         match self {
             Self::Store(error) => with_causes(error),
@@ -161,7 +161,7 @@ impl Failure {
                 let lines = figures::things(*appended, "line");
                 let were = if *appended == 1 { "was" } else { "were" };
                 let cause = match &**cause {
-                    // It names the line.
+                    // The message names the line.
                     Self::Store(duolog::Error::Invalid(Invalid::Line(_))) => cause.message(),
                     other => format!("cannot append line {}: {}", appended + 1, other.message()),
                 };
@@ -170,35 +170,37 @@ impl Failure {
         }
     }
 
-    /// One thing to do about it.
+    /// Returns one command or action that helps; `None` if there is none.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Store(error) => hints::of(error),
             Self::Given { hint, .. } | Self::Absent { hint, .. } => hint.clone(),
             Self::Config(ConfigError::Findings { path: None, .. }) => {
-                Some("leave it out, or set it to what is expected".to_owned())
+                Some("unset the variable or option, or set a valid value".to_owned())
             }
             Self::Config(ConfigError::Findings { .. }) => {
-                Some("duolog config show --help lists the keys and what they may be".to_owned())
+                Some("to list the keys and their values, run: duolog config show --help".to_owned())
             }
             Self::Config(ConfigError::NotAFile(_) | ConfigError::TooLarge(_)) => {
-                Some("move it away; without a file the defaults are in force".to_owned())
+                Some("move it away; without a file the defaults apply".to_owned())
             }
             Self::Partly { appended, cause } if cause.is_full() => {
-                Some(format!("make room on the disk, then append the input from line {} on", appended + 1))
+                Some(format!("make room on the disk, then append the input starting at line {}", appended + 1))
             }
-            Self::TickStopped { .. } => Some("run duolog schedules tick again: the other times stay due".to_owned()),
+            Self::TickStopped { .. } => {
+                Some("run duolog schedules tick again: the remaining times are still due".to_owned())
+            }
             Self::Partly { cause, .. } => cause.hint(),
             Self::Config(_) | Self::File { .. } | Self::Output(_) | Self::Unseen { .. } => None,
         }
     }
 
-    /// Whether it is only that there is no home yet.
+    /// Returns true if the home does not exist yet.
     pub fn is_missing_home(&self) -> bool {
         matches!(self, Self::Store(error) if error.is_missing_home())
     }
 
-    /// Says how many lines of the input were appended before this. That the reader has gone is no failure.
+    /// Adds the number of lines that were appended before the failure. A closed output is returned unchanged.
     pub fn after(self, appended: u64) -> Self {
         match self {
             cause if appended == 0 => cause,
@@ -211,7 +213,7 @@ impl Failure {
         matches!(self, Self::Store(error) if error.kind() == ErrorKind::Full)
     }
 
-    /// Whether it is only that the reader has gone.
+    /// Returns true if the reader closed the pipe.
     pub fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -1,8 +1,8 @@
-//! Figures as people read them: sizes, counts, ages. JSON has the exact ones.
+//! Sizes, counts, amounts and ages formatted for people. JSON has the exact values.
 
 use duolog::{Money, Timestamp};
 
-/// A size with three figures at most: `0 B`, `999 B`, `1.2 KiB`, `64 MiB`.
+/// Formats a size with up to three digits: `0 B`, `999 B`, `1.2 KiB`, `64 MiB`.
 #[allow(clippy::cast_precision_loss)]
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -18,7 +18,7 @@ pub fn size(bytes: u64) -> String {
     if scaled < 9.95 { format!("{scaled:.1} {}", UNITS[unit]) } else { format!("{scaled:.0} {}", UNITS[unit]) }
 }
 
-/// A number with its thousands apart: `1,234,567`.
+/// Formats a number with thousands separators: `1,234,567`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
@@ -31,13 +31,13 @@ pub fn count(number: u64) -> String {
     grouped
 }
 
-/// A number of things: `1 line`, `2 lines`, `3 branches`.
+/// Formats a number with its noun: `1 line`, `2 lines`, `3 branches`.
 pub fn things(number: u64, thing: &str) -> String {
     let many = if thing.ends_with("ch") { "es" } else { "s" };
     format!("{} {thing}{}", count(number), if number == 1 { "" } else { many })
 }
 
-/// Dollars to a hundredth of a cent, rounded half up: `$1,234.5679`.
+/// Formats dollars to a hundredth of a cent, rounded half up: `$1,234.5679`.
 pub fn dollars(money: Money) -> String {
     const PICOS: u128 = 100_000_000;
     let parts = money.picos().saturating_add(PICOS / 2) / PICOS;
@@ -45,19 +45,19 @@ pub fn dollars(money: Money) -> String {
     format!("${}.{:04}", count(whole), parts % 10_000)
 }
 
-/// How long ago something was, in its largest unit. What lies ahead (clocks differ) is `now`.
+/// Formats the age of a timestamp in its largest unit; a timestamp in the future (clocks differ) is `now`.
 pub fn age(at: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_micros().saturating_sub(at.as_micros()) / 1_000_000;
     if seconds <= 0 { "now".to_owned() } else { format!("{} ago", span(seconds)) }
 }
 
-/// How far ahead something is, in its largest unit; `now` where it is not.
+/// Formats the time until a timestamp in its largest unit; a timestamp in the past is `now`.
 pub fn ahead(at: Timestamp, now: Timestamp) -> String {
     let seconds = at.as_micros().saturating_sub(now.as_micros()) / 1_000_000;
     if seconds <= 0 { "now".to_owned() } else { format!("in {}", span(seconds)) }
 }
 
-/// A duration: `350ms`, `1.2s`, `3m 20s`, `2h 5m`.
+/// Formats a duration: `350ms`, `1.2s`, `3m 20s`, `2h 5m`.
 pub fn took(ms: u64) -> String {
     match ms {
         ..=999 => format!("{ms}ms"),

@@ -1,10 +1,10 @@
-//! What to do about an error, as a command: the one table from what happened to a hint.
+//! Hints: the table from an error to one command or action that helps.
 
 use duolog::errors::{Conflict, Invalid, NotFound, Remedy, Stale};
 use duolog::search::BadQuery;
 use duolog::{ApprovalKind, Error};
 
-/// Returns one command or one action that helps; `None` if there is none.
+/// Returns the hint for an error; `None` if there is none.
 pub fn of(error: &Error) -> Option<String> {
     if let Some(fault) = error.fault() {
         return fault.remedy().map(|remedy| of_remedy(&remedy));
@@ -13,13 +13,15 @@ pub fn of(error: &Error) -> Option<String> {
         Error::NotFound(error) => of_absent(error),
         Error::Conflict(error) => of_conflict(error),
         Error::Stale(Stale::ClaimEnded { run, .. }) => {
-            Some(format!("stop; once it is running: duolog runs claim {run} --owner NAME"))
+            Some(format!("stop; to claim the run again, run: duolog runs claim {run} --owner NAME"))
         }
-        Error::Stale(Stale::GateChanged { gate }) => Some(format!("look again: duolog approvals show {gate}")),
+        Error::Stale(Stale::GateChanged { gate }) => {
+            Some(format!("to show the new content, run: duolog approvals show {gate}"))
+        }
         Error::Invalid(error) => of_invalid(error),
         _ => None,
     };
-    // The words of the library do where no command is to be named.
+    // Use the hint of the library if no command helps.
     hint.or_else(|| error.hint())
 }
 
@@ -31,34 +33,37 @@ fn of_absent(error: &NotFound) -> Option<String> {
         NotFound::Run(_) => "runs",
         NotFound::Approval(_) => "approvals",
         NotFound::Branch { session, .. } => {
-            return Some(format!("duolog sessions branches {session} shows what there is"));
+            return Some(format!("to list the branches, run: duolog sessions branches {session}"));
         }
         NotFound::Recipient(name) => {
-            let topic = format!("--topic {name:?} names a topic, which is no session");
-            return Some(format!("duolog sessions list shows the sessions; {topic}"));
+            return Some(format!("to list the sessions, run: duolog sessions list; for a topic, use --topic {name:?}"));
         }
-        NotFound::Summary => return Some("duolog sessions compact --info shows what holds".to_owned()),
+        NotFound::Summary => return Some("to show the summaries, run: duolog sessions compact --info".to_owned()),
         _ => return None,
     };
-    Some(format!("duolog {noun} list shows what there is"))
+    Some(format!("to list the {noun}, run: duolog {noun} list"))
 }
 
 fn of_conflict(error: &Conflict) -> Option<String> {
     Some(match error {
         Conflict::RunStands { run, .. } | Conflict::RunCannot { run, .. } => {
-            format!("duolog runs show {run} shows its status")
+            format!("to show the run, run: duolog runs show {run}")
         }
-        Conflict::RunTaken { run, .. } => format!("duolog runs show {run} shows it; start the other with another id"),
+        Conflict::RunTaken { run, .. } => format!("use another id, or show the run: duolog runs show {run}"),
         Conflict::GateTaken { gate, .. } => {
-            format!("duolog approvals show {gate} shows it; give the other another id")
+            format!("use another id, or show the gate: duolog approvals show {gate}")
         }
-        Conflict::GivenUp { run, .. } => format!("find out why it died, then: duolog runs retry {run}"),
-        Conflict::WorkflowDisabled { workflow, .. } => format!("duolog workflows enable {workflow}"),
-        Conflict::GatePending { gate, .. } => format!("duolog approvals show {gate}"),
+        Conflict::GivenUp { run, .. } => format!("fix the cause of the crashes, then run: duolog runs retry {run}"),
+        Conflict::WorkflowDisabled { workflow, .. } => {
+            format!("to enable the workflow, run: duolog workflows enable {workflow}")
+        }
+        Conflict::GatePending { gate, .. } => format!("to show the gate, run: duolog approvals show {gate}"),
         Conflict::BranchNameTaken { branch, .. } => {
-            format!("choose another name, or use the one there: --branch {branch}")
+            format!("choose another name, or use the existing branch: --branch {branch}")
         }
-        Conflict::Ended { session, .. } => format!("duolog sessions reopen {session} --reason WHY"),
+        Conflict::Ended { session, .. } => {
+            format!("to reopen the session, run: duolog sessions reopen {session} --reason WHY")
+        }
         _ => return None,
     })
 }
@@ -66,52 +71,58 @@ fn of_conflict(error: &Conflict) -> Option<String> {
 fn of_invalid(error: &Invalid) -> Option<String> {
     Some(match error {
         Invalid::OtherPage(_) => {
-            "give the command that printed the token, with the same filters and order, and --after".to_owned()
+            "run the command that printed the token, with the same filters and order, and add --after".to_owned()
         }
         Invalid::GateHashMissing { gate } => {
-            format!("duolog approvals show {gate} shows what it is about; answer with --hash")
+            format!("to show the content and its hash, run: duolog approvals show {gate}; then add --hash")
         }
-        Invalid::ExecutionOfRun { execution, run } => format!("duolog runs phase end {run} {execution}"),
-        Invalid::GateKind { gate, kind: ApprovalKind::Reply } => format!("duolog approvals reply {gate} TEXT"),
-        Invalid::GateKind { gate, .. } => format!("duolog approvals approve {gate}, or reject"),
+        Invalid::ExecutionOfRun { execution, run } => format!("run: duolog runs phase end {run} {execution}"),
+        Invalid::GateKind { gate, kind: ApprovalKind::Reply } => format!("run: duolog approvals reply {gate} TEXT"),
+        Invalid::GateKind { gate, .. } => {
+            format!("run: duolog approvals approve {gate} or duolog approvals reject {gate}")
+        }
         Invalid::Query(BadQuery::Empty | BadQuery::OnlyExcludes) => {
-            "give a word to look for, like: duolog log search 'deadlock -test'".to_owned()
+            "add a word to search for, for example: duolog log search 'deadlock -test'".to_owned()
         }
-        Invalid::OtherSession { session, .. } => format!("duolog sessions branches {session} shows what there is"),
+        Invalid::OtherSession { session, .. } => {
+            format!("to list the branches, run: duolog sessions branches {session}")
+        }
         Invalid::Document { .. } => {
-            "nothing was changed; write the document anew with duolog sessions export".to_owned()
+            "nothing was changed; export the document again with duolog sessions export".to_owned()
         }
         _ => return None,
     })
 }
 
-/// Returns the words for what the stores answered.
+/// Returns the hint for a remedy of the library.
 pub fn of_remedy(remedy: &Remedy) -> String {
     let words = match remedy {
-        Remedy::ListSessions => "duolog sessions list shows what there is",
+        Remedy::ListSessions => "to list the sessions, run: duolog sessions list",
         Remedy::LogChanged => {
-            "it is on record; `duolog doctor` tells, and the next append goes on in the log as it is now"
+            "the change is recorded; run duolog doctor to show it; the next append continues in the current log"
         }
         Remedy::RepairLost(session) => {
-            return format!("duolog log verify {session} shows what is gone; duolog log repair {session} records it");
+            return format!(
+                "to show the lost bytes, run: duolog log verify {session}; to record them, run: duolog log repair {session}"
+            );
         }
-        Remedy::RepairLog => "duolog log repair --session ID copies what can be read into a new file",
+        Remedy::RepairLog => "to copy the readable lines to a new file, run: duolog log repair --session ID",
         Remedy::OtherHome => "run the command in that home",
-        Remedy::NotALog => "move it away, then run duolog doctor",
+        Remedy::NotALog => "move it away, then run: duolog doctor",
         Remedy::Position => "use a position that duolog printed",
         Remedy::Restore { on_server: true } => {
-            "duolog doctor says what is damaged; restore the database from a copy of it (pg_dump)"
+            "to show the damage, run: duolog doctor; restore the database from a backup (pg_dump)"
         }
-        Remedy::Restore { .. } => "duolog doctor says what is damaged; restore state.db from a backup",
-        Remedy::Migrate => "duolog state migrate brings it up to date",
+        Remedy::Restore { .. } => "to show the damage, run: duolog doctor; restore state.db from a backup",
+        Remedy::Migrate => "to update the schema, run: duolog state migrate",
         Remedy::Create { on_server: true } => {
-            "see that the address is right; duolog state migrate makes the tables there"
+            "check the address; to create the tables there, run: duolog state migrate"
         }
-        Remedy::Create { .. } => "see that the address is right; duolog state migrate makes it there",
-        Remedy::AnotherHome => "name another directory with --home or DUOLOG_HOME",
-        Remedy::ShorterHome => "name a home with a shorter path with --home or DUOLOG_HOME",
-        Remedy::CreateHome => "duolog init makes one",
-        Remedy::NoIndex => "duolog log search --no-index reads the logs instead",
+        Remedy::Create { .. } => "check the address; to create the database there, run: duolog state migrate",
+        Remedy::AnotherHome => "set another directory with --home or DUOLOG_HOME",
+        Remedy::ShorterHome => "set a home with a shorter path with --home or DUOLOG_HOME",
+        Remedy::CreateHome => "to create the home, run: duolog init",
+        Remedy::NoIndex => "to search the logs without the index, run: duolog log search --no-index QUERY",
         other => return other.to_string(),
     };
     words.to_owned()

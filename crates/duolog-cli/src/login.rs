@@ -1,19 +1,19 @@
-//! Who is logged in: as the system's list of users has it, or else as the environment says.
+//! The login name of the user, from `/etc/passwd` or the environment.
 
 use std::env;
 use std::fs::File;
 use std::io::Read as _;
 
-/// The bytes of the list that are looked at.
+/// The maximum number of bytes read from `/etc/passwd`.
 const LIST_BYTES_MAX: u64 = 1 << 20;
 
-/// The name that the user of this process has; nothing where nobody says.
+/// Returns the login name of the user of this process; `None` if it is unknown.
 pub fn name() -> Option<String> {
     let said = |name| env::var(name).ok().filter(|login: &String| !login.trim().is_empty());
     listed().or_else(|| said("USER")).or_else(|| said("LOGNAME"))
 }
 
-/// The name in the list of users.
+/// Returns the name in `/etc/passwd`.
 fn listed() -> Option<String> {
     let mut list = Vec::new();
     File::open("/etc/passwd").ok()?.take(LIST_BYTES_MAX).read_to_end(&mut list).ok()?;

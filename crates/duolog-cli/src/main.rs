@@ -1,7 +1,6 @@
-//! The `duolog` command: the durable state layer for AI agents, from a shell.
+//! The `duolog` command: the durable state layer for AI agents on the command line.
 //!
-//! `args.rs` is what can be said on the command line, `out.rs` is everything that is said back, and each file below
-//! `commands/` is the whole of one command.
+//! `args.rs` defines the command line, `out.rs` writes all output, and each file in `commands/` is one command.
 
 mod args;
 mod commands;
@@ -20,8 +19,8 @@ use std::sync::Arc;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 fn main() -> ExitCode {
-    // Without a handler the signal ends the process; with one, the write that goes over the limit of a file's size fails.
-    // Where no handler can be set, it stays as it was.
+    // Without a handler SIGXFSZ ends the process; with one, a write beyond the file size limit fails with an error.
+    // Registering is best effort.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let (cli, request) = match parse() {
         Ok(parsed) => parsed,
@@ -32,7 +31,7 @@ fn main() -> ExitCode {
     out.end(ended)
 }
 
-/// Understands the command line. The description of all commands goes with the process: taking it down takes a while.
+/// Parses the command line. The command tree is never dropped: dropping it takes a while and the process ends soon.
 fn parse() -> Result<(args::Cli, Option<args::Request>), clap::Error> {
     let mut tree = ManuallyDrop::new(args::Cli::command());
     let mut matches = tree.try_get_matches_from_mut(env::args_os())?;

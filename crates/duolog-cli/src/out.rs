@@ -1,8 +1,8 @@
-//! Everything that is said: the only file that knows `--json`, color, stdout, stderr, terminals and exit codes.
+//! All output: the only module that knows `--json`, color, stdout, stderr, terminals and exit codes.
 //!
-//! Answers go to stdout, talk goes to stderr. A command gives each answer in both renderings and never asks which one
-//! is wanted. A reader that closed its pipe has what it wanted: that is success. Whatever was stored, no control or
-//! invisible character of it reaches a terminal: see `screen`.
+//! Answers go to stdout; notes, warnings and errors go to stderr. A command passes each answer in both renderings, JSON and
+//! text, and does not check which one is used. A closed pipe is success. No control or invisible character of stored data
+//! reaches a terminal: see `screen`.
 
 mod ending;
 mod page;
@@ -34,7 +34,7 @@ pub use timeline::{Detail, Shown, Timeline};
 use crate::args::{Color, Global, TableLayout};
 use crate::failure::{CommandResult, Ended, Failure};
 
-/// The exit codes: the code, the kinds of error that have it, and what it means. Help and docs show this table.
+/// The exit codes: code, error kinds and meaning. Help and docs show this table.
 pub const EXIT_CODES: &[(u8, &[ErrorKind], &str)] = &[
     (0, &[], "success; a closed pipe is success"),
     (1, &[ErrorKind::NotFound, ErrorKind::Conflict], "not found, or the answer is no"),
@@ -50,25 +50,25 @@ pub const EXIT_CODES: &[(u8, &[ErrorKind], &str)] = &[
     (7, &[ErrorKind::Stale], "stale: overtaken by another owner, or changed since it was read"),
 ];
 
-/// Returns the exit codes as a section of help.
+/// Returns the exit codes as a help section.
 pub fn exit_codes() -> String {
     let line = |(code, _, meaning): &(u8, &[ErrorKind], &str)| format!("\n  {code}  {meaning}");
     EXIT_CODES.iter().map(line).fold("Exit codes:".to_owned(), |text, line| text + &line)
 }
 
-/// What is collected before it is written: a log is copied in large pieces.
+/// The size of the stdout buffer: logs are copied in large pieces.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// How something stands. The word carries the meaning; the color only helps the eye.
+/// The tone of a text, shown as a color. Text never depends on color alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// As it should be.
+    /// Success.
     Good,
-    /// Worth knowing.
+    /// Warning.
     Worth,
-    /// Not as it should be.
+    /// Error.
     Bad,
-    /// Beside the point.
+    /// Secondary detail.
     Faint,
     /// A heading.
     Strong,
@@ -77,7 +77,7 @@ pub enum Tone {
 impl Tone {
     const ALL: [Self; 5] = [Self::Good, Self::Worth, Self::Bad, Self::Faint, Self::Strong];
 
-    /// Stands for the tone in text that is not shown yet.
+    /// Returns the letter that encodes the tone in text that is not rendered yet.
     const fn letter(self) -> char {
         match self {
             Self::Good => 'g',
@@ -103,25 +103,25 @@ impl Tone {
     }
 }
 
-/// Where answers and talk go.
+/// The output of a command: answers on stdout, messages on stderr.
 pub struct Out {
     json: bool,
     color: bool,
     layout: Layout,
     talk: Talk,
     stdout: BufWriter<StdoutLock<'static>>,
-    /// Where data goes to a terminal.
+    /// Escapes data; set if stdout is a terminal.
     screen: Option<Screen>,
 }
 
-/// How much is said beside the answer, and whether in color.
+/// The settings for stderr.
 struct Talk {
     quiet: bool,
     color: bool,
 }
 
 impl Out {
-    /// Answers and talks as the flags say.
+    /// Creates the output that the global options ask for.
     pub fn new(global: &Global) -> Self {
         let colored = |auto: anstream::ColorChoice| match global.color {
             Color::Always => true,
@@ -141,17 +141,17 @@ impl Out {
         }
     }
 
-    /// Gives one answer: the shape to programs, or the text to people.
+    /// Writes one answer as JSON or as text, and flushes.
     pub fn answer<T: Serialize>(&mut self, shape: &T, people: impl FnOnce(&mut Text)) -> Result<(), Failure> {
         if self.json {
             self.piece(shape, |_| {})?;
             return self.flush();
         }
-        // What is said about an answer comes after it: nothing stays in the buffer.
+        // Messages about an answer come after it, so the answer must not stay in the buffer.
         self.part(people)
     }
 
-    /// Gives one of many answers, and leaves it to the caller to hand them over.
+    /// Writes one of many answers without flushing.
     pub fn piece<T: Serialize>(&mut self, shape: &T, people: impl FnOnce(&mut Text)) -> Result<(), Failure> {
         if self.json {
             serde_json::to_writer(self.writer(), shape).map_err(|error| Failure::Output(error.into()))?;
@@ -160,7 +160,7 @@ impl Out {
         self.part_of(people)
     }
 
-    /// Gives people something between the answers that programs do without, and leaves it to the caller to hand over.
+    /// Writes text between answers without flushing; skipped with `--json`.
     pub fn part_of(&mut self, people: impl FnOnce(&mut Text)) -> Result<(), Failure> {
         if self.json {
             return Ok(());
@@ -178,7 +178,7 @@ impl Out {
         Ok(())
     }
 
-    /// Confirms what was done, where the answer is no more than that: people who want quiet are spared it.
+    /// Writes an answer that only confirms a change; the text is skipped with `--quiet`.
     pub fn confirm<T: Serialize>(&mut self, shape: &T, people: impl FnOnce(&mut Text)) -> Result<(), Failure> {
         if self.talk.quiet && !self.json {
             return Ok(());
@@ -186,98 +186,98 @@ impl Out {
         self.answer(shape, people)
     }
 
-    /// Shows people a part of an answer as it comes about; programs get the whole at the end.
+    /// Writes and flushes a part of an answer as text; skipped with `--json`, which gets the whole answer at the end.
     pub fn part(&mut self, people: impl FnOnce(&mut Text)) -> Result<(), Failure> {
         self.part_of(people)?;
         if self.json { Ok(()) } else { self.flush() }
     }
 
-    /// Whether a person watches the answer come about, and needs time to read.
+    /// Returns true if a person reads the output on a terminal.
     pub fn is_watched(&self) -> bool {
         !self.json && io::stdout().is_terminal()
     }
 
-    /// Gives bytes as they are; on a terminal, as they may be shown.
+    /// Writes bytes unchanged; escaped if stdout is a terminal.
     pub fn raw(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.writer().write_all(bytes).map_err(Failure::Output)
     }
 
-    /// Takes a document that is written as it comes about, as [`Out::raw`] does.
+    /// Returns a writer for a streamed document; it treats bytes like [`Out::raw`].
     pub fn writer(&mut self) -> impl io::Write + '_ {
         Data { stdout: &mut self.stdout, screen: self.screen.as_mut() }
     }
 
-    /// Hands over what was given so far.
+    /// Flushes stdout.
     pub fn flush(&mut self) -> Result<(), Failure> {
         self.writer().flush().map_err(Failure::Output)
     }
 
-    /// Listens for what ends a command that goes on and on: Ctrl-C, or that whoever read the answer has gone. One who
-    /// waits for more would never notice that by writing.
+    /// Listens for the end of a streaming command: Ctrl-C, or a reader that closed the pipe. A command that waits for events
+    /// writes nothing, so it would not notice a closed pipe.
     pub fn ending(&self) -> Result<Ending, Failure> {
         Ending::listen(self.stdout.get_ref()).map_err(Failure::file("listen for", Path::new("Ctrl-C")))
     }
 
-    /// Gives what one must know among many answers: to programs as one more of them, to people on stderr.
+    /// Writes a notice between answers: as a JSON line with `--json`, as a warning on stderr otherwise.
     pub fn notice<T: Serialize>(&mut self, shape: &T, people: Option<&str>) -> Result<(), Failure> {
         if self.json {
             return self.piece(shape, |_| {});
         }
         if let Some(text) = people {
-            // After the answers that stand before it.
+            // Write the previous answers first.
             self.flush()?;
             self.alert(text);
         }
         Ok(())
     }
 
-    /// Says something that helps people but is not the answer.
+    /// Prints a note on stderr; skipped with `--quiet` and `--json`.
     pub fn note(&self, text: impl Display) {
         if !self.talk.quiet && !self.json {
             say(&text);
         }
     }
 
-    /// Says something that one should know.
+    /// Prints a warning on stderr; skipped with `--quiet`.
     pub fn warn(&self, text: impl Display) {
         if !self.talk.quiet {
             self.alert(text);
         }
     }
 
-    /// Says something that one must know, even where nothing else is to be said.
+    /// Prints a warning on stderr, even with `--quiet`.
     pub fn alert(&self, text: impl Display) {
         say(&format_args!("{}: {text}", paint(self.talk.color, Tone::Worth, "warning")));
     }
 
-    /// Says an error beside an answer that was given.
+    /// Prints an error on stderr in addition to an answer.
     pub fn fault(&self, failure: &Failure) {
         say(&format_args!("{}: {}", paint(self.talk.color, Tone::Bad, "error"), plain(&failure.message())));
     }
 
-    /// Says on stderr what was asked for but does not belong among the data.
+    /// Prints requested information on stderr that is not part of the data.
     pub fn tell(&self, label: &str, text: impl Display) {
         say(&format_args!("{}: {text}", paint(self.talk.color, Tone::Faint, label)));
     }
 
-    /// A bar for work that may take long; nothing is shown where no terminal would show it.
+    /// Returns a progress bar; it is hidden if stderr is not a terminal.
     pub fn progress(&self, what: &'static str) -> Progress {
         Progress::new(what, self.shows_progress())
     }
 
-    /// Whether a bar would be seen, and so whether its total is worth finding out.
+    /// Returns true if a progress bar is shown, so that its total is needed.
     pub fn shows_progress(&self) -> bool {
         !self.talk.quiet && io::stderr().is_terminal()
     }
 
-    /// Tells a person who sits at the terminal that input is waited for; without it the silence looks like a fault.
+    /// Prints a note that the command waits for input, if stdin is a terminal.
     pub fn invite(&self, text: &str) {
         if io::stdin().is_terminal() {
             self.note(text);
         }
     }
 
-    /// Asks a person; nothing where there is none to ask.
+    /// Asks a yes/no question; `None` if stdin or stderr is not a terminal.
     pub fn ask(&self, question: &str) -> Option<bool> {
         if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
             return None;
@@ -289,7 +289,7 @@ impl Out {
         Some(matches!(answer.trim(), "y" | "Y" | "yes"))
     }
 
-    /// Says what is left to say and gives the exit code.
+    /// Flushes the output, prints the error if there is one, and returns the exit code.
     pub fn end(mut self, outcome: CommandResult) -> ExitCode {
         let outcome = outcome.and_then(|ended| self.flush().map(|()| ended));
         let failure = match outcome {
@@ -306,9 +306,9 @@ impl Out {
                 return kind_code(kind);
             }
         }
-        // What was given before the failure stands before it.
+        // Write the answers before the error.
         let _ = self.flush();
-        // What has more than one line stands in one column.
+        // Indent further lines below the first one.
         let message = message.replace('\n', "\n       ");
         say(&format_args!("{}: {message}", paint(self.talk.color, Tone::Bad, "error")));
         if let Some(hint) = hint {
@@ -317,7 +317,7 @@ impl Out {
         kind_code(kind)
     }
 
-    /// How wide tables may be: as the terminal is, or as `COLUMNS` says; no bound where nobody looks.
+    /// Returns the maximum width of tables: that of the terminal, or `COLUMNS`; `None` if there is no limit.
     fn width(&self) -> Option<u16> {
         let said = || env::var("COLUMNS").ok()?.parse().ok();
         let terminal = || rustix::termios::tcgetwinsize(self.stdout.get_ref()).ok().map(|size| size.ws_col);
@@ -325,15 +325,15 @@ impl Out {
     }
 }
 
-/// Text for people, as it is being put together.
+/// The text of an answer while it is built.
 pub struct Text {
     color: bool,
     width: Option<u16>,
     layout: Layout,
     lines: String,
-    /// The columns that no table had room for.
+    /// The columns that did not fit.
     dropped: Vec<String>,
-    /// Why a table could not be drawn.
+    /// The error of a table that could not be drawn.
     failure: Option<Failure>,
 }
 
@@ -348,36 +348,36 @@ impl Text {
         self.lines.push('\n');
     }
 
-    /// Adds a line with a label in front; the labels of a block are padded alike.
+    /// Adds a line with a padded label.
     pub fn field(&mut self, label: &str, text: impl Display) {
         let label = paint(self.color, Tone::Faint, &format!("{label:<12}"));
         self.line(format_args!("{label} {text}"));
     }
 
-    /// The words in a tone.
+    /// Returns text in a tone.
     pub fn tone(&self, tone: Tone, text: &str) -> String {
         paint(self.color, tone, text)
     }
 
-    /// Adds a table that fits the terminal.
+    /// Adds a table that fits the width.
     pub fn table(&mut self, table: &Table) {
         table.draw(self);
     }
 }
 
-/// Says what the command line did not make sense of, or the help and version that were asked for.
+/// Prints a parse error, or the help or version, and returns the exit code.
 pub fn refuse(error: &clap::Error) -> ExitCode {
     let code = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
     let said = error.to_string();
     let text = without_passwords(&said);
     if !error.use_stderr() || !env::args_os().any(|arg| arg == "--json") {
-        // A closed pipe is as good as a reader who saw enough.
+        // Ignore write errors: a closed pipe is success.
         let shown = visible(&text);
         let _ = if !error.use_stderr() || shown == said { error.print() } else { write!(io::stderr(), "{shown}") };
         return code;
     }
     let message = refusal(&text);
-    let hint = Some("--help shows what the command takes".to_owned());
+    let hint = Some("add --help to show the options of the command".to_owned());
     let shape = ErrorAnswer { error: Error { kind: ErrorKind::Invalid.as_str(), message, hint } };
     if let Ok(text) = serde_json::to_string(&shape) {
         let _ = writeln!(io::stdout(), "{}", screen::escaped(&text));
@@ -385,7 +385,7 @@ pub fn refuse(error: &clap::Error) -> ExitCode {
     code
 }
 
-/// What the parser of arguments refuses, without its tips and the usage. A value that it repeats may have several lines.
+/// Returns the message of a parse error without tips and usage. A repeated value may have several lines.
 fn refusal(text: &str) -> String {
     let sections = ["\n\nFor more information", "\n\nUsage:", "\n\n  tip:"];
     let text =
@@ -395,8 +395,7 @@ fn refusal(text: &str) -> String {
     details.fold(first, |message, detail| format!("{message} {}", detail.trim()))
 }
 
-/// A text that may repeat an address, without what stands there for a password: an address in a wrong place is repeated
-/// by whoever does not know that it is one.
+/// Removes passwords from addresses in a text: the parser repeats invalid arguments, and one of them may be an address.
 fn without_passwords(text: &str) -> String {
     let mut shown = String::new();
     let mut rest = text;
@@ -418,12 +417,12 @@ fn paint(color: bool, tone: Tone, text: &str) -> String {
     if color { styled(tone, text) } else { text.to_owned() }
 }
 
-/// Talk is best effort: where stderr is closed nobody listens.
+/// Writes to stderr; errors are ignored.
 fn say(text: &dyn Display) {
     let _ = writeln!(io::stderr(), "{}", visible(&text.to_string()));
 }
 
-/// Data on its way to stdout: exact, or as a terminal may show it.
+/// A writer to stdout: exact bytes, or escaped for a terminal.
 struct Data<'o> {
     stdout: &'o mut BufWriter<StdoutLock<'static>>,
     screen: Option<&'o mut Screen>,

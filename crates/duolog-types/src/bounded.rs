@@ -1,27 +1,27 @@
-//! Text that fits the row it is for (I2).
+//! Text with a maximum length (I2).
 
 use std::fmt;
 
-/// The text is too long for its row.
+/// The error of a text that is too long for its column.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is {bytes} bytes, and a row takes {max}: {belongs}")]
 pub struct TooLong {
-    /// What was too long.
+    /// The name of the field.
     pub what: &'static str,
-    /// How long it was.
+    /// The length in bytes.
     pub bytes: usize,
-    /// How long it may be.
+    /// The maximum length in bytes.
     pub max: usize,
-    /// Where such text belongs.
+    /// Where longer text belongs.
     pub belongs: &'static str,
 }
 
-/// UTF-8 text of at most `MAX` bytes. The SQL column repeats the bound as a `CHECK`.
+/// UTF-8 text of up to `MAX` bytes. The SQL column repeats the limit as a `CHECK`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Bounded<const MAX: usize>(Box<str>);
 
 impl<const MAX: usize> Bounded<MAX> {
-    /// Checks the length and takes the text. `what` names the field in the error.
+    /// Creates a bounded text. Returns an error if it is too long; `what` names the field in the error.
     pub fn new(what: &'static str, text: &str) -> Result<Self, TooLong> {
         if text.len() > MAX {
             let belongs = "text that can grow belongs in the session's log (duolog log append)";
@@ -30,7 +30,7 @@ impl<const MAX: usize> Bounded<MAX> {
         Ok(Self(text.into()))
     }
 
-    /// The text itself.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

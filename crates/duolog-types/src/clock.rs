@@ -1,27 +1,27 @@
-//! Where the time comes from, so that tests can say what it is.
+//! The source of the current time, which tests can replace.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::Timestamp;
 
-/// A source of the present instant.
+/// A clock.
 pub trait Clock: Send + Sync {
-    /// The present instant.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 
-    /// Returns true if this is the clock of the machine. Machines' clocks differ: what several machines compare, such as the
-    /// end of a lease, is read from the database server's clock instead.
+    /// Returns true if this is the clock of the machine. Clocks differ: a time that several machines compare, such as the
+    /// expiry of a lease, comes from the clock of the database server instead.
     fn is_machine(&self) -> bool {
         false
     }
 
-    /// Returns false if the present instant is before 1970, which no timestamp can say.
+    /// Returns false if the current time is before 1970, which no timestamp can represent.
     fn is_usable(&self) -> bool {
         true
     }
 }
 
-/// The machine's clock.
+/// The clock of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 

@@ -1,10 +1,10 @@
-//! Waiting for a lock that someone else holds, and saying who that is. Pure parts; the stores do the system calls.
+//! Waiting for a lock and finding its holder. No system calls: the stores make them.
 
 use std::time::{Duration, Instant};
 
-/// The pauses of a writer that waits for an advisory lock: short at first, never long, over at the deadline.
+/// The pauses of a writer that waits for an advisory lock: short at first, bounded, and up to a deadline.
 ///
-/// `flock` has no time-out, and a blocked call cannot be withdrawn; trying again with small pauses can.
+/// `flock` has no timeout, and a blocked call cannot be cancelled. Repeated attempts with short pauses can.
 #[derive(Debug)]
 pub struct Wait {
     deadline: Instant,
@@ -12,12 +12,12 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Starts waiting, for at most `timeout`.
+    /// Starts to wait, up to `timeout`.
     pub fn at_most(timeout: Duration) -> Self {
         Self { deadline: Instant::now() + timeout, next: Duration::from_micros(20) }
     }
 
-    /// How long to pause before the next try, or nothing once the deadline has passed.
+    /// Returns the pause before the next attempt; `None` after the deadline.
     pub fn pause(&mut self) -> Option<Duration> {
         let left = self.deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
         let pause = self.next.min(left);
@@ -26,10 +26,10 @@ impl Wait {
     }
 }
 
-/// Asks for the text of `/proc/locks` until it names the holder of a file's lock, a few times at most.
+/// Reads `/proc/locks` until it names the holder of a file's lock, up to a few times.
 ///
-/// The kernel composes the text anew for each read call, so an entry can slip by between two small ones: the buffer is
-/// large, and once is not enough.
+/// The kernel generates the text for each read call, so an entry can be missed between two small reads. The buffer is
+/// therefore large, and one attempt is not enough.
 pub fn find_holder(
     mut read: impl FnMut(&mut String) -> std::io::Result<usize>,
     (major, minor): (u32, u32),
@@ -43,7 +43,7 @@ pub fn find_holder(
     })
 }
 
-/// Finds in the text of `/proc/locks` the process that holds a `flock` on a file; waiters (`->`) are not holders.
+/// Returns the process that holds a `flock` on a file, from the text of `/proc/locks`. Waiters (`->`) are not holders.
 pub fn holder(proc_locks: &str, major: u32, minor: u32, inode: u64) -> Option<u32> {
     let file = format!("{major:02x}:{minor:02x}:{inode}");
     proc_locks.lines().find_map(|line| {

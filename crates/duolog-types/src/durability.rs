@@ -1,19 +1,19 @@
-//! What an acknowledgement means.
+//! The durability of an acknowledged write.
 
 use std::fmt;
 
-/// What a write survives once it has been acknowledged (I10).
+/// What an acknowledged write survives (I10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
-    /// Survives the death of the process: the bytes are the operating system's. Power loss may take the newest of them.
+    /// Survives a crash of the process: the operating system has the bytes. A power failure may lose the newest ones.
     #[default]
     Process,
-    /// Survives power loss: synced to the device before the call returns.
+    /// Survives a power failure: the bytes are synced to the device before the call returns.
     Power,
 }
 
 impl Durability {
-    /// The word used on the command line and in the configuration.
+    /// Returns the word used on the command line and in the configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Process => "process",

@@ -1,4 +1,4 @@
-//! Ids: newtypes, so that one cannot stand where another is meant.
+//! Ids as newtypes, so that one kind cannot be used for another.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use crate::clock::{Clock as _, SystemClock};
 use crate::limits;
 use crate::serde_as_text;
 
-/// The text cannot be the id it was given for.
+/// The error of a text that is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not {} {what}: {rule}", article(what))]
 pub struct BadId {
@@ -18,7 +18,7 @@ pub struct BadId {
     rule: &'static str,
 }
 
-/// A new UUIDv7. A clock before 1970 has no time prefix to give; the rest of the id is random all the same.
+/// Returns a new UUIDv7. If the clock is before 1970, the time prefix is zero; the rest is still random.
 fn minted() -> Uuid {
     if SystemClock.is_usable() { Uuid::now_v7() } else { Uuid::new_v7(Timestamp::from_unix(NoContext, 0, 0)) }
 }
@@ -38,7 +38,7 @@ macro_rules! minted_id {
         pub struct $name(Uuid);
 
         impl $name {
-            /// Makes a new one. Its time prefix is for people; order comes from positions and ordinals.
+            /// Creates a new id. Its time prefix is informative; order comes from positions and ordinals.
             #[allow(clippy::new_without_default)]
             pub fn new() -> Self {
                 Self(minted())
@@ -66,29 +66,29 @@ macro_rules! minted_id {
 }
 
 minted_id!(
-    /// Names a home: the one place whose process may append to the logs in it.
+    /// The id of a home. Only processes of that home may append to its logs.
     HomeId, "home id");
 impl HomeId {
-    /// Its bytes, as a file holds them.
+    /// Returns the bytes, as stored in a file.
     pub const fn as_bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()
     }
 }
 
 minted_id!(
-    /// Names one opening of a store by one process, for as long as it holds its lock.
+    /// The id of one opening of a store by one process, valid while it holds its lock.
     ProcessId, "process id");
 impl ProcessId {
-    /// Nobody: the owner of what processes that ended in good order left to be done.
+    /// No process: the owner of work left by processes that ended normally.
     pub const NOBODY: Self = Self(Uuid::nil());
 }
 
 minted_id!(
-    /// Names one line that waits to be copied to a log; it is the line's `uuid`.
+    /// The id of a line in the outbox; it is the line's `uuid`.
     OutboxId, "outbox id");
 
 minted_id!(
-    /// Names one firing of a schedule.
+    /// The id of a schedule run.
     CronRunId, "cron run id");
 
 macro_rules! text_id {
@@ -98,7 +98,7 @@ macro_rules! text_id {
         pub struct $name(Box<str>);
 
         impl $name {
-            /// Checks the text and takes it.
+            /// Creates an id. Returns an error if the text is not valid.
             pub fn parse(text: &str) -> Result<Self, BadId> {
                 let ok: fn(&str) -> bool = $ok;
                 if ok(text) {
@@ -108,7 +108,7 @@ macro_rules! text_id {
                 }
             }
 
-            /// The text itself.
+            /// Returns the text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -135,7 +135,7 @@ macro_rules! text_id {
 text_id!(
     /// The key that joins the two stores.
     ///
-    /// It may name a log file, so it is one safe path segment. Ours are UUIDv7; imported ones keep their own text.
+    /// It may name a log file, so it is one safe path segment. New ids are UUIDv7; imported ids keep their text.
     SessionId,
     "session id",
     "1 to 128 of A-Z a-z 0-9 . _ -, not starting with a dot or a dash",
@@ -148,7 +148,7 @@ text_id!(
 );
 
 impl SessionId {
-    /// Makes a new one.
+    /// Creates a new id.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
         Self(minted().to_string().into())
@@ -156,7 +156,7 @@ impl SessionId {
 }
 
 text_id!(
-    /// Names an attempt, so that a retry of an unknown outcome does nothing the second time.
+    /// The id of an operation, so that a retry after an unknown outcome has no second effect.
     OperationId,
     "operation id",
     "1 to 128 printable ASCII characters without spaces",
@@ -167,7 +167,7 @@ text_id!(
     }
 );
 
-/// Ids of ours are UUIDv7; imported ones keep their own text.
+/// New ids are UUIDv7; imported ids keep their text.
 macro_rules! message_id {
     ($(#[$doc:meta])* $name:ident, $what:literal) => {
         text_id!($(#[$doc])* $name, $what, "1 to 128 printable ASCII characters without spaces", |text| {
@@ -177,7 +177,7 @@ macro_rules! message_id {
         });
 
         impl $name {
-            /// Makes a new one.
+            /// Creates a new id.
             #[allow(clippy::new_without_default)]
             pub fn new() -> Self {
                 Self(minted().to_string().into())
@@ -187,13 +187,13 @@ macro_rules! message_id {
 }
 
 message_id!(
-    /// Names a message, wherever it stands.
+    /// The id of a message.
     MessageId, "message id");
 
 impl MessageId {
-    /// Makes new ones, each the next of the one before: the system is asked for random numbers once.
+    /// Creates consecutive ids with one request for random numbers.
     pub fn batch(many: usize) -> impl Iterator<Item = Self> {
-        // What follows the variant is a random number, and counts on from there.
+        // The bits after the variant are a random number; the next ids count up from it.
         const RANDOM: u128 = (1 << 62) - 1;
         let first = minted().as_u128();
         (0..many as u128).map(move |next| {
@@ -205,22 +205,22 @@ impl MessageId {
 }
 
 message_id!(
-    /// Names a branch of a session.
+    /// The id of a branch of a session.
     BranchId, "branch id");
 message_id!(
-    /// Names a sequence of messages.
+    /// The id of a progression: a sequence of messages.
     ProgressionId, "progression id");
 message_id!(
-    /// Names a chat: what was said on a platform until it was silent for long, or begun anew.
+    /// The id of a chat: messages on a platform until it is idle for long or reset.
     ChatId, "chat id");
 message_id!(
-    /// Names a run of a workflow.
+    /// The id of a workflow run.
     RunId, "run id");
 message_id!(
-    /// Names one execution: of a phase of a run, or of a turn of a chat.
+    /// The id of an execution: of a phase of a run, or of a chat turn.
     ExecutionId, "execution id");
 message_id!(
-    /// Names a gate that a run waits at, and what was answered there.
+    /// The id of a gate and its answer.
     ApprovalId, "approval id");
 
 #[cfg(test)]

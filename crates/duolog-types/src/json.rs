@@ -1,20 +1,20 @@
 //! Checks that bytes are one JSON object, without building it.
 //!
-//! serde_json would do, but for two things: it recurses or forgets the depth, and where it decodes strings it refuses
-//! lone surrogates (`\ud83d`), which real systems write and we keep byte for byte. One pass, no recursion, no
-//! allocation. What it accepts is what `serde_json::from_slice::<IgnoredAny>` accepts; a property test holds it to that.
-//! Whoever needs a few members of an object gets them from the same pass.
+//! serde_json is not used for two reasons: it recurses or does not limit the depth, and when it decodes strings it rejects
+//! lone surrogates (`\ud83d`), which real systems write and Duolog keeps byte for byte. One pass, no recursion, no
+//! allocation. It accepts what `serde_json::from_slice::<IgnoredAny>` accepts; a property test checks that.
+//! The same pass can report the members of an object.
 
 use std::ops::Range;
 
 use crate::limits::JSON_DEPTH_MAX;
 
-/// Why bytes are not a JSON object we take.
+/// Why bytes are not an accepted JSON object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonFault {
     /// JSON, but not an object.
     NotAnObject,
-    /// Not JSON, from this byte on.
+    /// Not JSON; the first invalid byte.
     Syntax(usize),
     /// Nested deeper than [`JSON_DEPTH_MAX`].
     TooDeep(usize),
@@ -22,14 +22,14 @@ pub enum JsonFault {
 
 /// Checks that `text` is exactly one JSON object, white space around it allowed.
 ///
-/// UTF-8 is the type's promise; here only structure is looked at.
+/// The type guarantees UTF-8; only the structure is checked.
 pub fn check_object(text: &str) -> Result<(), JsonFault> {
     let bytes = text.as_bytes();
     let mut scan = Scan { bytes, at: 0 };
     scan.skip_space();
     match bytes.get(scan.at) {
         Some(b'{') => scan.document(|_, _| ()),
-        // A scalar or an array gets the kinder message only if it is JSON at all.
+        // A scalar or an array gets the specific error only if it is valid JSON.
         Some(b'[' | b'"' | b't' | b'f' | b'n' | b'-' | b'0'..=b'9') => {
             scan.document(|_, _| ())?;
             Err(JsonFault::NotAnObject)
@@ -43,10 +43,10 @@ pub fn check_value(text: &str) -> Result<(), JsonFault> {
     Scan { bytes: text.as_bytes(), at: 0 }.document(|_, _| ())
 }
 
-/// The same, and tells `each` the members of an outermost object as they come: the name, and the value where it is a
-/// string. Both are as they stand in the text, quotes and escapes included.
+/// Checks a value and calls `each` with the members of an outermost object: the name, and the value if it is a
+/// string. Both are raw text, with quotes and escapes.
 ///
-/// What was told is worth nothing if the check fails.
+/// Ignore the reported members if the check fails.
 pub fn check_members<'t>(text: &'t str, mut each: impl FnMut(&'t str, Option<&'t str>)) -> Result<(), JsonFault> {
     let told = |name: Range<usize>, value: Option<Range<usize>>| each(&text[name], value.map(|value| &text[value]));
     Scan { bytes: text.as_bytes(), at: 0 }.document(told)
@@ -57,10 +57,10 @@ struct Scan<'a> {
     at: usize,
 }
 
-/// The brackets that are open.
+/// The stack of open brackets.
 #[derive(Default)]
 struct Open {
-    /// One bit a level: set for an object. The depth limit is what lets a single integer be the stack.
+    /// One bit per level, set for an object. The depth limit lets one integer hold the stack.
     objects: u128,
     depth: u32,
 }
@@ -86,7 +86,7 @@ impl Scan<'_> {
         }
     }
 
-    /// The byte that comes next, white space aside.
+    /// Returns the next byte after white space.
     fn peek(&mut self) -> Option<u8> {
         self.skip_space();
         self.bytes.get(self.at).copied()
@@ -96,8 +96,8 @@ impl Scan<'_> {
         Err(JsonFault::Syntax(self.at))
     }
 
-    /// Goes over the whole text, one value in each turn, and tells where the members of an outermost object are. Who
-    /// does not listen does not pay for it: the compiler leaves that out.
+    /// Scans the text, one value per iteration, and reports the members of an outermost object. If the callback does
+    /// nothing, the compiler removes that work.
     fn document(&mut self, mut told: impl FnMut(Range<usize>, Option<Range<usize>>)) -> Result<(), JsonFault> {
         let mut open = Open::default();
         let mut name: Option<Range<usize>> = None;
@@ -130,7 +130,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Opens an array or an object, and says whether there is something in it.
+    /// Opens an array or an object. Returns false if it is empty.
     fn open(&mut self, bracket: u8, open: &mut Open) -> Result<bool, JsonFault> {
         if open.depth == JSON_DEPTH_MAX {
             return Err(JsonFault::TooDeep(self.at));
@@ -145,7 +145,7 @@ impl Scan<'_> {
         Ok(true)
     }
 
-    /// Closes what ends after a value, up to the comma before the next one. Says whether that was the end of the text.
+    /// Closes brackets after a value, up to the comma before the next one. Returns true at the end of the text.
     fn close(&mut self, open: &mut Open) -> Result<bool, JsonFault> {
         loop {
             let next = self.peek();
@@ -165,7 +165,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Skips the name and the colon that a value has in an object. Says where the name is if the object is outermost.
+    /// Skips the name and colon of a member. Returns the range of the name if the object is outermost.
     fn name_in(&mut self, open: &Open) -> Result<Option<Range<usize>>, JsonFault> {
         if !open.in_object() {
             return Ok(None);
@@ -264,11 +264,11 @@ impl Scan<'_> {
     }
 }
 
-/// How many bytes from the start are neither a quote, a backslash nor a control character.
+/// Returns the number of leading bytes that are neither a quote, a backslash nor a control character.
 fn plain_prefix(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(block) = bytes[at..].first_chunk::<16>() {
-        // Without a branch in it, this becomes a few instructions for the whole block.
+        // Branch-free, so that it compiles to a few instructions per block.
         if block.iter().fold(false, |any, byte| any | is_special(*byte)) {
             let (words, _) = block.as_chunks();
             let (low, high) = (specials(words[0]), specials(words[1]));
@@ -286,13 +286,13 @@ fn plain_prefix(bytes: &[u8]) -> usize {
     at + bytes[at..].iter().take_while(|byte| !is_special(**byte)).count()
 }
 
-/// Whether a byte ends a plain run. With this one bit turned over, the quote comes right after the control characters.
+/// Returns true if a byte ends a plain run. Flipping one bit moves the quote right after the control characters.
 const fn is_special(byte: u8) -> bool {
     (byte ^ 0x02) < 0x21 || byte == b'\\'
 }
 
-/// The same for eight bytes at once: the lowest bit that is set is the high bit of the first such byte. Higher ones
-/// may be borrows of it.
+/// Checks eight bytes at once: the lowest set bit is the high bit of the first byte that ends a run. Higher bits
+/// may be borrows from it.
 const fn specials(word: [u8; 8]) -> u64 {
     const LOW: u64 = u64::from_le_bytes([0x01; 8]);
     const HIGH: u64 = u64::from_le_bytes([0x80; 8]);
@@ -302,7 +302,7 @@ const fn specials(word: [u8; 8]) -> u64 {
     (quotes_and_controls | backslashes) & !word & HIGH
 }
 
-/// The number of the byte that has the lowest bit that is set.
+/// Returns the index of the byte with the lowest set bit.
 const fn first_of(specials: u64) -> usize {
     (specials.trailing_zeros() / 8) as usize
 }
@@ -415,7 +415,7 @@ mod tests {
         let naive = |bytes: &[u8]| bytes.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f));
         for byte in 0..=u8::MAX {
             for len in 0..48 {
-                // What follows may make no difference, and neither may the neighbours of what is looked for.
+                // Neither the following bytes nor the neighbours may change the result.
                 for around in [b'a', b'!', b'#', b'[', b']', b' ', 0x80, 0xff] {
                     let mut bytes = vec![around; len];
                     bytes.push(byte);
@@ -503,7 +503,7 @@ mod tests {
         fn it_agrees_with_serde_json(text in json(), cut in any::<prop::sample::Index>(), put in any::<char>()) {
             let object = format!("{{\"v\":{text}}}");
             prop_assert_eq!(check_object(&object), Ok(()));
-            // And on the same text with one character replaced, whatever that makes of it.
+            // Also check the text with one character replaced.
             let mut chars: Vec<char> = object.chars().collect();
             let at = cut.index(chars.len());
             chars[at] = put;

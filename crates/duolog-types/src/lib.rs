@@ -1,7 +1,7 @@
-//! The words of Duolog: what the log, the state, the join and the domain all name the same way.
+//! The types that the log, the state, the join and the domain share.
 //!
 //! Nothing here does I/O. A value that exists has passed its checks (I2, I9): a [`SessionId`] is a safe path segment,
-//! a [`Batch`] holds only lines that may enter a log, a [`Bounded`] text fits the row it is for.
+//! a [`Batch`] has only valid log lines, a [`Bounded`] text fits its column.
 
 pub mod bounded;
 pub mod clock;

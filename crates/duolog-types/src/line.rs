@@ -1,4 +1,4 @@
-//! Lines on their way into a log: checked once, then written as given.
+//! Lines to append: checked once, then written unchanged.
 
 use std::ops::Range;
 
@@ -7,14 +7,14 @@ use serde::Serialize;
 use crate::json::{JsonFault, check_object};
 use crate::limits::{JSON_DEPTH_MAX, Limits};
 
-/// Why a line may not enter a log.
+/// Why a line cannot be appended to a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LineFault {
-    /// No bytes at all, or white space only.
+    /// Empty, or white space only.
     #[error("it is empty")]
     Empty,
-    /// JSON, but an array, a string, a number or a word.
+    /// JSON, but not an object.
     #[error("it is JSON but not an object")]
     NotAnObject,
     /// Not JSON.
@@ -23,16 +23,16 @@ pub enum LineFault {
     /// Not UTF-8.
     #[error("it is not UTF-8 (from byte {0} on)")]
     NotUtf8(usize),
-    /// A raw NUL byte; the escape `\u0000` is fine.
+    /// A raw NUL byte; the escape `\u0000` is allowed.
     #[error("it holds a raw NUL byte (at {0})")]
     Nul(usize),
-    /// A raw newline would make two lines of it.
+    /// A raw newline, which would split the line.
     #[error("it holds a raw newline (at byte {0})")]
     Newline(usize),
     /// Longer than the limit.
     #[error("it is {bytes} bytes long, over the limit of {max}")]
     TooLong {
-        /// Its length.
+        /// The length in bytes.
         bytes: usize,
         /// The limit.
         max: usize,
@@ -42,17 +42,17 @@ pub enum LineFault {
     TooDeep,
 }
 
-/// A line that was refused, and where it stood in the batch.
+/// A rejected line and its number in the batch.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {number} cannot be appended: {fault}")]
 pub struct BadLine {
-    /// Its number in the batch, from 1.
+    /// The number in the batch, from 1.
     pub number: usize,
-    /// What is wrong with it.
+    /// The error.
     pub fault: LineFault,
 }
 
-/// Checks that `line` (without its newline) is one that may stand in a log.
+/// Checks that `line` (without its newline) is a valid log line.
 pub fn check_line(line: &[u8], line_bytes_max: usize) -> Result<(), LineFault> {
     if line.len() > line_bytes_max {
         return Err(LineFault::TooLong { bytes: line.len(), max: line_bytes_max });
@@ -60,12 +60,12 @@ pub fn check_line(line: &[u8], line_bytes_max: usize) -> Result<(), LineFault> {
     let text = std::str::from_utf8(line).map_err(|error| LineFault::NotUtf8(error.valid_up_to()))?;
     let fault = match check_object(text) {
         Ok(()) => {
-            // Inside a JSON string neither byte can stand raw; between tokens a newline is white space to JSON, not to us.
+            // A JSON string cannot contain either byte raw. Between tokens JSON allows a newline, but a log line does not.
             return memchr::memchr(b'\n', line).map_or(Ok(()), |at| Err(LineFault::Newline(at)));
         }
         Err(fault) => fault,
     };
-    // Only now, off the fast path, look for the more telling reasons.
+    // Off the fast path, find a more specific error.
     if let Some(at) = memchr::memchr2(0, b'\n', line) {
         return Err(if line[at] == 0 { LineFault::Nul(at) } else { LineFault::Newline(at) });
     }
@@ -77,9 +77,9 @@ pub fn check_line(line: &[u8], line_bytes_max: usize) -> Result<(), LineFault> {
     })
 }
 
-/// Checks of `line` what needs no parser: its length, UTF-8, no NUL, a brace at each end.
+/// Checks what needs no parser: length, UTF-8, no NUL, a brace at each end.
 ///
-/// Every line that [`check_line`] accepts passes. For reading: a line was parsed before it entered the log.
+/// Every line that [`check_line`] accepts passes. For readers: a line was parsed before it was appended.
 pub fn check_outline(line: &[u8], line_bytes_max: usize) -> Result<(), LineFault> {
     if line.len() <= line_bytes_max
         && has_braces(line)
@@ -88,11 +88,11 @@ pub fn check_outline(line: &[u8], line_bytes_max: usize) -> Result<(), LineFault
     {
         return Ok(());
     }
-    // It cannot pass, and this finds the reason.
+    // The line is invalid; find the reason.
     check_line(line, line_bytes_max)
 }
 
-/// Counts whole lines, each with its newline, if all of them pass [`check_outline`].
+/// Returns the number of complete lines if all of them pass [`check_outline`].
 pub fn count_outlined(lines: &[u8], line_bytes_max: usize) -> Option<u64> {
     if memchr::memchr(0, lines).is_some() || std::str::from_utf8(lines).is_err() {
         return None;
@@ -109,15 +109,15 @@ pub fn count_outlined(lines: &[u8], line_bytes_max: usize) -> Option<u64> {
     Some(count)
 }
 
-/// Returns true if a line begins and ends with a brace, white space apart.
+/// Returns true if a line begins and ends with a brace, ignoring white space.
 fn has_braces(line: &[u8]) -> bool {
     let is_object = |line: &[u8]| matches!(line, [b'{', .., b'}']);
     is_object(line) || is_object(line.trim_ascii())
 }
 
-/// Whole lines that are appended together, as one contiguous run of bytes.
+/// Complete lines that are appended together, as one contiguous run of bytes.
 ///
-/// A batch can be cleared and filled again, so that a writer allocates once.
+/// A batch can be cleared and reused, so that a writer allocates once.
 #[derive(Debug, Clone)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -132,12 +132,12 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// An empty batch whose lines keep to `limits`.
+    /// Creates an empty batch with `limits`.
     pub fn new(limits: &Limits) -> Self {
         Self { bytes: Vec::new(), ends: Vec::new(), line_bytes_max: limits.line_bytes_max }
     }
 
-    /// Adds a line as given, without its newline, after checking it.
+    /// Checks a line, given without its newline, and adds it unchanged.
     pub fn push(&mut self, line: &[u8]) -> Result<(), BadLine> {
         check_line(line, self.line_bytes_max).map_err(|fault| self.bad(fault))?;
         self.bytes.extend_from_slice(line);
@@ -145,8 +145,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds an event that serialises to a JSON object. What serde_json writes needs no second look, but for its size,
-    /// its kind and its depth.
+    /// Adds an event that serializes to a JSON object. The output of serde_json is valid; only its size,
+    /// kind and depth are checked.
     pub fn push_event<T: Serialize + ?Sized>(&mut self, event: &T) -> Result<(), BadLine> {
         let start = self.bytes.len();
         let written = serde_json::to_writer(&mut self.bytes, event);
@@ -179,33 +179,33 @@ impl Batch {
         text.split(|byte| *byte == b'\n').try_for_each(|line| self.push(line))
     }
 
-    /// The lines with their newlines, as they will stand in the log.
+    /// Returns the lines with their newlines, as they are written to the log.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The byte range of each line in [`Batch::as_bytes`], newline included.
+    /// Returns the byte range of each line in [`Batch::as_bytes`], including its newline.
     pub fn lines(&self) -> impl ExactSizeIterator<Item = Range<usize>> + DoubleEndedIterator + '_ {
         self.ends.iter().enumerate().map(|(i, end)| self.start_of(i)..*end)
     }
 
-    /// How many lines.
+    /// Returns the number of lines.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the batch has no lines.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Empties the batch and keeps its memory.
+    /// Clears the batch and keeps its memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    /// The lines from number `from` (counted from 0) on, as a batch of their own.
+    /// Returns a new batch with the lines from index `from`.
     #[must_use]
     pub fn tail(&self, from: usize) -> Self {
         let start = self.start_of(from.min(self.len()));
@@ -230,7 +230,7 @@ impl Batch {
     }
 }
 
-/// Whether valid JSON nests too deep. Cheaper than a check: most events hold few brackets, so most need no scan at all.
+/// Returns true if valid JSON nests too deep. Cheaper than a check: most events have few brackets and need no scan.
 fn deeper_than_limit(json: &[u8]) -> bool {
     let opens = json.iter().filter(|byte| matches!(byte, b'{' | b'[')).count();
     opens > JSON_DEPTH_MAX as usize

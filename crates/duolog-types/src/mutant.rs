@@ -1,71 +1,71 @@
-//! Rules that the crash harness and the black-box tester remove one at a time, to show that they would notice.
+//! Mutants: rules that the crash harness and the black-box tester remove one at a time, to prove that they detect it.
 //!
-//! Without the feature `mutants` (every build but the tests') [`is`] is a constant `false` and nothing of this remains.
+//! Without the feature `mutants` (every build except tests) [`is`] is the constant `false`, and this code is compiled out.
 //! With it, a test sets a mutant in its own process, or starts the real binary with its name in `DUOLOG_TEST_MUTANT`.
 
-/// One rule, removed.
+/// A removed rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mutant {
-    /// The outbox is drained without looking whether its line is in the log already.
+    /// The outbox is drained without a check whether its line is already in the log.
     NoFloorScan = 1,
-    /// Followers deliver up to the file's size, whether or not a writer is inside.
+    /// Followers deliver up to the file size, even while a writer is appending.
     NoStableEnd,
-    /// A follower keeps the bytes of an incomplete line and goes on behind them.
+    /// A follower keeps the bytes of an incomplete line and continues after them.
     PartialBytesKept,
-    /// Whoever folds deletes the marks of processes that are alive.
+    /// A fold deletes the marks of live processes.
     MarksClearedByOthers,
-    /// An append does not check that its file is still the one at the path.
+    /// An append does not check that its file is still at the path.
     NoLinkCheck,
     /// A log that lost bytes keeps its epoch.
     NoEpoch,
-    /// The log is not synced, yet called synced.
+    /// The log is reported as synced without a sync.
     NoLogSync,
-    /// The state commits with `synchronous=NORMAL`, yet calls it `power`.
+    /// The state commits with `synchronous=NORMAL` and reports `power`.
     NormalSync,
-    /// A row that points at the log is committed before the bytes it names are synced.
+    /// A row that points at the log is committed before those bytes are synced.
     PointerBeforeSync,
-    /// A line that tells of a transition is appended after the commit, without an outbox row.
+    /// The line of a transition is appended after the commit, without an outbox row.
     NoOutbox,
-    /// A torn tail is left where it is, and the next append fuses with it.
+    /// A torn tail is left in place, and the next append joins it.
     TornTailKept,
-    /// The mode of a log does not say that a place was claimed.
+    /// The mode of a log does not record that the end of the log was claimed.
     NoClaimMode,
-    /// A process that came from another by a fork appends through what it inherited.
+    /// A forked process appends with inherited handles.
     ForkedAppend,
-    /// A log is taken away before its epoch is raised.
+    /// A log is removed before its epoch is raised.
     EpochAfterUnlink,
-    /// A deletion of a log does not note that its file is still to be unlinked.
+    /// The deletion of a log does not record that its file is still to be unlinked.
     UnlinkForgotten,
-    /// A new log begins with epoch 0, whatever was deleted before.
+    /// A new log begins with epoch 0, even after a deletion.
     EpochsRestart,
-    /// A follower that meets another file keeps the epoch that it began with.
+    /// A follower that finds another file keeps its first epoch.
     FollowerKeepsEpoch,
-    /// A backup copies each log to its end, past what the copy of the state knows.
+    /// A backup copies each log to its end, beyond what the copied state knows.
     BackupUncut,
-    /// Lines about a change are written by nobody until the home is opened again.
+    /// Lines of a change are not written until the home is opened again.
     LinesLeftWaiting,
-    /// An operation takes equal lines at the end of the log for its own.
+    /// An operation treats equal lines at the end of the log as its own.
     OperationByContent,
     /// After a failed sync of the state, the next commit is acknowledged as `power` on top of what was not synced.
     PowerAfterFailedSync,
-    /// An execution that has ended takes another end and another output.
+    /// An ended execution accepts another end and output.
     ClosedExecutionsChange,
-    /// The output of an execution is written in a transaction of its own, before its end is decided.
+    /// The output of an execution is written in a separate transaction, before its end is decided.
     EndInTwoTransactions,
     /// A loop's state that is not an object is replaced by an empty one.
     LoopStateReplaced,
-    /// A resumed run is running at once, whether a slot is free or not.
+    /// A resumed run starts even if no slot is free.
     ResumeWithoutSlot,
     /// A page of gates is filled before it is filtered by status.
     GatesFilteredAfterPage,
-    /// A list of runs in the order of their starts is paged by status.
+    /// A list of runs in start order is paged by status.
     StartsPagedByStatus,
 }
 
 impl Mutant {
-    /// Every mutant that the crash harness hunts. [`Self::PowerAfterFailedSync`] is missing: it shows only in SQLite's own
-    /// files, and a test of the state hunts it there.
+    /// All mutants of the crash harness. [`Self::PowerAfterFailedSync`] is missing: it is visible only in SQLite's
+    /// files, where a test of the state checks it.
     pub const ALL: &'static [Self] = &[
         Self::NoFloorScan,
         Self::NoStableEnd,
@@ -89,7 +89,7 @@ impl Mutant {
         Self::OperationByContent,
     ];
 
-    /// Every mutant that the black-box tester hunts: rules of runs, gates and lists.
+    /// All mutants of the black-box tester: rules of runs, gates and lists.
     pub const DOMAIN: &'static [Self] = &[
         Self::ClosedExecutionsChange,
         Self::EndInTwoTransactions,
@@ -105,16 +105,16 @@ mod switch {
     use super::Mutant;
     use std::sync::atomic::{AtomicU8, Ordering};
 
-    /// Nobody has set a mutant yet, and the environment was not read.
+    /// No mutant is set yet, and the environment was not read.
     const UNREAD: u8 = u8::MAX;
     static ACTIVE: AtomicU8 = AtomicU8::new(UNREAD);
 
-    /// Removes a rule in this process, or puts all back with `None`.
+    /// Removes a rule in this process, or restores all rules with `None`.
     pub fn set(mutant: Option<Mutant>) {
         ACTIVE.store(mutant.map_or(0, |m| m as u8), Ordering::SeqCst);
     }
 
-    /// Whether this rule is removed.
+    /// Returns true if this rule is removed.
     #[inline]
     pub fn is(mutant: Mutant) -> bool {
         match ACTIVE.load(Ordering::Relaxed) {
@@ -123,7 +123,7 @@ mod switch {
         }
     }
 
-    /// Reads once which rule is removed in this process, as whoever started it says.
+    /// Reads the removed rule from the environment, once.
     #[cold]
     fn from_environment() -> u8 {
         let name = std::env::var("DUOLOG_TEST_MUTANT").unwrap_or_default();
@@ -137,7 +137,7 @@ mod switch {
 #[cfg(feature = "mutants")]
 pub use switch::{is, set};
 
-/// Whether this rule is removed: never, in this build.
+/// Returns false: this build has no mutants.
 #[cfg(not(feature = "mutants"))]
 #[inline]
 pub const fn is(_: Mutant) -> bool {

@@ -1,33 +1,33 @@
-//! From names that people choose to names of files: nothing a name says can lead out of its folder.
+//! Names chosen by people, and file names made from them, which never leave their directory.
 
 use std::path::{Path, PathBuf};
 
 use crate::limits::{FILE_STEM_CHARS_MAX, NAME_BYTES_MAX};
 
-/// A name that cannot be used.
+/// The error of an invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadName {
-    /// Nothing to call it by.
+    /// The name is empty.
     #[error("a {0} cannot be empty")]
     Empty(&'static str),
-    /// Too long to keep in a row.
+    /// The name is too long.
     #[error("a {what} can be {NAME_BYTES_MAX} bytes long, and this one is {bytes}")]
     TooLong {
-        /// What was named.
+        /// The kind of name.
         what: &'static str,
-        /// Its length.
+        /// The length in bytes.
         bytes: usize,
     },
-    /// A character that would garble every list it is shown in.
+    /// The name has a control character.
     #[error("a {0} cannot hold NUL or other control characters")]
     Control(&'static str),
 }
 
-/// The folder of sessions that have neither a working directory nor a user.
+/// The directory of sessions without a working directory and a user.
 pub const THREADS: &str = "threads";
 
-/// Checks a name as people give it: for a session, a user, a thread.
+/// Checks the name of a session, a user or a thread.
 pub fn check_name(what: &'static str, name: &str) -> Result<(), BadName> {
     if name.trim().is_empty() {
         return Err(BadName::Empty(what));
@@ -41,26 +41,26 @@ pub fn check_name(what: &'static str, name: &str) -> Result<(), BadName> {
     Ok(())
 }
 
-/// The file or folder name for a user, a session name or a thread: every character outside `[a-zA-Z0-9_-]` is `_`.
+/// Returns the file or directory name for a name: every character outside `[a-zA-Z0-9_-]` becomes `_`.
 ///
-/// Different names may come out alike; [`with_suffix`] tells them apart.
+/// Different names may have the same result; [`with_suffix`] makes them unique.
 pub fn sanitize(name: &str) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
     fit(name.chars().map(safe).collect(), name)
 }
 
-/// The folder name for a working directory, by Claude's rule: every character outside `[A-Za-z0-9]` is `-`.
+/// Returns the directory name for a working directory, by Claude's rule: every character outside `[A-Za-z0-9]` becomes `-`.
 pub fn project_slug(real_path: &str) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     fit(real_path.chars().map(safe).collect(), real_path)
 }
 
-/// The same file name with a short hash of the name it was made from, for when the plain one is taken.
+/// Returns the file name for a name with a short hash of the name, for use when the plain file name is taken.
 pub fn with_suffix(stem: &str, name: &str) -> String {
     format!("{stem}-{}", short_hash(name))
 }
 
-/// Whether Windows gives a file of this name a meaning of its own; such a stem always gets its suffix.
+/// Returns true if the name is reserved on Windows; such a stem always gets its suffix.
 fn is_reserved(stem: &str) -> bool {
     const DEVICES: [&str; 4] = ["CON", "PRN", "AUX", "NUL"];
     let upper = stem.to_ascii_uppercase();
@@ -71,7 +71,7 @@ fn is_reserved(stem: &str) -> bool {
 
 fn fit(mut stem: String, name: &str) -> String {
     if stem.len() > FILE_STEM_CHARS_MAX {
-        // Only ASCII is left by now, so any byte is a character boundary.
+        // The text is ASCII here, so any byte is a character boundary.
         stem.truncate(FILE_STEM_CHARS_MAX);
         return with_suffix(&stem, name);
     }
@@ -81,7 +81,7 @@ fn fit(mut stem: String, name: &str) -> String {
     stem
 }
 
-/// Eight hex digits of FNV-1a. It tells names apart in a folder; it protects nothing.
+/// Returns eight hex digits of FNV-1a. It makes names unique in a directory; it is not cryptographic.
 fn short_hash(text: &str) -> String {
     let hash = text
         .bytes()
@@ -89,7 +89,7 @@ fn short_hash(text: &str) -> String {
     format!("{:08x}", (hash >> 32) ^ (hash & 0xffff_ffff))
 }
 
-/// The path of a file beside another, with the other's name and this suffix: `state.db` and `-wal` give `state.db-wal`.
+/// Returns a path with a suffix added to the file name: `state.db` and `-wal` give `state.db-wal`.
 pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

@@ -1,4 +1,4 @@
-//! Where something is in a log.
+//! Positions, epochs and cursors.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,8 +9,8 @@ use crate::serde_as_text;
 
 /// A byte offset after a complete line, counted from the first byte the session ever wrote.
 ///
-/// It is the cursor everywhere: paging, tails, pointers from rows. It outlives archiving, because a hot file with a base
-/// goes on counting where the archived segments end.
+/// Paging, tails and rows use it. It stays valid after archiving, because a hot file with a base
+/// continues to count where the archived segments end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Position(pub u64);
 
@@ -25,12 +25,12 @@ impl fmt::Display for Position {
     }
 }
 
-/// How often a log lost or changed bytes that someone may have seen: positions of different epochs do not compare.
+/// The number of times a log lost or changed bytes that were readable. Positions of different epochs cannot be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Epoch(pub u32);
 
 impl Epoch {
-    /// The epoch after this one.
+    /// Returns the next epoch.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -43,12 +43,12 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// A position that knows which epoch it was seen in; written `epoch:position`.
+/// A position with its epoch; written `epoch:position`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Cursor {
-    /// The epoch in which the position was seen.
+    /// The epoch of the position.
     pub epoch: Epoch,
-    /// The position itself.
+    /// The position.
     pub position: Position,
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for Cursor {
     }
 }
 
-/// The text is not a cursor.
+/// The error of a text that is not a cursor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a cursor; a cursor looks like 0:1234 (epoch:position)")]
 pub struct BadCursor(String);

@@ -1,6 +1,6 @@
-//! Closed vocabularies. The SQL repeats each as a `CHECK`; a word that is not in the list is an error, not a default.
+//! Closed vocabularies. The SQL repeats each one as a `CHECK`; an unknown word is an error.
 
-/// A word that is not in its vocabulary.
+/// The error of an unknown word.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{word:?} is not a {what}; it is one of {known}")]
 pub struct UnknownWord {
@@ -10,7 +10,7 @@ pub struct UnknownWord {
 }
 
 impl UnknownWord {
-    /// The error of a text that is none of these words.
+    /// Creates the error for a text.
     pub fn new(what: &'static str, text: &str, known: &[&str]) -> Self {
         Self { what, word: text.chars().take(64).collect(), known: known.join(", ") }
     }
@@ -25,10 +25,10 @@ macro_rules! words {
         pub enum $name { $($(#[$vdoc])* $variant),+ }
 
         impl $name {
-            /// Every word, in order.
+            /// All words, in order.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The word as it stands in rows, JSON and on the command line.
+            /// Returns the word used in rows, in JSON and on the command line.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
             }
@@ -56,53 +56,53 @@ macro_rules! words {
 }
 
 words!(
-/// How tokens are paid for. Those beyond a length are among the bare ones, and told apart for prices that differ there.
+/// How tokens are charged. Tokens of long contexts are also counted as bare; they are separate for prices that differ.
 Charge, "charge", {
-    /// By the price of their model.
+    /// By the price of the model.
     Bare = "bare",
-    /// By what the log states.
+    /// By the cost stated in the log.
     Stated = "stated",
-    /// Of the bare ones: all of the responses whose context was over 200,000.
+    /// Bare tokens of responses with a context over 200,000 tokens.
     Over200k = "beyond_200k",
-    /// Of the bare ones: all of the responses whose context was over 272,000.
+    /// Bare tokens of responses with a context over 272,000 tokens.
     Over272k = "over_272k",
 });
 
 impl Charge {
-    /// Whether these tokens are told of under another charge too, and must not be added to it.
+    /// Returns true if these tokens are also counted under another charge and must not be added to it.
     pub const fn is_part(self) -> bool {
         matches!(self, Self::Over200k | Self::Over272k)
     }
 }
 
 words!(
-/// How a session stands. Absent: nobody has said.
+/// The status of a session; absent if it was never set.
 SessionStatus, "session status", {
-    /// An agent works on it.
+    /// An agent works on the session.
     Running = "running",
-    /// It reached its end.
+    /// Completed.
     Completed = "completed",
-    /// It reached its end with nothing to show.
+    /// Completed without a result.
     CompletedEmpty = "completed_empty",
-    /// It ended with an error.
+    /// Failed.
     Failed = "failed",
-    /// It ran out of time.
+    /// Timed out.
     TimedOut = "timed_out",
-    /// It was ended from inside.
+    /// Ended by the agent.
     Aborted = "aborted",
-    /// It was ended by a person.
+    /// Cancelled by a person.
     Cancelled = "cancelled",
 });
 
 impl SessionStatus {
-    /// Whether a session that stands so has come to its end: only a reopening leaves it.
+    /// Returns true if the status is final: only reopening the session changes it.
     pub const fn is_terminal(self) -> bool {
         !matches!(self, Self::Running)
     }
 }
 
 words!(
-/// What started a session.
+/// The kind of invocation that started a session.
 InvocationKind, "invocation kind", {
     /// One agent.
     Agent = "agent",
@@ -110,7 +110,7 @@ InvocationKind, "invocation kind", {
     Play = "play",
     /// A flow.
     Flow = "flow",
-    /// One of several side by side.
+    /// One of several parallel agents.
     Fanout = "fanout",
     /// A play of a show.
     ShowPlay = "show-play",
@@ -119,9 +119,9 @@ InvocationKind, "invocation kind", {
 });
 
 words!(
-/// Where a session came from.
+/// The origin of a session.
 SourceKind, "source kind", {
-    /// Written here.
+    /// Written by Duolog.
     Live = "live",
     /// Imported from lionagi's run folders.
     ImportedFs = "imported_fs",
@@ -142,20 +142,20 @@ SourceKind, "source kind", {
 });
 
 words!(
-/// How the firing of a schedule ended.
+/// The outcome of a schedule run.
 CronOutcome, "outcome of a cron run", {
-    /// What it was for was done, or is on its way.
+    /// The workflow was started or is done.
     Ok = "ok",
-    /// There was nothing to do.
+    /// Nothing to do.
     Nothing = "nothing",
-    /// It went wrong.
+    /// Failed.
     Failed = "failed",
-    /// It was left out on purpose.
+    /// Skipped.
     Skipped = "skipped",
 });
 
 words!(
-/// Who speaks in a chat.
+/// The author of a chat message.
 ChatRole, "role in a chat", {
     /// A person.
     User = "user",
@@ -164,29 +164,29 @@ ChatRole, "role in a chat", {
 });
 
 words!(
-/// How a run of a workflow stands.
+/// The status of a workflow run.
 RunStatus, "run status", {
-    /// It waits for a place among those that run.
+    /// Waiting for a free slot.
     Queued = "queued",
-    /// It runs, or is to be taken up by who runs it.
+    /// Running, or ready to claim.
     Running = "running",
-    /// It waits for an answer, or for whoever paused it.
+    /// Waiting for an answer, or paused by a person.
     Paused = "paused",
-    /// It reached its end.
+    /// Succeeded.
     Succeeded = "succeeded",
-    /// It ended with an error, or was refused at a gate.
+    /// Failed, or rejected at a gate.
     Failed = "failed",
-    /// It was ended from outside, or waited too long for a place.
+    /// Cancelled, or queued for too long.
     Cancelled = "cancelled",
 });
 
 impl RunStatus {
-    /// Whether a run that stands so has come to its end: only a retry leaves it.
+    /// Returns true if the status is final: only a retry changes it.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
     }
 
-    /// Its place in a list that shows what is active first.
+    /// Returns the rank in a list with active runs first.
     pub const fn active_rank(self) -> u32 {
         match self {
             Self::Running => 0,
@@ -198,9 +198,9 @@ impl RunStatus {
 }
 
 words!(
-/// What set a run or an execution off.
+/// The trigger of a run or an execution.
 TriggerType, "trigger type", {
-    /// A call from outside.
+    /// An external call.
     Webhook = "webhook",
     /// A schedule.
     Cron = "cron",
@@ -213,26 +213,26 @@ TriggerType, "trigger type", {
 });
 
 words!(
-/// What resolves a gate.
+/// The kind of answer that a gate expects.
 ApprovalKind, "approval kind", {
-    /// A yes or a no.
+    /// Approve or reject.
     Approve = "approve",
-    /// Any answer in words.
+    /// A text reply.
     Reply = "reply",
 });
 
 words!(
-/// How a gate stands.
+/// The status of a gate.
 ApprovalStatus, "approval status", {
-    /// Nobody has answered.
+    /// Pending.
     Pending = "pending",
-    /// The answer was yes.
+    /// Approved.
     Approved = "approved",
-    /// The answer was no.
+    /// Rejected.
     Rejected = "rejected",
-    /// It was answered in words.
+    /// Answered with a text.
     Answered = "answered",
-    /// It can no longer be answered: its time is over, or its run ended otherwise.
+    /// Expired, or its run has ended.
     Expired = "expired",
 });
 

@@ -1,6 +1,6 @@
-//! Values that are written as text: in JSON, as on the command line.
+//! Values that are written as text in JSON and on the command line.
 
-/// Implements `Serialize` and `Deserialize` by way of `Display` and `FromStr`.
+/// Implements `Serialize` and `Deserialize` with `Display` and `FromStr`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! serde_as_text {
@@ -20,7 +20,7 @@ macro_rules! serde_as_text {
     };
 }
 
-/// An error with its causes, in one line; a cause that the text ends with already is not repeated.
+/// Returns an error with its causes on one line; a cause that is already at the end of the text is not repeated.
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     for cause in std::iter::successors(error.source(), |cause| cause.source()) {

@@ -1,4 +1,4 @@
-//! Instants as every store writes them.
+//! Timestamps.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,20 +7,20 @@ use jiff::Timestamp as JiffTimestamp;
 
 use crate::serde_as_text;
 
-/// An instant in UTC with microseconds, written at a fixed width so that text order is time order.
+/// A UTC timestamp with microseconds, written at a fixed width so that text order is time order.
 ///
-/// It tells people when something happened; order comes from positions and ordinals, never from here.
+/// It is informative: order comes from positions and ordinals, never from timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(JiffTimestamp);
 
 impl Timestamp {
-    /// The instant that many microseconds after 1970; out of range, the nearest that can be written.
+    /// Creates a timestamp from microseconds since 1970; a value out of range becomes the nearest valid one.
     pub fn from_micros(micros: i64) -> Self {
         let clamped = micros.clamp(0, 253_402_207_199_999_999);
         Self(JiffTimestamp::from_microsecond(clamped).unwrap_or(JiffTimestamp::UNIX_EPOCH))
     }
 
-    /// Microseconds since 1970.
+    /// Returns the microseconds since 1970.
     pub fn as_micros(self) -> i64 {
         self.0.as_microsecond()
     }
@@ -34,7 +34,7 @@ impl fmt::Display for Timestamp {
 
 serde_as_text!(Timestamp);
 
-/// The text is not an instant.
+/// The error of a text that is not a timestamp.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an instant; one looks like 2026-01-31T09:30:00.000000Z")]
 pub struct BadMoment(String);

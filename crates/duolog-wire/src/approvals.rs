@@ -1,4 +1,4 @@
-//! Gates, and what was answered there.
+//! Gates and their answers.
 
 use duolog::{ApprovalKind, ApprovalStatus, ExecutionId, approvals};
 use schemars::JsonSchema;
@@ -8,44 +8,44 @@ use crate::RunSummary;
 use crate::page::Listed;
 use crate::schema::words;
 
-/// A gate, and its answer.
+/// A gate and its answer.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Approval {
     /// Approval id.
     pub id: String,
-    /// The run that waits.
+    /// The run at the gate.
     pub workflow_run_id: String,
     /// The name of the gate in the workflow.
     pub gate: String,
-    /// What resolves it.
+    /// Kind of answer.
     #[schemars(extend("enum" = words(ApprovalKind::ALL, ApprovalKind::as_str)))]
     pub kind: &'static str,
     /// Status.
     #[schemars(extend("enum" = words(ApprovalStatus::ALL, ApprovalStatus::as_str)))]
     pub status: &'static str,
-    /// What is asked.
+    /// The question.
     pub summary: String,
-    /// Who asks.
+    /// Requester.
     pub requested_by: Option<String>,
-    /// Who answered.
+    /// Author of the answer.
     pub responded_by: Option<String>,
     /// The answer.
     pub response: Option<String>,
-    /// A hash of what is asked about; an answer must carry it.
+    /// The hash of the gate's content; an answer must contain it.
     pub content_hash: Option<String>,
-    /// The key of the scratch that keeps the loop which asks.
+    /// Scratch key of the loop that opened the gate.
     pub loop_key: Option<String>,
-    /// The iteration of the loop.
+    /// Iteration of the loop.
     pub iteration: Option<u64>,
-    /// The execution whose output is the question.
+    /// The execution whose output is the question of the gate.
     pub output_execution_id: Option<String>,
-    /// When it was asked.
+    /// Creation time of the gate.
     pub created_at: String,
-    /// Until when it can be answered.
+    /// Expiry of the gate.
     pub expires_at: Option<String>,
-    /// When it was answered, or expired.
+    /// Time of the answer or expiry.
     pub responded_at: Option<String>,
-    /// When the resumed run acknowledged the answer.
+    /// Time of the acknowledgement by the resumed run.
     pub consumed_at: Option<String>,
 }
 
@@ -77,7 +77,7 @@ impl From<&approvals::Approval> for Approval {
     }
 }
 
-/// A gate that was answered, and its run.
+/// An answered gate and its run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ApprovalAnswered {
     /// The gate.
@@ -92,21 +92,21 @@ impl From<&approvals::Answered> for ApprovalAnswered {
     }
 }
 
-/// A gate, and the text that asks.
+/// A gate and its text.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ApprovalDetail {
     /// The gate.
     pub approval: Approval,
-    /// The output of the execution that asks, if the gate names one.
+    /// The output of the execution, if the gate has one.
     pub question: Option<String>,
 }
 
-/// An answer that the run's owner acknowledged.
+/// An acknowledged answer.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ApprovalAcknowledged {
     /// The gate.
     pub approval: Approval,
-    /// False if it was acknowledged before.
+    /// False if it was already acknowledged.
     pub changed: bool,
 }
 
@@ -115,6 +115,6 @@ pub struct ApprovalAcknowledged {
 pub struct GateOpened {
     /// The gate.
     pub approval: Approval,
-    /// True if a gate with the same id and content was there, and nothing changed.
+    /// True if a gate with the same id and content existed; nothing changed.
     pub existed: bool,
 }

@@ -12,21 +12,21 @@ use crate::page::Listed;
 pub struct Branch {
     /// Branch id.
     pub id: String,
-    /// Its name.
+    /// Name.
     pub name: Option<String>,
-    /// True if it is the session's default branch.
+    /// True if it is the default branch of the session.
     pub is_default: bool,
-    /// The branch that it was forked from.
+    /// The parent branch.
     pub parent_branch_id: Option<String>,
-    /// How many items of its parent it sees.
+    /// Number of visible items of its parent.
     pub forked_at_ord: Option<u64>,
-    /// How many items it has, those of its parents included.
+    /// Number of items, including those of its parents.
     pub item_count: u64,
-    /// When it was created.
+    /// Creation time.
     pub created_at: String,
-    /// Its user.
+    /// User.
     pub user_id: Option<String>,
-    /// What its maker keeps with it.
+    /// Metadata of the writer.
     pub node_metadata: Option<Json>,
 }
 
@@ -63,15 +63,15 @@ impl From<&sessions::Branch> for BranchAnswer {
     }
 }
 
-/// A branch that was forked.
+/// A forked branch.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Forked {
-    /// The id of the new branch. Its name is promised; elsewhere such a field is `branch_id`.
+    /// Id of the new branch. This field name is fixed; elsewhere it is `branch_id`.
     #[serde(rename = "branch")]
     pub branch_id: String,
-    /// The branch that it was forked from.
+    /// The parent branch.
     pub parent_branch_id: Option<String>,
-    /// How many items of its parent it sees.
+    /// Number of visible items of its parent.
     pub forked_at_ord: Option<u64>,
 }
 

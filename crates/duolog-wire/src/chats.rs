@@ -1,4 +1,4 @@
-//! Chats with people on platforms.
+//! Chats on messaging platforms.
 
 use duolog::{ChatRole, SessionId, SessionStatus, chats};
 use schemars::JsonSchema;
@@ -21,15 +21,15 @@ pub struct Chat {
     pub thread_id: Option<String>,
     /// The user on the platform.
     pub user_id: String,
-    /// The session of the agent that answers.
+    /// The agent's session.
     pub agent_session_id: Option<String>,
-    /// When it began.
+    /// Start time.
     pub created_at: String,
-    /// When the last message came.
+    /// Time of the last message.
     pub last_activity_at: String,
-    /// Its messages.
+    /// Messages.
     pub message_count: u64,
-    /// False if it ended.
+    /// False if the chat has ended.
     pub active: bool,
 }
 
@@ -54,38 +54,38 @@ impl From<&chats::Chat> for Chat {
     }
 }
 
-/// A chat, and the session of the agent that answers.
+/// A chat and the session of its agent.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ChatDetail {
     /// The chat.
     pub chat: Chat,
-    /// The session; null if the chat names none, or it is not here.
+    /// The session; null if the chat has none or it is not in this store.
     pub session: Option<ChatSession>,
 }
 
-/// The session of the agent that answers in a chat.
+/// The agent's session of a chat.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ChatSession {
     /// Session id.
     pub id: String,
-    /// Its name.
+    /// Name.
     pub name: Option<String>,
     /// Status; null if none was set.
     #[schemars(extend("enum" = words_or_null(SessionStatus::ALL, SessionStatus::as_str)))]
     pub status: Option<&'static str>,
-    /// Its log, relative to the state directory.
+    /// Path of the log, relative to the state directory.
     pub log_path: String,
-    /// The home that owns its log.
+    /// The home that owns the log.
     pub home_id: String,
     /// Events in its log; null if it was never folded.
     pub events: Option<u64>,
     /// Size of its log; null if it was never folded.
     pub bytes: Option<u64>,
-    /// The last instant that its log names.
+    /// Last timestamp in the log.
     pub last_event_at: Option<String>,
-    /// Its title, as its log tells it.
+    /// Title from the log.
     pub title: Option<String>,
-    /// How far the counts tell of the log.
+    /// Completeness of the counts.
     #[serde(flatten)]
     pub completeness: Completeness,
 }
@@ -108,16 +108,16 @@ impl From<&chats::Answering> for ChatSession {
     }
 }
 
-/// A message that was added to a chat.
+/// A message added to a chat.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ChatMessageAdded {
     /// The chat.
     pub chat_id: String,
     /// The message.
     pub message_id: String,
-    /// True if the platform's message id was there already, and nothing changed.
+    /// True if a message with this platform id existed; nothing changed.
     pub existed: bool,
-    /// True if the message began the chat.
+    /// True if the message started the chat.
     pub chat_created: bool,
 }
 
@@ -128,7 +128,7 @@ pub struct ChatHistory {
     pub chat_id: String,
     /// The messages.
     pub messages: Vec<ChatMessage>,
-    /// The token of the page before these.
+    /// Token of the page with older messages.
     pub next: Option<String>,
 }
 
@@ -142,9 +142,9 @@ pub struct ChatMessage {
     pub role: &'static str,
     /// The text.
     pub content: String,
-    /// When it was added.
+    /// Time of the addition.
     pub created_at: String,
-    /// Its id on the platform.
+    /// Id on the platform.
     pub platform_message_id: Option<String>,
 }
 
@@ -160,7 +160,7 @@ impl From<&chats::ChatMessage> for ChatMessage {
     }
 }
 
-/// The chat that was ended.
+/// The ended chat.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ChatEnded {
     /// The chat; null if none was active.

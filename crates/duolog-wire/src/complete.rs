@@ -1,30 +1,30 @@
-//! How far an answer made of derived rows tells of the logs.
+//! How complete an answer from derived rows is.
 
 use duolog::CaughtUp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// If derived rows tell of all that the logs hold, and what they lack.
+/// The completeness of derived rows.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Completeness {
     /// True if nothing is missing.
     pub complete: bool,
-    /// What is missing.
+    /// The missing log content.
     pub missing: Missing,
 }
 
-/// What derived rows do not tell of.
+/// The log content that derived rows lack.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Missing {
     /// Sessions whose logs have lines that are not folded yet.
     pub lagging_sessions: u64,
-    /// The bytes of those lines.
+    /// Size of those lines.
     pub lagging_bytes: u64,
-    /// Sessions of other homes with the same state, which only those homes can fold.
+    /// Sessions of other homes with the same state; only those homes can fold them.
     pub other_home_sessions: u64,
-    /// Sessions whose logs lack bytes that were recorded.
+    /// Sessions whose logs lost recorded bytes.
     pub lost_sessions: u64,
-    /// Those bytes.
+    /// Number of lost bytes.
     pub lost_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The configuration: what is in force, and what is wrong with a file.
+//! The effective configuration and the errors in a file.
 
 use duolog::config::{Finding, PriceSetting, Setting, Source, Value, WorkflowSetting};
 use duolog::schedules::{BaseSchedule, CatchUp};
@@ -9,16 +9,16 @@ use serde::Serialize;
 use crate::schema::words;
 use crate::{Json, Usd};
 
-/// What is in force.
+/// The effective configuration.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ConfigShown {
     /// The file.
     pub path: String,
-    /// False if there is no file.
+    /// False if the file does not exist.
     pub exists: bool,
     /// Every setting.
     pub settings: Vec<ConfigSetting>,
-    /// The prices that the file sets; all others are built in.
+    /// The prices in the file; built-in prices are not listed.
     pub prices: Vec<ConfigPrice>,
     /// The schedules of the file.
     pub schedules: Vec<ConfigSchedule>,
@@ -29,14 +29,14 @@ pub struct ConfigShown {
 /// A setting.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ConfigSetting {
-    /// Its key.
+    /// Key.
     pub key: String,
-    /// Its value: a number, or a text.
+    /// Value: a number or a string.
     pub value: Json,
-    /// Where the value comes from.
+    /// Source of the value.
     #[schemars(extend("enum" = ["default", "file", "environment", "flag"]))]
     pub source: &'static str,
-    /// Its line in the file; null if the value comes from elsewhere.
+    /// Line in the file; null if the value is not from the file.
     pub line: Option<u64>,
     /// The environment variable that overrides the file.
     pub variable: String,
@@ -66,30 +66,30 @@ impl From<&Setting> for ConfigSetting {
 pub struct ConfigPrice {
     /// The model.
     pub model: String,
-    /// What a million tokens cost, by the keys of the file.
+    /// Price per million tokens, by configuration key.
     pub usd_per_million_tokens: ConfigRates,
-    /// Its line in the file.
+    /// Line in the file.
     pub line: u64,
 }
 
-/// What a million tokens cost.
+/// Price per million tokens.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ConfigRates {
-    /// Tokens read.
+    /// Input tokens.
     pub input: Usd,
-    /// Tokens written.
+    /// Output tokens.
     pub output: Usd,
-    /// Tokens read from a cache.
+    /// Input tokens read from a cache.
     pub cache_read: Usd,
-    /// Tokens written to a cache that keeps them for 5 minutes.
+    /// Input tokens written to a 5-minute cache.
     pub cache_write_5m: Usd,
-    /// Tokens written to a cache that keeps them for an hour.
+    /// Input tokens written to a 1-hour cache.
     pub cache_write_1h: Usd,
 }
 
 impl From<&PriceSetting> for ConfigPrice {
     fn from(set: &PriceSetting) -> Self {
-        // A picodollar per token is a micro-dollar per million of them.
+        // One picodollar per token is one microdollar per million tokens.
         let usd = |rate: u64| Usd(Money::from_picos(u128::from(rate) * 1_000_000));
         let Rates { input, output, cache_read, cache_write_5m, cache_write_1h } = set.price.rates;
         Self {
@@ -109,24 +109,24 @@ impl From<&PriceSetting> for ConfigPrice {
 /// A schedule of the file.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ConfigSchedule {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// When it fires.
+    /// Cron expression.
     pub cron: String,
     /// The time zone of the cron expression.
     pub zone: String,
-    /// The workflow that it starts.
+    /// The workflow to start.
     pub workflow_name: Option<String>,
-    /// What the workflow is given.
+    /// Context of the run.
     pub context: Option<Json>,
-    /// True if it fires.
+    /// True if the schedule is enabled.
     pub enabled: bool,
-    /// What is done about times that were missed.
+    /// Policy for missed times.
     #[schemars(extend("enum" = words(CatchUp::ALL, CatchUp::as_str)))]
     pub catch_up: &'static str,
-    /// What it is for.
+    /// Description.
     pub description: Option<String>,
-    /// Its line in the file.
+    /// Line in the file.
     pub line: u64,
 }
 
@@ -149,13 +149,13 @@ impl From<&BaseSchedule> for ConfigSchedule {
 /// A workflow of the file.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ConfigWorkflow {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// True if runs of it may be started.
+    /// True if the workflow is enabled.
     pub enabled: bool,
-    /// What it is for.
+    /// Description.
     pub description: Option<String>,
-    /// Its line in the file.
+    /// Line in the file.
     pub line: u64,
 }
 
@@ -170,31 +170,31 @@ impl From<&WorkflowSetting> for ConfigWorkflow {
     }
 }
 
-/// If a configuration is right.
+/// The result of a configuration check.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ConfigCheck {
     /// The file.
     pub path: String,
-    /// False if there is no file.
+    /// False if the file does not exist.
     pub exists: bool,
-    /// True if nothing is wrong.
+    /// True if there are no findings.
     pub valid: bool,
-    /// What is wrong.
+    /// Errors in the configuration.
     pub findings: Vec<ConfigFinding>,
-    /// What is worth knowing, and is not wrong.
+    /// Warnings, which do not make the configuration invalid.
     pub warnings: Vec<String>,
 }
 
-/// Something that is wrong with a configuration.
+/// An error in a configuration.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ConfigFinding {
-    /// The line of the file; null for the environment and flags.
+    /// Line in the file; null for the environment and flags.
     pub line: Option<u64>,
-    /// The key, variable or flag.
+    /// Key, environment variable or flag.
     pub key: Option<String>,
-    /// What is wrong.
+    /// Error message.
     pub message: String,
-    /// What to write instead.
+    /// Hint.
     pub hint: Option<String>,
 }
 

@@ -1,31 +1,31 @@
-//! What the demo found.
+//! The results of the demo.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// An agent that was killed in mid-write, and what its log holds.
+/// An agent killed in the middle of a write, and the content of its log.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Demo {
-    /// True if every promise was kept.
+    /// True if every check of the demo passed.
     pub holds: bool,
     /// The home.
     pub home: String,
-    /// True if the home was not removed.
+    /// True if the home was kept.
     pub is_home_kept: bool,
     /// The session.
     pub session_id: String,
-    /// Its log, relative to the state directory.
+    /// Path of the log, relative to the state directory.
     pub log_path: String,
-    /// How often the agent was killed.
+    /// Number of kills.
     pub kills: u32,
-    /// `half_line` if no kill tore a line, and another process wrote half of one.
+    /// `half_line` if no kill tore a line and another process wrote half a line.
     #[schemars(extend("enum" = ["kill", "half_line"]))]
     pub torn_by: &'static str,
-    /// Size of the line that was being written.
+    /// Size of the line that was written during the kill.
     pub line_bytes: u64,
-    /// Bytes of it that were in the log.
+    /// Bytes of that line in the log.
     pub torn_bytes: u64,
-    /// Repairs that opening the home made.
+    /// Repairs made when the home was opened.
     pub repair_count: u64,
     /// The log after the kill.
     pub after_kill: DemoComparison,
@@ -35,45 +35,45 @@ pub struct Demo {
     pub events: u64,
     /// Size of the log.
     pub bytes: u64,
-    /// Its seals.
+    /// Number of seals.
     pub seals: u64,
-    /// Places where sealed bytes changed or are gone.
+    /// Places where sealed bytes changed or are missing.
     pub damaged_places: u64,
-    /// The workflow; null if the home had no slot for another run.
+    /// The workflow; null if the home had no free slot.
     pub workflow: Option<DemoWorkflow>,
 }
 
-/// What was acknowledged against what is in the log.
+/// The acknowledged events compared with the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DemoComparison {
     /// Events that were acknowledged.
     pub acknowledged: u64,
-    /// Those that are in the log once, byte for byte.
+    /// Acknowledged events that are in the log exactly once.
     pub found: u64,
-    /// Those that are not there.
+    /// Acknowledged events that are not in the log.
     pub lost: u64,
-    /// Those that are there more than once.
+    /// Acknowledged events that are in the log more than once.
     pub repeated: u64,
-    /// True if they are in the order in which they were acknowledged.
+    /// True if the events are in the order of their acknowledgement.
     pub in_order: bool,
-    /// Lines of the log that were not acknowledged.
+    /// Lines in the log that were not acknowledged.
     pub unacknowledged: u64,
 }
 
-/// A workflow whose runner was killed.
+/// The workflow whose runner was killed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DemoWorkflow {
-    /// True if every phase ran once.
+    /// True if every phase succeeded exactly once.
     pub holds: bool,
     /// The run.
     pub workflow_run_id: String,
-    /// Its status.
+    /// Status.
     pub status: &'static str,
-    /// How often it was taken over from an owner that died.
+    /// Number of takeovers from dead owners.
     pub restart_count: u32,
-    /// Phases that were done before, and did not run again.
+    /// Phases that were already done and did not run again.
     pub not_repeated: Vec<String>,
-    /// Executions on record.
+    /// Recorded executions.
     pub execution_count: u64,
     /// The gate.
     pub approval_id: String,

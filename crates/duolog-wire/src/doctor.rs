@@ -1,16 +1,16 @@
-//! An examination of a store.
+//! The checks of `doctor`.
 
 use duolog::doctor;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The result of an examination.
+/// The result of `doctor`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Doctor {
-    /// The worst status of a check.
+    /// The worst status of all checks.
     #[schemars(extend("enum" = ["ok", "warnings", "damaged"]))]
     pub verdict: &'static str,
-    /// How deep the checks went: `quick` is the state, what is on record and the logs that changed last; `deep` is every log.
+    /// Depth of the checks: `quick` checks the state, its records and the last changed logs; `deep` checks every log.
     #[schemars(extend("enum" = ["quick", "deep"]))]
     pub depth: &'static str,
     /// Every check.
@@ -20,14 +20,14 @@ pub struct Doctor {
 /// One check.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DoctorCheck {
-    /// The part that was examined.
+    /// The checked part.
     pub name: String,
-    /// Its status.
+    /// Status.
     #[schemars(extend("enum" = ["ok", "warning", "damaged"]))]
     pub status: &'static str,
-    /// What was found.
+    /// Result of the check.
     pub detail: String,
-    /// What to do about it.
+    /// Hint.
     pub hint: Option<String>,
 }
 

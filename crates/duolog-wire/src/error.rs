@@ -1,17 +1,17 @@
-//! What a refused or failed request answers.
+//! The answer of a failed request.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::schema::ERROR_KINDS;
 
-/// An error: what the caller can do about it, what happened, and one thing to do.
+/// An error: kind, message and hint.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Error {
-    /// What the caller can do about it.
+    /// Kind of the error.
     #[schemars(extend("enum" = ERROR_KINDS))]
     pub kind: &'static str,
-    /// What could not be done, to what, and why.
+    /// Error message: what failed and why.
     pub message: String,
     /// One command or action that helps.
     pub hint: Option<String>,

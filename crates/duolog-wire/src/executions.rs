@@ -1,4 +1,4 @@
-//! Executions: the ledger of what was run.
+//! Executions: the ledger of a run.
 
 use duolog::runs;
 use duolog::{ExecutionId, RunId, SessionId, TriggerType};
@@ -9,16 +9,16 @@ use crate::Usd;
 use crate::page::Listed;
 use crate::schema::words;
 
-/// An execution of a phase, or of something outside of runs such as a chat turn. What was not reported is null.
+/// An execution of a phase, or of work outside of runs such as a chat turn. Values that were not reported are null.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Execution {
     /// Execution id.
     pub id: String,
-    /// The run that it belongs to.
+    /// The run of the execution.
     pub workflow_run_id: Option<String>,
     /// `workflow:phase`, or `chat`.
     pub skill: String,
-    /// How it ended.
+    /// Outcome.
     #[schemars(extend("enum" = ["succeeded", "failed", "skipped", "deferred", "in_flight"]))]
     pub outcome: &'static str,
     /// Trigger type.
@@ -32,35 +32,35 @@ pub struct Execution {
     pub repo: Option<String>,
     /// Issue number.
     pub issue_number: Option<u64>,
-    /// The session of the agent.
+    /// The agent's session.
     pub session_id: Option<String>,
-    /// Who triggered it.
+    /// Actor that triggered it.
     pub triggered_by: Option<String>,
-    /// When it started.
+    /// Start time.
     pub started_at: String,
-    /// When it ended.
+    /// End time.
     pub finished_at: Option<String>,
-    /// True if it ended well.
+    /// True if the execution succeeded.
     pub success: Option<bool>,
-    /// What went wrong.
+    /// Error message.
     pub error_message: Option<String>,
-    /// How often the model answered.
+    /// Number of model responses.
     pub turns: Option<u64>,
-    /// How long it took.
+    /// Duration.
     pub duration_ms: Option<u64>,
-    /// What it cost.
+    /// Cost.
     pub cost_usd: Option<Usd>,
-    /// Tokens read, without those from or to a cache.
+    /// Input tokens, without cache reads and writes.
     pub input_tokens: Option<u64>,
-    /// Tokens written to a cache.
+    /// Input tokens written to a cache.
     pub cache_creation_input_tokens: Option<u64>,
-    /// Tokens read from a cache.
+    /// Input tokens read from a cache.
     pub cache_read_input_tokens: Option<u64>,
-    /// Tokens written.
+    /// Output tokens.
     pub output_tokens: Option<u64>,
-    /// How long the model took.
+    /// Duration of the model calls.
     pub api_duration_ms: Option<u64>,
-    /// Why it stopped.
+    /// Stop reason.
     pub stop_reason: Option<String>,
 }
 
@@ -118,15 +118,15 @@ impl From<&runs::Execution> for ExecutionAnswer {
 pub struct ExecutionOutput {
     /// The execution.
     pub execution_id: String,
-    /// The text, or its end; null if none was kept.
+    /// The text or its end; null if none was stored.
     pub text: Option<String>,
     /// The size of the full text.
     pub bytes: Option<u64>,
-    /// The blob with the full text, if the row holds only its end.
+    /// The blob with the full text, if the row has only its end.
     pub blob_id: Option<String>,
 }
 
-/// If a phase is to be run.
+/// The status of a phase.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PhaseStatus {
     /// The run.
@@ -137,12 +137,12 @@ pub struct PhaseStatus {
     /// succeeded.
     #[schemars(extend("enum" = ["run", "started", "running", "done"]))]
     pub status: &'static str,
-    /// The execution that this is about.
+    /// The execution; null if there is none.
     pub execution_id: Option<String>,
 }
 
 impl PhaseStatus {
-    /// The status of a phase that was looked up.
+    /// The status of a phase, without starting it.
     pub fn of(run: &RunId, phase: &str, standing: &runs::PhaseStanding) -> Self {
         match standing {
             runs::PhaseStanding::Run => Self::new(run, phase, "run", None),
@@ -151,7 +151,7 @@ impl PhaseStatus {
         }
     }
 
-    /// The status of a phase that was to be started.
+    /// The status of a phase after an attempt to start it.
     pub fn begun(run: &RunId, phase: &str, begun: &runs::Begun) -> Self {
         match begun {
             runs::Begun::Started(execution) => Self::new(run, phase, "started", Some(&execution.id)),

@@ -1,19 +1,19 @@
-//! A home: where its files are.
+//! The directories of a home.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A home that was created, or was there already.
+/// A new or existing home.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct HomeCreated {
-    /// The directory of the home.
+    /// Home directory.
     pub home: String,
-    /// The directory of its state and logs.
+    /// Directory of the state and the logs.
     pub state: String,
-    /// The directory of its cache.
+    /// Cache directory.
     pub cache: String,
-    /// The directory of its configuration.
+    /// Configuration directory.
     pub config: String,
-    /// True if something had to be created.
+    /// True if the home was created.
     pub created: bool,
 }

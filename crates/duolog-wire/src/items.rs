@@ -9,18 +9,18 @@ use serde::Serialize;
 use crate::Json;
 use crate::page::Listed;
 
-/// Items that were added to a branch.
+/// Items added to a branch.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ItemsAdded {
     /// The session.
     pub session_id: String,
     /// The branch.
     pub branch_id: String,
-    /// How many were new.
+    /// Number of new items.
     pub added: u64,
-    /// The ordinal of the first.
+    /// Ordinal of the first item.
     pub from_ord: u64,
-    /// The ordinal behind the last: the items that the branch has.
+    /// Ordinal after the last item; the number of items of the branch.
     pub to_ord: u64,
 }
 
@@ -36,38 +36,38 @@ impl From<&sessions::Added> for ItemsAdded {
     }
 }
 
-/// Items of a branch, as they were given.
+/// Items of a branch, as they were added.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ItemList {
     /// The items.
     pub items: Vec<Json>,
-    /// How many there are in all.
+    /// Total number of items.
     pub item_count: u64,
-    /// False if there are others than these, or than those that the summaries among them cover.
+    /// False if the branch has items that are neither listed nor covered by a listed summary.
     pub complete: bool,
     /// The token of the next page.
     pub next: Option<String>,
 }
 
-/// Items of a branch, with what is known of each.
+/// Items of a branch with their metadata.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ItemDetailList {
     /// The items.
     pub items: Vec<ItemDetail>,
-    /// How many there are in all.
+    /// Total number of items.
     pub item_count: u64,
-    /// False if there are others than these, or than those that the summaries among them cover.
+    /// False if the branch has items that are neither listed nor covered by a listed summary.
     pub complete: bool,
     /// The token of the next page.
     pub next: Option<String>,
 }
 
-/// An item, and what is known of it.
+/// An item and its metadata.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ItemDetail {
     /// Message id.
     pub id: String,
-    /// Its ordinal; null for a system item, a summary, and in the pool.
+    /// Ordinal; null for a system item, a summary and an item in the pool.
     pub ord: Option<u64>,
     /// Role.
     pub role: String,
@@ -77,17 +77,17 @@ pub struct ItemDetail {
     pub recipient: Option<String>,
     /// Channel.
     pub channel: Option<String>,
-    /// Its class in the program that made it.
+    /// Class name in the program that wrote it.
     pub lion_class: Option<String>,
-    /// What its maker keeps with it.
+    /// Metadata of the writer.
     pub node_metadata: Option<Json>,
-    /// When it was created.
+    /// Creation time.
     pub created_at: String,
-    /// Its embedding.
+    /// Embedding.
     pub embedding: Option<Vec<f32>>,
-    /// The items that it is a summary of.
+    /// The range of items that the summary covers.
     pub summary_of: Option<OrdRange>,
-    /// The item as it was given.
+    /// The item as it was added.
     pub content: Json,
 }
 
@@ -114,9 +114,9 @@ impl From<&sessions::Described> for ItemDetail {
 /// A range of items.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct OrdRange {
-    /// The ordinal of the first.
+    /// Ordinal of the first item.
     pub from_ord: u64,
-    /// The ordinal behind the last.
+    /// Ordinal after the last item.
     pub to_ord: u64,
 }
 
@@ -126,21 +126,21 @@ impl From<&Range<u64>> for OrdRange {
     }
 }
 
-/// Items that were removed from a branch.
+/// Items removed from a branch.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ItemCleared {
     /// The session.
     pub session_id: String,
-    /// How many.
+    /// Number of removed items.
     pub cleared: u64,
 }
 
-/// The last item, which was removed from a branch.
+/// The last item, removed from a branch.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ItemPopped {
     /// The session.
     pub session_id: String,
-    /// The item as it was given; null if there was none.
+    /// The item as it was added; null if there was none.
     pub item: Option<Json>,
 }
 
@@ -149,9 +149,9 @@ pub struct ItemPopped {
 pub struct Compacted {
     /// The branch.
     pub branch_id: String,
-    /// The ordinal of the first item.
+    /// Ordinal of the first item.
     pub from_ord: u64,
-    /// The ordinal behind the last item.
+    /// Ordinal after the last item.
     pub to_ord: u64,
     /// The summary.
     pub message_id: String,
@@ -168,14 +168,14 @@ impl From<&sessions::Summarised> for Compacted {
     }
 }
 
-/// How far a branch is summarised.
+/// The summary status of a branch.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CompactionInfo {
     /// Items of the branch.
     pub item_count: u64,
-    /// Items, other than those of users, that no summary covers.
+    /// Number of items without a summary, except items of users.
     pub uncompacted: u64,
-    /// The number of those above which a summary is due.
+    /// Number of such items above which a summary is due.
     pub threshold: u64,
     /// True if a summary is due.
     pub due: bool,
@@ -195,19 +195,19 @@ impl From<&sessions::CompactionInfo> for CompactionInfo {
     }
 }
 
-/// A message that was sent.
+/// A sent message.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct MessageSent {
     /// The message.
     pub message_id: String,
-    /// Its ordinal in the inbox.
+    /// Ordinal in the inbox.
     pub ord: u64,
 }
 
 /// A message in an inbox.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct InboxMessage {
-    /// Its ordinal in the inbox.
+    /// Ordinal in the inbox.
     pub ord: u64,
     /// Message id.
     pub id: String,
@@ -215,7 +215,7 @@ pub struct InboxMessage {
     pub sender: Option<String>,
     /// Role.
     pub role: Option<String>,
-    /// The message as it was given; null if it cannot be read.
+    /// The message as it was sent; null if it cannot be read.
     pub content: Option<Json>,
 }
 
@@ -235,22 +235,22 @@ impl From<&sessions::Received> for InboxMessage {
     }
 }
 
-/// The messages whose embeddings are nearest.
+/// The messages with the most similar embeddings.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SimilarMessages {
     /// The messages, nearest first.
     pub messages: Vec<SimilarMessage>,
 }
 
-/// A message whose embedding is near.
+/// A message with a similar embedding.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SimilarMessage {
     /// Message id.
     pub id: String,
-    /// The cosine, 1 for the same direction; or the distance, 0 for the same vector.
+    /// Cosine similarity (1 is the same direction) or distance (0 is the same vector).
     pub score: f32,
     /// Role.
     pub role: Option<String>,
-    /// The message as it was given; null if it cannot be read.
+    /// The message as it was sent; null if it cannot be read.
     pub content: Option<Json>,
 }

@@ -1,4 +1,4 @@
-//! JSON inside JSON: values as they were stored, and exact money.
+//! JSON inside JSON: stored values and exact money.
 
 use std::borrow::Cow;
 
@@ -7,20 +7,20 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// A JSON value as its maker wrote it, on one line.
+/// A stored JSON value, on one line.
 #[derive(Clone, Debug)]
 pub struct Json(Box<RawValue>);
 
 impl Json {
-    /// The value of a JSON text; a text that is not JSON is a JSON string.
+    /// Parses a JSON text; text that is not JSON becomes a JSON string.
     pub fn of(text: &str) -> Self {
-        // A line break between the tokens of a value is a space: within a string it cannot stand as itself.
+        // Replace line breaks between tokens with spaces: a JSON string cannot contain a raw line break.
         let line = text.replace(['\n', '\r'], " ");
         let raw = RawValue::from_string(line).or_else(|_| serde_json::value::to_raw_value(text));
         Self(raw.unwrap_or_else(|_| RawValue::NULL.to_owned()))
     }
 
-    /// Its text.
+    /// Returns the JSON text.
     pub fn get(&self) -> &str {
         self.0.get()
     }
@@ -46,12 +46,12 @@ impl JsonSchema for Json {
     }
 }
 
-/// Names and JSON values, as one object.
+/// A JSON object of names and values.
 #[derive(Clone, Debug)]
 pub struct Members(Vec<(String, Json)>);
 
 impl Members {
-    /// The members with these names and JSON texts, in their order.
+    /// Members with names and JSON texts, in order.
     pub fn of(members: &[(String, String)]) -> Self {
         Self(members.iter().map(|(name, value)| (name.clone(), Json::of(value))).collect())
     }
@@ -77,7 +77,7 @@ impl JsonSchema for Members {
     }
 }
 
-/// US dollars as an exact decimal number, which no binary fraction is.
+/// US dollars as an exact decimal number.
 #[derive(Clone, Copy, Debug)]
 pub struct Usd(pub Money);
 

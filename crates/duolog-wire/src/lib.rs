@@ -1,17 +1,17 @@
-//! The JSON shapes of Duolog: what the command, the server and the bindings give to programs.
+//! The JSON types of Duolog: the answers of the command, the server and the bindings.
 //!
-//! One shape per noun, made from the library's types. A field name means one thing and has one type in every shape; a
+//! One type per noun, built from the types of the library. A field name has one meaning and one type in all of them; a
 //! test in `duolog-cli` compares them all.
 //!
 //! - An object's own id is `id`; the id of something else is `<noun>_id`. A run is `workflow_run_id`, as in SQL.
-//! - What is absent is `null`. A field is never left out, and a number that is not known is never zero.
-//! - Instants are `*_at`, ISO-8601 in UTC. Sizes are `bytes` or `*_bytes`. Money is `*_usd`, an exact decimal.
-//! - A number of things that are also listed somewhere is `<noun>_count`: `sessions` is a list, `session_count` a number.
-//! - A list is `{"<nouns>": […], "next": token|null}`; where it is made of derived rows, `complete` says if it lacks
-//!   anything, and `missing` what.
-//! - `error` is the error object; the text of an error that is on record is `error_message`.
+//! - An absent value is `null`. No field is omitted, and an unknown number is never zero.
+//! - Timestamps are `*_at`, ISO 8601 in UTC. Sizes are `bytes` or `*_bytes`. Money is `*_usd`, an exact decimal.
+//! - The number of listed things is `<noun>_count`: `sessions` is a list, `session_count` is a number.
+//! - A list is `{"<nouns>": […], "next": token|null}`. If it comes from derived rows, `complete` is false if log content is
+//!   missing, and `missing` counts it.
+//! - `error` is the error object; the text of a recorded error is `error_message`.
 //!
-//! Shapes are only written, so they have no `Deserialize`. Their JSON Schemas come from [`schema`].
+//! The types are only serialized, so they have no `Deserialize`. [`schema`] generates their JSON Schemas.
 
 mod approvals;
 mod branches;

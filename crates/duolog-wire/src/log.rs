@@ -1,17 +1,17 @@
-//! Lines that were appended to a log.
+//! Lines appended to a log.
 
 use duolog::log;
 use duolog::{Committed, Cursor, SessionId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Lines that were appended. What is not there is null if the input was empty.
+/// Appended lines. Fields without a value are null if the input was empty.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Appended {
-    /// The id of the session. Its name is promised; elsewhere such a field is `session_id`.
+    /// Id of the session. This field name is fixed; elsewhere it is `session_id`.
     #[serde(rename = "session")]
     pub session_id: Option<String>,
-    /// How many lines.
+    /// Number of appended lines.
     pub appended: u64,
     /// The end of the log.
     pub position: Option<u64>,
@@ -36,43 +36,43 @@ impl Appended {
     }
 }
 
-/// A recording of what a runtime said.
+/// A recording of a runtime's output.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Recorded {
     /// The session.
     pub session_id: String,
-    /// Lines that were appended.
+    /// Appended lines.
     pub appended: u64,
     /// Lines of the input.
     pub input_lines: u64,
-    /// Texts that are kept in full as blobs.
+    /// Texts kept in full as blobs.
     pub blob_count: u64,
-    /// Lines that are not in the dialect, and are kept as they are.
+    /// Lines that are not in the dialect; they are kept unchanged.
     pub other_dialect_lines: u64,
-    /// Lines of no known format, kept as they are in `system` lines, or as remarks if they are no JSON.
+    /// Lines in an unknown format, kept in `system` lines, or as remarks if they are not JSON.
     pub unknown_lines: u64,
-    /// Lines that no log takes, and are kept as remarks.
+    /// Lines that are not valid log lines; they are kept as remarks.
     pub remark_lines: u64,
-    /// Lines that are too long, and are not kept.
+    /// Lines that are too long; they are not kept.
     pub refused_lines: u64,
-    /// The first of the lines that were kept as remarks or refused.
+    /// The first lines that were kept as remarks or rejected.
     pub bad_lines: Vec<BadLine>,
     /// The end of the log.
     pub position: Option<u64>,
     /// The end of the log, with its epoch.
     pub cursor: Option<String>,
-    /// The dialect that was written; `raw` for lines of any.
+    /// Dialect of the appended lines; `raw` for lines of any dialect.
     pub dialect: &'static str,
     /// True if a signal ended it.
     pub interrupted: bool,
 }
 
-/// A line of the input that no log takes as it is.
+/// An input line that is not a valid log line.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BadLine {
-    /// Its number in the input, from 1.
+    /// Line number in the input, from 1.
     pub line: u64,
-    /// What is wrong with it.
+    /// Reason.
     pub reason: String,
     /// True if it was kept as a remark.
     pub is_kept: bool,

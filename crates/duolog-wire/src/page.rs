@@ -1,4 +1,4 @@
-//! A page of a list: the things under their plural, and the token of the next page.
+//! A page of a list: the items under the plural of their noun, and the token of the next page.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
-/// What is listed, and under which name.
+/// A type that can be listed, and the name of the list.
 pub trait Listed: Serialize + JsonSchema {
     /// The plural: the name of the list.
     const PLURAL: &'static str;
@@ -15,14 +15,14 @@ pub trait Listed: Serialize + JsonSchema {
 /// `{"<plural>": […], "next": token|null}`.
 #[derive(Clone, Debug)]
 pub struct Page<T> {
-    /// The things, in the order of the list.
+    /// The items, in the order of the list.
     pub items: Vec<T>,
     /// The token of the next page; `None` on the last one.
     pub next: Option<String>,
 }
 
 impl<T> Page<T> {
-    /// A page of the shapes of these things.
+    /// A page of JSON objects.
     pub fn of<'a, S, N>(things: &'a [S], next: Option<N>) -> Self
     where
         T: From<&'a S>,

@@ -6,52 +6,52 @@ use serde::Serialize;
 
 use crate::Usd;
 
-/// Executions by day or hour, and in all.
+/// Executions by day or hour, and in total.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Rollups {
-    /// The length of a period.
+    /// Length of a period.
     #[schemars(extend("enum" = ["day", "hour"]))]
     pub interval: &'static str,
     /// The time zone of the periods.
     pub zone: String,
-    /// The only workflow that is counted.
+    /// The workflow filter; null for all workflows.
     pub workflow_name: Option<String>,
-    /// One for each period, oldest first; none is left out.
+    /// One entry per period, oldest first; empty periods are included.
     pub rollups: Vec<Rollup>,
-    /// The sums over all periods.
+    /// The totals of all periods.
     pub totals: Rollup,
 }
 
-/// What started in a period. What was not reported counts nothing.
+/// The executions that started in a period. Values that were not reported are not counted.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Rollup {
     /// `2026-01-31`, or `2026-01-31T09:00` for an hour, in the zone; null for all periods.
     pub period: Option<String>,
-    /// Executions that started.
+    /// Started executions.
     pub started: u64,
-    /// Those that succeeded.
+    /// Succeeded executions.
     pub succeeded: u64,
-    /// Those that failed.
+    /// Failed executions.
     pub failed: u64,
-    /// Those that were skipped.
+    /// Skipped executions.
     pub skipped: u64,
-    /// Those that were deferred.
+    /// Deferred executions.
     pub deferred: u64,
-    /// Those that have not ended.
+    /// Running executions.
     pub in_flight: u64,
-    /// How often models answered.
+    /// Number of model responses.
     pub turns: u64,
-    /// How long they took, all together.
+    /// Total duration.
     pub duration_ms: u64,
-    /// What they cost.
+    /// Total cost.
     pub cost_usd: Usd,
-    /// Tokens read, without those from or to a cache.
+    /// Input tokens, without cache reads and writes.
     pub input_tokens: u64,
-    /// Tokens written to a cache.
+    /// Input tokens written to a cache.
     pub cache_creation_input_tokens: u64,
-    /// Tokens read from a cache.
+    /// Input tokens read from a cache.
     pub cache_read_input_tokens: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub output_tokens: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Runs of workflows, and what is answered where one is changed.
+//! Workflow runs and the answers to their changes.
 
 use duolog::{ApprovalId, Clock as _, ExecutionId, RunStatus, SessionId, SystemClock, TriggerType, runs};
 use schemars::JsonSchema;
@@ -12,12 +12,12 @@ use crate::{Approval, Error, Execution, Json, Members, Usd};
 pub struct RunSummary {
     /// Run id.
     pub id: String,
-    /// The workflow that it is a run of.
+    /// Workflow name.
     pub workflow_name: String,
     /// Trigger type.
     #[schemars(extend("enum" = words(TriggerType::ALL, TriggerType::as_str)))]
     pub trigger_type: &'static str,
-    /// Trigger id; one run per workflow and trigger is active at a time.
+    /// Trigger id; one active run per workflow and trigger.
     pub trigger_id: String,
     /// Owner of the repository.
     pub owner: Option<String>,
@@ -25,34 +25,34 @@ pub struct RunSummary {
     pub repo: Option<String>,
     /// Issue number.
     pub issue_number: Option<u64>,
-    /// The phase that it entered last; empty before the first.
+    /// The current phase; empty before the first phase.
     pub current_phase: String,
     /// Status.
     #[schemars(extend("enum" = words(RunStatus::ALL, RunStatus::as_str)))]
     pub status: &'static str,
-    /// The session whose log tells of it.
+    /// The session whose log records the run.
     pub session_id: Option<String>,
     /// The owner of the claim.
     pub lease_owner: Option<String>,
-    /// When the lease ends.
+    /// Expiry of the lease.
     pub lease_expires_at: Option<String>,
-    /// True if it is running and its lease has expired; its status stays running until it is taken over.
+    /// True if the run is running and its lease has expired; the status stays running until a takeover.
     pub is_stale: bool,
-    /// How often it was taken over from an owner that died.
+    /// Number of takeovers from dead owners.
     pub restart_count: u32,
-    /// How often a person had it retried.
+    /// Number of retries.
     pub retry_count: u32,
-    /// Who triggered it.
+    /// Actor that triggered it.
     pub triggered_by: Option<String>,
-    /// When it was started.
+    /// Start time.
     pub started_at: String,
-    /// When it last changed.
+    /// Time of the last change.
     pub updated_at: String,
-    /// When it ended.
+    /// End time.
     pub finished_at: Option<String>,
-    /// Cost of its executions; null if none of them reported one.
+    /// Cost of its executions; null if no execution reported a cost.
     pub cost_usd: Option<Usd>,
-    /// Tokens of its executions; null if none of them reported any.
+    /// Tokens of its executions; null if no execution reported tokens.
     pub tokens: Option<u64>,
 }
 
@@ -84,35 +84,35 @@ impl From<&runs::RunSummary> for RunSummary {
     }
 }
 
-/// A run with everything that can grow.
+/// A run with its context, scratch and history.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Run {
-    /// What lists show.
+    /// The fields of a list.
     #[serde(flatten)]
     pub summary: RunSummary,
-    /// Why it failed.
+    /// Error message.
     pub error_message: Option<String>,
-    /// The number of its last claim.
+    /// Fence of the last claim.
     pub fence: u64,
-    /// How often it may be taken over.
+    /// Maximum number of takeovers.
     pub restart_cap: u32,
-    /// Who changed its status last.
+    /// Actor of the last status change.
     pub actor: Option<String>,
-    /// When it was queued.
+    /// Time when the run was queued.
     pub queued_at: Option<String>,
-    /// True if it is queued because no slot was free when it was resumed.
+    /// True if the run is queued because no slot was free when it was resumed.
     pub is_resumed: bool,
-    /// The gate that it waits at.
+    /// The gate at which the run waits.
     pub pending_approval_id: Option<String>,
-    /// Answered gates that its owner has not acknowledged.
+    /// Answered gates that the owner has not acknowledged.
     pub unconsumed_approval_ids: Vec<String>,
-    /// What it was started with.
+    /// Context of the run.
     pub context: Option<Json>,
-    /// What its phases leave to each other.
+    /// Scratch values that phases share.
     pub scratch: Members,
-    /// The phases that it went through, as they were recorded.
+    /// The recorded phases of the run.
     pub phase_history: Vec<Json>,
-    /// The statuses of its nodes, where its phases are a graph.
+    /// The statuses of the nodes, if the phases are a graph.
     pub node_statuses: Members,
 }
 
@@ -143,15 +143,15 @@ pub struct RunAnswer {
     pub run: RunSummary,
 }
 
-/// A change of status.
+/// A status change.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunTransition {
     /// The run after the change.
     pub run: RunSummary,
-    /// Its status before.
+    /// Status before the change.
     #[schemars(extend("enum" = words(RunStatus::ALL, RunStatus::as_str)))]
     pub previous_status: &'static str,
-    /// False if it had this status already.
+    /// False if the session already had this status.
     pub changed: bool,
 }
 
@@ -161,14 +161,14 @@ impl From<&runs::StatusChange> for RunTransition {
     }
 }
 
-/// A run that was started.
+/// A started run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunStarted {
     /// The run.
     pub run: RunSummary,
-    /// True if a run with the same id, or an active run of the same workflow and trigger, was there.
+    /// True if a run with the same id, or an active run of the same workflow and trigger, existed.
     pub existed: bool,
-    /// The number of its claim, if it was claimed.
+    /// Fence of the claim, if the run was claimed.
     pub fence: Option<u64>,
 }
 
@@ -183,13 +183,13 @@ impl From<&runs::Started> for RunStarted {
 pub struct Claim {
     /// The run.
     pub run: RunSummary,
-    /// The number of the claim; every write of its owner carries it.
+    /// Fence of the claim; every write of the owner carries it.
     pub fence: u64,
-    /// When the lease ends.
+    /// Expiry of the lease.
     pub lease_expires_at: String,
-    /// True if it was taken over from an owner that died.
+    /// True if the run was taken over from a dead owner.
     pub taken_over: bool,
-    /// Executions of that owner that were in flight, and are closed now.
+    /// Running executions of the previous owner, which are closed now.
     pub closed_execution_ids: Vec<String>,
     /// Answered gates to acknowledge.
     pub unconsumed_approval_ids: Vec<String>,
@@ -208,32 +208,32 @@ impl From<&runs::Claim> for Claim {
     }
 }
 
-/// A lease that was renewed.
+/// A renewed lease.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Lease {
     /// The run.
     pub workflow_run_id: String,
-    /// The number of the claim.
+    /// Fence of the claim.
     pub fence: Option<u64>,
-    /// When the lease ends.
+    /// Expiry of the lease.
     pub lease_expires_at: String,
 }
 
-/// Queued runs that were given a slot.
+/// Queued runs that got a slot.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Admitted {
-    /// The runs that start.
+    /// The admitted runs.
     pub admitted: Vec<AdmittedRun>,
-    /// Runs that were queued for too long, and are cancelled.
+    /// Runs cancelled because they were queued for too long.
     pub cancelled_runs: Vec<RunSummary>,
 }
 
-/// A queued run that was given a slot.
+/// A queued run that got a slot.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct AdmittedRun {
     /// The run.
     pub run: RunSummary,
-    /// The number of its claim, if it was claimed.
+    /// Fence of the claim, if the run was claimed.
     pub fence: Option<u64>,
 }
 
@@ -249,12 +249,12 @@ impl From<&runs::Admitted> for Admitted {
     }
 }
 
-/// Runs that waited for too long.
+/// Runs that exceeded a time limit.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Expired {
-    /// Runs that were queued for too long, and are cancelled.
+    /// Runs cancelled because they were queued for too long.
     pub cancelled_runs: Vec<RunSummary>,
-    /// Runs whose gate was not answered in time, and that failed.
+    /// Runs that failed because their gate expired.
     pub failed_runs: Vec<RunSummary>,
 }
 
@@ -267,16 +267,16 @@ impl From<&runs::Expired> for Expired {
     }
 }
 
-/// Runs that were recovered from owners that died.
+/// Runs recovered from dead owners.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Recovered {
     /// The claims on the runs to resume.
     pub claims: Vec<Claim>,
-    /// Runs that were taken over too often, and failed.
+    /// Runs that failed because they reached the takeover limit.
     pub failed_runs: Vec<RunSummary>,
     /// Runs that could not be recovered, and why.
     pub errors: Vec<RunError>,
-    /// False if an error kept other runs from being tried.
+    /// False if an error stopped the command before the last run.
     pub complete: bool,
 }
 
@@ -285,7 +285,7 @@ pub struct Recovered {
 pub struct RunError {
     /// The run.
     pub workflow_run_id: String,
-    /// Why.
+    /// The error.
     pub error: Error,
 }
 
@@ -296,7 +296,7 @@ pub struct RunList {
     pub runs: Vec<RunSummary>,
     /// The token of the next page.
     pub next: Option<String>,
-    /// The number of runs on all pages; null unless it was asked for.
+    /// Number of runs on all pages; null unless requested.
     pub total: Option<u64>,
 }
 
@@ -309,22 +309,22 @@ pub struct RunDetail {
     pub executions: Vec<Execution>,
     /// The token of the next page of executions.
     pub executions_next: Option<String>,
-    /// Its gates.
+    /// Gates.
     pub approvals: Vec<Approval>,
-    /// What would happen next.
+    /// Possible next steps.
     pub next_steps: Vec<NextStep>,
 }
 
-/// Something that would happen next to a run.
+/// A possible next step of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NextStep {
-    /// What, for people.
+    /// Description of the step.
     pub text: String,
-    /// The command that does it.
+    /// The command for the step.
     pub command: Option<String>,
 }
 
-/// What the phases of a run leave to each other.
+/// The scratch values of a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Scratch {
     /// The run.
@@ -333,27 +333,27 @@ pub struct Scratch {
     pub scratch: Members,
 }
 
-/// What came of waiting for a run.
+/// The result of waiting for a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunWait {
     /// The run.
     pub run: RunSummary,
-    /// False if the time was over, or the run ended in another status.
+    /// False if the wait timed out or the run ended in another status.
     pub met: bool,
 }
 
-/// A command that was run as the owner of a run.
+/// A command that ran as the owner of a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunExecuted {
     /// The run after the command.
     pub run: RunSummary,
-    /// The phase that the command is.
+    /// The phase that the command executes.
     pub phase: String,
     /// The execution of the phase; null if none was started.
     pub execution_id: Option<String>,
-    /// Exit code of the command, 128 and the signal if a signal ended it; null if it was not run.
+    /// Exit code of the command; 128 plus the signal if a signal ended it; null if it did not run.
     pub exit_code: Option<i32>,
-    /// What came of it; the result of the command is recorded if it succeeded or failed.
+    /// Outcome; the result of the command is recorded if it is `succeeded` or `failed`.
     #[schemars(extend("enum" = ["succeeded", "failed", "done", "waiting", "lost"]))]
     pub command_result: &'static str,
 }
@@ -363,35 +363,35 @@ pub struct RunExecuted {
 pub struct RunHistory {
     /// The changes.
     pub history: Vec<RunChange>,
-    /// Lines of the log that contradict the state of the run, and are not shown.
+    /// Log lines that contradict the state of the run; they are not shown.
     pub rejected_lines: u64,
-    /// False if the log has more, or lines that cannot be read, are lost or were rejected.
+    /// False if the log has further lines, or lines that are unreadable, lost or rejected.
     pub complete: bool,
-    /// Bytes that were recorded of the log and are lost.
+    /// Recorded bytes of the log that are lost.
     pub lost_bytes: u64,
 }
 
-/// A status change or a claim, as the log tells it.
+/// A status change or claim from the log.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunChange {
-    /// When.
+    /// Time of the event.
     pub occurred_at: Option<String>,
-    /// What happened.
+    /// Event.
     pub event: Option<String>,
-    /// Its status before.
+    /// Status before the change.
     #[schemars(extend("enum" = words_or_null(RunStatus::ALL, RunStatus::as_str)))]
     pub previous_status: Option<String>,
-    /// Its status after.
+    /// Status after the change.
     #[schemars(extend("enum" = words_or_null(RunStatus::ALL, RunStatus::as_str)))]
     pub status: Option<String>,
-    /// The phase that it was in.
+    /// The phase at that time.
     pub phase: Option<String>,
-    /// Who changed it.
+    /// Actor of the change.
     pub actor: Option<String>,
-    /// Why.
+    /// Reason.
     pub reason: Option<String>,
     /// The owner of the claim.
     pub lease_owner: Option<String>,
-    /// The number of the claim.
+    /// Fence of the claim.
     pub fence: Option<u64>,
 }

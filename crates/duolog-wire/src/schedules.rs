@@ -14,9 +14,9 @@ use crate::schema::{SCHEDULE_STATUSES, words};
 pub struct ScheduleList {
     /// The schedules, in the order of the configuration.
     pub schedules: Vec<ScheduleSummary>,
-    /// Always null: the configuration's schedules are one page.
+    /// Always null: all schedules are on one page.
     pub next: Option<String>,
-    /// Schedules with an override that this configuration does not have.
+    /// Schedules that have an override but are not in the configuration.
     pub unknown_overrides: Vec<String>,
 }
 
@@ -33,27 +33,27 @@ impl From<&schedules::ScheduleList> for ScheduleList {
 /// A schedule in a list.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ScheduleSummary {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// True if it fires.
+    /// True if the schedule is enabled.
     pub enabled: bool,
-    /// When it fires.
+    /// Cron expression.
     pub cron: String,
     /// The time zone of the cron expression.
     pub zone: String,
-    /// The workflow that it starts.
+    /// The workflow to start.
     pub workflow_name: Option<String>,
-    /// True if it has an override.
+    /// True if the schedule has an override.
     pub overridden: bool,
-    /// When it fires next.
+    /// Next due time.
     pub next_due_at: Option<String>,
-    /// The same as a clock in its zone shows it.
+    /// Next due time in the time zone of the schedule.
     pub next_due_local: Option<String>,
-    /// Why it cannot fire.
+    /// Reason why it cannot fire.
     pub problem: Option<String>,
-    /// How many of its last runs failed, one after another.
+    /// Number of consecutive failed runs.
     pub consecutive_failures: u32,
-    /// Its last run.
+    /// Last run.
     pub latest_run: Option<ScheduleRun>,
 }
 
@@ -82,48 +82,48 @@ pub struct ScheduleAnswer {
     pub schedule: Schedule,
 }
 
-/// A schedule as it is in force.
+/// The effective schedule.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Schedule {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it is for.
+    /// Description.
     pub description: Option<String>,
-    /// The workflow that it starts.
+    /// The workflow to start.
     pub workflow_name: Option<String>,
-    /// What the workflow is given.
+    /// Context of the run.
     pub context: Option<Json>,
-    /// What is done about times that were missed.
+    /// Policy for missed times.
     #[schemars(extend("enum" = words(CatchUp::ALL, CatchUp::as_str)))]
     pub catch_up: &'static str,
-    /// Its line in the configuration file.
+    /// Line in the configuration file.
     pub line: u64,
-    /// True if it fires.
+    /// True if the schedule is enabled.
     pub enabled: bool,
-    /// Where `enabled` comes from.
+    /// Source of `enabled`.
     #[schemars(extend("enum" = ["config", "override"]))]
     pub enabled_source: &'static str,
-    /// When it fires.
+    /// Cron expression.
     pub cron: String,
-    /// Where `cron` comes from.
+    /// Source of `cron`.
     #[schemars(extend("enum" = ["config", "override"]))]
     pub cron_source: &'static str,
     /// The time zone of the cron expression.
     pub zone: String,
-    /// Where `zone` comes from.
+    /// Source of `zone`.
     #[schemars(extend("enum" = ["config", "override"]))]
     pub zone_source: &'static str,
-    /// When it was overridden.
+    /// Time of the override.
     pub updated_at: Option<String>,
-    /// Who overrode it.
+    /// Actor of the override.
     pub updated_by: Option<String>,
-    /// The next times that it fires.
+    /// The next due times.
     pub next_times: Vec<ScheduleTime>,
-    /// Why it cannot fire.
+    /// Reason why it cannot fire.
     pub problem: Option<String>,
-    /// How many of its last runs failed, one after another.
+    /// Number of consecutive failed runs.
     pub consecutive_failures: u32,
-    /// Its last run.
+    /// Last run.
     pub latest_run: Option<ScheduleRun>,
 }
 
@@ -154,12 +154,12 @@ impl From<&schedules::Schedule> for ScheduleAnswer {
     }
 }
 
-/// A time that a schedule fires.
+/// A due time of a schedule.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ScheduleTime {
-    /// The instant.
+    /// Due time.
     pub due_at: String,
-    /// The same as a clock in its zone shows it.
+    /// Due time in the time zone of the schedule.
     pub due_local: String,
 }
 
@@ -172,30 +172,30 @@ impl From<&schedules::Time> for ScheduleTime {
 /// A run of a schedule.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ScheduleRun {
-    /// Its id.
+    /// Id.
     pub id: String,
     /// The schedule.
     pub schedule_name: String,
-    /// The workflow that it was for.
+    /// Workflow name.
     pub workflow_name: Option<String>,
-    /// The time that was due.
+    /// Due time.
     pub due_at: String,
-    /// When it fired.
+    /// Firing time.
     pub started_at: String,
-    /// When that was done.
+    /// End time.
     pub finished_at: Option<String>,
-    /// `lost` if the process that fired it is gone for long; it is not fired again.
+    /// Status. `lost` if the process that fired it disappeared; the time is not fired again.
     #[schemars(extend("enum" = SCHEDULE_STATUSES))]
     pub status: &'static str,
-    /// What went wrong.
+    /// Error message.
     pub error_message: Option<String>,
-    /// More about its status.
+    /// Details of the status.
     pub detail: Option<String>,
-    /// The run that it started.
+    /// The started run.
     pub workflow_run_id: Option<String>,
     /// The home that fired it.
     pub home_id: String,
-    /// Who had it fired.
+    /// Actor of the tick.
     pub actor: Option<String>,
 }
 
@@ -222,12 +222,12 @@ impl From<&schedules::CronRun> for ScheduleRun {
     }
 }
 
-/// What firing due schedules did.
+/// The result of a tick.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ScheduleTicked {
     /// The times that were fired or skipped, in order.
     pub fired: Vec<ScheduleFired>,
-    /// Due times that another process fired.
+    /// Due times fired by another process.
     pub fired_elsewhere: u32,
     /// Schedules that cannot fire.
     pub problems: Vec<ScheduleProblem>,
@@ -247,27 +247,27 @@ impl From<&schedules::Ticked> for ScheduleTicked {
     }
 }
 
-/// A time that was fired, and what came of it.
+/// A fired time and its outcome.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ScheduleFired {
-    /// The id of the schedule's run.
+    /// Id of the schedule run.
     pub id: String,
     /// The schedule.
     pub schedule_name: String,
-    /// The workflow that it was for.
+    /// Workflow name.
     pub workflow_name: Option<String>,
-    /// The time that was due.
+    /// Due time.
     pub due_at: String,
-    /// Earlier times that were missed and are not fired.
+    /// Missed times that are not fired.
     pub missed: u32,
-    /// What came of it.
+    /// Outcome.
     #[schemars(extend("enum" = words(CronOutcome::ALL, CronOutcome::as_str)))]
     pub status: &'static str,
-    /// What went wrong.
+    /// Error message.
     pub error_message: Option<String>,
-    /// More about its status.
+    /// Details of the status.
     pub detail: Option<String>,
-    /// The run that it started.
+    /// The started run.
     pub workflow_run_id: Option<String>,
 }
 
@@ -293,7 +293,7 @@ impl From<&schedules::Fired> for ScheduleFired {
 pub struct ScheduleProblem {
     /// The schedule.
     pub schedule_name: String,
-    /// Why.
+    /// Reason.
     pub problem: String,
 }
 
@@ -302,6 +302,6 @@ pub struct ScheduleProblem {
 pub struct ScheduleCleared {
     /// The schedule.
     pub schedule_name: String,
-    /// False if it had no override.
+    /// False if the schedule had no override.
     pub changed: bool,
 }

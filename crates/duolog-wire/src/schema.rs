@@ -1,4 +1,4 @@
-//! JSON Schemas of the shapes, as files that refer to each other.
+//! JSON Schemas of the types, as files that refer to each other.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub(crate) fn words_or_null<T: Copy>(all: &[T], word: impl Fn(T) -> &'static str
     all.iter().map(|one| Some(word(*one))).chain([None]).collect()
 }
 
-/// Collects shapes and the shapes that they are made of.
+/// Collects the schemas of types and of the types that they refer to.
 pub struct Schemas {
     generator: SchemaGenerator,
 }
@@ -53,7 +53,7 @@ impl Default for Schemas {
 }
 
 impl Schemas {
-    /// Adds a shape, and returns its name.
+    /// Adds the schema of a type and returns its name.
     pub fn add<T: JsonSchema>(&mut self) -> String {
         self.generator.subschema_for::<T>();
         T::schema_name().into_owned()

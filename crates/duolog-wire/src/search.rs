@@ -1,4 +1,4 @@
-//! What a search found.
+//! Search results.
 
 use duolog::search;
 use schemars::JsonSchema;
@@ -16,15 +16,15 @@ pub struct SearchResult {
     pub hits: Vec<SearchHit>,
     /// The token of the next page.
     pub next: Option<String>,
-    /// How the index was used.
+    /// Use of the index.
     pub index: SearchIndex,
-    /// Bytes of logs that were read beside the index.
+    /// Bytes of logs that were read without the index.
     pub scanned_bytes: u64,
-    /// Lines that could not be read.
+    /// Unreadable lines.
     pub damaged_lines: u64,
-    /// Sessions that were not searched to their end because the search did not wait.
+    /// Sessions that were not fully searched because the search did not wait.
     pub lagging_sessions: u64,
-    /// The first of the logs that were not searched to their end.
+    /// The first logs that were not fully searched.
     pub unread: Vec<SessionFailure>,
     /// Sessions of other homes with the same state, whose logs are not here.
     pub other_home_sessions: u64,
@@ -32,36 +32,36 @@ pub struct SearchResult {
     pub complete: bool,
 }
 
-/// A text that matches.
+/// A matching text.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SearchHit {
     /// The session.
     pub session_id: String,
     /// The name of the session.
     pub session_name: Option<String>,
-    /// The first byte of its line.
+    /// Position of its line.
     pub position: u64,
     /// The epoch of the log.
     pub epoch: u32,
-    /// The number of the text in its line, from 0.
+    /// Index of the text in its line, from 0.
     pub part: u32,
-    /// When it happened, as the log says.
+    /// Timestamp in the log.
     pub occurred_at: Option<String>,
-    /// What it is.
+    /// Kind of the item.
     #[schemars(extend("enum" = ITEM_KINDS))]
     pub kind: &'static str,
-    /// The role that its line names.
+    /// Role in the line.
     pub role: Option<String>,
-    /// The tool that is called or answers.
+    /// Tool.
     pub tool: Option<String>,
     /// The text around the first match.
     pub snippet: String,
-    /// The matches: first character of the snippet, and the one behind the last.
+    /// The matches: start and end character in the snippet.
     pub matches: Vec<[u64; 2]>,
 }
 
 impl SearchHit {
-    /// A hit, and the name of its session.
+    /// A hit and the name of its session.
     pub fn of(hit: &search::Hit, session_name: Option<&str>) -> Self {
         let text = &hit.snippet.text;
         let chars = |bytes: usize| text[..bytes].chars().count() as u64;
@@ -81,12 +81,12 @@ impl SearchHit {
     }
 }
 
-/// How the index was used.
+/// Use of the index.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SearchIndex {
-    /// True if it was asked.
+    /// True if the index was used.
     pub used: bool,
-    /// Why it was not asked, or not for all logs.
+    /// Reason why the index was not used, or not for all logs.
     pub reason: Option<String>,
 }
 
@@ -97,16 +97,16 @@ pub struct SearchRebuilt {
     pub rebuilt: SearchRebuiltCounts,
 }
 
-/// An index that was rebuilt.
+/// A rebuilt index.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SearchRebuiltCounts {
-    /// Sessions that were indexed.
+    /// Indexed sessions.
     pub session_count: u64,
-    /// Texts that were indexed.
+    /// Indexed texts.
     pub text_count: u64,
-    /// Bytes of their logs.
+    /// Size of the logs.
     pub bytes: u64,
-    /// Logs that were not indexed to their end.
+    /// Logs that were not fully indexed.
     pub failures: Vec<SessionFailure>,
 }
 

@@ -1,4 +1,4 @@
-//! Sessions, and what is answered where one is changed.
+//! Sessions and the answers to their changes.
 
 use duolog::sessions::{self, Liveness};
 use duolog::{InvocationKind, SessionStatus, SourceKind};
@@ -13,24 +13,24 @@ use crate::{Branch, Completeness, Json};
 pub struct SessionSummary {
     /// Session id.
     pub id: String,
-    /// Its user.
+    /// User.
     pub user_id: Option<String>,
-    /// Its name.
+    /// Name.
     pub name: Option<String>,
-    /// The folder of its log.
+    /// Directory of the log.
     pub scope: String,
     /// Status; null if none was set.
     #[schemars(extend("enum" = words_or_null(SessionStatus::ALL, SessionStatus::as_str)))]
     pub status: Option<&'static str>,
-    /// When it started.
+    /// Start time.
     pub started_at: Option<String>,
-    /// When it last changed.
+    /// Time of the last change.
     pub updated_at: String,
     /// Events in its log; null if it was never folded.
     pub events: Option<u64>,
     /// Size of its log; null if it was never folded.
     pub bytes: Option<u64>,
-    /// Its title, as its log tells it.
+    /// Title from the log.
     pub title: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub struct SessionList {
     pub sessions: Vec<SessionSummary>,
     /// The token of the next page.
     pub next: Option<String>,
-    /// How far counts and titles tell of the logs.
+    /// Completeness of counts and titles.
     #[serde(flatten)]
     pub completeness: Completeness,
 }
@@ -78,54 +78,54 @@ impl From<&sessions::SessionList> for SessionList {
 pub struct Session {
     /// Session id.
     pub id: String,
-    /// Its user.
+    /// User.
     pub user_id: Option<String>,
-    /// Its name.
+    /// Name.
     pub name: Option<String>,
-    /// The folder of its log.
+    /// Directory of the log.
     pub scope: String,
     /// Status; null if none was set.
     #[schemars(extend("enum" = words_or_null(SessionStatus::ALL, SessionStatus::as_str)))]
     pub status: Option<&'static str>,
-    /// When it was created.
+    /// Creation time.
     pub created_at: String,
-    /// When it started.
+    /// Start time.
     pub started_at: Option<String>,
-    /// When it last changed.
+    /// Time of the last change.
     pub updated_at: String,
-    /// When it ended.
+    /// End time.
     pub ended_at: Option<String>,
-    /// Its working directory.
+    /// Working directory.
     pub cwd: Option<String>,
     /// The name of the agent.
     pub agent_name: Option<String>,
-    /// What started it.
+    /// Kind of invocation that started the session.
     #[schemars(extend("enum" = words_or_null(InvocationKind::ALL, InvocationKind::as_str)))]
     pub invocation_kind: Option<&'static str>,
-    /// The playbook that it runs.
+    /// Playbook.
     pub playbook_name: Option<String>,
-    /// The topic of its show.
+    /// Topic of the show.
     pub show_topic: Option<String>,
-    /// The play of its show.
+    /// Play of the show.
     pub show_play_name: Option<String>,
-    /// The directory of its artifacts.
+    /// Directory of the artifacts.
     pub artifacts_path: Option<String>,
-    /// Where it came from.
+    /// Origin: written by Duolog, or the program it was imported from.
     #[schemars(extend("enum" = words(SourceKind::ALL, SourceKind::as_str)))]
     pub source_kind: &'static str,
-    /// The home that owns its log.
+    /// The home that owns the log.
     pub home_id: String,
-    /// Its log, relative to the state directory.
+    /// Path of the log, relative to the state directory.
     pub log_path: String,
-    /// The epoch of its log.
+    /// Epoch of the log.
     pub log_epoch: u32,
-    /// Its first message.
+    /// First message.
     pub first_msg_id: Option<String>,
-    /// Its last message.
+    /// Last message.
     pub last_msg_id: Option<String>,
     /// The progression of all its messages.
     pub progression_id: Option<String>,
-    /// What its maker keeps with it.
+    /// Metadata of the writer.
     pub node_metadata: Option<Json>,
 }
 
@@ -178,47 +178,47 @@ impl From<&sessions::Session> for SessionAnswer {
 pub struct SessionDetail {
     /// The session.
     pub session: Session,
-    /// The end of its log; null if it cannot be read.
+    /// End of the log; null if it cannot be read.
     pub position: Option<u64>,
-    /// The end of its log, with its epoch.
+    /// End of the log, with its epoch.
     pub cursor: Option<String>,
     /// Events in its log; null if it was never folded.
     pub events: Option<u64>,
     /// Size of its log; null if it was never folded.
     pub bytes: Option<u64>,
-    /// Lines of its log that cannot be read.
+    /// Unreadable lines of the log.
     pub damaged_lines: Option<u64>,
-    /// The first instant that its log names.
+    /// First timestamp in the log.
     pub first_event_at: Option<String>,
-    /// The last instant that its log names.
+    /// Last timestamp in the log.
     pub last_event_at: Option<String>,
-    /// Its title, as its log tells it.
+    /// Title from the log.
     pub title: Option<String>,
-    /// The model that its log names last.
+    /// Last model in the log.
     pub model: Option<String>,
     /// The dialect of its log.
     pub dialect: Option<String>,
-    /// The process that runs it.
+    /// The process of the session.
     pub process: Option<SessionProcess>,
-    /// Its first branches.
+    /// The first branches.
     pub branches: Vec<Branch>,
-    /// The last of them if there are more; `sessions branches --after` goes on behind it.
+    /// The last listed branch if there are more; continue with `sessions branches --after`.
     pub branches_next: Option<String>,
-    /// How far the counts tell of the log.
+    /// Completeness of the counts.
     #[serde(flatten)]
     pub completeness: Completeness,
 }
 
-/// The process that runs a session.
+/// The process of a session.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SessionProcess {
     /// Process id.
     pub pid: u32,
     /// The machine.
     pub host: Option<String>,
-    /// When it began to run the session.
+    /// Start time of the process.
     pub started_at: String,
-    /// `elsewhere` if it is on another machine.
+    /// `elsewhere` if the process is on another machine.
     #[schemars(extend("enum" = ["alive", "dead", "elsewhere", "unknown"]))]
     pub liveness: &'static str,
 }
@@ -235,18 +235,18 @@ impl From<&sessions::Owner> for SessionProcess {
     }
 }
 
-/// A change of a session's status.
+/// A status change of a session.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SessionStatusChanged {
     /// The session.
     pub session_id: String,
-    /// Its status after.
+    /// Status after the change.
     #[schemars(extend("enum" = words(SessionStatus::ALL, SessionStatus::as_str)))]
     pub status: &'static str,
-    /// Its status before.
+    /// Status before the change.
     #[schemars(extend("enum" = words_or_null(SessionStatus::ALL, SessionStatus::as_str)))]
     pub previous_status: Option<&'static str>,
-    /// False if it had this status already.
+    /// False if the session already had this status.
     pub changed: bool,
 }
 
@@ -255,11 +255,11 @@ pub struct SessionStatusChanged {
 pub struct StatusHistory {
     /// The changes.
     pub transitions: Vec<StatusTransition>,
-    /// False if there are more.
+    /// False if there are more results.
     pub complete: bool,
 }
 
-/// A change of a session's status that is on record.
+/// A recorded status change of a session.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StatusTransition {
     /// The status before.
@@ -268,15 +268,15 @@ pub struct StatusTransition {
     /// The status after.
     #[schemars(extend("enum" = words(SessionStatus::ALL, SessionStatus::as_str)))]
     pub status: &'static str,
-    /// Why, as a code.
+    /// Reason code.
     pub reason_code: Option<String>,
-    /// Why, in words.
+    /// Reason.
     pub reason: Option<String>,
-    /// Who changed it.
+    /// Actor of the change.
     pub actor: Option<String>,
-    /// What shows it.
+    /// Evidence.
     pub evidence: Option<Json>,
-    /// When it was changed.
+    /// Time of the change.
     pub created_at: String,
 }
 
@@ -294,61 +294,61 @@ impl From<&sessions::StatusTransition> for StatusTransition {
     }
 }
 
-/// A session, or a part of it, that was deleted.
+/// A deleted session, or deleted parts of it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SessionDeleted {
     /// The session.
     pub session_id: String,
-    /// False if it was kept.
+    /// False if nothing was deleted.
     pub deleted: bool,
-    /// Bytes of its log.
+    /// Size of the log.
     pub log_bytes: u64,
     /// Branches in the state.
     pub branch_count: u64,
     /// Messages in the state.
     pub message_count: u64,
-    /// The parts that this is about.
+    /// The selected parts.
     pub parts: Vec<&'static str>,
 }
 
-/// Sessions that were deleted.
+/// Deleted sessions.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SessionsDeleted {
-    /// How many.
+    /// Number of sessions.
     pub session_count: u64,
-    /// Bytes of their logs.
+    /// Size of the logs.
     pub log_bytes: u64,
 }
 
-/// A session that was written as a document.
+/// A session exported as a document.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SessionExported {
     /// The session.
     pub session_id: String,
     /// The file.
     pub path: String,
-    /// Its branches.
+    /// Branches.
     pub branch_count: u64,
-    /// Its messages.
+    /// Messages.
     pub message_count: u64,
-    /// Lines of its log.
+    /// Lines of the log.
     pub line_count: u64,
-    /// False if the log lost bytes before: the document has the lines that are there.
+    /// False if the log lost bytes earlier; the document has the remaining lines.
     pub complete: bool,
-    /// Those bytes.
+    /// Number of lost bytes.
     pub lost_bytes: u64,
 }
 
-/// A session that was made from a document.
+/// A session imported from a document.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SessionImported {
     /// The session.
     pub session: Session,
-    /// Its branches.
+    /// Branches.
     pub branch_count: u64,
-    /// Its messages.
+    /// Messages.
     pub message_count: u64,
-    /// Lines of its log.
+    /// Lines of the log.
     pub line_count: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The state store and what is done to all of it.
+//! The state store and its maintenance.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use serde::Serialize;
 
 use crate::Completeness;
 
-/// Something that could not be done to a session's log.
+/// A failure on a session's log.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SessionFailure {
     /// The session.
     pub session_id: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 
@@ -34,7 +34,7 @@ pub struct Stats {
     pub statuses: BTreeMap<String, BTreeMap<String, u64>>,
     /// The logs.
     pub logs: Logs,
-    /// How far `logs.events` tells of the logs.
+    /// Completeness of `logs.events`.
     #[serde(flatten)]
     pub completeness: Completeness,
     /// The settings of the database.
@@ -48,22 +48,22 @@ pub struct Database {
     pub engine: String,
     /// The file, or the address of the server without its password.
     pub path: String,
-    /// Size of the file, or of our tables on the server.
+    /// Size of the file, or of Duolog's tables on the server.
     pub bytes: u64,
     /// Size of the write-ahead log; null on a server.
     pub wal_bytes: Option<u64>,
-    /// Settings of the server that are off and should be on.
+    /// Settings of the server that are off and put data at risk.
     pub unsafe_settings: BTreeMap<String, String>,
 }
 
-/// All logs together.
+/// Totals of all logs.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Logs {
     /// Files.
     pub files: u64,
-    /// Their size.
+    /// Total size.
     pub bytes: u64,
-    /// Events, as far as they are folded.
+    /// Folded events.
     pub events: u64,
 }
 
@@ -93,14 +93,14 @@ impl From<&state::Stats> for Stats {
     }
 }
 
-/// Derived rows that were rebuilt from the logs.
+/// Derived rows rebuilt from the logs.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Rebuilt {
     /// Sessions.
     pub session_count: u64,
-    /// Events of their logs.
+    /// Events in the logs.
     pub events: u64,
-    /// Size of their logs.
+    /// Size of the logs.
     pub bytes: u64,
     /// Sessions that could not be rebuilt.
     pub failures: Vec<SessionFailure>,
@@ -120,9 +120,9 @@ impl From<&RebuiltState> for Rebuilt {
 /// The version of a schema.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Migrated {
-    /// The version of the store.
+    /// Version of the schema.
     pub schema_version: u32,
-    /// The newest version that this program knows.
+    /// Newest version that this program supports.
     pub newest_schema_version: u32,
 }
 
@@ -132,14 +132,14 @@ impl From<&state::Migrated> for Migrated {
     }
 }
 
-/// What a checkpoint of the database did.
+/// The result of a checkpoint of the database.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Checkpointed {
-    /// True if a reader or writer kept it from finishing.
+    /// True if a reader or writer blocked the checkpoint.
     pub busy: bool,
-    /// Frames of the write-ahead log; null on a server.
+    /// Frames in the write-ahead log; null on a server.
     pub wal_frames: Option<u64>,
-    /// Those that were moved into the database; null on a server.
+    /// Frames moved into the database; null on a server.
     pub moved_frames: Option<u64>,
     /// `server` if there was nothing to do: the server makes its own checkpoints.
     #[schemars(extend("enum" = ["duolog", "server"]))]
@@ -162,7 +162,7 @@ impl From<&WalCheckpoint> for Checkpointed {
     }
 }
 
-/// A database whose free space was given back.
+/// A vacuumed database.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Vacuumed {
     /// Size before.
@@ -187,10 +187,10 @@ impl From<&state::Vacuumed> for Vacuumed {
     }
 }
 
-/// A copy of a home.
+/// A backup of a home.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Backup {
-    /// The directory of the copy.
+    /// Directory of the backup.
     pub path: String,
     /// Logs.
     pub log_count: u64,
@@ -207,9 +207,9 @@ pub struct Backup {
 /// A blob that could not be copied.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BlobFailure {
-    /// The blob: its SHA-256.
+    /// SHA-256 of the blob.
     pub blob_id: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 
@@ -227,42 +227,42 @@ impl From<&state::Backup> for Backup {
     }
 }
 
-/// The blobs of a home, and what was pruned of them.
+/// The blobs of a home and the pruned ones.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Blobs {
     /// All blobs.
     pub blob_count: u64,
-    /// Their size.
+    /// Total size.
     pub bytes: u64,
-    /// Blobs that no line and no row refers to.
+    /// Unreferenced blobs.
     pub unreferenced_count: u64,
-    /// Their size.
+    /// Size of the unreferenced blobs.
     pub unreferenced_bytes: u64,
-    /// False if there are more than are counted at once.
+    /// False if there are too many blobs to count at once.
     pub complete: bool,
-    /// The largest.
+    /// The largest blobs.
     pub blobs: Vec<Blob>,
-    /// What was pruned; null if nothing was to be.
+    /// The pruned blobs; null without `--prune`.
     pub pruned: Option<BlobsPruned>,
 }
 
 /// A blob.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Blob {
-    /// Its SHA-256.
+    /// SHA-256.
     pub id: String,
-    /// Its size.
+    /// Size.
     pub bytes: u64,
-    /// Lines and rows that refer to it.
+    /// Number of lines and rows that refer to it.
     pub reference_count: u64,
-    /// When it was stored.
+    /// Time when the blob was stored.
     pub stored_at: Option<String>,
     /// True if pruning would remove it.
     pub prunable: bool,
 }
 
 impl Blob {
-    /// A blob, and if it could be pruned now.
+    /// A blob, and whether it can be pruned now.
     pub fn of(blob: &state::BlobCount, now: Timestamp) -> Self {
         Self {
             id: blob.id.to_string(),
@@ -274,14 +274,14 @@ impl Blob {
     }
 }
 
-/// Blobs that were pruned.
+/// Pruned blobs.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BlobsPruned {
     /// The blobs.
     pub blob_ids: Vec<String>,
-    /// Their size.
+    /// Total size.
     pub bytes: u64,
-    /// Files of writes that never ended.
+    /// Temporary files of unfinished writes.
     pub leftover_files: u64,
 }
 

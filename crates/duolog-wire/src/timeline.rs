@@ -1,4 +1,4 @@
-//! A log as a conversation: one object per item, and one after each turn.
+//! A log as a conversation: one object per item, and one at the end of each turn.
 
 use duolog::SessionId;
 use duolog::log::{self, Boundary, Full};
@@ -8,69 +8,69 @@ use serde::Serialize;
 use crate::Usd;
 use crate::schema::ITEM_KINDS;
 
-/// One thing that happened.
+/// An item of a log.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TimelineItem {
-    /// What it is.
+    /// Kind of the item.
     #[schemars(extend("enum" = ITEM_KINDS))]
     pub kind: &'static str,
-    /// The first byte of its line.
+    /// Position of its line.
     pub position: u64,
-    /// The number of the item in its line, from 0.
+    /// Index of the item in its line, from 0.
     pub part: u32,
-    /// The first byte of the turn that it is in; null before the first turn.
+    /// Position of its turn; null before the first turn.
     pub turn_position: Option<u64>,
-    /// What it does to its turn.
+    /// Effect on its turn.
     #[schemars(extend("enum" = ["opens", "closes", null]))]
     pub boundary: Option<&'static str>,
-    /// When it happened, as its line says.
+    /// Timestamp in the line.
     pub occurred_at: Option<String>,
-    /// The role that its line names.
+    /// Role in the line.
     pub role: Option<String>,
     /// The agent.
     pub author: Option<String>,
     /// The model.
     pub model: Option<String>,
-    /// The tool that is called or answers.
+    /// Tool.
     pub tool: Option<String>,
-    /// What ties the answer of a tool to its call.
+    /// Id that links a tool result to its call.
     pub call_id: Option<String>,
-    /// The subtype, step or event that its line names.
+    /// Subtype, step or event in the line.
     pub subtype: Option<String>,
     /// The text.
     pub text: String,
-    /// Where the full text is, if the line holds a part: `blob:<sha256>`.
+    /// Reference to the full text if the line has only a part: `blob:<sha256>`.
     pub full_text_ref: Option<String>,
-    /// If the full text was asked for: `found` if `text` is it, or why it is not. `foreign` if its name is not one of
+    /// If the full text was requested: `found` if it is in `text`, or the reason. `foreign` if its reference is not one of
     /// ours.
     #[schemars(extend("enum" = ["found", "missing", "damaged", "too_large", "foreign", null]))]
     pub full_text_status: Option<&'static str>,
-    /// The iteration of a multi-agent run.
+    /// Iteration of a multi-agent run.
     pub round: Option<u64>,
     /// True if it belongs to a side conversation.
     pub is_sidechain: bool,
-    /// True if it tells of a failure.
+    /// True if the item reports a failure.
     pub is_error: bool,
-    /// What the turn took, if its line says so.
+    /// Usage of the turn, if the line reports it.
     pub result: Option<TimelineResult>,
 }
 
-/// What a turn took, as its result says.
+/// The reported usage of a turn.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TimelineResult {
-    /// How often the model answered.
+    /// Number of model responses.
     pub turns: Option<u64>,
-    /// What it cost.
+    /// Cost.
     pub cost_usd: Option<Usd>,
-    /// How long it took.
+    /// Duration.
     pub duration_ms: Option<u64>,
-    /// Tokens read, without those from or to a cache.
+    /// Input tokens, without cache reads and writes.
     pub input_tokens: u64,
-    /// Tokens written to a cache.
+    /// Input tokens written to a cache.
     pub cache_creation_input_tokens: u64,
-    /// Tokens read from a cache.
+    /// Input tokens read from a cache.
     pub cache_read_input_tokens: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub output_tokens: u64,
 }
 
@@ -80,56 +80,56 @@ pub struct TurnEnd {
     /// `turn_end`.
     #[schemars(extend("enum" = ["turn_end"]))]
     pub kind: &'static str,
-    /// The first byte of the turn.
+    /// Position of the turn.
     pub turn_position: u64,
-    /// The byte behind the turn.
+    /// Position after the turn.
     pub end_position: u64,
-    /// True if the turn has an end.
+    /// True if the turn has ended.
     pub is_ended: bool,
-    /// True if the turn has no end, and its dialect marks ends.
+    /// True if the turn has no end although its dialect marks ends.
     pub is_cut: bool,
-    /// True if no other turn follows, so that it may still go on.
+    /// True if no other turn follows, so the turn may continue.
     pub is_last: bool,
-    /// Its items.
+    /// Items.
     pub item_count: u64,
-    /// The calls of tools among them.
+    /// Tool calls.
     pub tool_call_count: u64,
-    /// Items that were not shown.
+    /// Hidden items.
     pub hidden_item_count: u64,
-    /// The hidden items that only say that something is under way.
+    /// Hidden items that only report progress.
     pub progress_item_count: u64,
 }
 
-/// What `log replay` gives: one object per line.
+/// The output of `log replay`: one object per line.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ReplayEntry {
-    /// Something that happened.
+    /// An item.
     Item(Box<TimelineItem>),
     /// The end of a turn.
     TurnEnd(TurnEnd),
 }
 
-/// What `log stream` gives: one object per line.
+/// The output of `log stream`: one object per line.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum StreamEntry {
-    /// Something that happened.
+    /// An item.
     Item(Box<Sourced<TimelineItem>>),
     /// The end of a turn.
     TurnEnd(Sourced<TurnEnd>),
-    /// Something about a log.
+    /// A notice about a log.
     Notice(Sourced<StreamNotice>),
 }
 
-/// The log that something is of.
+/// The log of an entry.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Source {
     /// The session; null for a file of another program.
     pub session_id: Option<String>,
     /// The name of the session.
     pub session_name: Option<String>,
-    /// The log, relative to the directory that is followed; null for the directory itself.
+    /// Path of the log, relative to the followed directory; null for the directory itself.
     pub path: Option<String>,
 }
 
@@ -143,37 +143,37 @@ impl From<&log::Source> for Source {
     }
 }
 
-/// Something, and the log that it is of.
+/// An entry and its log.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Sourced{T}")]
 pub struct Sourced<T> {
     /// The log.
     #[serde(flatten)]
     pub source: Source,
-    /// What is of it.
+    /// The entry.
     #[serde(flatten)]
     pub entry: T,
 }
 
-/// Something about a log, or about the directory that is followed.
+/// A notice about a log or about the followed directory.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StreamNotice {
     /// `notice`.
     #[schemars(extend("enum" = ["notice"]))]
     pub kind: &'static str,
-    /// What happened. After a reset, what is behind `position` comes again. `missing`: the directory is not there.
+    /// Event. After `reset`, the lines after `position` are repeated. `missing`: the directory does not exist.
     #[schemars(extend("enum" = ["damaged", "reset", "lost", "gone", "skipped", "missing"]))]
     pub notice: &'static str,
-    /// Where it begins.
+    /// Start position.
     pub position: Option<u64>,
-    /// Where it ends.
+    /// End position.
     pub end_position: Option<u64>,
-    /// Why.
+    /// Reason.
     pub reason: Option<String>,
 }
 
 impl StreamNotice {
-    /// A notice without a place.
+    /// Creates a notice without a position.
     pub fn new(notice: &'static str) -> Self {
         Self { kind: "notice", notice, position: None, end_position: None, reason: None }
     }
@@ -206,7 +206,7 @@ impl From<&log::Notice> for StreamNotice {
 }
 
 impl TimelineItem {
-    /// An item with its turn, what the turn took, and the full text if it was asked for.
+    /// Creates an item with its turn, the usage of the turn, and the full text if it was requested.
     pub fn of(
         item: &log::TimelineItem,
         turn: Option<log::TurnAt>,

@@ -1,4 +1,4 @@
-//! Tokens, and what they cost.
+//! Token usage and cost.
 
 use duolog::Money;
 use duolog::usage::{self, UsageLine, UsageReport};
@@ -8,28 +8,28 @@ use serde::Serialize;
 use crate::page::{Listed, Page};
 use crate::{Completeness, Usd};
 
-/// What was used.
+/// Usage.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct UsageTotals {
     /// Responses of models.
     pub responses: u64,
-    /// Tokens read, without those from or to a cache.
+    /// Input tokens, without cache reads and writes.
     pub input_tokens: u64,
-    /// Tokens written, those of reasoning included.
+    /// Output tokens, including reasoning tokens.
     pub output_tokens: u64,
-    /// Tokens read from a cache.
+    /// Input tokens read from a cache.
     pub cache_read_input_tokens: u64,
-    /// Tokens written to a cache that keeps them for 5 minutes.
+    /// Input tokens written to a 5-minute cache.
     pub cache_creation_5m_input_tokens: u64,
-    /// Tokens written to a cache that keeps them for an hour.
+    /// Input tokens written to a 1-hour cache.
     pub cache_creation_1h_input_tokens: u64,
-    /// Tokens of reasoning.
+    /// Reasoning tokens.
     pub reasoning_tokens: u64,
-    /// All tokens.
+    /// Total tokens.
     pub tokens: u64,
-    /// The cost that the logs state, or else that the prices in force give; null if nothing has a price.
+    /// Cost stated in the logs, or else computed from the effective prices; null if nothing has a price.
     pub cost_usd: Option<Usd>,
-    /// Models without a price, whose tokens are not in the cost; null for tokens of no named model.
+    /// Models without a price, whose tokens are not in the cost; null for tokens without a model.
     pub unpriced_models: Vec<Option<String>>,
 }
 
@@ -51,16 +51,16 @@ impl From<&usage::UsageTotal> for UsageTotals {
     }
 }
 
-/// A page of a report, and what was used on all pages.
+/// A page of a report, and the totals of all pages.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "{T}List")]
 pub struct UsageList<T: Listed> {
     /// The lines.
     #[serde(flatten)]
     pub page: Page<T>,
-    /// What was used on all pages.
+    /// Totals of all pages.
     pub totals: UsageTotals,
-    /// How far this tells of the logs.
+    /// Completeness of the report.
     #[serde(flatten)]
     pub completeness: Completeness,
 }
@@ -75,12 +75,12 @@ impl<T: Listed + for<'a> From<&'a UsageLine>> From<&UsageReport> for UsageList<T
     }
 }
 
-/// What was used on a day.
+/// The usage of a day.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct UsageByDay {
-    /// The day in the time zone of the report; null for what no line dates.
+    /// Day in the time zone of the report; null for usage without a timestamp.
     pub day: Option<String>,
-    /// What was used.
+    /// Usage.
     #[serde(flatten)]
     pub used: UsageTotals,
 }
@@ -95,14 +95,14 @@ impl From<&UsageLine> for UsageByDay {
     }
 }
 
-/// What a session used.
+/// The usage of a session.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct UsageBySession {
     /// The session; null for executions without one.
     pub session_id: Option<String>,
     /// The name of the session.
     pub session_name: Option<String>,
-    /// What was used.
+    /// Usage.
     #[serde(flatten)]
     pub used: UsageTotals,
 }
@@ -117,12 +117,12 @@ impl From<&UsageLine> for UsageBySession {
     }
 }
 
-/// What was used of a model.
+/// The usage of a model.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct UsageByModel {
-    /// The model; null if the log names none.
+    /// Model; null if the log has none.
     pub model: Option<String>,
-    /// What was used.
+    /// Usage.
     #[serde(flatten)]
     pub used: UsageTotals,
 }
@@ -137,12 +137,12 @@ impl From<&UsageLine> for UsageByModel {
     }
 }
 
-/// What a workflow used.
+/// The usage of a workflow.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct UsageByWorkflow {
-    /// The workflow; null for sessions with neither workflow, playbook nor agent.
+    /// Workflow; null for sessions without workflow, playbook and agent.
     pub workflow_name: Option<String>,
-    /// What was used.
+    /// Usage.
     #[serde(flatten)]
     pub used: UsageTotals,
 }

@@ -1,20 +1,20 @@
-//! What verifying and repairing logs found.
+//! The results of verifying and repairing logs.
 
 use duolog::log::RecordedRepair;
 use duolog::{Damage, DamageKind, SealMismatch, SessionId, Severity, Verified};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What verifying logs found.
+/// The result of verifying logs.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LogsVerified {
-    /// One for each log.
+    /// One result per log.
     pub results: Vec<LogVerified>,
-    /// How many of them are damaged.
+    /// Number of damaged logs.
     pub damaged_logs: u64,
 }
 
-/// What verifying a log found. Counts are null if it could not be read.
+/// The result of verifying a log. Counts are null if the log could not be read.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LogVerified {
     /// The session.
@@ -26,30 +26,30 @@ pub struct LogVerified {
     pub epoch: Option<u32>,
     /// The end of the log.
     pub position: Option<u64>,
-    /// Its events.
+    /// Events.
     pub events: Option<u64>,
-    /// Its seals.
+    /// Number of seals.
     pub seals: Option<u64>,
-    /// The end of what is sealed.
+    /// End of the sealed bytes.
     pub sealed_position: Option<u64>,
     /// Bytes of a torn last line.
     pub torn_bytes: Option<u64>,
-    /// Places where sealed bytes changed or are gone.
+    /// Places where sealed bytes changed or are missing.
     pub damaged_places: Option<u64>,
-    /// Places that power loss left unreadable before they were sealed.
+    /// Places that a power failure made unreadable before they were sealed.
     pub unsynced_places: Option<u64>,
-    /// Blobs that its lines name and that are missing or damaged.
+    /// Blobs referenced by its lines that are missing or damaged.
     pub lost_blobs: Option<u64>,
-    /// The first of these places.
+    /// The first places.
     pub places: Vec<DamagedPlace>,
-    /// The newest losses on record.
+    /// The latest recorded losses.
     pub losses: Vec<Repair>,
-    /// Why it could not be read.
+    /// Reason why it could not be read.
     pub error_message: Option<String>,
 }
 
 impl LogVerified {
-    /// The result for a log that was read.
+    /// Creates the result for a log.
     pub fn of(session: &SessionId, verified: &Verified) -> Self {
         let status = match verified {
             Verified { damaged: 1.., .. } | Verified { blobs_lost: 1.., .. } => "damaged",
@@ -75,7 +75,7 @@ impl LogVerified {
         }
     }
 
-    /// The result for a log that could not be read, with its status and why.
+    /// Creates the result for a log that could not be read.
     pub fn unread(session: &SessionId, status: &'static str, why: String) -> Self {
         Self {
             session_id: session.to_string(),
@@ -96,38 +96,38 @@ impl LogVerified {
     }
 }
 
-/// A place in a log that is not as it was sealed, or cannot be read.
+/// A place in a log that was changed after sealing or cannot be read.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DamagedPlace {
-    /// What is there.
+    /// Kind of the place.
     #[schemars(extend("enum" = ["line", "seal", "missing", "blob"]))]
     pub kind: &'static str,
-    /// Where it begins, counted as the log was when it was sealed.
+    /// Start position in the log as it was when sealed.
     pub position: u64,
-    /// Where it ends.
+    /// End position.
     pub end_position: u64,
-    /// The end of the block with the first changed byte.
+    /// End of the block with the first changed byte.
     pub first_end_position: u64,
-    /// What became of the bytes behind it.
+    /// Change of the bytes after the place.
     #[schemars(extend("enum" = ["in_place", "removed", "inserted", "cut", "unclear", null]))]
     pub change: Option<&'static str>,
-    /// How many bytes were removed, inserted or cut.
+    /// Number of removed, inserted or cut bytes.
     pub bytes: Option<u64>,
     /// The number of the first line, from 1.
     pub line: u64,
-    /// Where that line begins.
+    /// Position of that line.
     pub line_position: u64,
     /// The number of the last line.
     pub last_line: u64,
-    /// Where the bytes begin that cannot be checked.
+    /// Start of the bytes that cannot be checked.
     pub unchecked_position: Option<u64>,
-    /// True if it is below the last seal.
+    /// True if the place is below the last seal.
     pub sealed: bool,
-    /// `damage` if sealed bytes changed or are gone; `unsynced_loss` if it could not be read when it was sealed, or is
+    /// `damage` if sealed bytes changed or are missing; `unsynced_loss` if it was unreadable when it was sealed, or is
     /// not sealed.
     #[schemars(extend("enum" = ["damage", "unsynced_loss"]))]
     pub severity: &'static str,
-    /// What is wrong with it.
+    /// Reason.
     pub reason: String,
 }
 
@@ -167,21 +167,21 @@ impl From<&Damage> for DamagedPlace {
     }
 }
 
-/// A repair that is on record.
+/// A recorded repair.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Repair {
-    /// What was done or found.
+    /// Action or finding.
     #[schemars(extend("enum" = ["completed", "quarantined", "terminated", "shorter", "replaced", "missing", "rewritten", "unsealed"]))]
     pub action: &'static str,
     /// The epoch of the log.
     pub epoch: u32,
-    /// Where.
+    /// Position.
     pub position: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// When.
+    /// Time of the repair.
     pub repaired_at: String,
-    /// Where sealed bytes had changed.
+    /// Places where sealed bytes had changed.
     pub detail: Option<String>,
 }
 
@@ -199,7 +199,7 @@ impl From<&RecordedRepair> for Repair {
     }
 }
 
-/// A log that was repaired.
+/// A repaired log.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LogRepaired {
     /// The session.
@@ -208,20 +208,20 @@ pub struct LogRepaired {
     pub position: u64,
     /// The end of the log, with its epoch.
     pub cursor: String,
-    /// What was done.
+    /// Repairs.
     pub repairs: Vec<Repair>,
-    /// What verifying finds afterwards.
+    /// Result of verifying after the repair.
     pub remaining: LogRemaining,
 }
 
-/// What a repair leaves as it is.
+/// The problems that remain after a repair.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LogRemaining {
-    /// Places where sealed bytes changed or are gone.
+    /// Places where sealed bytes changed or are missing.
     pub damaged_places: u64,
-    /// Places that power loss left unreadable before they were sealed.
+    /// Places that a power failure made unreadable before they were sealed.
     pub unsynced_places: u64,
-    /// The first of these places.
+    /// The first places.
     pub places: Vec<DamagedPlace>,
 }
 

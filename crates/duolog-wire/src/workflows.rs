@@ -1,4 +1,4 @@
-//! Workflows: which there are, and which may be started.
+//! Workflows and their switches.
 
 use duolog::workflows;
 use schemars::JsonSchema;
@@ -9,15 +9,15 @@ use crate::page::Listed;
 /// A workflow.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Workflow {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// True if runs of it may be started.
+    /// True if the workflow is enabled.
     pub enabled: bool,
-    /// True if it has runs.
+    /// True if the workflow has runs.
     pub has_runs: bool,
-    /// When it was overridden; null if it is as the configuration says.
+    /// Time of the override; null if there is none.
     pub updated_at: Option<String>,
-    /// Who overrode it.
+    /// Actor of the override.
     pub updated_by: Option<String>,
 }
 
@@ -37,13 +37,13 @@ impl From<&workflows::Workflow> for Workflow {
     }
 }
 
-/// A workflow that was enabled, disabled, or set back to the configuration.
+/// A workflow that was enabled, disabled or reset to the configuration.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct WorkflowSwitched {
     /// The workflow.
     pub workflow_name: String,
-    /// True if runs of it may be started now.
+    /// True if the workflow is enabled.
     pub enabled: bool,
-    /// False if it was so already.
+    /// False if the workflow was already in this state.
     pub changed: bool,
 }

@@ -13,11 +13,11 @@ Examples:
   duolog completions zsh  > ~/.zfunc/_duolog
   duolog completions fish > ~/.config/fish/completions/duolog.fish";
 
-/// Print a script that completes this command in a shell
+/// Print a shell completion script
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Completions {
-    /// The shell
+    /// Shell
     #[arg(value_name = "SHELL")]
     shell: Shell,
 }

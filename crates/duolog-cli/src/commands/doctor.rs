@@ -22,16 +22,18 @@ JSON:
   {\"verdict\": \"ok\"|\"warnings\"|\"damaged\", \"depth\": \"quick\"|\"deep\",
    \"checks\": [{\"name\", \"status\": \"ok\"|\"warning\"|\"damaged\", \"detail\", \"hint\"}]}";
 
-/// Look whether all is well, and say what to do where it is not
+/// Check the store and suggest fixes
 ///
-/// Checks the database if its file is at most 32 MiB, the logs that changed last, what waits to be written, what was
-/// mended or lost, and schedules that fail again and again. With --deep it checks a database of any size, reads every line
-/// of every log, and checks every seal, every log file and the indexes. Changes nothing but what opening the store mends
-/// anyway.
+/// Checks a database of up to 32 MiB, the most recently changed logs, pending writes, recorded repairs and losses, and
+/// schedules that keep failing.
+///
+/// With --deep it checks a database of any size, every line of every log, every seal, every log file and the indexes.
+///
+/// The command itself changes nothing; opening the store repairs what every command repairs.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Doctor {
-    /// Read every log, not only those that changed last
+    /// Check every log and a database of any size
     #[arg(long)]
     deep: bool,
 }
@@ -46,7 +48,7 @@ impl Doctor {
                 let report = store.doctor().examine(depth, |check| progress.at(&format!("{} done", check.name)))?;
                 (report.verdict, report.checks)
             }
-            // A store that is too damaged to open is a finding, and the one that was asked for.
+            // A store that is too damaged to open is a finding, not a failure of this command.
             Err(failure) if failure.kind() == ErrorKind::Damaged => {
                 (Verdict::Damaged, vec![unopened(&failure, context.config()?)])
             }
@@ -64,7 +66,7 @@ impl Doctor {
             text.line("");
             text.line(sentence(verdict, &checks, text));
             if depth == Depth::Quick {
-                text.line(text.tone(Tone::Faint, "a quick look; duolog doctor --deep reads every log"));
+                text.line(text.tone(Tone::Faint, "quick check; to read every log, run: duolog doctor --deep"));
             }
         })?;
         Ok(if verdict == Verdict::Damaged { Ended::Damaged } else { Ended::Done })
@@ -95,10 +97,14 @@ fn show(text: &mut Text, check: &Check) {
 fn sentence(verdict: Verdict, checks: &[Check], text: &Text) -> String {
     let number = |status| checks.iter().filter(|check| check.status == status).count();
     match verdict {
-        Verdict::Ok => format!("{}: all {} checks are well", text.tone(Tone::Good, "ok"), checks.len()),
+        Verdict::Ok => format!("{}: all {} checks passed", text.tone(Tone::Good, "ok"), checks.len()),
         Verdict::Warnings => {
             let warnings = number(Status::Warning);
-            format!("{}: nothing is damaged; {warnings} worth knowing", text.tone(Tone::Worth, "warnings"))
+            format!(
+                "{}: {warnings} of {} checks have warnings; nothing is damaged",
+                text.tone(Tone::Worth, "warnings"),
+                checks.len()
+            )
         }
         Verdict::Damaged => {
             let damaged = number(Status::Damaged);

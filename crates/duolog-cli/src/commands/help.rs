@@ -7,7 +7,7 @@ use crate::args::Cli;
 use crate::failure::{CommandResult, Ended, Failure};
 use crate::out::exit_codes;
 
-/// The topic that is no command.
+/// The topic that is not a command.
 const EXIT_CODES: &str = "exit-codes";
 
 const AFTER: &str = "\
@@ -15,7 +15,7 @@ Examples:
   duolog help runs exec
   duolog help exit-codes";
 
-/// Print the help of a command or a topic
+/// Print the help of a command or topic
 ///
 /// Topics: exit-codes.
 #[derive(Args)]
@@ -38,8 +38,8 @@ impl Help {
         let mut at = &mut command;
         for word in &self.words {
             at = at.find_subcommand_mut(word).ok_or_else(|| Failure::Given {
-                message: format!("there is no command or topic {:?}", self.words.join(" ")),
-                hint: Some("duolog --help lists the commands; duolog help exit-codes lists the exit codes".to_owned()),
+                message: format!("unknown command or topic {:?}", self.words.join(" ")),
+                hint: Some("to list the commands, run: duolog --help; the only topic is exit-codes".to_owned()),
             })?;
         }
         context.out.raw(at.render_long_help().to_string().as_bytes())?;
@@ -57,7 +57,7 @@ Examples:
 pub struct Version {}
 
 impl Version {
-    #[allow(clippy::unused_self, reason = "every command is run so")]
+    #[allow(clippy::unused_self, reason = "every command has this signature")]
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         context.out.raw(format!("duolog {}\n", env!("CARGO_PKG_VERSION")).as_bytes())?;
         Ok(Ended::Done)

@@ -15,20 +15,22 @@ use crate::failure::{CommandResult, Ended, Failure};
 
 const AFTER: &str = "\
 Examples:
-  duolog init                 a home for this directory and all below it
+  duolog init                 home for this directory and its subdirectories
   duolog --home /srv/agent init
 
 JSON:
   {\"home\": path, \"state\": path, \"cache\": path, \"config\": path, \"created\": true|false}";
 
-/// Make a home: a .duolog folder that this directory and all below it use
+/// Create a home directory
 ///
-/// The home has three folders, for its owner only: state, cache and config. A .gitignore keeps them out of Git. Where it is
-/// there already nothing changes.
+/// Creates .duolog in the current directory, or in DIR. Commands in that directory and its subdirectories use it.
+///
+/// The home has the directories state, cache and config, which only the owner can access, and a .gitignore that keeps them
+/// out of Git. An existing home is not changed.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Init {
-    /// The directory to make the .duolog folder in, instead of the current one
+    /// Parent of the .duolog directory [default: current directory]
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
 }
@@ -39,8 +41,8 @@ impl Init {
         let home = match (&context.global.home, self.directory) {
             (Some(_), Some(_)) => {
                 return Err(Failure::Given {
-                    message: "both --home and a directory are given".to_owned(),
-                    hint: Some("--home names the home itself, DIR the directory that gets a .duolog folder".to_owned()),
+                    message: "--home and DIR cannot be used together".to_owned(),
+                    hint: Some("use --home for the home itself, or DIR for the parent of .duolog".to_owned()),
                 });
             }
             (Some(home), None) => here.join(home),
@@ -63,7 +65,7 @@ impl Init {
             created: made,
         };
         context.out.answer(&answer, |text| {
-            let what = if made { "made a home in" } else { "there is a home in" };
+            let what = if made { "created home" } else { "home exists:" };
             text.line(format_args!("{what} {}", home.display()));
         })?;
         if made {
@@ -73,7 +75,7 @@ impl Init {
     }
 }
 
-/// Makes a directory for its owner only; says whether it had to.
+/// Creates a directory with access for its owner only. Returns false if it exists.
 fn make(directory: &Path) -> Result<bool, Failure> {
     if directory.is_dir() {
         return Ok(false);
@@ -81,17 +83,17 @@ fn make(directory: &Path) -> Result<bool, Failure> {
     match DirBuilder::new().recursive(true).mode(0o700).create(directory) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            Err(Failure::file("make", directory)(ErrorKind::NotADirectory.into()))
+            Err(Failure::file("create", directory)(ErrorKind::NotADirectory.into()))
         }
-        Err(error) => Err(Failure::file("make", directory)(error)),
+        Err(error) => Err(Failure::file("create", directory)(error)),
     }
 }
 
-/// Keeps the home out of Git, unless a file there says otherwise.
+/// Writes a `.gitignore` that keeps the home out of Git, unless one exists.
 fn ignore(path: &Path) -> Result<(), Failure> {
     match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(mut file) => file.write_all(b"*\n").map_err(Failure::file("write", path)),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(Failure::file("make", path)(error)),
+        Err(error) => Err(Failure::file("create", path)(error)),
     }
 }

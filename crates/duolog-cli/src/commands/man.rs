@@ -12,21 +12,21 @@ const AFTER: &str = "\
 Examples:
   duolog man target/man";
 
-/// Write a manual page for every command into a directory
+/// Write a manual page for every command
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Man {
-    /// The directory; it is made where it is absent
+    /// Output directory; created if it does not exist
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
 
 impl Man {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
-        std::fs::create_dir_all(&self.directory).map_err(Failure::file("make", &self.directory))?;
+        std::fs::create_dir_all(&self.directory).map_err(Failure::file("create", &self.directory))?;
         clap_mangen::generate_to(Cli::command(), &self.directory)
             .map_err(Failure::file("write manual pages to", &self.directory))?;
-        context.out.note(format_args!("manual pages are in {}", self.directory.display()));
+        context.out.note(format_args!("wrote manual pages to {}", self.directory.display()));
         Ok(Ended::Done)
     }
 }

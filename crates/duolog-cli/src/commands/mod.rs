@@ -1,6 +1,6 @@
 //! The commands, one file each: help, arguments, work, and both renderings of the answer.
 
-/// Declares a noun and its commands, and runs the one that was given.
+/// Declares a noun and its commands, and runs the one that was parsed.
 macro_rules! commands {
     ($(#[$about:meta])* $noun:ident { $($(#[$attribute:meta])* $name:ident($command:ty),)+ }) => {
         $(#[$about])*
@@ -45,40 +45,40 @@ use crate::environment;
 use crate::failure::{CommandResult, Failure};
 use crate::out::Out;
 
-/// What to do.
+/// The commands.
 #[derive(Subcommand)]
 pub enum Command {
     Demo(demo::Demo),
     Init(init::Init),
-    /// Sessions: what logs and everything else belong to
+    /// Manage sessions
     #[command(subcommand)]
     Sessions(Deferred<sessions::Sessions>),
-    /// The log of a session: what happened, line by line
+    /// Read and write session logs
     #[command(subcommand)]
     Log(Deferred<log::Log>),
-    /// Runs of workflows: who runs them, what is done, what comes next
+    /// Manage workflow runs
     #[command(subcommand)]
     Runs(Deferred<runs::Runs>),
-    /// Gates: what runs wait for people to say
+    /// List and answer approval gates
     #[command(subcommand)]
     Approvals(Deferred<approvals::Approvals>),
-    /// Workflows: which there are, and which may be started
+    /// List, enable and disable workflows
     #[command(subcommand)]
     Workflows(Deferred<workflows::Workflows>),
-    /// What fires when, what is said over it, and what came of it
+    /// Manage schedules, their overrides and their history
     #[command(subcommand)]
     Schedules(Deferred<schedules::Schedules>),
-    /// Chats with people on platforms, and which session of an agent answers
+    /// Manage chats and their sessions
     #[command(subcommand)]
     Chats(Deferred<chats::Chats>),
-    /// The state store: figures, rebuilding, copies
+    /// Inspect and maintain the state store
     #[command(subcommand)]
     State(Deferred<state::State>),
-    /// What was used: tokens, and what they cost
+    /// Report token usage and cost
     #[command(subcommand)]
     Usage(Deferred<usage::Usage>),
     Doctor(doctor::Doctor),
-    /// The configuration: what is in force, and whether a file is right
+    /// Show and check the configuration
     #[command(subcommand)]
     Config(Deferred<config::Config>),
     Completions(completions::Completions),
@@ -96,32 +96,32 @@ pub enum Command {
     Man(man::Man),
 }
 
-/// What a command works with.
+/// The context of a command: options, output, home and configuration.
 pub struct Context<'a> {
-    /// The global flags.
+    /// The global options.
     pub global: &'a Global,
-    /// Where answers and talk go.
+    /// The output.
     pub out: &'a mut Out,
-    /// The home and what is in force there, once somebody asked.
+    /// The home and its effective configuration, loaded on first use.
     settled: OnceCell<(Home, Config)>,
-    /// What is asked under an operation id.
+    /// The request, if the command has an operation id.
     request: Option<Request>,
-    /// What was read from stdin, which belongs to the request.
+    /// The text read from stdin, which is part of the request.
     read: RefCell<String>,
 }
 
 impl Context<'_> {
-    /// What is in force: the configuration of the home, and the environment before it.
+    /// Returns the effective configuration.
     pub fn config(&self) -> Result<&Config, Failure> {
         Ok(&self.settled()?.1)
     }
 
-    /// Opens the store to read it.
+    /// Opens the store for reading.
     pub fn open_to_read(&self) -> Result<Store, Failure> {
         self.open(self.options()?.for_reading())
     }
 
-    /// The same, or nothing where there is no home yet, and so no state in it.
+    /// Opens the store for reading; `None` if the home, and so the state in it, does not exist yet.
     pub fn open_if_there(&self) -> Result<Option<Store>, Failure> {
         match self.open_to_read() {
             Err(failure) if failure.is_missing_home() && *self.config()?.store() == StoreAddress::Home => Ok(None),
@@ -129,38 +129,38 @@ impl Context<'_> {
         }
     }
 
-    /// Opens the store to write it.
+    /// Opens the store for writing.
     pub fn open_to_write(&self) -> Result<Store, Failure> {
         let store = self.open(self.options()?)?;
         let Some(Request { operation, command, given }) = &self.request else { return Ok(store) };
         Ok(store.once(&format!("command/{command}"), operation, &(given, &*self.read.borrow()))?)
     }
 
-    /// Opens the store to write it, for a command that stays.
+    /// Opens the store for writing, for a long-running command.
     pub fn open_to_stay(&self) -> Result<Store, Failure> {
         let (home, config) = self.settled()?;
         self.open(StoreOptions::at(home.clone()).configured(config))
     }
 
-    /// The home that is meant.
+    /// Returns the home.
     pub fn home(&self) -> Result<&Home, Failure> {
         Ok(&self.settled()?.0)
     }
 
-    /// Makes what was read from stdin a part of the request; before the store is opened.
+    /// Adds text read from stdin to the request. Call it before the store is opened.
     pub fn has_read(&self, text: &str) {
         self.read.borrow_mut().push_str(text);
     }
 
-    /// Closes a store that was written, as the last thing a command does. What was acknowledged stands either way, so a
-    /// failure is no failure of the command.
+    /// Closes a store after writing, as the last step of a command. Acknowledged changes are kept if closing fails, so a
+    /// failure is only a warning.
     pub fn close(&self, store: Store) {
         if let Err(error) = store.close_at_exit() {
-            self.out.warn(format_args!("closing the store: {}", Failure::from(error).message()));
+            self.out.warn(format_args!("cannot close the store: {}", Failure::from(error).message()));
         }
     }
 
-    /// The home that is meant, and what is in force there. Both are looked for once.
+    /// Returns the home and its effective configuration, and loads both on the first call.
     fn settled(&self) -> Result<&(Home, Config), Failure> {
         if let Some(settled) = self.settled.get() {
             return Ok(settled);
@@ -170,18 +170,18 @@ impl Context<'_> {
         Ok(self.settled.get_or_init(|| (home, config)))
     }
 
-    /// Says what is odd about the configuration, and which variables nothing reads.
+    /// Prints the warnings of the configuration and the unknown `DUOLOG_` variables.
     pub fn warn_of_config(&self) -> Result<(), Failure> {
         let config = self.config()?;
         config.warnings().iter().for_each(|warning| self.out.warn(warning));
         let keys: Vec<&str> = config.settings().map(|setting| setting.key.variable()).collect();
         for name in environment::unknown(&keys) {
-            self.out.warn(format_args!("{name} is set, and no such variable exists: duolog config show --help"));
+            self.out.warn(format_args!("unknown environment variable {name}; see: duolog config show --help"));
         }
         Ok(())
     }
 
-    /// How to open the store, for a command that does one thing and ends.
+    /// Returns the options to open the store for a one-shot command.
     pub fn options(&self) -> Result<StoreOptions, Failure> {
         let (home, config) = self.settled()?;
         Ok(StoreOptions::at(home.clone()).configured(config).one_shot())
@@ -195,7 +195,7 @@ impl Context<'_> {
     }
 }
 
-/// Runs the command that was given.
+/// Runs the parsed command.
 pub fn run(cli: Cli, request: Option<Request>, out: &mut Out) -> CommandResult {
     let mut context = Context { global: &cli.global, out, settled: OnceCell::new(), request, read: RefCell::default() };
     match cli.command {

@@ -1,6 +1,6 @@
-//! What ends a command that goes on and on: Ctrl-C, and a reader of the answer that went away.
+//! The end of a streaming command: Ctrl-C, or a reader that closed the pipe.
 //!
-//! A thread waits for both, so that whoever waits for something else is woken and never has to look.
+//! A thread waits for both and wakes the command, so the command does not poll.
 
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use signal_hook::consts::SIGINT;
 use signal_hook::low_level;
 
-/// Whether it is time to end.
+/// A listener for Ctrl-C and a closed pipe.
 pub struct Ending(Arc<Shared>);
 
 #[derive(Default)]
@@ -31,7 +31,7 @@ struct State {
 }
 
 impl Ending {
-    /// Listens from now on. The first Ctrl-C only asks: what is being printed is printed whole. A second one ends.
+    /// Starts to listen. The first Ctrl-C asks the command to end after the current output; a second one ends the process.
     pub(super) fn listen(stdout: &impl AsFd) -> io::Result<Self> {
         let (signals, told) = UnixStream::pair()?;
         low_level::pipe::register(SIGINT, told)?;
@@ -42,12 +42,12 @@ impl Ending {
         Ok(ending)
     }
 
-    /// Whether it is time to end.
+    /// Returns true if the command must end.
     pub fn has_come(&self) -> bool {
         self.0.state.lock().has_come
     }
 
-    /// Has the end ring a bell.
+    /// Sets the bell that rings at the end.
     pub fn rings(&self, bell: Bell) {
         let mut state = self.0.state.lock();
         if state.has_come {
@@ -56,7 +56,7 @@ impl Ending {
         state.bell = Some(bell);
     }
 
-    /// Waits for the end, at most `timeout`.
+    /// Waits for the end, up to `timeout`.
     pub fn wait(&self, timeout: Duration) {
         let mut state = self.0.state.lock();
         self.0.changed.wait_while_for(&mut state, |state| !state.has_come, timeout);
@@ -72,20 +72,20 @@ impl Shared {
     }
 }
 
-/// Waits for a signal, or for the reader of the answer to go; then for a second signal.
+/// Waits for a signal or a closed pipe, and then for a second signal.
 fn watch(mut signals: UnixStream, stdout: &OwnedFd, shared: &Shared) {
     loop {
-        // Of stdout only that it is broken is waited for, which is told unasked.
+        // poll always reports errors of stdout, so no flags are needed.
         let mut polled = [PollFd::new(&signals, PollFlags::IN), PollFd::new(stdout, PollFlags::empty())];
         match rustix::event::poll(&mut polled, None) {
             Err(Errno::INTR) => {}
-            // Where nothing could be heard any more it is better to end than never to.
+            // If poll fails, end the command: it could not be ended otherwise.
             Ok(_) | Err(_) => break,
         }
     }
     let is_signal = signals.set_nonblocking(true).is_ok() && signals.read(&mut [0; 64]).is_ok();
     shared.end();
-    // Where the reader went first, the first signal is still to come, and finds a command that ends anyway.
+    // After a closed pipe the command ends anyway, so no second signal is needed.
     if is_signal && signals.set_nonblocking(false).is_ok() && signals.read(&mut [0]).is_ok() {
         let _ = low_level::emulate_default_handler(SIGINT);
     }

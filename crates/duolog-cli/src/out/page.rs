@@ -1,4 +1,4 @@
-//! A page of a list: a table for people, and a note on what it does not show.
+//! A page of a list: a table, and a note with the token of the next page.
 
 use std::fmt::Display;
 
@@ -8,7 +8,7 @@ use super::{Out, Table};
 use crate::failure::Failure;
 
 impl Out {
-    /// Answers with a page; `nothing` is said of an empty list.
+    /// Writes a page; `nothing` is the note for an empty list.
     pub fn page<T: Listed>(
         &mut self,
         page: &Page<T>,
@@ -27,14 +27,14 @@ impl Out {
         Ok(())
     }
 
-    /// Says how the next page is shown, if there is one.
+    /// Prints a note with the option for the next page, if there is one.
     pub fn more(&self, next: Option<&impl Display>) {
         if let Some(next) = next {
             let next = next.to_string();
-            // A name may be part of a token, and hold anything.
+            // A token may contain a name, which may contain any character.
             let is_plain = next.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-:@/".contains(&byte));
             let next = if is_plain { next } else { format!("'{}'", next.replace('\'', "'\\''")) };
-            self.note(format_args!("there are more: add --after {next}"));
+            self.note(format_args!("more results: add --after {next}"));
         }
     }
 }

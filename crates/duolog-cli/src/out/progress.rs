@@ -1,13 +1,13 @@
-//! Bars for work that may take long.
+//! Progress bars.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How often a bar is drawn, in a second.
+/// The number of redraws per second.
 const DRAWS_PER_SECOND: u8 = 10;
 
-/// A bar on stderr, or nothing. It goes away when the work is done.
+/// A progress bar on stderr, or a hidden one. Dropping it clears it.
 pub struct Progress(Option<ProgressBar>);
 
 impl Progress {
@@ -22,7 +22,7 @@ impl Progress {
         Self(Some(bar))
     }
 
-    /// Shows how many bytes are done, of how many where that is known.
+    /// Sets the number of processed bytes and the total, if it is known.
     pub fn set(&self, done: u64, of: Option<u64>) {
         let Some(bar) = &self.0 else { return };
         if let Some(total) = of
@@ -34,7 +34,7 @@ impl Progress {
         bar.set_position(done);
     }
 
-    /// Shows how many of these things are done.
+    /// Sets the number of processed items and the total.
     pub fn count(&self, done: u64, of: u64) {
         let Some(bar) = &self.0 else { return };
         if bar.length() != Some(of) {
@@ -44,7 +44,7 @@ impl Progress {
         bar.set_position(done);
     }
 
-    /// Says what is being worked on.
+    /// Sets the message: the current item.
     pub fn at(&self, text: &str) {
         if let Some(bar) = &self.0 {
             bar.set_message(super::prose::plain(text));

@@ -1,14 +1,13 @@
-//! Text that others wrote, made fit for a terminal: it cannot move the cursor, set a title or turn letters around, and
-//! it is broken where the terminal ends.
+//! Untrusted text for a terminal: without control sequences and direction marks, and wrapped at the width.
 
 use unicode_width::UnicodeWidthChar as _;
 
 use super::screen::harmless;
 
-/// The columns between tab stops.
+/// The distance between tab stops, in columns.
 const TAB: usize = 4;
 
-/// A foreign text as it may be shown, with its own line ends.
+/// Returns untrusted text without control characters; newlines are kept.
 pub fn plain(text: &str) -> String {
     let shown = |letter| match letter {
         '\n' => '\n',
@@ -18,12 +17,12 @@ pub fn plain(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// The columns that a text takes.
+/// Returns the width of a text in columns.
 pub fn columns(text: &str) -> usize {
     text.chars().map(|letter| letter.width().unwrap_or_default()).sum()
 }
 
-/// A foreign text on one line: white space of any kind becomes single spaces, and what does not fit is cut.
+/// Returns untrusted text on one line: white space is collapsed, and the end is cut at `width`.
 pub fn one_line(text: &str, width: usize) -> String {
     let mut line = String::new();
     let (mut used, mut gap) = (0, false);
@@ -35,7 +34,7 @@ pub fn one_line(text: &str, width: usize) -> String {
         let letter = harmless(letter);
         let needed = usize::from(gap) + letter.width().unwrap_or_default();
         if used + needed > width {
-            // The last letters make room for the mark.
+            // Make room for the ellipsis.
             while !line.is_empty() && columns(&line) + 1 > width {
                 line.pop();
             }
@@ -52,14 +51,14 @@ pub fn one_line(text: &str, width: usize) -> String {
     line
 }
 
-/// The same, but where it does not fit its end is kept.
+/// Returns untrusted text on one line; if it is too wide, the beginning is cut.
 pub fn one_line_end(text: &str, width: usize) -> String {
     let line = one_line(text, usize::MAX);
     let mut over = columns(&line).saturating_sub(width);
     if over == 0 {
         return line;
     }
-    // One more makes room for the mark.
+    // Make room for the ellipsis.
     over += 1;
     let mut rest = line.chars();
     while over > 0 {
@@ -69,14 +68,14 @@ pub fn one_line_end(text: &str, width: usize) -> String {
     format!("…{}", rest.as_str())
 }
 
-/// The lines of a foreign text, none wider than `width`; broken at spaces where there are some.
+/// Wraps untrusted text at `width`, at spaces if possible.
 pub fn wrapped(text: &str, width: Option<usize>) -> impl Iterator<Item = String> {
     let text = text.trim_end();
     let lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
     lines.flat_map(move |line| Broken { rest: line, width: width.unwrap_or(usize::MAX).max(2), done: false })
 }
 
-/// One line of text, a piece at a time: a long one is never copied whole.
+/// An iterator over the pieces of one line; a long line is never copied whole.
 struct Broken<'t> {
     rest: &'t str,
     width: usize,
@@ -92,7 +91,7 @@ impl Iterator for Broken<'_> {
         }
         let mut piece = String::new();
         let mut used = 0;
-        // Where the piece could end, and the rest begin.
+        // The end of the piece and the start of the rest at the last space.
         let mut space: Option<(usize, usize)> = None;
         for (at, letter) in self.rest.char_indices() {
             let tab = letter == '\t';
@@ -120,7 +119,7 @@ impl Iterator for Broken<'_> {
     }
 }
 
-/// The spaces that a line begins with: no place to break it.
+/// Returns the number of leading spaces; a line is not broken there.
 fn leading(piece: &str) -> usize {
     piece.len() - piece.trim_start_matches(' ').len()
 }

@@ -1,8 +1,7 @@
-//! What a terminal may be given: no foreign text reaches it as a command, or invisibly.
+//! Escaping for terminals: no control or invisible character of untrusted text reaches a terminal.
 //!
-//! Text for people goes through [`visible`], wherever it goes. Data (`--json`, and bytes as they stand in a log) is exact
-//! unless stdout is a terminal; there it goes through [`Screen`], which writes such characters as JSON escapes, so that
-//! JSON stays the same JSON.
+//! Text goes through [`visible`], also if stdout is not a terminal. Data (`--json` and raw log bytes) is exact unless stdout
+//! is a terminal; there it goes through [`Screen`], which writes such characters as JSON escapes, so JSON keeps its meaning.
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -11,10 +10,10 @@ use std::sync::LazyLock;
 
 use super::Tone;
 
-/// Returns true for characters that a terminal would obey, or that change how others look without a look of their own:
-/// controls, direction marks, line ends of Unicode, and characters of no width. Newlines and tabs are the caller's.
+/// Returns true for control characters, direction marks, Unicode line separators and zero-width characters. The caller
+/// handles newlines and tabs.
 ///
-/// Combining marks and variation selectors are part of the letter before them.
+/// Combining marks and variation selectors belong to the previous character and are not hostile.
 pub fn is_hostile(letter: char) -> bool {
     letter.is_control()
         || matches!(
@@ -39,9 +38,10 @@ pub fn is_hostile(letter: char) -> bool {
         )
 }
 
-/// One character of foreign text as it may be shown; newlines and tabs are left to the caller.
+/// Returns a visible replacement for a hostile character, and any other character unchanged. The caller handles newlines
+/// and tabs.
 ///
-/// Control characters get the pictures that Unicode has for them, so that one sees that something was there.
+/// Control characters become Unicode control pictures, so that a reader sees them.
 pub fn harmless(letter: char) -> char {
     match letter {
         '\u{0}'..='\u{1f}' => char::from_u32(0x2400 + u32::from(letter)).unwrap_or('\u{fffd}'),
@@ -51,7 +51,7 @@ pub fn harmless(letter: char) -> char {
     }
 }
 
-/// Text for people as it may be shown, with its newlines and tabs, and with the styles that [`styled`] put there.
+/// Returns text without hostile characters. Newlines, tabs and the styles of [`styled`] are kept.
 pub fn visible(text: &str) -> String {
     let mut pieces = text.split(MARK.as_str());
     let mut shown = String::with_capacity(text.len());
@@ -71,25 +71,25 @@ fn push_harmless(shown: &mut String, text: &str) {
     shown.extend(text.chars().map(|letter| if matches!(letter, '\n' | '\t') { letter } else { harmless(letter) }));
 }
 
-/// Marks a text with a tone, for [`visible`] to turn into a style.
+/// Marks a text with a tone, which [`visible`] renders as a style.
 pub fn styled(tone: Tone, text: &str) -> String {
     let mark = MARK.as_str();
     format!("{mark}{}{text}{mark}.", tone.letter())
 }
 
-/// What stands for a style until text is shown. Foreign text cannot hold it: each process draws its own number.
+/// The placeholder for a style until text is rendered. Untrusted text cannot contain it: it has a random number per process.
 static MARK: LazyLock<String> =
     LazyLock::new(|| format!("\u{f8ff}{:016x}", RandomState::new().build_hasher().finish()));
 
-/// Data on its way to a terminal: hostile characters become JSON escapes, bytes that are not UTF-8 `\xNN`.
+/// Escapes data for a terminal: hostile characters become JSON escapes, and bytes that are not UTF-8 become `\xNN`.
 #[derive(Default)]
 pub struct Screen {
-    /// The beginning of a character whose end is not there yet.
+    /// The first bytes of an incomplete character.
     partial: Vec<u8>,
 }
 
 impl Screen {
-    /// Writes bytes as they may be shown.
+    /// Writes escaped bytes.
     pub fn write(&mut self, bytes: &[u8], out: &mut impl Write) -> io::Result<()> {
         self.partial.extend_from_slice(bytes);
         let held = std::mem::take(&mut self.partial);
@@ -98,7 +98,7 @@ impl Screen {
         while let Some(chunk) = chunks.next() {
             push_escaped(&mut shown, chunk.valid());
             let is_last = chunks.peek().is_none();
-            // Of a character that is cut off at the end, the rest may come.
+            // The rest of an incomplete character at the end may follow in the next write.
             let is_cut = std::str::from_utf8(chunk.invalid()).is_err_and(|error| error.error_len().is_none());
             if is_last && is_cut {
                 self.partial = chunk.invalid().to_vec();
@@ -109,7 +109,7 @@ impl Screen {
         out.write_all(shown.as_bytes())
     }
 
-    /// Writes what was held back: no more comes for now.
+    /// Writes the bytes of an incomplete character.
     pub fn end(&mut self, out: &mut impl Write) -> io::Result<()> {
         let mut shown = String::new();
         push_bytes(&mut shown, &std::mem::take(&mut self.partial));
@@ -119,12 +119,12 @@ impl Screen {
 
 fn push_bytes(shown: &mut String, bytes: &[u8]) {
     for byte in bytes {
-        // A string takes all that is written to it.
+        // Writing to a string cannot fail.
         let _ = write!(shown, "\\x{byte:02x}");
     }
 }
 
-/// JSON with hostile characters written as escapes: it stays the same JSON.
+/// Returns JSON with hostile characters as escapes; its meaning does not change.
 pub fn escaped(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     push_escaped(&mut shown, json);
@@ -138,7 +138,7 @@ fn push_escaped(shown: &mut String, text: &str) {
             continue;
         }
         for unit in letter.encode_utf16(&mut [0; 2]) {
-            // A string takes all that is written to it.
+            // Writing to a string cannot fail.
             let _ = write!(shown, "\\u{unit:04x}");
         }
     }

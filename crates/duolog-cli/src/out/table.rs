@@ -1,5 +1,5 @@
-//! Tables that fit. What identifies a row is never cut: where a table is too wide, ids shrink to a unique prefix, columns are
-//! dropped in the order that the table names, and text is shortened. If that is not enough, each row is stacked.
+//! Tables that fit the terminal. If a table is too wide, ids shrink to a unique prefix, text is shortened, and columns are
+//! dropped in a given order. If that is not enough, each row is shown as a block. Ids always stay unique.
 //!
 //! Headers are the names of the JSON fields in capitals; `--columns` takes the same names.
 
@@ -9,46 +9,46 @@ use super::prose::{columns, one_line, plain};
 use super::{Text, Tone};
 use crate::failure::Failure;
 
-/// The columns between two cells.
+/// The gap between two cells, in columns.
 const GAP: usize = 2;
-/// The characters that an id keeps: for ours, the time it was made.
+/// The minimum length of an id prefix: the timestamp of a UUIDv7.
 const ID_CHARS_MIN: usize = 13;
-/// The columns that text which may be cut keeps.
+/// The minimum width of shortened text.
 const TEXT_COLUMNS_MIN: usize = 12;
 
-/// What a column holds, and so how it gives way.
+/// The kind of a column, which decides how it shrinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// Ids: each can be named by its beginning.
+    /// Ids; they shrink to a unique prefix.
     Id,
-    /// Text that may be cut.
+    /// Text; it may be cut.
     Text,
-    /// Words and names that stay whole.
+    /// Words and names; they are never cut.
     Word,
-    /// Numbers: whole, and aligned to the right.
+    /// Numbers; never cut, aligned to the right.
     Figure,
 }
 
-/// How tables are laid out, as the command line asks for it.
+/// The table layout from the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
-    /// All columns in full, however wide.
+    /// Show all columns in full.
     pub is_wide: bool,
-    /// Only these columns, in this order.
+    /// Show only these columns, in this order.
     pub columns: Option<Vec<String>>,
 }
 
-/// A table on its way to people.
+/// A table.
 pub struct Table {
     columns: Vec<(Column, &'static str)>,
     rows: Vec<Vec<(String, Option<Tone>)>>,
-    /// The columns that may be dropped, the first one first.
+    /// The columns that may be dropped, in order.
     drops: Vec<&'static str>,
-    /// The columns that are left out where no row has a value.
+    /// The columns that are hidden if no row has a value.
     optional: BTreeSet<&'static str>,
 }
 
-/// What of a table is shown, and how wide.
+/// The visible columns of a table and their widths.
 struct Fit {
     shown: Vec<usize>,
     widths: Vec<usize>,
@@ -57,19 +57,19 @@ struct Fit {
 }
 
 impl Table {
-    /// A table with these columns and no row yet.
+    /// Creates an empty table with these columns.
     pub fn new(columns: &[(Column, &'static str)]) -> Self {
         Self { columns: columns.to_vec(), rows: Vec::new(), drops: Vec::new(), optional: BTreeSet::new() }
     }
 
-    /// Names the columns that are dropped where the table is too wide, the first one first.
+    /// Sets the columns that are dropped if the table is too wide, in order.
     #[must_use]
     pub fn dropping(mut self, titles: &[&'static str]) -> Self {
         self.drops = titles.to_vec();
         self
     }
 
-    /// Adds a row. Whoever wrote its text, it does nothing to the terminal.
+    /// Adds a row. Control characters in its text are replaced.
     pub fn row(&mut self, cells: Vec<String>) {
         let cell = |cell: String| (plain(&cell).replace('\n', " "), None);
         self.rows.push(cells.into_iter().map(cell).collect());
@@ -82,14 +82,14 @@ impl Table {
         }
     }
 
-    /// Leaves out a column in which no row has a value, unless the command line names it.
+    /// Hides a column if no row has a value, unless `--columns` names it.
     #[must_use]
     pub fn without_empty(mut self, title: &'static str) -> Self {
         self.optional.insert(title);
         self
     }
 
-    /// Draws the table as wide as the text may be. A column that does not exist is the text's failure.
+    /// Draws the table. An unknown column in `--columns` sets the failure of the text.
     pub(super) fn draw(&self, text: &mut Text) {
         let fit = match self.fit(text.width.map(usize::from), &text.layout) {
             Ok(fit) => fit,
@@ -138,7 +138,7 @@ impl Table {
         text.line(line.trim_end());
     }
 
-    /// Each row as a block of its own: a name and its value a line, nothing cut.
+    /// Draws each row as a block: one line per column, nothing cut.
     fn draw_stacked(&self, text: &mut Text, fit: &Fit) {
         let label = fit.shown.iter().map(|at| columns(self.columns[*at].1)).max().unwrap_or_default();
         for (number, row) in self.rows.iter().enumerate() {
@@ -163,7 +163,7 @@ impl Table {
         };
         let sum = |widths: &[usize]| widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
         let mut dropped = Vec::new();
-        // Who names columns wants all of them.
+        // Columns named in `--columns` are never dropped.
         let mut drops = self.drops.iter().filter(|_| layout.columns.is_none());
         loop {
             let whole: Vec<usize> = shown.iter().map(natural).collect();
@@ -184,7 +184,7 @@ impl Table {
         Ok(Fit { widths: Vec::new(), shown, dropped, is_stacked: true })
     }
 
-    /// The columns that are asked for.
+    /// Returns the columns to show.
     fn chosen(&self, layout: &Layout) -> Result<Vec<usize>, Failure> {
         let is_empty = |at: usize| self.rows.iter().all(|row| row.get(at).is_none_or(|(cell, _)| cell.is_empty()));
         let Some(names) = &layout.columns else {
@@ -204,7 +204,7 @@ impl Table {
         names.iter().map(place).collect()
     }
 
-    /// What the columns get of the width: text is shortened, the widest first.
+    /// Divides the width among the columns: the widest text is shortened first.
     fn shared(&self, shown: &[usize], least: &[usize], width: usize) -> Vec<usize> {
         let mut widths: Vec<usize> = shown.iter().zip(least).map(|(at, least)| self.preferred(*at, *least)).collect();
         loop {
@@ -218,7 +218,7 @@ impl Table {
         }
     }
 
-    /// Ids are shortened at once, all other columns from their full width.
+    /// Returns the width to start from: the minimum for ids, the full width for other columns.
     fn preferred(&self, at: usize, least: usize) -> usize {
         if self.columns[at].0 == Column::Id { least } else { self.natural(at) }
     }
@@ -237,7 +237,7 @@ impl Table {
         }
     }
 
-    /// How many characters of the ids in a column tell all of them apart.
+    /// Returns the length of the shortest prefix that keeps all ids in a column unique.
     fn id_chars(&self, column: usize) -> usize {
         let mut ids: Vec<&str> = self.rows.iter().filter_map(|row| Some(row.get(column)?.0.as_str())).collect();
         ids.sort_unstable();

@@ -1,4 +1,4 @@
-//! A conversation as people read it, live and in replay: one rendering for every dialect.
+//! The text rendering of a conversation, live and in replay, for every dialect.
 
 use duolog::Timestamp;
 use duolog::log::{Boundary, Call, CallLine, Ending, Full, ItemKind, TimelineItem, TurnAt, TurnEnd, call, readable};
@@ -7,66 +7,66 @@ use super::prose::{columns, one_line, one_line_end, wrapped};
 use super::{Text, Tone};
 use crate::figures;
 
-/// The lines of a tool's answer that are shown, and those of a failure.
+/// The maximum number of lines of a tool result and of an error.
 const ANSWER_LINES: usize = 4;
 const ERROR_LINES: usize = 12;
-/// The lines of an edit that are shown.
+/// The maximum number of lines of an edit.
 const DIFF_LINES: usize = 12;
-/// The widest that text runs: longer lines are hard to read.
+/// The maximum width of text: longer lines are hard to read.
 const WIDTH_MAX: usize = 100;
-/// The characters of what names a whole text.
+/// The maximum length of a reference to a full text, in characters.
 const REFERENCE_CHARS: usize = 80;
-/// What the line begins with that says whose log is told.
+/// The start of the line that names the source log.
 const SOURCE_RULE: &str = "━━";
-/// How far what was said stands to the right of who said it.
+/// The indentation of text below its speaker.
 const INDENT: &str = "  ";
-/// How the subtypes of lines begin that Duolog writes about rows.
+/// The prefix of the subtypes of lines that Duolog writes.
 const OWN: &str = "duolog.";
 
-/// How much of each item is shown.
+/// The detail of each item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// The beginning of what may be long.
+    /// The first lines of long text.
     Folded,
-    /// All of it.
+    /// The full text.
     Full,
 }
 
-/// An item, and what is known beside it.
+/// An item and its context.
 pub struct Shown<'a> {
     /// The item.
     pub item: &'a TimelineItem,
     /// Its turn.
     pub turn: Option<TurnAt>,
-    /// What its turn took, where it says so.
+    /// The usage of its turn, if the item reports it.
     pub ending: Option<Ending>,
-    /// Whether its text stood in the item before it.
+    /// True if its text repeats the previous item.
     pub repeats: bool,
-    /// What became of the search for the whole of its text, where there was one.
+    /// The lookup of its full text, if there was one.
     pub full: Option<&'a Full>,
 }
 
-/// Draws items one after the other.
+/// Draws items in order.
 pub struct Timeline {
     detail: Detail,
-    /// The turn of the item that is being drawn.
+    /// The turn of the current item.
     turn: Option<TurnAt>,
     is_first: bool,
 }
 
 impl Timeline {
-    /// A timeline with nothing on it yet.
+    /// Creates an empty timeline.
     pub const fn new(detail: Detail) -> Self {
         Self { detail, turn: None, is_first: true }
     }
 
-    /// Draws whose log is told from here on.
+    /// Draws the name of the log that the next items are from.
     pub fn source(&mut self, text: &mut Text, label: &str) {
         if !self.is_first {
             text.line("");
         }
         self.is_first = true;
-        // The end of a path tells more than its beginning.
+        // The end of a path is more useful than its beginning.
         let label = one_line_end(label, text.room().saturating_sub(columns(SOURCE_RULE) + 4));
         let title = format!("{SOURCE_RULE} {label} ");
         let rest = text.width.map_or(2, |_| text.room().saturating_sub(columns(&title)));
@@ -96,7 +96,7 @@ impl Timeline {
         }
     }
 
-    /// Says how a turn ended, where that is worth a word.
+    /// Draws the end of a turn, if items are hidden or the turn is incomplete.
     pub fn turn_end(&mut self, text: &mut Text, end: &TurnEnd) {
         let before = text.lines.len();
         let mut facts = Vec::new();
@@ -113,13 +113,14 @@ impl Timeline {
             text.line(text.tone(Tone::Faint, &facts.join(" · ")));
         }
         if end.is_cut {
-            let why = if end.is_last { "it has no end yet" } else { "the next turn began before its end" };
+            let why =
+                if end.is_last { "the turn has not ended yet" } else { "the next turn began before this one ended" };
             text.line(format_args!("{}: {why}", text.tone(Tone::Worth, "incomplete")));
         }
         self.is_first &= text.lines.len() == before;
     }
 
-    /// The line between turns: which, when, and where in the log.
+    /// Draws the line between turns: number, time and position in the log.
     fn rule(&self, text: &mut Text, item: &TimelineItem) {
         let number = self.turn.and_then(|turn| turn.number);
         let mut title = number.map_or_else(|| "turn".to_owned(), |number| format!("turn {}", figures::count(number)));
@@ -127,7 +128,7 @@ impl Timeline {
             title = format!("{title} · {}", instant(at));
         }
         title = one_line(&format!("── {title} · at {}", item.position), text.room());
-        // Where nobody looks, a line as long as the widest text would only be in the way.
+        // Without a terminal a long rule is only noise.
         let rest = text.width.map_or(2, |_| text.room().saturating_sub(columns(&title) + 1));
         if !self.is_first {
             text.line("");
@@ -136,7 +137,7 @@ impl Timeline {
         text.line(text.tone(Tone::Faint, title.trim_end()));
     }
 
-    /// Who speaks, and when.
+    /// Draws the speaker and the time.
     fn head(&self, text: &mut Text, label: &str, tone: Tone, item: &TimelineItem) {
         let mut line = text.tone(tone, label);
         let mut room = text.room().saturating_sub(columns(label));
@@ -195,18 +196,18 @@ impl Timeline {
         let most = if self.detail == Detail::Full { usize::MAX } else { ANSWER_LINES };
         match shown.full {
             Some(Full::Whole(whole)) => text.prose(whole, None, most),
-            // JSON that a tool printed is shown with its line ends.
+            // Newlines in JSON strings are shown as line breaks.
             _ => text.prose(&readable(item), None, most),
         }
         if let Some(reference) = &item.full {
-            // Never broken or cut: it is there to be copied.
+            // Never wrapped, so that it can be copied.
             let reference = one_line(reference, REFERENCE_CHARS);
             let state = match shown.full {
-                Some(Full::Whole(_)) => "whole, from:",
-                Some(Full::Missing) => "shortened; the whole is missing:",
-                Some(Full::Damaged) => "shortened; the whole is damaged:",
-                Some(Full::TooLarge(_)) => "shortened; the whole is too large to show:",
-                Some(Full::Elsewhere) | None => "shortened; the whole is:",
+                Some(Full::Whole(_)) => "full text from:",
+                Some(Full::Missing) => "shortened; the full text is missing:",
+                Some(Full::Damaged) => "shortened; the full text is damaged:",
+                Some(Full::TooLarge(_)) => "shortened; the full text is too large to show:",
+                Some(Full::Elsewhere) | None => "shortened; full text:",
             };
             let tone = if matches!(shown.full, Some(Full::Missing | Full::Damaged)) { Tone::Bad } else { Tone::Faint };
             text.prose(state, Some(tone), usize::MAX);
@@ -217,7 +218,7 @@ impl Timeline {
     fn result(&self, text: &mut Text, shown: &Shown<'_>) {
         let item = shown.item;
         let what = one_line(item.what.as_deref().unwrap_or_default(), text.room());
-        // What every result is called says nothing.
+        // The common names of results are not shown.
         let what =
             if matches!(what.as_str(), "" | "result" | "final_result") { String::new() } else { format!(" {what}") };
         let (word, tone) = if item.failed { ("result failed", Tone::Bad) } else { ("result", Tone::Good) };
@@ -245,7 +246,7 @@ impl Timeline {
     fn note(&self, text: &mut Text, item: &TimelineItem) {
         let failed = if item.failed { " failed" } else { "" };
         let what = one_line(item.what.as_deref().or(item.role.as_deref()).unwrap_or_default(), 40);
-        // Our own lines are sentences: what they are called adds nothing.
+        // The lines of Duolog are sentences; their subtype is not shown.
         let label = if what.starts_with(OWN) { "·".to_owned() } else { format!("note{failed} {what}") };
         if self.detail == Detail::Full {
             self.head(text, &label, Tone::Faint, item);
@@ -256,7 +257,7 @@ impl Timeline {
         text.line(text.tone(Tone::Faint, format!("{label} {said}").trim_end()));
     }
 
-    /// How long after the beginning of its turn; where that is not known, when.
+    /// Returns the time since the start of the turn, or the timestamp if the start is unknown.
     fn offset(&self, item: &TimelineItem) -> Option<String> {
         let at = item.at?;
         if item.boundary == Boundary::Opens {
@@ -269,14 +270,14 @@ impl Timeline {
 }
 
 impl Text {
-    /// The columns that text may take.
+    /// Returns the maximum width of text.
     fn room(&self) -> usize {
         usize::from(self.width.unwrap_or(u16::MAX)).min(WIDTH_MAX)
     }
 
-    /// Adds foreign text, indented and broken into lines: the first `most` of them, and how many more there are.
+    /// Adds untrusted text, indented and wrapped: the first `most` lines and the number of hidden lines.
     fn prose(&mut self, words: &str, tone: Option<Tone>, most: usize) {
-        // Where nobody looks, lines stay as they are, unless they are to be counted.
+        // Without a terminal, wrap only if the number of lines is limited.
         let width = (self.width.is_some() || most < usize::MAX).then(|| self.room().saturating_sub(INDENT.len()));
         let mut lines = wrapped(words, width);
         for line in lines.by_ref().take(most) {
@@ -294,7 +295,7 @@ impl Text {
     }
 }
 
-/// Who says something: the role that the line names, or the kind, and which agent.
+/// Returns the speaker: the role or kind of the item, and the agent.
 fn speaker(item: &TimelineItem) -> String {
     let role = one_line(item.role.as_deref().unwrap_or(item.kind.word()), 40);
     match item.author.as_deref() {
@@ -330,7 +331,7 @@ fn figures_of(ending: &Ending) -> Vec<String> {
     facts
 }
 
-/// To the second: within a turn, offsets say more.
+/// Formats a timestamp to the second.
 fn instant(at: Timestamp) -> String {
     let text = at.to_string();
     text.get(..19).map_or_else(|| text.clone(), |seconds| format!("{seconds}Z"))

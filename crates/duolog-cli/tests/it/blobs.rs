@@ -47,7 +47,7 @@ fn blobs_are_counted_and_those_that_nothing_names_are_removed() {
     );
     let_age(&kit);
     transcript.run(&kit, &["state", "blobs", "--json"]).is(0);
-    kit.run(&["state", "blobs", "--prune"]).is(2).says("hint: say --yes");
+    kit.run(&["state", "blobs", "--prune"]).is(2).says("hint: add --yes");
     assert_eq!(files(&kit).len(), 2, "nobody was there to ask");
     transcript.run(&kit, &["state", "blobs", "--prune", "--yes"]).is(0);
     transcript.run(&kit, &["state", "blobs", "--prune"]).is(0);

@@ -35,7 +35,7 @@ fn what_is_in_force_is_shown_with_where_it_came_from() {
     let shown = with(&kit, &["config", "show"], "DUOLOG_LINE_BYTES_MAX", "2 MiB").is(0).text();
     assert!(shown.contains("DUOLOG_LINE_BYTES_MAX"), "{shown}");
     let none = Kit::new();
-    none.run(&["config", "show"]).is(0).says("not there");
+    none.run(&["config", "show"]).is(0).says("does not exist");
     none.run(&["config", "check"]).is(0);
     assert!(!none.home().exists(), "looking makes nothing");
 }

@@ -45,7 +45,7 @@ fn a_home_that_is_not_there_is_said_to_be_missing() {
         &["doctor"],
     ];
     for args in commands {
-        kit.run(args).is(1).says("home/state").says("hint: duolog init makes one");
+        kit.run(args).is(1).says("home/state").says("hint: to create the home, run: duolog init");
         assert_eq!(kit.run(&[args, &["--json"]].concat()).is(1).field("/error/kind"), "not_found");
     }
     assert_eq!(std::fs::read_dir(kit.dir.path()).expect("a directory").count(), 0, "nothing was made");

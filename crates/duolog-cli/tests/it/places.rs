@@ -118,7 +118,10 @@ fn a_full_disk_is_told_as_such_and_can_be_read() {
     assert!(appended > 0, "{text}");
     assert_eq!((number("each"), number("lines")), (5, appended + 1), "{text}\n{}", ran.stderr);
     assert!(text.contains(&format!("cannot append line {}", appended + 1)), "{text}");
-    assert!(text.contains("lines were appended") && text.contains(&format!("from line {} on", appended + 1)), "{text}");
+    assert!(
+        text.contains("lines were appended") && text.contains(&format!("starting at line {}", appended + 1)),
+        "{text}"
+    );
     for command in
         ["sessions list", "sessions show demo", "log verify demo", "runs list", "log tail demo", "state stats"]
     {

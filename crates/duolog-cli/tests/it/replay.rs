@@ -123,9 +123,11 @@ fn what_was_shortened_is_fetched_whole_and_verified() {
     let blob = blobs[0].path().read_dir().expect("a folder").flatten().next().expect("a blob").path();
     std::fs::write(&blob, "forged").expect("written");
     let damaged = kit.run(&full).is(4).says("1 whole text missing or damaged").text();
-    assert!(damaged.contains("the whole is damaged") && damaged.contains("case 5 ok") && !damaged.contains("forged"));
+    assert!(
+        damaged.contains("the full text is damaged") && damaged.contains("case 5 ok") && !damaged.contains("forged")
+    );
     std::fs::remove_file(&blob).expect("removed");
-    assert!(kit.run(&full).is(4).text().contains("the whole is missing"));
+    assert!(kit.run(&full).is(4).text().contains("the full text is missing"));
     let told = kit.run(&[&full[..], &["--json"]].concat()).is(4).text();
     assert!(told.contains("\"full_text_status\":\"missing\""), "{told}");
 }

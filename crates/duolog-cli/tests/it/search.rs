@@ -88,7 +88,7 @@ fn pages_follow_each_other() {
     }
     seen.dedup();
     assert_eq!(seen.len(), 4, "{seen:?}");
-    kit.run(&["log", "search", "deadlock", "--limit", "1"]).is(0).says("there are more: add --after ");
+    kit.run(&["log", "search", "deadlock", "--limit", "1"]).is(0).says("more results: add --after ");
 }
 
 #[test]

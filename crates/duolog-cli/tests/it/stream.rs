@@ -207,7 +207,7 @@ fn a_directory_that_is_missing_is_waited_for() {
 #[test]
 fn a_home_is_shown_by_the_names_of_its_sessions_from_before_it_is_there() {
     let kit = Kit::new();
-    kit.run(&["log", "stream", "--no-follow"]).is(1).says("duolog init makes one");
+    kit.run(&["log", "stream", "--no-follow"]).is(1).says("to create the home, run: duolog init");
     let mut stream = following(&kit, &[]);
     kit.append("plan", &user("what is the plan?"));
     let mut first = next(&mut stream);

@@ -20,24 +20,24 @@ Examples:
   duolog config check
   duolog config check new.toml && mv new.toml ~/.config/duolog/duolog.toml
 
-Exit code: 0 right · 2 wrong, with every finding
+Exit code: 0 valid · 2 invalid
 
 JSON:
   {\"path\": path, \"exists\": true|false, \"valid\": true|false,
    \"findings\": [{\"line\", \"key\", \"message\", \"hint\"}], \"warnings\": [text]}
-  line is null for what the environment or a flag says; warnings are no reason to call it wrong";
+  line is null if the value is from the environment or a flag; warnings do not make a file invalid";
 
-/// Check a configuration file, and say everything that is wrong with it
+/// Check a configuration file and list all errors
 ///
-/// A schedule that could start no run is wrong too: an expression or a date that never comes, an unknown zone, a context or
-/// a workflow name that no run takes, a workflow that the file disables.
+/// A schedule that can never start a run is an error: a cron expression that never matches, an unknown time zone, an
+/// invalid context or workflow name, or a workflow that the file disables.
 ///
-/// Without FILE it is the one of the home, which need not be there, and what the environment and --store say. No
-/// connection is made: whether a server is there, `duolog doctor` says.
+/// Without FILE the command checks the file of the home, if it exists, the environment and --store. It does not connect to
+/// a server; use `duolog doctor` for that.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Check {
-    /// The file
+    /// Configuration file [default: config/duolog.toml in the home]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 }
@@ -87,13 +87,11 @@ impl Check {
                 text.line(format_args!("{place} {}", finding.sentence()));
             }
             text.line(match findings.len() {
-                0 if exists => format!("{}: {}", text.tone(Tone::Good, "right"), file.display()),
-                0 => format!(
-                    "{}: there is no {}; the defaults are in force",
-                    text.tone(Tone::Good, "right"),
-                    file.display()
-                ),
-                wrong => format!("{}: {}", text.tone(Tone::Bad, "wrong"), figures::things(wrong as u64, "finding")),
+                0 if exists => format!("{}: {}", text.tone(Tone::Good, "valid"), file.display()),
+                0 => {
+                    format!("{}: {} does not exist; the defaults apply", text.tone(Tone::Good, "valid"), file.display())
+                }
+                wrong => format!("{}: {}", text.tone(Tone::Bad, "invalid"), figures::things(wrong as u64, "finding")),
             });
         })?;
         for warning in &warnings {
@@ -103,7 +101,7 @@ impl Check {
     }
 }
 
-/// What is wrong with the content; what cannot be read at all is a failure.
+/// Returns the errors in the content. Returns an error if the file cannot be read.
 fn findings_of(read: Result<Config, ConfigError>) -> Result<Vec<Finding>, ConfigError> {
     match read {
         Ok(_) => Ok(Vec::new()),

@@ -6,7 +6,7 @@ mod show;
 use super::Context;
 
 commands! {
-/// What to do with the configuration.
+/// The commands of `duolog config`.
 Config {
     Show(show::Show),
     Check(check::Check),

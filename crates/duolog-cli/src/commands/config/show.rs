@@ -1,4 +1,4 @@
-//! `duolog config show`, and the reference of all keys.
+//! `duolog config show` and the reference of all keys.
 
 use clap::Args;
 use duolog::config::{Config, Key, Setting, Source};
@@ -14,68 +14,70 @@ Examples:
   duolog config show
   DUOLOG_DURABILITY=power duolog config show --json | jq '.settings[] | select(.source != \"default\")'
 
-Keys of config/duolog.toml in the home, all of them optional, with their defaults:
+Keys of config/duolog.toml in the home, all optional, with their defaults or examples:
   [limits]
-  line_bytes_max = \"64 MiB\"          one appended line, 1 KiB to 1 GiB; a longer one is refused
-  batch_bytes_max = \"256 MiB\"        one append, 1 KiB to 4 GiB
-  busy_timeout_ms = 5000             how long to wait for a lock, 0 to 3600000
-  open_logs_max = 128                logs that one process keeps open, 8 to 65536
-  fold_batch_bytes = \"8 MiB\"         log that one transaction covers, 64 KiB to 1 GiB
-  fold_before_read_bytes = \"64 MiB\"  log that a list brings up to date before it answers, 0 to 1024 GiB
+  line_bytes_max = \"64 MiB\"          maximum size of an appended line, 1 KiB to 1 GiB
+  batch_bytes_max = \"256 MiB\"        maximum size of an append, 1 KiB to 4 GiB
+  busy_timeout_ms = 5000             maximum wait for a lock, 0 to 3600000
+  open_logs_max = 128                maximum number of open logs per process, 8 to 65536
+  fold_batch_bytes = \"8 MiB\"         log bytes per fold transaction, 64 KiB to 1 GiB
+  fold_before_read_bytes = \"64 MiB\"  maximum log bytes that a list folds first, 0 to 1024 GiB
   [durability]
-  log = \"process\"                    what appended lines survive: \"process\", its death; \"power\", a power cut
+  log = \"process\"                    what appended lines survive: \"process\", a crash of the process;
+                                     \"power\", a power failure
   [store]
-  address = \"sqlite:\"                where the state is: \"sqlite:\", in the home; a directory, from /;
+  address = \"sqlite:\"                state store: SQLite in the home, an absolute directory, or
                                      \"postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE[?sslmode=…]\"
   [user]
-  email = \"LOGIN@localhost\"          whose sessions are meant where --session-name comes without --user-email
+  email = \"LOGIN@localhost\"          user for --session-name without --user-email
 
-  [prices.\"MODEL\"]                  what a model costs, in US dollars per million tokens, where the built-in price
-  input = 2.5                        is wrong or missing; six decimals at most
+  [prices.\"MODEL\"]                  price in US dollars per million tokens, up to six decimals
+  input = 2.5                        overrides the built-in price
   output = 10
-  cache_read = 0.25                  these three cost what input costs where they are not said
+  cache_read = 0.25                  cache prices [default: input]
   cache_write_5m = 3.125
   cache_write_1h = 5
 
   [runs]
-  max_running = 4                    runs that may run at the same time, 1 to 100000; others are queued
-  queue_wait = \"1h\"                  how long one waits for a place before it is cancelled, 1s to 365d
-  lease = \"1m\"                       how long an owner that does not renew is taken to be alive, 3s to 1d
-  restart_cap = 3                    how often a run is taken over from a dead owner before it fails, 0 to 1000
+  max_running = 4                    maximum number of running runs, 1 to 100000; others are queued
+  queue_wait = \"1h\"                  maximum time in the queue before a run is cancelled, 1s to 365d
+  lease = \"1m\"                       time until a claim expires unless it is renewed, 3s to 1d
+  restart_cap = 3                    takeovers from dead owners before a run fails, 0 to 1000
 
   [chats]
-  idle = \"30m\"                       how long a chat may be silent and still be the same one, 1s to 365d
+  idle = \"30m\"                       time without messages until a chat ends, 1s to 365d
 
-  [schedules.NAME]                   what fires when; duolog schedules set says something over it
-  cron = \"30 3 * * MON-FRI\"          minute hour day month weekday: lists, ranges, steps, names; 0 and 7 are Sunday;
-                                     where day and weekday are both given either will do; @hourly, @daily, @weekly,
-                                     @monthly, @yearly; with six fields the first is the second
-  zone = \"UTC\"                       the time zone in which that is meant, like \"Europe/Berlin\"
-  workflow = \"review\"                the workflow that it is for
-  context = { repo = \"a/b\" }         what that is given
-  enabled = true                     whether it fires
-  catch_up = \"latest\"                of times that passed while nobody ticked: \"latest\", the last one is fired;
-                                     \"all\", each is, at most 100; \"none\" that is over 5 minutes late
+  [schedules.NAME]                   schedule; to override it, use duolog schedules set
+  cron = \"30 3 * * MON-FRI\"          minute hour day month weekday: lists, ranges, steps, names;
+                                     0 and 7 are Sunday; if day and weekday are both set, either
+                                     one matches; with six fields, the first one is seconds;
+                                     also @hourly, @daily, @weekly, @monthly, @yearly
+  zone = \"UTC\"                       time zone, for example \"Europe/Berlin\"
+  workflow = \"review\"                workflow to start
+  context = { repo = \"a/b\" }         context of the run
+  enabled = true                     false disables the schedule
+  catch_up = \"latest\"                missed times to fire at the next tick: \"latest\", the last one;
+                                     \"all\", up to 100; \"none\", only those up to 5 minutes late
   description = \"…\"
 
-  [workflows.NAME]                   what may be started
-  enabled = true
+  [workflows.NAME]                   workflow
+  enabled = true                     false rejects new runs
   description = \"…\"
 
-  Where clocks are put forward or back: a time of named hours that is left out fires right after the gap, one that
-  comes twice fires the first time. Where the hours begin with * it goes with the clock as that goes.
+  Daylight saving time: a fixed hour that is skipped fires right after the gap, and one that occurs
+  twice fires the first time. If the hour field starts with *, the schedule follows the clock.
 
-  Sizes are numbers of bytes, or text with B, KiB, MiB, GiB or TiB.
+  Sizes are a number of bytes, or text with B, KiB, MiB, GiB or TiB.
 
-Environment, which goes before the file, as flags go before it:
+Environment variables override the file; flags override both:
   DUOLOG_LINE_BYTES_MAX  DUOLOG_BATCH_BYTES_MAX   DUOLOG_BUSY_TIMEOUT_MS         DUOLOG_OPEN_LOGS_MAX
   DUOLOG_DURABILITY      DUOLOG_FOLD_BATCH_BYTES  DUOLOG_FOLD_BEFORE_READ_BYTES  DUOLOG_STORE
   DUOLOG_CHATS_IDLE
   DUOLOG_USER_EMAIL
   DUOLOG_RUNS_MAX_RUNNING  DUOLOG_RUNS_QUEUE_WAIT  DUOLOG_RUNS_LEASE  DUOLOG_RUNS_RESTART_CAP
 
-A password is never shown. PGPASSWORD is taken where the address has none; a file with a password
-should be for its owner alone (chmod 600).
+Passwords are never shown. PGPASSWORD is used if the address has no password. Restrict a file with a
+password to its owner (chmod 600).
 
 JSON:
   {\"path\": path, \"exists\": true|false,
@@ -86,10 +88,10 @@ JSON:
                   \"description\", \"line\"}],
    \"workflows\": [{\"name\", \"enabled\", \"description\", \"line\"}]}
   source is \"default\", \"file\", \"environment\" or \"flag\"
-  line is that of the file, null where the value is not from it
-  prices are those that the file sets; all others are built in";
+  line is the line in the file; null if the value is not from the file
+  prices lists the prices in the file; the built-in prices are not listed";
 
-/// Show what is in force, and where each value came from
+/// Show the effective configuration and its sources
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Show {}
@@ -111,7 +113,7 @@ impl Show {
             workflows: config.workflows().iter().map(wire::ConfigWorkflow::from).collect(),
         };
         context.out.answer(&answer, |text| text.table(&table(&settings, &config)))?;
-        let is_there = if exists { "" } else { " (not there: nothing but defaults and environment)" };
+        let is_there = if exists { "" } else { " (does not exist)" };
         context.out.note(format_args!("file: {}{is_there}", file.display()));
         for warning in context.config()?.warnings() {
             context.out.warn(warning);
@@ -120,7 +122,7 @@ impl Show {
     }
 }
 
-/// Dollars per million tokens: a picodollar per token is a micro-dollar of them.
+/// Converts picodollars per token to dollars per million tokens.
 fn dollars(rate: u64) -> Money {
     Money::from_picos(u128::from(rate) * 1_000_000)
 }

@@ -1,8 +1,7 @@
-//! The agent of the demo: a process of its own that writes a session, and can be killed at any moment.
+//! The agent of the demo: a process that appends to a session and can be killed at any time.
 //!
-//! What it says on stdout is for the process that started it. `ack N` and N lines: these are safe, byte for byte.
-//! `large N`: a line of N bytes is ready, and is written once a line comes in on stdin. `half N`: so many bytes of a
-//! line are written, and the rest never will be.
+//! It reports to its parent on stdout. `ack N` and N lines: these lines are acknowledged. `large N`: a line of N bytes is
+//! ready and is written after a line arrives on stdin. `half N`: N bytes of a line are written, and the rest never is.
 
 use std::fs::File;
 use std::io::{BufRead as _, Write as _, stdin};
@@ -17,38 +16,38 @@ use super::script::{self, Step};
 use crate::commands::Context;
 use crate::failure::{CommandResult, Ended, Failure};
 
-/// The agent of `duolog demo`
+/// Run the agent of duolog demo
 #[derive(Args)]
 pub struct DemoAgent {
-    /// The session to write
+    /// Session to append to
     #[arg(long)]
     session: SessionId,
-    /// How far to go
+    /// Part of the script to play
     #[arg(long, value_enum)]
     stage: Stage,
-    /// How long to wait after each batch
+    /// Pause after each batch
     #[arg(long, default_value_t = 0)]
     pace_ms: u64,
-    /// The log itself, for half a line
+    /// Log file, for stage half
     #[arg(long)]
     file: Option<PathBuf>,
 }
 
-/// How far the agent goes.
+/// The part of the script that the agent plays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Stage {
     /// From the beginning to the large answer
     Begin,
-    /// The call and the large answer once more
+    /// The call and the large answer again
     Again,
-    /// From where the log ends to the end of the script
+    /// From the end of the log to the end of the script
     Finish,
-    /// Half a line, past the library
+    /// Half a line, without the library
     Half,
 }
 
 impl Stage {
-    /// The word on the command line.
+    /// Returns the value on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Begin => "begin",
@@ -75,7 +74,7 @@ impl DemoAgent {
                 self.flood(context, &store)?;
             }
             Stage::Finish | Stage::Half => {
-                // The log is the agent's memory: a call without an answer was cut short, and is made again.
+                // The log is the agent's memory: repeat a call that has no answer.
                 if store.log(&self.session).last(1)?.last().is_some_and(|line| script::is_call(line)) {
                     self.play(context, &store, &[&[script::FLOOD]])?;
                 }
@@ -86,7 +85,7 @@ impl DemoAgent {
         Ok(Ended::Done)
     }
 
-    /// Appends batches, and says of each that it is safe.
+    /// Appends batches and reports each one as acknowledged.
     fn play(&self, context: &mut Context<'_>, store: &Store, batches: &[&[Step]]) -> Result<(), Failure> {
         for steps in batches {
             let lines: Vec<Vec<u8>> = steps.iter().map(|step| script::line(&self.session, *step)).collect();
@@ -96,7 +95,7 @@ impl DemoAgent {
         Ok(())
     }
 
-    /// Appends the large answer when it is told to.
+    /// Appends the large answer after a line on stdin.
     fn flood(&self, context: &mut Context<'_>, store: &Store) -> Result<(), Failure> {
         let line = script::line(&self.session, script::FLOOD);
         context.out.raw(format!("large {}\n", line.len()).as_bytes())?;
@@ -117,7 +116,7 @@ impl DemoAgent {
         context.out.flush()
     }
 
-    /// Writes the first half of a line straight to the file, as a process that dies in the middle of a write leaves it.
+    /// Writes half a line directly to the file, like a process that dies in the middle of a write.
     fn write_half(&self, context: &mut Context<'_>) -> CommandResult {
         let Some(path) = &self.file else {
             return Err(Failure::Given { message: "--file is missing".to_owned(), hint: None });
@@ -133,11 +132,11 @@ impl DemoAgent {
     }
 }
 
-/// Waits for a line, or for the end of whoever would send it.
+/// Waits for a line on stdin. Returns an error if stdin is closed.
 fn wait() -> Result<(), Failure> {
     let read = stdin().lock().read_line(&mut String::new()).map_err(Failure::file("read", "stdin".as_ref()))?;
     if read > 0 {
         return Ok(());
     }
-    Err(Failure::Given { message: "nobody is there to say when to go on".to_owned(), hint: None })
+    Err(Failure::Given { message: "stdin was closed".to_owned(), hint: None })
 }

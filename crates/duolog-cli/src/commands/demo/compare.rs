@@ -1,10 +1,10 @@
-//! What was acknowledged against what is in the log: pure.
+//! Compares the acknowledged lines with the lines in the log.
 
 use std::collections::HashMap;
 
 use duolog_wire::DemoComparison;
 
-/// Compares lines with lines.
+/// Compares the acknowledged lines with the lines in the log.
 pub fn compare(acknowledged: &[Vec<u8>], log: &[Vec<u8>]) -> DemoComparison {
     let mut times: HashMap<&[u8], usize> = acknowledged.iter().map(|line| (&line[..], 0)).collect();
     let mut told = Vec::new();
@@ -27,7 +27,7 @@ pub fn compare(acknowledged: &[Vec<u8>], log: &[Vec<u8>]) -> DemoComparison {
     }
 }
 
-/// Whether every acknowledged event is there, once, in order.
+/// Returns true if the log has every acknowledged event once and in order.
 pub fn holds(compared: &DemoComparison) -> bool {
     compared.found == compared.acknowledged && compared.in_order
 }

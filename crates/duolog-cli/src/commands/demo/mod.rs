@@ -1,9 +1,8 @@
-//! `duolog demo`: an agent that is killed in the middle of a write, and what is left of its work.
+//! `duolog demo`: kills an agent in the middle of a write, and checks that nothing is lost.
 //!
-//! Nothing is acted: the agent is a process that writes with the library, the kill is SIGKILL, and what is said to be
-//! there was compared byte for byte. `agent.rs` is that process, `script.rs` what it writes, `process.rs` how it is
-//! started and killed, `compare.rs` the comparison, `workflow.rs` a run whose `runner.rs` is killed, and `view.rs` what
-//! is shown of it all.
+//! Nothing is simulated: the agent is a process that writes with the library, the kill is SIGKILL, and the log is compared
+//! byte for byte. `agent.rs` is the agent, `script.rs` its lines, `process.rs` starts and kills it, `compare.rs` compares
+//! the log, `workflow.rs` is a run whose `runner.rs` is killed, and `view.rs` prints the story.
 
 mod agent;
 mod compare;
@@ -48,7 +47,7 @@ Examples:
   duolog demo --keep
   duolog --home /tmp/demo demo --fast --json | jq .after_kill
 
-Exit code: 4 where something that was acknowledged is not there, or anything else does not hold
+Exit code: 4 if an acknowledged event is missing or another check fails
 
 JSON:
   {\"holds\": true|false, \"home\": path, \"is_home_kept\": true|false, \"session_id\", \"log_path\",
@@ -57,40 +56,41 @@ JSON:
    \"at_end\": {… as after_kill …}, \"events\": 16, \"bytes\": 2099999, \"seals\": 3, \"damaged_places\": 0,
    \"workflow\": {\"holds\", \"workflow_run_id\", \"status\", \"restart_count\": 1,
                 \"not_repeated\": [\"plan\", …], \"execution_count\": 4, \"approval_id\"}}
-  workflow is null where --home names a home that has no place for another run";
+  workflow is null if the home of --home has no free slot for a run";
 
-/// How often the agent is killed in the hope of a torn line, before one is made by hand.
+/// The number of kills to try for a torn line, before the demo writes one itself.
 const KILLS_MAX: u32 = 6;
-/// How long a person is given to read an event, and a paragraph.
+/// The pauses to read an event and a paragraph.
 const EVENT_PACE: Duration = Duration::from_millis(280);
 const PARAGRAPH_PACE: Duration = Duration::from_millis(1200);
-/// How often the log and the agent are looked at.
+/// The poll interval for the log and the agent.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Watch an agent being killed in the middle of a write, and see that nothing is lost
+/// Kill an agent mid-write and check that nothing is lost
 ///
-/// Then a workflow whose runner is killed in the second of three phases: another goes on where it was, and waits for
-/// an answer. Runs in a home of its own that is removed at the end, or in the one that --home names. Takes about
-/// twenty seconds.
+/// Then the demo kills the runner of a workflow in the second of three phases. Another runner continues where the first one
+/// stopped, and waits at an approval gate.
+///
+/// The demo runs in a temporary home, which it removes at the end, or in the home of --home. It takes about twenty seconds.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Demo {
-    /// Keep the home, to look at its files
+    /// Keep the home
     #[arg(long)]
     keep: bool,
-    /// Without pauses for reading
+    /// Run without pauses
     #[arg(long)]
     fast: bool,
-    /// Make the torn line by hand at once, so that the outcome does not depend on the machine
+    /// Write the torn line directly, so that the outcome does not depend on timing
     #[arg(long, hide = true)]
     half: bool,
 }
 
-/// Where the demo takes place.
+/// The home of the demo.
 enum Place {
-    /// A home of its own, which goes away with it.
+    /// A temporary home, removed at the end.
     Own(TempDir),
-    /// A directory that stays.
+    /// A directory that is kept.
     Kept(PathBuf),
 }
 
@@ -107,7 +107,7 @@ impl Place {
     }
 }
 
-/// What the kill did.
+/// The result of the kill.
 struct Killed {
     kills: u32,
     line_bytes: u64,
@@ -119,16 +119,16 @@ impl Demo {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         if context.global.store.is_some() {
             return Err(Failure::Given {
-                message: "the demo keeps its state in its own home, and --store names another place".to_owned(),
-                hint: Some("leave --store out; --home names the home".to_owned()),
+                message: "cannot use --store with demo: the demo keeps its state in its home".to_owned(),
+                hint: Some("remove --store; use --home to set the home".to_owned()),
             });
         }
         let place = self.place(context.global.home.as_deref())?;
         let home = Home::beneath(place.path());
-        // Whatever the environment says, nothing of this goes into a state that others use.
+        // Ignore DUOLOG_STORE: the demo must not write to a shared state.
         let config = context.global.config(&home)?.with_store(Some(OsStr::new(process::STORE)))?;
         let is_ended = Arc::new(AtomicBool::new(false));
-        // Ctrl-C ends the demo, but not before its files are removed.
+        // Ctrl-C ends the demo after its files are removed.
         signal_hook::flag::register(SIGINT, Arc::clone(&is_ended))
             .map_err(Failure::file("listen for", Path::new("Ctrl-C")))?;
         let when = if self.half { When::BeforeWrite } else { When::MidWrite };
@@ -143,19 +143,19 @@ impl Demo {
             return Ok(Place::Kept(args::here()?.join(home)));
         }
         let made = tempfile::Builder::new().prefix("duolog-demo-").tempdir();
-        let made = made.map_err(Failure::file("make a directory in", &std::env::temp_dir()))?;
+        let made = made.map_err(Failure::file("create a directory in", &std::env::temp_dir()))?;
         Ok(if self.keep { Place::Kept(made.keep()) } else { Place::Own(made) })
     }
 }
 
-/// The demo as it goes.
+/// A running demo.
 struct Play<'a> {
     view: View<'a>,
     home: Home,
     config: Config,
     after_batch: Duration,
     place: &'a Place,
-    /// Every line that the agent was told is safe.
+    /// The lines that were acknowledged to the agent.
     acknowledged: Vec<Vec<u8>>,
 }
 
@@ -181,13 +181,13 @@ impl Play<'_> {
         drop(store);
 
         let store = self.open()?;
-        // The fold syncs and seals the log to its end; a list would stop after 50 ms.
+        // Fold to the end of the log, which syncs and seals it; a list stops after 50 ms.
         store.catch_up(|_| {})?;
         let at_end = compare(&self.acknowledged, &lines(&store, &session)?);
         let verified = store.log(&session.id).verify(|_, _| {})?;
         self.view.verified(&at_end, &verified)?;
         let workflow = self.workflow(&store)?;
-        // So that the database has its size, and not its write-ahead log.
+        // Move the write-ahead log into the database, so that its file size is right.
         store.state().checkpoint()?;
 
         let holds = compare::holds(&after_kill)
@@ -220,7 +220,7 @@ impl Play<'_> {
         Ok(if holds { Ended::Done } else { Ended::Damaged })
     }
 
-    /// Lets the agent work, and kills it in the middle of a write; again, where the system was faster.
+    /// Starts the agent and kills it in the middle of a write. Tries again if the write was faster.
     fn kill(&mut self, store: &Store, session: &Session, log: &Path, when: When) -> Result<Killed, Failure> {
         let mut follow = store.log(&session.id).follow(None)?;
         let mut killed = Killed { kills: 0, line_bytes: 0, torn_bytes: 0, torn_by: "kill" };
@@ -241,7 +241,7 @@ impl Play<'_> {
             };
             outcome.map_err(Failure::file("kill", at))?;
             killed.kills += 1;
-            // What it managed to say before it died counts.
+            // Read the messages that the agent sent before it died.
             while let Ok(Some(said)) = agent.wait_for_word() {
                 self.hear(said);
             }
@@ -262,7 +262,7 @@ impl Play<'_> {
         Ok(killed)
     }
 
-    /// Has another process write half a line to the log, and kills it.
+    /// Starts a process that writes half a line to the log, and kills it.
     fn tear(&mut self, session: &Session, log: &Path) -> Result<(), Failure> {
         let mut agent = self.start(session, log, Stage::Half)?;
         match agent.wait_for_word() {
@@ -273,10 +273,10 @@ impl Play<'_> {
         }
     }
 
-    /// Lets a new agent go on in the same session, and shows its events as they come.
+    /// Starts a new agent in the same session and shows its events.
     fn go_on(&mut self, store: &Store, session: &Session, log: &Path) -> Result<(), Failure> {
         let mut follow = store.log(&session.id).follow(None)?;
-        // Up to here everything was shown.
+        // Skip the events that were already shown.
         while follow.poll(&mut |_| {})? != duolog::Seen::Idle {}
         let last = store.log(&session.id).last(1)?;
         let mut agent = self.start(session, log, Stage::Finish)?;
@@ -295,8 +295,8 @@ impl Play<'_> {
         if well { Ok(()) } else { Err(self.ended_early()) }
     }
 
-    /// Shows events as they come, up to the moment before the large line; those of a first agent, for the others only
-    /// repeat it. Says how large the line is.
+    /// Shows the events up to the large line, and returns the size of that line. Only the events of the first agent are shown:
+    /// the others repeat them.
     fn follow_to_large(&mut self, follow: &mut Follow, agent: &Agent, stage: Stage) -> Result<u64, Failure> {
         loop {
             let said = agent.next(LOOK);
@@ -338,9 +338,9 @@ impl Play<'_> {
         Agent::start(&Job { home, session: &session.id, stage, pace: self.after_batch, log })
     }
 
-    /// Why the agent is gone: Ctrl-C ends both of us.
+    /// Returns the error for an agent that ended early. Ctrl-C ends both processes, so it is checked first.
     fn ended_early(&self) -> Failure {
-        let source = std::io::Error::other("its process ended before its work did");
+        let source = std::io::Error::other("its process ended early");
         let died = Failure::File { call: "finish", path: "the agent of the demo".into(), source };
         self.view.check().err().unwrap_or(died)
     }
@@ -350,7 +350,7 @@ impl Play<'_> {
     }
 }
 
-/// A session of its own, called demo where nobody else is.
+/// Creates a session named `demo`, or `demo-2` and so on if the name is taken.
 fn new_session(store: &Store) -> Result<Session, Failure> {
     let mut number = 1;
     loop {
@@ -374,7 +374,7 @@ fn lines(store: &Store, session: &Session) -> Result<Vec<Vec<u8>>, Failure> {
     Ok(lines)
 }
 
-/// The repairs on record in the home.
+/// Returns the number of recorded repairs.
 fn repairs(store: &Store) -> Result<u64, Failure> {
     let rows = store.state().stats_within(duolog::Wait::Briefly)?.state.rows;
     Ok(rows.into_iter().find(|(table, _)| table == "repairs").map_or(0, |(_, rows)| rows))
@@ -384,7 +384,7 @@ fn repairs_since(store: &Store, before: u64) -> Result<u64, Failure> {
     Ok(repairs(store)?.saturating_sub(before))
 }
 
-/// Whether a log is sealed to its end and every seal holds.
+/// Returns true if a log is sealed to its end and every seal is valid.
 fn is_sound(verified: &Verified) -> bool {
     let Verified { end, seals, sealed_to, torn_bytes, damaged, unsynced, .. } = verified;
     *seals > 0 && sealed_to == end && (*torn_bytes, *damaged, *unsynced) == (0, 0, 0)

@@ -1,4 +1,4 @@
-//! The agent's process as the demo sees it: started, listened to, killed.
+//! The agent process: started, read from and killed by the demo.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -15,37 +15,37 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::agent::Stage;
 use crate::failure::Failure;
 
-/// How long to wait for the agent's next write, or its word.
+/// The maximum wait for the agent's next write or message.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Something that the agent said.
+/// A message of the agent.
 pub enum AgentMessage {
-    /// These lines are safe.
+    /// These lines are acknowledged.
     Acknowledged(Vec<Vec<u8>>),
-    /// A large line is ready, of so many bytes.
+    /// A large line of this many bytes is ready.
     Large(u64),
     /// Half a line was written.
     Half,
 }
 
-/// The address of a state in its own home.
+/// The address of a state in the home.
 pub const STORE: &str = "sqlite:";
 
-/// What to start.
+/// The arguments of an agent.
 pub struct Job<'a> {
-    /// The home to work in.
+    /// The home.
     pub home: &'a Path,
-    /// The session to write.
+    /// The session to append to.
     pub session: &'a SessionId,
-    /// How far to go.
+    /// The part of the script to play.
     pub stage: Stage,
-    /// How long to wait after each batch.
+    /// The pause after each batch.
     pub pace: Duration,
-    /// The log itself.
+    /// The log file.
     pub log: &'a Path,
 }
 
-/// A running agent. It is killed when it goes out of scope, so that none outlives the demo.
+/// A running agent. It is killed on drop, so that no agent outlives the demo.
 pub struct Agent {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -53,7 +53,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts this same program as an agent.
+    /// Starts this program as an agent.
     pub fn start(job: &Job<'_>) -> Result<Self, Failure> {
         let failed = |source| Failure::File { call: "start", path: "the agent of the demo".into(), source };
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
@@ -75,12 +75,12 @@ impl Agent {
         Ok(Self { stdin: child.stdin.take(), child, said })
     }
 
-    /// The process.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it says next; nothing within `wait`, or once it has ended.
+    /// Returns the next message; `None` if there is none within `wait`. Returns an error if the agent has ended.
     pub fn next(&self, wait: Duration) -> Result<Option<AgentMessage>, Gone> {
         match self.said.recv_timeout(wait) {
             Ok(said) => Ok(Some(said)),
@@ -89,18 +89,18 @@ impl Agent {
         }
     }
 
-    /// What it says next, however long that takes within reason.
+    /// Returns the next message, and waits long for it.
     pub fn wait_for_word(&self) -> Result<Option<AgentMessage>, Gone> {
         self.next(PATIENCE)
     }
 
-    /// Lets it write, and kills it as soon as the file has grown.
+    /// Tells the agent to write, and kills it as soon as the file grows.
     pub fn kill_in_mid_write(&mut self, file: &Path) -> io::Result<()> {
         let (file, agent) = (File::open(file)?, Pid::from_child(&self.child));
         let before = file.metadata()?.len();
         let is_watching = AtomicBool::new(false);
-        // Nothing sleeps while it watches: the write takes less than a millisecond, and has to be caught in it. The
-        // watcher has a thread of its own because the system likes to run whoever is woken in the place of who woke it.
+        // The watcher spins: the write takes less than a millisecond, and the kill must come within it. It has its own
+        // thread because the scheduler may run a woken process in place of the thread that woke it.
         let watch = || {
             is_watching.store(true, Ordering::Release);
             let deadline = Instant::now() + PATIENCE;
@@ -120,13 +120,13 @@ impl Agent {
         self.child.wait().map(drop)
     }
 
-    /// Kills it: SIGKILL, which no process can answer.
+    /// Kills the agent with SIGKILL.
     pub fn kill(&mut self) -> io::Result<()> {
         self.child.kill()?;
         self.child.wait().map(drop)
     }
 
-    /// Whether it ended by itself and well. Waits for its end.
+    /// Waits for the agent to end, and returns true if it succeeded.
     pub fn ended_well(&mut self) -> io::Result<bool> {
         self.stdin = None;
         Ok(self.child.wait()?.success())
@@ -139,10 +139,10 @@ impl Drop for Agent {
     }
 }
 
-/// The agent has ended, and said all it had to say.
+/// The agent has ended and sent all its messages.
 pub struct Gone;
 
-/// Passes on what the agent says, up to its end. What it did not say to the end it did not say.
+/// Forwards the messages of the agent until it ends. Incomplete messages are ignored.
 fn listen(mut stdout: BufReader<ChildStdout>, sender: &mpsc::Sender<AgentMessage>) {
     let mut word = || -> Option<AgentMessage> {
         let mut head = String::new();
@@ -160,7 +160,7 @@ fn listen(mut stdout: BufReader<ChildStdout>, sender: &mpsc::Sender<AgentMessage
             return;
         }
     }
-    // Whatever else comes is read, so that the agent does not fail for want of a listener.
+    // Drain the pipe, so that the agent does not fail on a closed pipe.
     let _ = stdout.read_to_end(&mut Vec::new());
 }
 

@@ -1,6 +1,6 @@
-//! The runner of the demo's workflow: a process of its own that claims a run and does what is left of it.
+//! The runner of the demo's workflow: a process that claims a run and executes its remaining phases.
 //!
-//! What it says on stdout, a line each, is for the process that started it: a word, and what it is about.
+//! It reports each step to its parent on stdout: one line with a word and its subject.
 
 use std::fmt::Display;
 use std::io::{BufRead as _, stdin};
@@ -15,32 +15,32 @@ use duolog::{ApprovalKind, Clock as _, Error, RunId, SystemClock, Timestamp};
 use crate::commands::Context;
 use crate::failure::{CommandResult, Ended, Failure};
 
-/// The phases before the gate, and what each says that it used: milliseconds, turns, tokens, dollars.
+/// The phases before the gate and their reported usage: milliseconds, turns, tokens, dollars.
 const BEFORE: [Phase; 2] = [Phase("plan", 1_200, 3, 4_100, 0.0123), Phase("build", 4_800, 9, 21_400, 0.0642)];
-/// The phase behind it.
+/// The phase after the gate.
 const BEHIND: Phase = Phase("ship", 900, 2, 1_900, 0.0057);
-/// The gate.
+/// The name of the gate.
 pub const GATE: &str = "before_ship";
-/// How long a runner is waited for that does not renew: short, because somebody watches.
+/// The lease of a runner: short, because a person watches the demo.
 const LEASE: Duration = Duration::from_secs(2);
-/// How long a phase takes at the least: no two of them begin in the same instant.
+/// The minimum duration of a phase, so that no two phases start at the same time.
 const STEP: Duration = Duration::from_millis(5);
 
 struct Phase(&'static str, u64, u64, u64, f64);
 
-/// The runner of the workflow of `duolog demo`
+/// Run the workflow of duolog demo
 #[derive(Args)]
 pub struct DemoRunner {
-    /// The run to do
+    /// Run id
     #[arg(long)]
     run: RunId,
-    /// Who claims it
+    /// Owner of the claim
     #[arg(long)]
     owner: String,
-    /// How long each phase takes
+    /// Duration of each phase
     #[arg(long, default_value_t = 0)]
     pace_ms: u64,
-    /// The phase in which it waits for a line that never comes
+    /// Phase in which to wait to be killed
     #[arg(long)]
     hold: Option<String>,
 }
@@ -72,7 +72,7 @@ impl DemoRunner {
         Ok(Ended::Done)
     }
 
-    /// Runs a phase, unless the ledger says that it is done.
+    /// Runs a phase, unless it is done in the ledger.
     fn phase(&self, context: &mut Context<'_>, run: &RunHandle, phase: &Phase) -> Result<(), Failure> {
         let Phase(name, duration_ms, turns, tokens, cost) = phase;
         let execution = match run.begin(name, None)? {
@@ -81,9 +81,9 @@ impl DemoRunner {
         };
         say(context, "begins", name)?;
         if self.hold.as_deref() == Some(name) {
-            // Whoever started it kills it here, or is gone.
+            // The parent kills this process here, or has ended.
             let _ = stdin().lock().read_line(&mut String::new());
-            return Err(Failure::Given { message: "nobody killed it".to_owned(), hint: None });
+            return Err(Failure::Given { message: "the parent process ended".to_owned(), hint: None });
         }
         sleep(Duration::from_millis(self.pace_ms).max(STEP));
         let finish = Finish {
@@ -101,7 +101,7 @@ impl DemoRunner {
     }
 }
 
-/// Claims a run, once the lease of whoever held it has ended.
+/// Claims a run, and waits for the lease of another owner to expire.
 fn claim(run: &RunHandle, owner: &str) -> Result<Claim, Failure> {
     loop {
         match run.claim(owner, Some(LEASE)) {

@@ -1,4 +1,4 @@
-//! What the agent of the demo says and does, as lines of a log in the envelope shape.
+//! The script of the demo's agent, as log lines in the envelope format.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use duolog::{Clock as _, SessionId, SystemClock};
 use serde::Serialize;
 use serde_json::json;
 
-/// The bytes of the large tool result, more or less.
+/// The approximate size of the large tool result.
 const LARGE_BYTES: usize = 2 << 20;
 
 /// One event of the script.
@@ -22,17 +22,17 @@ pub enum Step {
         id: &'static str,
         /// The tool.
         tool: &'static str,
-        /// What it is given.
+        /// The input.
         input: &'static str,
     },
-    /// What a tool answered.
+    /// The result of a tool.
     Answer {
         /// The call.
         id: &'static str,
         /// The answer.
         text: &'static str,
     },
-    /// What a tool answered, and a lot of it.
+    /// A large result of a tool.
     Flood {
         /// The call.
         id: &'static str,
@@ -41,7 +41,7 @@ pub enum Step {
 
 const WHOLE_LOG: &str = "call_3";
 
-/// Up to the call whose answer is large, in batches.
+/// The batches up to the call with the large answer.
 pub const BEGIN: &[&[Step]] = &[
     &[Step::Ask("The nightly build is red. Find out why, and fix it.")],
     &[
@@ -57,12 +57,12 @@ pub const BEGIN: &[&[Step]] = &[
     &[CALL],
 ];
 
-/// The call whose answer is large.
+/// The call with the large answer.
 pub const CALL: Step = Step::Call { id: WHOLE_LOG, tool: "Bash", input: "ci log 4711 --whole" };
 /// Its answer.
 pub const FLOOD: Step = Step::Flood { id: WHOLE_LOG };
 
-/// What comes after it.
+/// The batches after the large answer.
 pub const FINISH: &[&[Step]] = &[
     &[
         Step::Say("Another test still held port 8080. I will take a free one."),
@@ -90,7 +90,7 @@ struct Message {
     content: [serde_json::Value; 1],
 }
 
-/// The line that tells of a step, with a time and an id of its own.
+/// Returns the log line of a step, with a new timestamp and id.
 pub fn line(session: &SessionId, step: Step) -> Vec<u8> {
     let (role, content) = match step {
         Step::Ask(text) => ("user", json!({"type": "text", "text": text})),
@@ -108,11 +108,11 @@ pub fn line(session: &SessionId, step: Step) -> Vec<u8> {
         session_id: session.as_str(),
         uuid: uuid::Uuid::now_v7().to_string(),
     };
-    // Nothing in it can fail to be JSON; an empty line would be refused by the log.
+    // Serialization cannot fail; the log would reject an empty line.
     serde_json::to_vec(&envelope).unwrap_or_default()
 }
 
-/// A log of very many tests.
+/// Returns a long test log.
 fn flood() -> String {
     let mut text = String::with_capacity(LARGE_BYTES + 128);
     let mut number = 0;
@@ -123,7 +123,7 @@ fn flood() -> String {
     text
 }
 
-/// What a line tells, short: what it is, and the beginning of its text.
+/// Returns the kind and the text of a line.
 pub fn told(line: &[u8]) -> (&'static str, String) {
     let unknown = || ("event", String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned());
     let Ok(event) = serde_json::from_slice::<serde_json::Value>(line) else { return unknown() };
@@ -140,7 +140,7 @@ pub fn told(line: &[u8]) -> (&'static str, String) {
     }
 }
 
-/// Whether a line is a call that waits for its answer.
+/// Returns true if a line is a tool call.
 pub fn is_call(line: &[u8]) -> bool {
     told(line).0 == "tool call"
 }

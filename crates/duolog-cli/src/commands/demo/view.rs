@@ -1,4 +1,4 @@
-//! What is shown of the demo, in plain words and at most 80 columns.
+//! The text of the demo, up to 80 columns wide.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::figures;
 use crate::out::{Out, Text, Tone};
 
-/// The columns of an event's text: with what stands before it the line fits a narrow terminal.
+/// The maximum width of an event's text: the whole line fits 80 columns.
 const TEXT_COLUMNS: usize = 62;
 
 /// When the agent is killed.
@@ -28,7 +28,7 @@ pub enum When {
     MidWrite,
 }
 
-/// What is shown, and at which pace.
+/// Prints the demo at a pace for reading.
 pub struct View<'a> {
     pub out: &'a mut Out,
     pace: Duration,
@@ -40,7 +40,7 @@ impl<'a> View<'a> {
         Self { out, pace, is_ended }
     }
 
-    /// Fails once the person at the terminal has had enough.
+    /// Returns an error after Ctrl-C.
     pub fn check(&self) -> Result<(), Failure> {
         if self.is_ended.load(Ordering::Relaxed) {
             let source = io::Error::from(io::ErrorKind::Interrupted);
@@ -64,7 +64,7 @@ impl<'a> View<'a> {
         self.heading(1, &format!("The agent works (process {agent}); we follow its log"))
     }
 
-    /// One event, in one line.
+    /// Prints an event on one line.
     pub fn event(&mut self, kind: &str, said: &str) -> Result<(), Failure> {
         self.check()?;
         let tone = match kind {
@@ -98,7 +98,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The system took the line whole before the kill came. It is said once, however often it happens.
+    /// Prints that the line was written before the kill. Called for the first kill only.
     pub fn too_late(&mut self) -> Result<(), Failure> {
         self.out.part(|text| text.line("   The line was written whole before the kill came. We try again."))
     }
@@ -132,11 +132,11 @@ impl<'a> View<'a> {
         self.heading(3, &format!("We open the store again ({} ms)", took.as_millis()))?;
         self.out.part(|text| {
             let told = figures::things(compared.acknowledged, "event");
-            field(text, "acknowledged", &format!("{told} that the agent was told are safe"));
+            field(text, "acknowledged", &format!("{told} reported to the agent as safe"));
             field(text, "found", &verdict(text, compared));
             if compared.unacknowledged > 0 {
                 let more = figures::things(compared.unacknowledged, "whole line");
-                field(text, "and", &format!("{more} that it died too early to be told of"));
+                field(text, "and", &format!("{more}, written but not acknowledged"));
             }
             field(
                 text,
@@ -178,14 +178,14 @@ impl<'a> View<'a> {
         self.heading(6, "A workflow of three phases; its runner is killed in the second")
     }
 
-    /// The home has runs of its own, and they come first.
+    /// Prints that the home has no free slot for a run.
     pub fn no_place(&mut self) -> Result<(), Failure> {
-        self.out.part(|text| text.line("   This home has no place for another run now: the workflow is left out."))
+        self.out.part(|text| text.line("   This home has no free slot for a run now: the workflow is skipped."))
     }
 
     pub fn run(&mut self, run: &RunId) -> Result<(), Failure> {
         self.out.part(|text| {
-            text.line("   A run is a row of the state, and what was run of it stands in a ledger.");
+            text.line("   A run is a row of the state, and each execution is recorded in a ledger.");
             text.line(format_args!("   {} {run}", text.tone(Tone::Faint, &format!("{:<10}", "run"))));
         })
     }
@@ -203,7 +203,7 @@ impl<'a> View<'a> {
         self.out.part(|text| text.line("   No process waits now, only a row. From another terminal:"))
     }
 
-    /// A command as a person gives it, and what it says.
+    /// Prints a command and its output.
     pub fn command(&mut self, command: &str, said: &str) -> Result<(), Failure> {
         self.check()?;
         self.out.part(|text| {
@@ -216,7 +216,7 @@ impl<'a> View<'a> {
 
     pub fn conclude(&mut self, holds: bool, place: &Place, session: &Session) -> Result<(), Failure> {
         let home = Home::beneath(place.path());
-        self.heading(7, "Plain files, to look at with what you have")?;
+        self.heading(7, "Plain files that common tools can read")?;
         let size =
             |path: &str| home.state.join(path).metadata().map_or_else(|_| "-".to_owned(), |at| figures::size(at.len()));
         let (log, torn) = (session.log_path.clone(), format!("{}.torn", session.log_path));
@@ -250,10 +250,10 @@ impl<'a> View<'a> {
             text.line("     duolog --home .. runs list");
             text.line("     duolog --home .. doctor");
             text.line("   Next:");
-            text.line("     duolog init                              a home for this directory");
+            text.line("     duolog init                              create a home in this directory");
             text.line("     my-agent | duolog log append --session NAME --each");
-            text.line("     duolog log stream                        every session, as it happens");
-            text.line("     duolog usage daily                       tokens, and what they cost");
+            text.line("     duolog log stream                        follow every session");
+            text.line("     duolog usage daily                       token usage and cost");
             text.line("     duolog runs start WORKFLOW --trigger ID  a run that survives its runners");
             text.line("");
             let kept = if place.is_kept() { "the files stay" } else { "the files are removed now" };
@@ -280,7 +280,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Gives a person time to read.
+    /// Pauses for reading.
     pub fn rest(&mut self) -> Result<(), Failure> {
         let until = Instant::now() + self.pace;
         while Instant::now() < until {
@@ -306,11 +306,11 @@ fn verdict(text: &Text, compared: &DemoComparison) -> String {
     text.tone(Tone::Bad, &format!("{found} of {acknowledged}; {lost} missing, {repeated} repeated{order}"))
 }
 
-/// The first line of a text, cut where it would not fit; of a long one also its size.
+/// Returns the first line of a text, cut to fit, with the size of a long text.
 fn shortened(said: &str) -> String {
     let size = if said.len() > 1000 { format!("{}: ", figures::size(said.len() as u64)) } else { String::new() };
     let line = size + said.lines().next().unwrap_or_default();
-    // Spaces that align columns only take room here.
+    // Collapse spaces that align columns.
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= TEXT_COLUMNS {
         return line;

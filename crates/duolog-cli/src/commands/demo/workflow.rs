@@ -1,7 +1,7 @@
-//! The demo's workflow: three phases and a gate, a runner that is killed in the second, another that goes on.
+//! The workflow of the demo: three phases and a gate. The first runner is killed in the second phase, and another one
+//! continues.
 //!
-//! Nothing is acted here either: the runners are processes, and the answer comes from this same program, run as a
-//! person would run it.
+//! The runners are real processes, and the gate is answered with the `duolog` command.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -19,16 +19,16 @@ use super::runner::GATE;
 use super::{LOOK, Play, process};
 use crate::failure::Failure;
 
-/// What the workflow is called.
+/// The name of the workflow.
 const WORKFLOW: &str = "demo";
-/// The phase that the first runner does not survive.
+/// The phase in which the first runner is killed.
 const KILLED_IN: &str = "build";
-/// Who answers.
+/// The person who answers the gate.
 const BY: &str = "ada";
-/// The columns of what a command says, within those of the demo.
+/// The width of a command's output.
 const COLUMNS: &str = "75";
 
-/// A runner: a process, and what it says.
+/// A runner process and its messages.
 struct Runner {
     child: Child,
     said: Receiver<String>,
@@ -41,7 +41,7 @@ impl Drop for Runner {
     }
 }
 
-/// What the runners said that counts in the end.
+/// The facts that the runners reported.
 #[derive(Default)]
 struct Heard {
     asked: Option<String>,
@@ -49,7 +49,7 @@ struct Heard {
 }
 
 impl Play<'_> {
-    /// Runs the workflow; nothing where the home has no place for another run.
+    /// Runs the workflow; `None` if the home has no free slot for a run.
     pub(super) fn workflow(&mut self, store: &Store) -> Result<Option<Workflow>, Failure> {
         self.view.works_through()?;
         let Some(run) = start_run(store)? else {
@@ -78,7 +78,7 @@ impl Play<'_> {
         look(store, &run, heard).map(Some)
     }
 
-    /// Starts this same program as a runner.
+    /// Starts this program as a runner.
     fn start_runner(&mut self, run: &RunId, owner: &str, hold: Option<&str>) -> Result<Runner, Failure> {
         let mut command = self.program()?;
         let pace = self.after_batch.as_millis().to_string();
@@ -93,7 +93,7 @@ impl Play<'_> {
         Ok(Runner { child, said })
     }
 
-    /// Shows what a runner does, to its end or up to the phase that it is killed in.
+    /// Shows the steps of a runner until it ends, or until the phase in which it is killed.
     fn listen(&mut self, runner: &mut Runner, name: &str, heard: &mut Heard) -> Result<(), Failure> {
         let id = runner.child.id();
         loop {
@@ -108,7 +108,7 @@ impl Play<'_> {
             let (word, about) = line.split_once(' ').unwrap_or((&line, ""));
             let told = match word {
                 "claimed" if name == "runner 2" => {
-                    format!("(process {id}) waits until the lease ends, then takes over")
+                    format!("(process {id}) waits until the lease expires, then takes over")
                 }
                 "claimed" => format!("(process {id}) claims the run"),
                 "begins" => format!("{about} begins"),
@@ -123,7 +123,7 @@ impl Play<'_> {
                     heard.asked = Some(about.to_owned());
                     format!("pauses the run at gate {GATE}, and ends")
                 }
-                "noted" => format!("takes note of the answer of {about}"),
+                "noted" => format!("acknowledges the answer of {about}"),
                 _ => "finishes the run".to_owned(),
             };
             self.view.event(name, &told)?;
@@ -135,7 +135,7 @@ impl Play<'_> {
         if well && name != "runner 1" { Ok(()) } else { Err(self.ended_early()) }
     }
 
-    /// Runs a command as a person would, and shows what it says.
+    /// Runs a `duolog` command and shows its output.
     fn command(&mut self, args: &[&str]) -> Result<(), Failure> {
         let mut command = self.program()?;
         command.args(["--color", "never"]).args(args).env("COLUMNS", COLUMNS).stdin(Stdio::null());
@@ -148,7 +148,7 @@ impl Play<'_> {
         Err(failed("run")(std::io::Error::other(said.trim().to_owned())))
     }
 
-    /// This same program, in the home of the demo.
+    /// Returns a command for this program in the home of the demo.
     fn program(&self) -> Result<Command, Failure> {
         let mut command = Command::new(std::env::current_exe().map_err(failed("find"))?);
         command.arg("--home").arg(self.place.path()).args(["--store", process::STORE]);
@@ -156,7 +156,7 @@ impl Play<'_> {
     }
 }
 
-/// Starts a run that nobody holds.
+/// Starts a run without an owner; `None` if the workflow is disabled or the run would be queued.
 fn start_run(store: &Store) -> Result<Option<RunId>, Failure> {
     let trigger = format!("demo-{}", uuid::Uuid::now_v7());
     let started = match store.runs().start(&NewRun::new(WORKFLOW, TriggerType::Cli, &trigger)) {
@@ -166,13 +166,13 @@ fn start_run(store: &Store) -> Result<Option<RunId>, Failure> {
     if started.status == RunStatus::Running {
         return Ok(Some(started.id));
     }
-    // Others run in this home, and one of the demo is not to wait for them.
-    let act = Attribution { actor: None, reason: Some("the demo does not wait for a place".to_owned()) };
+    // The home has other runs: the demo does not wait for them.
+    let act = Attribution { actor: None, reason: Some("the demo does not wait in the queue".to_owned()) };
     store.runs().open(&started.id).cancel(&act)?;
     Ok(None)
 }
 
-/// Looks at what is on record of the run.
+/// Checks the recorded state of the run.
 fn look(store: &Store, run: &RunId, heard: Heard) -> Result<Workflow, Failure> {
     let summary = store.runs().summary(run)?;
     let executions = store.runs().open(run).executions(20, None)?.executions;
@@ -186,7 +186,7 @@ fn look(store: &Store, run: &RunId, heard: Heard) -> Result<Workflow, Failure> {
     let holds = summary.status == RunStatus::Succeeded
         && summary.restart_count == 1
         && ["demo:plan", "demo:build", "demo:ship"].into_iter().all(is_once)
-        // One more: what was in flight when its runner was killed is on record as failed.
+        // The execution that was running when its runner was killed is recorded as failed.
         && outcomes.len() == 4
         && outcomes.contains(&("demo:build", How::Failed))
         && is_noted;

@@ -15,26 +15,27 @@ Examples:
   duolog state backup /backups/today
   duolog --home /backups/today doctor
 
-A state on a server is not copied by this: copy the database first, then the home's directory.
+This command does not copy a state on a server. Copy the database first, then the home:
   pg_dump --format=custom --file=state.dump 'postgres://USER@HOST/DATABASE'
   cp -a HOME /backups/today
 
-Exit code: 4 if a log or a blob could not be copied; all others are copied
+Exit code: 4 if a log or a blob could not be copied; the others are copied
 
 JSON:
   {\"path\": path, \"log_count\": 3, \"bytes\": 45678, \"blob_count\": 1,
    \"failures\": [{\"session_id\", \"reason\"}], \"blob_failures\": [{\"blob_id\", \"reason\"}]}
-  blob_failures are damaged, or named by a line or a row and missing";
+  blob_failures lists blobs that are damaged, or referenced and missing";
 
-/// Copy the home to a new directory, while writers run
+/// Back up the home to a new directory
 ///
-/// The copy opens as a home: no row of it names bytes that it lacks. A copied state.db alone would lose data.
+/// Writers may run during the backup. The copy is a home: every log byte that its state refers to is in it. Do not copy
+/// state.db alone: that loses data.
 ///
-/// It copies the state, the logs and the blobs; it does not copy config/.
+/// The backup has the state, the logs and the blobs, but not config/.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Backup {
-    /// A directory that does not exist yet, or is empty
+    /// New or empty directory
     #[arg(value_name = "DEST")]
     destination: PathBuf,
 }
@@ -56,7 +57,7 @@ impl Backup {
             let (logs, bytes) = (figures::things(copied.logs, "log"), figures::size(copied.bytes));
             text.line(format_args!("copied the state and {logs} ({bytes}) to {}", copied.path.display()));
         })?;
-        context.out.note(format_args!("look at it with: duolog --home {} doctor", copied.path.display()));
+        context.out.note(format_args!("to check the copy, run: duolog --home {} doctor", copied.path.display()));
         for (session, reason) in &copied.failed {
             context.out.alert(format_args!("{session} could not be copied: {reason}"));
         }

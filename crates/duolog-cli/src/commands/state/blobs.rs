@@ -11,7 +11,7 @@ use crate::failure::{CommandResult, Ended, Failure};
 use crate::figures;
 use crate::out::{Column, Out, Table, Tone};
 
-/// How long a blob that nothing names is kept, as people say it.
+/// The minutes that an unreferenced blob is kept.
 const GRACE_MINUTES: u64 = BLOB_GRACE.as_secs() / 60;
 
 const AFTER: &str = "\
@@ -20,30 +20,32 @@ Examples:
   duolog state blobs --limit 1000 --json | jq '.blobs[] | select(.reference_count == 0)'
   duolog state blobs --prune --yes
 
-Exit code: 1 where the question is answered with no
+Exit code: 1 if you answer no
 
 JSON:
   {\"blob_count\": 3, \"bytes\": 300000, \"unreferenced_count\": 1, \"unreferenced_bytes\": 100000,
    \"complete\": true,
    \"blobs\": [{\"id\": sha256, \"bytes\", \"reference_count\", \"stored_at\", \"prunable\": true|false}],
-   \"pruned\": null|{\"blob_ids\": [sha256, …], \"bytes\", \"leftover_files\": files of writes
-             that never ended}}
-  blobs lists the largest, up to --limit. complete is false where more are there than are counted at once.";
+   \"pruned\": null|{\"blob_ids\": [sha256, …], \"bytes\", \"leftover_files\": temporary
+             files of unfinished writes}}
+  blobs lists the largest blobs, up to --limit
+  complete is false if there are too many blobs to count at once";
 
-/// List what is kept whole beside the logs, and remove what no line names
+/// List blobs and remove unreferenced ones
 ///
-/// A blob is the whole of a text that was shortened in its line. The logs are read to count how often each is named.
-/// --prune removes those that nothing names, but for the ones put within the last hour; a recording that runs is safe.
+/// A blob is the full text of a log line that was shortened. The command reads all logs to count the references.
+///
+/// --prune removes unreferenced blobs that are older than an hour, so a recording that is running is safe.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Blobs {
-    /// List at most N, the largest first
+    /// Maximum number of blobs, largest first
     #[arg(long, value_name = "N", default_value_t = PAGE_DEFAULT as usize)]
     limit: usize,
-    /// Remove the blobs that nothing names
+    /// Remove unreferenced blobs
     #[arg(long)]
     prune: bool,
-    /// Do not ask
+    /// Remove without asking
     #[arg(long, short, requires = "prune")]
     yes: bool,
 }
@@ -78,12 +80,15 @@ impl Blobs {
             }
         })?;
         if !answer.complete {
-            context.out.warn(format_args!("there are more: only {} were counted", figures::count(answer.blob_count)));
+            context.out.warn(format_args!(
+                "the list is incomplete: only {} blobs were counted",
+                figures::count(answer.blob_count)
+            ));
         }
         if self.prune {
             context.close(store);
         } else if answer.unreferenced_count > 0 {
-            context.out.note("duolog state blobs --prune removes what nothing names");
+            context.out.note("to remove unreferenced blobs, run: duolog state blobs --prune");
         }
         Ok(ended)
     }
@@ -106,17 +111,17 @@ fn answer(counted: &CountedBlobs, limit: usize, now: Timestamp) -> wire::Blobs {
     }
 }
 
-/// Asks a person whether what nothing names shall go.
+/// Asks whether to remove the unreferenced blobs.
 fn ask(out: &Out, counted: &CountedBlobs, now: Timestamp) -> Result<bool, Failure> {
     let prunable: Vec<u64> = counted.blobs().filter(|blob| blob.is_prunable(now)).map(|blob| blob.bytes).collect();
     if prunable.is_empty() {
         return Ok(true);
     }
     let blobs = figures::things(prunable.len() as u64, "blob");
-    let what = format!("{blobs}, {}, that nothing names", figures::size(prunable.iter().sum()));
+    let what = format!("{blobs} without references ({})", figures::size(prunable.iter().sum()));
     out.ask(&format!("remove {what}?")).ok_or_else(|| Failure::Given {
-        message: format!("{what} would be removed, and nobody is there to ask"),
-        hint: Some("say --yes".to_owned()),
+        message: format!("cannot remove {what}: no terminal to confirm"),
+        hint: Some("add --yes".to_owned()),
     })
 }
 
@@ -126,7 +131,7 @@ fn sum(answer: &wire::Blobs) -> String {
         return all;
     }
     let (unnamed, bytes) = (figures::count(answer.unreferenced_count), figures::size(answer.unreferenced_bytes));
-    format!("{all}; {unnamed} that nothing names, {bytes}")
+    format!("{all}; {unnamed} unreferenced, {bytes}")
 }
 
 fn removed(pruned: &wire::BlobsPruned, unnamed: u64) -> String {
@@ -134,7 +139,7 @@ fn removed(pruned: &wire::BlobsPruned, unnamed: u64) -> String {
     let text = format!("removed {}, {}", figures::things(removed, "blob"), figures::size(pruned.bytes));
     match unnamed.saturating_sub(removed) {
         0 => text,
-        kept => format!("{text}; kept {} that came within the last {} minutes", figures::count(kept), GRACE_MINUTES),
+        kept => format!("{text}; kept {} stored within the last {} minutes", figures::count(kept), GRACE_MINUTES),
     }
 }
 

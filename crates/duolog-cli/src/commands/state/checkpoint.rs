@@ -12,15 +12,15 @@ const AFTER: &str = "\
 Examples:
   duolog state checkpoint
 
-Exit code: 3 where a reader or writer kept it from finishing
+Exit code: 3 if a reader or writer blocked the checkpoint
 
 JSON:
   {\"busy\": true|false, \"wal_frames\": 12|null, \"moved_frames\": 12|null,
    \"performed_by\": \"duolog\"|\"server\"}";
 
-/// Move the write-ahead log into the database, and empty it
+/// Checkpoint and truncate the write-ahead log
 ///
-/// Where the state is on a server there is nothing to do, and this says so.
+/// Has no effect on a server, which makes its own checkpoints.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Checkpoint {}
@@ -39,7 +39,7 @@ impl Checkpoint {
             Done::Servers => text.line("nothing to do: the server makes its own checkpoints"),
         })?;
         if answer.busy {
-            context.out.alert("a reader or writer kept the checkpoint from finishing; try again");
+            context.out.alert("a reader or writer blocked the checkpoint; try again");
         }
         context.close(store);
         Ok(if answer.busy { Ended::Busy } else { Ended::Done })

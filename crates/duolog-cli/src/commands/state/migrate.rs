@@ -12,12 +12,12 @@ Examples:
 
 JSON:
   {\"schema_version\": 1, \"newest_schema_version\": 1}
-  newest_schema_version is the newest that this program knows";
+  newest_schema_version is the newest version that this program supports";
 
-/// Bring the schema up to date, and say which version it has
+/// Migrate the schema and show its version
 ///
-/// Every command that writes does so by itself; this one does nothing else. In an empty database it makes the tables. A
-/// store of a newer program is never changed.
+/// Every command that writes migrates the schema; this command does only that. It creates the tables in an empty database.
+/// It never changes the store of a newer program.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Migrate {}
@@ -28,10 +28,7 @@ impl Migrate {
         let store = context.open_to_write()?;
         let found = store.state().version();
         context.out.answer(&wire::Migrated::from(&found), |text| {
-            text.line(format_args!(
-                "the schema has version {}; this program knows up to {}",
-                found.version, found.known
-            ));
+            text.line(format_args!("schema version {}; this program supports up to {}", found.version, found.known));
         })?;
         context.close(store);
         Ok(Ended::Done)

@@ -11,7 +11,7 @@ mod vacuum;
 use super::Context;
 
 commands! {
-/// What to do with the state store.
+/// The commands of `duolog state`.
 State {
     Stats(stats::Stats),
     Rebuild(rebuild::Rebuild),

@@ -11,14 +11,14 @@ const AFTER: &str = "\
 Examples:
   duolog state rebuild
 
-Exit code: 4 where a log could not be read; all others are rebuilt
+Exit code: 4 if a log could not be read; the others are rebuilt
 
 JSON:
   {\"session_count\": 3, \"events\": 120, \"bytes\": 45678, \"failures\": [{\"session_id\", \"reason\"}]}";
 
-/// Make all derived rows anew from the logs
+/// Rebuild all derived rows from the logs
 ///
-/// Runs beside readers and writers: they see the old row of a session or the new one, never a part.
+/// Readers and writers may run during the rebuild. They see the old row of a session or the new one, never a mix.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Rebuild {}
@@ -27,7 +27,7 @@ impl Rebuild {
     pub fn run(self, context: &mut Context<'_>) -> CommandResult {
         let Self {} = self;
         let store = context.open_to_write()?;
-        // Without a total the bar only counts; that is no reason to fail.
+        // The total is only for the progress bar: ignore an error.
         let total =
             if context.out.shows_progress() { store.state().stats_within(duolog::Wait::Briefly).ok() } else { None };
         let total = total.map(|stats| stats.logs.bytes);
@@ -43,7 +43,7 @@ impl Rebuild {
             text.line(format_args!("rebuilt {sessions} from {events}, {}", figures::size(rebuilt.bytes)));
         })?;
         for (session, reason) in &rebuilt.failed {
-            context.out.alert(format_args!("{session} could not be rebuilt: {reason}"));
+            context.out.alert(format_args!("cannot rebuild session {session}: {reason}"));
         }
         let ended = if rebuilt.failed.is_empty() { Ended::Done } else { Ended::Damaged };
         context.close(store);

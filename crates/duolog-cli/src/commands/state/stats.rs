@@ -22,15 +22,15 @@ JSON:
    \"statuses\": {\"sessions\": {\"running\": 1, \"unset\": 2, …}, \"workflow_runs\": {\"paused\": 1, …}},
    \"logs\": {\"files\", \"bytes\", \"events\"}, \"complete\": true, \"missing\": {… as sessions list …},
    \"pragmas\": {\"journal_mode\": \"wal\", …}}
-  unset counts sessions without a status; logs counts what is folded into the state; complete is false
-  if that is not all log lines
-  on a server path is its address without the password, bytes is what our tables take, wal_bytes is
-  null, pragmas are its settings, and unsafe_settings those of them that are off and should be on";
+  unset counts sessions without a status; logs counts the log lines that are folded into the state;
+  complete is false if some are not folded yet
+  on a server, path is its address without the password, bytes is the size of Duolog's tables,
+  wal_bytes is null, pragmas are its settings, and unsafe_settings those that risk data";
 
-/// The characters of one line of settings.
+/// The maximum width of a line of settings, in characters.
 const SETTINGS_CHARS: usize = 86;
 
-/// Show sizes, rows and settings
+/// Show database sizes, row counts and settings
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Stats {
@@ -80,7 +80,7 @@ fn show(text: &mut Text, stats: &state::Stats) {
     text.table(&table);
 }
 
-/// The words on as few lines as hold them.
+/// Joins words into as few lines as possible.
 fn filled(words: impl Iterator<Item = String>) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in words {

@@ -16,10 +16,12 @@ JSON:
   {\"bytes_before\": 458752, \"bytes_after\": 131072, \"table_names\": [\"sessions\", …],
    \"performed_by\": \"duolog\"|\"server\"}";
 
-/// Give back the space of what was deleted
+/// Vacuum the database to free unused space
 ///
-/// A database file is rewritten: that needs as much space again, and writers wait for it. On a server our tables are
-/// vacuumed and analysed beside everything else; most of the space stays the server's, to be used again.
+/// SQLite rewrites the database file: that needs the same space again, and writers wait.
+///
+/// On a server, Duolog's tables are vacuumed and analysed while others use them; the server keeps most of the space for
+/// reuse.
 #[derive(Args)]
 #[command(after_help = AFTER)]
 pub struct Vacuum {}
@@ -35,7 +37,7 @@ impl Vacuum {
                 let tables = figures::things(done.tables.len() as u64, "table");
                 format!("vacuumed and analysed {tables}, {after}")
             } else {
-                format!("rewrote the database: it takes {after}, before {before}")
+                format!("vacuumed the database: {before} before, {after} after")
             });
         })?;
         context.close(store);
