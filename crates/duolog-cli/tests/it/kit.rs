@@ -101,7 +101,7 @@ impl Kit {
         settings.add_filter(r"( +)(now|\d+s ago)\n", "  [age]\n");
         settings.add_filter(r"(in_flight|failed)( +)\d[\d.]*m?s\b", "$1  [time]");
         // An execution that another runner or a cancellation closed took as long as the machine did.
-        settings.add_filter(r"\b(failed +)[\d,]+( +stale\b|\n)", "$1[ms]$2");
+        settings.add_filter(r"\b(in_flight|failed) +[\d,]+( +(stale|cancelled)\b|\n)", "$1  [ms]$2");
         settings.add_filter(r"(ends|expires) in \d+[sm]\b", "$1 in [time]");
         // How often a run changed hands is the library's matter.
         settings.add_filter(r"--fence \d+", "--fence [fence]");

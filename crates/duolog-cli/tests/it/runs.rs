@@ -392,7 +392,9 @@ fn a_run_whose_owners_keep_dying_is_given_up() {
     }
     // Each owner is dead as soon as its lease has ended.
     while !kit.run(&["runs", "show", &runs[1]]).is(0).text().contains("would fail the run: 0 of 0 restarts are used") {}
-    kit.run(&["runs", "claim", &runs[0], "--owner", "x"]).is(1).says(&format!("then: duolog runs retry {}", runs[0]));
+    kit.run(&["runs", "claim", &runs[0], "--owner", "x"])
+        .is(1)
+        .says(&format!("then run: duolog runs retry {}", runs[0]));
     let recovered = kit.run(&["runs", "recover", "--owner", "x"]).is(0).says("failed: it was already taken over");
     assert_eq!(recovered.text(), "", "none is resumed");
     for run in &runs {

@@ -67,7 +67,9 @@ fn what_is_near_is_narrowed_by_what_it_is(place: &Place) {
     search(&["--session", "two", "--branch", "nowhere"]).is(1);
     search(&["--branch", "side"]).is(2);
     search(&["--since", "soon"]).is(2);
-    kit.run(&["sessions", "similar", "--vector", &vector, "--channel", "plan"]).is(0).says("none of the messages");
+    kit.run(&["sessions", "similar", "--vector", &vector, "--channel", "plan"])
+        .is(0)
+        .says("no message that matches the filters");
 }
 
 /// A home with many embeddings.

@@ -80,9 +80,8 @@ pub fn runs(walk: &mut Walk) {
     let start = ["build", "--trigger", "t", "--repo", "acme/web", "--issue", "4", "--context", "{\"a\":1}"];
     let run = walk.get("runs start", &start, "/run/id");
     let fence = walk.get("runs claim", &[&run, "--owner", "w"], "/fence");
-    let owned: [&str; 3] = [&run, "--fence", &fence];
     let with = |args: &[&'static str]| -> Vec<String> {
-        owned.iter().map(ToString::to_string).chain(args.iter().map(ToString::to_string)).collect()
+        [&[&*run][..], args, &["--fence", &fence]].concat().into_iter().map(str::to_owned).collect()
     };
     let go = |walk: &mut Walk, command: &str, args: &[&'static str]| {
         let args = with(args);
