@@ -42,6 +42,8 @@ pub(super) fn raw(copied: &Copied) -> Result<Vec<String>, String> {
     // Opening the home mends torn tails and notes it: what a killed writer leaves, whatever the command was.
     let mended = ["completed", "quarantined", "terminated"].map(|action| format!("\"action\":\"{action}\""));
     lines.retain(|line| !(line.starts_with("repairs ") && mended.iter().any(|mended| line.contains(mended))));
+    // Where the home is on a server: every copy of a home is in a directory of its own.
+    lines.retain(|line| !line.starts_with("schema_meta {\"key\":\"home/"));
     lines.extend(logs(&copied.home.at.join("state"), &lines).map_err(|error| format!("reading the logs: {error}"))?);
     Ok(lines)
 }
