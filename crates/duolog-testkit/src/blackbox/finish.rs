@@ -31,6 +31,11 @@ impl Worker {
         }
         self.finish_schedules();
         self.settle();
+        // A list may answer before its counts are complete; stats waits until they are.
+        let stats = self.run_calmly(&Call::new(&["state", "stats"]));
+        if stats.ran.code != Some(0) {
+            self.violation("acknowledged is there", "state stats fails".to_owned(), &stats, None);
+        }
         match self.list_pages(None) {
             Some((listed, span, rows)) => {
                 self.note_listing(&listed, span, "the end", &rows, Vec::new());

@@ -53,7 +53,14 @@ impl Object for Chats {
         let mut next = self.clone();
         let active = next.all.iter().position(|(_, active)| *active);
         let Command::Add(message) = command else {
-            let Some(active) = active else { return Vec::new() };
+            let Some(active) = active else {
+                // The command is killed between its answer that no chat was active and its exit code.
+                let is_none = answer.is_some_and(|answer| answer["ended_chat_id"].is_null());
+                return if is_none { vec![next] } else { Vec::new() };
+            };
+            if answer.is_some_and(|answer| answer["ended_chat_id"].is_null()) {
+                return Vec::new();
+            }
             next.all[active].1 = false;
             return vec![next];
         };
