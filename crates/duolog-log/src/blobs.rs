@@ -117,13 +117,13 @@ impl Blobs {
     /// When a blob was put; none where there is no such blob.
     pub fn put_at(&self, id: &BlobId) -> Result<Option<SystemTime>> {
         let path = path_of(id);
-        self.disk.changed_at(&path).map_err(Error::io("look at", &path))
+        self.disk.changed_at(&path).map_err(Error::io("stat", &path))
     }
 
     /// The length of a blob; none where there is no such blob.
     pub fn len(&self, id: &BlobId) -> Result<Option<u64>> {
         let path = path_of(id);
-        let stat = self.disk.stat(&path).map_err(Error::io("look at", &path))?;
+        let stat = self.disk.stat(&path).map_err(Error::io("stat", &path))?;
         Ok(stat.filter(|stat| stat.kind == FileKind::File).map(|stat| stat.len))
     }
 
@@ -194,8 +194,8 @@ impl Blobs {
 
     /// Whether an open file is still the one at its path.
     fn is_at(&self, file: &dyn DiskFile, path: &Path) -> Result<bool> {
-        let open = file.stat().map_err(Error::io("look at", path))?.ident;
-        Ok(self.disk.stat(path).map_err(Error::io("look at", path))?.is_some_and(|stat| stat.ident == open))
+        let open = file.stat().map_err(Error::io("stat", path))?.ident;
+        Ok(self.disk.stat(path).map_err(Error::io("stat", path))?.is_some_and(|stat| stat.ident == open))
     }
 
     /// Puts a whole file into its place, unless the same blob stands there and is as durable as asked.

@@ -148,7 +148,7 @@ impl Writer {
     ) -> Result<(Self, Recovery)> {
         let path = &place.path;
         loop {
-            let Some(at_path) = disk.stat(path).map_err(Error::io("look at", path))? else {
+            let Some(at_path) = disk.stat(path).map_err(Error::io("stat", path))? else {
                 let known_of = known.recorded_to.max(known.sealed_to) > place.base;
                 let standing = if known_of { LogIdentity::Missing } else { LogIdentity::Same };
                 if standing == LogIdentity::Same && known.claimed_to > place.base {
@@ -172,7 +172,7 @@ impl Writer {
             };
             let _held = lock::take(&**disk, &*file, path, Lock::Exclusive, limits.busy_timeout)?;
             // Between the look and the lock someone may have put another file there.
-            let Some(stat) = same_file(&**disk, path, file.stat().map_err(Error::io("look at", path))?.ident)? else {
+            let Some(stat) = same_file(&**disk, path, file.stat().map_err(Error::io("stat", path))?.ident)? else {
                 continue;
             };
             if stat.is_poisoned() {
@@ -367,7 +367,7 @@ impl Writer {
 
     fn exists(&self) -> Result<bool> {
         let path = &self.place.path;
-        Ok(self.disk.stat(path).map_err(Error::io("look at", path))?.is_some())
+        Ok(self.disk.stat(path).map_err(Error::io("stat", path))?.is_some())
     }
 
     fn write(&self, bytes: &[u8], if_position: Option<Position>) -> Result<(Position, Position, Option<Mend>)> {
@@ -405,7 +405,7 @@ impl Writer {
         let (file, _) = self.file()?;
         if target > self.written.load(Ordering::SeqCst) {
             // Another process wrote it; the sync covers that too, if it is there.
-            let len = file.stat().map_err(Error::io("look at", &self.place.path))?.len;
+            let len = file.stat().map_err(Error::io("stat", &self.place.path))?.len;
             if target > len {
                 return Err(Error::BeyondEnd { position: end, end: Position(self.place.base.0 + len) });
             }
@@ -521,7 +521,7 @@ impl Writer {
             Ok(file) => file,
             // Another process was first; its file is ours too.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                let stat = self.disk.stat(path).map_err(io("look at"))?.ok_or_else(|| Error::Replaced(path.clone()))?;
+                let stat = self.disk.stat(path).map_err(io("stat"))?.ok_or_else(|| Error::Replaced(path.clone()))?;
                 if regular(&self.place, stat)?.is_poisoned() {
                     return Err(Error::Poisoned(path.clone()));
                 }
@@ -529,7 +529,7 @@ impl Writer {
             }
             Err(error) => return Err(io("create")(error)),
         };
-        let stat = file.stat().map_err(io("look at"))?;
+        let stat = file.stat().map_err(io("stat"))?;
         self.check_current(&*file, stat)?;
         Ok(self.open.get_or_init(|| (file, stat.ident)))
     }
@@ -564,7 +564,7 @@ impl Writer {
             return Err(self.refusal(over));
         }
         let stat = if mutant::is(Mutant::NoLinkCheck) {
-            Some(file.stat().map_err(Error::io("look at", path))?)
+            Some(file.stat().map_err(Error::io("stat", path))?)
         } else {
             same_file(&*self.disk, path, ident)?
         };
@@ -618,7 +618,7 @@ impl Writer {
                 poison(hot, &**file);
             }
         })?;
-        hot.len = file.stat().map_err(Error::io("look at", &self.place.path))?.len;
+        hot.len = file.stat().map_err(Error::io("stat", &self.place.path))?.len;
         Ok(Some(mend))
     }
 
@@ -660,7 +660,7 @@ fn poison(hot: &mut Hot, file: &dyn DiskFile) {
 
 /// What stands at the path, if it is that very file.
 fn same_file(disk: &dyn Disk, path: &Path, ident: Ident) -> Result<Option<Stat>> {
-    Ok(disk.stat(path).map_err(Error::io("look at", path))?.filter(|stat| stat.ident == ident))
+    Ok(disk.stat(path).map_err(Error::io("stat", path))?.filter(|stat| stat.ident == ident))
 }
 
 /// The directories on the way to a path, outermost first.

@@ -109,7 +109,7 @@ fn a_draft_that_is_swept_before_it_is_locked_is_made_again() {
         let mut draft = Draft::new(&disk.as_disk(), "one", Duration::from_secs(20));
         draft.line(b"{}").unwrap();
         draft.sync().unwrap();
-        draft.stand_at("sessions/threads/one.jsonl".as_ref()).unwrap();
+        draft.rename_to("sessions/threads/one.jsonl".as_ref()).unwrap();
         draft.keep();
         assert_eq!(disk.read("sessions/threads/one.jsonl").as_deref(), Some(&b"{}\n"[..]), "swept before {kind:?}");
     }
