@@ -62,8 +62,8 @@ impl Join {
         }
         let (timeout, line_bytes_max) = (self.limits.busy_timeout, self.limits.line_bytes_max);
         let mut follower = Follower::new(&self.disk, &known.place(), start, timeout, line_bytes_max);
-        if let Some(root) = self.disk.heard_at() {
-            follower = follower.hearing(&self.hints, root);
+        if let Some(root) = self.disk.local_root() {
+            follower = follower.with_hints(&self.hints, root);
         }
         let subscription = self.feed.subscribe(session, follower.bell());
         Ok(Follow {

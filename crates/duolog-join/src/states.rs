@@ -122,7 +122,7 @@ impl Join {
 
     /// Returns true if this state is the file beside the logs.
     fn is_beside(&self) -> bool {
-        match (self.state.address(), self.disk.heard_at()) {
+        match (self.state.address(), self.disk.local_root()) {
             (Address::Directory(directory), Some(root)) => match (directory.canonicalize(), root.canonicalize()) {
                 (Ok(directory), Ok(root)) => directory == root,
                 _ => directory == root,

@@ -29,7 +29,7 @@ pub trait Disk: Send + Sync {
     /// Returns when the content at a path last changed, or `None` if nothing is there.
     fn changed_at(&self, path: &Path) -> io::Result<Option<SystemTime>>;
     /// Returns the path of the root on this machine, for file notification, or `None` if it has none.
-    fn heard_at(&self) -> Option<&Path>;
+    fn local_root(&self) -> Option<&Path>;
 }
 
 /// An open file. Closing it releases its locks.

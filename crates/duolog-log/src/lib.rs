@@ -28,7 +28,7 @@ mod torn;
 mod trail;
 mod writer;
 
-pub use blobs::{Alone, BlobId, BlobReader, Blobs, Hold, NotABlobId, each_reference, references, wholes};
+pub use blobs::{BlobId, BlobReader, Blobs, Hold, NotABlobId, RemovalLock, each_reference, full_outputs, references};
 pub use draft::{Draft, sweep as sweep_drafts};
 pub use error::{Error, Result};
 pub use fs::{Disk, DiskFile, FileKind, Ident, Lock, Open, Stat};
@@ -37,7 +37,7 @@ pub use lock::keep as keep_lock;
 pub use medium::files::Files;
 pub use reader::{Back, Block, Item, Line, Lines, Place, Reader, Segment, Writers, split_lines};
 pub use recent::Recent;
-pub use recover::{LogIdentity, Mend, MendKind, Recovery, Watermark, standing};
+pub use recover::{LogIdentity, Mend, MendKind, Recovery, Watermark, identify};
 pub use remove::remove;
 pub use rewrite::{Rewritten, rewrite};
 pub use root::{Progress, RootEvent, RootFollower, RootOptions, Skip, Start};

@@ -79,7 +79,7 @@ impl Default for RootOptions {
             line_bytes_max: Limits::default().line_bytes_max,
             open_files_max: 64,
             files_max: 1_000_000,
-            pace: Pace { soon: millis(10), seldom: millis(500), hearing: millis(2000) },
+            pace: Pace { pause_min: millis(10), pause_max: millis(500), pause_with_hints: millis(2000) },
         }
     }
 }
@@ -190,12 +190,12 @@ impl RootFollower {
             queue: VecDeque::new(),
             later: Vec::new(),
             readers: Recent::new(options.open_files_max),
-            listener: Listener::of(hints),
+            listener: Listener::with_hints(hints),
             first_start: Some(options.start),
             sweeps: 0,
             sweep_at: None,
             is_watching_all: true,
-            pause: options.pace.soon,
+            pause: options.pace.pause_min,
             is_missing: false,
         })
     }
@@ -231,7 +231,7 @@ impl RootFollower {
     ///
     /// An error does not concern a single file; the next poll continues at the same place.
     pub fn poll(&mut self, each: EventSink<'_>) -> Result<Progress> {
-        let heard = self.listener.take();
+        let changes = self.listener.take();
         let Some(files) = self.reach_root(each)? else {
             return Ok(Progress::Missing);
         };
@@ -240,16 +240,16 @@ impl RootFollower {
             has_delivered = true;
             each(event);
         };
-        if heard.everything || self.sweep_at.is_none_or(|at| at <= Instant::now()) {
+        if changes.everything || self.sweep_at.is_none_or(|at| at <= Instant::now()) {
             self.sweep(&files, each)?;
         } else {
-            self.check_changed_paths(&files, &heard.paths, each)?;
+            self.check_changed_paths(&files, &changes.paths, each)?;
         }
         self.deliver(&files, each)?;
         if !has_delivered && self.queue.is_empty() {
             return Ok(Progress::Idle);
         }
-        self.pause = self.options.pace.soon;
+        self.pause = self.options.pace.pause_min;
         Ok(Progress::Delivered)
     }
 
@@ -270,7 +270,7 @@ impl RootFollower {
 
     fn pause_longer(&mut self) -> Duration {
         let pause = self.pause;
-        self.pause = (pause * 2).min(self.options.pace.seldom);
+        self.pause = (pause * 2).min(self.options.pace.pause_max);
         pause
     }
 

@@ -111,7 +111,7 @@ impl Log {
         self.last_check = Some(LastCheck { stat, changed_at, at: SystemTime::now() });
         let place = Place::file(&**path);
         regular(&place, stat)?;
-        self.trail.meet(stat.ident);
+        self.trail.see_file(stat.ident);
         if self.start.is_none() && self.trail.is_at_end(Position(stat.len)) {
             return Ok(self.done());
         }
@@ -136,7 +136,7 @@ impl Log {
     ) -> Result<(Polled, Delivery)> {
         if let Some(start) = self.start {
             self.trail = start.trail(reader, terms.writers, SEEN_PLACES)?;
-            self.trail.meet(reader.ident());
+            self.trail.see_file(reader.ident());
             self.start = None;
         }
         let from = self.position();

@@ -15,7 +15,7 @@ use super::log::Log;
 use super::{EventSink, RootEvent, RootFollower, SWEEP_SHARE, Skip, Start};
 use crate::error::{Error, Result};
 use crate::fs::{Disk, FileKind};
-use crate::hint::Watched;
+use crate::hint::WatchOutcome;
 use crate::medium::files::Files;
 
 /// Maximum depth of directories.
@@ -40,11 +40,11 @@ impl RootFollower {
         let start = self.first_start.take().unwrap_or(Start::All);
         self.enqueue_new(found, start);
         let pause = if self.is_watching_all {
-            self.options.pace.hearing
+            self.options.pace.pause_with_hints
         } else if is_quiet {
             self.pause_longer()
         } else {
-            self.options.pace.soon
+            self.options.pace.pause_min
         };
         let now = Instant::now();
         self.sweep_at = now.checked_add(pause.max(now.duration_since(started_at) * SWEEP_SHARE)).or(Some(now));
@@ -85,7 +85,7 @@ impl RootFollower {
                 self.report_skip(&directory, &Skip::TooDeep, each);
                 continue;
             }
-            self.is_watching_all &= self.listener.watch(&self.at(&directory), None) != Watched::Not;
+            self.is_watching_all &= self.listener.watch(&self.at(&directory), None) != WatchOutcome::Unavailable;
             self.directories.insert(directory.clone(), self.sweeps);
             let names = match files.list(&directory) {
                 Ok(names) => names,

@@ -76,7 +76,7 @@ fn a_blob_is_put_found_listed_and_removed() {
     let mode = |path: &str| fs::metadata(root.path().join(path)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("blobs"), mode("blobs/ba"), mode(&path_of(&abc))), (0o700, 0o700, 0o600));
 
-    let alone = blobs.alone(Duration::ZERO).unwrap();
+    let alone = blobs.lock_for_removal(Duration::ZERO).unwrap();
     assert!(blobs.remove(&alone, &abc).unwrap());
     assert!(!blobs.remove(&alone, &abc).unwrap());
     drop(alone);
@@ -310,11 +310,11 @@ fn whoever_removes_waits_for_whoever_is_between_a_blob_and_its_line() {
     let (writer, remover) = (Blobs::on(&disk), Blobs::on(&disk));
     let (first, second) = (writer.hold(Duration::ZERO).unwrap(), writer.hold(Duration::ZERO).unwrap());
     drop(first);
-    assert!(matches!(remover.alone(Duration::ZERO), Err(Error::Busy { .. })));
+    assert!(matches!(remover.lock_for_removal(Duration::ZERO), Err(Error::Busy { .. })));
     drop(second);
-    let alone = remover.alone(Duration::ZERO).unwrap();
+    let alone = remover.lock_for_removal(Duration::ZERO).unwrap();
     assert!(matches!(writer.hold(Duration::ZERO), Err(Error::Busy { .. })));
-    assert!(matches!(remover.alone(Duration::ZERO), Err(Error::Busy { .. })));
+    assert!(matches!(remover.lock_for_removal(Duration::ZERO), Err(Error::Busy { .. })));
     drop(alone);
     drop(writer.hold(Duration::ZERO).unwrap());
 }

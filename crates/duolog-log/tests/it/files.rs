@@ -301,7 +301,7 @@ fn a_log_that_goes_from_under_its_writer_takes_no_line_with_it() {
         let known = Watermark { folded: Some((end, duolog_log::hash_line(b"{\"a\":1}"))), ..known };
         let (anew, recovery) = Writer::open(&disk, &place(), &known, &limits()).unwrap();
         let standing = if what == "replaced" { LogIdentity::Replaced } else { LogIdentity::Missing };
-        assert_eq!(recovery.standing, standing, "{what}");
+        assert_eq!(recovery.identity, standing, "{what}");
         put(&anew, "{\"c\":1}");
         assert!(fs::read_to_string(root.path().join(LOG)).unwrap().ends_with("{\"c\":1}\n"));
         for kept in ["scope/session.moved", "scope.moved/session.jsonl"] {

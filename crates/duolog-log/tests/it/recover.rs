@@ -33,7 +33,7 @@ fn any_prefix_of_a_log_opens() {
         let disk = SimDisk::new();
         disk.write(LOG, bytes);
         let (log, recovery) = open(&disk).expect("opens");
-        assert_eq!(recovery.standing, LogIdentity::Same);
+        assert_eq!(recovery.identity, LogIdentity::Same);
 
         let mut expected = bytes.to_vec();
         let kind = match fragment {
@@ -127,7 +127,7 @@ fn bytes_below_the_seal_are_terminated_and_never_cut() {
                 assert_eq!(done.end, Position(cut as u64 + 1));
             } else {
                 let (log, recovery) = open_known(&disk, &known).unwrap();
-                assert_eq!(recovery.standing, LogIdentity::Shorter(Position(cut as u64)));
+                assert_eq!(recovery.identity, LogIdentity::Shorter(Position(cut as u64)));
                 assert_eq!(recovery.mend.unwrap().kind, MendKind::Terminated, "cut at byte {cut}");
                 assert_eq!(recovery.end, Position(cut as u64 + 1));
                 put(&log, "{}");
@@ -174,14 +174,14 @@ fn a_log_is_compared_with_what_the_state_knows() {
     for (known, standing) in cases {
         let disk = SimDisk::new();
         disk.write(LOG, bytes.as_bytes());
-        assert_eq!(open_known(&disk, &known).unwrap().1.standing, standing, "{known:?}");
+        assert_eq!(open_known(&disk, &known).unwrap().1.identity, standing, "{known:?}");
         assert_eq!(kit::read(&disk), bytes);
         let missing = if known.recorded_to.max(known.sealed_to) > Position::ZERO {
             LogIdentity::Missing
         } else {
             LogIdentity::Same
         };
-        assert_eq!(open_known(&SimDisk::new(), &known).unwrap().1.standing, missing, "{known:?}");
+        assert_eq!(open_known(&SimDisk::new(), &known).unwrap().1.identity, missing, "{known:?}");
     }
 }
 
@@ -204,7 +204,7 @@ fn a_log_whose_hot_file_begins_where_the_fold_stopped_is_the_same_log() {
     for hot in [&b""[..], b"{\"b\":1}\n"] {
         disk.write(LOG, hot);
         let (log, recovery) = Writer::open(&disk.as_disk(), &place, &known, &limits()).unwrap();
-        assert_eq!(recovery.standing, LogIdentity::Same);
+        assert_eq!(recovery.identity, LogIdentity::Same);
         assert_eq!(recovery.end, Position(8 + hot.len() as u64));
         assert_eq!(put(&log, "{}").start, recovery.end);
     }
@@ -345,9 +345,9 @@ fn a_mend_is_told_of_even_when_the_append_behind_it_fails() {
     raw(&disk.process()).unwrap().append(b"{\"a").unwrap();
     let how = Append { if_position: Some(Position(99)), ..PROCESS };
     assert!(log.append(&batch("{}"), &how).is_err());
-    let untold = log.take_untold();
+    let untold = log.take_deferred_mends();
     assert_eq!(untold.iter().map(|mend| mend.kind).collect::<Vec<_>>(), [MendKind::Quarantined]);
-    assert!(log.take_untold().is_empty(), "once");
+    assert!(log.take_deferred_mends().is_empty(), "once");
 }
 
 #[test]

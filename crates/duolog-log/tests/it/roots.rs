@@ -20,10 +20,10 @@ use crate::kit::{PROCESS, batch};
 
 /// Only a hint can wake whoever waits at this pace.
 const NEVER: Duration = Duration::from_hours(1);
-const BY_HINTS: Pace = Pace { soon: NEVER, seldom: NEVER, hearing: NEVER };
+const BY_HINTS: Pace = Pace { pause_min: NEVER, pause_max: NEVER, pause_with_hints: NEVER };
 /// Nothing is waited for longer than this.
 const BY_SWEEPS: Pace =
-    Pace { soon: Duration::ZERO, seldom: Duration::from_millis(1), hearing: Duration::from_millis(1) };
+    Pace { pause_min: Duration::ZERO, pause_max: Duration::from_millis(1), pause_with_hints: Duration::from_millis(1) };
 
 /// What was told, in a form that can be compared.
 #[derive(Debug, PartialEq, Eq)]

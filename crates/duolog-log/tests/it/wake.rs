@@ -13,7 +13,7 @@ use crate::kit::{LOG, PROCESS, batch, place};
 
 /// Only a hint can wake whoever waits at this pace.
 const NEVER: Duration = Duration::from_hours(1);
-const BY_HINTS: Pace = Pace { soon: NEVER, seldom: NEVER, hearing: NEVER };
+const BY_HINTS: Pace = Pace { pause_min: NEVER, pause_max: NEVER, pause_with_hints: NEVER };
 
 fn disk_at(root: &Path) -> Arc<dyn Disk> {
     Arc::new(Files::beneath(root).expect("a directory"))
@@ -32,7 +32,7 @@ fn follower(root: &Path, hints: &Hints, pace: Pace) -> Follower {
 fn patient_for(timeout: Duration, root: &Path, hints: &Hints, pace: Pace) -> Follower {
     let limits = Limits::default();
     Follower::new(&disk_at(root), &place(), Position::ZERO, timeout, limits.line_bytes_max)
-        .hearing(hints, root)
+        .with_hints(hints, root)
         .at_pace(pace)
 }
 
@@ -107,7 +107,8 @@ fn many_followers_share_the_hints_and_each_hears_its_own() {
 #[test]
 fn a_directory_that_comes_and_goes_is_heard_again() {
     let root = tempfile::tempdir().unwrap();
-    let pace = Pace { soon: Duration::from_millis(1), seldom: Duration::from_millis(1), hearing: NEVER };
+    let pace =
+        Pace { pause_min: Duration::from_millis(1), pause_max: Duration::from_millis(1), pause_with_hints: NEVER };
     let hints = Hints::new();
     let mut follower = follower(root.path(), &hints, pace);
     for round in 0..5 {
@@ -147,7 +148,8 @@ fn a_follower_is_woken_by_its_bell_and_by_nobody_leaving() {
     ringing.join().unwrap();
 
     // A writer that is inside when the hint comes: that it leaves is found out without one.
-    let pace = Pace { soon: Duration::from_micros(100), seldom: Duration::from_millis(1), hearing: NEVER };
+    let pace =
+        Pace { pause_min: Duration::from_micros(100), pause_max: Duration::from_millis(1), pause_with_hints: NEVER };
     let mut follower = patient_for(Duration::ZERO, root.path(), &Hints::new(), pace);
     assert_eq!(lines(&mut follower, 1).0, ["{\"n\":1}"]);
     // It listens from here on.
