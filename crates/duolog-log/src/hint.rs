@@ -58,7 +58,7 @@ struct Ring {
     rang: Condvar,
 }
 
-/// What was changes since the last time it was start.
+/// The changes since the last [`Listener::take`].
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     rang: bool,

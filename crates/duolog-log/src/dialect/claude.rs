@@ -64,7 +64,7 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
                 return false;
             }
             // Shown to the model as a user's words, but no person said them.
-            message::unsay(&mut out[start..], what);
+            message::demote_to_notes(&mut out[start..], what);
         }
         "user" | "assistant" => {
             if !message::render(line, scene, out) {

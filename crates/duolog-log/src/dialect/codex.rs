@@ -76,8 +76,8 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
 }
 
 fn tell(channel: Channel, item: TimelineItem, scene: &mut Scene, out: &mut Vec<TimelineItem>) {
-    if scene.told_twice(channel, &item) {
-        scene.repeats(out.len());
+    if scene.is_repeated(channel, &item) {
+        scene.mark_repeated(out.len());
     }
     out.push(item);
 }
@@ -132,7 +132,7 @@ fn call(payload: &Object<'_>, kind: &str, scene: &mut Scene, out: &mut Vec<Timel
         what: Some(kind.to_owned()),
         ..TimelineItem::new(ItemKind::ToolCall, text)
     };
-    scene.called(&item);
+    scene.remember_call(&item);
     out.push(item);
 }
 
@@ -143,7 +143,7 @@ fn output(payload: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) 
     let parts = Object::parse(output);
     let text = parts.as_ref().and_then(|parts| parts.some("content")).unwrap_or(output);
     out.push(TimelineItem {
-        tool: call_id.as_deref().and_then(|id| scene.answered(id)),
+        tool: call_id.as_deref().and_then(|id| scene.take_call(id)),
         failed: parts.as_ref().is_some_and(|parts| parts.raw("success") == Some("false")),
         full: payload.word("fullOutput"),
         call_id,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::object::{Object, mend};
+use super::object::{Object, repair_json};
 use super::{Dialect, claude, codex, envelope, transcript, turns};
 
 /// How many lines are looked at. Bookkeeping comes first in some files; a conversation begins well before this.
@@ -55,7 +55,7 @@ pub fn of_line(line: &str) -> Option<Dialect> {
     if !line.trim_start().starts_with('{') {
         return None;
     }
-    of_object(&Object::parse(&mend(line))?)
+    of_object(&Object::parse(&repair_json(line))?)
 }
 
 type Check = fn(&Object<'_>) -> bool;

@@ -52,7 +52,7 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
         }
         Some("tool_use") => {
             let item = message::tool_call(line);
-            scene.called(&item);
+            scene.remember_call(&item);
             out.push(item);
             true
         }
@@ -70,7 +70,7 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
         out[start..].iter_mut().for_each(|item| item.sidechain = true);
     }
     if stream::is_synthetic(line) {
-        message::unsay(&mut out[start..], "synthetic");
+        message::demote_to_notes(&mut out[start..], "synthetic");
     }
     stream::mark(line, scene, &mut out[start..]);
     mark_prompt(&mut out[start..]);
@@ -131,7 +131,7 @@ fn by_role(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) ->
                     call_id: call.word("id"),
                     ..TimelineItem::new(ItemKind::ToolCall, arguments)
                 };
-                scene.called(&item);
+                scene.remember_call(&item);
                 out.push(item);
             }
             let model = line.word("model");
@@ -140,7 +140,7 @@ fn by_role(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) ->
         Some("tool") => {
             let call_id = line.word("tool_call_id");
             out.push(TimelineItem {
-                tool: call_id.as_deref().and_then(|id| scene.answered(id)),
+                tool: call_id.as_deref().and_then(|id| scene.take_call(id)),
                 full: line.word("fullOutput"),
                 call_id,
                 ..TimelineItem::new(ItemKind::ToolResult, text)

@@ -29,7 +29,7 @@ use unfinished::Unfinished;
 
 use super::envelope::{Block, Builder, Ending, Line, Usage};
 use super::money::Money;
-use super::object::{Object, mend};
+use super::object::{Object, repair_json};
 use super::scene::short_hash;
 use super::timeline::content_text;
 
@@ -158,7 +158,7 @@ impl Recorder {
         if text.is_empty() {
             return Ok(());
         }
-        let text = if Object::parse(text).is_some() { Cow::Borrowed(text) } else { Cow::Owned(mend(text)) };
+        let text = if Object::parse(text).is_some() { Cow::Borrowed(text) } else { Cow::Owned(repair_json(text)) };
         // Between tokens a newline is white space to JSON; in a log it would make two lines of one.
         let flat = if text.contains(['\n', '\r']) { Cow::Owned(text.replace(['\n', '\r'], " ")) } else { text };
         if let Some(event) = Object::parse(&flat) {

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::object::{Object, moment};
+use super::object::{Object, parse_instant};
 use super::timeline::{Boundary, ItemKind, TimelineItem, content_text};
 
 /// Whether a line has this dialect's marks.
@@ -36,7 +36,7 @@ pub(crate) fn render(line: &Object<'_>, out: &mut Vec<TimelineItem>) -> bool {
     if let Some(actions) = line.some("actions") {
         out.push(TimelineItem::note("actions", actions));
     }
-    let at = line.raw("t").and_then(|t| moment(t, 1.0));
+    let at = line.raw("t").and_then(|t| parse_instant(t, 1.0));
     let model = line.object("metadata").and_then(|metadata| metadata.word("model"));
     for item in &mut out[start..] {
         item.at = at;

@@ -8,7 +8,7 @@ use super::claim::Claim;
 use super::tokens::Tokens;
 use crate::dialect::codex;
 use crate::dialect::money::Money;
-use crate::dialect::object::{Object, mend};
+use crate::dialect::object::{Object, repair_json};
 use crate::dialect::scene::short_hash;
 use crate::dialect::stream;
 
@@ -111,7 +111,7 @@ pub fn fact(line: &str) -> Option<UsageFact> {
     if let Some(object) = Object::parse(text) {
         return fact_of(&object);
     }
-    fact_of(&Object::parse(&mend(text))?)
+    fact_of(&Object::parse(&repair_json(text))?)
 }
 
 fn fact_of(line: &Object<'_>) -> Option<UsageFact> {
