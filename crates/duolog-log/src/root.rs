@@ -79,7 +79,7 @@ impl Default for RootOptions {
             line_bytes_max: Limits::default().line_bytes_max,
             open_files_max: 64,
             files_max: 1_000_000,
-            pace: Pace { pause_min: millis(10), pause_max: millis(500), pause_with_hints: millis(2000) },
+            pace: Pace { min: millis(10), max: millis(500), with_hints: millis(2000) },
         }
     }
 }
@@ -195,7 +195,7 @@ impl RootFollower {
             sweeps: 0,
             sweep_at: None,
             is_watching_all: true,
-            pause: options.pace.pause_min,
+            pause: options.pace.min,
             is_missing: false,
         })
     }
@@ -249,7 +249,7 @@ impl RootFollower {
         if !has_delivered && self.queue.is_empty() {
             return Ok(Progress::Idle);
         }
-        self.pause = self.options.pace.pause_min;
+        self.pause = self.options.pace.min;
         Ok(Progress::Delivered)
     }
 
@@ -270,7 +270,7 @@ impl RootFollower {
 
     fn pause_longer(&mut self) -> Duration {
         let pause = self.pause;
-        self.pause = (pause * 2).min(self.options.pace.pause_max);
+        self.pause = (pause * 2).min(self.options.pace.max);
         pause
     }
 

@@ -51,17 +51,17 @@ pub enum Polled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// The first pause after a line without hints; it doubles while no line comes.
-    pub pause_min: Duration,
+    pub min: Duration,
     /// The longest pause without hints.
-    pub pause_max: Duration,
+    pub max: Duration,
     /// The pause with hints: only changes that no hint reports wait for it.
-    pub pause_with_hints: Duration,
+    pub with_hints: Duration,
 }
 
 impl Default for Pace {
     fn default() -> Self {
         let millis = Duration::from_millis;
-        Self { pause_min: millis(5), pause_max: millis(100), pause_with_hints: millis(500) }
+        Self { min: millis(5), max: millis(100), with_hints: millis(500) }
     }
 }
 
@@ -109,7 +109,7 @@ impl Follower {
             listener: Listener::without_hints(),
             watched_path: None,
             pace: Pace::default(),
-            pause: Pace::default().pause_min,
+            pause: Pace::default().min,
             is_locked: false,
             files: Files::Any,
         }
@@ -126,7 +126,7 @@ impl Follower {
     /// Sets how often the log is checked.
     #[must_use]
     pub fn at_pace(mut self, pace: Pace) -> Self {
-        (self.pace, self.pause) = (pace, pace.pause_min);
+        (self.pace, self.pause) = (pace, pace.min);
         self
     }
 
@@ -160,7 +160,7 @@ impl Follower {
         let polled = self.check(each);
         self.is_locked = matches!(polled, Err(Error::Busy { .. }));
         if !matches!(polled, Ok(Polled::Idle)) {
-            self.pause = self.pace.pause_min;
+            self.pause = self.pace.min;
         }
         polled
     }
@@ -178,7 +178,7 @@ impl Follower {
             let pause = if watched == WatchOutcome::Unavailable || self.is_locked {
                 self.pause_longer()
             } else {
-                self.pace.pause_with_hints
+                self.pace.with_hints
             };
             let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
             let rang = self.listener.wait(left.min(pause));
@@ -192,7 +192,7 @@ impl Follower {
 
     fn pause_longer(&mut self) -> Duration {
         let pause = self.pause;
-        self.pause = (pause * 2).min(self.pace.pause_max);
+        self.pause = (pause * 2).min(self.pace.max);
         pause
     }
 

@@ -40,11 +40,11 @@ impl RootFollower {
         let start = self.first_start.take().unwrap_or(Start::All);
         self.enqueue_new(found, start);
         let pause = if self.is_watching_all {
-            self.options.pace.pause_with_hints
+            self.options.pace.with_hints
         } else if is_quiet {
             self.pause_longer()
         } else {
-            self.options.pace.pause_min
+            self.options.pace.min
         };
         let now = Instant::now();
         self.sweep_at = now.checked_add(pause.max(now.duration_since(started_at) * SWEEP_SHARE)).or(Some(now));

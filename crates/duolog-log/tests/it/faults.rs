@@ -137,7 +137,7 @@ impl Script {
         let is_saved = fragment.is_empty() || saved.windows(fragment.len()).any(|at| at == fragment);
         assert!(is_saved, "{what}: every removed byte is in the .torn file");
 
-        // A sync covers what was written before it, whoever wrote that.
+        // A sync covers all bytes that were written before it, by any process.
         let synced =
             self.attempts.iter().rposition(|t| t.outcome == Outcome::Acknowledged && t.durability == Durability::Power);
         let must = |n: usize| Some(n) <= synced && self.attempts[n].outcome == Outcome::Acknowledged;

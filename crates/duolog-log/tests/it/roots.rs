@@ -20,10 +20,10 @@ use crate::kit::{PROCESS, batch};
 
 /// With these pauses only a hint ends a wait.
 const NEVER: Duration = Duration::from_hours(1);
-const BY_HINTS: Pace = Pace { pause_min: NEVER, pause_max: NEVER, pause_with_hints: NEVER };
+const BY_HINTS: Pace = Pace { min: NEVER, max: NEVER, with_hints: NEVER };
 /// With these pauses every wait is short.
 const BY_SWEEPS: Pace =
-    Pace { pause_min: Duration::ZERO, pause_max: Duration::from_millis(1), pause_with_hints: Duration::from_millis(1) };
+    Pace { min: Duration::ZERO, max: Duration::from_millis(1), with_hints: Duration::from_millis(1) };
 
 /// A root event in a form that can be kept and compared.
 #[derive(Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::kit::{LOG, PROCESS, batch, place};
 
 /// With these pauses only a hint ends a wait.
 const NEVER: Duration = Duration::from_hours(1);
-const BY_HINTS: Pace = Pace { pause_min: NEVER, pause_max: NEVER, pause_with_hints: NEVER };
+const BY_HINTS: Pace = Pace { min: NEVER, max: NEVER, with_hints: NEVER };
 
 fn disk_at(root: &Path) -> Arc<dyn Disk> {
     Arc::new(Files::beneath(root).expect("a directory"))
@@ -107,8 +107,7 @@ fn many_followers_share_hints_and_each_gets_its_own() {
 #[test]
 fn a_directory_that_is_deleted_and_created_is_watched_again() {
     let root = tempfile::tempdir().unwrap();
-    let pace =
-        Pace { pause_min: Duration::from_millis(1), pause_max: Duration::from_millis(1), pause_with_hints: NEVER };
+    let pace = Pace { min: Duration::from_millis(1), max: Duration::from_millis(1), with_hints: NEVER };
     let hints = Hints::new();
     let mut follower = follower(root.path(), &hints, pace);
     for round in 0..5 {
@@ -148,8 +147,7 @@ fn a_bell_wakes_a_follower_and_a_released_lock_is_found_without_a_hint() {
     ringing.join().unwrap();
 
     // A writer holds the lock when the hint comes: its release is found without a hint.
-    let pace =
-        Pace { pause_min: Duration::from_micros(100), pause_max: Duration::from_millis(1), pause_with_hints: NEVER };
+    let pace = Pace { min: Duration::from_micros(100), max: Duration::from_millis(1), with_hints: NEVER };
     let mut follower = follower_with_timeout(Duration::ZERO, root.path(), &Hints::new(), pace);
     assert_eq!(lines(&mut follower, 1).0, ["{\"n\":1}"]);
     // The follower watches from here on.
