@@ -149,7 +149,7 @@ impl Follow {
     /// the lock is the one of the epoch that the state names.
     fn meet_file(&mut self) -> Result<Option<Cursor>> {
         let path = &self.place.path;
-        let at_path = self.join.disk.stat(path).map_err(LogError::io("stat", path))?.map(|stat| stat.ident);
+        let at_path = self.join.disk.stat(path).map_err(LogError::io("examine", path))?.map(|stat| stat.ident);
         if at_path.is_none() {
             self.file = None;
         }

@@ -118,13 +118,13 @@ impl Blobs {
     /// Returns when a blob was stored, or `None` if there is no such blob.
     pub fn put_at(&self, id: &BlobId) -> Result<Option<SystemTime>> {
         let path = path_of(id);
-        self.disk.changed_at(&path).map_err(Error::io("stat", &path))
+        self.disk.changed_at(&path).map_err(Error::io("examine", &path))
     }
 
     /// Returns the length of a blob, or `None` if there is no such blob.
     pub fn len(&self, id: &BlobId) -> Result<Option<u64>> {
         let path = path_of(id);
-        let stat = self.disk.stat(&path).map_err(Error::io("stat", &path))?;
+        let stat = self.disk.stat(&path).map_err(Error::io("examine", &path))?;
         Ok(stat.filter(|stat| stat.kind == FileKind::File).map(|stat| stat.len))
     }
 
@@ -198,8 +198,8 @@ impl Blobs {
 
     /// Returns true if the path still names this open file.
     fn is_at(&self, file: &dyn DiskFile, path: &Path) -> Result<bool> {
-        let open = file.stat().map_err(Error::io("stat", path))?.ident;
-        Ok(self.disk.stat(path).map_err(Error::io("stat", path))?.is_some_and(|stat| stat.ident == open))
+        let open = file.stat().map_err(Error::io("examine", path))?.ident;
+        Ok(self.disk.stat(path).map_err(Error::io("examine", path))?.is_some_and(|stat| stat.ident == open))
     }
 
     /// Renames a complete temporary file to its blob, unless the same blob exists and is as durable as required.

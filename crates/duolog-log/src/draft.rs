@@ -63,9 +63,9 @@ impl Draft {
             let file = self.disk.open(path, Open::Create).map_err(io("create"))?;
             file.set_mode(MODE_DRAFT).map_err(io("change the mode of"))?;
             lock::keep(&*self.disk, &*file, path, Lock::Exclusive, self.timeout)?;
-            let ours = file.stat().map_err(io("stat"))?.ident;
+            let ours = file.stat().map_err(io("examine"))?.ident;
             // A sweep before the lock took the file for that of a dead process and deleted it.
-            if self.disk.stat(path).map_err(io("stat"))?.is_some_and(|stat| stat.ident == ours) {
+            if self.disk.stat(path).map_err(io("examine"))?.is_some_and(|stat| stat.ident == ours) {
                 return Ok(file);
             }
         }
@@ -138,9 +138,9 @@ pub fn sweep(disk: &dyn Disk) -> Result<()> {
             Err(error) => return Err(Error::io("open", &path)(error)),
         };
         let is_ours = file.try_lock(Lock::Exclusive).map_err(Error::io("lock", &path))?;
-        let open = file.stat().map_err(Error::io("stat", &path))?.ident;
+        let open = file.stat().map_err(Error::io("examine", &path))?.ident;
         // The draft may have been renamed to a log meanwhile.
-        if is_ours && disk.stat(&path).map_err(Error::io("stat", &path))?.is_some_and(|stat| stat.ident == open) {
+        if is_ours && disk.stat(&path).map_err(Error::io("examine", &path))?.is_some_and(|stat| stat.ident == open) {
             disk.unlink(&path).map_err(Error::io("remove", &path))?;
         }
     }

@@ -150,14 +150,14 @@ pub(crate) fn regular(place: &Place, stat: Stat) -> Result<Stat> {
 impl Reader {
     /// Opens the log at `place`, or returns `None` if there is no file, which is an empty log.
     pub fn open(disk: &Arc<dyn Disk>, place: &Place) -> Result<Option<Self>> {
-        let Some(at_path) = disk.stat(&place.path).map_err(Error::io("stat", &place.path))? else { return Ok(None) };
+        let Some(at_path) = disk.stat(&place.path).map_err(Error::io("examine", &place.path))? else { return Ok(None) };
         regular(place, at_path)?;
         let hot = match disk.open(&place.path, Open::Read) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Error::io("open", &place.path)(error)),
         };
-        let stat = regular(place, hot.stat().map_err(Error::io("stat", &place.path))?)?;
+        let stat = regular(place, hot.stat().map_err(Error::io("examine", &place.path))?)?;
         let open = |segment: &Segment| disk.open(&segment.path, Open::Read).map_err(Error::io("open", &segment.path));
         let sealed = place.sealed.iter().map(open).collect::<Result<_>>()?;
         Ok(Some(Self { disk: disk.clone(), place: place.clone(), hot, ident: stat.ident, sealed }))
@@ -212,7 +212,7 @@ impl Reader {
             }
             _ => None,
         };
-        let size = self.hot.stat().map_err(Error::io("stat", path))?.len;
+        let size = self.hot.stat().map_err(Error::io("examine", path))?.len;
         let size_end = Position(self.place.base.0 + size);
         let end = self.last_line_end(size_end)?;
         drop(held);
@@ -230,7 +230,7 @@ impl Reader {
     /// Returns false if the path now names another file or none.
     pub fn is_current(&self) -> Result<bool> {
         let path = &self.place.path;
-        let at_path = self.disk.stat(path).map_err(Error::io("stat", path))?;
+        let at_path = self.disk.stat(path).map_err(Error::io("examine", path))?;
         Ok(at_path.is_some_and(|stat| stat.ident == self.ident()))
     }
 
@@ -428,7 +428,7 @@ impl Reader {
         let mut byte = [0];
         match self.read_at(Position(at.0 - 1), &mut byte)? {
             0 => {
-                let len = self.hot.stat().map_err(Error::io("stat", &self.place.path))?.len;
+                let len = self.hot.stat().map_err(Error::io("examine", &self.place.path))?.len;
                 Err(Error::BeyondEnd { position: at, end: Position(self.place.base.0 + len) })
             }
             _ if byte[0] == b'\n' => Ok(()),

@@ -42,14 +42,14 @@ pub fn remove(
             Err(error) => return Err(Error::io("open", path)(error)),
         };
         lock::keep(&**disk, &*file, path, Lock::Exclusive, limits.busy_timeout)?;
-        let ident = file.stat().map_err(Error::io("stat", path))?.ident;
+        let ident = file.stat().map_err(Error::io("examine", path))?.ident;
         // A repair may have replaced the file between the open and the lock.
-        if disk.stat(path).map_err(Error::io("stat", path))?.is_some_and(|stat| stat.ident == ident) {
+        if disk.stat(path).map_err(Error::io("examine", path))?.is_some_and(|stat| stat.ident == ident) {
             break (file, is_created);
         }
     };
     // The lock is released when the file is closed.
-    let stat = file.stat().map_err(Error::io("stat", path))?;
+    let stat = file.stat().map_err(Error::io("examine", path))?;
     if !stat.is_poisoned() {
         file.set_mode(MODE_CLAIMED).map_err(Error::io("change the mode of", path))?;
     }

@@ -38,14 +38,14 @@ pub fn rewrite(
 ) -> Result<Rewritten> {
     let path = &place.path;
     let io = |call| Error::io(call, path);
-    if let Some(at_path) = disk.stat(path).map_err(io("stat"))? {
+    if let Some(at_path) = disk.stat(path).map_err(io("examine"))? {
         regular(place, at_path)?;
     }
     // A file of mode 0400 can be opened for reading, which is all that the copy needs.
     let file = disk.open(path, Open::Read).map_err(io("open"))?;
-    let stat = regular(place, file.stat().map_err(io("stat"))?)?;
+    let stat = regular(place, file.stat().map_err(io("examine"))?)?;
     let _held = lock::take(&**disk, &*file, path, Lock::Exclusive, limits.busy_timeout)?;
-    let stat = match disk.stat(path).map_err(io("stat"))? {
+    let stat = match disk.stat(path).map_err(io("examine"))? {
         Some(now) if now.ident == stat.ident => now,
         _ => return Err(Error::Replaced(path.clone())),
     };
@@ -60,7 +60,7 @@ pub fn rewrite(
         _ => end,
     };
     let new = new_path(path);
-    if disk.stat(&new).map_err(io("stat"))?.is_some() {
+    if disk.stat(&new).map_err(io("examine"))?.is_some() {
         disk.unlink(&new).map_err(Error::io("remove", &new))?;
     }
     let copy = disk.open(&new, Open::Create).map_err(Error::io("create", &new))?;

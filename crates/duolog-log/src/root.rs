@@ -279,10 +279,10 @@ impl RootFollower {
         let found = match std::fs::metadata(&self.root) {
             Ok(found) => Some(Ident { device: found.dev(), inode: found.ino() }),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => None,
-            Err(error) => return Err(Error::io("stat", &self.root)(error)),
+            Err(error) => return Err(Error::io("examine", &self.root)(error)),
         };
         if let Some(files) = &self.files {
-            let open = files.ident().map_err(Error::io("stat", &self.root))?;
+            let open = files.ident().map_err(Error::io("examine", &self.root))?;
             if found == Some(open) {
                 return Ok(Some(Arc::clone(files)));
             }
@@ -348,7 +348,7 @@ impl RootFollower {
                 return Ok(Step::Done);
             }
             Ok(Some((stat, changed_at))) => log.step(disk, path, (stat, changed_at), &self.readers, &terms, each),
-            Err(error) => Err(Error::io("stat", path)(error)),
+            Err(error) => Err(Error::io("examine", path)(error)),
         };
         match stepped {
             Err(error) if is_out_of_resources(&error) => Err(error),

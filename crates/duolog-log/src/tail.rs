@@ -218,7 +218,7 @@ impl Follower {
 
     fn check(&mut self, each: &mut dyn FnMut(Item<'_>)) -> Result<Polled> {
         let path = &self.place.path;
-        let stat = self.disk.stat(path).map_err(Error::io("stat", path))?;
+        let stat = self.disk.stat(path).map_err(Error::io("examine", path))?;
         if matches!(self.files, Files::Only(file) if file != stat.map(|stat| stat.ident)) {
             return Ok(Polled::Idle);
         }

@@ -99,7 +99,7 @@ pub(crate) fn save(disk: &Arc<dyn Disk>, log: &Reader, path: &Path, from: u64, t
         }
         Err(error) => return Err(io("open")(error)),
     };
-    let len = file.stat().map_err(io("stat"))?.len;
+    let len = file.stat().map_err(io("examine"))?.len;
     let mut last = [b'\n'];
     if len > 0 {
         file.read_at(&mut last, len - 1).map_err(io("read"))?;

@@ -151,7 +151,7 @@ impl Writer {
     ) -> Result<(Self, Recovery)> {
         let path = &place.path;
         loop {
-            let Some(at_path) = disk.stat(path).map_err(Error::io("stat", path))? else {
+            let Some(at_path) = disk.stat(path).map_err(Error::io("examine", path))? else {
                 let is_known = known.recorded_to.max(known.sealed_to) > place.base;
                 let identity = if is_known { LogIdentity::Missing } else { LogIdentity::Same };
                 if identity == LogIdentity::Same && known.claimed_to > place.base {
@@ -175,7 +175,7 @@ impl Writer {
             };
             let _held = lock::take(&**disk, &*file, path, Lock::Exclusive, limits.busy_timeout)?;
             // Another process may have replaced the file between the stat and the lock.
-            let Some(stat) = same_file(&**disk, path, file.stat().map_err(Error::io("stat", path))?.ident)? else {
+            let Some(stat) = same_file(&**disk, path, file.stat().map_err(Error::io("examine", path))?.ident)? else {
                 continue;
             };
             if stat.is_poisoned() {
@@ -378,7 +378,7 @@ impl Writer {
 
     fn exists(&self) -> Result<bool> {
         let path = &self.place.path;
-        Ok(self.disk.stat(path).map_err(Error::io("stat", path))?.is_some())
+        Ok(self.disk.stat(path).map_err(Error::io("examine", path))?.is_some())
     }
 
     fn write(&self, bytes: &[u8], if_position: Option<Position>) -> Result<(Position, Position, Option<Mend>)> {
@@ -416,7 +416,7 @@ impl Writer {
         let (file, _) = self.file()?;
         if target > self.written.load(Ordering::SeqCst) {
             // Another process wrote these bytes; the sync covers them if they are there.
-            let len = file.stat().map_err(Error::io("stat", &self.place.path))?.len;
+            let len = file.stat().map_err(Error::io("examine", &self.place.path))?.len;
             if target > len {
                 return Err(Error::BeyondEnd { position: end, end: Position(self.place.base.0 + len) });
             }
@@ -535,7 +535,7 @@ impl Writer {
             Ok(file) => file,
             // Another process created the file first; use that one.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                let stat = self.disk.stat(path).map_err(io("stat"))?.ok_or_else(|| Error::Replaced(path.clone()))?;
+                let stat = self.disk.stat(path).map_err(io("examine"))?.ok_or_else(|| Error::Replaced(path.clone()))?;
                 if regular(&self.place, stat)?.is_poisoned() {
                     return Err(Error::Poisoned(path.clone()));
                 }
@@ -543,7 +543,7 @@ impl Writer {
             }
             Err(error) => return Err(io("create")(error)),
         };
-        let stat = file.stat().map_err(io("stat"))?;
+        let stat = file.stat().map_err(io("examine"))?;
         self.check_current(&*file, stat)?;
         Ok(self.open.get_or_init(|| (file, stat.ident)))
     }
@@ -578,7 +578,7 @@ impl Writer {
             return Err(self.refusal(closed));
         }
         let stat = if mutant::is(Mutant::NoLinkCheck) {
-            Some(file.stat().map_err(Error::io("stat", path))?)
+            Some(file.stat().map_err(Error::io("examine", path))?)
         } else {
             same_file(&*self.disk, path, ident)?
         };
@@ -632,7 +632,7 @@ impl Writer {
                 poison(hot, &**file);
             }
         })?;
-        hot.len = file.stat().map_err(Error::io("stat", &self.place.path))?.len;
+        hot.len = file.stat().map_err(Error::io("examine", &self.place.path))?.len;
         Ok(Some(mend))
     }
 
@@ -674,7 +674,7 @@ fn poison(hot: &mut Hot, file: &dyn DiskFile) {
 
 /// Returns the metadata of the path if it still names this file.
 fn same_file(disk: &dyn Disk, path: &Path, ident: Ident) -> Result<Option<Stat>> {
-    Ok(disk.stat(path).map_err(Error::io("stat", path))?.filter(|stat| stat.ident == ident))
+    Ok(disk.stat(path).map_err(Error::io("examine", path))?.filter(|stat| stat.ident == ident))
 }
 
 /// Returns the directories above a path, outermost first.

@@ -30,7 +30,7 @@ enum State {
 
 impl BlobReader {
     pub(super) fn over(file: Arc<dyn DiskFile>, id: BlobId, path: PathBuf) -> Result<Self> {
-        let len = file.stat().map_err(Error::io("stat", &path))?.len;
+        let len = file.stat().map_err(Error::io("examine", &path))?.len;
         Ok(Self { file, id, path, len, at: 0, state: State::Reading(Sha256::new()) })
     }
 

@@ -70,7 +70,7 @@ impl RootFollower {
                 }
                 Ok(Some(_)) if self.logs.contains_key(path) => self.enqueue(path),
                 Ok(Some((stat, changed_at))) => self.visit_new_file(path, stat.kind, changed_at, &mut found, each),
-                Err(error) => self.report_skip(path, &Skip::Unreadable(Error::io("stat", path)(error)), each),
+                Err(error) => self.report_skip(path, &Skip::Unreadable(Error::io("examine", path)(error)), each),
             }
         }
         self.enqueue_new(found, Start::All);
@@ -145,7 +145,7 @@ impl RootFollower {
                 }
                 None => self.visit_new_file(path, stat.kind, changed_at, found, each),
             },
-            Err(error) => self.report_skip(path, &Skip::Unreadable(Error::io("stat", path)(error)), each),
+            Err(error) => self.report_skip(path, &Skip::Unreadable(Error::io("examine", path)(error)), each),
         }
     }
 

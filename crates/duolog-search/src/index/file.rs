@@ -97,7 +97,7 @@ pub(super) fn open(path: &Path, home: HomeId) -> Result<(Connection, Ident)> {
         Ok(found) if found.is_file() => (found.dev(), found.ino()),
         Ok(_) => return Err(Error::Foreign(path.to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Error::Missing(path.to_owned())),
-        Err(error) => return Err(Error::io("stat", path)(error)),
+        Err(error) => return Err(Error::io("examine", path)(error)),
     };
     let connection = connect(path)?;
     check(&connection, path, home)?;
