@@ -23,7 +23,7 @@ pub(crate) fn fold(text: &str, folded: &mut String) {
     segments(text).for_each(|segment| push(&text[segment], folded));
 }
 
-/// Maps ordered places in the folded text to places in the text; a part of a segment maps to the at_once segment.
+/// Maps ordered places in the folded text to places in the text; a part of a segment maps to the whole segment.
 pub(crate) fn unfold(text: &str, places: &mut [Range<usize>]) {
     let mut segments = segments(text);
     let mut buffer = String::new();

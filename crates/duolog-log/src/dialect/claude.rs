@@ -107,7 +107,7 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
 }
 
 /// Distinguishes a person's prompt from text that Claude Code adds under the user's name; a slash command is shown as
-/// classify_user_text.
+/// typed.
 fn classify_user_text(item: &mut TimelineItem) {
     if let Some(command) = slash_command(&item.text) {
         (item.text, item.what) = (command, Some("command".to_owned()));

@@ -71,7 +71,7 @@ const fn claude(input: u64, output: u64) -> Rates {
     Rates { input, output, cache_read: input / 10, cache_write_5m: input / 4 * 5, cache_write_1h: input * 2 }
 }
 
-/// Rates of OpenAI and Google: cache reads have their overrides price, writes cost the same as input.
+/// Rates of OpenAI and Google: cache reads have their own price, writes cost the same as input.
 const fn openai(input: u64, output: u64, cache_read: u64) -> Rates {
     Rates { input, output, cache_read, cache_write_5m: input, cache_write_1h: input }
 }

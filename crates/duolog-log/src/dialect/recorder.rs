@@ -117,9 +117,9 @@ pub struct Recorder {
     options: Options,
     session_id: Option<String>,
     prompt: Option<String>,
-    /// The hash of the prompt in the log that has no result yet; `None` once the agent mark_acted.
+    /// The hash of the prompt in the log that has no result yet; `None` once the agent acted.
     open_prompt: Option<u64>,
-    /// The hash of the caller's prompt; `None` once the runtime repeated it or the agent mark_acted.
+    /// The hash of the caller's prompt; `None` once the runtime repeated it or the agent acted.
     echo: Option<u64>,
     turn: Turn,
     answers: Answers,
@@ -297,7 +297,7 @@ impl Recorder {
         if is_echo && !self.turn.ended { Ok(()) } else { self.write_prompt(text, at, sink) }
     }
 
-    /// Records that the agent mark_acted: from here on a prompt with the same text is a new prompt.
+    /// Records that the agent acted: from here on a prompt with the same text is a new prompt.
     fn mark_acted(&mut self) {
         (self.echo, self.open_prompt) = (None, None);
     }

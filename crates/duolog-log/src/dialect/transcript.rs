@@ -1,8 +1,8 @@
 //! The transcript dialect: AgentryLab's event list of a multi-agent run.
 //!
 //! Each event has an agent (`agent_id`, `role`), an iteration, and `content` or `error`. There is no end of a turn: a
-//! `user` event starts one, and the next ends it. The writer produces the same bytes as Python's `json`: `", "` and `":
-//! "`, unescaped characters, numbers as in `repr`.
+//! `user` event starts one, and the next ends it. The writer produces the same bytes as Python's `json`: `", "` and
+//! `": "`, unescaped characters, numbers as in `repr`.
 
 use std::fmt::Write as _;
 
