@@ -56,8 +56,8 @@ impl StreamTotal {
         Self { models: if is_sum { one() } else { ending.models }, cost, is_sum }
     }
 
-    /// Returns the usage of a turn; `reported` is the sum of its responses. It is the difference to the totals before if
-    /// they are cumulative, else all of it.
+    /// Returns the usage of a turn; `reported` is the sum of its responses. It is the difference to the totals before
+    /// if they are cumulative, else all of it.
     ///
     /// They are cumulative if none decreased and their sum covers the totals before and the turn. A turn without
     /// responses adds nothing, so its totals are either unchanged or its own.
