@@ -70,7 +70,7 @@ impl Join {
             if draft.has_lines() {
                 // Nobody appends to it: whoever reads next folds it.
                 behind::mark(tx, &mark)?;
-                draft.stand_at(&place.path).map_err(Error::from)?;
+                draft.rename_to(&place.path).map_err(Error::from)?;
             } else {
                 place.clear(&*disk)?;
             }

@@ -12,8 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use duolog_log::{
-    BlobId, Blobs, Block, Disk, DiskFile, Error as LogError, Lock, Open, Place, Reader, chain, hash_range, torn_path,
-    wholes, write_all,
+    BlobId, Blobs, Block, Disk, DiskFile, Error as LogError, Lock, Open, Place, Reader, chain, full_outputs,
+    hash_range, torn_path, write_all,
 };
 use duolog_state::derived::catalog;
 use duolog_state::owned::sessions::{self, LogRow};
@@ -173,7 +173,7 @@ impl Join {
         let mut lines = copy.lines(place.base, cut, self.limits.line_bytes_max)?;
         while let Some(block) = lines.block()? {
             if let Block::Lines { bytes, .. } = block {
-                named.extend(wholes(bytes));
+                named.extend(full_outputs(bytes));
             }
         }
         if there < must {

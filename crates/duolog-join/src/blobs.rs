@@ -123,7 +123,7 @@ impl BlobScan {
         if !self.join.is_writable() {
             return Err(Error::ReadOnly);
         }
-        let alone = self.blobs.alone(self.join.limits.busy_timeout)?;
+        let alone = self.blobs.lock_for_removal(self.join.limits.busy_timeout)?;
         // A state that records itself later puts its blobs later, and holds them.
         let states = self.join.other_states()?;
         if !states.is_empty() {

@@ -51,10 +51,10 @@ impl Join {
     /// Records where this home is, for a state that other homes can reach. Returns an error if the same home is in another
     /// directory too that uses this state.
     pub(crate) fn check_copies(&self) -> Result<()> {
-        let (Address::Server(_), Some(root)) = (self.state.address(), self.disk.heard_at()) else { return Ok(()) };
+        let (Address::Server(_), Some(root)) = (self.state.address(), self.disk.local_root()) else { return Ok(()) };
         let home = self.home;
         let host = self.identify(std::process::id()).host;
-        let here = HomePlace::of(root, host.clone()).map_err(LogError::io("look at", root))?;
+        let here = HomePlace::of(root, host.clone()).map_err(LogError::io("examine", root))?;
         let recorded = self.state.read(|tx| homes::place(tx, &home))?;
         // What cannot be understood is of a later version, and says nothing here.
         let recorded = recorded.and_then(|text| serde_json::from_str::<HomePlace>(&text).ok());

@@ -313,6 +313,6 @@ impl Join {
         if mutant::is(Mutant::NoEpoch) {
             return Ok(LogIdentity::Same);
         }
-        Ok(duolog_log::standing(reader, end, &known.watermark, self.limits.line_bytes_max)?)
+        Ok(duolog_log::identify(reader, end, &known.watermark, self.limits.line_bytes_max)?)
     }
 }

@@ -62,8 +62,8 @@ impl Join {
         }
         let (timeout, line_bytes_max) = (self.limits.busy_timeout, self.limits.line_bytes_max);
         let mut follower = Follower::new(&self.disk, &known.place(), start, timeout, line_bytes_max);
-        if let Some(root) = self.disk.heard_at() {
-            follower = follower.hearing(&self.hints, root);
+        if let Some(root) = self.disk.local_root() {
+            follower = follower.with_hints(&self.hints, root);
         }
         let subscription = self.feed.subscribe(session, follower.bell());
         Ok(Follow {
@@ -149,7 +149,7 @@ impl Follow {
     /// the lock is the one of the epoch that the state names.
     fn meet_file(&mut self) -> Result<Option<Cursor>> {
         let path = &self.place.path;
-        let at_path = self.join.disk.stat(path).map_err(LogError::io("look at", path))?.map(|stat| stat.ident);
+        let at_path = self.join.disk.stat(path).map_err(LogError::io("examine", path))?.map(|stat| stat.ident);
         if at_path.is_none() {
             self.file = None;
         }

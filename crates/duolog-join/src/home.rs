@@ -156,7 +156,7 @@ fn sync_dir(path: &Path) -> io::Result<()> {
 }
 
 fn check(state: &Path) -> Result<Option<u32>, HomeError> {
-    let stat = state.metadata().map_err(|source| HomeError::Io { call: "look at", path: state.to_owned(), source })?;
+    let stat = state.metadata().map_err(|source| HomeError::Io { call: "examine", path: state.to_owned(), source })?;
     if !stat.is_dir() {
         return Err(HomeError::NotADirectory(state.to_owned()));
     }

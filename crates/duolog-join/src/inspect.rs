@@ -118,7 +118,7 @@ impl Join {
     /// Whether a log that no session names is one that an import left when it died.
     pub fn is_draft(&self, path: &str) -> Result<bool> {
         let path = Path::new(path);
-        let stat = self.disk.stat(path).map_err(LogError::io("look at", path))?;
+        let stat = self.disk.stat(path).map_err(LogError::io("examine", path))?;
         Ok(stat.is_some_and(|stat| stat.is_draft()))
     }
 

@@ -214,7 +214,7 @@ impl Join {
         let marks = [stem.name.as_str(), id.as_str(), unique.as_str()];
         for file in std::iter::once(stem.file.clone()).chain(marks.map(|mark| with_suffix(&stem.file, mark))) {
             let path = folder.join(format!("{file}{state}.jsonl"));
-            match self.disk.stat(&path).map_err(LogError::io("look at", &path))? {
+            match self.disk.stat(&path).map_err(LogError::io("examine", &path))? {
                 None => free.push(FreePath { path, has_draft: false }),
                 Some(stat) if stat.is_draft() => free.push(FreePath { path, has_draft: true }),
                 Some(_) => {}

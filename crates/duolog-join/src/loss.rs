@@ -143,7 +143,7 @@ impl Join {
             return Ok(None);
         }
         let path = Path::new(path);
-        let length = self.disk.stat(path).map_err(LogError::io("look at", path))?.map_or(0, |stat| stat.len);
+        let length = self.disk.stat(path).map_err(LogError::io("examine", path))?.map_or(0, |stat| stat.len);
         if length >= folded_bytes {
             return Ok(None);
         }

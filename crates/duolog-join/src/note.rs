@@ -23,7 +23,7 @@ impl Join {
     ///
     /// Returns false if the log is another one because somebody asked for that: then it is to be opened anew.
     pub(crate) fn note_recovery(&self, known: &Known, recovery: &Recovery, found: Option<String>) -> Result<bool> {
-        let (session, epoch, standing) = (&known.row.id, known.row.log_epoch, recovery.standing);
+        let (session, epoch, standing) = (&known.row.id, known.row.log_epoch, recovery.identity);
         if let Some(mend) = recovery.mend {
             self.note_mend(session, epoch, mend)?;
         }
@@ -72,9 +72,9 @@ impl Join {
     /// Records a mend that an append came upon. The append stands whether or not that can be recorded now: a failure
     /// here must not look like one of the append, or a retry would double its lines.
     pub(crate) fn note_or_keep(&self, open: &OpenLog, mend: Option<Mend>) {
-        for mend in open.writer.take_untold().into_iter().chain(mend) {
+        for mend in open.writer.take_deferred_mends().into_iter().chain(mend) {
             if self.note_mend(&open.session, open.epoch, mend).is_err() {
-                open.writer.keep_untold(mend);
+                open.writer.defer_mend(mend);
             }
         }
     }

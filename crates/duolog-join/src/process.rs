@@ -62,8 +62,8 @@ impl Process {
             let file = file.map_err(io("create"))?;
             // Someone who clears up after the dead may look at the file before it is locked, and take it away.
             let locked = file.try_lock(Lock::Exclusive).map_err(io("lock"))?;
-            let ours = file.stat().map_err(io("look at"))?.ident;
-            let stat = self.disk.stat(&path).map_err(io("look at"))?;
+            let ours = file.stat().map_err(io("examine"))?.ident;
+            let stat = self.disk.stat(&path).map_err(io("examine"))?;
             if locked && stat.is_some_and(|stat| stat.ident == ours) {
                 *lock = Some(file);
                 return Ok(());

@@ -112,7 +112,7 @@ impl Join {
         let (from, end) = (last.from_position, Position(to.0.min(last.from_position.0 + SEAL_BYTES)));
         // The whole blocks are not hashed again one by one: what the seal covers is compared as a whole below.
         let blocks = match &last.blocks {
-            Some(known) => Blocks::going_on(known, last.to_position.0 - from.0),
+            Some(known) => Blocks::resume(known, last.to_position.0 - from.0),
             None => Blocks::default(),
         };
         let hashed = hash_range_and_blocks(reader, from, end, &[last.to_position], blocks)?;

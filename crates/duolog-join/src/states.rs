@@ -33,7 +33,7 @@ impl Join {
         let address = self.state.place();
         let path = record_path(&address);
         let io = |call| LogError::io(call, &path);
-        if self.disk.stat(&path).map_err(io("look at"))?.is_some_and(|stat| stat.len == address.len() as u64) {
+        if self.disk.stat(&path).map_err(io("examine"))?.is_some_and(|stat| stat.len == address.len() as u64) {
             return Ok(());
         }
         self.disk.create_dir(Path::new(RECORDS)).map_err(io("make the directory of"))?;
@@ -58,7 +58,7 @@ impl Join {
     pub(crate) fn other_states(&self) -> Result<Vec<String>> {
         let mut others = Vec::new();
         let beside = Path::new(BESIDE);
-        if !self.is_beside() && self.disk.stat(beside).map_err(LogError::io("look at", beside))?.is_some() {
+        if !self.is_beside() && self.disk.stat(beside).map_err(LogError::io("examine", beside))?.is_some() {
             others.push(BESIDE.to_owned());
         }
         let own = record_of(&self.state.place());
@@ -93,7 +93,7 @@ impl Join {
     /// Whether another state of this home may have plain file names.
     fn is_plain_taken(&self, is_beside: bool, own: &str) -> Result<bool> {
         let beside = Path::new(BESIDE);
-        if !is_beside && self.disk.stat(beside).map_err(LogError::io("look at", beside))?.is_some() {
+        if !is_beside && self.disk.stat(beside).map_err(LogError::io("examine", beside))?.is_some() {
             return Ok(true);
         }
         let records = self.disk.list(Path::new(RECORDS)).map_err(LogError::io("list", Path::new(RECORDS)))?;
@@ -104,7 +104,7 @@ impl Join {
     /// Records that this state has plain file names. Returns false if the record was there.
     fn claim_plain(&self, own: &str) -> Result<bool> {
         let path = Path::new(RECORDS).join(format!("{PLAIN}{own}"));
-        if self.disk.stat(&path).map_err(LogError::io("look at", &path))?.is_some() {
+        if self.disk.stat(&path).map_err(LogError::io("examine", &path))?.is_some() {
             return Ok(false);
         }
         self.disk.create_dir(Path::new(RECORDS)).map_err(LogError::io("make the directory of", &path))?;
@@ -122,7 +122,7 @@ impl Join {
 
     /// Returns true if this state is the file beside the logs.
     fn is_beside(&self) -> bool {
-        match (self.state.address(), self.disk.heard_at()) {
+        match (self.state.address(), self.disk.local_root()) {
             (Address::Directory(directory), Some(root)) => match (directory.canonicalize(), root.canonicalize()) {
                 (Ok(directory), Ok(root)) => directory == root,
                 _ => directory == root,

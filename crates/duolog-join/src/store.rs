@@ -81,7 +81,7 @@ impl Known {
     /// Looks at the file of the log; `None` as for [`Self::reader`].
     pub(crate) fn stat(&self, disk: &Arc<dyn Disk>) -> Result<Option<Stat>> {
         let path = self.place().path;
-        let stat = disk.stat(&path).map_err(LogError::io("look at", &path))?;
+        let stat = disk.stat(&path).map_err(LogError::io("examine", &path))?;
         Ok(stat.filter(|_| !self.row.unlink_due))
     }
 }

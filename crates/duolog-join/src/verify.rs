@@ -12,7 +12,7 @@ mod shift;
 use std::collections::HashSet;
 use std::fmt;
 
-use duolog_log::{BlobId, Blobs, Error as LogError, Item, Reader, wholes};
+use duolog_log::{BlobId, Blobs, Error as LogError, Item, Reader, full_outputs};
 use duolog_state::owned::repairs::{self, RepairRow};
 use duolog_types::line::{LineFault, check_line};
 use duolog_types::{Epoch, Position, SessionId};
@@ -303,7 +303,7 @@ impl Join {
             let sealed = to <= verified.sealed_to;
             let at_line = |kind| Damage { line: number, line_to: number, sealed, ..Damage::new(kind, from, to, to) };
             if let Item::Line(line) = item {
-                for id in wholes(line.bytes) {
+                for id in full_outputs(line.bytes) {
                     if let Some(kind) = blobs.fault_of(id)? {
                         verified.add_line(at_line(kind));
                     }

@@ -1,11 +1,12 @@
-//! What was too large for a line: files named by the SHA-256 of their bytes, `blobs/<aa>/<sha256>`.
+//! Content that is too large for a line: files named by the SHA-256 of their bytes, `blobs/<aa>/<sha256>`.
 //!
-//! A blob is written aside, as `blobs/.put-<process>-<number>`, and renamed into its place when it is whole; so what has
-//! a blob's name is whole, unless power was lost before it was synced. What stands there is read before it is trusted,
-//! and read again by every reader. A process that dies leaves its file aside, unlocked: [`Blobs::sweep`] takes those away.
+//! A blob is written to a temporary file, `blobs/.put-<process>-<number>`, and renamed when it is complete. So a file
+//! with a blob's name is complete, unless power was lost before it was synced; the content is verified before an
+//! existing blob is reused, and by every reader. A process that dies leaves its temporary file unlocked;
+//! [`Blobs::sweep`] deletes such files.
 //!
-//! `reference` is how a line names a blob, `hold` what keeps one from being taken away before its line stands. Not here:
-//! which blobs are still named. Whoever removes one must know that no line names it.
+//! `reference`: how a line names a blob; `hold`: the lock that prevents its removal before its line is in the log. Not
+//! here: which blobs are named. The caller that removes a blob must know that no line names it.
 
 mod hold;
 mod reading;
@@ -26,58 +27,57 @@ use crate::error::{Error, Result};
 use crate::fs::{Disk, DiskFile, FileKind, Lock, Open};
 use crate::torn::write_all;
 
-pub use hold::{Alone, Hold};
+pub use hold::{Hold, RemovalLock};
 pub use reading::BlobReader;
-pub use reference::{BlobId, NotABlobId, each_reference, references, wholes};
+pub use reference::{BlobId, NotABlobId, each_reference, full_outputs, references};
 
-/// The directory of blobs, from the disk's root.
+/// The directory of blobs, relative to the disk's root.
 const DIRECTORY: &str = "blobs";
-/// What the names of files begin with that are being written.
-const ASIDE: &str = ".put-";
-/// The bytes in memory of a blob that is written or read.
+/// The prefix of temporary files.
+const TEMPORARY_PREFIX: &str = ".put-";
+/// The size of the buffer for writing and reading.
 const BUFFER: usize = 256 * 1024;
-/// The blobs that are remembered to be synced; with more, some are synced again.
+/// Maximum number of blobs that are remembered as synced; with more, some are synced again.
 const SYNCED_MAX: usize = 4096;
 
 /// The blobs of a home.
 pub struct Blobs {
     disk: Arc<dyn Disk>,
     puts: AtomicU64,
-    /// Blobs that this process made durable; what others say of a blob's durability cannot be asked.
+    /// Blobs that this process synced. It is unknown which blobs other processes synced.
     synced: Mutex<BTreeSet<BlobId>>,
 }
 
-/// A file aside, and the lock that says that someone is writing it.
-struct Aside {
+/// A temporary file. Its lock shows that it is being written.
+struct TemporaryFile {
     path: PathBuf,
     file: Arc<dyn DiskFile>,
 }
 
 impl Blobs {
-    /// The blobs on a disk. Nothing is made before the first is put.
+    /// Returns the blobs of a disk. The directory is created by the first put.
     pub fn on(disk: &Arc<dyn Disk>) -> Self {
         Self { disk: disk.clone(), puts: AtomicU64::new(0), synced: Mutex::default() }
     }
 
-    /// Keeps what `source` gives until its end, and says by what name. What is there already is kept as it is.
+    /// Stores the content of `source` and returns its id. An existing blob with that content is reused.
     ///
-    /// Whoever appends a line that names it holds [`Blobs::hold`] until that stands.
-    ///
-    /// Memory is one buffer. With [`Durability::Power`] the blob survives the loss of power once this returns, so that
-    /// a line may name it. After an error the blob may be there, but nobody may count on it.
+    /// A caller that appends a line with this id holds [`Blobs::hold`] until the line is in the log. Memory is one
+    /// buffer. With [`Durability::Power`] the blob survives a power cut once this returns, so that a line may name it.
+    /// After an error the blob may exist, but a caller must not rely on it.
     pub fn put(&self, source: &mut dyn Read, durability: Durability) -> Result<BlobId> {
         let directory = Path::new(DIRECTORY);
         self.disk.create_dir(directory).map_err(Error::io("create", directory))?;
-        let aside = self.create_aside()?;
-        let put = fill(&aside, source).and_then(|id| self.place(&aside, id, durability));
-        if !matches!(put, Ok((_, Placed::Moved))) {
-            // Best effort: what is left is swept away.
-            let _ = self.disk.unlink(&aside.path);
+        let temporary = self.create_temporary()?;
+        let put = fill(&temporary, source).and_then(|id| self.place(&temporary, id, durability));
+        if !matches!(put, Ok((_, Placement::Moved))) {
+            // Best effort: the next sweep deletes a file that is left.
+            let _ = self.disk.unlink(&temporary.path);
         }
         put.map(|(id, _)| id)
     }
 
-    /// Opens a blob. Its reader fails where the bytes are not those that were put, before its end is given out.
+    /// Opens a blob. If the content does not match the id, its reader fails before it returns the last bytes.
     pub fn open(&self, id: &BlobId) -> Result<BlobReader> {
         let path = path_of(id);
         match self.disk.open(&path, Open::Read) {
@@ -87,10 +87,11 @@ impl Blobs {
         }
     }
 
-    /// Copies a blob to where `to` lacks it, unsynced and under its own name from the first byte on: for a copy of a home
-    /// that nobody uses yet.
+    /// Copies a blob to `to`, unsynced and without a temporary file: for a copy of a home that no process uses yet.
     ///
-    /// Returns [`Error::Source`] if the bytes are not those that were put; nothing is left of the copy then.
+    /// # Errors
+    ///
+    /// [`Error::Source`] if the content does not match the id; the copy is then deleted.
     pub fn copy(&self, id: &BlobId, to: &Self) -> Result<()> {
         let mut blob = self.open(id)?;
         let path = path_of(id);
@@ -107,27 +108,27 @@ impl Blobs {
                 Err(error) => Err(Error::Source(error)),
             };
             if copied.is_err() {
-                // The error of the copy is the one to tell.
+                // The error of the copy is the one to return.
                 let _ = to.disk.unlink(&path);
                 return copied;
             }
         }
     }
 
-    /// When a blob was put; none where there is no such blob.
+    /// Returns when a blob was stored, or `None` if there is no such blob.
     pub fn put_at(&self, id: &BlobId) -> Result<Option<SystemTime>> {
         let path = path_of(id);
-        self.disk.changed_at(&path).map_err(Error::io("look at", &path))
+        self.disk.changed_at(&path).map_err(Error::io("examine", &path))
     }
 
-    /// The length of a blob; none where there is no such blob.
+    /// Returns the length of a blob, or `None` if there is no such blob.
     pub fn len(&self, id: &BlobId) -> Result<Option<u64>> {
         let path = path_of(id);
-        let stat = self.disk.stat(&path).map_err(Error::io("look at", &path))?;
+        let stat = self.disk.stat(&path).map_err(Error::io("examine", &path))?;
         Ok(stat.filter(|stat| stat.kind == FileKind::File).map(|stat| stat.len))
     }
 
-    /// At most `limit` blobs in the order of their names, from the one behind `after` on; fewer only at the end.
+    /// Returns at most `limit` blobs after `after`, in the order of their ids; fewer only at the end.
     pub fn list(&self, after: Option<&BlobId>, limit: usize) -> Result<Vec<BlobId>> {
         let mut page = Vec::new();
         for first in after.map_or(0, BlobId::first_byte)..=u8::MAX {
@@ -144,8 +145,8 @@ impl Blobs {
         Ok(page)
     }
 
-    /// Takes a blob away; says whether it was there. It is not synced: a blob that comes back does no harm.
-    pub fn remove(&self, _alone: &Alone, id: &BlobId) -> Result<bool> {
+    /// Removes a blob; returns true if it existed. The removal is not synced: a blob that reappears does no harm.
+    pub fn remove(&self, _lock: &RemovalLock, id: &BlobId) -> Result<bool> {
         let path = path_of(id);
         self.synced().remove(id);
         match self.disk.unlink(&path) {
@@ -155,12 +156,15 @@ impl Blobs {
         }
     }
 
-    /// Takes away what puts left that never ended; says how many. One that is still being written is left alone.
+    /// Deletes the temporary files of dead processes and returns how many. A file that is locked by its writer is left
+    /// alone.
     pub fn sweep(&self) -> Result<u64> {
         let directory = Path::new(DIRECTORY);
         let names = self.disk.list(directory).map_err(Error::io("list", directory))?;
         let mut swept = 0;
-        for (name, _) in names.iter().filter(|(name, kind)| name.starts_with(ASIDE) && *kind == FileKind::File) {
+        for (name, _) in
+            names.iter().filter(|(name, kind)| name.starts_with(TEMPORARY_PREFIX) && *kind == FileKind::File)
+        {
             let path = directory.join(name);
             let file = match self.disk.open(&path, Open::Read) {
                 Ok(file) => file,
@@ -175,53 +179,53 @@ impl Blobs {
         Ok(swept)
     }
 
-    /// A new file aside, locked. A sweep that came between its creation and its lock took it away, and it is made anew.
-    fn create_aside(&self) -> Result<Aside> {
+    /// Creates a temporary file and locks it. If a sweep deletes it before it is locked, another one is created.
+    fn create_temporary(&self) -> Result<TemporaryFile> {
         loop {
             let number = self.puts.fetch_add(1, Ordering::Relaxed);
-            let path = Path::new(DIRECTORY).join(format!("{ASIDE}{}-{number}", std::process::id()));
+            let path = Path::new(DIRECTORY).join(format!("{TEMPORARY_PREFIX}{}-{number}", std::process::id()));
             let file = match self.disk.open(&path, Open::Create) {
                 Ok(file) => file,
-                // Of a process that had our number before us, or has it in another container.
+                // The file of an earlier process with the same id, or of one in another container.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(Error::io("create", &path)(error)),
             };
             if file.try_lock(Lock::Exclusive).map_err(Error::io("lock", &path))? && self.is_at(&*file, &path)? {
-                return Ok(Aside { path, file });
+                return Ok(TemporaryFile { path, file });
             }
         }
     }
 
-    /// Whether an open file is still the one at its path.
+    /// Returns true if the path still names this open file.
     fn is_at(&self, file: &dyn DiskFile, path: &Path) -> Result<bool> {
-        let open = file.stat().map_err(Error::io("look at", path))?.ident;
-        Ok(self.disk.stat(path).map_err(Error::io("look at", path))?.is_some_and(|stat| stat.ident == open))
+        let open = file.stat().map_err(Error::io("examine", path))?.ident;
+        Ok(self.disk.stat(path).map_err(Error::io("examine", path))?.is_some_and(|stat| stat.ident == open))
     }
 
-    /// Puts a whole file into its place, unless the same blob stands there and is as durable as asked.
-    fn place(&self, aside: &Aside, id: BlobId, durability: Durability) -> Result<(BlobId, Placed)> {
+    /// Renames a complete temporary file to its blob, unless the same blob exists and is as durable as required.
+    fn place(&self, temporary: &TemporaryFile, id: BlobId, durability: Durability) -> Result<(BlobId, Placement)> {
         let is_synced = durability == Durability::Process || self.synced().contains(&id);
-        // One that is there may have been synced by another process: it is not replaced by one that was not.
-        if is_synced && self.is_whole(&id)? {
-            return Ok((id, Placed::Already));
+        // Another process may have synced the existing blob: an unsynced file must not replace it.
+        if is_synced && self.is_intact(&id)? {
+            return Ok((id, Placement::Existed));
         }
         let path = path_of(&id);
         let directory = directory_of(id.first_byte());
         self.disk.create_dir(&directory).map_err(Error::io("create", &directory))?;
         if durability == Durability::Power {
-            // Our own bytes, not those that stand there: a sync that failed for someone else is not told to us.
-            aside.file.sync().map_err(Error::io("sync", &aside.path))?;
+            // The new file is synced, not the existing one: an earlier failed sync of that one is not reported here.
+            temporary.file.sync().map_err(Error::io("sync", &temporary.path))?;
         }
-        self.disk.rename(&aside.path, &path).map_err(Error::io("rename", &aside.path))?;
+        self.disk.rename(&temporary.path, &path).map_err(Error::io("rename", &temporary.path))?;
         if durability == Durability::Power {
             crate::reader::sync_names(&*self.disk, &path).map_err(Error::io("sync the directory of", &path))?;
             self.remember_synced(id);
         }
-        Ok((id, Placed::Moved))
+        Ok((id, Placement::Moved))
     }
 
-    /// Whether a blob is there with the bytes that it should have.
-    fn is_whole(&self, id: &BlobId) -> Result<bool> {
+    /// Returns true if the blob exists and its content matches the id.
+    fn is_intact(&self, id: &BlobId) -> Result<bool> {
         let mut reader = match self.open(id) {
             Ok(reader) => reader,
             Err(Error::NoBlob(_)) => return Ok(false),
@@ -247,14 +251,14 @@ impl Blobs {
     }
 }
 
-/// What became of the file aside.
-enum Placed {
+/// Whether the temporary file became the blob.
+enum Placement {
     Moved,
-    Already,
+    Existed,
 }
 
-/// Writes what the source gives, and hashes it on the way.
-fn fill(aside: &Aside, source: &mut dyn Read) -> Result<BlobId> {
+/// Writes the content of the source to the temporary file and hashes it.
+fn fill(temporary: &TemporaryFile, source: &mut dyn Read) -> Result<BlobId> {
     let mut buffer = vec![0; BUFFER];
     let mut hasher = Sha256::new();
     loop {
@@ -262,7 +266,7 @@ fn fill(aside: &Aside, source: &mut dyn Read) -> Result<BlobId> {
             Ok(0) => return Ok(BlobId::of(hasher)),
             Ok(read) => {
                 hasher.update(&buffer[..read]);
-                write_all(&*aside.file, &buffer[..read], &aside.path)?;
+                write_all(&*temporary.file, &buffer[..read], &temporary.path)?;
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(source) => return Err(Error::Source(source)),

@@ -1,4 +1,4 @@
-//! What can go wrong with a log, by what the caller can do about it.
+//! Errors of the log, by what the caller can do about them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,108 +11,108 @@ use crate::fs::FileKind;
 /// The result of a call on a log.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A call on a log that failed. Unless it says otherwise, nothing was written.
+/// An error of a call on a log. Nothing was written, unless the variant says otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Someone held the lock past the deadline.
-    #[error("{} is locked{}", path.display(), by(*holder))]
+    /// Another owner held the lock until the deadline.
+    #[error("{} is locked{}", path.display(), by_holder(*holder))]
     Busy {
         /// The log.
         path: PathBuf,
-        /// The process that holds it, where that can be known.
+        /// The process that holds the lock, if it is known.
         holder: Option<u32>,
     },
     /// The log does not end where the caller expects.
     #[error("the log ends at {found}, not at {expected}")]
     Moved {
-        /// Where the caller thinks it ends.
+        /// The end that the caller expects.
         expected: Position,
-        /// Where it ends.
+        /// The actual end.
         found: Position,
     },
-    /// The disk failed a writer of this log; nobody may append until it is repaired.
-    #[error("{} is closed to appends: a write or sync failed, and what the disk holds is not certain", .0.display())]
+    /// A write or sync failed; nobody may append until the log is repaired.
+    #[error("{} is closed to appends: a write or sync failed, and the content on the disk is uncertain", .0.display())]
     Poisoned(PathBuf),
-    /// Something that is not a regular file stands where the log should be.
+    /// The path of the log is not a regular file.
     #[error("{} is not a file but {}", path.display(), match found { FileKind::Directory => "a directory", _ => "a link or a device" })]
     NotALog {
         /// The path.
         path: PathBuf,
-        /// What stands there.
+        /// The type of the file there.
         found: FileKind,
     },
-    /// The file at the path is not the one this writer has open: it was deleted, moved away or replaced.
+    /// The path no longer names the file that this writer has open: it was deleted, moved or replaced.
     #[error("{} was deleted, moved or replaced while it was open", .0.display())]
     Replaced(PathBuf),
-    /// A writer died between claiming the place at the end of the log and writing there. Opening the log anew settles
-    /// that.
-    #[error("{} has a claim that was not settled", .0.display())]
+    /// A writer died between the claim of a place at the end of the log and the write there. Reopening the log settles
+    /// the claim.
+    #[error("{} has an unsettled claim of its end", .0.display())]
     Claimed(PathBuf),
-    /// The caller's claim of a place was refused; nothing was written.
-    #[error("the place at the end of {} could not be claimed", .0.display())]
+    /// The caller's claim of a place was refused.
+    #[error("cannot claim the end of {}", .0.display())]
     NotClaimed(PathBuf),
-    /// The log was opened by another process, and this one came from it by a fork: the lock would exclude neither.
-    #[error("this log was opened by process {opened}, and process {now} is a fork of it: open it again here")]
+    /// Another process opened the log, and this process is its fork: both share the lock, so it excludes neither.
+    #[error("process {opened} opened this log and process {now} is its fork: open the log again in this process")]
     Forked {
-        /// The process that opened it.
+        /// The process that opened the log.
         opened: u32,
         /// This process.
         now: u32,
     },
-    /// Other bytes stand where this writer's stood: the file was edited in place.
+    /// The bytes that this writer wrote were changed: the file was edited in place.
     #[error("{} was overwritten while it was open", .0.display())]
     Overwritten(PathBuf),
-    /// The file is shorter than what was seen of it.
+    /// The file is shorter than it was.
     #[error("{} ends at {found}, but bytes up to {expected} were seen", path.display())]
     Shrunk {
         /// The log.
         path: PathBuf,
-        /// What was seen.
+        /// The end that was seen before.
         expected: Position,
-        /// What is there.
+        /// The current end.
         found: Position,
     },
-    /// There is no room; what had been written of the batch was taken back.
+    /// The disk is full; the part of the batch that was written was rolled back.
     #[error("no space left for {}", .0.display())]
     Full(PathBuf),
     /// The batch is larger than the limit.
     #[error("the batch is {bytes} bytes, over the limit of {max}")]
     BatchTooLarge {
-        /// Its size.
+        /// The size of the batch.
         bytes: usize,
         /// The limit.
         max: usize,
     },
-    /// The position is not after a whole line of this log.
+    /// The position is not the end of a complete line of this log.
     #[error("{0} is not the start of a line")]
     NotABoundary(Position),
-    /// The position is behind the end.
-    #[error("{position} is behind the end of the log at {end}")]
+    /// The position is after the end.
+    #[error("{position} is after the end of the log at {end}")]
     BeyondEnd {
-        /// The position asked for.
+        /// The requested position.
         position: Position,
-        /// Where the log ends.
+        /// The end of the log.
         end: Position,
     },
-    /// The position is before what is kept here.
+    /// The position is before the oldest segment that is available.
     #[error("{position} is before {base}, where this log begins")]
     BeforeBase {
-        /// The position asked for.
+        /// The requested position.
         position: Position,
-        /// The first position there is.
+        /// The first available position.
         base: Position,
     },
     /// There is no such blob.
     #[error("there is no blob {0}")]
     NoBlob(BlobId),
-    /// The bytes of a blob are not those that were put.
-    #[error("blob {0} is damaged: its bytes are not the ones it is named after; put the original again to replace it")]
+    /// The content of a blob does not match its id.
+    #[error("blob {0} is damaged: its content does not match its id; store the original again to replace it")]
     BadBlob(BlobId),
-    /// The state could not say what this log is, or take note of it.
-    #[error("the state did not answer about the log")]
+    /// The state could not be asked about this log, or could not record a change of it.
+    #[error("cannot read or update the state of the log")]
     Record(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The lines are in the log, but what makes them durable could not be opened. Asking again would append them again.
+    /// The lines are in the log, but the sync could not be tried. Retrying the append would append them twice.
     #[error("the lines are in {}, but they are not synced", path.display())]
     NotSynced {
         /// The log.
@@ -121,8 +121,8 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// A write failed and left nothing that counts; the log is closed to appends until it is repaired.
-    #[error("cannot write {}, which is closed to appends now", path.display())]
+    /// A write failed and was rolled back; the log is closed to appends until it is repaired.
+    #[error("cannot write {}; the log is now closed to appends", path.display())]
     Closed {
         /// The log.
         path: PathBuf,
@@ -130,15 +130,15 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// What was to be kept could not be read from where it comes from.
-    #[error("cannot read what is to be kept")]
+    /// The source of a blob could not be read.
+    #[error("cannot read the content of the blob")]
     Source(#[source] io::Error),
     /// A disk call failed.
     #[error("cannot {call} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The verb of the call.
         call: &'static str,
-        /// On what.
+        /// The path of the call.
         path: PathBuf,
         /// Why it failed.
         #[source]
@@ -147,12 +147,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the file that a writer had open is no longer the log it knew, and must be opened anew.
+    /// Returns true if the writer's file is no longer the log that it knew, so that the log must be reopened.
     pub fn lost_its_file(&self) -> bool {
         matches!(self, Self::Replaced(_) | Self::Shrunk { .. } | Self::Overwritten(_) | Self::Claimed(_))
     }
 
-    /// Wraps the failure of one disk call.
+    /// Wraps the error of a disk call: `cannot <call> <path>`.
     pub fn io(call: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| {
             if is_full(&source) {
@@ -163,11 +163,11 @@ impl Error {
     }
 }
 
-/// Whether the disk, the quota or the largest file size is used up.
+/// Returns true if the disk is full, or the quota or the maximum file size is reached.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
 }
 
-fn by(holder: Option<u32>) -> String {
+fn by_holder(holder: Option<u32>) -> String {
     holder.map_or_else(|| " by another process".to_owned(), |pid| format!(" by process {pid}"))
 }

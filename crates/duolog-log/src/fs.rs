@@ -1,89 +1,89 @@
-//! The disk calls of the log: all of them, and nothing else.
+//! The disk calls of the log, and nothing else.
 //!
-//! Paths are relative to the root a disk was made for. What is opened is reached through no symbolic link; a `stat` does
-//! not follow the last component, and is only believed where it names a file that was opened.
+//! Paths are relative to the root of the disk. Opening follows no symbolic link. A `stat` of a path does not follow the
+//! last component, and its result counts only if it names a file that was opened.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// A disk that logs live on.
+/// A disk that stores logs.
 pub trait Disk: Send + Sync {
-    /// Opens a file. Only [`Open::Create`] makes one.
+    /// Opens a file. Only [`Open::Create`] creates one.
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>>;
-    /// What stands at a path now; nothing where there is nothing. Links are not followed.
+    /// Returns the metadata of what is at a path, or `None` if nothing is there. Links are not followed.
     fn stat(&self, path: &Path) -> io::Result<Option<Stat>>;
-    /// Makes a directory, for the owner only. It may be there already; its parent must be.
+    /// Creates a directory that only its owner may use. It may exist already; its parent must exist.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
-    /// Makes the names in a directory durable.
+    /// Makes the entries of a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
-    /// Puts one file in the place of another, at once.
+    /// Replaces one file with another, atomically.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Takes a name away.
+    /// Removes a directory entry.
     fn unlink(&self, path: &Path) -> io::Result<()>;
-    /// The names in a directory, in no order; none where there is no directory.
+    /// Returns the entries of a directory, in no particular order; empty if there is no such directory.
     fn list(&self, path: &Path) -> io::Result<Vec<(String, FileKind)>>;
-    /// The process that holds the lock of a file, where that can be known.
+    /// Returns the process that holds the lock of a file, if it can be known.
     fn holder(&self, of: &Stat) -> Option<u32>;
-    /// When the bytes of what stands at a path were last changed; nothing where there is nothing.
+    /// Returns when the content at a path last changed, or `None` if nothing is there.
     fn changed_at(&self, path: &Path) -> io::Result<Option<SystemTime>>;
-    /// Where the root is among the files of this machine, so that changes can be heard of; nothing where it is not.
-    fn heard_at(&self) -> Option<&Path>;
+    /// Returns the path of the root on this machine, for file notification, or `None` if it has none.
+    fn local_root(&self) -> Option<&Path>;
 }
 
-/// An open file. Its locks end with it.
+/// An open file. Closing it releases its locks.
 pub trait DiskFile: Send + Sync {
-    /// What the file is now.
+    /// Returns the current metadata.
     fn stat(&self) -> io::Result<Stat>;
-    /// Reads at an offset; 0 is the end.
+    /// Reads at an offset; 0 means the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Writes at the end, in one call; the answer may be fewer bytes than given.
+    /// Appends in one system call, and returns how many bytes were written; they may be fewer than given.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
-    /// Makes what was written durable.
+    /// Makes all written bytes durable.
     fn sync(&self) -> io::Result<()>;
-    /// Cuts the file.
+    /// Truncates the file.
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Changes the permission bits.
     fn set_mode(&self, mode: u32) -> io::Result<()>;
-    /// Takes an advisory lock if nobody is in the way.
+    /// Takes an advisory lock, or returns false if another owner prevents it.
     fn try_lock(&self, lock: Lock) -> io::Result<bool>;
-    /// Gives the lock back.
+    /// Releases the lock.
     fn unlock(&self) -> io::Result<()>;
 }
 
-/// How to open.
+/// How to open a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
-    /// An existing file, to read.
+    /// An existing file, for reading.
     Read,
-    /// An existing file, to read and append.
+    /// An existing file, for reading and appending.
     Append,
-    /// A file that must not exist yet, to read and append.
+    /// A new file, for reading and appending; an error if it exists.
     Create,
 }
 
 /// An advisory lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// Any number at once: no writer is inside.
+    /// Any number of owners; excludes writers.
     Shared,
-    /// One alone.
+    /// One owner.
     Exclusive,
 }
 
-/// What a path leads to.
+/// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
     File,
     /// A directory.
     Directory,
-    /// A symbolic link, a pipe, a device.
+    /// A symbolic link, a pipe or a device.
     Other,
 }
 
-/// Which file it is, whatever its name.
+/// The identity of a file, independent of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ident {
     /// The device.
@@ -92,42 +92,43 @@ pub struct Ident {
     pub inode: u64,
 }
 
-/// What a file is.
+/// The metadata of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Which file.
+    /// The identity.
     pub ident: Ident,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// Its permission bits.
+    /// Permission bits.
     pub mode: u32,
-    /// What it is.
+    /// The file type.
     pub kind: FileKind,
 }
 
 impl Stat {
-    /// Whether a writer found that the disk failed it, and nobody may append until it is repaired (R8).
+    /// Returns true if a write or sync failed and nobody may append until the log is repaired (R8).
     pub const fn is_poisoned(&self) -> bool {
         self.mode & 0o200 == 0
     }
 
-    /// Whether a writer claimed the place at the end of this log and has not said that its lines stand there. Seen
-    /// while the lock is free, it died in between.
+    /// Returns true if a writer claimed the place at the end of this log and has not finished writing there. If the
+    /// lock is free, that writer died.
     pub const fn is_claimed(&self) -> bool {
         self.mode & 0o100 != 0
     }
 
-    /// Whether an import wrote this log and has not said that its session is there. If no session names it, the import died.
+    /// Returns true if an import wrote this log and has not committed its session. If no session names the log, the
+    /// import died.
     pub const fn is_draft(&self) -> bool {
         self.mode == MODE_DRAFT
     }
 }
 
-/// The permission bits of a log that is imported, until its session is committed.
+/// The permission bits of an imported log until its session is committed.
 pub(crate) const MODE_DRAFT: u32 = 0o610;
 /// The permission bits of a log.
 pub(crate) const MODE_LOG: u32 = 0o600;
-/// The permission bits of a log while a writer claims the place at its end for an operation.
+/// The permission bits of a log while an operation claims the place at its end.
 pub(crate) const MODE_CLAIMED: u32 = 0o700;
-/// The permission bits of a log that nobody may append to.
+/// The permission bits of a log that is closed to appends.
 pub(crate) const MODE_POISONED: u32 = 0o400;

@@ -1,9 +1,8 @@
-//! Hints from the system that something may have changed, so that whoever waits wakes at once and sleeps otherwise.
+//! File notification: hints from the system that end a wait early.
 //!
-//! A hint is never believed: it can be lost, doubled or late, and network file systems give none of what other machines
-//! write. It only ends a wait early; every waiter looks now and then without one. Directories are watched, never files:
-//! a file that is replaced, or does not exist yet, needs no watch of its own. Nothing is asked of the system before
-//! somebody waits.
+//! A hint is never relied on: it can be lost, duplicated or late, and a network file system does not report what other
+//! machines write. Every waiter also checks at intervals. Directories are watched, never files: a file that is
+//! replaced, or does not exist yet, needs no watch of its own. The watcher is started by the first wait.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -16,73 +15,73 @@ use parking_lot::{Condvar, Mutex};
 use notify::event::{EventKind, ModifyKind, RenameMode};
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
 
-/// The changed paths that one bell remembers; with more, everything may have changed.
+/// Maximum number of changed paths that a bell remembers; with more, anything may have changed.
 const PATHS_MAX: usize = 1024;
 
-/// The system's notices, for everyone in this process who waits for files.
+/// The file notification of the system, shared by all waiters of this process.
 #[derive(Clone)]
 pub struct Hints(Arc<Source>);
 
 struct Source {
-    /// Never taken by the thread that hears, which answers whoever holds it.
+    /// The notification thread never takes this lock: a call under it waits for that thread.
     system: Mutex<System>,
-    /// Taken after `system`, if both are.
-    ears: Arc<Mutex<Ears>>,
+    /// Lock order: after `system`.
+    subscriptions: Arc<Mutex<Subscriptions>>,
 }
 
-/// What tells of changes.
+/// The watcher of the system.
 enum System {
-    /// Nobody asked for it yet: it costs a thread.
-    Unasked,
-    /// It tells.
-    Telling(RecommendedWatcher),
-    /// It gives no notice.
-    Silent,
+    /// Not needed yet: it costs a thread.
+    NotStarted,
+    /// It reports changes.
+    Running(RecommendedWatcher),
+    /// There is no notification.
+    Unavailable,
 }
 
-/// Who listens at which directory.
-type Ears = HashMap<PathBuf, Vec<Ear>>;
+/// The subscriptions by directory.
+type Subscriptions = HashMap<PathBuf, Vec<Subscription>>;
 
-struct Ear {
-    /// The one name that matters, or all.
+struct Subscription {
+    /// The file name to report; `None` means all.
     name: Option<OsString>,
     bell: Weak<Ring>,
 }
 
-/// What wakes one waiter. Anyone may ring it.
+/// Wakes one waiter. Any thread may ring it.
 #[derive(Clone, Default)]
 pub struct Bell(Arc<Ring>);
 
 #[derive(Default)]
 struct Ring {
-    heard: Mutex<Heard>,
+    changes: Mutex<Changes>,
     rang: Condvar,
 }
 
-/// What was heard since the last time it was asked.
+/// The changes since the last [`Listener::take`].
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct Changes {
     rang: bool,
-    /// Hints were lost, or too many to keep: anything may have changed.
+    /// Hints were lost, or were too many to keep: anything may have changed.
     pub(crate) everything: bool,
-    /// What may have changed.
+    /// Paths that may have changed.
     pub(crate) paths: BTreeSet<PathBuf>,
-    /// Directories that were removed or moved, and their watch with them.
+    /// Directories that were deleted or moved, and lost their watch.
     lost: BTreeSet<PathBuf>,
 }
 
-/// Whether a directory is watched.
+/// The result of a request to watch a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Watched {
-    /// It was already.
-    Before,
-    /// From now on: what happened before this was not heard.
-    Now,
-    /// It cannot be.
-    Not,
+pub(crate) enum WatchOutcome {
+    /// It was watched before.
+    Already,
+    /// It is watched from now on; earlier changes were not reported.
+    Started,
+    /// It cannot be watched.
+    Unavailable,
 }
 
-/// One waiter: its bell, and the directories it listens at.
+/// One waiter: its bell, and the directories that it watches.
 pub(crate) struct Listener {
     source: Option<Hints>,
     bell: Bell,
@@ -90,41 +89,42 @@ pub(crate) struct Listener {
 }
 
 impl Hints {
-    /// Listens to the system from the first wait on. Where that is not to be had (too many watchers, no such system),
-    /// nothing is heard.
+    /// Starts the notification with the first wait. If that fails (too many watchers, or not supported), there are no
+    /// hints.
     pub fn new() -> Self {
-        Self::over(System::Unasked)
+        Self::over(System::NotStarted)
     }
 
-    /// Hears nothing: whoever waits looks at intervals.
+    /// Gives no hints: every waiter checks at intervals.
     pub fn none() -> Self {
-        Self::over(System::Silent)
+        Self::over(System::Unavailable)
     }
 
     fn over(system: System) -> Self {
-        Self(Arc::new(Source { system: Mutex::new(system), ears: Arc::default() }))
+        Self(Arc::new(Source { system: Mutex::new(system), subscriptions: Arc::default() }))
     }
 
-    /// Listens at a directory. Both maps change under one lock, or a watch could end that someone just asked for.
+    /// Subscribes to a directory. Watcher and subscriptions change under one lock: otherwise a concurrent unwatch could
+    /// end a watch that was just requested.
     fn watch(&self, directory: &Path, name: Option<&OsStr>, bell: &Bell) -> bool {
         let mut system = self.0.system.lock();
-        let Some(watcher) = system.asked(&self.0.ears) else { return false };
-        let ear = Ear { name: name.map(OsStr::to_owned), bell: Arc::downgrade(&bell.0) };
-        self.0.ears.lock().entry(directory.to_owned()).or_default().push(ear);
-        // Asked for even if others listen there: the directory may be a new one under the old name.
+        let Some(watcher) = system.start(&self.0.subscriptions) else { return false };
+        let subscription = Subscription { name: name.map(OsStr::to_owned), bell: Arc::downgrade(&bell.0) };
+        self.0.subscriptions.lock().entry(directory.to_owned()).or_default().push(subscription);
+        // Requested even if there are other subscriptions: the directory may be a new one with the old name.
         let outcome = watcher.watch(directory, RecursiveMode::NonRecursive);
         if outcome.is_err() {
-            take_ear(&self.0.ears, directory, bell);
+            unsubscribe(&self.0.subscriptions, directory, bell);
         }
         outcome.is_ok()
     }
 
     fn unwatch(&self, directory: &Path, bell: &Bell) {
         let mut system = self.0.system.lock();
-        if take_ear(&self.0.ears, directory, bell)
-            && let System::Telling(watcher) = &mut *system
+        if unsubscribe(&self.0.subscriptions, directory, bell)
+            && let System::Running(watcher) = &mut *system
         {
-            // It fails where the directory is gone, and the watch with it.
+            // Fails if the directory was deleted, and its watch with it.
             let _ = watcher.unwatch(directory);
         }
     }
@@ -137,109 +137,113 @@ impl Default for Hints {
 }
 
 impl System {
-    /// What tells of changes, asked for now if it was not before.
-    fn asked(&mut self, ears: &Arc<Mutex<Ears>>) -> Option<&mut RecommendedWatcher> {
-        if matches!(self, Self::Unasked) {
-            let hearing = Arc::clone(ears);
-            let watcher = notify::recommended_watcher(move |event| hear(&hearing, event));
-            *self = watcher.map_or(Self::Silent, Self::Telling);
+    /// Returns the watcher, started now if it was not before; `None` if there is no notification.
+    fn start(&mut self, subscriptions: &Arc<Mutex<Subscriptions>>) -> Option<&mut RecommendedWatcher> {
+        if matches!(self, Self::NotStarted) {
+            let shared = Arc::clone(subscriptions);
+            let watcher = notify::recommended_watcher(move |event| dispatch(&shared, event));
+            *self = watcher.map_or(Self::Unavailable, Self::Running);
         }
         match self {
-            Self::Telling(watcher) => Some(watcher),
-            Self::Unasked | Self::Silent => None,
+            Self::Running(watcher) => Some(watcher),
+            Self::NotStarted | Self::Unavailable => None,
         }
     }
 }
 
-/// Takes a waiter away from a directory; says whether nobody listens there any more.
-fn take_ear(ears: &Mutex<Ears>, directory: &Path, bell: &Bell) -> bool {
-    let mut ears = ears.lock();
-    let Some(here) = ears.get_mut(directory) else { return true };
-    here.retain(|ear| !std::ptr::eq(ear.bell.as_ptr(), Arc::as_ptr(&bell.0)));
+/// Removes a waiter's subscription to a directory; returns true if none is left there.
+fn unsubscribe(subscriptions: &Mutex<Subscriptions>, directory: &Path, bell: &Bell) -> bool {
+    let mut subscriptions = subscriptions.lock();
+    let Some(here) = subscriptions.get_mut(directory) else { return true };
+    here.retain(|subscription| !std::ptr::eq(subscription.bell.as_ptr(), Arc::as_ptr(&bell.0)));
     let is_last = here.is_empty();
     if is_last {
-        ears.remove(directory);
+        subscriptions.remove(directory);
     }
     is_last
 }
 
-/// Tells those who listen what the system said.
-fn hear(ears: &Mutex<Ears>, event: notify::Result<Event>) {
-    let ears = ears.lock();
+/// Passes an event of the system to the subscribers.
+fn dispatch(subscriptions: &Mutex<Subscriptions>, event: notify::Result<Event>) {
+    let subscriptions = subscriptions.lock();
     let Some(event) = event.ok().filter(|event| !event.need_rescan()) else {
-        ears.values().flatten().filter_map(|ear| ear.bell.upgrade()).for_each(|bell| bell.hear_of_everything());
+        subscriptions
+            .values()
+            .flatten()
+            .filter_map(|subscription| subscription.bell.upgrade())
+            .for_each(|bell| bell.report_everything());
         return;
     };
-    // Opening and closing change nothing; we do it all the time.
+    // Opening and closing change nothing, and Duolog does both all the time.
     if matches!(event.kind, EventKind::Access(_)) {
         return;
     }
-    let goes = matches!(
+    let is_removal = matches!(
         event.kind,
         EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(RenameMode::From | RenameMode::Any))
     );
     for path in &event.paths {
-        let at = |directory: &Path| ears.get(directory).into_iter().flatten();
-        for ear in path.parent().into_iter().flat_map(at) {
-            if ear.name.is_none() || ear.name.as_deref() == path.file_name() {
-                ear.bell.upgrade().into_iter().for_each(|bell| bell.hear_of(path));
+        let at = |directory: &Path| subscriptions.get(directory).into_iter().flatten();
+        for subscription in path.parent().into_iter().flat_map(at) {
+            if subscription.name.is_none() || subscription.name.as_deref() == path.file_name() {
+                subscription.bell.upgrade().into_iter().for_each(|bell| bell.report(path));
             }
         }
-        if goes {
-            at(path).filter_map(|ear| ear.bell.upgrade()).for_each(|bell| bell.lose(path));
+        if is_removal {
+            at(path).filter_map(|subscription| subscription.bell.upgrade()).for_each(|bell| bell.report_lost(path));
         }
     }
 }
 
 impl Bell {
-    /// Wakes the waiter, or keeps it from falling asleep.
+    /// Wakes the waiter, or ends its next wait at once.
     pub fn ring(&self) {
-        self.0.change(|_| ());
+        self.0.update(|_| ());
     }
 
-    /// Whether both wake the same waiter.
+    /// Returns true if both wake the same waiter.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
 impl Ring {
-    fn change(&self, change: impl FnOnce(&mut Heard)) {
-        let mut heard = self.heard.lock();
-        change(&mut heard);
-        heard.rang = true;
+    fn update(&self, update: impl FnOnce(&mut Changes)) {
+        let mut changes = self.changes.lock();
+        update(&mut changes);
+        changes.rang = true;
         self.rang.notify_all();
     }
 
-    fn hear_of(&self, path: &Path) {
-        self.change(|heard| {
-            if heard.paths.len() < PATHS_MAX {
-                heard.paths.insert(path.to_owned());
+    fn report(&self, path: &Path) {
+        self.update(|changes| {
+            if changes.paths.len() < PATHS_MAX {
+                changes.paths.insert(path.to_owned());
             } else {
-                heard.everything = true;
+                changes.everything = true;
             }
         });
     }
 
-    fn hear_of_everything(&self) {
-        self.change(|heard| heard.everything = true);
+    fn report_everything(&self) {
+        self.update(|changes| changes.everything = true);
     }
 
-    fn lose(&self, directory: &Path) {
-        self.change(|heard| {
-            heard.lost.insert(directory.to_owned());
+    fn report_lost(&self, directory: &Path) {
+        self.update(|changes| {
+            changes.lost.insert(directory.to_owned());
         });
     }
 }
 
 impl Listener {
-    /// Hears only its own bell.
-    pub(crate) fn deaf() -> Self {
+    /// Creates a listener without file notification.
+    pub(crate) fn without_hints() -> Self {
         Self::with(None)
     }
 
-    /// Hears what the system says of the directories that it watches.
-    pub(crate) fn of(hints: &Hints) -> Self {
+    /// Creates a listener with file notification of the directories that it watches.
+    pub(crate) fn with_hints(hints: &Hints) -> Self {
         Self::with(Some(hints.clone()))
     }
 
@@ -251,17 +255,17 @@ impl Listener {
         self.bell.clone()
     }
 
-    /// Listens at a directory from now on: for one name in it, or for all.
-    pub(crate) fn watch(&mut self, directory: &Path, name: Option<&OsStr>) -> Watched {
-        let Some(hints) = &self.source else { return Watched::Not };
+    /// Watches a directory: for one name in it, or for all.
+    pub(crate) fn watch(&mut self, directory: &Path, name: Option<&OsStr>) -> WatchOutcome {
+        let Some(hints) = &self.source else { return WatchOutcome::Unavailable };
         if self.watched.contains(directory) {
-            return Watched::Before;
+            return WatchOutcome::Already;
         }
         if !hints.watch(directory, name, &self.bell) {
-            return Watched::Not;
+            return WatchOutcome::Unavailable;
         }
         self.watched.insert(directory.to_owned());
-        Watched::Now
+        WatchOutcome::Started
     }
 
     pub(crate) fn unwatch(&mut self, directory: &Path) {
@@ -270,31 +274,31 @@ impl Listener {
         }
     }
 
-    /// Waits until the bell rings, at most `timeout`; says whether it rang.
+    /// Waits until the bell rings, at most `timeout`; returns true if it rang.
     pub(crate) fn wait(&self, timeout: Duration) -> bool {
         let deadline = Instant::now().checked_add(timeout);
-        let mut heard = self.bell.0.heard.lock();
-        while !heard.rang {
+        let mut changes = self.bell.0.changes.lock();
+        while !changes.rang {
             let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return false;
             }
-            self.bell.0.rang.wait_for(&mut heard, left);
+            self.bell.0.rang.wait_for(&mut changes, left);
         }
         true
     }
 
-    /// What was heard since the last time; the bell is quiet again.
-    pub(crate) fn take(&mut self) -> Heard {
-        let heard = std::mem::take(&mut *self.bell.0.heard.lock());
-        for lost in &heard.lost {
-            // All beneath it too: their watches may have gone with it, and they are watched again when they are met.
+    /// Returns the changes since the last call and resets the bell.
+    pub(crate) fn take(&mut self) -> Changes {
+        let changes = std::mem::take(&mut *self.bell.0.changes.lock());
+        for lost in &changes.lost {
+            // The directories beneath lost their watches too; they are watched again when they are found.
             let beneath = self.watched.range(lost.clone()..).take_while(|directory| directory.starts_with(lost));
             for directory in beneath.cloned().collect::<Vec<_>>() {
                 self.unwatch(&directory);
             }
         }
-        heard
+        changes
     }
 }
 

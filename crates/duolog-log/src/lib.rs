@@ -1,10 +1,10 @@
-//! The log: what happened. Append-only JSONL, one log per session; large, ordered, readable with `jq` and `tail -f`.
+//! The log store: append-only JSONL, one log per session; large, ordered, readable with `jq` and `tail -f`.
 //!
-//! A log does not care what its lines mean. It promises that an acknowledged batch stands whole and once (I7, I10), that
-//! a torn tail is set aside and reported (I6), and that nobody is shown bytes that may still be taken away
-//! ([`Reader::stable_end`]). Every disk call goes through [`Disk`], so that tests can fail, drop and cut any of them.
+//! The store does not interpret lines. It guarantees that an acknowledged batch is in the log completely and once (I7,
+//! I10), that a torn tail is quarantined and reported (I6), and that no reader sees bytes that a rollback can remove
+//! ([`Reader::stable_end`]). Every disk call goes through [`Disk`], so that tests can fail, drop or cut any of them.
 //!
-//! Not here: which session owns which file, epochs and repairs as rows (the join keeps those).
+//! Not here: which session owns which file, epochs, and rows about repairs. The join keeps those.
 
 mod blobs;
 pub mod dialect;
@@ -28,7 +28,7 @@ mod torn;
 mod trail;
 mod writer;
 
-pub use blobs::{Alone, BlobId, BlobReader, Blobs, Hold, NotABlobId, each_reference, references, wholes};
+pub use blobs::{BlobId, BlobReader, Blobs, Hold, NotABlobId, RemovalLock, each_reference, full_outputs, references};
 pub use draft::{Draft, sweep as sweep_drafts};
 pub use error::{Error, Result};
 pub use fs::{Disk, DiskFile, FileKind, Ident, Lock, Open, Stat};
@@ -37,7 +37,7 @@ pub use lock::keep as keep_lock;
 pub use medium::files::Files;
 pub use reader::{Back, Block, Item, Line, Lines, Place, Reader, Segment, Writers, split_lines};
 pub use recent::Recent;
-pub use recover::{LogIdentity, Mend, MendKind, Recovery, Watermark, standing};
+pub use recover::{LogIdentity, Mend, MendKind, Recovery, Watermark, identify};
 pub use remove::remove;
 pub use rewrite::{Rewritten, rewrite};
 pub use root::{Progress, RootEvent, RootFollower, RootOptions, Skip, Start};

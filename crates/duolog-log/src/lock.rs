@@ -8,17 +8,21 @@ use duolog_types::contention::Wait;
 use crate::error::{Error, Result};
 use crate::fs::{Disk, DiskFile, Lock};
 
-/// A lock that is given back when this goes.
+/// A lock that is released when this value is dropped.
 pub(crate) struct Held<'f>(&'f dyn DiskFile);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // Closing the file would free it anyway; there is nobody to tell.
+        // Closing the file releases the lock too, and a destructor cannot report an error.
         let _ = self.0.unlock();
     }
 }
 
-/// Takes a lock, or says within `timeout` who has it.
+/// Takes a lock that is released when the returned value is dropped.
+///
+/// # Errors
+///
+/// [`Error::Busy`] with the owner, if it is known, after `timeout`.
 pub(crate) fn take<'f>(
     disk: &dyn Disk,
     file: &'f dyn DiskFile,
@@ -29,7 +33,11 @@ pub(crate) fn take<'f>(
     keep(disk, file, path, lock, timeout).map(|()| Held(file))
 }
 
-/// The same for a lock that its file keeps: it is for the caller to give back.
+/// Takes a lock that stays until the caller unlocks or closes the file.
+///
+/// # Errors
+///
+/// [`Error::Busy`] with the owner, if it is known, after `timeout`.
 pub fn keep(disk: &dyn Disk, file: &dyn DiskFile, path: &Path, lock: Lock, timeout: Duration) -> Result<()> {
     let mut wait = None;
     loop {

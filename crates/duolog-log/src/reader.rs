@@ -1,7 +1,7 @@
-//! Reading a log: forward and backward from any position, in bounded memory, without parsing anything.
+//! Reads a log forward and backward from any position, in bounded memory, without parsing it.
 //!
-//! A line is what stands between two newline bytes (0x0A and no other character). Memory is one buffer that grows to
-//! the longest line met, never past the limit: a longer line is skipped and said to have been there.
+//! A line is the bytes between two newlines (0x0A and no other character). Memory is one buffer that grows to the
+//! longest line, up to the limit; a longer line is skipped and reported.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -16,21 +16,21 @@ use crate::lock;
 use crate::sync::{SyncError, Synced};
 
 const CHUNK: usize = 256 * 1024;
-/// What is read first where lines are read backward: mostly one is wanted, and it is short.
+/// The size of the first backward read: mostly one short line is needed.
 const CHUNK_FIRST: usize = 4 * 1024;
 
-/// Where a log is: archived segments in order, then the hot file that goes on where they end.
+/// The location of a log: archived segments in order, then the hot file, which continues where they end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The hot file, relative to the disk's root.
     pub path: PathBuf,
     /// The position of the hot file's first byte.
     pub base: Position,
-    /// What comes before the hot file, without gaps.
+    /// The segments before the hot file, without gaps.
     pub sealed: Vec<Segment>,
 }
 
-/// A part of a log that no longer grows.
+/// An archived part of a log, which no longer grows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The file.
@@ -42,7 +42,7 @@ pub struct Segment {
 }
 
 impl Place {
-    /// A log that is one file from its first byte on.
+    /// Returns the place of a log that is a single file.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), base: Position::ZERO, sealed: Vec::new() }
     }
@@ -52,15 +52,16 @@ impl Place {
     }
 }
 
-/// Who writes a log, and so how far it may be shown.
+/// Which program writes a log; this decides which bytes may be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writers {
-    /// We: with a lock that is waited for so long. Nothing is shown that a writer inside may still take back.
+    /// Duolog, which locks the log. Bytes that a writer may still roll back are not shown.
     Ours {
-        /// How long.
+        /// How long to wait for the lock.
         timeout: Duration,
     },
-    /// Others, who know nothing of our locks and are not to meet any: all that ends with a newline is shown.
+    /// Another program, which does not know Duolog's locks and must not be blocked by them: every complete line is
+    /// shown.
     Others,
 }
 
@@ -84,7 +85,7 @@ pub struct Line<'b> {
     pub bytes: &'b [u8],
 }
 
-/// What stands at a place in the log.
+/// An element of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item<'b> {
     /// A line.
@@ -98,10 +99,10 @@ pub enum Item<'b> {
     },
 }
 
-/// What one read of a log brought into memory.
+/// The lines of one read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Block<'b> {
-    /// Whole lines in their order, each with its newline.
+    /// Complete lines in order, each with its newline.
     Lines {
         /// The position of the first byte.
         start: Position,
@@ -117,7 +118,7 @@ pub enum Block<'b> {
     },
 }
 
-/// Splits whole lines, the first of which begins at `start`.
+/// Splits complete lines; the first one starts at `start`.
 pub fn split_lines(start: Position, bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
     let mut from = 0;
     memchr::memchr_iter(b'\n', bytes).map(move |newline| {
@@ -129,7 +130,7 @@ pub fn split_lines(start: Position, bytes: &[u8]) -> impl Iterator<Item = Line<'
 }
 
 impl Item<'_> {
-    /// The position after it.
+    /// Returns the position after it.
     pub const fn end(&self) -> Position {
         match self {
             Self::Line(line) => line.end,
@@ -138,7 +139,7 @@ impl Item<'_> {
     }
 }
 
-/// Refuses what is not a regular file; opening alone would take a directory.
+/// Returns an error unless it is a regular file; opening alone would accept a directory.
 pub(crate) fn regular(place: &Place, stat: Stat) -> Result<Stat> {
     match stat.kind {
         FileKind::File => Ok(stat),
@@ -147,34 +148,34 @@ pub(crate) fn regular(place: &Place, stat: Stat) -> Result<Stat> {
 }
 
 impl Reader {
-    /// Opens the log at `place`; an absent file is an empty log, and there is nothing to open.
+    /// Opens the log at `place`, or returns `None` if there is no file, which is an empty log.
     pub fn open(disk: &Arc<dyn Disk>, place: &Place) -> Result<Option<Self>> {
-        let Some(at_path) = disk.stat(&place.path).map_err(Error::io("look at", &place.path))? else { return Ok(None) };
+        let Some(at_path) = disk.stat(&place.path).map_err(Error::io("examine", &place.path))? else { return Ok(None) };
         regular(place, at_path)?;
         let hot = match disk.open(&place.path, Open::Read) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Error::io("open", &place.path)(error)),
         };
-        let stat = regular(place, hot.stat().map_err(Error::io("look at", &place.path))?)?;
+        let stat = regular(place, hot.stat().map_err(Error::io("examine", &place.path))?)?;
         let open = |segment: &Segment| disk.open(&segment.path, Open::Read).map_err(Error::io("open", &segment.path));
         let sealed = place.sealed.iter().map(open).collect::<Result<_>>()?;
         Ok(Some(Self { disk: disk.clone(), place: place.clone(), hot, ident: stat.ident, sealed }))
     }
 
-    /// Reads through a file that is open already.
+    /// Creates a reader over a file that is already open.
     pub(crate) fn over(disk: &Arc<dyn Disk>, place: &Place, file: &Arc<dyn DiskFile>, ident: Ident) -> Self {
-        // The tail is all that is looked at this way, and it is in the hot file.
+        // This reader is only for the tail, which is in the hot file.
         let place = Place { sealed: Vec::new(), ..place.clone() };
         Self { disk: disk.clone(), place, hot: file.clone(), ident, sealed: Vec::new() }
     }
 
-    /// Which file is open.
+    /// Returns the identity of the open file.
     pub fn ident(&self) -> Ident {
         self.ident
     }
 
-    /// Where the log begins: behind 0 only if older segments are not at hand.
+    /// Returns the first position of the log; it is above 0 only if older segments are not available.
     pub fn first(&self) -> Position {
         self.place.first()
     }
@@ -184,56 +185,56 @@ impl Reader {
         self.place.base
     }
 
-    /// The end of the last whole line, below a size that was seen with no writer inside.
+    /// Returns the end of the last complete line below a size that was read while no writer held the lock.
     ///
-    /// Nothing below it can be taken back by a rollback or a repair, so it is all that a follower may be shown.
+    /// No rollback or repair can remove bytes below it, so a follower may show them.
     pub fn stable_end(&self, timeout: Duration) -> Result<Position> {
         Ok(self.stable_end_and_rest(timeout)?.0)
     }
 
-    /// The same, and how many bytes of an incomplete line stand behind it.
+    /// Returns the stable end and the number of bytes of an incomplete line after it.
     pub fn stable_end_and_rest(&self, timeout: Duration) -> Result<(Position, u64)> {
         self.whole_end_and_rest(Writers::Ours { timeout })
     }
 
-    /// The end of the last whole line that may be shown, by who writes the log.
+    /// Returns the end of the last complete line that may be shown, depending on which program writes the log.
     pub(crate) fn whole_end(&self, writers: Writers) -> Result<Position> {
         Ok(self.whole_end_and_rest(writers)?.0)
     }
 
     pub(crate) fn whole_end_and_rest(&self, writers: Writers) -> Result<(Position, u64)> {
         let path = &self.place.path;
-        // Held until the newline is found, or a repair could cut the tail meanwhile and a writer go on in its place;
-        // without it (a rule removed on purpose) a writer may be inside.
+        // The lock is held until the newline is found: otherwise a repair could cut the tail meanwhile, and a writer
+        // could continue there. The mutant removes this rule on purpose.
         let held = match writers {
             Writers::Ours { timeout } if !mutant::is(Mutant::NoStableEnd) => {
                 Some(lock::take(&*self.disk, &*self.hot, path, Lock::Shared, timeout)?)
             }
             _ => None,
         };
-        let size = self.hot.stat().map_err(Error::io("look at", path))?.len;
+        let size = self.hot.stat().map_err(Error::io("examine", path))?.len;
         let size_end = Position(self.place.base.0 + size);
         let end = self.last_line_end(size_end)?;
         drop(held);
         Ok((end, size_end.0 - end.0))
     }
 
-    /// Runs `f` while no writer is inside and nobody can delete or replace the log. `None` if the file at the path is
-    /// another by now.
+    /// Runs `f` under a shared lock, so that no process can write, delete or replace the log. Returns `None` if the
+    /// path now names another file.
     pub fn while_current<T>(&self, timeout: Duration, f: impl FnOnce() -> T) -> Result<Option<T>> {
         let path = &self.place.path;
         let _held = lock::take(&*self.disk, &*self.hot, path, Lock::Shared, timeout)?;
         Ok(self.is_current()?.then(f))
     }
 
-    /// Returns false if the file at the path is another by now, or gone.
+    /// Returns false if the path now names another file or none.
     pub fn is_current(&self) -> Result<bool> {
         let path = &self.place.path;
-        let at_path = self.disk.stat(path).map_err(Error::io("look at", path))?;
+        let at_path = self.disk.stat(path).map_err(Error::io("examine", path))?;
         Ok(at_path.is_some_and(|stat| stat.ident == self.ident()))
     }
 
-    /// Gives out the bytes of a range, a buffer at a time.
+    /// Calls `each` with the bytes of a range, one buffer at a time.
     pub fn each_chunk(&self, from: Position, to: Position, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let mut buffer = vec![0; CHUNK.min(usize::try_from(to.0.saturating_sub(from.0)).unwrap_or(CHUNK))];
         let mut at = from;
@@ -246,7 +247,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Syncs what is there, its name included, and says how far that is. A failure closes the log to appends (R8).
+    /// Syncs the log and its directory entries, and returns the synced position. A failed sync closes the log to
+    /// appends (R8).
     pub fn sync_with_name(&self, timeout: Duration) -> Result<Synced> {
         let end = self.stable_end(timeout)?;
         let synced = self.sync_file().and_then(|()| self.sync_name());
@@ -267,7 +269,8 @@ impl Reader {
         sync_names(&*self.disk, &self.place.path).map_err(SyncError::of_directory)
     }
 
-    /// Says what a sync came to that began when the log had ended at `end`. One that failed closes the log.
+    /// Turns the result of a sync into a position; `end` is the end of the log before the sync. A failed sync closes
+    /// the log.
     pub(crate) fn conclude_sync(
         &self,
         end: Position,
@@ -279,9 +282,10 @@ impl Reader {
             Ok(()) => Ok(Synced::at(end)),
             Err(SyncError::NotTried(error)) => Err(Error::io("sync the directory of", path)(error)),
             Err(SyncError::Failed) => {
-                // Closed even if someone is inside: a later sync would succeed without the bytes that this one lost.
+                // Closed even if another process holds the lock: a later sync would succeed without the bytes that this
+                // one lost.
                 let _held = lock::take(&*self.disk, &*self.hot, path, Lock::Exclusive, timeout);
-                self.hot.set_mode(crate::fs::MODE_POISONED).map_err(Error::io("close", path))?;
+                self.hot.set_mode(crate::fs::MODE_POISONED).map_err(Error::io("change the mode of", path))?;
                 Err(Error::Poisoned(path.clone()))
             }
         }
@@ -295,7 +299,7 @@ impl Reader {
         &self.place.path
     }
 
-    /// Returns the position after the last newline before `end`, or where the hot file begins if there is none.
+    /// Returns the position after the last newline before `end`, or the start of the hot file if there is none.
     pub fn last_line_end(&self, end: Position) -> Result<Position> {
         let mut buffer = vec![0; 1];
         let mut at = end;
@@ -308,13 +312,13 @@ impl Reader {
                 return Ok(Position(from.0 + newline as u64 + 1));
             }
             at = from;
-            // The first look is at one byte: nearly always it is the newline.
+            // The first read is one byte: nearly always it is the newline.
             buffer.resize(CHUNK, 0);
         }
         Ok(self.place.base)
     }
 
-    /// The lines from `from` up to `to`. `from` must be the start of a line.
+    /// Returns the lines from `from` to `to`. `from` must be the start of a line.
     pub fn lines(&self, from: Position, to: Position, line_bytes_max: usize) -> Result<Lines<'_>> {
         self.check_boundary(from)?;
         Ok(Lines {
@@ -330,9 +334,8 @@ impl Reader {
         })
     }
 
-    /// The line that begins at a position, without looking further than it goes; none where no whole line does.
-    ///
-    /// `buffer` is where it is read to.
+    /// Reads the line that starts at a position into `buffer`, without reading much beyond it. Returns `None` if no
+    /// complete line starts there.
     pub fn line_at<'b>(
         &self,
         at: Position,
@@ -360,13 +363,13 @@ impl Reader {
         }
     }
 
-    /// The lines before `to`, last first. `to` must be the start of a line, or the end.
+    /// Returns the lines before `to`, last first. `to` must be the start of a line or the end.
     pub fn back(&self, to: Position, line_bytes_max: usize) -> Result<Back<'_>> {
         self.check_boundary(to)?;
         Ok(Back { reader: self, buffer: Vec::new(), from: to, end: to, chunk: CHUNK_FIRST, line_bytes_max })
     }
 
-    /// The position from which `count` lines stand before `to`, or the log's first position where there are fewer.
+    /// Returns the start of the last `count` lines before `to`, or the first position of the log if there are fewer.
     pub fn start_of_last(&self, count: u64, to: Position) -> Result<Position> {
         self.check_boundary(to)?;
         let first = self.first();
@@ -375,7 +378,7 @@ impl Reader {
             return Ok(to);
         }
         let mut buffer = vec![0; CHUNK];
-        // The newline that ends the last line is not one that separates.
+        // The newline at the end of the last line does not separate two lines.
         let mut at = Position(to.0 - 1);
         while at > first {
             let take = u64::min(at.0 - first.0, CHUNK as u64);
@@ -393,12 +396,12 @@ impl Reader {
         Ok(first)
     }
 
-    /// Whether the line that ends at `end` has this hash.
+    /// Returns the hash of the line that ends at `end`, or `None` if no line ends there.
     pub fn line_hash_at(&self, end: Position, line_bytes_max: usize) -> Result<Option<crate::seal::LineHash>> {
         match self.back(end, line_bytes_max) {
             Ok(mut back) => Ok(match back.next()? {
                 Some(Item::Line(line)) => Some(crate::seal::hash_line(line.bytes)),
-                // The limit may have been another when the hash was recorded.
+                // The limit may have been different when the hash was recorded.
                 Some(Item::TooLong { start, end }) => {
                     let mut hasher = blake3::Hasher::new();
                     self.each_chunk(start, Position(end.0 - 1), |chunk| {
@@ -425,7 +428,7 @@ impl Reader {
         let mut byte = [0];
         match self.read_at(Position(at.0 - 1), &mut byte)? {
             0 => {
-                let len = self.hot.stat().map_err(Error::io("look at", &self.place.path))?.len;
+                let len = self.hot.stat().map_err(Error::io("examine", &self.place.path))?.len;
                 Err(Error::BeyondEnd { position: at, end: Position(self.place.base.0 + len) })
             }
             _ if byte[0] == b'\n' => Ok(()),
@@ -433,7 +436,7 @@ impl Reader {
         }
     }
 
-    /// Reads at a position, from whichever file holds it; fewer bytes where that file ends.
+    /// Reads at a position from the file that contains it; fewer bytes at the end of that file.
     pub(crate) fn read_at(&self, at: Position, buffer: &mut [u8]) -> Result<usize> {
         let sealed = self.place.sealed.iter().zip(&self.sealed).find(|(s, _)| s.base <= at && at < s.end);
         let (file, base, end, path) = match sealed {
@@ -467,7 +470,7 @@ impl Reader {
     }
 }
 
-/// The names that lead to a log, made durable: its directory's, and that directory's own.
+/// Syncs the directory of a log and its parent directories, so that the log can be found after a power cut.
 pub(crate) fn sync_names(disk: &dyn Disk, path: &std::path::Path) -> std::io::Result<()> {
     let mut directory = path.parent();
     while let Some(at) = directory {
@@ -477,17 +480,17 @@ pub(crate) fn sync_names(disk: &dyn Disk, path: &std::path::Path) -> std::io::Re
     Ok(())
 }
 
-/// Lines in order.
+/// The lines of a range, in order.
 pub struct Lines<'r> {
     reader: &'r Reader,
     buffer: Vec<u8>,
-    /// Where in the buffer the next line starts.
+    /// The start of the next line in the buffer.
     head: usize,
-    /// Where in the buffer the bytes end that were read.
+    /// The end of the bytes in the buffer.
     tail: usize,
     /// The position of the byte at `head`.
     start: Position,
-    /// How far behind `head` no newline was found.
+    /// The number of bytes after `head` that contain no newline.
     scanned: usize,
     /// The position of the byte at `tail`.
     filled: Position,
@@ -496,12 +499,12 @@ pub struct Lines<'r> {
 }
 
 impl Lines<'_> {
-    /// The position after the last line given out.
+    /// Returns the position after the last returned line.
     pub fn position(&self) -> Position {
         self.start
     }
 
-    /// The next line; none at the end, or where only a part of a line is left.
+    /// Returns the next line, or `None` if no complete line is left.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Item<'_>>> {
         loop {
@@ -524,7 +527,7 @@ impl Lines<'_> {
         }
     }
 
-    /// All whole lines that are in memory, after reading more if there is none; none at the end, as for [`Self::next`].
+    /// Returns all complete lines in memory, after reading more if there is none. `None` if no complete line is left.
     pub fn block(&mut self) -> Result<Option<Block<'_>>> {
         loop {
             let window = &self.buffer[self.head..self.tail];
@@ -542,7 +545,7 @@ impl Lines<'_> {
         }
     }
 
-    /// Takes whole lines of so many bytes. Returns where they begin, and which bytes of the buffer they are.
+    /// Consumes `len` bytes of complete lines. Returns their position and their range in the buffer.
     fn take(&mut self, len: usize) -> (Position, Range<usize>) {
         let (start, head) = (self.start, self.head);
         self.head += len;
@@ -573,7 +576,7 @@ impl Lines<'_> {
         }
     }
 
-    /// Drops bytes up to the newline that ends a line over the limit. Returns where that line begins and ends.
+    /// Skips to the newline that ends a line over the limit. Returns the start and the end of that line.
     fn skip_line(&mut self) -> Result<Option<(Position, Position)>> {
         let start = self.start;
         loop {
@@ -581,7 +584,7 @@ impl Lines<'_> {
             (self.head, self.tail, self.scanned) = (0, 0, 0);
             match self.fill() {
                 Ok(true) => {}
-                // Its end is not there yet, or cannot be read: it stays unread.
+                // The end of the line is missing or cannot be read: the line stays unread.
                 other => {
                     (self.start, self.filled) = (start, start);
                     return other.map(|_| None);
@@ -595,20 +598,20 @@ impl Lines<'_> {
     }
 }
 
-/// Lines in reverse order.
+/// The lines before a position, in reverse order.
 pub struct Back<'r> {
     reader: &'r Reader,
-    /// The bytes from `from` on; those from `end` on have been given out.
+    /// The bytes from `from` on; those from `end` on were returned already.
     buffer: Vec<u8>,
     from: Position,
     end: Position,
-    /// How much is read next; each time more.
+    /// The size of the next read; it grows with each read.
     chunk: usize,
     line_bytes_max: usize,
 }
 
 impl Back<'_> {
-    /// The line before the last one given out; none at the beginning.
+    /// Returns the line before the last returned one, or `None` at the beginning.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Item<'_>>> {
         let first = self.reader.first();
@@ -636,7 +639,7 @@ impl Back<'_> {
         }
     }
 
-    /// Reads more before `from`, keeping the `used` bytes that are not given out yet.
+    /// Reads more bytes before `from`, and keeps the `used` bytes that were not returned yet.
     fn fill(&mut self, used: usize) -> Result<()> {
         let room = usize::try_from(self.from.0 - self.reader.first().0).unwrap_or(CHUNK);
         let take = self.chunk.max(used).min(room);

@@ -1,4 +1,4 @@
-//! What a process keeps open: so many and no more (I9).
+//! A bounded cache of open files (I9).
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Open things by key; the one unused for longest makes room for the next, unless someone is using it.
+/// Open values by key. The least recently used value that is idle makes room for the next.
 pub struct Recent<K, V> {
     open: Mutex<Open<K, V>>,
     max: usize,
@@ -15,18 +15,18 @@ pub struct Recent<K, V> {
 
 struct Open<K, V> {
     by_key: HashMap<K, (Arc<V>, u64)>,
-    /// Let go of, and perhaps still in use.
+    /// Values that were released and may still be in use.
     gone: Vec<Arc<V>>,
     uses: u64,
 }
 
 impl<K: Eq + Hash + Clone, V> Recent<K, V> {
-    /// Keeps at most `max`, and for a moment those that are in use.
+    /// Creates a cache of at most `max` values; values in use may exceed it for a short time.
     pub fn new(max: usize) -> Self {
         Self { open: Mutex::new(Open { by_key: HashMap::new(), gone: Vec::new(), uses: 0 }), max: max.max(1) }
     }
 
-    /// What is open under this key.
+    /// Returns the value of this key, or `None` if it is not open.
     pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<Arc<V>>
     where
         K: Borrow<Q>,
@@ -39,8 +39,8 @@ impl<K: Eq + Hash + Clone, V> Recent<K, V> {
         Some(value.clone())
     }
 
-    /// Returns what nobody uses any more: everything that was let go of, and what is over the limit once `more` are kept,
-    /// the longest unused first. What is still in use comes with a later call.
+    /// Returns values that are no longer used: the released ones, and, least recently used first, those over the limit
+    /// once `more` are added. Values that are still in use are returned by a later call.
     pub fn trim(&self, more: usize) -> Vec<Arc<V>> {
         let mut open = self.open.lock();
         let mut idle: Vec<Arc<V>> = open.gone.extract_if(.., |value| Arc::strong_count(value) == 1).collect();
@@ -48,7 +48,7 @@ impl<K: Eq + Hash + Clone, V> Recent<K, V> {
         if excess == 0 {
             return idle;
         }
-        // Mostly one makes room for one: looking for it is quicker than sorting all.
+        // Mostly one value makes room for one: a search is quicker than a sort.
         for _ in 0..excess {
             let unused = open.by_key.iter().filter(|(_, (value, _))| Arc::strong_count(value) == 1);
             let oldest = unused.min_by_key(|(_, (_, last_use))| *last_use).map(|(key, _)| key.clone());
@@ -58,12 +58,12 @@ impl<K: Eq + Hash + Clone, V> Recent<K, V> {
         idle
     }
 
-    /// Gives back what [`trim`](Self::trim) returned: it comes again with a later call.
+    /// Takes back values that [`trim`](Self::trim) returned; a later call returns them again.
     pub fn put_back(&self, values: Vec<Arc<V>>) {
         self.open.lock().gone.extend(values);
     }
 
-    /// Keeps what was just opened; if another thread was first, its is kept and given back.
+    /// Adds a value and returns it. If another thread added one first, that one is returned.
     pub fn keep(&self, key: K, value: V) -> Arc<V> {
         let mut open = self.open.lock();
         open.uses += 1;
@@ -77,7 +77,7 @@ impl<K: Eq + Hash + Clone, V> Recent<K, V> {
         value
     }
 
-    /// Lets go of `value`, if it is still the one that is kept under the key.
+    /// Releases `value`, if it is still the value of this key.
     pub fn let_go(&self, key: &K, value: &Arc<V>) {
         let mut open = self.open.lock();
         if open.by_key.get(key).is_some_and(|(kept, _)| Arc::ptr_eq(kept, value))
@@ -87,7 +87,7 @@ impl<K: Eq + Hash + Clone, V> Recent<K, V> {
         }
     }
 
-    /// Everything that is open.
+    /// Returns all open values.
     pub fn all(&self) -> Vec<Arc<V>> {
         self.open.lock().by_key.values().map(|(value, _)| value.clone()).collect()
     }
@@ -98,27 +98,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_unused_make_room_unless_they_are_in_use() {
+    fn least_recently_used_values_make_room_unless_they_are_in_use() {
         let recent = Recent::new(2);
         let first = recent.keep("a", 1);
         recent.keep("b", 2);
         let numbers = |values: Vec<Arc<i32>>| values.iter().map(|value| **value).collect::<Vec<_>>();
-        assert_eq!(numbers(recent.trim(1)), [2], "the oldest that is idle");
+        assert_eq!(numbers(recent.trim(1)), [2], "the least recently used idle value");
         let second = recent.keep("c", 3);
-        assert!(recent.trim(1).is_empty(), "all are in use");
+        assert!(recent.trim(1).is_empty(), "every value is in use");
         recent.keep("d", 4);
         drop((first, second));
-        assert_eq!(numbers(recent.trim(0)), [1], "what was too many goes as soon as it is idle");
+        assert_eq!(numbers(recent.trim(0)), [1], "a value over the limit goes once it is idle");
         assert_eq!(numbers(recent.trim(1)), [3]);
         recent.keep("e", 5);
-        assert_eq!(*recent.keep("e", 9), 5, "the first one stays");
+        assert_eq!(*recent.keep("e", 9), 5, "the first value stays");
         assert_eq!(recent.all().len(), 2);
         let used = recent.get("e").unwrap();
         recent.let_go(&"e", &used);
         assert!(recent.trim(0).is_empty(), "it is in use");
         drop(used);
         let gone = recent.trim(0);
-        assert_eq!(gone.len(), 1, "what was let go of comes once it is idle");
+        assert_eq!(gone.len(), 1, "a released value is returned once it is idle");
         recent.put_back(gone);
         assert_eq!(numbers(recent.trim(0)), [5]);
     }

@@ -1,7 +1,7 @@
-//! What a crash may have left at the end of a log, and what is done about it (I6, R7).
+//! Repairs the tail that a crash may have left at the end of a log (I6, R7).
 //!
 //! Bytes after the last newline were never acknowledged. Recovery is idempotent: every step is synced before the next
-//! one relies on it, and doing it twice changes no byte.
+//! one depends on it, and a second run changes no byte.
 
 use std::sync::Arc;
 
@@ -17,70 +17,70 @@ use crate::torn;
 /// What the state knows of a log before it is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watermark {
-    /// Up to here the bytes are sealed: known to be synced, never cut.
+    /// The end of the sealed bytes: they are synced and never cut.
     pub sealed_to: Position,
-    /// The furthest position that any row names.
+    /// The highest position that a row names.
     pub recorded_to: Position,
-    /// The end of the furthest place that an operation claimed.
+    /// The end of the last place that an operation claimed.
     pub claimed_to: Position,
-    /// The end and the hash of the last line that was folded: how a replaced file is told from the one we knew.
+    /// The end and the hash of the last folded line; they distinguish a replaced file from the known one.
     pub folded: Option<(Position, LineHash)>,
 }
 
-/// Whether the log is the one that the state knows.
+/// How a log compares with the one that the state knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogIdentity {
-    /// It is, or nothing was known of it.
+    /// It is the same log, or nothing was known of it.
     Same,
     /// The file is gone.
     Missing,
-    /// It ends before bytes that the state names.
+    /// It ends here, before bytes that the state names.
     Shorter(Position),
-    /// Its bytes are others.
+    /// Its bytes are different.
     Replaced,
 }
 
-/// What was done to a torn tail.
+/// How a torn tail was repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MendKind {
-    /// It was a whole object that lacked its newline, and got it.
+    /// It was a complete object without a newline; the newline was added.
     Completed,
     /// It was moved to the `.torn` file.
     Quarantined,
-    /// It stands where sealed bytes stood, so it is kept, as a damaged line of its own.
+    /// It is below the sealed end, so it was kept as a damaged line.
     Terminated,
 }
 
-/// One torn tail and what was done about it.
+/// The repair of one torn tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mend {
-    /// What was done.
+    /// The kind of repair.
     pub kind: MendKind,
-    /// Where the torn bytes began.
+    /// The position of the torn bytes.
     pub position: Position,
-    /// How many they were.
+    /// The number of torn bytes.
     pub bytes: u64,
-    /// Their BLAKE3.
+    /// The BLAKE3 of the torn bytes.
     pub hash: [u8; 32],
 }
 
-/// What opening a log for appending found.
+/// The result of opening a log for appending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
-    /// Whether it is the log that the state knows.
-    pub standing: LogIdentity,
-    /// What was mended.
+    /// How the log compares with the one that the state knows.
+    pub identity: LogIdentity,
+    /// The repair of the tail, if it was torn.
     pub mend: Option<Mend>,
-    /// Where it ends now.
+    /// The end of the log.
     pub end: Position,
 }
 
 /// Compares an open log that ends at `end` with what the state knows of it.
-pub fn standing(log: &Reader, end: Position, known: &Watermark, line_bytes_max: usize) -> Result<LogIdentity> {
+pub fn identify(log: &Reader, end: Position, known: &Watermark, line_bytes_max: usize) -> Result<LogIdentity> {
     if end < known.recorded_to || end < known.sealed_to {
         return Ok(LogIdentity::Shorter(end));
     }
-    // Where the fold stopped in an archived segment, the hot file has nothing to compare.
+    // If the fold stopped in an archived segment, the hot file has nothing to compare.
     if let Some((end, hash)) = known.folded
         && end > log.first()
         && log.line_hash_at(end, line_bytes_max)? != Some(hash)
@@ -90,7 +90,7 @@ pub fn standing(log: &Reader, end: Position, known: &Watermark, line_bytes_max: 
     Ok(LogIdentity::Same)
 }
 
-/// A torn tail, looked at but not touched.
+/// A torn tail that is not repaired yet.
 pub(crate) struct Tail {
     pub(crate) kind: MendKind,
     pub(crate) start: Position,
@@ -98,8 +98,13 @@ pub(crate) struct Tail {
     pub(crate) hash: [u8; 32],
 }
 
-/// Looks for bytes after the last newline before `end` and decides what they are.
-pub(crate) fn look(log: &Reader, end: Position, sealed_to: Position, line_bytes_max: usize) -> Result<Option<Tail>> {
+/// Finds bytes after the last newline before `end` and decides how to repair them.
+pub(crate) fn find_torn_tail(
+    log: &Reader,
+    end: Position,
+    sealed_to: Position,
+    line_bytes_max: usize,
+) -> Result<Option<Tail>> {
     let start = log.last_line_end(end)?;
     if start == end {
         return Ok(None);
@@ -118,9 +123,11 @@ pub(crate) fn look(log: &Reader, end: Position, sealed_to: Position, line_bytes_
     Ok(Some(Tail { kind, start, end, hash }))
 }
 
-/// Mends the tail of a log whose exclusive lock the caller holds.
+/// Repairs the tail of a log. The caller holds the exclusive lock.
 ///
-/// [`Error::Poisoned`] says that the disk failed the log itself, which the caller must then close (R8).
+/// # Errors
+///
+/// [`Error::Poisoned`] if a disk call on the log itself failed; the caller must then close the log (R8).
 pub(crate) fn mend(
     disk: &Arc<dyn Disk>,
     place: &Place,

@@ -1,4 +1,4 @@
-//! Taking a log away for good.
+//! Deletes a log for good.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -13,11 +13,11 @@ use crate::lock;
 use crate::reader::Place;
 use crate::torn::torn_path;
 
-/// Removes a log and what was set aside of it, while no writer is inside. Writers that come later see that it is gone.
+/// Deletes a log and its `.torn` file under the exclusive lock. Later writers see that the log is gone.
 ///
-/// `before` runs under the lock, right before the file goes; its error keeps the file. Without a file it runs too. From
-/// before that until the unlink the mode of the file is the one of a claim: should this process die in between, a writer
-/// that has the file open asks the state before it appends.
+/// `before` runs under the lock, right before the file is unlinked, and also if there is no file. If it fails, the file
+/// stays. Meanwhile the file has the mode of a claim: if this process dies before the unlink, a writer that has the
+/// file open asks the state before it appends.
 pub fn remove(
     disk: &Arc<dyn Disk>,
     place: &Place,
@@ -25,15 +25,15 @@ pub fn remove(
     before: impl FnOnce(Position) -> Result<()>,
 ) -> Result<()> {
     let path = &place.path;
-    let (file, is_made) = loop {
-        let (file, is_made) = match disk.open(path, Open::Read) {
+    let (file, is_created) = loop {
+        let (file, is_created) = match disk.open(path, Open::Read) {
             Ok(file) => (file, false),
-            // An empty file to lock: a first append that is under way would otherwise go by unseen.
+            // An empty file to lock: without it, a concurrent first append would go unnoticed.
             Err(error) if error.kind() == ErrorKind::NotFound => match disk.open(path, Open::Create) {
                 Ok(file) => (file, true),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
-                // Nobody can make a file there: there is nothing to lock.
-                Err(error) if is_unmakable(&error) => {
+                // No process can create a file there, so there is nothing to lock.
+                Err(error) if is_not_creatable(&error) => {
                     before(place.base)?;
                     return remove_torn(disk, path);
                 }
@@ -42,20 +42,20 @@ pub fn remove(
             Err(error) => return Err(Error::io("open", path)(error)),
         };
         lock::keep(&**disk, &*file, path, Lock::Exclusive, limits.busy_timeout)?;
-        let ident = file.stat().map_err(Error::io("look at", path))?.ident;
-        // Between the opening and the lock a repair may have put another file there.
-        if disk.stat(path).map_err(Error::io("look at", path))?.is_some_and(|stat| stat.ident == ident) {
-            break (file, is_made);
+        let ident = file.stat().map_err(Error::io("examine", path))?.ident;
+        // A repair may have replaced the file between the open and the lock.
+        if disk.stat(path).map_err(Error::io("examine", path))?.is_some_and(|stat| stat.ident == ident) {
+            break (file, is_created);
         }
     };
-    // The lock ends with the file.
-    let stat = file.stat().map_err(Error::io("look at", path))?;
+    // The lock is released when the file is closed.
+    let stat = file.stat().map_err(Error::io("examine", path))?;
     if !stat.is_poisoned() {
         file.set_mode(MODE_CLAIMED).map_err(Error::io("change the mode of", path))?;
     }
     if let Err(error) = before(Position(place.base.0 + stat.len)) {
-        if is_made && stat.len == 0 {
-            // Made for the lock alone; writers that wait for it find it gone.
+        if is_created && stat.len == 0 {
+            // The file was created only for the lock; writers that wait for it find it gone.
             disk.unlink(path).map_err(Error::io("remove", path))?;
         }
         return Err(error);
@@ -68,8 +68,9 @@ pub fn remove(
     }
 }
 
-/// Whether no process can make a file at a path now: it has no folder, or there is no room or no right to.
-fn is_unmakable(error: &std::io::Error) -> bool {
+/// Returns true if no process can create the file now: the directory is missing, the disk is full, or the file system
+/// does not permit it.
+fn is_not_creatable(error: &std::io::Error) -> bool {
     is_full(error)
         || matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
 }

@@ -1,7 +1,7 @@
-//! Opening a poisoned log again (R8): what can be read of it becomes a new file in its place.
+//! Repairs a poisoned log (R8): copies its readable bytes to a new file, which replaces it.
 //!
-//! After a failed sync the page cache may show bytes that the device does not have, so the old file is never trusted
-//! again: it is copied, the copy is synced, and only then does it take the old one's name.
+//! After a failed sync the page cache may show bytes that the device does not have, so the old file is never used
+//! again. The copy is synced before it takes the old file's name.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use crate::reader::{Place, Reader, regular, sync_names};
 use crate::recover::{self, Mend, MendKind};
 use crate::torn;
 
-/// What became of a poisoned log.
+/// The result of [`rewrite`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rewritten {
-    /// Where the new file ends.
+    /// The end of the new file.
     pub end: Position,
-    /// What was done about the tail.
+    /// The repair of a torn tail, if there was one.
     pub mend: Option<Mend>,
 }
 
-/// Copies a log into a new file and puts that in its place.
+/// Copies a log to a new file, which then replaces it.
 ///
-/// `before` runs under the lock of the old file, once the new one is synced and right before it takes the old one's
-/// name: there the caller raises the log's epoch. It is given where the new file ends; its error keeps the old one.
+/// `before` runs under the lock of the old file, after the new file is synced and before the rename; it gets the end of
+/// the new file. The caller increases the log's epoch there. If it fails, the old file stays.
 pub fn rewrite(
     disk: &Arc<dyn Disk>,
     place: &Place,
@@ -38,20 +38,20 @@ pub fn rewrite(
 ) -> Result<Rewritten> {
     let path = &place.path;
     let io = |call| Error::io(call, path);
-    if let Some(at_path) = disk.stat(path).map_err(io("look at"))? {
+    if let Some(at_path) = disk.stat(path).map_err(io("examine"))? {
         regular(place, at_path)?;
     }
-    // Root and the owner may open a file of mode 0400 for reading; the copy needs no more.
+    // A file of mode 0400 can be opened for reading, which is all that the copy needs.
     let file = disk.open(path, Open::Read).map_err(io("open"))?;
-    let stat = regular(place, file.stat().map_err(io("look at"))?)?;
+    let stat = regular(place, file.stat().map_err(io("examine"))?)?;
     let _held = lock::take(&**disk, &*file, path, Lock::Exclusive, limits.busy_timeout)?;
-    let stat = match disk.stat(path).map_err(io("look at"))? {
+    let stat = match disk.stat(path).map_err(io("examine"))? {
         Some(now) if now.ident == stat.ident => now,
         _ => return Err(Error::Replaced(path.clone())),
     };
     let log = Reader::over(disk, place, &file, stat.ident);
     let end = Position(place.base.0 + stat.len);
-    let tail = recover::look(&log, end, sealed_to, limits.line_bytes_max)?;
+    let tail = recover::find_torn_tail(&log, end, sealed_to, limits.line_bytes_max)?;
     let keep_to = match &tail {
         Some(tail) if tail.kind == MendKind::Quarantined => {
             torn::save(disk, &log, path, tail.start.0, tail.end.0)?;
@@ -60,7 +60,7 @@ pub fn rewrite(
         _ => end,
     };
     let new = new_path(path);
-    if disk.stat(&new).map_err(io("look at"))?.is_some() {
+    if disk.stat(&new).map_err(io("examine"))?.is_some() {
         disk.unlink(&new).map_err(Error::io("remove", &new))?;
     }
     let copy = disk.open(&new, Open::Create).map_err(Error::io("create", &new))?;

@@ -1,12 +1,13 @@
-//! Following every log under a directory tree, ours or of others: what is there, oldest first, and then what comes.
+//! Follows every log under a directory tree, Duolog's or another program's: first the existing lines, oldest file
+//! first, then new lines as they come.
 //!
-//! The tree is only read: no lock in files of others, no repair, nothing written beside them (R7). Only whole lines are
-//! delivered, each once, in the order of their file. Links are not followed. Files and directories that appear later are
-//! found by [`Hints`], and by a sweep now and then for what no hint told of. Few files are open at a time; what is kept of
-//! each is its path and its [`Trail`].
+//! The tree is only read: no lock on files of other programs, no repair, no file written (R7). Only complete lines are
+//! delivered, each once, in the order of their file. Links are not followed. New files and directories are found by
+//! [`Hints`], and by a periodic sweep for changes that no hint reported. Few files are open at a time; of each file
+//! only its path and its [`Trail`] are kept.
 //!
-//! `log` is what is known of one file, `tree` finds files. A file that is moved is another one, which begins anew.
-//! Positions are offsets in the file. A name that is not UTF-8 is not looked at.
+//! `log` is the state of one file; `tree` finds files. A file that is moved counts as a new file. Positions are offsets
+//! in the file. Names that are not UTF-8 are ignored.
 
 mod log;
 mod tree;
@@ -34,36 +35,36 @@ use crate::trail::{Terms, Trail};
 use log::{Log, Step};
 use rustix::io::Errno;
 
-/// The bytes one poll delivers at the most, but for the end of a line.
+/// Maximum number of bytes that one poll delivers, rounded up to the end of a line.
 const POLL_BYTES: u64 = 8 << 20;
-/// The files one poll looks at, at the most.
+/// Maximum number of files that one poll checks.
 const POLL_LOOKS: usize = 1024;
-/// How much longer than it took the pause after a sweep is, so that a large tree is not swept all the time.
+/// The pause after a sweep, as a multiple of its duration, so that a large tree is not swept all the time.
 const SWEEP_SHARE: u32 = 50;
 
-/// Where to begin in the files that are there first. Those that come later are delivered from their beginning.
+/// Where to start in the files of the first sweep. Files that appear later are delivered from their beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// With their first line.
+    /// At the first line.
     All,
-    /// With so many lines of each before its end.
+    /// At this number of lines before the end of each file.
     Last(u64),
-    /// Behind their last whole line.
+    /// After the last complete line.
     New,
 }
 
-/// How a root is followed.
+/// Options of a [`RootFollower`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RootOptions {
-    /// Where to begin.
+    /// Where to start.
     pub start: Start,
-    /// Who writes the files. A writer of ours that stays inside holds up its own file and no other.
+    /// Which program writes the files. A Duolog writer that keeps its lock delays only its own file.
     pub writers: Writers,
-    /// The bytes of a line at most; a longer one is told of and not read.
+    /// Maximum length of a line in bytes; a longer line is reported and not read.
     pub line_bytes_max: usize,
-    /// How many files are open at a time.
+    /// Maximum number of open files.
     pub open_files_max: usize,
-    /// How many files are followed; further ones are told of and skipped.
+    /// Maximum number of followed files; others are reported and skipped.
     pub files_max: usize,
     /// How often the tree is swept without a hint.
     pub pace: Pace,
@@ -78,12 +79,12 @@ impl Default for RootOptions {
             line_bytes_max: Limits::default().line_bytes_max,
             open_files_max: 64,
             files_max: 1_000_000,
-            pace: Pace { soon: millis(10), seldom: millis(500), hearing: millis(2000) },
+            pace: Pace { min: millis(10), max: millis(500), with_hints: millis(2000) },
         }
     }
 }
 
-/// What a root follower tells. Paths are relative to the root.
+/// An event of a [`RootFollower`]. Paths are relative to the root.
 #[derive(Debug)]
 pub enum RootEvent<'e> {
     /// The next line of a file.
@@ -93,91 +94,91 @@ pub enum RootEvent<'e> {
         /// The line.
         item: Item<'e>,
     },
-    /// Lines of a file that were delivered are no longer there. What stands now behind `to` follows.
+    /// Delivered lines of a file are no longer there. The lines now after `to` follow.
     Reset {
         /// The file.
         path: &'e Path,
-        /// The last position whose line still stands.
+        /// The last position whose line is unchanged.
         to: Position,
         /// What happened.
         why: ResetReason,
     },
-    /// A file is no longer there.
+    /// A file was deleted or moved.
     Gone {
         /// The file.
         path: &'e Path,
     },
-    /// The root is not there. It is waited for.
+    /// The root does not exist. The follower waits for it.
     Missing,
-    /// Something is not followed. It is told once.
+    /// A file or directory is not followed. Reported once.
     Skipped {
         /// The file or directory.
         path: &'e Path,
-        /// Why.
+        /// The reason.
         why: &'e Skip,
     },
 }
 
-/// Why something is not followed.
+/// Why a file or directory is not followed.
 #[derive(Debug)]
 pub enum Skip {
-    /// It cannot be read. It is tried again when it changes.
+    /// It cannot be read. The follower tries again when it changes.
     Unreadable(Error),
     /// It is a link, a pipe or a device.
     NotAFile,
-    /// It is a compressed copy of lines that are no longer hot.
+    /// It is a compressed archive of old lines.
     Cold,
-    /// As many files are followed as may be.
+    /// `files_max` files are followed already.
     TooMany,
-    /// It is too far down.
+    /// Its directory is nested too deeply.
     TooDeep,
 }
 
-/// What one poll did.
+/// The result of one poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Nothing is left to tell for now.
+    /// Nothing was delivered, and nothing is left.
     Idle,
-    /// Something was told, or is left to tell.
+    /// Events were delivered, or are left for the next poll.
     Delivered,
-    /// The root is not there.
+    /// The root does not exist.
     Missing,
 }
 
-/// Who is told.
-type Each<'f> = &'f mut dyn FnMut(RootEvent<'_>);
+/// The callback for events.
+type EventSink<'f> = &'f mut dyn FnMut(RootEvent<'_>);
 
 /// Follows every `*.jsonl` under a directory.
 pub struct RootFollower {
     root: PathBuf,
     options: RootOptions,
-    /// The root as long as it is there.
+    /// The open root; `None` while it does not exist.
     files: Option<Arc<Files>>,
     logs: BTreeMap<Arc<Path>, Log>,
-    /// The directories that were listed, and in which sweep they were last met.
+    /// The listed directories, each with the last sweep that saw it.
     directories: BTreeMap<PathBuf, u64>,
-    /// What was told to be skipped, and in which sweep it was last met.
-    noted: BTreeMap<PathBuf, u64>,
-    /// Logs to look at.
+    /// The skips that were reported, each with the last sweep that saw it.
+    reported_skips: BTreeMap<PathBuf, u64>,
+    /// Logs to check.
     queue: VecDeque<Arc<Path>>,
-    /// Logs that could not be looked at just now.
+    /// Logs that could not be checked, because a writer held the lock.
     later: Vec<Arc<Path>>,
     readers: Recent<Arc<Path>, Reader>,
     listener: Listener,
-    /// Where to begin in what the first sweep meets.
+    /// Where to start in the files of the first sweep; `None` after it.
     first_start: Option<Start>,
-    /// How many sweeps there were.
+    /// Number of sweeps so far.
     sweeps: u64,
-    /// When the next one is due; at once if nothing is said.
+    /// When the next sweep is due; `None` means now.
     sweep_at: Option<Instant>,
-    /// Whether every directory is heard.
-    is_hearing: bool,
+    /// True if every directory is watched.
+    is_watching_all: bool,
     pause: Duration,
     is_missing: bool,
 }
 
 impl RootFollower {
-    /// Follows what is under `root`, which need not exist yet.
+    /// Follows the logs under `root`, which need not exist yet.
     pub fn new(root: &Path, hints: &Hints, options: RootOptions) -> Result<Self> {
         Ok(Self {
             root: std::path::absolute(root).map_err(Error::io("find", root))?,
@@ -185,66 +186,70 @@ impl RootFollower {
             files: None,
             logs: BTreeMap::new(),
             directories: BTreeMap::new(),
-            noted: BTreeMap::new(),
+            reported_skips: BTreeMap::new(),
             queue: VecDeque::new(),
             later: Vec::new(),
             readers: Recent::new(options.open_files_max),
-            listener: Listener::of(hints),
+            listener: Listener::with_hints(hints),
             first_start: Some(options.start),
             sweeps: 0,
             sweep_at: None,
-            is_hearing: true,
-            pause: options.pace.soon,
+            is_watching_all: true,
+            pause: options.pace.min,
             is_missing: false,
         })
     }
 
-    /// What wakes this follower, for whoever knows that something changed, or that it should end.
+    /// Returns the bell that ends a wait of this follower, for a caller that knows of a change or wants it to stop.
     pub fn bell(&self) -> Bell {
         self.listener.bell()
     }
 
-    /// How many files are followed.
+    /// Returns the number of followed files.
     pub fn file_count(&self) -> usize {
         self.logs.len()
     }
 
-    /// Whether something could not be looked at, because a writer was inside.
+    /// Returns true if a file could not be checked, because a writer held its lock.
     pub fn is_held_up(&self) -> bool {
         !self.later.is_empty()
     }
 
-    /// The position after the last line delivered of a file; none where it is not followed.
+    /// Returns the position after the last delivered line of a file, or `None` if the file is not followed.
     pub fn position(&self, path: &Path) -> Option<Position> {
         self.logs.get(path).map(Log::position)
     }
 
-    /// Has the next poll look at the whole tree, hint or no hint.
+    /// Makes the next poll sweep the whole tree.
     pub fn look_again(&mut self) {
         self.sweep_at = None;
     }
 
-    /// Tells what is new, up to a bound. An error here is not that of one file; the next poll goes on where it was.
-    pub fn poll(&mut self, each: Each<'_>) -> Result<Progress> {
-        let heard = self.listener.take();
+    /// Delivers new events, up to a limit.
+    ///
+    /// # Errors
+    ///
+    /// An error does not concern a single file; the next poll continues at the same place.
+    pub fn poll(&mut self, each: EventSink<'_>) -> Result<Progress> {
+        let changes = self.listener.take();
         let Some(files) = self.reach_root(each)? else {
             return Ok(Progress::Missing);
         };
-        let mut was_told = false;
-        let each: Each<'_> = &mut |event| {
-            was_told = true;
+        let mut has_delivered = false;
+        let each: EventSink<'_> = &mut |event| {
+            has_delivered = true;
             each(event);
         };
-        if heard.everything || self.sweep_at.is_none_or(|at| at <= Instant::now()) {
+        if changes.everything || self.sweep_at.is_none_or(|at| at <= Instant::now()) {
             self.sweep(&files, each)?;
         } else {
-            self.look_where_told(&files, &heard.paths, each)?;
+            self.check_changed_paths(&files, &changes.paths, each)?;
         }
         self.deliver(&files, each)?;
-        if !was_told && self.queue.is_empty() {
+        if !has_delivered && self.queue.is_empty() {
             return Ok(Progress::Idle);
         }
-        self.pause = self.options.pace.soon;
+        self.pause = self.options.pace.min;
         Ok(Progress::Delivered)
     }
 
@@ -255,7 +260,7 @@ impl RootFollower {
         }
         let until_sweep = self.sweep_at.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
         let pause = if self.is_missing || !self.later.is_empty() {
-            // Neither a root that appears nor a writer that leaves makes a sound.
+            // Neither a new root nor a released lock causes a hint.
             self.pause_longer()
         } else {
             until_sweep
@@ -265,27 +270,27 @@ impl RootFollower {
 
     fn pause_longer(&mut self) -> Duration {
         let pause = self.pause;
-        self.pause = (pause * 2).min(self.options.pace.seldom);
+        self.pause = (pause * 2).min(self.options.pace.max);
         pause
     }
 
-    /// The root, opened again if it is another one than before; none if it is not there.
-    fn reach_root(&mut self, each: Each<'_>) -> Result<Option<Arc<Files>>> {
+    /// Returns the root, reopened if another directory took its place; `None` if it does not exist.
+    fn reach_root(&mut self, each: EventSink<'_>) -> Result<Option<Arc<Files>>> {
         let found = match std::fs::metadata(&self.root) {
             Ok(found) => Some(Ident { device: found.dev(), inode: found.ino() }),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => None,
-            Err(error) => return Err(Error::io("look at", &self.root)(error)),
+            Err(error) => return Err(Error::io("examine", &self.root)(error)),
         };
         if let Some(files) = &self.files {
-            let open = files.ident().map_err(Error::io("look at", &self.root))?;
+            let open = files.ident().map_err(Error::io("examine", &self.root))?;
             if found == Some(open) {
                 return Ok(Some(Arc::clone(files)));
             }
-            self.let_go_of_everything(each);
+            self.drop_all_logs(each);
         }
         if found.is_none() {
             if !self.is_missing {
-                // Whatever comes now was not there before.
+                // Files that appear from now on are new.
                 (self.is_missing, self.first_start) = (true, None);
                 each(RootEvent::Missing);
             }
@@ -301,8 +306,8 @@ impl RootFollower {
         Ok(Some(files))
     }
 
-    /// Looks at what is queued, until that is done or the bound is reached.
-    fn deliver(&mut self, files: &Arc<Files>, each: Each<'_>) -> Result<()> {
+    /// Checks the queued logs until the queue is empty or a limit is reached.
+    fn deliver(&mut self, files: &Arc<Files>, each: EventSink<'_>) -> Result<()> {
         let disk: Arc<dyn Disk> = files.clone();
         self.queue.extend(self.later.drain(..));
         let (mut left, mut looks) = (POLL_BYTES, POLL_LOOKS);
@@ -326,36 +331,36 @@ impl RootFollower {
         Ok(())
     }
 
-    /// Looks at one log.
+    /// Checks one log.
     fn step(
         &mut self,
         files: &Files,
         disk: &Arc<dyn Disk>,
         path: &Arc<Path>,
         step_bytes: u64,
-        each: Each<'_>,
+        each: EventSink<'_>,
     ) -> Result<Step> {
         let Some(log) = self.logs.get_mut(path) else { return Ok(Step::Done) };
         let terms = Terms { writers: self.options.writers, line_bytes_max: self.options.line_bytes_max, step_bytes };
         let stepped = match files.look(path) {
             Ok(None) => {
-                self.let_go(path, each);
+                self.drop_log(path, each);
                 return Ok(Step::Done);
             }
             Ok(Some((stat, changed_at))) => log.step(disk, path, (stat, changed_at), &self.readers, &terms, each),
-            Err(error) => Err(Error::io("look at", path)(error)),
+            Err(error) => Err(Error::io("examine", path)(error)),
         };
         match stepped {
-            Err(error) if is_ours_to_bear(&error) => Err(error),
+            Err(error) if is_out_of_resources(&error) => Err(error),
             Err(error) => {
-                log.tell_unreadable(path, error, each);
+                log.report_unreadable(path, error, each);
                 Ok(Step::Done)
             }
             ok => ok,
         }
     }
 
-    /// Queues a log that is known, once.
+    /// Queues a followed log, unless it is queued already.
     fn enqueue(&mut self, path: &Path) {
         if let Some((path, log)) =
             self.logs.range_mut::<Path, _>(from(path)).next().filter(|(found, _)| &***found == path)
@@ -365,7 +370,7 @@ impl RootFollower {
         }
     }
 
-    fn let_go(&mut self, path: &Path, each: Each<'_>) {
+    fn drop_log(&mut self, path: &Path, each: EventSink<'_>) {
         if self.logs.remove(path).is_none() {
             return;
         }
@@ -375,32 +380,32 @@ impl RootFollower {
         each(RootEvent::Gone { path });
     }
 
-    fn let_go_of_everything(&mut self, each: Each<'_>) {
+    fn drop_all_logs(&mut self, each: EventSink<'_>) {
         for path in self.logs.keys().cloned().collect::<Vec<_>>() {
-            self.let_go(&path, each);
+            self.drop_log(&path, each);
         }
         for directory in std::mem::take(&mut self.directories).into_keys() {
             self.listener.unwatch(&self.at(&directory));
         }
-        self.noted.clear();
+        self.reported_skips.clear();
         self.queue.clear();
         self.later.clear();
         self.files = None;
     }
 
-    /// A path beneath the root as the system knows it.
+    /// Returns the absolute path of a path beneath the root.
     fn at(&self, path: &Path) -> PathBuf {
         if path.as_os_str().is_empty() { self.root.clone() } else { self.root.join(path) }
     }
 }
 
-/// A path and all that is sorted behind it, what is beneath it first.
+/// The range of keys from `path` on; what is beneath it comes first.
 fn from(path: &Path) -> (Bound<&Path>, Bound<&Path>) {
     (Bound::Included(path), Bound::Unbounded)
 }
 
-/// Whether an error says nothing about a file, but that we have too much open.
-fn is_ours_to_bear(error: &Error) -> bool {
+/// Returns true if this process ran out of descriptors or memory: that says nothing about the file.
+fn is_out_of_resources(error: &Error) -> bool {
     let number = match error {
         Error::Io { source, .. } => Errno::from_io_error(source),
         _ => None,
@@ -409,7 +414,7 @@ fn is_ours_to_bear(error: &Error) -> bool {
 }
 
 impl Start {
-    /// The way through a log that begins here.
+    /// Returns a trail that starts here.
     fn trail(self, reader: &Reader, writers: Writers, places: usize) -> Result<Trail> {
         let position = match self {
             Self::All => reader.first(),

@@ -1,4 +1,4 @@
-//! Hashes over log bytes: of a line, of a range, of its blocks, and the chain that seals are.
+//! Hashes of log bytes: of a line, of a range, of its blocks, and the hash chain of seals.
 
 use duolog_types::Position;
 use duolog_types::limits::{SEAL_BLOCK_BYTES, SEAL_BLOCK_HASH_BYTES};
@@ -11,20 +11,21 @@ pub type LineHash = [u8; 32];
 /// One link of the chain.
 pub type SealHash = [u8; 32];
 
-/// The hash of a line.
+/// Returns the hash of a line.
 pub fn hash_line(line: &[u8]) -> LineHash {
     blake3::hash(line).into()
 }
 
-/// The next link: BLAKE3(link before ‖ BLAKE3(bytes since)). The first link has nothing before it.
-pub fn chain(before: Option<&SealHash>, bytes_since: &[u8; 32]) -> SealHash {
+/// Returns the next link: BLAKE3(previous link ‖ BLAKE3(bytes since)). The first link has no previous link.
+pub fn chain(previous: Option<&SealHash>, bytes_since: &[u8; 32]) -> SealHash {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(before.map_or(&[][..], |hash| &hash[..]));
+    hasher.update(previous.map_or(&[][..], |hash| &hash[..]));
     hasher.update(bytes_since);
     hasher.finalize().into()
 }
 
-/// Hashes `[from, to)`, telling the hash so far at each position of `stops` that it passes. Memory is one buffer.
+/// Hashes `[from, to)`. Returns the hash up to each position of `stops` in the range, and the hash of the range. Memory
+/// is one buffer.
 pub fn hash_range(
     reader: &Reader,
     from: Position,
@@ -34,18 +35,18 @@ pub fn hash_range(
     hash_range_and(reader, from, to, stops, |_| {})
 }
 
-/// The hashes of a range, made in one pass.
+/// The hashes of a range, computed in one pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hashed {
-    /// The hash so far at each stop.
+    /// The hash up to each stop.
     pub so_far: Vec<[u8; 32]>,
-    /// The hash of all of it.
+    /// The hash of the range.
     pub whole: [u8; 32],
-    /// The short hashes of its blocks, see [`Blocks`].
+    /// The short hashes of its blocks; see [`Blocks`].
     pub blocks: Vec<u8>,
 }
 
-/// The same, with the blocks of the range hashed in the same pass.
+/// Hashes a range like [`hash_range`], and its blocks in the same pass.
 pub fn hash_range_and_blocks(
     reader: &Reader,
     from: Position,
@@ -57,7 +58,7 @@ pub fn hash_range_and_blocks(
     Ok(Hashed { so_far, whole, blocks: blocks.finish() })
 }
 
-/// Hashes the blocks of `[from, to)` alone.
+/// Hashes only the blocks of `[from, to)`.
 pub fn hash_blocks(reader: &Reader, from: Position, to: Position) -> Result<Vec<u8>> {
     let mut blocks = Blocks::default();
     reader.each_chunk(from, to, |bytes| {
@@ -90,13 +91,13 @@ fn hash_range_and(
     Ok((so_far, whole))
 }
 
-/// Short hashes of the blocks of a stretch, made as its bytes come: the first bytes of the BLAKE3 of each, one behind the
-/// other. The last block may be a part of one.
+/// Short hashes of the blocks of a range: the first bytes of the BLAKE3 of each, concatenated. The last block may be
+/// partial.
 ///
-/// They only say where to look; whether a stretch is what it was, its whole hash says.
+/// They only help to find a change; the hash of the range proves that there is none.
 #[derive(Clone, Debug, Default)]
 pub struct Blocks {
-    /// The bytes still to come whose blocks are known.
+    /// Number of coming bytes whose blocks are hashed already.
     known: u64,
     hasher: blake3::Hasher,
     filled: u64,
@@ -104,8 +105,9 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Keeps the hashes of the whole blocks of a stretch of `len` bytes. The caller must know those bytes to be the same.
-    pub fn going_on(hashes: &[u8], len: u64) -> Self {
+    /// Resumes after a range of `len` bytes, and keeps the hashes of its complete blocks. The caller must know that
+    /// those bytes are unchanged.
+    pub fn resume(hashes: &[u8], len: u64) -> Self {
         let count = usize::try_from(len / SEAL_BLOCK_BYTES).unwrap_or(usize::MAX);
         match hashes.get(..count.saturating_mul(SEAL_BLOCK_HASH_BYTES)) {
             Some(whole) => Self { known: len - len % SEAL_BLOCK_BYTES, hashes: whole.to_vec(), ..Self::default() },

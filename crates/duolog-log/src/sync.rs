@@ -1,4 +1,4 @@
-//! Syncs that callers share: one covers everyone who had written before it began.
+//! Group sync: one sync covers every caller that had written before it began.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use duolog_types::Position;
 use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
 
-/// A position up to which a log is on the device. Only a sync of that log can make one (I1).
+/// A position up to which a log is durable. Only a sync of that log creates one (I1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Synced(Position);
 
@@ -15,10 +15,10 @@ impl Synced {
         Self(position)
     }
 
-    /// An empty log is durable as it is.
+    /// The start of a log: an empty log is durable without a sync.
     pub const ZERO: Self = Self(Position::ZERO);
 
-    /// The position.
+    /// Returns the position.
     pub const fn position(self) -> Position {
         self.0
     }
@@ -38,17 +38,17 @@ struct State {
     failed: bool,
 }
 
-/// Why bytes are not known to be on the device.
+/// Why a sync did not make bytes durable.
 #[derive(Debug)]
 pub(crate) enum SyncError {
-    /// A sync failed, now or for someone before: what the device holds is not known.
+    /// A sync failed, in this call or in an earlier one: the content of the device is unknown.
     Failed,
-    /// The sync was not tried, because what it needs could not be opened. Nothing is lost by that.
+    /// The sync was not tried, because the file or directory could not be opened. No byte is lost.
     NotTried(io::Error),
 }
 
 impl SyncError {
-    /// The same error, for another log that the sync was for.
+    /// Returns a copy of the error, for another log of the same sync.
     pub(crate) fn again(&self) -> Self {
         match self {
             Self::Failed => Self::Failed,
@@ -59,9 +59,9 @@ impl SyncError {
         }
     }
 
-    /// Tells a failed sync of a directory from a directory that could not be opened.
+    /// Distinguishes a failed sync of a directory from a directory that could not be opened.
     pub(crate) fn of_directory(error: io::Error) -> Self {
-        // What `open` answers and `fsync` does not.
+        // Errors of `open` that `fsync` does not return.
         let not_opened = [
             Errno::MFILE,
             Errno::NFILE,
@@ -82,7 +82,8 @@ impl SyncError {
 impl SyncGate {
     /// Returns once everything up to `target` is synced, by this caller or by another.
     ///
-    /// `written` tells how far writers have come; `sync` makes that durable. A failed sync is never tried again here.
+    /// `written` returns the end of the written bytes; `sync` makes them durable. A failed sync is never tried again
+    /// here.
     pub(crate) fn sync_to(
         &self,
         target: u64,
@@ -117,7 +118,7 @@ impl SyncGate {
         outcome.map(|()| state.synced)
     }
 
-    /// How far the log is known to be synced.
+    /// Returns the end of the bytes that are known to be synced.
     pub(crate) fn synced(&self) -> u64 {
         self.state.lock().synced
     }

@@ -1,4 +1,4 @@
-//! Syncing many logs at once: their files beside each other, and each directory above them once.
+//! Syncs many logs at once: their files in parallel, and each directory above them once.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,28 +11,28 @@ use crate::error::Result;
 use crate::reader::Reader;
 use crate::sync::{SyncError, Synced};
 
-/// The logs that one thread syncs: below this number nothing is gained by another thread.
+/// Number of logs per thread: with fewer, another thread gains nothing.
 const LOGS_PER_THREAD: usize = 16;
-/// The threads that sync at once. Most of their time they wait for the device.
+/// Maximum number of threads. Most of the time they wait for the device.
 const THREADS_MAX: usize = 8;
 
-/// A log that is to be synced.
+/// A log to sync.
 #[derive(Clone, Copy)]
 pub struct SyncLog<'r> {
     /// The log.
     pub reader: &'r Reader,
-    /// True if its name may not be durable yet: a row is about to name the log for the first time.
+    /// True if its directory entry may not be durable yet: a row is about to name the log for the first time.
     pub with_name: bool,
 }
 
-/// Syncs what stands in these logs, and returns for each how far it is synced.
+/// Syncs these logs, and returns for each how far it is synced.
 ///
-/// The logs must be on one disk. A sync that fails closes its log to appends (R8) and concerns no other log, except that
-/// a directory that cannot be synced concerns every log in it whose name was to be synced.
+/// The logs must be on one disk. A failed sync closes its log to appends (R8) and affects no other log; but a directory
+/// that cannot be synced affects every log in it whose directory entry was to be synced.
 pub fn sync_logs(logs: &[SyncLog<'_>], timeout: Duration) -> Vec<Result<Synced>> {
     let ends: Vec<Result<Position>> = logs.iter().map(|log| log.reader.stable_end(timeout)).collect();
     let synced = sync_files(logs, &ends);
-    // Every file was open before: whatever its name is, a sync of the directory from here on covers it.
+    // Every file was opened before, so a sync of the directory from here on covers its entry.
     let mut names = Names::default();
     let mut concluded = Vec::with_capacity(logs.len());
     for ((log, end), synced) in logs.iter().zip(ends).zip(synced) {
@@ -55,7 +55,7 @@ fn sync_files(logs: &[SyncLog<'_>], ends: &[Result<Position>]) -> Vec<std::resul
         let mut synced = Vec::with_capacity(logs.len());
         for (part, thread) in started {
             synced.extend(match thread {
-                // A thread that panicked has synced nothing that could be relied on.
+                // A thread that panicked made nothing durable that a caller may rely on.
                 Ok(thread) => thread.join().unwrap_or_else(|_| part.0.iter().map(|_| Err(SyncError::Failed)).collect()),
                 Err(_) => sync_part(part),
             });
@@ -64,7 +64,7 @@ fn sync_files(logs: &[SyncLog<'_>], ends: &[Result<Position>]) -> Vec<std::resul
     })
 }
 
-/// Some logs, and where each ended when it was looked at.
+/// Some logs, and the end of each before the sync.
 type Part<'p, 'r> = (&'p [SyncLog<'r>], &'p [Result<Position>]);
 
 fn sync_part((logs, ends): Part<'_, '_>) -> Vec<std::result::Result<(), SyncError>> {
@@ -73,7 +73,7 @@ fn sync_part((logs, ends): Part<'_, '_>) -> Vec<std::result::Result<(), SyncErro
     logs.iter().zip(ends).map(sync).collect()
 }
 
-/// The directories that were synced, and how that went.
+/// The directories that were synced, each with the result.
 #[derive(Default)]
 struct Names<'r>(BTreeMap<&'r Path, std::result::Result<(), SyncError>>);
 

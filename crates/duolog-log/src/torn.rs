@@ -1,8 +1,8 @@
-//! Bytes that were never a whole line: set aside in `<log>.torn`, never thrown away (I6).
+//! Bytes of incomplete lines: quarantined in `<log>.torn`, never deleted (I6).
 //!
-//! A record is a JSON line that describes the bytes, the bytes themselves, and a newline. A record that is itself torn
-//! describes bytes that are still in the log, because the log is cut only after the record is synced; it stays, and
-//! the next one begins on a new line. Nothing in this file is ever cut.
+//! A record is a JSON line that describes the bytes, the bytes themselves, and a newline. The log is cut only after its
+//! record is synced, so a torn record describes bytes that are still in the log; it stays, and the next record begins
+//! on a new line. This file is never truncated.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use crate::error::{Error, Result};
 use crate::fs::{Disk, DiskFile, Open};
 use crate::reader::{Place, Reader};
 
-/// What one record of a `.torn` file says.
+/// The header of a record in a `.torn` file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TornRecord {
-    /// The position in the log where the bytes stood.
+    /// The position of the bytes in the log.
     pub position: u64,
-    /// How many there are.
+    /// The number of bytes.
     pub len: u64,
-    /// Their BLAKE3, in hex.
+    /// The BLAKE3 of the bytes, in hex.
     pub blake3: String,
 }
 
-/// The file beside a log that holds its torn bytes.
+/// Returns the path of the file that holds a log's torn bytes.
 pub fn torn_path(log: &Path) -> PathBuf {
     let mut name = log.as_os_str().to_owned();
     name.push(".torn");
     PathBuf::from(name)
 }
 
-/// The whole records of a log's `.torn` file; none where there is no such file. What is damaged hides no other.
+/// Returns the complete records of a log's `.torn` file; empty if there is no such file. Damaged records are skipped.
 pub fn torn_records(disk: &Arc<dyn Disk>, log: &Path) -> Result<Vec<TornRecord>> {
     let Some(reader) = Reader::open(disk, &Place::file(torn_path(log)))? else { return Ok(Vec::new()) };
     let mut records = Vec::new();
@@ -49,9 +49,9 @@ pub fn torn_records(disk: &Arc<dyn Disk>, log: &Path) -> Result<Vec<TornRecord>>
     Ok(records)
 }
 
-/// The start of the line behind an offset; none at the end.
+/// Returns the start of the next line after an offset, or `None` at the end.
 fn next_line(reader: &Reader, mut at: u64) -> Result<Option<u64>> {
-    // Mostly it is near; a file of nothing but newlines must not cost a large read for each.
+    // The newline is mostly near, and a file that consists of newlines must not cost a large read for each.
     let mut buffer = vec![0; 256];
     loop {
         let read = reader.read_at(Position(at), &mut buffer)?;
@@ -66,7 +66,7 @@ fn next_line(reader: &Reader, mut at: u64) -> Result<Option<u64>> {
     }
 }
 
-/// Reads the record at an offset; none where there is no whole one.
+/// Reads the record at an offset; `None` if no complete record starts there.
 fn record_at(reader: &Reader, at: u64) -> Result<Option<(TornRecord, u64)>> {
     let mut head = [0; 256];
     let read = reader.read_at(Position(at), &mut head)?;
@@ -75,8 +75,8 @@ fn record_at(reader: &Reader, at: u64) -> Result<Option<(TornRecord, u64)>> {
     let body = at + newline as u64 + 1;
     let Some(end) = body.checked_add(record.len) else { return Ok(None) };
     let mut last = [0];
-    let whole = reader.read_at(Position(end), &mut last)? == 1 && last[0] == b'\n';
-    if !whole {
+    let is_complete = reader.read_at(Position(end), &mut last)? == 1 && last[0] == b'\n';
+    if !is_complete {
         return Ok(None);
     }
     let (body, end) = (Position(body), Position(end));
@@ -85,7 +85,7 @@ fn record_at(reader: &Reader, at: u64) -> Result<Option<(TornRecord, u64)>> {
     Ok(same.then_some((record, end.0 + 1)))
 }
 
-/// Copies `[from, to)` of an open log into its `.torn` file and syncs it. Doing so twice leaves one record.
+/// Copies `[from, to)` of an open log to its `.torn` file and syncs that. A second call adds no second record.
 pub(crate) fn save(disk: &Arc<dyn Disk>, log: &Reader, path: &Path, from: u64, to: u64) -> Result<TornRecord> {
     let (_, hash) = crate::seal::hash_range(log, Position(from), Position(to), &[])?;
     let record =
@@ -99,7 +99,7 @@ pub(crate) fn save(disk: &Arc<dyn Disk>, log: &Reader, path: &Path, from: u64, t
         }
         Err(error) => return Err(io("open")(error)),
     };
-    let len = file.stat().map_err(io("look at"))?.len;
+    let len = file.stat().map_err(io("examine"))?.len;
     let mut last = [b'\n'];
     if len > 0 {
         file.read_at(&mut last, len - 1).map_err(io("read"))?;
@@ -119,7 +119,7 @@ pub(crate) fn save(disk: &Arc<dyn Disk>, log: &Reader, path: &Path, from: u64, t
     Ok(record)
 }
 
-/// Writes all of it, in as many calls as it takes.
+/// Writes all bytes, in as many calls as needed.
 pub fn write_all(file: &dyn DiskFile, mut bytes: &[u8], path: &Path) -> Result<()> {
     while !bytes.is_empty() {
         match file.append(bytes).map_err(Error::io("write", path))? {

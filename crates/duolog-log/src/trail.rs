@@ -1,7 +1,7 @@
-//! The way a follower has come through one log: how far, and by what it would know it again.
+//! The progress of a follower in one log, and the hashes by which it recognises the log.
 //!
-//! Its state is a position after a newline, and hashes of the bytes before it. Bytes of an incomplete line are dropped and
-//! read again, so a rollback or a repair can take them away without anyone having seen them. It holds no file open.
+//! The state is a position after a newline, and hashes of the bytes before it. Bytes of an incomplete line are dropped
+//! and read again, so that a rollback or a repair can remove them before a reader sees them. It keeps no file open.
 
 use std::collections::VecDeque;
 
@@ -12,12 +12,12 @@ use crate::fs::Ident;
 use crate::reader::{Item, Line, Reader, Writers};
 use crate::tail::{Polled, ResetReason};
 
-/// The bytes before the position that are compared before anything behind it is believed.
+/// Number of bytes before the position that are compared before any byte after it is delivered.
 const SEEN_BYTES: u64 = 4096;
-/// The lines of one step whose ends are remembered: its last ones.
+/// Number of lines of one step whose ends are remembered: the last ones.
 const SEEN_LINES: usize = 16;
 
-/// A place that would be known again: the hash of so many bytes before it.
+/// A remembered place: the hash of some bytes before it.
 struct Seen {
     end: Position,
     bytes: u64,
@@ -27,54 +27,54 @@ struct Seen {
 /// How a log is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// Who writes it.
+    /// Which program writes it.
     pub(crate) writers: Writers,
-    /// The bytes of a line at most.
+    /// Maximum length of a line in bytes.
     pub(crate) line_bytes_max: usize,
-    /// The bytes that one step delivers, up to the end of a line, so that it can be stopped in between.
+    /// Number of bytes that one step delivers, rounded up to the end of a line, so that the caller can stop in between.
     pub(crate) step_bytes: u64,
 }
 
-/// The way through one log.
+/// The progress in one log.
 pub(crate) struct Trail {
     position: Position,
-    /// Which file was delivered from.
+    /// The file that lines were delivered from.
     ident: Option<Ident>,
-    /// Places where lines that were delivered end, oldest first; the last is `position`, or none is remembered.
+    /// The ends of delivered lines, oldest first; the last is `position`, or none is remembered.
     seen: Vec<Seen>,
-    /// How many places are remembered: close together near the position and far apart long before it.
+    /// Maximum number of remembered places: close together near the position, and far apart long before it.
     places: usize,
-    /// Whether another file took the place of the one that was delivered from, and was not compared with it yet.
+    /// True if another file replaced the one that lines were delivered from, and was not compared with it yet.
     swapped: bool,
-    /// Only where a rule is removed on purpose.
+    /// Used only by a mutant.
     kept: Vec<u8>,
 }
 
 impl Trail {
-    /// Begins at a position, which must be the start of a line.
+    /// Starts at a position, which must be the start of a line.
     pub(crate) fn at(position: Position, places: usize) -> Self {
         Self { position, ident: None, seen: Vec::new(), places, swapped: false, kept: Vec::new() }
     }
 
-    /// The position after the last line delivered.
+    /// Returns the position after the last delivered line.
     pub(crate) fn position(&self) -> Position {
         self.position
     }
 
-    /// Takes note that there is no file, and goes back to where it began.
-    pub(crate) fn meet_nothing(&mut self, base: Position) -> Polled {
+    /// Records that there is no file, and goes back to `base`.
+    pub(crate) fn see_no_file(&mut self, base: Position) -> Polled {
         self.ident = None;
         if self.position > base { self.reset(base, ResetReason::Missing) } else { Polled::Idle }
     }
 
-    /// Takes note of which file stands there now.
-    pub(crate) fn meet(&mut self, ident: Ident) {
+    /// Records which file is at the path now.
+    pub(crate) fn see_file(&mut self, ident: Ident) {
         self.swapped |= self.ident.is_some_and(|before| before != ident);
         self.ident = Some(ident);
     }
 
-    /// Whether a log of this size was delivered to its last byte. Were it edited to the same length, the next growth
-    /// would tell.
+    /// Returns true if a log of this size was delivered completely. An edit that keeps the length is found when the log
+    /// grows.
     pub(crate) fn is_at_end(&self, size_end: Position) -> bool {
         size_end == self.position && !self.seen.is_empty() && !self.swapped
     }
@@ -85,9 +85,9 @@ impl Trail {
             return self.advance_keeping_partial_bytes(reader, terms, each);
         }
         let end = reader.whole_end(terms.writers)?;
-        if end < self.position || !self.still_there(reader)? {
+        if end < self.position || !self.is_unchanged(reader)? {
             let why = if end < self.position && !self.swapped { ResetReason::Shorter } else { ResetReason::Replaced };
-            let to = self.last_good(reader, end)?;
+            let to = self.last_unchanged(reader, end)?;
             return Ok(self.reset(to, why));
         }
         self.swapped = false;
@@ -96,7 +96,7 @@ impl Trail {
         }
         let from = self.position;
         let mut lines = match reader.lines(from, end, terms.line_bytes_max) {
-            // Nothing was delivered yet that could have told: the position was never one of this file's.
+            // No line was delivered yet: the position was never one of this file.
             Err(Error::NotABoundary(_)) => return Ok(self.reset(reader.first(), ResetReason::Replaced)),
             other => other?,
         };
@@ -119,7 +119,7 @@ impl Trail {
                 }
             }
         }
-        // What was delivered is not delivered again, whatever failed behind it.
+        // Delivered lines are not delivered again, even if the read after them failed.
         self.position = lines.position();
         for end in ends {
             self.remember(reader, end)?;
@@ -127,7 +127,7 @@ impl Trail {
         outcome
     }
 
-    /// Goes on from an earlier position.
+    /// Continues at an earlier position.
     pub(crate) fn go_back(&mut self, to: Position) {
         self.reset(to, ResetReason::Replaced);
     }
@@ -139,17 +139,18 @@ impl Trail {
         Polled::Reset { to, why }
     }
 
-    /// Whether the bytes before the position are those that were delivered.
-    fn still_there(&mut self, reader: &Reader) -> Result<bool> {
+    /// Returns true if the bytes before the position are those that were delivered.
+    fn is_unchanged(&mut self, reader: &Reader) -> Result<bool> {
         match self.seen.last() {
             Some(last) if last.end == self.position => last.is_in(reader),
-            // Not remembered: a start that the caller chose, or a read that failed just then.
+            // Not remembered: the caller chose this start, or a read failed.
             _ => self.remember(reader, self.position).map(|()| true),
         }
     }
 
-    /// The furthest remembered place, at most at `end`, that still stands; where none does, only what was archived.
-    fn last_good(&self, reader: &Reader, end: Position) -> Result<Position> {
+    /// Returns the last remembered place, not after `end`, that is unchanged; without one, the end of the archived
+    /// segments.
+    fn last_unchanged(&self, reader: &Reader, end: Position) -> Result<Position> {
         for seen in self.seen.iter().rev().filter(|seen| seen.end <= end) {
             if seen.is_in(reader)? {
                 return Ok(seen.end);
@@ -163,7 +164,8 @@ impl Trail {
         let hash = crate::seal::hash_range(reader, Position(end.0 - bytes), end, &[])?.1;
         self.seen.retain(|seen| seen.end < end);
         if self.seen.len() >= self.places {
-            // Every other one of the older half goes: a reset then goes back further, but never too far.
+            // Every other place of the older half is dropped: a reset may go back further than needed, but never
+            // delivers wrong lines.
             let (mut number, places) = (0, self.places);
             self.seen.retain(|_| {
                 number += 1;
@@ -174,7 +176,7 @@ impl Trail {
         Ok(())
     }
 
-    /// The follower without its rule: what it read of an incomplete line stays, and the next bytes are put behind it.
+    /// The mutant: bytes of an incomplete line are kept, and the next bytes are appended to them.
     fn advance_keeping_partial_bytes(
         &mut self,
         reader: &Reader,

@@ -1,7 +1,7 @@
-//! Appending to a log, from any number of threads and processes (I7, I10; R1, R5, R8).
+//! Appends to a log from any number of threads and processes (I7, I10; R1, R5, R8).
 //!
-//! The hot path is four system calls: lock, look, write, unlock. The look is a `stat` of the *path*, so one call tells
-//! that the file is still the one at its place, that it may be written, and that it is as long as we left it.
+//! The hot path is four system calls: lock, stat, write, unlock. The stat is of the *path*, so one call shows whether
+//! the path still names this file, whether it may be written, and whether its length changed.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -25,35 +25,35 @@ use crate::sync::{SyncError, SyncGate, Synced};
 /// How to append a batch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Append {
-    /// What the batch survives once this returns.
+    /// What the batch survives once the call returns.
     pub durability: Durability,
-    /// Append only if the log ends here.
+    /// If set, append only if the log ends here.
     pub if_position: Option<Position>,
 }
 
-/// A batch that is in the log.
+/// The result of an append.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Appended {
-    /// The position of its first byte.
+    /// The position of the batch's first byte.
     pub start: Position,
-    /// The position after its last newline.
+    /// The position after the batch's last newline.
     pub end: Position,
-    /// How far the log is synced, where that was asked for.
+    /// The synced position, if the durability needs a sync.
     pub synced: Option<Synced>,
-    /// What a writer that died before us left, and what was done about it.
+    /// The repair of a torn tail that a dead writer left, if there was one.
     pub mend: Option<Mend>,
 }
 
-/// What the state says of a log, asked while the log is locked.
+/// What the state knows of a log. The writer calls it while the log is locked.
 pub trait LogRecord: Send + Sync {
-    /// Whether the state still names the file at this path, in this epoch, as the log of a session that is there.
+    /// Returns true if the state still names the file at this path, in this epoch, as the log of an existing session.
     fn is_current(&self) -> Result<bool>;
-    /// Takes back the claims of places behind `end`: what was claimed there was never written, or is lost. Without a
-    /// file there is no log to look at.
+    /// Releases the claims of places after `end`: their lines were never written, or are lost. `log` is `None` if there
+    /// is no file.
     fn settle_claims(&self, log: Option<&Reader>, end: Position) -> Result<()>;
 }
 
-/// A log that no state knows.
+/// The record of a log without a state.
 struct Unrecorded;
 
 impl LogRecord for Unrecorded {
@@ -66,61 +66,61 @@ impl LogRecord for Unrecorded {
     }
 }
 
-/// The outcome of claiming a place.
+/// The result of a claim of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// The place is the caller's.
+    /// The caller owns the place.
     Made,
-    /// It is not, and no trace is left.
+    /// The claim was refused and left no trace.
     Refused,
-    /// Nobody can tell yet whether it was made.
+    /// It is unknown whether the claim was made.
     Unknown,
 }
 
-/// A log, open for appending. Threads share one; other processes have their own.
+/// A log that is open for appending. Threads share a writer; each process has its own.
 ///
-/// It stays with the file it was opened on: once that is deleted, replaced or cut, every append is refused and the
-/// caller must open the log anew, which compares it with what is known of it.
+/// A writer stays with the file that it opened. If that file is deleted, replaced or truncated, every append fails, and
+/// the caller must reopen the log, which compares it with what the state knows.
 pub struct Writer {
     disk: Arc<dyn Disk>,
     place: Place,
     record: Arc<dyn LogRecord>,
     limits: Limits,
-    /// The process that opened it.
+    /// The process that opened the log.
     pid: u32,
     sealed_to: AtomicU64,
-    /// A sync failed here: nobody appends through this writer again.
+    /// A sync failed, so this writer appends nothing more.
     sync_failed: AtomicBool,
     open: OnceLock<(Arc<dyn DiskFile>, Ident)>,
     hot: Turn<Hot>,
     written: AtomicU64,
     gate: SyncGate,
     names_synced: OnceLock<()>,
-    /// Mends whose append then failed: the caller has an error in hand and must still hear of them.
-    untold: Mutex<Vec<Mend>>,
+    /// Repairs whose append failed afterwards: the caller got the error and must still learn of them.
+    deferred_mends: Mutex<Vec<Mend>>,
 }
 
-/// The bytes before the end that a writer remembers, to know its log again when others have appended to it.
+/// Number of bytes before the end that a writer remembers, to recognise its log after others appended to it.
 const LAST_BYTES: usize = 64;
 
-/// What only the thread whose turn it is may touch.
+/// The part that only one thread at a time may use.
 struct Hot {
-    /// The file's length as this writer left it.
+    /// The length of the file after this writer's last append.
     len: u64,
-    /// The last bytes before that.
+    /// The last bytes before that length.
     last: Vec<u8>,
-    /// Why nobody may append here any more.
-    over: Option<Over>,
+    /// Why this writer accepts no more appends.
+    closed: Option<ClosedReason>,
 }
 
 impl Hot {
     fn at(len: u64) -> Self {
-        Self { len, last: Vec::new(), over: None }
+        Self { len, last: Vec::new(), closed: None }
     }
 }
 
 #[derive(Clone, Copy)]
-enum Over {
+enum ClosedReason {
     Replaced,
     Shrunk { expected: Position, found: Position },
     Overwritten,
@@ -128,17 +128,20 @@ enum Over {
 }
 
 impl Writer {
-    /// Opens the log at `place`, mends its tail, and compares it with what is known of it.
+    /// Opens the log at `place`, repairs its tail, and compares it with what is known of it.
     ///
-    /// A file that is absent is made by the first append. Where the standing is not [`LogIdentity::Same`], the caller must
-    /// record that before it appends: positions seen so far no longer hold.
+    /// The first append creates an absent file. If the identity is not [`LogIdentity::Same`], the caller must record
+    /// that before it appends: earlier positions are no longer valid.
     pub fn open(disk: &Arc<dyn Disk>, place: &Place, known: &Watermark, limits: &Limits) -> Result<(Self, Recovery)> {
         Self::open_recorded(disk, place, known, limits, Arc::new(Unrecorded))
     }
 
-    /// Opens a log that a state knows, and asks that state under the lock whether it still means this file.
+    /// Opens a log that the state knows, and checks under the lock that the state still names this file. Claims after
+    /// the end of the log are settled.
     ///
-    /// Claims behind the end of the log are settled here. [`Error::Replaced`] if the state means another file by now.
+    /// # Errors
+    ///
+    /// [`Error::Replaced`] if the state names another file by now.
     pub fn open_recorded(
         disk: &Arc<dyn Disk>,
         place: &Place,
@@ -148,17 +151,17 @@ impl Writer {
     ) -> Result<(Self, Recovery)> {
         let path = &place.path;
         loop {
-            let Some(at_path) = disk.stat(path).map_err(Error::io("look at", path))? else {
-                let known_of = known.recorded_to.max(known.sealed_to) > place.base;
-                let standing = if known_of { LogIdentity::Missing } else { LogIdentity::Same };
-                if standing == LogIdentity::Same && known.claimed_to > place.base {
-                    // A log that was deleted on purpose is in another epoch before its file goes: its claims stand.
+            let Some(at_path) = disk.stat(path).map_err(Error::io("examine", path))? else {
+                let is_known = known.recorded_to.max(known.sealed_to) > place.base;
+                let identity = if is_known { LogIdentity::Missing } else { LogIdentity::Same };
+                if identity == LogIdentity::Same && known.claimed_to > place.base {
+                    // Deleting a log raises its epoch before the file is unlinked, so its claims are not settled here.
                     if !record.is_current()? {
                         return Err(Error::Replaced(path.clone()));
                     }
                     record.settle_claims(None, place.base)?;
                 }
-                let recovery = Recovery { standing, mend: None, end: place.base };
+                let recovery = Recovery { identity, mend: None, end: place.base };
                 return Ok((Self::at(disk, place, limits, place.base, 0, record), recovery));
             };
             regular(place, at_path)?;
@@ -171,8 +174,8 @@ impl Writer {
                 Err(error) => return Err(Error::io("open", path)(error)),
             };
             let _held = lock::take(&**disk, &*file, path, Lock::Exclusive, limits.busy_timeout)?;
-            // Between the look and the lock someone may have put another file there.
-            let Some(stat) = same_file(&**disk, path, file.stat().map_err(Error::io("look at", path))?.ident)? else {
+            // Another process may have replaced the file between the stat and the lock.
+            let Some(stat) = same_file(&**disk, path, file.stat().map_err(Error::io("examine", path))?.ident)? else {
                 continue;
             };
             if stat.is_poisoned() {
@@ -183,14 +186,14 @@ impl Writer {
             }
             let log = Reader::over(disk, place, &file, stat.ident);
             let len_end = Position(place.base.0 + stat.len);
-            let standing = recover::standing(&log, len_end, known, limits.line_bytes_max)?;
-            let sealed_to = if standing == LogIdentity::Replaced { Position::ZERO } else { known.sealed_to };
+            let identity = recover::identify(&log, len_end, known, limits.line_bytes_max)?;
+            let sealed_to = if identity == LogIdentity::Replaced { Position::ZERO } else { known.sealed_to };
             let writer = Self::at(disk, place, limits, sealed_to, stat.len, record);
             let mut hot = Hot::at(stat.len);
             let mend = writer.mend_tail(&mut hot, stat.len, &file, stat.ident)?;
             let end = Position(place.base.0 + hot.len);
-            // A log that is another one by now has its claims settled with its epoch.
-            if standing == LogIdentity::Same && (stat.is_claimed() || known.claimed_to > end) {
+            // The claims of a changed log are settled when its epoch is raised.
+            if identity == LogIdentity::Same && (stat.is_claimed() || known.claimed_to > end) {
                 writer.record.settle_claims(Some(&log), end)?;
             }
             if stat.is_claimed() {
@@ -198,9 +201,9 @@ impl Writer {
             }
             writer.written.store(hot.len, Ordering::SeqCst);
             writer.hot.slot.lock().value = Some(hot);
-            // It was made here and is empty.
+            // The writer is new, so nothing was set before.
             let _ = writer.open.set((file.clone(), stat.ident));
-            return Ok((writer, Recovery { standing, mend, end }));
+            return Ok((writer, Recovery { identity, mend, end }));
         }
     }
 
@@ -225,11 +228,11 @@ impl Writer {
             written: AtomicU64::new(len),
             gate: SyncGate::default(),
             names_synced: OnceLock::new(),
-            untold: Mutex::default(),
+            deferred_mends: Mutex::default(),
         }
     }
 
-    /// Appends a batch: all of its lines, in one piece, or none.
+    /// Appends all lines of a batch in one piece, or none.
     pub fn append(&self, batch: &Batch, how: &Append) -> Result<Appended> {
         let bytes = batch.as_bytes();
         if bytes.len() > self.limits.batch_bytes_max {
@@ -243,11 +246,12 @@ impl Writer {
         Ok(Appended { start, end, synced, mend })
     }
 
-    /// Appends a batch at a place that the caller has recorded as its own before the first byte is written.
+    /// Appends a batch at a place that the caller claims before the first byte is written.
     ///
-    /// `claim` is given the place and runs under the log's lock; nobody can write there before the batch. `unclaim` takes
-    /// the claim back if the write failed and left nothing, and says whether that is certain. While the claim stands without its
-    /// lines the mode of the file says so: should this process die, whoever opens the log settles it by its length.
+    /// `claim` gets the place and runs under the log's lock, so that no other process can write there first. If the
+    /// write fails and leaves nothing, `unclaim` releases the claim and returns true if that is certain. The mode of
+    /// the file shows a claim whose lines are not written yet: if this process dies, the next process that opens the
+    /// log settles the claim by the length of the log.
     pub fn append_claimed(
         &self,
         batch: &Batch,
@@ -267,11 +271,11 @@ impl Writer {
             let mend = self.check(&mut turn, file, *ident)?;
             let start = self.end_of(&turn);
             if let Some(expected) = how.if_position.filter(|expected| *expected != start) {
-                self.owe(mend);
+                self.defer(mend);
                 return Err(Error::Moved { expected, found: start });
             }
-            let put = self.put_claimed(&mut turn, &**file, bytes, claim, unclaim);
-            put.inspect_err(|_| self.owe(mend))?;
+            let written = self.write_claimed(&mut turn, &**file, bytes, claim, unclaim);
+            written.inspect_err(|_| self.defer(mend))?;
             drop(held);
             (start, self.end_of(&turn), mend)
         };
@@ -282,7 +286,7 @@ impl Writer {
         Ok(Appended { start, end, synced, mend })
     }
 
-    fn put_claimed(
+    fn write_claimed(
         &self,
         hot: &mut Hot,
         file: &dyn DiskFile,
@@ -302,29 +306,30 @@ impl Writer {
                 open()?;
                 return Err(Error::NotClaimed(path.clone()));
             }
-            // The mode stays: whoever opens the log next finds out.
+            // The mode stays: the next process that opens the log settles the claim.
             Claim::Unknown => return Err(Error::Claimed(path.clone())),
         }
-        if let Err(error) = self.put(hot, file, bytes) {
-            // Bytes that could not be taken back may hold lines of the claim: whoever opens or repairs the log settles it.
-            if hot.over.is_none() && unclaim() && file.stat().is_ok_and(|stat| !stat.is_poisoned()) {
-                // The mode only says that the place may be claimed; the error that counts is that of the write.
+        if let Err(error) = self.write_locked(hot, file, bytes) {
+            // Bytes that could not be rolled back may contain lines of the claim: opening or repairing the log settles
+            // it.
+            if hot.closed.is_none() && unclaim() && file.stat().is_ok_and(|stat| !stat.is_poisoned()) {
+                // The mode only shows that the place may be claimed; the error to return is that of the write.
                 let _ = open();
             }
             return Err(error);
         }
-        // A failed sync may have closed the log without its lock, which this writer holds. Where the mode cannot be set
-        // back, whoever opens the log next finds the lines where they were claimed.
+        // A failed sync may have closed the log without the lock, which this writer holds. If the mode cannot be reset,
+        // the next process that opens the log finds the lines at the claimed place.
         if !self.sync_failed.load(Ordering::SeqCst) && file.stat().is_ok_and(|stat| !stat.is_poisoned()) {
             let _ = open();
         }
         Ok(())
     }
 
-    /// Appends those lines of the batch that do not stand behind `floor` already, each byte for byte.
+    /// Appends the lines of the batch that are not yet in the log after `floor`, compared byte by byte.
     ///
-    /// For lines that must stand once, whoever else tries to append them: the last look is under the lock. What stood
-    /// there before the lock was asked for is looked through without it.
+    /// For lines that must be in the log once, even if several processes append them: the last comparison is under the
+    /// lock. The bytes that existed before are compared without it.
     pub fn append_absent(&self, batch: &Batch, floor: Position) -> Result<Appended> {
         let bytes = batch.as_bytes();
         let line_of = |line: &Range<usize>| &bytes[line.start..line.end - 1];
@@ -333,46 +338,52 @@ impl Writer {
         let scan = !mutant::is(Mutant::NoFloorScan);
         if scan && let Some(log) = Reader::open(&self.disk, &self.place)? {
             let to = log.stable_end(self.limits.busy_timeout)?.max(from);
-            from = self.strike_out(&mut absent, &log, from, to)?;
+            from = self.remove_present(&mut absent, &log, from, to)?;
         }
         let mut turn = self.turn()?;
         let (file, ident) = self.file()?;
         let held = lock::take(&*self.disk, &**file, &self.place.path, Lock::Exclusive, self.limits.busy_timeout)?;
         let mend = self.check(&mut turn, file, *ident)?;
         let start = self.end_of(&turn);
-        let mut put_rest = || {
+        let mut write_rest = || {
             if scan {
                 let log = Reader::over(&self.disk, &self.place, file, *ident);
-                self.strike_out(&mut absent, &log, from, start)?;
+                self.remove_present(&mut absent, &log, from, start)?;
             }
             let rest = batch.lines().filter(|line| absent.contains(line_of(line))).flat_map(|line| &bytes[line]);
             let rest: Vec<u8> = rest.copied().collect();
-            if rest.is_empty() { Ok(()) } else { self.put(&mut turn, &**file, &rest) }
+            if rest.is_empty() { Ok(()) } else { self.write_locked(&mut turn, &**file, &rest) }
         };
-        put_rest().inspect_err(|_| self.owe(mend))?;
+        write_rest().inspect_err(|_| self.defer(mend))?;
         drop(held);
         Ok(Appended { start, end: self.end_of(&turn), synced: None, mend })
     }
 
-    /// Removes from `lines` those that stand in `[from, to)`; says how far it looked.
-    fn strike_out(&self, lines: &mut HashSet<&[u8]>, log: &Reader, from: Position, to: Position) -> Result<Position> {
-        let mut standing = log.lines(from, to, self.limits.line_bytes_max)?;
-        while let Some(item) = standing.next()? {
+    /// Removes from `lines` those that are in `[from, to)`; returns the end of the compared range.
+    fn remove_present(
+        &self,
+        lines: &mut HashSet<&[u8]>,
+        log: &Reader,
+        from: Position,
+        to: Position,
+    ) -> Result<Position> {
+        let mut present = log.lines(from, to, self.limits.line_bytes_max)?;
+        while let Some(item) = present.next()? {
             if let Item::Line(line) = item {
                 lines.remove(line.bytes);
             }
         }
-        Ok(standing.position())
+        Ok(present.position())
     }
 
     fn exists(&self) -> Result<bool> {
         let path = &self.place.path;
-        Ok(self.disk.stat(path).map_err(Error::io("look at", path))?.is_some())
+        Ok(self.disk.stat(path).map_err(Error::io("examine", path))?.is_some())
     }
 
     fn write(&self, bytes: &[u8], if_position: Option<Position>) -> Result<(Position, Position, Option<Mend>)> {
         let mut turn = self.turn()?;
-        // Nothing to write makes no file; but another may have made it since this writer looked.
+        // An empty batch creates no file; but another process may have created it since this writer was opened.
         if bytes.is_empty() && self.open.get().is_none() && !self.exists()? {
             let base = self.place.base;
             return match if_position.filter(|expected| *expected != base) {
@@ -385,27 +396,27 @@ impl Writer {
         let mend = self.check(&mut turn, file, *ident)?;
         let start = self.end_of(&turn);
         if let Some(expected) = if_position.filter(|expected| *expected != start) {
-            self.owe(mend);
+            self.defer(mend);
             return Err(Error::Moved { expected, found: start });
         }
         if !bytes.is_empty() {
-            self.put(&mut turn, &**file, bytes).inspect_err(|_| self.owe(mend))?;
+            self.write_locked(&mut turn, &**file, bytes).inspect_err(|_| self.defer(mend))?;
         }
         drop(held);
         Ok((start, self.end_of(&turn), mend))
     }
 
-    /// Syncs the log up to `end` at least. One sync serves every caller who had written before it began.
+    /// Syncs the log at least up to `end`. One sync serves every caller that had written before it began.
     pub fn sync_to(&self, end: Position) -> Result<Synced> {
         let target = end.0.saturating_sub(self.place.base.0);
         if target == 0 {
-            // What is before the hot file was synced before it was archived; a file that is not there is not made.
+            // Archived segments were synced before they were archived, and an absent file is not created.
             return Ok(self.synced());
         }
         let (file, _) = self.file()?;
         if target > self.written.load(Ordering::SeqCst) {
-            // Another process wrote it; the sync covers that too, if it is there.
-            let len = file.stat().map_err(Error::io("look at", &self.place.path))?.len;
+            // Another process wrote these bytes; the sync covers them if they are there.
+            let len = file.stat().map_err(Error::io("examine", &self.place.path))?.len;
             if target > len {
                 return Err(Error::BeyondEnd { position: end, end: Position(self.place.base.0 + len) });
             }
@@ -416,10 +427,10 @@ impl Writer {
                 return Ok(());
             }
             file.sync().map_err(|_| SyncError::Failed)?;
-            // A new file can vanish with its name; once is enough, the name does not change.
+            // After power loss a new file can vanish with its name. Once is enough: the name does not change.
             if self.names_synced.get().is_none() {
                 sync_names(&*self.disk, &self.place.path).map_err(SyncError::of_directory)?;
-                // Set by another thread already: that is the same.
+                // If another thread set it already, the result is the same.
                 let _ = self.names_synced.set(());
             }
             Ok(())
@@ -429,10 +440,11 @@ impl Writer {
             Ok(to) => to,
             Err(SyncError::NotTried(source)) => return Err(Error::NotSynced { path: path.clone(), source }),
             Err(SyncError::Failed) => {
-                // Closed even if someone is inside: a later sync would succeed without the bytes that this one lost.
+                // Closed even if another process holds the lock: a later sync would succeed without the bytes that this
+                // one lost.
                 self.sync_failed.store(true, Ordering::SeqCst);
                 let held = lock::take(&*self.disk, &**file, path, Lock::Exclusive, self.limits.busy_timeout);
-                // Should this fail too, at least nobody in this process appends here again.
+                // If this fails too, at least no thread of this process appends again.
                 let _ = file.set_mode(MODE_POISONED);
                 drop(held);
                 return Err(Error::Poisoned(path.clone()));
@@ -441,28 +453,30 @@ impl Writer {
         Ok(Synced::at(Position(self.place.base.0 + to)))
     }
 
-    /// Keeps a mend to be told of later: its append went through, but it could not be recorded.
-    pub fn keep_untold(&self, mend: Mend) {
-        self.owe(Some(mend));
+    /// Keeps a repair to report it later: its append succeeded, but the repair could not be recorded.
+    pub fn defer_mend(&self, mend: Mend) {
+        self.defer(Some(mend));
     }
 
-    fn owe(&self, mend: Option<Mend>) {
-        self.untold.lock().extend(mend);
+    fn defer(&self, mend: Option<Mend>) {
+        self.deferred_mends.lock().extend(mend);
     }
 
-    /// What was mended on the way to appends that then failed; each is told once.
-    pub fn take_untold(&self) -> Vec<Mend> {
-        std::mem::take(&mut self.untold.lock())
+    /// Returns the repairs that were not reported yet, each once.
+    pub fn take_deferred_mends(&self) -> Vec<Mend> {
+        std::mem::take(&mut self.deferred_mends.lock())
     }
 
-    /// Whether the bytes from `from` on that this writer knows of are in the file that stands at the path now.
+    /// Compares the bytes from `from` on that this writer knows with the file that is at the path now.
     ///
-    /// For when an append was refused: its file is still open here, so what was acknowledged can be compared.
+    /// For use after a refused append: the writer's file is still open, so acknowledged bytes can be compared.
     pub fn compare_with_path(&self, from: Position) -> Result<LogIdentity> {
         let (from, written) = (from.max(self.place.base), self.written());
         let Some((file, ident)) = self.open.get().filter(|_| written > from) else { return Ok(LogIdentity::Same) };
         let Some(now) = Reader::open(&self.disk, &self.place)? else { return Ok(LogIdentity::Missing) };
-        if now.ident() == *ident && self.turn()?.over.is_some_and(|over| matches!(over, Over::Overwritten)) {
+        if now.ident() == *ident
+            && self.turn()?.closed.is_some_and(|closed| matches!(closed, ClosedReason::Overwritten))
+        {
             return Ok(LogIdentity::Replaced);
         }
         let end = now.stable_end(self.limits.busy_timeout)?;
@@ -474,22 +488,22 @@ impl Writer {
         Ok(if hash(&now)? == hash(&ours)? { LogIdentity::Same } else { LogIdentity::Replaced })
     }
 
-    /// How far this writer knows the log to be synced.
+    /// Returns the end of the bytes that this writer knows to be synced.
     pub fn synced(&self) -> Synced {
         Synced::at(Position(self.place.base.0 + self.gate.synced()))
     }
 
-    /// How far this writer knows the log to be written.
+    /// Returns the end of the bytes that this writer knows to be written.
     pub fn written(&self) -> Position {
         Position(self.place.base.0 + self.written.load(Ordering::SeqCst))
     }
 
-    /// Tells the writer that bytes up to here were sealed, and are never to be cut.
+    /// Tells the writer that bytes up to `to` are sealed and must never be cut.
     pub fn sealed(&self, to: Position) {
         self.sealed_to.fetch_max(to.0, Ordering::SeqCst);
     }
 
-    /// Where the log is.
+    /// Returns the place of the log.
     pub fn place(&self) -> &Place {
         &self.place
     }
@@ -515,13 +529,13 @@ impl Writer {
         let path = &self.place.path;
         let io = |call| Error::io(call, path);
         for directory in ancestors(path) {
-            self.disk.create_dir(directory).map_err(io("make the directory of"))?;
+            self.disk.create_dir(directory).map_err(io("create the directory of"))?;
         }
         let file = match self.disk.open(path, Open::Create) {
             Ok(file) => file,
-            // Another process was first; its file is ours too.
+            // Another process created the file first; use that one.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                let stat = self.disk.stat(path).map_err(io("look at"))?.ok_or_else(|| Error::Replaced(path.clone()))?;
+                let stat = self.disk.stat(path).map_err(io("examine"))?.ok_or_else(|| Error::Replaced(path.clone()))?;
                 if regular(&self.place, stat)?.is_poisoned() {
                     return Err(Error::Poisoned(path.clone()));
                 }
@@ -529,15 +543,15 @@ impl Writer {
             }
             Err(error) => return Err(io("create")(error)),
         };
-        let stat = file.stat().map_err(io("look at"))?;
+        let stat = file.stat().map_err(io("examine"))?;
         self.check_current(&*file, stat)?;
         Ok(self.open.get_or_init(|| (file, stat.ident)))
     }
 
-    /// Looks, under the lock, whether the state still means the file that was just made or found.
+    /// Checks under the lock that the state still names the file that was just created or found.
     ///
-    /// The session may have been deleted since this writer was opened: a line must not be acknowledged that stands where
-    /// nobody looks for it.
+    /// The session may have been deleted since this writer was opened: a line must not be acknowledged in a file that
+    /// no reader will open.
     fn check_current(&self, file: &dyn DiskFile, opened: Stat) -> Result<()> {
         let path = &self.place.path;
         let _held = lock::take(&*self.disk, file, path, Lock::Exclusive, self.limits.busy_timeout)?;
@@ -548,44 +562,44 @@ impl Writer {
             return Ok(());
         }
         if stat.len == 0 {
-            // Made for nothing, by this writer or by another that was too late.
+            // Created by this writer, or by another that was too late as well.
             self.disk.unlink(path).map_err(Error::io("remove", path))?;
         }
         Err(Error::Replaced(path.clone()))
     }
 
-    /// Looks, under the lock, whether this is still the log we left, and mends what a dead writer left behind us.
+    /// Checks under the lock that the log is as this writer left it, and repairs a tail that a dead writer left.
     fn check(&self, hot: &mut Hot, file: &Arc<dyn DiskFile>, ident: Ident) -> Result<Option<Mend>> {
         let path = &self.place.path;
         if self.sync_failed.load(Ordering::SeqCst) {
-            hot.over = Some(Over::Poisoned);
+            hot.closed = Some(ClosedReason::Poisoned);
         }
-        if let Some(over) = hot.over {
-            return Err(self.refusal(over));
+        if let Some(closed) = hot.closed {
+            return Err(self.refusal(closed));
         }
         let stat = if mutant::is(Mutant::NoLinkCheck) {
-            Some(file.stat().map_err(Error::io("look at", path))?)
+            Some(file.stat().map_err(Error::io("examine", path))?)
         } else {
             same_file(&*self.disk, path, ident)?
         };
-        let over = match stat {
-            None => Over::Replaced,
-            Some(stat) if stat.is_poisoned() => Over::Poisoned,
+        let closed = match stat {
+            None => ClosedReason::Replaced,
+            Some(stat) if stat.is_poisoned() => ClosedReason::Poisoned,
             Some(stat) if stat.is_claimed() => return Err(Error::Claimed(path.clone())),
             Some(stat) if stat.len < hot.len => {
-                Over::Shrunk { expected: self.end_of(hot), found: Position(self.place.base.0 + stat.len) }
+                ClosedReason::Shrunk { expected: self.end_of(hot), found: Position(self.place.base.0 + stat.len) }
             }
             Some(stat) if stat.len == hot.len => return Ok(None),
-            Some(_) if !self.is_where_we_left(hot, file, ident)? => Over::Overwritten,
+            Some(_) if !self.has_own_last_bytes(hot, file, ident)? => ClosedReason::Overwritten,
             Some(stat) => return self.mend_tail(hot, stat.len, file, ident),
         };
-        hot.over = Some(over);
-        Err(self.refusal(over))
+        hot.closed = Some(closed);
+        Err(self.refusal(closed))
     }
 
-    /// Whether our last bytes are still there, now that others have written behind them.
-    fn is_where_we_left(&self, hot: &mut Hot, file: &Arc<dyn DiskFile>, ident: Ident) -> Result<bool> {
-        // Bytes of others we do not know; the next of our own will be remembered.
+    /// Returns true if this writer's last bytes are unchanged, now that other writers appended after them.
+    fn has_own_last_bytes(&self, hot: &mut Hot, file: &Arc<dyn DiskFile>, ident: Ident) -> Result<bool> {
+        // The bytes of other writers are not remembered; those of the next append will be.
         let ours = std::mem::take(&mut hot.last);
         let mut there = vec![0; ours.len()];
         let from = Position(self.end_of(hot).0 - ours.len() as u64);
@@ -593,23 +607,23 @@ impl Writer {
         Ok(there == ours)
     }
 
-    fn refusal(&self, over: Over) -> Error {
+    fn refusal(&self, closed: ClosedReason) -> Error {
         let path = self.place.path.clone();
-        match over {
-            Over::Replaced => Error::Replaced(path),
-            Over::Overwritten => Error::Overwritten(path),
-            Over::Shrunk { expected, found } => Error::Shrunk { path, expected, found },
-            Over::Poisoned => Error::Poisoned(path),
+        match closed {
+            ClosedReason::Replaced => Error::Replaced(path),
+            ClosedReason::Overwritten => Error::Overwritten(path),
+            ClosedReason::Shrunk { expected, found } => Error::Shrunk { path, expected, found },
+            ClosedReason::Poisoned => Error::Poisoned(path),
         }
     }
 
-    /// Mends the tail of a file of `len` bytes. Until that is done `hot` does not count them: were it to, the next append
-    /// after a failure would take the fragment for our own bytes and go on behind it.
+    /// Repairs the tail of a file of `len` bytes. `hot.len` changes only after that: otherwise the next append after a
+    /// failure would take the fragment for its own bytes and continue after it.
     fn mend_tail(&self, hot: &mut Hot, len: u64, file: &Arc<dyn DiskFile>, ident: Ident) -> Result<Option<Mend>> {
         let log = Reader::over(&self.disk, &self.place, file, ident);
         let sealed_to = Position(self.sealed_to.load(Ordering::SeqCst));
         let end = Position(self.place.base.0 + len);
-        let Some(tail) = recover::look(&log, end, sealed_to, self.limits.line_bytes_max)? else {
+        let Some(tail) = recover::find_torn_tail(&log, end, sealed_to, self.limits.line_bytes_max)? else {
             hot.len = len;
             return Ok(None);
         };
@@ -618,12 +632,12 @@ impl Writer {
                 poison(hot, &**file);
             }
         })?;
-        hot.len = file.stat().map_err(Error::io("look at", &self.place.path))?.len;
+        hot.len = file.stat().map_err(Error::io("examine", &self.place.path))?.len;
         Ok(Some(mend))
     }
 
-    /// Writes under the lock. A write that comes up short is taken back before anyone can see it.
-    fn put(&self, hot: &mut Hot, file: &dyn DiskFile, bytes: &[u8]) -> Result<()> {
+    /// Writes under the lock. A short write is rolled back before a reader can see it.
+    fn write_locked(&self, hot: &mut Hot, file: &dyn DiskFile, bytes: &[u8]) -> Result<()> {
         let path = &self.place.path;
         let failure = match file.append(bytes) {
             Ok(n) if n == bytes.len() => {
@@ -636,10 +650,10 @@ impl Writer {
             Ok(_) => None,
             Err(error) => Some(error),
         };
-        let taken_back = file.set_len(hot.len).is_ok();
+        let rolled_back = file.set_len(hot.len).is_ok();
         match failure {
-            None if taken_back => Err(Error::Full(path.clone())),
-            Some(error) if taken_back && is_full(&error) => Err(Error::Full(path.clone())),
+            None if rolled_back => Err(Error::Full(path.clone())),
+            Some(error) if rolled_back && is_full(&error) => Err(Error::Full(path.clone())),
             Some(error) if !is_full(&error) => {
                 poison(hot, file);
                 Err(Error::Closed { path: path.clone(), source: error })
@@ -652,25 +666,25 @@ impl Writer {
     }
 }
 
-/// Closes the log to every process (R8). Should even that fail, at least nobody here appends again.
+/// Closes the log for every process (R8). If even that fails, at least this writer appends nothing more.
 fn poison(hot: &mut Hot, file: &dyn DiskFile) {
-    hot.over = Some(Over::Poisoned);
+    hot.closed = Some(ClosedReason::Poisoned);
     let _ = file.set_mode(MODE_POISONED);
 }
 
-/// What stands at the path, if it is that very file.
+/// Returns the metadata of the path if it still names this file.
 fn same_file(disk: &dyn Disk, path: &Path, ident: Ident) -> Result<Option<Stat>> {
-    Ok(disk.stat(path).map_err(Error::io("look at", path))?.filter(|stat| stat.ident == ident))
+    Ok(disk.stat(path).map_err(Error::io("examine", path))?.filter(|stat| stat.ident == ident))
 }
 
-/// The directories on the way to a path, outermost first.
+/// Returns the directories above a path, outermost first.
 fn ancestors(path: &Path) -> Vec<&Path> {
     let mut all: Vec<&Path> = path.ancestors().skip(1).filter(|at| !at.as_os_str().is_empty()).collect();
     all.reverse();
     all
 }
 
-/// A value that one thread at a time takes out, works on without any lock held, and puts back.
+/// A value that one thread at a time takes out, uses without holding a lock, and puts back.
 struct Turn<T> {
     slot: Mutex<Slot<T>>,
     free: Condvar,
@@ -678,7 +692,7 @@ struct Turn<T> {
 
 struct Slot<T> {
     value: Option<T>,
-    /// How many wait: waking nobody would still be a system call.
+    /// Number of waiting threads: a notification without a waiter would still be a system call.
     waiting: usize,
 }
 
@@ -716,7 +730,7 @@ impl<T> std::ops::Deref for TurnGuard<'_, T> {
     fn deref(&self) -> &T {
         match &self.value {
             Some(value) => value,
-            None => unreachable!("a guard holds its value until it goes"),
+            None => unreachable!("a guard holds its value until it is dropped"),
         }
     }
 }
@@ -725,7 +739,7 @@ impl<T> std::ops::DerefMut for TurnGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         match &mut self.value {
             Some(value) => value,
-            None => unreachable!("a guard holds its value until it goes"),
+            None => unreachable!("a guard holds its value until it is dropped"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Why an index cannot be used.
+//! Errors of the index.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,60 +8,60 @@ use rusqlite::ErrorCode;
 /// The result of a call on an index.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an index cannot be used. None of it loses anything: the logs hold all that an index tells.
+/// Why an index cannot be used. No data is lost: an index is derived from the logs.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is none.
-    #[error("there is no index at {}", .0.display())]
+    /// There is no index.
+    #[error("no index at {}", .0.display())]
     Missing(PathBuf),
-    /// Another process is making it, or filling it.
-    #[error("another process is working on the index at {}", .0.display())]
+    /// Another process is creating it or writing to it.
+    #[error("another process is creating or writing the index at {}", .0.display())]
     Busy(PathBuf),
-    /// A newer version of this program made it.
-    #[error("{} was made by a newer version (format {found}, this one knows {known})", path.display())]
+    /// A newer version of Duolog created it.
+    #[error("{} has format {found}, which a newer version created; this version supports up to {known}", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// Its format version.
         found: u32,
-        /// The newest format that is known.
+        /// The newest format version that this program knows.
         known: u32,
     },
-    /// It is not ours.
+    /// Another program created it.
     #[error("{} is a database of another program", .0.display())]
     Foreign(PathBuf),
-    /// It was made for another home, by an older version, or it is not whole: to be thrown away.
+    /// It belongs to another home, has an older format, or is damaged. It can be deleted.
     #[error("{} cannot be used: {why}", path.display())]
     Unusable {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// It was deleted or replaced while it was opened.
-    #[error("{} was replaced meanwhile", .0.display())]
+    /// It was deleted or replaced while it was being opened.
+    #[error("{} was replaced while it was being opened", .0.display())]
     Replaced(PathBuf),
     /// The disk is full.
-    #[error("there is no room on the disk for {}", .0.display())]
+    #[error("no space left on the disk for {}", .0.display())]
     Full(PathBuf),
     /// A file operation failed.
     #[error("cannot {call} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The verb of the call.
         call: &'static str,
-        /// On what.
+        /// The path of the call.
         path: PathBuf,
         /// Why it failed.
         #[source]
         source: io::Error,
     },
-    /// SQLite failed otherwise.
-    #[error("the index at {} failed", path.display())]
+    /// Another error of SQLite.
+    #[error("cannot read or write the index at {}", path.display())]
     Sql {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of SQLite.
         #[source]
         source: rusqlite::Error,
     },
@@ -72,13 +72,14 @@ impl Error {
         move |source| Self::Io { call, path: path.to_owned(), source }
     }
 
-    /// Turns SQLite's answers into ours.
+    /// Converts an error of SQLite.
     pub(crate) fn sql(path: &Path) -> impl Fn(rusqlite::Error) -> Self + Copy {
         move |source| {
             let path = path.to_owned();
             match source.sqlite_error_code() {
                 Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy(path),
-                // Our statements are right for a file that we made: where one makes no sense, the file is another.
+                // The statements fit every file that Duolog created: if one is invalid, the file is another program's
+                // or damaged.
                 Some(
                     ErrorCode::DatabaseCorrupt
                     | ErrorCode::NotADatabase
@@ -91,8 +92,8 @@ impl Error {
         }
     }
 
-    /// Whether making it anew helps, and takes nothing from anybody.
-    pub const fn is_to_be_made_anew(&self) -> bool {
+    /// Returns true if the index can be deleted and rebuilt.
+    pub const fn is_rebuildable(&self) -> bool {
         matches!(self, Self::Missing(_) | Self::Unusable { .. })
     }
 }

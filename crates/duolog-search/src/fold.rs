@@ -1,9 +1,9 @@
-//! Which texts are the same to a search: those that differ in case, width or composition only.
+//! Text folding: texts that differ only in case, width or composition are equal to a search.
 //!
-//! A text is folded as Unicode's NFKC_Casefold does it: compatibility forms become plain ones, letters are case-folded in
-//! full (`ß` is `ss`, every sigma is one), what has no look of its own is left out, and the rest is composed. It is folded
-//! segment by segment, where a segment is a character and the marks that follow it: what stands in one segment never
-//! changes another, so a place in the folded text can be turned into one in the text.
+//! A text is folded as in Unicode's NFKC_Casefold: compatibility forms become plain ones, letters are fully case-folded
+//! (`ß` is `ss`, every sigma is one), ignorable characters are removed, and the rest is composed. It is folded by
+//! segment: a character and the marks that follow it. Segments do not affect each other, so a place in the folded text
+//! can be mapped back to the text.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use caseless::Caseless as _;
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
-/// Puts the folded text into `folded`.
+/// Writes the folded text to `folded`.
 pub(crate) fn fold(text: &str, folded: &mut String) {
     folded.clear();
     if text.is_ascii() {
@@ -23,18 +23,18 @@ pub(crate) fn fold(text: &str, folded: &mut String) {
     segments(text).for_each(|segment| push(&text[segment], folded));
 }
 
-/// Turns places in the folded text, in order, into places in the text itself; a part of a segment counts as the whole.
+/// Maps ordered places in the folded text to places in the text; a part of a segment maps to the whole segment.
 pub(crate) fn unfold(text: &str, places: &mut [Range<usize>]) {
     let mut segments = segments(text);
-    let mut room = String::new();
-    // The segment that is being looked at: where it stands folded, and where in the text.
+    let mut buffer = String::new();
+    // The current segment: its place in the folded text, and in the text.
     let (mut folded, mut here) = (0..0, 0..0);
     let mut seek = |target: usize, take_end: bool| {
         while folded.end < target || (folded.end == target && !take_end) {
             let Some(segment) = segments.next() else { break };
-            room.clear();
-            push(&text[segment.clone()], &mut room);
-            folded = folded.end..folded.end + room.len();
+            buffer.clear();
+            push(&text[segment.clone()], &mut buffer);
+            folded = folded.end..folded.end + buffer.len();
             here = segment;
         }
         if take_end { here.end } else { here.start }
@@ -45,18 +45,18 @@ pub(crate) fn unfold(text: &str, places: &mut [Range<usize>]) {
     }
 }
 
-/// The segments of a text, in order.
+/// Returns the segments of a text, in order.
 fn segments(text: &str) -> impl Iterator<Item = Range<usize>> {
     let mut letters = text.char_indices().peekable();
     std::iter::from_fn(move || {
         let (start, _) = letters.next()?;
-        while letters.next_if(|(_, letter)| !begins(*letter)).is_some() {}
+        while letters.next_if(|(_, letter)| !starts_segment(*letter)).is_some() {}
         Some(start..letters.peek().map_or(text.len(), |(next, _)| *next))
     })
 }
 
 /// Returns true if a character never composes with the one before it.
-fn begins(letter: char) -> bool {
+fn starts_segment(letter: char) -> bool {
     if letter.is_ascii() || is_stable(letter) {
         return true;
     }
@@ -64,15 +64,15 @@ fn begins(letter: char) -> bool {
     decompose_compatible(letter, |part| {
         first.get_or_insert(part);
     });
-    !first.is_some_and(|first| is_combining_mark(first) || is_jamo_of_end(first))
+    !first.is_some_and(|first| is_combining_mark(first) || is_trailing_jamo(first))
 }
 
-/// Vowels and final consonants of Hangul compose with what is before them.
-fn is_jamo_of_end(letter: char) -> bool {
+/// Returns true for vowels and final consonants of Hangul, which compose with the character before them.
+fn is_trailing_jamo(letter: char) -> bool {
     matches!(letter, '\u{1161}'..='\u{1175}' | '\u{11a8}'..='\u{11c2}')
 }
 
-/// Kana, common ideographs and Hangul syllables: they fold to themselves, and begin a segment.
+/// Returns true for kana, common ideographs and Hangul syllables: they fold to themselves and start a segment.
 fn is_stable(letter: char) -> bool {
     matches!(letter, '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30fa}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
         | '\u{ac00}'..='\u{d7a3}')
@@ -91,13 +91,13 @@ fn push(segment: &str, folded: &mut String) {
             return;
         }
     }
-    // Twice, because what is decomposed after folding may have a case again.
+    // Twice, because the decomposition after the first folding may produce cased letters again.
     let once = segment.chars().nfkd().default_case_fold();
     let twice = once.nfkd().default_case_fold();
     folded.extend(twice.filter(|letter| !is_ignorable(*letter)).nfkc());
 }
 
-/// Characters that say nothing: soft hyphens, joiners, marks of direction, selectors of a variant.
+/// Returns true for ignorable characters: soft hyphens, joiners, direction marks, variation selectors.
 fn is_ignorable(letter: char) -> bool {
     matches!(letter,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -137,23 +137,24 @@ mod tests {
         ] {
             assert_eq!(folded(one), folded(other), "{one} {other}");
         }
-        assert_ne!(folded("resume"), folded("résumé"), "a mark makes another letter");
+        assert_ne!(folded("resume"), folded("résumé"), "a letter with a mark is another letter");
     }
 
     proptest! {
         #[test]
-        fn folding_by_segments_is_folding_the_whole(text in "\\PC{0,40}|[a-zA-Zß-ÿ\u{300}-\u{345}\u{1100}-\u{11ff}가-힣ｦ-ﾟΑ-ω]{0,40}") {
-            let whole: String = text.chars().nfkd().default_case_fold().nfkd().default_case_fold()
+        fn folding_by_segment_equals_folding_at_once(text in "\\PC{0,40}|[a-zA-Zß-ÿ\u{300}-\u{345}\u{1100}-\u{11ff}가-힣ｦ-ﾟΑ-ω]{0,40}") {
+            let at_once: String = text.chars().nfkd().default_case_fold().nfkd().default_case_fold()
                 .filter(|letter| !is_ignorable(*letter)).nfkc().collect();
-            // A mark that follows nothing but what is left out composes with what is before that in the whole text only.
+            // After an ignorable character a mark composes with the character before, but only if the text is folded at
+            // once.
             if !text.contains(is_ignorable) {
-                prop_assert_eq!(folded(&text), whole);
+                prop_assert_eq!(folded(&text), at_once);
             }
-            prop_assert_eq!(folded(&folded(&text)), folded(&text), "folded twice is folded once");
+            prop_assert_eq!(folded(&folded(&text)), folded(&text), "folding is idempotent");
         }
 
         #[test]
-        fn places_are_whole_segments(text in "\\PC{0,40}", from in any::<prop::sample::Index>(), to in any::<prop::sample::Index>()) {
+        fn places_are_complete_segments(text in "\\PC{0,40}", from in any::<prop::sample::Index>(), to in any::<prop::sample::Index>()) {
             let folded = folded(&text);
             let cuts: Vec<usize> = folded.char_indices().map(|(at, _)| at).chain([folded.len()]).collect();
             let (from, to) = (cuts[from.index(cuts.len())], cuts[to.index(cuts.len())]);

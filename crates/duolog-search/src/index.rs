@@ -1,18 +1,18 @@
-//! The index of a home: `search.db`, a file of its own that is derived from the logs and can be thrown away.
+//! The index of a home: `search.db`, a database of its own that is derived from the logs and can be deleted.
 //!
-//! Each session that was indexed has a checkpoint (epoch and position), moved in the transaction that adds what stands
-//! before it, and only from where the caller found it: whoever is killed or overtaken leaves a whole index. One process
-//! adds to it at a time; the others read what is there.
+//! Each indexed session has a checkpoint (epoch and position). The transaction that adds texts advances it, and only if
+//! it is where the caller found it: a process that is killed or overtaken leaves a consistent index. One process at a
+//! time writes to the index; others read.
 //!
-//! Every text is a row in `docs` and an entry in the full-text table, which keeps words and no text. [`Key`] is the order
-//! of hits: the newest first.
+//! Every text is a row in `docs` and an entry in the full-text table, which stores words but no text. [`Key`] is the
+//! order of hits: newest first.
 
 mod batch;
 mod file;
 mod find;
 
 pub use batch::{Batch, Doc, IndexedTo, Indexing, SourceId};
-pub use file::Examined;
+pub use file::IndexReport;
 pub use find::{Candidate, Filter, IndexProgress, Key, NotAKey, Snapshot};
 
 use std::path::{Path, PathBuf};
@@ -30,22 +30,24 @@ pub struct Index {
 }
 
 impl Index {
-    /// The file of the index of a home whose state directory is this.
+    /// Returns the path of the index in a home's state directory.
     pub fn path_in(state: &Path) -> PathBuf {
         state.join(file::NAME)
     }
 
-    /// Opens the index of a home, making it where there is none and making it anew where it cannot be used.
+    /// Opens the index of a home; creates it if there is none, and rebuilds it empty if it cannot be used. Never waits.
     ///
-    /// Never waits: where another process is about to do the same, that is [`Error::Busy`].
-    pub fn open_or_make(state: &Path, home: HomeId) -> Result<Self> {
+    /// # Errors
+    ///
+    /// [`Error::Busy`] if another process is about to do the same.
+    pub fn open_or_create(state: &Path, home: HomeId) -> Result<Self> {
         match Self::open(state, home) {
-            Err(error) if error.is_to_be_made_anew() => {
+            Err(error) if error.is_rebuildable() => {
                 let path = Self::path_in(state);
                 let _lock = file::lock(state)?;
-                // Whoever held the lock before may have made it.
+                // The process that held the lock before may have created it.
                 match Self::open(state, home) {
-                    Err(error) if error.is_to_be_made_anew() => file::make(&path, home)?,
+                    Err(error) if error.is_rebuildable() => file::create(&path, home)?,
                     other => return other,
                 }
                 Self::open(state, home)
@@ -54,25 +56,25 @@ impl Index {
         }
     }
 
-    /// Opens the index that is there.
+    /// Opens an existing index.
     pub fn open(state: &Path, home: HomeId) -> Result<Self> {
         let path = Self::path_in(state);
         let (connection, ident) = file::open(&path, home)?;
         Ok(Self { connection, path, ident })
     }
 
-    /// Throws the index away, unless another program made it. Whoever has it open keeps what it has.
-    pub fn throw_away(state: &Path) -> Result<()> {
+    /// Deletes the index, unless another program created it. A process that has it open keeps its copy.
+    pub fn delete(state: &Path) -> Result<()> {
         let _lock = file::lock(state)?;
-        file::throw_away(&Self::path_in(state))
+        file::delete(&Self::path_in(state))
     }
 
-    /// Looks whether the index is whole. Takes as long as reading all of it.
-    pub fn examine(&self) -> Result<Examined> {
+    /// Checks the index for damage. It reads the whole index.
+    pub fn examine(&self) -> Result<IndexReport> {
         file::examine(&self.connection, &self.path)
     }
 
-    /// Becomes the one who adds to the index; nothing where another process is.
+    /// Takes the right to write to the index; `None` if another process has it.
     pub fn indexing(&mut self) -> Result<Option<Indexing<'_>>> {
         let state = self.path.parent().unwrap_or(Path::new("/"));
         match file::lock(state) {
@@ -82,12 +84,12 @@ impl Index {
         }
     }
 
-    /// What is in the index now, seen as of one moment.
+    /// Returns a consistent snapshot of the index.
     pub fn snapshot(&self) -> Result<Snapshot<'_>> {
         Snapshot::begin(self)
     }
 
-    /// Whether the file is still the one at its place.
+    /// Returns true if the path still names the open file.
     pub fn is_in_place(&self) -> bool {
         file::ident(&self.path) == Some(self.ident)
     }

@@ -1,12 +1,12 @@
-//! The search index: which text of which log may hold the words that are looked for.
+//! The search index: which texts of which logs may match a query.
 //!
-//! One predicate decides what a match is: [`Query::matches`], over decoded text. The index never decides. It is a filter
-//! in front of the predicate that lets every match through ([`words`] says why) and most other texts not, so a search
-//! with an index and one without give the same answer, and an index can be thrown away at any time.
+//! One predicate decides what matches: [`Query::matches`], over decoded text. The index is only a filter in front of
+//! it: it passes every match (see [`words`]) and few other texts. So a search returns the same result with and without
+//! an index, and an index can be deleted at any time.
 //!
-//! [`Wanted`] says how near two embeddings are.
+//! [`Wanted`] computes the similarity of embeddings.
 //!
-//! Not here: what a line means, which text it holds, and what belongs to a session. Nothing here opens a log.
+//! Not here: the meaning of a line, its texts, and its session. This crate opens no log.
 
 mod error;
 mod fold;
@@ -19,7 +19,7 @@ mod words;
 
 pub use error::{Error, Result};
 pub use index::{
-    Batch, Candidate, Doc, Examined, Filter, Index, IndexProgress, IndexedTo, Indexing, Key, NotAKey, Snapshot,
+    Batch, Candidate, Doc, Filter, Index, IndexProgress, IndexReport, IndexedTo, Indexing, Key, NotAKey, Snapshot,
     SourceId,
 };
 pub use nearness::{Metric, Wanted};

@@ -1,4 +1,4 @@
-//! The lock of the one process that makes a derived file or adds to it.
+//! The lock of the single process that creates a derived file or writes to it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -6,11 +6,15 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// It is held while this is, and no longer than the process lives.
+/// A held lock. It is released when this value is dropped or the process ends.
 pub(crate) struct Lock(File);
 
 impl Lock {
-    /// Takes it, or says at once that another has it.
+    /// Takes the lock without waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Busy`] if another process holds it.
     pub(crate) fn take(path: &Path) -> Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -25,7 +29,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing the file would unlock it as well.
+        // Closing the file unlocks it as well.
         let _ = self.0.unlock();
     }
 }

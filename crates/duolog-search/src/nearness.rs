@@ -1,15 +1,15 @@
-//! How near two embeddings are.
+//! Similarity of embeddings.
 
-/// How nearness is measured.
+/// The measure of similarity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
-    /// By the angle between them: 1 where they point the same way, -1 where they point apart.
+    /// The cosine of the angle: 1 for the same direction, -1 for opposite directions.
     Cosine,
-    /// By the distance between them: 0 where they are the same.
+    /// The Euclidean distance: 0 for equal vectors.
     L2,
 }
 
-/// A vector that others are compared with.
+/// The vector that others are compared with.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     numbers: Vec<f32>,
@@ -18,29 +18,29 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Compares with this vector, of finite numbers.
+    /// Creates a comparison with this vector of finite numbers.
     pub fn new(numbers: &[f32], metric: Metric) -> Self {
         let packed: Vec<[u8; 4]> = numbers.iter().map(|number| number.to_le_bytes()).collect();
         let [squares] = sums(numbers, &packed, |a, _| [a * a]);
-        // A length of 0 is not used: the cosine is then computed in 64 bits.
+        // A length of 0 is not used; the cosine is then computed in 64 bits.
         let length = if squares.is_normal() { squares.sqrt() } else { 0.0 };
         Self { numbers: numbers.to_vec(), length, metric }
     }
 
-    /// How many numbers it has.
+    /// Returns the number of dimensions.
     pub fn dimension(&self) -> usize {
         self.numbers.len()
     }
 
-    /// How near a packed embedding with as many numbers is: the more the nearer.
+    /// Returns the nearness of a packed embedding of the same dimension: larger is nearer.
     ///
-    /// With [`Metric::L2`] it is the distance, negative. Zero is never negative, so that all zeros are as near.
+    /// With [`Metric::L2`] it is the negated distance. Zero is never negative, so that all zeros compare equal.
     pub fn nearness(&self, packed: &[[u8; 4]]) -> f32 {
         match self.metric {
             Metric::Cosine => {
                 let [product, squares] = sums(&self.numbers, packed, |a, b| [a * b, b * b]);
                 let lengths = self.length * squares.sqrt();
-                // Of the largest and the smallest numbers, 32 bits hold no square.
+                // The squares of very large and very small numbers do not fit in 32 bits.
                 let is_exact = squares.is_normal() && lengths.is_normal() && product.is_finite();
                 0.0 + if is_exact { product / lengths } else { self.exact_cosine(packed) }
             }
@@ -51,7 +51,7 @@ impl Wanted {
         }
     }
 
-    /// The score that a nearness stands for: the cosine, or the distance.
+    /// Returns the score of a nearness: the cosine, or the distance.
     pub fn score(&self, nearness: f32) -> f32 {
         match self.metric {
             Metric::Cosine => nearness,
@@ -72,21 +72,21 @@ impl Wanted {
             theirs += b * b;
         }
         let lengths = ours.sqrt() * theirs.sqrt();
-        // Nothing points nowhere.
+        // A zero vector has no direction.
         if lengths > 0.0 { (product / lengths) as f32 } else { 0.0 }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "what is farther than all numbers is as far as the last")]
+    #[expect(clippy::cast_possible_truncation, reason = "the distance is limited to the largest float")]
     fn exact_distance(&self, packed: &[[u8; 4]]) -> f32 {
         let squares: f64 = self.pairs(packed).map(|(a, b)| (a - b) * (a - b)).sum();
         (squares.sqrt() as f32).min(f32::MAX)
     }
 }
 
-/// The numbers that are added up side by side, so that the processor can do so.
+/// Number of parallel sums, so that the compiler can vectorise the loop.
 const WIDE: usize = 16;
 
-/// The sums over both, number by number, of what `of` makes of two.
+/// Returns the sums of `of` over the pairs of both vectors.
 fn sums<const N: usize>(vector: &[f32], packed: &[[u8; 4]], of: impl Fn(f32, f32) -> [f32; N]) -> [f32; N] {
     let mut wide = [[0_f32; WIDE]; N];
     let (ours, our_rest) = vector.as_chunks::<WIDE>();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_angle_and_a_distance_are_what_they_are() {
+    fn cosine_and_distance_are_computed() {
         let (ours, theirs): (Vec<f32>, Vec<f32>) =
             (0_u8..40).map(|at| (f32::from(at).sin(), f32::from(at).cos())).unzip();
         let exact = |of: fn(f64, f64) -> f64| -> f64 {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_and_the_smallest_numbers_have_an_angle_and_a_distance() {
+    fn very_large_and_very_small_numbers_are_compared() {
         for size in [1e38, 1e30, 1e-22, 1e-30, 1e-44] {
             assert!(close(score(Metric::Cosine, &[size, size], &[size, 0.0]), 0.5_f32.sqrt()), "{size}");
             assert!(close(score(Metric::Cosine, &[size, 0.0], &[-size, 0.0]), -1.0), "{size}");
@@ -149,7 +149,7 @@ mod tests {
             let distance = score(Metric::L2, &[size, 0.0], &[-size, 0.0]);
             assert!((distance / size - 2.0).abs() < 1e-2, "{size}: {distance}");
         }
-        assert!(close(score(Metric::Cosine, &[0.0, 0.0], &[1.0, 0.0]), 0.0), "nothing points nowhere");
+        assert!(close(score(Metric::Cosine, &[0.0, 0.0], &[1.0, 0.0]), 0.0), "a zero vector has no direction");
         assert!(score(Metric::L2, &[f32::MAX; 9], &[f32::MIN; 9]).is_finite());
     }
 }

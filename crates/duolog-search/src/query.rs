@@ -1,4 +1,4 @@
-//! What is looked for, and the one predicate that says whether a text holds it.
+//! The query, and the predicate that decides whether a text matches it.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -8,68 +8,68 @@ use memchr::memmem::Finder;
 use crate::fold::{fold, unfold};
 use crate::words::{self, is_joined, is_part};
 
-/// The bytes of a query.
+/// Maximum length of a query in bytes.
 pub const QUERY_BYTES_MAX: usize = 16 * 1024;
-/// The terms of a query.
+/// Maximum number of terms of a query.
 pub const TERMS_MAX: usize = 64;
-/// The words of one term that the index is asked for; the predicate looks at all of them.
-const WORDS_ASKED_MAX: usize = 32;
-/// The places of one term in a text that are told.
+/// Maximum number of words of a term in an index query; the predicate compares all of them.
+const INDEX_WORDS_MAX: usize = 32;
+/// Maximum number of reported places of a term in a text.
 const PLACES_MAX: usize = 64;
 
-/// A piece of a text, in bytes.
+/// A byte range of a text.
 pub type Span = Range<usize>;
 
-/// Why a query cannot be meant.
+/// Why a query is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadQuery {
-    /// There is nothing in it.
+    /// It has no term.
     #[error("the query is empty")]
     Empty,
-    /// It only says what shall not be there.
-    #[error("the query only says what to leave out")]
+    /// It has only excluded terms.
+    #[error("the query has only excluded terms")]
     OnlyExcludes,
     /// It is too long.
     #[error("the query is {bytes} bytes long, over the limit of {QUERY_BYTES_MAX}")]
     TooLong {
-        /// How long.
+        /// The length of the query.
         bytes: usize,
     },
     /// It has too many terms.
     #[error("the query has {terms} terms, over the limit of {TERMS_MAX}")]
     TooManyTerms {
-        /// How many.
+        /// The number of terms.
         terms: usize,
     },
 }
 
-/// What is looked for: terms that a text must all hold, in any order, and terms that it must not.
+/// A query: terms that a text must all contain, in any order, and terms that it must not contain.
 #[derive(Clone, Debug)]
 pub struct Query {
     terms: Vec<Term>,
 }
 
-/// One term: a piece of folded text that begins and ends where words do.
+/// A term: folded text that must start and end at word boundaries.
 #[derive(Clone, Debug)]
 struct Term {
     needle: String,
     finder: Finder<'static>,
-    /// The last word may go on.
+    /// True if the last word may continue.
     is_prefix: bool,
     is_excluded: bool,
 }
 
 impl Query {
-    /// The same text for queries that look for the same terms in the same order.
+    /// Returns a text that is equal for queries with the same terms in the same order.
     pub fn canonical(&self) -> String {
         let term = |term: &Term| format!("{:?}{}{}", term.needle, u8::from(term.is_prefix), u8::from(term.is_excluded));
         self.terms.iter().map(term).collect()
     }
 
-    /// Understands a query: words, `"phrases"`, `prefix*`, and `-` before what to leave out.
+    /// Parses a query: words, `"phrases"`, `prefix*`, and `-` before an excluded term.
     ///
-    /// Whatever else stands in a term is taken as it is: `std::fs`, `--flag`, `a*b`.
+    /// Other characters in a term are literal: `std::fs`, `--flag`, `a*b`.
     pub fn parse(text: &str) -> Result<Self, BadQuery> {
         if text.len() > QUERY_BYTES_MAX {
             return Err(BadQuery::TooLong { bytes: text.len() });
@@ -89,34 +89,34 @@ impl Query {
         }
     }
 
-    /// Where a text holds what is looked for, in order and apart from each other; nothing where it does not match.
+    /// Returns the matches in a text, in order and without overlaps; `None` if the text does not match.
     ///
-    /// Whoever looks at many texts uses a [`Matcher`].
+    /// Use a [`Matcher`] for many texts.
     pub fn matches(&self, text: &str) -> Option<Vec<Span>> {
         Matcher::new(self).matches(text)
     }
 
-    /// Whether the index can be asked: without a word in it every text may match.
+    /// Returns true if the index can be queried: without a word in the query every text may match.
     pub fn has_words(&self) -> bool {
         self.expression().is_some()
     }
 
-    /// What the index is asked for; nothing where no term has a word that it could know.
+    /// Returns the FTS5 expression; `None` if no term has a word.
     ///
-    /// Every text that matches passes: the words of each needle stand in it, one after the other. What is to be left out
-    /// is not asked for, because the index only knows where something may be.
+    /// Every matching text passes: it contains the words of each needle consecutively. Excluded terms are not in the
+    /// expression, because the index knows only where a term may occur.
     pub(crate) fn expression(&self) -> Option<String> {
         let mut expression = String::new();
         for term in self.terms.iter().filter(|term| !term.is_excluded) {
             let mut words = words::words(&term.needle);
-            let is_whole = words.len() <= WORDS_ASKED_MAX;
-            words.truncate(WORDS_ASKED_MAX);
+            let has_all_words = words.len() <= INDEX_WORDS_MAX;
+            words.truncate(INDEX_WORDS_MAX);
             if words.is_empty() {
                 continue;
             }
             let and = if expression.is_empty() { "" } else { " AND " };
-            let star = if term.is_prefix && is_whole { "*" } else { "" };
-            // Words are letters and digits, so nothing in them can end the quotes. Writing to a string cannot fail.
+            let star = if term.is_prefix && has_all_words { "*" } else { "" };
+            // Words are letters and digits, so they cannot close the quotes. Writing to a string cannot fail.
             let _ = write!(expression, "{and}\"{}\"{star}", words.join(" "));
         }
         (!expression.is_empty()).then_some(expression)
@@ -124,7 +124,7 @@ impl Query {
 }
 
 impl Term {
-    /// Takes the first term off; none where there is nothing in it.
+    /// Parses the first term; `None` if it is empty.
     fn parse(text: &str) -> (Option<Self>, &str) {
         let (is_excluded, text) = match text.strip_prefix('-') {
             Some(rest) if rest.starts_with(|next: char| next == '"' || is_part(next)) => (true, rest),
@@ -149,21 +149,21 @@ impl Term {
         (Some(Self { needle, finder, is_prefix, is_excluded }), rest)
     }
 
-    /// The first place from `from` on where the folded text holds the term.
+    /// Returns the first place of the term in the folded text, from `from` on.
     fn find(&self, folded: &str, mut from: usize) -> Option<Span> {
         loop {
             let start = from + self.finder.find(&folded.as_bytes()[from..])?;
             let end = start + self.needle.len();
-            if self.stands_free(folded, start, end) {
+            if self.is_at_word_boundaries(folded, start, end) {
                 return Some(start..end);
             }
-            // Places that overlap one that does not count are looked at too.
+            // A place may overlap a rejected one.
             from = start + folded[start..].chars().next().map_or(1, char::len_utf8);
         }
     }
 
-    /// Whether no word goes on over the edges of a place.
-    fn stands_free(&self, folded: &str, start: usize, end: usize) -> bool {
+    /// Returns true if no word continues across the edges of a place.
+    fn is_at_word_boundaries(&self, folded: &str, start: usize, end: usize) -> bool {
         let is_cut = |at: usize| {
             let before = folded[..at].chars().next_back();
             before.zip(folded[at..].chars().next()).is_some_and(|(left, right)| is_joined(left, right))
@@ -172,7 +172,7 @@ impl Term {
     }
 }
 
-/// Reads up to the closing quote, or to the end where there is none; `\"` is a quote.
+/// Reads up to the closing quote, or to the end if there is none; `\"` is a quote.
 fn unquote(text: &str) -> (String, &str) {
     let mut literal = String::new();
     let mut rest = text;
@@ -190,7 +190,7 @@ fn unquote(text: &str) -> (String, &str) {
     (literal + rest, "")
 }
 
-/// Looks at text after text.
+/// Matches texts against a query, and reuses its buffer.
 #[derive(Debug)]
 pub struct Matcher<'q> {
     query: &'q Query,
@@ -198,12 +198,12 @@ pub struct Matcher<'q> {
 }
 
 impl<'q> Matcher<'q> {
-    /// A matcher for this query.
+    /// Creates a matcher for a query.
     pub fn new(query: &'q Query) -> Self {
         Self { query, folded: String::new() }
     }
 
-    /// Where a text holds what is looked for, in order and apart from each other; nothing where it does not match.
+    /// Returns the matches in a text, in order and without overlaps; `None` if the text does not match.
     pub fn matches(&mut self, text: &str) -> Option<Vec<Span>> {
         fold(text, &mut self.folded);
         let folded = self.folded.as_str();
@@ -221,17 +221,17 @@ impl<'q> Matcher<'q> {
             }
         }
         places.sort_by_key(|place| (place.start, place.end));
-        let mut apart: Vec<Span> = Vec::new();
+        let mut merged: Vec<Span> = Vec::new();
         for place in places {
-            match apart.last_mut() {
+            match merged.last_mut() {
                 Some(last) if place.start <= last.end => last.end = last.end.max(place.end),
-                _ => apart.push(place),
+                _ => merged.push(place),
             }
         }
         if !text.is_ascii() {
-            unfold(text, &mut apart);
+            unfold(text, &mut merged);
         }
-        Some(apart)
+        Some(merged)
     }
 }
 
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn every_term_must_be_there_as_a_whole_word() {
+    fn every_term_must_match_complete_words() {
         assert_eq!(found("plan Agent", "The agent has a PLAN."), Some(vec!["agent", "PLAN"]));
         assert_eq!(found("plan", "planning"), None);
         assert_eq!(found("plan*", "planning"), Some(vec!["plan"]));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_word_is_taken_as_it_is() {
+    fn other_characters_are_literal() {
         assert_eq!(found("std::fs", "use std::fs;"), Some(vec!["std::fs"]));
         assert_eq!(found("std::fs", "use std.fs; std fs"), None);
         assert_eq!(found("foo_bar", "foo_bar_baz"), Some(vec!["foo_bar"]));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_hold_a_phrase_together() {
+    fn quotes_make_a_phrase() {
         assert_eq!(found("\"to be or\"", "To be or not"), Some(vec!["To be or"]));
         assert_eq!(found("\"to be or\"", "to be  or"), None);
         assert_eq!(found("\"to be o\"", "to be or"), None);
@@ -283,14 +283,14 @@ mod tests {
     }
 
     #[test]
-    fn scripts_without_spaces_are_found_within() {
+    fn scripts_without_spaces_match_within_a_text() {
         assert_eq!(found("本語", "日本語です"), Some(vec!["本語"]));
         assert_eq!(found("rust", "Rustで"), Some(vec!["Rust"]));
         assert_eq!(found("학교", "학교에서"), Some(vec!["학교"]));
     }
 
     #[test]
-    fn places_are_those_of_the_text_and_not_of_what_it_folds_to() {
+    fn places_refer_to_the_text_and_not_to_its_folded_form() {
         assert_eq!(found("x", "İİ x İ"), Some(vec!["x"]));
         assert_eq!(found("i", "İx"), Some(vec!["İ"]));
         assert_eq!(found("größe", "Die GRÖSSE: GRÖẞE"), Some(vec!["GRÖSSE", "GRÖẞE"]));
@@ -306,14 +306,14 @@ mod tests {
     }
 
     #[test]
-    fn places_that_overlap_one_that_does_not_count_are_found() {
+    fn places_that_overlap_a_rejected_one_are_found() {
         assert_eq!(found("a-a", "xa-a-a"), Some(vec!["a-a"]));
         assert_eq!(found("ab \"b c\"", "ab b c"), Some(vec!["ab", "b c"]));
         assert_eq!(found("\"ab c\" c-d", "ab c-d"), Some(vec!["ab c-d"]));
     }
 
     #[test]
-    fn a_query_must_say_what_to_look_for() {
+    fn a_query_needs_a_term_that_is_not_excluded() {
         for (query, expected) in [
             ("", BadQuery::Empty),
             ("  \t", BadQuery::Empty),
@@ -327,12 +327,12 @@ mod tests {
     }
 
     #[test]
-    fn the_index_is_asked_for_words_in_quotes() {
-        let asked = |query: &str| Query::parse(query).expect("a query").expression();
-        assert_eq!(asked("foo_Bar std::fs*").as_deref(), Some("\"foo bar\" AND \"std fs\"*"));
-        assert_eq!(asked("a -b \"c d\"").as_deref(), Some("\"a\" AND \"c d\""));
-        assert_eq!(asked("NOT NEAR(\"x").as_deref(), Some("\"not\" AND \"near x\""));
-        assert_eq!(asked("日本").as_deref(), Some("\"日 本\""));
-        assert_eq!(asked("!= 🎉"), None);
+    fn the_index_expression_has_words_in_quotes() {
+        let expression = |query: &str| Query::parse(query).expect("a query").expression();
+        assert_eq!(expression("foo_Bar std::fs*").as_deref(), Some("\"foo bar\" AND \"std fs\"*"));
+        assert_eq!(expression("a -b \"c d\"").as_deref(), Some("\"a\" AND \"c d\""));
+        assert_eq!(expression("NOT NEAR(\"x").as_deref(), Some("\"not\" AND \"near x\""));
+        assert_eq!(expression("日本").as_deref(), Some("\"日 本\""));
+        assert_eq!(expression("!= 🎉"), None);
     }
 }

@@ -4,21 +4,21 @@ use std::ops::Range;
 
 use crate::query::Span;
 
-/// The characters shown before the first match, and in all.
+/// Maximum number of characters before the first match, and in total.
 const BEFORE_CHARS: usize = 48;
 const CHARS_MAX: usize = 160;
 
-/// A piece of a text on one line, and where in it the matches are.
+/// An excerpt of a text on one line, and the matches in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snippet {
-    /// The piece. White space and what would steer a terminal is a space; what was left out at an end is `…`.
+    /// The excerpt. White space and control characters become a space; omitted text at an end is `…`.
     pub text: String,
-    /// The matches in it, as bytes of `text`, in order.
+    /// The matches as byte ranges of `text`, in order.
     pub matches: Vec<Range<usize>>,
 }
 
 impl Snippet {
-    /// The piece around the first of these places, which are in order.
+    /// Returns the excerpt around the first of these ordered places.
     pub fn around(text: &str, places: &[Span]) -> Self {
         let first = places.first().map_or(0, |place| place.start);
         let start = begin(text, first);
@@ -66,7 +66,7 @@ impl Snippet {
     }
 }
 
-/// Where to begin, so that the match is seen with what leads to it: at a word where one begins nearby.
+/// Returns the start of the excerpt, with some context before the match: at a word if one starts nearby.
 fn begin(text: &str, first: usize) -> usize {
     let back = text[..first].char_indices().rev().nth(BEFORE_CHARS).map_or(0, |(at, _)| at);
     if back == 0 {
@@ -76,7 +76,7 @@ fn begin(text: &str, first: usize) -> usize {
     back + word.unwrap_or(0)
 }
 
-/// Whether a character is shown as a space: white space, and what steers a terminal or the direction of text.
+/// Returns true if a character is shown as a space: white space, and terminal or direction controls.
 fn is_blank(letter: char) -> bool {
     letter.is_whitespace()
         || letter.is_control()
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_are_shown_on_one_line_with_what_is_around_them() {
+    fn matches_are_shown_on_one_line_with_context() {
         assert_eq!(shown("plan", "the\n\n  plan\tis\u{1b}\u{7}red\u{202e}\n"), "the <plan> is red");
         assert_eq!(shown("a b", "a b"), "<a> <b>");
         assert_eq!(shown("\"a\nb\"", "x a\nb\n"), "x <a b>");

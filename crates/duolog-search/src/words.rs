@@ -1,30 +1,30 @@
-//! What a word is, for the predicate and for the index alike.
+//! The definition of a word, for the predicate and the index.
 //!
-//! Text is folded first, see `fold`. A word is a longest run of letters and digits; in scripts that
-//! do not put spaces between words each character is a word of its own. So whether a word begins or ends between two
-//! characters depends on these two alone, and whatever stands between two such places gives the same words wherever it
-//! stands: the words of a needle that was found between them are words of the text, one after the other.
+//! Text is folded first (see `fold`). A word is a maximal sequence of letters and digits; in scripts without spaces
+//! between words each character is a word. So a word boundary between two characters depends only on these two, and the
+//! text between two boundaries has the same words anywhere: if a needle is found between two boundaries, its words are
+//! consecutive words of the text.
 //!
-//! FTS5's `ascii` tokenizer takes every byte that is not ASCII for a part of a word and lowers ASCII letters, so it cuts
-//! prepared text exactly where we do, whatever version of Unicode it knows.
+//! FTS5's `ascii` tokenizer treats every non-ASCII byte as part of a word and lowers ASCII letters, so it splits
+//! prepared text at the same boundaries, independent of its Unicode version.
 
 use crate::fold::fold;
 
-/// The bytes of a word that are indexed. What is longer is no word that people type; the predicate compares the rest.
+/// Maximum number of indexed bytes of a word. People do not type longer words; the predicate compares the rest.
 pub(crate) const WORD_BYTES_MAX: usize = 64;
 
-/// Whether a folded character is part of a word.
+/// Returns true if a folded character is part of a word.
 pub(crate) fn is_part(letter: char) -> bool {
     letter.is_alphanumeric()
 }
 
-/// Whether a word goes on from one folded character to the next.
+/// Returns true if a word continues from one folded character to the next.
 pub(crate) fn is_joined(left: char, right: char) -> bool {
-    is_part(left) && is_part(right) && !stands_alone(left) && !stands_alone(right)
+    is_part(left) && is_part(right) && !is_single_character_word(left) && !is_single_character_word(right)
 }
 
-/// Whether a character is of a script that does not put spaces between words, or hangs endings on them.
-fn stands_alone(letter: char) -> bool {
+/// Returns true for scripts that do not put spaces between words, or attach endings to them.
+fn is_single_character_word(letter: char) -> bool {
     matches!(letter,
         // Thai, Lao; Myanmar; Khmer.
         '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
@@ -36,46 +36,46 @@ fn stands_alone(letter: char) -> bool {
         | '\u{ac00}'..='\u{d7a3}')
 }
 
-/// The text as the tokenizer is to see it: as it is where that will do, else made in `room`.
-pub(crate) fn prepare<'t>(text: &'t str, room: &'t mut Room) -> &'t str {
+/// Returns the text for the tokenizer: unchanged if possible, else prepared in `buffers`.
+pub(crate) fn prepare<'t>(text: &'t str, buffers: &'t mut Buffers) -> &'t str {
     if is_plain(text.as_bytes()) {
         return text;
     }
-    fold(text, &mut room.folded);
-    split(&room.folded, &mut room.split);
-    &room.split
+    fold(text, &mut buffers.folded);
+    split(&buffers.folded, &mut buffers.split);
+    &buffers.split
 }
 
-/// Where texts are prepared.
+/// Reusable buffers for the preparation of texts.
 #[derive(Debug, Default)]
-pub(crate) struct Room {
+pub(crate) struct Buffers {
     folded: String,
     split: String,
 }
 
-/// Puts the words of a folded text into `room`, with spaces between them.
-fn split(folded: &str, room: &mut String) {
-    room.clear();
-    room.reserve(folded.len());
-    // The bytes of the word so far; nothing once it was cut.
+/// Writes the words of a folded text to `out`, separated by spaces.
+fn split(folded: &str, out: &mut String) {
+    out.clear();
+    out.reserve(folded.len());
+    // The length of the word so far; `None` after it was cut.
     let mut word = Some(0);
     for letter in folded.chars() {
         if !is_part(letter) {
-            room.push(' ');
+            out.push(' ');
             word = Some(0);
-        } else if stands_alone(letter) {
-            room.extend([' ', letter, ' ']);
+        } else if is_single_character_word(letter) {
+            out.extend([' ', letter, ' ']);
             word = Some(0);
         } else {
             word = word.map(|bytes| bytes + letter.len_utf8()).filter(|bytes| *bytes <= WORD_BYTES_MAX);
             if word.is_some() {
-                room.push(letter);
+                out.push(letter);
             }
         }
     }
 }
 
-/// Whether a text is ASCII and no word in it is too long: the tokenizer does the rest.
+/// Returns true if a text is ASCII without overlong words: the tokenizer handles it unprepared.
 fn is_plain(text: &[u8]) -> bool {
     if !text.is_ascii() {
         return false;
@@ -87,11 +87,11 @@ fn is_plain(text: &[u8]) -> bool {
     })
 }
 
-/// The words of a folded text as the index has them, in order.
+/// Returns the words of a folded text as they are indexed, in order.
 pub(crate) fn words(folded: &str) -> Vec<String> {
-    let mut room = String::new();
-    split(folded, &mut room);
-    room.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    let mut out = String::new();
+    split(folded, &mut out);
+    out.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_runs_of_letters_and_digits_or_single_signs() {
+    fn words_are_sequences_of_letters_and_digits_or_single_characters() {
         let cases: &[(&str, &[&str])] = &[
             ("std::fs::read_to_string(x1)", &["std", "fs", "read", "to", "string", "x1"]),
             ("Größe ÄÖ", &["grösse", "äö"]),
@@ -123,19 +123,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_cut_at_a_character() {
+    fn overlong_words_are_cut_at_a_character() {
         let long = "a".repeat(65) + "!b";
         assert_eq!(words(&long), ["a".repeat(64), "b".to_owned()]);
         let wide = "é".repeat(40);
         assert_eq!(words(&wide), ["é".repeat(32)]);
-        // Once cut, nothing that would fit is added.
+        // After the cut, a shorter character that would fit is not added.
         assert_eq!(words(&format!("{}é{}", "x".repeat(63), "y")), ["x".repeat(63)]);
     }
 
     #[test]
-    fn short_ascii_is_taken_as_it_is() {
-        let mut room = Room::default();
+    fn short_ascii_is_not_copied() {
+        let mut buffers = Buffers::default();
         let text = "Let X = 1;\0";
-        assert!(std::ptr::eq(prepare(text, &mut room), text));
+        assert!(std::ptr::eq(prepare(text, &mut buffers), text));
     }
 }

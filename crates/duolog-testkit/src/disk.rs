@@ -477,7 +477,7 @@ impl Disk for SimDisk {
         Ok(self.stat(path)?.map(|_| SystemTime::UNIX_EPOCH))
     }
 
-    fn heard_at(&self) -> Option<&Path> {
+    fn local_root(&self) -> Option<&Path> {
         None
     }
 }

@@ -53,7 +53,7 @@ fn a_follower_in_this_process_is_woken_by_an_append(place: &Place) {
 
 /// No interval ends these waits.
 const NEVER: Duration = Duration::from_hours(1);
-const BY_HINTS: Pace = Pace { soon: NEVER, seldom: NEVER, hearing: NEVER };
+const BY_HINTS: Pace = Pace { min: NEVER, max: NEVER, with_hints: NEVER };
 
 /// Follows what `writer` appends, one line at a time; says how often it had to look.
 fn looks(reader: &Arc<Join>, writer: &Join, id: &SessionId, pace: Pace, count: usize) -> usize {
@@ -98,7 +98,7 @@ fn a_disk_that_cannot_be_heard_is_looked_at() {
     let (disk, home) = (SimDisk::new(), HomeId::new());
     let (reader, writer) = (open_on(&place, &disk, home), open_on(&place, &disk, home));
     let id = session(&writer, "s");
-    let soon = Pace { soon: Duration::from_micros(50), seldom: Duration::from_millis(1), hearing: NEVER };
+    let soon = Pace { min: Duration::from_micros(50), max: Duration::from_millis(1), with_hints: NEVER };
     assert!(looks(&reader, &writer, &id, soon, 20) >= 20);
     let bell = session(&writer, "bell");
     assert!(looks(&writer, &writer, &bell, BY_HINTS, 20) <= 3 * 20 + 3);

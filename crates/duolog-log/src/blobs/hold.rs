@@ -1,9 +1,9 @@
-//! Between a blob and the line that names it: who may be about to write such a line, and who may take blobs away.
+//! Locks that keep a blob from being removed before the line that names it is in the log.
 //!
-//! A blob is put before its line is appended, so for a moment nothing names it. Whoever does both holds a shared lock
-//! from before the put until the line stands in the log ([`Blobs::hold`]); whoever removes blobs holds the same lock
-//! alone ([`Blobs::alone`]), and reads under it what was appended since. So every line that names a blob is either
-//! found by then, or its put comes after the removal and makes the blob anew.
+//! A blob is stored before its line is appended, so for a short time no line names it. A process that does both holds a
+//! shared lock from before the put until the line is in the log ([`Blobs::hold`]). A process that removes blobs holds
+//! the same lock exclusively ([`Blobs::lock_for_removal`]) and reads under it what was appended since. So the remover
+//! either finds the line that names a blob, or the put comes after the removal and stores the blob again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use crate::error::{Error, Result};
 use crate::fs::{Disk, DiskFile, Lock, Open};
 use crate::lock;
 
-/// The file whose lock it is, from the disk's root.
+/// The lock file, relative to the disk's root.
 const PATH: &str = "blobs.lock";
 
-/// Keeps what is put from being taken away, until the lines that name it stand.
+/// Prevents the removal of blobs until the lines that name them are in the log.
 #[must_use]
 pub struct Hold {
     _lock: Locked,
 }
 
-/// Keeps everyone from putting a blob: what no line names now, nobody is about to name.
+/// Prevents puts: a blob that no line names now stays unnamed.
 #[must_use]
-pub struct Alone {
+pub struct RemovalLock {
     _lock: Locked,
 }
 
@@ -33,28 +33,29 @@ struct Locked(Arc<dyn DiskFile>);
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // Closing the file would free it anyway; there is nobody to tell.
+        // Closing the file releases the lock too, and a destructor cannot report an error.
         let _ = self.0.unlock();
     }
 }
 
 impl Blobs {
-    /// Lets nobody remove blobs until this goes: from before a put until the line that names the blob is appended.
+    /// Prevents the removal of blobs until the returned value is dropped. Hold it from before a put until the line that
+    /// names the blob is appended.
     pub fn hold(&self, timeout: Duration) -> Result<Hold> {
-        Ok(Hold { _lock: locked(&*self.disk, Lock::Shared, timeout)? })
+        Ok(Hold { _lock: lock_file(&*self.disk, Lock::Shared, timeout)? })
     }
 
-    /// Waits until nobody is between a blob and its line, and lets nobody get there until this goes.
-    pub fn alone(&self, timeout: Duration) -> Result<Alone> {
-        Ok(Alone { _lock: locked(&*self.disk, Lock::Exclusive, timeout)? })
+    /// Waits until no process is between a put and its line, and prevents puts until the returned value is dropped.
+    pub fn lock_for_removal(&self, timeout: Duration) -> Result<RemovalLock> {
+        Ok(RemovalLock { _lock: lock_file(&*self.disk, Lock::Exclusive, timeout)? })
     }
 }
 
-fn locked(disk: &dyn Disk, how: Lock, timeout: Duration) -> Result<Locked> {
+fn lock_file(disk: &dyn Disk, how: Lock, timeout: Duration) -> Result<Locked> {
     let path = Path::new(PATH);
     let file = match disk.open(path, Open::Append) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => match disk.open(path, Open::Create) {
-            // Another was first.
+            // Another process created it first.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => disk.open(path, Open::Append),
             other => other,
         },

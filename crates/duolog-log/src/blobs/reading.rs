@@ -1,4 +1,4 @@
-//! Reading a blob, and finding out on the way whether it is the one that was put.
+//! Reads a blob and checks its content on the way.
 
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::{BUFFER, BlobId};
 use crate::error::{Error, Result};
 use crate::fs::DiskFile;
 
-/// Reads a blob. The bytes that end it are only given out when all of them were found to be the right ones.
+/// Reads a blob. The last bytes are returned only after all bytes were found to match the id.
 pub struct BlobReader {
     file: Arc<dyn DiskFile>,
     id: BlobId,
@@ -22,36 +22,40 @@ pub struct BlobReader {
 
 enum State {
     Reading(Sha256),
-    /// All bytes were right.
+    /// All bytes match the id.
     Verified,
-    /// They were not; it stays so.
+    /// They do not match; this is final.
     Bad,
 }
 
 impl BlobReader {
     pub(super) fn over(file: Arc<dyn DiskFile>, id: BlobId, path: PathBuf) -> Result<Self> {
-        let len = file.stat().map_err(Error::io("look at", &path))?.len;
+        let len = file.stat().map_err(Error::io("examine", &path))?.len;
         Ok(Self { file, id, path, len, at: 0, state: State::Reading(Sha256::new()) })
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// Returns true if the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Reads what is left and gives nothing out: fails if the bytes are not those that were put.
+    /// Reads the rest and checks the content.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadBlob`] if the content does not match the id.
     pub fn verify(&mut self) -> Result<()> {
         let mut buffer = vec![0; BUFFER];
         while self.next(&mut buffer)? > 0 {}
         Ok(())
     }
 
-    /// The next bytes; none at an end that was checked.
+    /// Reads the next bytes; 0 at an end that was checked.
     fn next(&mut self, buffer: &mut [u8]) -> Result<usize> {
         if matches!(self.state, State::Bad) {
             return Err(Error::BadBlob(self.id));
@@ -75,11 +79,11 @@ impl BlobReader {
 
     fn check_end(&mut self) -> Result<()> {
         let grown = self.file.read_at(&mut [0], self.at).map_err(Error::io("read", &self.path))?;
-        let is_right = match std::mem::replace(&mut self.state, State::Bad) {
+        let is_match = match std::mem::replace(&mut self.state, State::Bad) {
             State::Reading(hasher) => grown == 0 && BlobId::of(hasher) == self.id,
             State::Verified | State::Bad => false,
         };
-        if !is_right {
+        if !is_match {
             return Err(Error::BadBlob(self.id));
         }
         self.state = State::Verified;

@@ -1,4 +1,4 @@
-//! How a blob is named: `blob:` and 64 hexadecimal digits, never a path.
+//! The id of a blob: `blob:` and 64 hexadecimal digits, never a path.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,20 +10,20 @@ use sha2::{Digest as _, Sha256};
 use crate::error::Result as LogResult;
 use crate::reader::Reader;
 
-/// What a reference begins with.
+/// The prefix of a reference.
 const SCHEME: &str = "blob:";
-/// The member by which a line names the whole of what it shortened.
+/// The member of a line that names the full text of a shortened one.
 const MEMBER: &str = "\"fullOutput\"";
-/// The digits of a name.
+/// Number of digits of an id.
 const DIGITS: usize = 64;
 
-/// The name of a blob: the SHA-256 of its bytes.
+/// The id of a blob: the SHA-256 of its content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlobId([u8; 32]);
 
-/// Text that names no blob.
+/// The error for text that is not a blob id.
 #[derive(Debug, thiserror::Error)]
-#[error("not the name of a blob: expected 64 lower-case hexadecimal digits, in a line with \"blob:\" before them")]
+#[error("not a blob id: expected 64 lower-case hexadecimal digits, in a line with \"blob:\" before them")]
 pub struct NotABlobId;
 
 impl BlobId {
@@ -31,7 +31,7 @@ impl BlobId {
         Self(hasher.finalize().into())
     }
 
-    /// The name that these bytes have as a blob.
+    /// Returns the id of a blob with this content.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
@@ -40,12 +40,12 @@ impl BlobId {
         self.0[0]
     }
 
-    /// The text by which a line names the blob.
+    /// Returns the text that names the blob in a line.
     pub fn reference(&self) -> String {
         format!("{SCHEME}{self}")
     }
 
-    /// The blob that a reference names; nothing but a whole reference will do.
+    /// Parses a reference; the text must be a reference and nothing else.
     pub fn from_reference(text: &str) -> Result<Self, NotABlobId> {
         text.strip_prefix(SCHEME).ok_or(NotABlobId)?.parse()
     }
@@ -60,10 +60,10 @@ impl BlobId {
     }
 }
 
-/// The blobs that a line may name, in order, a blob as often as it is named.
+/// Returns the blobs that a line may name, in order and with repetitions.
 ///
-/// It is meant for keeping what is named, so it takes a reference wherever one stands, whatever is around it; the line is
-/// not parsed. A reference that is written with JSON escapes is not seen: whoever names a blob writes plain digits.
+/// For deciding which blobs to keep, so it accepts a reference anywhere in the line; the line is not parsed. A
+/// reference with JSON escapes is not found: a writer must write plain digits.
 pub fn references(line: &[u8]) -> impl Iterator<Item = BlobId> {
     memmem::find_iter(line, SCHEME).filter_map(|at| {
         let digits = at + SCHEME.len();
@@ -71,11 +71,11 @@ pub fn references(line: &[u8]) -> impl Iterator<Item = BlobId> {
     })
 }
 
-/// The blobs that hold the whole of what a line shortened, in order: the values of its members `fullOutput`.
+/// Returns the blobs with the full text of what a line shortened, in order: the values of its members `fullOutput`.
 ///
-/// The line is not parsed. Within a JSON string quotes are escaped, so these bytes stand nowhere but around a member:
-/// what a text says of a blob is not taken for one that the line needs.
-pub fn wholes(line: &[u8]) -> impl Iterator<Item = BlobId> {
+/// The line is not parsed. Quotes are escaped within a JSON string, so these bytes occur only at a member: a text that
+/// mentions a blob does not count.
+pub fn full_outputs(line: &[u8]) -> impl Iterator<Item = BlobId> {
     memmem::find_iter(line, MEMBER).filter_map(|at| {
         let rest = line[at + MEMBER.len()..].trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
         let digits = rest.strip_prefix(b"\"")?.strip_prefix(SCHEME.as_bytes())?;
@@ -86,9 +86,9 @@ pub fn wholes(line: &[u8]) -> impl Iterator<Item = BlobId> {
     })
 }
 
-/// The blobs that a stretch of a log may name, as [`references`] finds them; a line of any length is looked at.
+/// Calls `each` with the blobs that a range of a log may name, as [`references`] finds them, in lines of any length.
 pub fn each_reference(log: &Reader, from: Position, to: Position, mut each: impl FnMut(BlobId)) -> LogResult<()> {
-    // What stands across two buffers is found in the end of one and the beginning of the next.
+    // A reference across two chunks is found in the end of one and the beginning of the next.
     const ACROSS: usize = SCHEME.len() + DIGITS - 1;
     let mut across = Vec::with_capacity(2 * ACROSS);
     log.each_chunk(from, to, |bytes| {
@@ -105,7 +105,7 @@ pub fn each_reference(log: &Reader, from: Position, to: Position, mut each: impl
     })
 }
 
-/// The value of a digit. Upper case would be a second name for the same blob.
+/// Returns the value of a digit. Upper case is refused: it would be a second name of the same blob.
 fn value(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),
@@ -145,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_the_sha256_of_the_bytes_in_lower_case() {
+    fn an_id_is_the_sha256_of_the_content_in_lower_case() {
         assert_eq!(abc().to_string(), ABC);
         assert_eq!(ABC.parse::<BlobId>().unwrap(), abc());
         assert_eq!(BlobId::from_reference(&abc().reference()).unwrap(), abc());
     }
 
     #[test]
-    fn nothing_but_a_whole_reference_is_one() {
+    fn only_a_complete_reference_is_accepted() {
         let upper = ABC.to_uppercase();
         for digits in ["", &ABC[1..], &format!("{ABC}0"), &upper, &format!("../{}", &ABC[3..]), &"g".repeat(64)] {
             assert!(digits.parse::<BlobId>().is_err(), "{digits}");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_found_wherever_they_stand() {
+    fn references_are_found_anywhere_in_a_line() {
         let line =
             format!(r#"{{"a":"blob:{ABC}","b":["blob:","blob:blob:{ABC}","xblob:{ABC}0"],"c":"blob:{}"}}"#, &ABC[1..]);
         assert_eq!(references(line.as_bytes()).collect::<Vec<_>>(), [abc(); 3]);
@@ -173,10 +173,10 @@ mod tests {
     }
 
     #[test]
-    fn only_a_member_says_where_the_whole_is() {
-        let whole = |line: &str| wholes(line.as_bytes()).collect::<Vec<_>>();
+    fn only_a_member_names_the_full_output() {
+        let found = |line: &str| full_outputs(line.as_bytes()).collect::<Vec<_>>();
         assert_eq!(
-            whole(&format!(r#"{{"a":[{{"fullOutput":"blob:{ABC}"}}],"fullOutput" : "blob:{ABC}"}}"#)),
+            found(&format!(r#"{{"a":[{{"fullOutput":"blob:{ABC}"}}],"fullOutput" : "blob:{ABC}"}}"#)),
             [abc(); 2]
         );
         for other in [
@@ -187,7 +187,7 @@ mod tests {
             format!(r#"{{"fullOutput":"blob:{ABC}"#),
             r#"{"fullOutput""#.to_owned(),
         ] {
-            assert_eq!(whole(&other), [], "{other}");
+            assert_eq!(found(&other), [], "{other}");
         }
     }
 }

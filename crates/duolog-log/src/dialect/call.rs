@@ -1,29 +1,29 @@
-//! A tool call as a person would write it: `$ cargo test`, `Read src/main.rs`, an edit as a small diff.
+//! Formats a tool call as a person would write it: `$ cargo test`, `Read src/main.rs`, an edit as a small diff.
 //!
-//! Pure, by the tool's name and its arguments alone. A tool that nobody knows is shown with its arguments as they stand.
+//! The result depends only on the tool's name and its arguments. An unknown tool is shown with its raw arguments.
 
 use std::borrow::Cow;
 
 use super::object::{Object, decode, elements};
 use super::timeline::{ItemKind, TimelineItem};
 
-/// A line of what a call does.
+/// A line of a call's body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallLine {
-    /// Text as it is.
+    /// Plain text.
     Plain(String),
-    /// A line that the edit takes away.
+    /// A line that the edit removes.
     Removed(String),
     /// A line that the edit adds.
     Added(String),
 }
 
-/// A call, written for people.
+/// A call, formatted for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What is done, in one line if the arguments allow it.
+    /// The action, in one line if the arguments allow it.
     pub title: String,
-    /// What stands below it: the diff of an edit.
+    /// The lines below the title: the diff of an edit.
     pub body: Vec<CallLine>,
 }
 
@@ -33,12 +33,12 @@ impl Call {
     }
 }
 
-/// The shells whose `-c` argument is what a person typed.
+/// Shells whose `-c` argument is the command that a person would type.
 const SHELLS: &[&str] = &["bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash", "/usr/bin/zsh"];
-/// What tells a file's place, whatever the tool calls it.
+/// The argument names for a file's path.
 const PATHS: &[&str] = &["file_path", "path", "notebook_path", "filePath", "file"];
 
-/// Writes a call for people; `None` if the item is no call.
+/// Formats a call for people; `None` if the item is not a call.
 pub fn call(item: &TimelineItem) -> Option<Call> {
     if item.kind != ItemKind::ToolCall {
         return None;
@@ -49,10 +49,10 @@ pub fn call(item: &TimelineItem) -> Option<Call> {
     Some(known(tool, &arguments).unwrap_or_else(|| other(tool, &arguments, text)))
 }
 
-/// A call whose arguments are no object: a command, a patch, a query.
+/// Formats a call whose arguments are not an object: a command, a patch, a query.
 fn plain(tool: &str, text: &str) -> Call {
     match tool {
-        "command_execution" => Call::of(format!("$ {}", typed(text))),
+        "command_execution" => Call::of(format!("$ {}", unwrap_shell(text))),
         "apply_patch" => patch(text),
         "web_search" => Call::of(format!("Search the web: {text}")),
         "file_change" => {
@@ -109,9 +109,9 @@ fn known(tool: &str, arguments: &Object<'_>) -> Option<Call> {
     })
 }
 
-/// A tool that nobody knows: its one argument, or all of them as they stand.
+/// Formats a call of an unknown tool: with its only argument, or with the raw arguments.
 fn other(tool: &str, arguments: &Object<'_>, text: &str) -> Call {
-    // `mcp__server__tool` is how Claude Code names the tools of servers.
+    // Claude Code names the tools of MCP servers `mcp__server__tool`.
     let tool = tool.strip_prefix("mcp__").map_or(Cow::Borrowed(tool), |name| Cow::Owned(name.replacen("__", ".", 1)));
     let mut members = arguments.members();
     let only = members.next().filter(|_| members.next().is_none()).and_then(|(_, raw)| decode(raw));
@@ -122,11 +122,11 @@ fn other(tool: &str, arguments: &Object<'_>, text: &str) -> Call {
     }
 }
 
-/// What was given to a shell: text, or a list of arguments.
+/// Returns the command for a shell: text, or a list of arguments.
 fn command(arguments: &Object<'_>) -> Option<String> {
     let raw = ["command", "cmd", "commandLine", "script"].iter().find_map(|name| arguments.some(name))?;
     if let Some(text) = decode(raw) {
-        return Some(typed(&text).into_owned());
+        return Some(unwrap_shell(&text).into_owned());
     }
     let words: Vec<String> = elements(raw)?.into_iter().filter_map(decode).map(Cow::into_owned).collect();
     match words.as_slice() {
@@ -137,8 +137,8 @@ fn command(arguments: &Object<'_>) -> Option<String> {
     }
 }
 
-/// The script of `bash -lc 'cargo test'`; any other command as it is.
-fn typed(command: &str) -> Cow<'_, str> {
+/// Returns the script of `bash -lc 'cargo test'`; any other command unchanged.
+fn unwrap_shell(command: &str) -> Cow<'_, str> {
     let script = SHELLS.iter().find_map(|shell| {
         let rest = command.strip_prefix(shell)?.trim_start();
         rest.strip_prefix("-lc ").or_else(|| rest.strip_prefix("-c ")).map(str::trim)
@@ -163,7 +163,7 @@ fn quoted(word: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
 }
 
-/// `:10-60`, where a part of a file is read.
+/// Returns `:10-60` if only a part of a file is read.
 fn lines_of(arguments: &Object<'_>) -> String {
     match (arguments.count("offset"), arguments.count("limit")) {
         (Some(from), Some(count)) if count > 0 => format!(":{from}-{}", from.saturating_add(count - 1)),
@@ -184,7 +184,7 @@ fn todo(raw: &str) -> Option<CallLine> {
     Some(CallLine::Plain(format!("[{mark}] {text}")))
 }
 
-/// A patch in Codex's form: its files are named in the title, its lines are shown.
+/// Formats a patch of Codex: the title names its files, the body has its lines.
 fn patch(text: &str) -> Call {
     let (mut files, mut body) = (Vec::new(), Vec::new());
     for line in text.lines() {
@@ -206,7 +206,7 @@ fn patch(text: &str) -> Call {
     Call { title, body }
 }
 
-/// The lines that differ: what both texts begin and end with is left out.
+/// Returns the differing lines, without the common beginning and end.
 fn diff(old: &str, new: &str) -> Vec<CallLine> {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_written_as_people_write_them() {
+    fn calls_are_formatted_as_people_write_them() {
         for (tool, arguments, title) in [
             ("Bash", r#"{"command":"cargo test","description":"run"}"#, "$ cargo test"),
             ("shell", r#"{"command":["bash","-lc","ls -la"]}"#, "$ ls -la"),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_is_a_diff_of_what_differs() {
+    fn an_edit_shows_only_the_differing_lines() {
         let edit = shown("Edit", r#"{"file_path":"a.rs","old_string":"x\nold\nz","new_string":"x\nnew\nmore\nz"}"#);
         assert_eq!(edit.title, "Edit a.rs");
         let (removed, added) = (CallLine::Removed("old".to_owned()), |text: &str| CallLine::Added(text.to_owned()));

@@ -1,8 +1,8 @@
 //! The claude dialect: the session files of Claude Code, read only.
 //!
-//! Messages have the envelope's shape with more around it (`uuid`, `parentUuid`, `isSidechain`), and many lines are
-//! bookkeeping without an id. One response of the model spans several lines. A turn begins with what a person typed;
-//! `stop_reason` tells where the model was done.
+//! Messages have the envelope's format with more members (`uuid`, `parentUuid`, `isSidechain`), and many lines are
+//! bookkeeping without an id. A response of the model has several lines. A turn starts with a person's prompt;
+//! `stop_reason` shows when the model was done.
 
 use super::envelope::{rest_of, system};
 use super::message::{self, mark_prompt};
@@ -10,7 +10,7 @@ use super::object::Object;
 use super::scene::Scene;
 use super::timeline::{Boundary, ItemKind, TimelineItem};
 
-/// Types of lines that only Claude Code writes.
+/// Line types that only Claude Code writes.
 const BOOKKEEPING: &[&str] = &[
     "agent-name",
     "agent-setting",
@@ -31,7 +31,7 @@ const BOOKKEEPING: &[&str] = &[
     "tag",
 ];
 
-/// How texts begin that Claude Code itself puts in under the user's name, and what they are.
+/// Prefixes of texts that Claude Code itself adds under the user's name, and their kind.
 const INJECTED: &[(&str, &str)] = &[
     ("[Request interrupted by user", "interrupted"),
     ("<local-command-stdout>", "command_output"),
@@ -42,7 +42,7 @@ const INJECTED: &[(&str, &str)] = &[
     ("<task-notification>", "task_notification"),
 ];
 
-/// Whether a line has this dialect's marks.
+/// Returns true if a line is in this dialect.
 pub(crate) fn recognises(line: &Object<'_>) -> bool {
     match line.text("type").as_deref() {
         Some("user" | "assistant" | "system") => {
@@ -53,7 +53,7 @@ pub(crate) fn recognises(line: &Object<'_>) -> bool {
     }
 }
 
-/// Renders one line; false if it is not of this dialect.
+/// Renders a line; false if it is not in this dialect.
 pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) -> bool {
     let start = out.len();
     let kind = line.text("type").unwrap_or_default();
@@ -63,21 +63,21 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
             if !message::render(line, scene, out) {
                 return false;
             }
-            // Shown to the model as a user's words, but no person said them.
-            message::unsay(&mut out[start..], what);
+            // The model sees these as the user's words, but no person wrote them.
+            message::demote_to_notes(&mut out[start..], what);
         }
         "user" | "assistant" => {
             if !message::render(line, scene, out) {
                 return false;
             }
-            out[start..].iter_mut().filter(|item| item.kind == ItemKind::User).for_each(typed);
+            out[start..].iter_mut().filter(|item| item.kind == ItemKind::User).for_each(classify_user_text);
             close(line, &mut out[start..]);
         }
         "system" if line.is("subtype", "api_error") => {
             let item = system(line);
             out.push(TimelineItem { kind: ItemKind::Error, failed: true, ..item });
         }
-        // Written when the model is done, whatever `stop_reason` says: older versions leave that null.
+        // Written when the model is done. Older versions leave `stop_reason` null.
         "system" if line.is("subtype", "turn_duration") => {
             let seconds = line.count("durationMs").unwrap_or_default() / 1000;
             let item = TimelineItem::note("turn_duration", format!("{seconds} s"));
@@ -86,7 +86,7 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
         "system" if line.is("subtype", "local_command") => {
             let mut item = system(line);
             item.kind = ItemKind::User;
-            typed(&mut item);
+            classify_user_text(&mut item);
             if item.kind == ItemKind::User && item.what.is_none() {
                 item.kind = ItemKind::Note;
                 item.what = Some("local_command".to_owned());
@@ -106,24 +106,25 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
     true
 }
 
-/// Tells what a person typed from what Claude Code puts in under the user's name; a slash command is shown as typed.
-fn typed(item: &mut TimelineItem) {
+/// Distinguishes a person's prompt from text that Claude Code adds under the user's name; a slash command is shown as
+/// typed.
+fn classify_user_text(item: &mut TimelineItem) {
     if let Some(command) = slash_command(&item.text) {
         (item.text, item.what) = (command, Some("command".to_owned()));
         return;
     }
-    let Some((_, what)) = INJECTED.iter().find(|(begin, _)| item.text.starts_with(begin)) else { return };
+    let Some((_, what)) = INJECTED.iter().find(|(prefix, _)| item.text.starts_with(prefix)) else { return };
     item.kind = ItemKind::Note;
     item.what = Some((*what).to_owned());
     if *what == "command_output" {
-        // The command was one of the program's own: no model answers it.
+        // The command is handled by the program: no model answers it.
         item.boundary = Boundary::Closes;
         item.text = without_tags(&item.text);
     }
 }
 
-/// `/review src` for `<command-name>/review</command-name>…<command-args>src</command-args>`, and `! ls` for what was
-/// typed to the shell; `None` for anything else.
+/// Returns `/review src` for `<command-name>/review</command-name>…<command-args>src</command-args>`, and `! ls` for a
+/// shell command; `None` for anything else.
 fn slash_command(text: &str) -> Option<String> {
     let between = |tag: &str| {
         let (_, rest) = text.split_once(&format!("<{tag}>"))?;
@@ -141,7 +142,7 @@ fn slash_command(text: &str) -> Option<String> {
     Some(format!("{slash}{name} {args}").trim_end().to_owned())
 }
 
-/// The text without the tags around it: `<bash-stdout>a</bash-stdout><bash-stderr></bash-stderr>` is `a`.
+/// Removes the tags: `<bash-stdout>a</bash-stdout><bash-stderr></bash-stderr>` becomes `a`.
 fn without_tags(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -160,7 +161,7 @@ fn without_tags(text: &str) -> String {
     plain
 }
 
-/// The model stopped of itself: the turn is whole.
+/// Ends the turn if the model stopped by itself.
 fn close(line: &Object<'_>, items: &mut [TimelineItem]) {
     let reason = line.object("message").and_then(|message| message.word("stop_reason"));
     let done = matches!(reason.as_deref(), Some("end_turn" | "stop_sequence" | "max_tokens" | "refusal"));
@@ -170,11 +171,12 @@ fn close(line: &Object<'_>, items: &mut [TimelineItem]) {
 }
 
 fn bookkeeping(kind: &str, line: &Object<'_>) -> TimelineItem {
-    let told = ["summary", "customTitle", "aiTitle", "title", "lastPrompt", "prompt", "content", "tag", "mode", "name"];
+    let members =
+        ["summary", "customTitle", "aiTitle", "title", "lastPrompt", "prompt", "content", "tag", "mode", "name"];
     let what = match line.object("attachment").and_then(|attachment| attachment.word("type")) {
         Some(of) => format!("{kind}:{of}"),
         None => kind.to_owned(),
     };
-    let text = told.iter().find_map(|name| line.word(name)).unwrap_or_else(|| rest_of(line));
+    let text = members.iter().find_map(|name| line.word(name)).unwrap_or_else(|| rest_of(line));
     TimelineItem::note(what, text)
 }

@@ -1,8 +1,8 @@
-//! The codex dialect: Codex rollouts and, in `exec`, what `codex exec --json` prints; read only.
+//! The codex dialect: Codex rollouts and, in `exec`, the output of `codex exec --json`; read only.
 //!
-//! A rollout tells many things twice: once as the model sees them (`response_item`), once as the person does
-//! (`event_msg`). Each is shown once, whichever comes first. What Codex puts into the conversation by itself in the
-//! user's name (environment, instructions) is a note.
+//! A rollout contains many items twice: for the model (`response_item`) and for the person (`event_msg`). Each is shown
+//! once, at its first occurrence. Text that Codex itself adds under the user's name (environment, instructions) is a
+//! note.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ const TYPES: &[&str] = &[
     "world_state",
 ];
 
-/// How texts begin that Codex itself puts in under the user's name.
+/// Prefixes of texts that Codex itself adds under the user's name.
 const INJECTED: &[&str] = &[
     "<environment_context>",
     "<user_instructions>",
@@ -37,17 +37,17 @@ const INJECTED: &[&str] = &[
     "# AGENTS.md instructions",
 ];
 
-/// Whether a line has this dialect's marks.
+/// Returns true if a line is in this dialect.
 pub(crate) fn recognises(line: &Object<'_>) -> bool {
     is_rollout(line) || exec::recognises(line)
 }
 
-/// Whether a line is one of a rollout.
+/// Returns true if a line is from a rollout.
 pub(crate) fn is_rollout(line: &Object<'_>) -> bool {
     line.has("payload") && line.text("type").is_some_and(|kind| TYPES.contains(&&*kind))
 }
 
-/// Renders one line; false if it is not of this dialect.
+/// Renders a line; false if it is not in this dialect.
 pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) -> bool {
     if exec::recognises(line) {
         exec::render(line, scene, out);
@@ -75,9 +75,9 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
     true
 }
 
-fn tell(channel: Channel, item: TimelineItem, scene: &mut Scene, out: &mut Vec<TimelineItem>) {
-    if scene.told_twice(channel, &item) {
-        scene.repeats(out.len());
+fn push_once(channel: Channel, item: TimelineItem, scene: &mut Scene, out: &mut Vec<TimelineItem>) {
+    if scene.is_repeated(channel, &item) {
+        scene.mark_repeated(out.len());
     }
     out.push(item);
 }
@@ -95,9 +95,9 @@ fn response_item(payload: &Object<'_>, raw: &str, scene: &mut Scene, out: &mut V
                 Some("user") if INJECTED.iter().any(|start| text.trim_start().starts_with(start)) => {
                     out.push(TimelineItem { role: Some("user".to_owned()), ..TimelineItem::note("context", text) });
                 }
-                Some("user") => tell(Channel::Model, user(text), scene, out),
+                Some("user") => push_once(Channel::Model, user(text), scene, out),
                 Some("assistant") | None => {
-                    tell(Channel::Model, TimelineItem::new(ItemKind::Assistant, text), scene, out);
+                    push_once(Channel::Model, TimelineItem::new(ItemKind::Assistant, text), scene, out);
                 }
                 Some(role) => {
                     out.push(TimelineItem { role: Some(role.to_owned()), ..TimelineItem::note("context", text) });
@@ -119,7 +119,7 @@ fn reasoning(payload: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem
     }
     for part in parts {
         let text = Object::parse(part).and_then(|part| part.word("text")).unwrap_or_else(|| part.to_owned());
-        tell(Channel::Model, TimelineItem::new(ItemKind::Thinking, text), scene, out);
+        push_once(Channel::Model, TimelineItem::new(ItemKind::Thinking, text), scene, out);
     }
 }
 
@@ -132,18 +132,18 @@ fn call(payload: &Object<'_>, kind: &str, scene: &mut Scene, out: &mut Vec<Timel
         what: Some(kind.to_owned()),
         ..TimelineItem::new(ItemKind::ToolCall, text)
     };
-    scene.called(&item);
+    scene.remember_call(&item);
     out.push(item);
 }
 
 fn output(payload: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) {
     let call_id = payload.word("call_id");
     let output = payload.raw("output").or_else(|| payload.raw("tools")).unwrap_or("null");
-    // Structured outputs hold their text in `content`, and say whether it went well.
+    // Structured outputs have their text in `content`, and a flag for success.
     let parts = Object::parse(output);
     let text = parts.as_ref().and_then(|parts| parts.some("content")).unwrap_or(output);
     out.push(TimelineItem {
-        tool: call_id.as_deref().and_then(|id| scene.answered(id)),
+        tool: call_id.as_deref().and_then(|id| scene.take_call(id)),
         failed: parts.as_ref().is_some_and(|parts| parts.raw("success") == Some("false")),
         full: payload.word("fullOutput"),
         call_id,
@@ -151,7 +151,7 @@ fn output(payload: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) 
     });
 }
 
-/// What a tool answered. A shell's answer is JSON text: `{"output":"…","metadata":{…}}`.
+/// Returns the text of a tool result. A shell's result is JSON text: `{"output":"…","metadata":{…}}`.
 fn exec_text(raw: &str) -> Cow<'_, str> {
     let text = answer_text(raw);
     let is_exec = |answer: &Object<'_>| answer.members().all(|(name, _)| matches!(name, "output" | "metadata"));
@@ -165,10 +165,10 @@ fn event(payload: &Object<'_>, raw: &str, scene: &mut Scene, out: &mut Vec<Timel
     let kind = payload.text("type").unwrap_or_default();
     let message = || payload.word("message").or_else(|| payload.word("text")).unwrap_or_default();
     match &*kind {
-        "user_message" => tell(Channel::Person, user(message()), scene, out),
-        "agent_message" => tell(Channel::Person, TimelineItem::new(ItemKind::Assistant, message()), scene, out),
+        "user_message" => push_once(Channel::Person, user(message()), scene, out),
+        "agent_message" => push_once(Channel::Person, TimelineItem::new(ItemKind::Assistant, message()), scene, out),
         "agent_reasoning" | "agent_reasoning_raw_content" => {
-            tell(Channel::Person, TimelineItem::new(ItemKind::Thinking, message()), scene, out);
+            push_once(Channel::Person, TimelineItem::new(ItemKind::Thinking, message()), scene, out);
         }
         "task_complete" | "turn_complete" => out.push(TimelineItem {
             what: Some(kind.into_owned()),

@@ -1,8 +1,8 @@
-//! The envelope dialect: what Last Light writes, in the shape of the Claude SDK's stream.
+//! The envelope dialect: the lines of Last Light, in the format of the Claude SDK's stream.
 //!
-//! A turn begins with a `user` line that is no tool result and ends with a `result` line. Lines by `role` alone, and
-//! tools at the top level, are older forms of the same. The writer gives the bytes their writer would: member order,
-//! no spaces, text not escaped beyond what JSON asks for.
+//! A turn starts with a `user` line that is not a tool result and ends with a `result` line. Lines with only a `role`,
+//! and tool calls at the top level, are older forms. The writer produces the same bytes as Last Light: same member
+//! order, no spaces, no escapes beyond what JSON requires.
 
 mod write;
 
@@ -18,7 +18,7 @@ use super::scene::Scene;
 use super::stream;
 use super::timeline::{Boundary, ItemKind, TimelineItem, content_text};
 
-/// Whether a line has this dialect's marks.
+/// Returns true if a line is in this dialect.
 pub(crate) fn recognises(line: &Object<'_>) -> bool {
     match line.text("type").as_deref() {
         Some("user" | "assistant") => line.has("message") || line.flag("isApiErrorMessage"),
@@ -31,7 +31,7 @@ pub(crate) fn recognises(line: &Object<'_>) -> bool {
     }
 }
 
-/// Renders one line; false if it is not of this dialect.
+/// Renders a line; false if it is not in this dialect.
 pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) -> bool {
     if !recognises(line) {
         return false;
@@ -43,7 +43,7 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
             out.push(result(line));
             true
         }
-        // Claude Code's own session files name their parents: what such a line means is said there.
+        // Such a line with a parent is from a session file of Claude Code, and is rendered by that dialect.
         Some("system") if claude::recognises(line) => false,
         Some("system") => {
             let is_init = line.is("subtype", "init") && line.has("session_id");
@@ -52,7 +52,7 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
         }
         Some("tool_use") => {
             let item = message::tool_call(line);
-            scene.called(&item);
+            scene.remember_call(&item);
             out.push(item);
             true
         }
@@ -70,7 +70,7 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
         out[start..].iter_mut().for_each(|item| item.sidechain = true);
     }
     if stream::is_synthetic(line) {
-        message::unsay(&mut out[start..], "synthetic");
+        message::demote_to_notes(&mut out[start..], "synthetic");
     }
     stream::mark(line, scene, &mut out[start..]);
     mark_prompt(&mut out[start..]);
@@ -87,14 +87,14 @@ fn result(line: &Object<'_>) -> TimelineItem {
     }
 }
 
-/// A `system` line: its own words where it has some, else all that it says.
+/// Renders a `system` line: its text if it has one, else its members.
 pub(crate) fn system(line: &Object<'_>) -> TimelineItem {
     let what = line.word("subtype").unwrap_or_else(|| "system".to_owned());
     let text = ["content", "message", "text"].iter().find_map(|name| line.word(name));
     TimelineItem::note(what, text.unwrap_or_else(|| rest_of(line)))
 }
 
-/// The members of a line that are not its frame, as JSON.
+/// Returns the members of a line without the frame, as JSON.
 pub(crate) fn rest_of(line: &Object<'_>) -> String {
     let frame = ["type", "subtype", "uuid", "timestamp", "sessionId", "session_id"];
     let mut rest = String::new();
@@ -131,7 +131,7 @@ fn by_role(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) ->
                     call_id: call.word("id"),
                     ..TimelineItem::new(ItemKind::ToolCall, arguments)
                 };
-                scene.called(&item);
+                scene.remember_call(&item);
                 out.push(item);
             }
             let model = line.word("model");
@@ -140,7 +140,7 @@ fn by_role(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) ->
         Some("tool") => {
             let call_id = line.word("tool_call_id");
             out.push(TimelineItem {
-                tool: call_id.as_deref().and_then(|id| scene.answered(id)),
+                tool: call_id.as_deref().and_then(|id| scene.take_call(id)),
                 full: line.word("fullOutput"),
                 call_id,
                 ..TimelineItem::new(ItemKind::ToolResult, text)

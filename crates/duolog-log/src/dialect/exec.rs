@@ -1,8 +1,8 @@
-//! What `codex exec --json` prints: `thread.started`, `turn.*`, and `item.*` with what the agent did. Part of the codex
-//! dialect; lines have no timestamp until `log record` adds one.
+//! The output of `codex exec --json`: `thread.started`, `turn.*`, and `item.*` with the agent's actions. Part of the
+//! codex dialect; lines have no timestamp until `log record` adds one.
 //!
-//! A call is shown when its item starts, its result when the item completes. An update of an item repeats what its
-//! completion tells, so it is progress.
+//! A call is shown when its item starts, and its result when the item completes. The completion of an item repeats its
+//! updates, so an update is progress.
 
 use super::envelope::rest_of;
 use super::object::{Object, elements};
@@ -12,7 +12,7 @@ use super::timeline::{Boundary, ItemKind, TimelineItem, content_text};
 const EVENTS: &[&str] = &["thread.started", "turn.started", "turn.completed", "turn.failed"];
 const ITEMS: &[&str] = &["item.started", "item.updated", "item.completed"];
 
-/// Whether a line has the marks of these events.
+/// Returns true if a line is one of these events.
 pub(crate) fn recognises(line: &Object<'_>) -> bool {
     match line.text("type").as_deref() {
         Some("error") => line.text("message").is_some() && !line.has("message_id"),
@@ -21,7 +21,7 @@ pub(crate) fn recognises(line: &Object<'_>) -> bool {
     }
 }
 
-/// Renders one line that [`recognises`] knows.
+/// Renders a line that [`recognises`] accepts.
 pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) {
     let kind = line.word("type").unwrap_or_default();
     match kind.as_str() {
@@ -46,7 +46,7 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
             out.push(TimelineItem { model: line.word("model"), ..TimelineItem::note(kind, thread) });
         }
         _ => match line.object("item") {
-            Some(item) => one_item(&kind, &item, scene, out),
+            Some(item) => render_item(&kind, &item, scene, out),
             None => out.push(TimelineItem::note(kind, rest_of(line))),
         },
     }
@@ -57,7 +57,7 @@ fn error_text(line: &Object<'_>) -> String {
     error.or_else(|| line.word("message")).unwrap_or_default()
 }
 
-fn one_item(event: &str, item: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) {
+fn render_item(event: &str, item: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) {
     let kind = item.word("type").or_else(|| item.word("item_type")).unwrap_or_else(|| "item".to_owned());
     let text = || item.word("text").unwrap_or_default();
     match (event, kind.as_str()) {
@@ -78,7 +78,7 @@ fn one_item(event: &str, item: &Object<'_>, scene: &mut Scene, out: &mut Vec<Tim
     }
 }
 
-/// The call of an item, remembered so that its result is not shown with the call once more.
+/// Renders the call of an item and remembers it, so that its result does not show the call again.
 fn call(item: &Object<'_>, kind: &str, scene: &mut Scene) -> TimelineItem {
     let (tool, text) = match kind {
         "command_execution" => (kind.to_owned(), item.word("command").unwrap_or_default()),
@@ -91,17 +91,17 @@ fn call(item: &Object<'_>, kind: &str, scene: &mut Scene) -> TimelineItem {
     };
     let item =
         TimelineItem { tool: Some(tool), call_id: item.word("id"), ..TimelineItem::new(ItemKind::ToolCall, text) };
-    scene.called(&item);
+    scene.remember_call(&item);
     item
 }
 
 fn completed(item: &Object<'_>, kind: &str, scene: &mut Scene, out: &mut Vec<TimelineItem>) {
     let call_id = item.word("id");
-    let mut tool = call_id.as_deref().and_then(|id| scene.answered(id));
+    let mut tool = call_id.as_deref().and_then(|id| scene.take_call(id));
     if tool.is_none() {
         let call = call(item, kind, scene);
         tool.clone_from(&call.tool);
-        call_id.as_deref().and_then(|id| scene.answered(id));
+        call_id.as_deref().and_then(|id| scene.take_call(id));
         out.push(call);
     }
     let failed = matches!(item.text("status").as_deref(), Some("failed" | "declined"))
@@ -112,7 +112,7 @@ fn completed(item: &Object<'_>, kind: &str, scene: &mut Scene, out: &mut Vec<Tim
             let result = item.object("result").and_then(|result| result.some("content")).map(content_text);
             result.map_or_else(|| error_text(item), std::borrow::Cow::into_owned)
         }
-        // Nothing else is told of these, but that they failed.
+        // For these items only a failure is shown.
         _ if !failed => return,
         _ => error_text(item),
     };
@@ -127,21 +127,21 @@ fn completed(item: &Object<'_>, kind: &str, scene: &mut Scene, out: &mut Vec<Tim
     });
 }
 
-/// `update src/main.rs`, one line a file.
+/// Lists the changed files, one per line: `update src/main.rs`.
 fn changes(item: &Object<'_>) -> String {
     let changes = item.raw("changes").and_then(elements).unwrap_or_default();
-    let told = changes.into_iter().filter_map(Object::parse).map(|change| {
+    let lines = changes.into_iter().filter_map(Object::parse).map(|change| {
         let part = |name| change.word(name).unwrap_or_default();
         format!("{} {}", part("kind"), part("path"))
     });
-    told.collect::<Vec<_>>().join("\n")
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn todo_list(item: &Object<'_>) -> String {
     let items = item.raw("items").and_then(elements).unwrap_or_default();
-    let told = items.into_iter().filter_map(Object::parse).map(|item| {
+    let lines = items.into_iter().filter_map(Object::parse).map(|item| {
         let mark = if item.flag("completed") { "x" } else { " " };
         format!("[{mark}] {}", item.word("text").unwrap_or_default())
     });
-    told.collect::<Vec<_>>().join("\n")
+    lines.collect::<Vec<_>>().join("\n")
 }

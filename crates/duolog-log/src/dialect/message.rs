@@ -1,17 +1,17 @@
-//! Messages in Claude's shape, which `envelope` and `claude` share: a role and content blocks.
+//! Messages in Claude's format, shared by `envelope` and `claude`: a role and content blocks.
 
 use super::object::{Object, decode};
 use super::scene::Scene;
 use super::timeline::{Boundary, ItemKind, TimelineItem, answer_text, content_text};
 
-/// Renders a `user` or `assistant` line; false if the line has nothing of such a message.
+/// Renders a `user` or `assistant` line; false if the line contains no such message.
 pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<TimelineItem>) -> bool {
     let assistant = line.is("type", "assistant");
     if assistant && line.flag("isApiErrorMessage") {
         out.push(api_error(line));
         return true;
     }
-    // Some writers put the message in as JSON text.
+    // Some writers embed the message as JSON text.
     let inner = line.text("message").unwrap_or_default();
     let Some(message) = line.object("message").or_else(|| Object::parse(&inner)) else { return false };
     let start = out.len();
@@ -37,8 +37,8 @@ pub(crate) fn render(line: &Object<'_>, scene: &mut Scene, out: &mut Vec<Timelin
 }
 
 fn api_error(line: &Object<'_>) -> TimelineItem {
-    let told = line.object("message").and_then(|message| message.some("content"));
-    let text = line.word("error").unwrap_or_else(|| told.map(content_text).unwrap_or_default().into_owned());
+    let content = line.object("message").and_then(|message| message.some("content"));
+    let text = line.word("error").unwrap_or_else(|| content.map(content_text).unwrap_or_default().into_owned());
     TimelineItem { failed: true, ..TimelineItem::new(ItemKind::Error, text) }
 }
 
@@ -73,7 +73,7 @@ impl Blocks<'_, '_, '_> {
             }
             "tool_use" | "server_tool_use" | "mcp_tool_use" => {
                 let item = tool_call(&block);
-                self.scene.called(&item);
+                self.scene.remember_call(&item);
                 self.out.push(item);
             }
             _ if kind == "tool_result" || kind.ends_with("_tool_result") => {
@@ -89,7 +89,7 @@ impl Blocks<'_, '_, '_> {
     }
 }
 
-/// A `tool_use` block, wherever it stands.
+/// Renders a `tool_use` block.
 pub(crate) fn tool_call(block: &Object<'_>) -> TimelineItem {
     TimelineItem {
         tool: block.word("name"),
@@ -98,29 +98,29 @@ pub(crate) fn tool_call(block: &Object<'_>) -> TimelineItem {
     }
 }
 
-/// A `tool_result` block, wherever it stands; `line` may name the whole of a shortened output.
+/// Renders a `tool_result` block; `line` may name the blob with the full output.
 pub(crate) fn tool_result(block: &Object<'_>, line: &Object<'_>, scene: &mut Scene) -> TimelineItem {
     let call_id = block.word("tool_use_id");
     let answer = block.raw("content").unwrap_or("\"\"");
     TimelineItem {
-        tool: call_id.as_deref().and_then(|id| scene.answered(id)),
+        tool: call_id.as_deref().and_then(|id| scene.take_call(id)),
         full: block.word("fullOutput").or_else(|| line.word("fullOutput")),
-        // Tools of others say it in their answer.
+        // MCP tools report a failure in their answer.
         failed: block.flag("is_error") || Object::parse(answer).is_some_and(|answer| answer.flag("isError")),
         call_id,
         ..TimelineItem::new(ItemKind::ToolResult, answer_text(answer))
     }
 }
 
-/// Makes notes of what stands under the user's name and no person said.
-pub(crate) fn unsay(items: &mut [TimelineItem], what: &str) {
+/// Turns user items into notes, if no person wrote them.
+pub(crate) fn demote_to_notes(items: &mut [TimelineItem], what: &str) {
     for item in items.iter_mut().filter(|item| item.kind == ItemKind::User) {
         item.kind = ItemKind::Note;
         item.what = Some(what.to_owned());
     }
 }
 
-/// A line of what a person said begins a turn, unless tools answer in it.
+/// Marks the prompt of a person as the start of a turn, unless the line has tool results.
 pub(crate) fn mark_prompt(items: &mut [TimelineItem]) {
     if items.iter().any(|item| item.kind == ItemKind::ToolResult || item.sidechain) {
         return;

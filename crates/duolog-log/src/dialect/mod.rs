@@ -1,11 +1,12 @@
-//! What a log line means. The log itself does not care; replay, search, usage and dashboard do.
+//! The meaning of log lines, for replay, search, usage and the dashboard. The log store itself does not interpret
+//! lines.
 //!
-//! Each dialect is one file that renders lines to [`TimelineItem`]s, and writes them where we are the writer. Reading
-//! never fails and never hides: a line that nobody understands becomes a note, a bad member spoils only itself, and
-//! memory is bounded whatever the log holds. Lines that Duolog writes about rows (`duolog.*`) are understood in every
-//! dialect, and in a mixed file each line is read by what it is.
+//! Each dialect is one file that renders lines to [`TimelineItem`]s, and writes lines if Duolog is the writer. Reading
+//! never fails and hides nothing: an unknown line becomes a note, a bad member affects only itself, and memory is
+//! bounded. Lines that Duolog writes about rows (`duolog.*`) are understood in every dialect, and in a mixed file each
+//! line is rendered by its own dialect.
 //!
-//! Nothing here does I/O or knows a row.
+//! This module does no I/O and knows no rows.
 
 pub mod call;
 mod claude;
@@ -36,14 +37,14 @@ use std::str::FromStr;
 
 use duolog_types::Position;
 
-use object::{Object, mend};
+use object::{Object, repair_json};
 use scene::Scene;
 pub use timeline::{Boundary, ItemKind, TimelineItem};
 
-/// The bytes of a line that nobody understands that are shown; its position leads to all of it.
+/// Maximum number of bytes of an unknown line that are shown; its position leads to the rest.
 const UNKNOWN_BYTES_MAX: usize = 16 * 1024;
 
-/// A way of writing down what an agent did.
+/// The line format of one agent program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// Last Light, in the shape of the Claude SDK.
@@ -59,10 +60,10 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// All of them.
+    /// All dialects.
     pub const ALL: [Self; 5] = [Self::Envelope, Self::Turns, Self::Transcript, Self::Claude, Self::Codex];
 
-    /// Its name.
+    /// Returns its name.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Envelope => "envelope",
@@ -80,9 +81,9 @@ impl fmt::Display for Dialect {
     }
 }
 
-/// No dialect has this name.
+/// The error for an unknown name of a dialect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a dialect; there are envelope, turns, transcript, claude and codex")]
+#[error("unknown dialect {0:?}; expected envelope, turns, transcript, claude or codex")]
 pub struct UnknownDialect(String);
 
 impl FromStr for Dialect {
@@ -94,7 +95,7 @@ impl FromStr for Dialect {
     }
 }
 
-/// Renders a log line by line, live or in replay.
+/// Renders a log line by line, live or in a replay.
 #[derive(Debug)]
 pub struct Interpreter {
     dialect: Dialect,
@@ -102,32 +103,32 @@ pub struct Interpreter {
 }
 
 impl Interpreter {
-    /// An interpreter for a log that is mostly in `dialect`.
+    /// Creates an interpreter for a log that is mostly in `dialect`.
     pub fn new(dialect: Dialect) -> Self {
         Self { dialect, scene: Scene::default() }
     }
 
-    /// Goes on in another dialect, where the log turns out to be mostly in that.
+    /// Continues in another dialect, if most lines turn out to be in that.
     pub fn set_dialect(&mut self, dialect: Dialect) {
         self.dialect = dialect;
     }
 
-    /// Renders the line whose first byte is at `position`, newline left out.
+    /// Renders the line at `position`, without its newline.
     ///
-    /// A blank line gives nothing, and so does what a Codex rollout tells for the second time; every other line gives
-    /// at least one item.
+    /// A blank line gives no item, nor does a line that repeats an item of a Codex rollout; every other line gives at
+    /// least one.
     pub fn line(&mut self, position: Position, line: &str, out: &mut Vec<TimelineItem>) {
         let start = out.len();
         let text = line.trim();
         if text.is_empty() {
             return;
         }
-        let mended;
+        let repaired;
         let object = match Object::parse(text) {
             Some(object) => Some(object),
             None if text.starts_with('{') => {
-                mended = mend(text);
-                Object::parse(&mended)
+                repaired = repair_json(text);
+                Object::parse(&repaired)
             }
             None => None,
         };
@@ -138,23 +139,24 @@ impl Interpreter {
         for (part, item) in (0..).zip(&mut out[start..]) {
             (item.position, item.part) = (position, part);
         }
-        // What was told before keeps its number, so that an item has the same one wherever reading began.
+        // Repeated items are numbered before they are removed, so that an item has the same number wherever reading
+        // began.
         for repeated in self.scene.take_repeated() {
             out.remove(repeated);
         }
     }
 
-    /// The same for bytes that may not be UTF-8; what is not is replaced.
+    /// Renders a line like [`Interpreter::line`]; bytes that are not UTF-8 are replaced.
     pub fn bytes(&mut self, position: Position, line: &[u8], out: &mut Vec<TimelineItem>) {
         self.line(position, &String::from_utf8_lossy(line), out);
     }
 
-    /// What it remembers of the lines so far, as bytes to go on from later. Bounded, whatever the log holds.
+    /// Returns its memory of the lines so far as bytes, to resume later. They are bounded.
     pub fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(&self.scene).unwrap_or_default()
     }
 
-    /// Goes on from bytes; none if they are not from [`Interpreter::to_bytes`].
+    /// Resumes from bytes; `None` if they are not from [`Interpreter::to_bytes`].
     pub fn from_bytes(dialect: Dialect, bytes: &[u8]) -> Option<Self> {
         Some(Self { dialect, scene: serde_json::from_slice(bytes).ok()? })
     }
@@ -176,7 +178,7 @@ impl Interpreter {
         }
         let at = line.instant("timestamp");
         out[start..].iter_mut().for_each(|item| item.at = item.at.or(at));
-        self.scene.passed(&out[start..]);
+        self.scene.track_turn(&out[start..]);
     }
 
     fn render(&mut self, dialect: Dialect, line: &Object<'_>, out: &mut Vec<TimelineItem>) -> bool {
@@ -190,7 +192,7 @@ impl Interpreter {
     }
 }
 
-/// The beginning of a text, cut at a character.
+/// Returns the beginning of a text, cut at a character boundary.
 fn shown(text: &str) -> &str {
     let end = text.floor_char_boundary(UNKNOWN_BYTES_MAX.min(text.len()));
     &text[..end]

@@ -1,10 +1,10 @@
-//! Money without rounding: sums of a million small prices come out exact.
+//! Exact amounts of money: a sum of a million small prices has no rounding error.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// An amount of US dollars in whole picodollars (10⁻¹²): what one token costs is a whole number of them.
+/// An amount of US dollars in picodollars (10⁻¹²): the price of a token is an integer in this unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Money(u128);
@@ -13,37 +13,37 @@ const PICOS: u128 = 1_000_000_000_000;
 const DECIMALS: i64 = 12;
 
 impl Money {
-    /// Nothing.
+    /// Zero dollars.
     pub const ZERO: Self = Self(0);
 
-    /// That many picodollars.
+    /// Creates an amount from picodollars.
     pub const fn from_picos(picos: u128) -> Self {
         Self(picos)
     }
 
-    /// That many dollars.
+    /// Creates an amount from dollars.
     pub const fn from_dollars(dollars: u128) -> Self {
         Self(dollars.saturating_mul(PICOS))
     }
 
-    /// The whole amount.
+    /// Returns the amount in picodollars.
     pub const fn picos(self) -> u128 {
         self.0
     }
 
-    /// Rounded to nanodollars, half up.
+    /// Returns the amount in nanodollars, rounded half up.
     pub const fn nanos(self) -> u128 {
         self.0.saturating_add(500) / 1000
     }
 
-    /// Rounded to cents, half up.
+    /// Returns the amount in cents, rounded half up.
     pub const fn cents(self) -> u128 {
         self.0.saturating_add(PICOS / 200) / (PICOS / 100)
     }
 
-    /// Dollars as a JSON number writes them (`0.13`, `1e-05`); none for what is not an amount from 0 on.
+    /// Parses dollars as a JSON number (`0.13`, `1e-05`); `None` if it is not a non-negative number.
     ///
-    /// Digits beyond the twelfth decimal are rounded, half up: they come from binary fractions, not from prices.
+    /// Digits after the twelfth decimal are rounded half up: they come from binary fractions, not from prices.
     pub fn parse(number: &str) -> Option<Self> {
         let (mantissa, exponent) = match number.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
@@ -53,7 +53,7 @@ impl Money {
         if whole.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
             return None;
         }
-        // The place of the digit after the last one, counted in decimals of a dollar.
+        // The decimal place after the last digit.
         let mut shift = DECIMALS.checked_add(exponent)?.checked_sub(i64::try_from(fraction.len()).ok()?)?;
         let mut picos: u128 = 0;
         let mut digits = whole.bytes().chain(fraction.bytes()).map(|b| u128::from(b - b'0')).collect::<Vec<_>>();
@@ -75,15 +75,15 @@ impl Money {
         Some(Self(picos))
     }
 
-    /// What is left of it; never below nothing.
+    /// Subtracts an amount; never below zero.
     #[must_use]
     pub const fn less(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// The cost of that many tokens at that many picodollars each.
+    /// Returns the cost of `tokens` at `picos_each` picodollars.
     pub fn of(tokens: u64, picos_each: u64) -> Self {
-        // Two 64-bit factors always fit.
+        // The product of two 64-bit integers always fits.
         Self(u128::from(tokens) * u128::from(picos_each))
     }
 }
@@ -126,7 +126,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn amounts_are_read_exactly() {
+    fn amounts_are_parsed_exactly() {
         let cases = [
             ("0", "0"),
             ("0.13", "0.13"),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn rounding_is_for_the_end() {
+    fn only_the_result_is_rounded() {
         let price = Money::of(3, 1_666_667);
         assert_eq!((price.picos(), price.nanos(), price.cents()), (5_000_001, 5000, 0));
         assert_eq!(Money::parse("0.125").map(Money::cents), Some(13));
@@ -156,7 +156,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_reads_back(picos in any::<u64>()) {
+        fn displayed_amounts_parse_back(picos in any::<u64>()) {
             let money = Money::from_picos(u128::from(picos));
             prop_assert_eq!(Money::parse(&money.to_string()), Some(money));
         }

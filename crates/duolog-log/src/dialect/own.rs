@@ -1,13 +1,13 @@
-//! Lines that Duolog writes about rows (`duolog.*`), told as sentences: "run started by ada".
+//! Renders lines that Duolog writes about rows (`duolog.*`) as sentences: "run started by ada".
 
 use super::envelope::{rest_of, system};
 use super::object::Object;
 use super::timeline::TimelineItem;
 
-/// The characters of an id that name a run to a person.
+/// Number of characters of a run's id in a sentence.
 const ID_CHARS: usize = 8;
 
-/// Renders a line of ours. A subtype without a sentence shows what it says as it stands.
+/// Renders a line of Duolog. A subtype without a sentence is shown with its raw members.
 pub(crate) fn render(line: &Object<'_>) -> TimelineItem {
     let subtype = line.word("subtype").unwrap_or_default();
     let sentence = match subtype.as_str() {
@@ -36,7 +36,7 @@ fn run(line: &Object<'_>) -> Option<String> {
     let owner = line.word("leaseOwner");
     let owner = owner.as_deref().unwrap_or("nobody");
     let fence = line.count("fence").map(|fence| format!(" (fence {fence})")).unwrap_or_default();
-    let told = match line.word("event")?.as_str() {
+    let event = match line.word("event")?.as_str() {
         "start" if line.is("status", "queued") => by("queued"),
         "start" => by("started"),
         "admit" => by("admitted"),
@@ -57,7 +57,7 @@ fn run(line: &Object<'_>) -> Option<String> {
         other => format!("run: {other}"),
     };
     let reason = line.word("reason").map(|reason| format!(": {reason}")).unwrap_or_default();
-    Some(format!("{told}{reason}{}", which(line)))
+    Some(format!("{event}{reason}{}", run_suffix(line)))
 }
 
 fn phase(line: &Object<'_>) -> Option<String> {
@@ -65,23 +65,23 @@ fn phase(line: &Object<'_>) -> Option<String> {
         ("completed", false) => "failed".to_owned(),
         (state, _) => state.to_owned(),
     };
-    Some(format!("phase {} {state}{}", line.word("phase")?, which(line)))
+    Some(format!("phase {} {state}{}", line.word("phase")?, run_suffix(line)))
 }
 
 fn gate(line: &Object<'_>) -> Option<String> {
-    let told = match line.word("status")?.as_str() {
+    let answer = match line.word("status")?.as_str() {
         "pending" => "waits for an answer".to_owned(),
         status => format!("{status}{}", by(line.word("respondedBy").as_deref())),
     };
-    Some(format!("gate {} {told}{}", line.word("gate")?, which(line)))
+    Some(format!("gate {} {answer}{}", line.word("gate")?, run_suffix(line)))
 }
 
 fn execution(line: &Object<'_>) -> Option<String> {
     let what = line.word("skill").or_else(|| line.word("phase"))?;
-    let told = line.word("outcome").or_else(|| line.word("state"))?;
+    let outcome = line.word("outcome").or_else(|| line.word("state"))?;
     let reason = ["reason", "stopReason"].iter().find_map(|name| line.word(name));
-    let reason = reason.filter(|reason| *reason != told).map(|reason| format!(": {reason}")).unwrap_or_default();
-    Some(format!("execution of {what} {told}{reason}{}", which(line)))
+    let reason = reason.filter(|reason| *reason != outcome).map(|reason| format!(": {reason}")).unwrap_or_default();
+    Some(format!("execution of {what} {outcome}{reason}{}", run_suffix(line)))
 }
 
 fn status(line: &Object<'_>) -> Option<String> {
@@ -112,8 +112,8 @@ fn by(actor: Option<&str>) -> String {
     actor.map(|actor| format!(" by {actor}")).unwrap_or_default()
 }
 
-/// The workflow and the beginning of the run's id.
-fn which(line: &Object<'_>) -> String {
+/// Returns the workflow and the beginning of the run's id.
+fn run_suffix(line: &Object<'_>) -> String {
     let id: String = line.word("run").unwrap_or_default().chars().take(ID_CHARS).collect();
     match line.word("workflow") {
         Some(workflow) => format!(" · {workflow} {id}"),

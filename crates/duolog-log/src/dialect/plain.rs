@@ -1,11 +1,11 @@
-//! Lines of no dialect that say plainly who speaks and what: `{"type":"user","text":"…"}`.
+//! Lines of no dialect that name a role and a text: `{"type":"user","text":"…"}`.
 //!
-//! They make no file one of theirs, and are read so only where no dialect knows the line.
+//! Such lines do not decide the dialect of a file, and are read this way only if no dialect recognises them.
 
 use super::object::Object;
 use super::timeline::{Boundary, ItemKind, TimelineItem, content_text};
 
-/// Renders one line; false if it does not say both.
+/// Renders a line; false if it lacks the role or the text.
 pub(crate) fn render(line: &Object<'_>, out: &mut Vec<TimelineItem>) -> bool {
     let Some(text) = ["text", "content"].iter().find_map(|name| line.some(name)).map(content_text) else {
         return false;
@@ -30,7 +30,7 @@ pub(crate) fn render(line: &Object<'_>, out: &mut Vec<TimelineItem>) -> bool {
         },
         failed: kind == ItemKind::Error,
         model: line.word("model"),
-        tool: line.word("tool").or_else(|| line.word("name")).filter(|_| is_of_a_tool(kind)),
+        tool: line.word("tool").or_else(|| line.word("name")).filter(|_| is_tool_item(kind)),
         full: line.word("fullOutput"),
         what: (kind == ItemKind::Note).then_some(word),
         ..TimelineItem::new(kind, text)
@@ -38,6 +38,6 @@ pub(crate) fn render(line: &Object<'_>, out: &mut Vec<TimelineItem>) -> bool {
     true
 }
 
-fn is_of_a_tool(kind: ItemKind) -> bool {
+fn is_tool_item(kind: ItemKind) -> bool {
     matches!(kind, ItemKind::ToolCall | ItemKind::ToolResult)
 }

@@ -1,4 +1,4 @@
-//! What tokens cost. A built-in table that a configuration can override; a model nobody knows has no price, never zero.
+//! Prices of tokens: a built-in table that a configuration can override. An unknown model has no price; it is never 0.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use super::usage::{Tiers, Tokens};
 /// Prices by kind of token, in micro-dollars per million tokens, which is picodollars per token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rates {
-    /// Read anew.
+    /// Input that was not in the cache.
     pub input: u64,
-    /// Written, reasoning included.
+    /// Output, reasoning included.
     pub output: u64,
-    /// Read from the cache.
+    /// Input from the cache.
     pub cache_read: u64,
-    /// Put into the cache for five minutes.
+    /// Input written to the cache for five minutes.
     pub cache_write_5m: u64,
-    /// Put into the cache for an hour.
+    /// Input written to the cache for an hour.
     pub cache_write_1h: u64,
 }
 
 impl Rates {
-    /// What these tokens cost.
+    /// Returns the cost of these tokens.
     pub fn cost(&self, tokens: &Tokens) -> Money {
         Money::of(tokens.input, self.input)
             + Money::of(tokens.output, self.output)
@@ -31,28 +31,28 @@ impl Rates {
     }
 }
 
-/// When a long context costs more.
+/// The price of long contexts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LongContextRates {
-    /// Never.
+    /// The same as for short contexts.
     Same,
-    /// A response whose context is over 200,000 tokens is charged at these rates as a whole: Anthropic and Google.
+    /// A response with a context over 200,000 tokens is charged at these rates completely: Anthropic and Google.
     Whole200k(Rates),
-    /// A response whose context is over 272,000 tokens is charged at these rates as a whole: OpenAI.
+    /// A response with a context over 272,000 tokens is charged at these rates completely: OpenAI.
     Whole272k(Rates),
 }
 
 /// The price of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Price {
-    /// For all that is not long.
+    /// Rates for short contexts.
     pub rates: Rates,
-    /// For what is.
+    /// Rates for long contexts.
     pub long: LongContextRates,
 }
 
 impl Price {
-    /// What these tokens cost.
+    /// Returns the cost of these tokens.
     pub fn cost(&self, used: &Tiers) -> Money {
         match self.long {
             LongContextRates::Same => self.rates.cost(&used.all),
@@ -66,12 +66,12 @@ impl Price {
     }
 }
 
-/// Claude's way of pricing: cache reads a tenth of input, writes 1.25 and 2 times.
+/// Rates of Claude: cache reads cost a tenth of input, writes 1.25 and 2 times.
 const fn claude(input: u64, output: u64) -> Rates {
     Rates { input, output, cache_read: input / 10, cache_write_5m: input / 4 * 5, cache_write_1h: input * 2 }
 }
 
-/// OpenAI's way, and Google's: cache reads have a price of their own, writes cost what input costs.
+/// Rates of OpenAI and Google: cache reads have their own price, writes cost the same as input.
 const fn openai(input: u64, output: u64, cache_read: u64) -> Rates {
     Rates { input, output, cache_read, cache_write_5m: input, cache_write_1h: input }
 }
@@ -85,7 +85,7 @@ const OPUS: Price = flat(claude(5_000_000, 25_000_000));
 const SONNET: Price = flat(claude(3_000_000, 15_000_000));
 const SONNET_LONG: Price =
     Price { rates: claude(3_000_000, 15_000_000), long: LongContextRates::Whole200k(claude(6_000_000, 22_500_000)) };
-/// The same model answering faster, at a multiple of the price.
+/// The same model in fast mode, at a multiple of the price.
 const OPUS_FAST_6: Price = flat(claude(30_000_000, 150_000_000));
 const OPUS_FAST_2: Price = flat(claude(10_000_000, 50_000_000));
 const FABLE: Price = flat(claude(10_000_000, 50_000_000));
@@ -97,7 +97,7 @@ const GPT_5: Price = flat(openai(1_250_000, 10_000_000, 125_000));
 const GPT_5_2: Price = flat(openai(1_750_000, 14_000_000, 175_000));
 const GPT_5_MINI: Price = flat(openai(250_000, 2_000_000, 25_000));
 
-/// The built-in table, by model name without provider, date and other trimmings. Sorted, for the search.
+/// The built-in table by plain model name (no provider, date or variant). Sorted for binary search.
 const TABLE: &[(&str, Price)] = &[
     ("claude-3-5-haiku", flat(claude(800_000, 4_000_000))),
     ("claude-3-5-sonnet", SONNET),
@@ -179,32 +179,33 @@ const TABLE: &[(&str, Price)] = &[
     ("o4-mini", flat(openai(1_100_000, 4_400_000, 275_000))),
 ];
 
-/// The prices in force: the built-in table, and what a configuration says instead.
+/// The effective prices: the built-in table and the overrides of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prices {
-    own: BTreeMap<String, Price>,
+    overrides: BTreeMap<String, Price>,
 }
 
 impl Prices {
-    /// The built-in table alone.
+    /// Returns the built-in table.
     pub fn builtin() -> Self {
         Self::default()
     }
 
-    /// Sets the price of a model, by the name that logs give it or by its plain name.
+    /// Overrides the price of a model, by its name in logs or by its plain name.
     pub fn set(&mut self, model: &str, price: Price) {
-        self.own.insert(model.to_owned(), price);
+        self.overrides.insert(model.to_owned(), price);
     }
 
-    /// The price of a model, if it is known: exactly this name, or its plain form. Nothing is guessed from a prefix.
+    /// Returns the price of a model by its exact name or its plain name; `None` if it is unknown. Prefixes do not
+    /// match.
     pub fn get(&self, model: &str) -> Option<Price> {
         let plain = plain_name(model);
-        let own = self.own.get(model).or_else(|| self.own.get(&plain)).copied();
-        own.or_else(|| TABLE.binary_search_by_key(&plain.as_str(), |(name, _)| name).ok().map(|at| TABLE[at].1))
+        let overrides = self.overrides.get(model).or_else(|| self.overrides.get(&plain)).copied();
+        overrides.or_else(|| TABLE.binary_search_by_key(&plain.as_str(), |(name, _)| name).ok().map(|at| TABLE[at].1))
     }
 }
 
-/// A model's name without provider, region, date, version and variant marks.
+/// Returns a model's name without provider, region, date, version and variant.
 fn plain_name(model: &str) -> String {
     let lower = model.trim().to_ascii_lowercase();
     let name = match lower.find("claude-") {
@@ -217,7 +218,7 @@ fn plain_name(model: &str) -> String {
     format!("{}{speed}", without_date(without_version(name)))
 }
 
-/// `…-v1` as Bedrock writes it.
+/// Removes a version as Bedrock writes it: `…-v1`.
 fn without_version(name: &str) -> &str {
     match name.rsplit_once("-v") {
         Some((rest, digits)) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => rest,
@@ -225,7 +226,7 @@ fn without_version(name: &str) -> &str {
     }
 }
 
-/// `…-20250514` or `…-2025-05-14`.
+/// Removes a date: `…-20250514` or `…-2025-05-14`.
 fn without_date(name: &str) -> &str {
     let is_date = |text: &str| {
         let digits = text.bytes().filter(u8::is_ascii_digit).count();
@@ -245,13 +246,13 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_table_is_sorted_and_in_plain_names() {
+    fn the_table_is_sorted_and_has_plain_names() {
         assert!(TABLE.windows(2).all(|pair| pair[0].0 < pair[1].0));
         assert!(TABLE.iter().all(|(name, _)| plain_name(name) == *name));
     }
 
     #[test]
-    fn one_model_goes_by_many_names() {
+    fn a_model_has_many_names() {
         let prices = Prices::builtin();
         let sonnet = prices.get("claude-sonnet-4-6");
         for name in [
@@ -284,18 +285,22 @@ mod tests {
     }
 
     #[test]
-    fn a_long_context_costs_more_where_it_does() {
+    fn a_long_context_costs_more_for_some_models() {
         let prices = Prices::builtin();
         let cost =
             |model: &str, tokens: Tokens| prices.get(model).map(|price| price.cost(&Tiers::of(tokens)).to_string());
         let input = |input| Tokens { input, ..Tokens::default() };
         assert_eq!(cost("claude-sonnet-4-5", input(200_000)).as_deref(), Some("0.6"));
-        assert_eq!(cost("claude-sonnet-4-5", input(200_001)).as_deref(), Some("1.200006"), "the whole of it");
+        assert_eq!(
+            cost("claude-sonnet-4-5", input(200_001)).as_deref(),
+            Some("1.200006"),
+            "all of it at the long rate"
+        );
         assert_eq!(cost("claude-sonnet-4-5", input(1_000_000)).as_deref(), Some("6"));
         let read = Tokens { input: 10, cache_read: 200_000, output: 1000, ..Tokens::default() };
-        assert_eq!(cost("claude-sonnet-4", read).as_deref(), Some("0.14256"), "what is cached is input too");
-        let said = Tokens { input: 10, output: 250_000, ..Tokens::default() };
-        assert_eq!(cost("claude-sonnet-4", said).as_deref(), Some("3.75003"), "output decides nothing");
+        assert_eq!(cost("claude-sonnet-4", read).as_deref(), Some("0.14256"), "cached tokens are input too");
+        let output = Tokens { input: 10, output: 250_000, ..Tokens::default() };
+        assert_eq!(cost("claude-sonnet-4", output).as_deref(), Some("3.75003"), "output is not context");
         assert_eq!(cost("gemini-2.5-pro", input(200_000)).as_deref(), Some("0.25"));
         let long = Tokens { input: 300_000, output: 1000, ..Tokens::default() };
         assert_eq!(cost("google/gemini-2.5-pro", long).as_deref(), Some("0.765"));
@@ -307,7 +312,7 @@ mod tests {
         assert_eq!(cost("gpt-5.5", input(1_000_000)).as_deref(), Some("10"));
         assert_eq!(cost("gpt-5.2", input(1_000_000)).as_deref(), Some("1.75"), "one price");
         let cached = Tokens { input: 10, cache_read: 300_000, output: 1000, ..Tokens::default() };
-        assert_eq!(cost("gpt-5.5", cached).as_deref(), Some("0.3451"), "the whole context decides");
+        assert_eq!(cost("gpt-5.5", cached).as_deref(), Some("0.3451"), "cached tokens are context");
     }
 
     proptest! {

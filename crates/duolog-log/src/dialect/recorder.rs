@@ -1,10 +1,11 @@
-//! From a runtime's events to lines: what `agent | duolog log record` writes.
+//! Turns a runtime's events into lines: what `agent | duolog log record` writes.
 //!
-//! The events of pi-like runtimes become envelopes. Lines of Claude Code, Codex and every other dialect are kept as they
-//! are, with an instant (`foreign`). A line that nobody understands is kept in a `system` line and counted.
-//! Every event either becomes a line, is part of one that does (deltas and beginnings, which their ends repeat), or is
-//! kept whole in a `system` line; none is dropped. What has no end when the input ends is written as far as it came. Long tool results are cut for display only: the whole goes to the
-//! sink as a blob before the line that names it. Pure: lines and blobs go where the caller says.
+//! Events of pi-like runtimes become envelopes. Lines of Claude Code, Codex and every other dialect are kept unchanged,
+//! with a timestamp (`foreign`). An unknown line is kept in a `system` line and counted. Every event becomes a line, or
+//! is repeated by one (deltas and starts, which their ends repeat), or is kept in a `system` line; none is dropped. If
+//! the input ends early, unfinished messages and calls are written as far as they came. Long tool results are shortened
+//! in the line; the full text goes to the sink as a blob before the line that names it. The recorder does no I/O: the
+//! caller's sink gets lines and blobs.
 
 mod answers;
 mod event;
@@ -29,52 +30,53 @@ use unfinished::Unfinished;
 
 use super::envelope::{Block, Builder, Ending, Line, Usage};
 use super::money::Money;
-use super::object::{Object, mend};
+use super::object::{Object, repair_json};
 use super::scene::short_hash;
 use super::timeline::content_text;
 
-/// The bytes of parts of a message that are held until its end repeats them; then they are written.
+/// Maximum number of bytes of message parts that are held until the end of the message repeats them; beyond it they are
+/// written.
 const PARTS_BYTES_MAX: usize = 4 << 20;
-/// What stands in place of a prompt that continues a turn.
+/// The text of a remark in place of a prompt that continues a turn.
 const RESUMED: &str = "the same prompt was given again; its turn continues";
 
-/// Where lines and blobs go.
+/// The destination of lines and blobs.
 pub trait Sink {
-    /// Why it could not take something.
+    /// The error of the sink.
     type Error: Error;
 
-    /// Takes a line, given without its newline.
+    /// Writes a line, given without its newline.
     fn line(&mut self, line: &str) -> Result<(), Self::Error>;
 
-    /// Keeps the whole of a shortened text and returns what names it: `blob:<sha256>`.
-    fn blob(&mut self, whole: &str) -> Result<String, Self::Error>;
+    /// Stores the full text of a shortened one and returns its reference: `blob:<sha256>`.
+    fn blob(&mut self, text: &str) -> Result<String, Self::Error>;
 }
 
-/// An event that could not be recorded.
+/// An error of the recorder.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError<E: Error> {
-    /// The sink refused it.
-    #[error("the event could not be written")]
+    /// The sink failed.
+    #[error("cannot write the event")]
     Sink(#[source] E),
-    /// It could not be put in JSON.
-    #[error("the event could not be put into a line")]
+    /// The event could not be converted to JSON.
+    #[error("cannot convert the event to a line")]
     Json(#[source] serde_json::Error),
 }
 
-/// How to record.
+/// Options of a [`Recorder`].
 #[derive(Clone)]
 pub struct Options {
-    /// The session, until the runtime names its own.
+    /// The session id, until the runtime names its own.
     pub session: Option<String>,
-    /// What the agent is asked; it becomes the first line of the turn.
+    /// The prompt; it becomes the first line of the turn.
     pub prompt: Option<String>,
-    /// The model, where it is known better than the runtime tells.
+    /// The model, if the caller knows it; it takes precedence over the model of a message.
     pub model: Option<String>,
-    /// Whether thinking is kept.
+    /// True to keep thinking.
     pub keep_thinking: bool,
-    /// The bytes of a tool's answer that stay in a line.
+    /// Maximum number of bytes of a tool result in a line.
     pub tool_result_bytes_max: usize,
-    /// The instant of events that name none.
+    /// The clock for events without a timestamp.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -91,7 +93,7 @@ impl Default for Options {
     }
 }
 
-/// What a turn came to so far.
+/// The sums of the current turn.
 #[derive(Debug, Default)]
 struct Turn {
     started_at: Option<Timestamp>,
@@ -99,10 +101,10 @@ struct Turn {
     responses: u64,
     tokens: Usage,
     cost: Money,
-    /// Tokens were counted whose cost no event told.
+    /// True if the cost of some counted tokens is unknown.
     is_cost_partial: bool,
     snapshot: Snapshot,
-    /// The last snapshot, with what those before it told and it does not. Snapshots are totals.
+    /// The last snapshot, merged with the earlier ones. Snapshots are totals.
     snapshot_event: Option<String>,
     stop_reason: Option<String>,
     failure: Option<&'static str>,
@@ -110,14 +112,14 @@ struct Turn {
     ended: bool,
 }
 
-/// Translates events, one after the other.
+/// Turns events into lines, one after the other.
 pub struct Recorder {
     options: Options,
     session_id: Option<String>,
     prompt: Option<String>,
-    /// The prompt that waits for its result in the log, until the agent says something.
+    /// The hash of the prompt in the log that has no result yet; `None` once the agent acted.
     open_prompt: Option<u64>,
-    /// The prompt that the caller gave, until the runtime tells it too or the agent says something.
+    /// The hash of the caller's prompt; `None` once the runtime repeated it or the agent acted.
     echo: Option<u64>,
     turn: Turn,
     answers: Answers,
@@ -130,7 +132,7 @@ pub struct Recorder {
 type Recorded<S> = Result<(), RecordError<<S as Sink>::Error>>;
 
 impl Recorder {
-    /// A recorder for a session whose log holds what `resumed` has read of it.
+    /// Creates a recorder for a session; `resumed` is what was read from the end of its log.
     pub fn new(options: Options, resumed: &Known) -> Self {
         Self {
             session_id: options.session.clone(),
@@ -152,14 +154,14 @@ impl Recorder {
         }
     }
 
-    /// Takes one event, given as JSON text. Text that is no JSON object is kept as a remark.
+    /// Records an event, given as JSON text. Text that is not a JSON object is kept as a remark.
     pub fn event<S: Sink>(&mut self, json: &str, sink: &mut S) -> Recorded<S> {
         let text = json.trim();
         if text.is_empty() {
             return Ok(());
         }
-        let text = if Object::parse(text).is_some() { Cow::Borrowed(text) } else { Cow::Owned(mend(text)) };
-        // Between tokens a newline is white space to JSON; in a log it would make two lines of one.
+        let text = if Object::parse(text).is_some() { Cow::Borrowed(text) } else { Cow::Owned(repair_json(text)) };
+        // JSON permits a newline between tokens; in a log it would split the line.
         let flat = if text.contains(['\n', '\r']) { Cow::Owned(text.replace(['\n', '\r'], " ")) } else { text };
         if let Some(event) = Object::parse(&flat) {
             return self.object(&event, &flat, sink);
@@ -169,8 +171,8 @@ impl Recorder {
         put(&self.frame(&milliseconds(at)).remark("output", json.trim()), sink)
     }
 
-    /// Ends the recording. A turn that came to its end gets its result; one that was cut off gets none. A message and
-    /// calls that were under way are written as far as they came.
+    /// Ends the recording. A complete turn gets its result; one that was cut off gets none. Unfinished messages and
+    /// calls are written as far as they came.
     pub fn finish<S: Sink>(&mut self, sink: &mut S) -> Recorded<S> {
         if self.prompt.is_some() {
             self.begin(None, sink)?;
@@ -179,7 +181,7 @@ impl Recorder {
         let at = self.last_at.unwrap_or_else(|| self.options.clock.now());
         self.write_partials(at, sink)?;
         match self.turn.snapshot_event.take() {
-            // No result tells what it says.
+            // No result contains its content.
             Some(event) if !self.turn.ended => {
                 let at = self.last_at.unwrap_or_else(|| self.options.clock.now());
                 self.keep("usage_snapshot", &event, at, sink)
@@ -188,12 +190,12 @@ impl Recorder {
         }
     }
 
-    /// The runtime's session, as far as it is known.
+    /// Returns the runtime's session id, if it is known.
     pub fn session_id(&self) -> Option<&str> {
         self.session_id.as_deref()
     }
 
-    /// How many lines nobody understood. They are kept.
+    /// Returns the number of unknown lines. They are kept.
     pub const fn unknown(&self) -> u64 {
         self.unknown
     }
@@ -230,17 +232,17 @@ impl Recorder {
             "extension_status" | "skills_status" => {
                 let frame = ["type", "timestamp", "sessionId", "subtype"];
                 let raw = |value| serde_json::from_str::<&RawValue>(value).map_err(RecordError::Json);
-                let told = event.members().filter(|(name, _)| !frame.contains(name));
-                let members = told.map(|(name, value)| Ok((name, raw(value)?))).collect::<Result<_, _>>()?;
+                let status = event.members().filter(|(name, _)| !frame.contains(name));
+                let members = status.map(|(name, value)| Ok((name, raw(value)?))).collect::<Result<_, _>>()?;
                 put(&self.frame(&milliseconds(at)).status(&kind, members), sink)
             }
-            // The session is named by now; what else is told of it has no place in any line.
+            // The id is set by now; other members have no place in other lines.
             "session" => {
                 let frame = ["type", "id", "timestamp", "sessionId"];
                 let has_more = event.members().any(|(name, _)| !frame.contains(&name));
                 if has_more { self.keep("session", text, at, sink) } else { Ok(()) }
             }
-            // Parts of what its end tells as a whole.
+            // The end of the message repeats these parts.
             "message_start" | "message_update" => {
                 self.unfinished.message(event, text);
                 if self.unfinished.part_bytes() <= PARTS_BYTES_MAX {
@@ -253,7 +255,7 @@ impl Recorder {
                 let Some(id) = call_id(event) else { return self.keep(&kind, text, at, sink) };
                 let start = kind == "tool_execution_start";
                 let unfinished = &mut self.unfinished;
-                let over = if start { unfinished.started(&id, text) } else { unfinished.updated(&id, text) };
+                let over = if start { unfinished.start_call(&id, text) } else { unfinished.update_call(&id, text) };
                 over.map_or(Ok(()), |call| self.keep_call(&call, at, sink))
             }
             "agent_start" | "turn_start" | "turn_end" => Ok(()),
@@ -261,20 +263,20 @@ impl Recorder {
         }
     }
 
-    /// The instant of what comes now; the prompt is written before anything else is.
+    /// Returns the time of the next line; the prompt is written before anything else.
     fn begin<S: Sink>(&mut self, at: Option<Timestamp>, sink: &mut S) -> Result<Timestamp, RecordError<S::Error>> {
         let at = at.unwrap_or_else(|| self.options.clock.now());
         self.last_at = Some(at);
         if let Some(prompt) = self.prompt.take() {
-            self.prompted(&prompt, at, sink)?;
+            self.write_prompt(&prompt, at, sink)?;
             self.echo = Some(short_hash(prompt.as_bytes()));
         }
         self.turn.started_at.get_or_insert(at);
         Ok(at)
     }
 
-    /// Writes a prompt. One that continues the open turn of the log is a remark: its text stands there already.
-    fn prompted<S: Sink>(&mut self, text: &str, at: Timestamp, sink: &mut S) -> Recorded<S> {
+    /// Writes a prompt. One that continues the open turn of the log becomes a remark: its text is in the log already.
+    fn write_prompt<S: Sink>(&mut self, text: &str, at: Timestamp, sink: &mut S) -> Recorded<S> {
         if self.turn.ended {
             self.settle(sink)?;
         }
@@ -289,28 +291,28 @@ impl Recorder {
         put(&if is_resumed { frame.remark("resumed", RESUMED) } else { frame.user(text) }, sink)
     }
 
-    /// Writes a prompt that the runtime tells. The one that the caller gave is there already.
-    fn told_prompt<S: Sink>(&mut self, text: &str, at: Timestamp, sink: &mut S) -> Recorded<S> {
+    /// Writes a prompt that the runtime sent. The caller's prompt is in the log already.
+    fn write_runtime_prompt<S: Sink>(&mut self, text: &str, at: Timestamp, sink: &mut S) -> Recorded<S> {
         let is_echo = self.echo.take() == Some(short_hash(text.as_bytes()));
-        if is_echo && !self.turn.ended { Ok(()) } else { self.prompted(text, at, sink) }
+        if is_echo && !self.turn.ended { Ok(()) } else { self.write_prompt(text, at, sink) }
     }
 
-    /// The agent did something: from here on a prompt with the same text is another prompt.
-    fn acted(&mut self) {
+    /// Records that the agent acted: from here on a prompt with the same text is a new prompt.
+    fn mark_acted(&mut self) {
         (self.echo, self.open_prompt) = (None, None);
     }
 
-    /// Takes a snapshot: what it does not tell stays as it was told before.
+    /// Merges a snapshot: members that it lacks keep their earlier value.
     fn merge_snapshot<S: Sink>(&mut self, text: &str, at: Timestamp, sink: &mut S) -> Recorded<S> {
         let Some(before) = self.turn.snapshot_event.take() else {
             self.turn.snapshot_event = Some(text.to_owned());
             return Ok(());
         };
-        let whole = merged(&before, text);
-        if whole.is_none() {
+        let joined = merged(&before, text);
+        if joined.is_none() {
             self.keep("usage_snapshot", &before, at, sink)?;
         }
-        self.turn.snapshot_event = Some(whole.unwrap_or_else(|| text.to_owned()));
+        self.turn.snapshot_event = Some(joined.unwrap_or_else(|| text.to_owned()));
         Ok(())
     }
 
@@ -321,15 +323,15 @@ impl Recorder {
             Some("assistant") => self.assistant(&message, at, sink),
             Some("user") => {
                 let content = message.raw("content").unwrap_or("null");
-                self.told_prompt(&content_text(content), at, sink)?;
-                // The envelope has no place for pictures in a prompt.
+                self.write_runtime_prompt(&content_text(content), at, sink)?;
+                // The envelope cannot hold images in a prompt.
                 if is_text(content) { Ok(()) } else { self.keep("message_end", text, at, sink) }
             }
             Some("toolResult") => {
                 let Some(id) = message.word("toolCallId") else { return self.keep("message_end", text, at, sink) };
                 let raw = message.raw("content").unwrap_or("null");
                 let failed = message.flag("isError");
-                self.unfinished.answered(&id);
+                self.unfinished.finish_call(&id);
                 self.turn.tool_failed |= failed;
                 if self.answers.is_repeated(Channel::Message, &id, raw, failed) {
                     return Ok(());
@@ -347,15 +349,15 @@ impl Recorder {
             Some(parts) => parts.into_iter().filter_map(|part| Part::of(part, self.options.keep_thinking)).collect(),
             None => vec![Part::Text(content_text(raw).into_owned())],
         };
-        let said: String = parts.iter().filter_map(Part::text).collect();
+        let answer: String = parts.iter().filter_map(Part::text).collect();
         let usage = message.object("usage");
         let cost = usage.as_ref().and_then(|usage| Money::parse(usage.object("cost")?.raw("total")?));
         let usage = usage.map(|usage| tokens(&usage)).filter(|tokens| *tokens != Usage::default());
-        self.acted();
+        self.mark_acted();
         for part in &parts {
             if let Part::Call { id, .. } = part {
-                self.answers.called(id);
-                self.unfinished.called(id);
+                self.answers.forget_call(id);
+                self.unfinished.mark_written(id);
             }
         }
         let turn = &mut self.turn;
@@ -366,8 +368,8 @@ impl Recorder {
             turn.is_cost_partial |= cost.is_none();
         }
         turn.cost += cost.unwrap_or(Money::ZERO);
-        if !said.is_empty() {
-            turn.final_text = said;
+        if !answer.is_empty() {
+            turn.final_text = answer;
         }
         let blocks: Vec<Block<'_>> = parts.iter().filter_map(Part::block).collect();
         if !blocks.is_empty() || usage.is_some() {
@@ -385,26 +387,26 @@ impl Recorder {
 
     fn tool<S: Sink>(&mut self, event: &Object<'_>, text: &str, at: Timestamp, sink: &mut S) -> Recorded<S> {
         let Some(id) = call_id(event) else { return self.keep("tool_execution_end", text, at, sink) };
-        self.unfinished.answered(&id);
+        self.unfinished.finish_call(&id);
         let some = |name| event.some(name).filter(|raw| *raw != "\"\"");
         let error = some("error").filter(|raw| *raw != "false");
-        let mut told: Vec<&str> = [some("result"), some("output"), error].into_iter().flatten().collect();
-        told.dedup();
-        let content = told.first().copied().unwrap_or("\"\"");
+        let mut contents: Vec<&str> = [some("result"), some("output"), error].into_iter().flatten().collect();
+        contents.dedup();
+        let content = contents.first().copied().unwrap_or("\"\"");
         let failed = event.flag("isError") || error.is_some();
         self.turn.tool_failed |= failed;
         if !self.answers.is_repeated(Channel::Execution, &id, content, failed) {
-            // A structure stays the JSON it is; only a string is decoded.
+            // A structure stays JSON; only a string is decoded.
             let decoded = super::object::decode(content).unwrap_or(content.into());
             self.answer(&id, &decoded, failed, at, sink)?;
         }
-        // A result has one content: what else was told is beside it.
-        if told.len() > 1 { self.keep("tool_execution_end", text, at, sink) } else { Ok(()) }
+        // A result has one content; the others are kept in a line of their own.
+        if contents.len() > 1 { self.keep("tool_execution_end", text, at, sink) } else { Ok(()) }
     }
 
-    /// What a tool answered.
+    /// Writes a tool result.
     fn answer<S: Sink>(&mut self, id: &str, content: &str, failed: bool, at: Timestamp, sink: &mut S) -> Recorded<S> {
-        self.acted();
+        self.mark_acted();
         let Some(shown) = shortened(content, self.options.tool_result_bytes_max) else {
             return put(&self.frame(&milliseconds(at)).tool_result(id, content, failed, None), sink);
         };
@@ -414,14 +416,14 @@ impl Recorder {
 
     fn fatal<S: Sink>(&mut self, event: &Object<'_>, text: &str, at: Timestamp, sink: &mut S) -> Recorded<S> {
         let error = event.object("error");
-        let told = error.as_ref().and_then(|error| error.word("message").or_else(|| error.word("name")));
-        let told = told.or_else(|| event.word("error")).or_else(|| event.word("message"));
+        let reason = error.as_ref().and_then(|error| error.word("message").or_else(|| error.word("name")));
+        let reason = reason.or_else(|| event.word("error")).or_else(|| event.word("message"));
         (self.turn.failure, self.turn.ended) = (Some("error_fatal"), true);
-        put(&self.frame(&milliseconds(at)).failure(told.as_deref().unwrap_or("fatal error")), sink)?;
+        put(&self.frame(&milliseconds(at)).failure(reason.as_deref().unwrap_or("fatal error")), sink)?;
         if fatal_has_more(event) { self.keep("fatal_error", text, at, sink) } else { Ok(()) }
     }
 
-    /// Runtimes report a failed provider as an ordinary end; only the last message tells.
+    /// Ends the turn. Runtimes report a failed provider as a normal end; only the last message shows it.
     fn agent_end(&mut self, event: &Object<'_>) {
         self.turn.ended = true;
         let messages = event.list("messages").unwrap_or_default();
@@ -434,22 +436,22 @@ impl Recorder {
         }
     }
 
-    /// An event that has no shape of its own here, kept as it is.
+    /// Keeps an event without a line format of its own, unchanged.
     fn keep<S: Sink>(&mut self, kind: &str, text: &str, at: Timestamp, sink: &mut S) -> Recorded<S> {
         let raw: &RawValue = serde_json::from_str(text).map_err(RecordError::Json)?;
         put(&self.frame(&milliseconds(at)).system(kind, raw), sink)
     }
 
-    /// Writes the result of a turn that came to its end, once.
+    /// Writes the result of a complete turn, once.
     fn settle<S: Sink>(&mut self, sink: &mut S) -> Recorded<S> {
         if !self.turn.ended {
             return Ok(());
         }
         let turn = std::mem::take(&mut self.turn);
-        self.acted();
-        // A result without a cost is charged by the price list, so a part of the cost must not stand for all of it.
+        self.mark_acted();
+        // A result without a cost is priced by the price list, so a partial cost must not be written as the total.
         let cost = if turn.is_cost_partial { Money::ZERO } else { turn.cost };
-        let (responses, tokens, cost) = turn.snapshot.over(turn.responses, turn.tokens, cost);
+        let (responses, tokens, cost) = turn.snapshot.or_counted(turn.responses, turn.tokens, cost);
         let subtype = match turn.failure {
             Some(failure) => failure,
             None if turn.tool_failed && turn.final_text.is_empty() => "error_tool",
@@ -475,7 +477,7 @@ impl Recorder {
     }
 }
 
-/// The call that an event about a tool tells of.
+/// Returns the id of the call that an event is about.
 fn call_id(event: &Object<'_>) -> Option<String> {
     event.word("toolCallId").or_else(|| event.word("id"))
 }
@@ -488,7 +490,7 @@ fn put_text<S: Sink>(text: &str, timestamp: &str, sink: &mut S) -> Recorded<S> {
     if !matches!(check_object(text), Err(JsonFault::TooDeep(_))) {
         return sink.line(text).map_err(RecordError::Sink);
     }
-    // A log takes no line that nests so deep; as text it takes it.
+    // A log accepts no line that nests this deep; as text it does.
     let frame = Builder { timestamp, session_id: None };
     let flat = frame.remark("too_deep", text).to_text().map_err(RecordError::Json)?;
     sink.line(&flat).map_err(RecordError::Sink)

@@ -1,4 +1,4 @@
-//! What a reader of one log has to remember from line to line. Bounded, whatever the log holds.
+//! The memory of a reader from line to line. It is bounded.
 
 use std::collections::VecDeque;
 
@@ -6,40 +6,40 @@ use serde::{Deserialize, Serialize};
 
 use super::timeline::{Boundary, ItemKind, TimelineItem};
 
-/// How many open tool calls are remembered by name.
+/// Maximum number of remembered open tool calls.
 const CALLS_MAX: usize = 256;
-/// How many items are remembered to tell a second telling from a second happening.
-const TOLD_MAX: usize = 64;
-/// The bytes of a tool's name or id worth remembering.
+/// Maximum number of items that are remembered to find repetitions.
+const ITEMS_MAX: usize = 64;
+/// Maximum length of a remembered tool name or id in bytes.
 const NAME_BYTES_MAX: usize = 512;
 
-/// Which of two channels of one file tells of something.
+/// The channel of a Codex rollout that contains an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Channel {
-    /// What the model sees.
+    /// Items for the model.
     Model,
-    /// What the person sees.
+    /// Items for the person.
     Person,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Scene {
-    /// Tool calls without an answer yet, oldest first: id and name.
+    /// Tool calls without a result yet, oldest first: id and name.
     calls: VecDeque<(String, String)>,
-    /// Items that only one channel told of so far, oldest first.
+    /// Items that only one channel contains so far, oldest first.
     told: VecDeque<(Channel, ItemKind, u64)>,
-    /// A turn began and has no end yet.
+    /// True while a turn is open.
     #[serde(default)]
     in_turn: bool,
-    /// Which items of the line being read were told before, by their place among all that were rendered.
+    /// Indexes of the rendered items of this line that are repetitions.
     #[serde(skip)]
     repeated: Vec<usize>,
 }
 
 impl Scene {
-    /// Remembers which tool a call is for, so that its answer can be shown with the name.
-    pub(crate) fn called(&mut self, item: &TimelineItem) {
+    /// Remembers the tool of a call, so that its result can be shown with the name.
+    pub(crate) fn remember_call(&mut self, item: &TimelineItem) {
         let (Some(id), Some(tool)) = (&item.call_id, &item.tool) else { return };
         if id.len() > NAME_BYTES_MAX || tool.len() > NAME_BYTES_MAX {
             return;
@@ -50,19 +50,19 @@ impl Scene {
         self.calls.push_back((id.clone(), tool.clone()));
     }
 
-    /// The tool that this id is an answer of.
-    pub(crate) fn answered(&mut self, call_id: &str) -> Option<String> {
+    /// Returns the tool of the call with this id, and forgets the call.
+    pub(crate) fn take_call(&mut self, call_id: &str) -> Option<String> {
         let at = self.calls.iter().rposition(|(id, _)| id == call_id)?;
         self.calls.remove(at).map(|(_, tool)| tool)
     }
 
-    /// Whether a turn began and has no end yet.
+    /// Returns true while a turn is open.
     pub(crate) const fn is_in_turn(&self) -> bool {
         self.in_turn
     }
 
-    /// Notes what the items of a line do to the turn.
-    pub(crate) fn passed(&mut self, items: &[TimelineItem]) {
+    /// Updates the turn by the items of a line.
+    pub(crate) fn track_turn(&mut self, items: &[TimelineItem]) {
         for item in items {
             match item.boundary {
                 Boundary::Opens => self.in_turn = true,
@@ -72,18 +72,18 @@ impl Scene {
         }
     }
 
-    /// Notes that the item at this place was told before, and is to be left out once it was counted.
-    pub(crate) fn repeats(&mut self, at: usize) {
+    /// Marks the item at this index as a repetition, to be removed after it was numbered.
+    pub(crate) fn mark_repeated(&mut self, at: usize) {
         self.repeated.push(at);
     }
 
-    /// Which items were told before, the last first.
+    /// Returns the indexes of the repetitions, last first.
     pub(crate) fn take_repeated(&mut self) -> impl Iterator<Item = usize> + use<> {
         std::mem::take(&mut self.repeated).into_iter().rev()
     }
 
-    /// Whether the other channel has told of this item already; each telling is matched once.
-    pub(crate) fn told_twice(&mut self, channel: Channel, item: &TimelineItem) -> bool {
+    /// Returns true if the other channel contained this item before; each occurrence is matched once.
+    pub(crate) fn is_repeated(&mut self, channel: Channel, item: &TimelineItem) -> bool {
         let hash = short_hash(item.text.trim().as_bytes());
         let twin =
             |(other, kind, text): &(Channel, ItemKind, u64)| *other != channel && *kind == item.kind && *text == hash;
@@ -91,7 +91,7 @@ impl Scene {
             self.told.remove(at);
             return true;
         }
-        if self.told.len() == TOLD_MAX {
+        if self.told.len() == ITEMS_MAX {
             self.told.pop_front();
         }
         self.told.push_back((channel, item.kind, hash));

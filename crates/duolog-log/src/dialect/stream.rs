@@ -1,15 +1,15 @@
-//! What `claude --output-format stream-json` prints. Part of the envelope dialect, whose shape it has; lines have no
-//! timestamp until `log record` adds one.
+//! The output of `claude --output-format stream-json`. Part of the envelope dialect, which has the same format; lines
+//! have no timestamp until `log record` adds one.
 //!
-//! The prompt is in the stream only if the caller asks for it, so an answer outside of a turn begins one. What a subagent
-//! says names the call that started it (`parent_tool_use_id`) and is a side conversation.
+//! The prompt is in the stream only if the caller requests it, so an answer outside of a turn starts one. A subagent's
+//! line names the call that started it (`parent_tool_use_id`) and is a side conversation.
 
 use super::envelope::rest_of;
 use super::object::Object;
 use super::scene::Scene;
 use super::timeline::{Boundary, ItemKind, TimelineItem};
 
-/// Types of lines that no other writer of envelopes has.
+/// Line types that no other writer of envelopes has.
 const TYPES: &[&str] = &[
     "auth_status",
     "control_cancel_request",
@@ -23,12 +23,12 @@ const TYPES: &[&str] = &[
     "tool_use_summary",
 ];
 
-/// Whether a line is of a type that only this stream has.
+/// Returns true if only this stream has lines of this type.
 pub(crate) fn is_own_type(kind: &str) -> bool {
     TYPES.contains(&kind)
 }
 
-/// Whether a line has the marks of this stream.
+/// Returns true if a line is from this stream.
 pub(crate) fn recognises(line: &Object<'_>) -> bool {
     line.has("session_id") && (line.has("uuid") || line.has("parent_tool_use_id") || line.has("total_cost_usd"))
 }
@@ -45,7 +45,7 @@ pub(crate) fn render(kind: &str, line: &Object<'_>) -> TimelineItem {
     }
 }
 
-/// The first line of a stream: which model, where, with how many tools.
+/// Renders the first line of a stream: model, directory and number of tools.
 pub(crate) fn init(line: &Object<'_>) -> TimelineItem {
     let tools = line.list("tools").map(|tools| format!("{} tools", tools.len()));
     let facts = [line.word("model"), line.word("cwd"), tools];
@@ -53,12 +53,12 @@ pub(crate) fn init(line: &Object<'_>) -> TimelineItem {
     TimelineItem { model: line.word("model"), ..TimelineItem::note("init", text) }
 }
 
-/// Whether a `user` line was put in by the runtime under the user's name.
+/// Returns true if the runtime added a `user` line itself.
 pub(crate) fn is_synthetic(line: &Object<'_>) -> bool {
     line.flag("isSynthetic")
 }
 
-/// Marks what a subagent said, and the answer that begins a turn nobody was told to begin.
+/// Marks the items of a subagent, and an answer that starts a turn because the stream has no prompt.
 pub(crate) fn mark(line: &Object<'_>, scene: &Scene, items: &mut [TimelineItem]) {
     if line.some("parent_tool_use_id").is_some() {
         for item in items.iter_mut() {

@@ -1,14 +1,13 @@
-//! The text of an item as people would write it: what is searched.
+//! The readable text of an item, for search.
 //!
-//! Most texts are decoded already. Arguments of tools, what tools answer and notes may be JSON as it stands in the line, where a newline is
-//! `\n` and would make one word of itself and what follows. What tools print for a terminal has colors in it, which would
-//! do the same: `ESC[31m`.
+//! Most texts are decoded already. Tool arguments, tool results and notes may be raw JSON, where a newline is `\n` and
+//! would merge with the next word. Terminal output has color sequences (`ESC[31m`), which would do the same.
 
 use std::borrow::Cow;
 
 use super::timeline::{ItemKind, TimelineItem};
 
-/// The text of an item with the escapes of JSON strings in it undone, and without what steers a terminal.
+/// Returns the text of an item without the escapes of JSON strings and without terminal control sequences.
 pub fn readable(item: &TimelineItem) -> Cow<'_, str> {
     let may_be_json = matches!(item.kind, ItemKind::ToolCall | ItemKind::ToolResult | ItemKind::Note)
         && item.text.starts_with(['{', '[']);
@@ -17,13 +16,13 @@ pub fn readable(item: &TimelineItem) -> Cow<'_, str> {
     } else {
         Cow::Borrowed(item.text.as_str())
     };
-    if text.contains(ESCAPE) { Cow::Owned(without_steering(&text)) } else { text }
+    if text.contains(ESCAPE) { Cow::Owned(without_control_sequences(&text)) } else { text }
 }
 
 const ESCAPE: char = '\u{1b}';
 
-/// Leaves out sequences like `ESC[31m` and `ESC]0;title BEL`. One that does not end is text.
-fn without_steering(text: &str) -> String {
+/// Removes sequences like `ESC[31m` and `ESC]0;title BEL`. An unterminated sequence stays as text.
+fn without_control_sequences(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find(ESCAPE) {
@@ -39,7 +38,7 @@ fn without_steering(text: &str) -> String {
     plain
 }
 
-/// What follows a sequence, given what stands behind its escape.
+/// Returns the text after a sequence; `text` starts after its escape character.
 fn after_sequence(text: &str) -> Option<&str> {
     if let Some(parameters) = text.strip_prefix('[') {
         let end = parameters.find(|letter: char| !matches!(letter, ' '..='?'))?;
@@ -52,7 +51,7 @@ fn after_sequence(text: &str) -> Option<&str> {
     if end.starts_with('\u{7}') { Some(after) } else { after.strip_prefix('\\').filter(|_| end.starts_with(ESCAPE)) }
 }
 
-/// Undoes escapes inside of strings. Text that is not JSON, or was cut, stays as it is where it makes no sense.
+/// Decodes escapes inside of strings. Invalid escapes, in text that is not JSON or was cut, stay as they are.
 fn unescape(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     let (mut rest, mut in_string) = (json, false);
@@ -75,11 +74,11 @@ fn unescape(json: &str) -> String {
     text
 }
 
-/// The character that an escape at the beginning of a text stands for, and how long the escape is.
+/// Returns the character of the escape at the beginning of a text, and the length of the escape.
 fn escape(text: &str) -> Option<(char, usize)> {
     let unit = |at: usize| {
         let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
-        // A sign would be taken for a part of the number.
+        // The parser would accept a sign as part of the number.
         u32::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))
     };
     let letter = match text.as_bytes().get(1)? {
@@ -107,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_in_strings_are_undone_and_nothing_else() {
+    fn only_escapes_in_strings_are_decoded() {
         let json = r#"{"a":"x\nimpl \"y\" \\ \u00e9\ud83d\ude00\ud800","b":[1]}"#;
         assert_eq!(unescape(json), "{\"a\":\"x\nimpl \"y\" \\ \u{e9}\u{1f600}\u{fffd}\",\"b\":[1]}");
         for kept in [r"[x] C:\new", r#"{"\x\u12"#, r#"{"\"#, "{}", r#"{"\u+123"}"#] {
@@ -120,7 +119,7 @@ mod tests {
         assert_eq!(readable(&called), "{\"command\":\"make\ntest\"}");
         let printed = "a \u{1b}[1;31mred\u{1b}[0m \u{1b}]0;title\u{7}b\u{1b}]8;;x\u{1b}\\c \u{1b}[31 \u{1b}";
         let printed = TimelineItem::new(ItemKind::ToolResult, printed);
-        assert_eq!(readable(&printed), "a red bc \u{1b}[31 \u{1b}", "what does not end is text");
+        assert_eq!(readable(&printed), "a red bc \u{1b}[31 \u{1b}", "an unterminated sequence is text");
         let answered = TimelineItem::new(ItemKind::ToolResult, r#"{"stdout":"first\nsecond"}"#);
         assert_eq!(readable(&answered), "{\"stdout\":\"first\nsecond\"}");
         let said = TimelineItem::new(ItemKind::User, r#"{"as":"typed\n"}"#);

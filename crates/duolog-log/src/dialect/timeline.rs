@@ -1,4 +1,4 @@
-//! What every dialect is rendered to, so that replay, search, usage and dashboard need to know only one shape.
+//! The common form of all dialects, used by replay, search, usage and the dashboard.
 
 use std::borrow::Cow;
 
@@ -7,30 +7,30 @@ use serde::{Deserialize, Serialize};
 
 use super::object::Object;
 
-/// What an item is.
+/// The kind of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemKind {
-    /// What a person (or whoever drives the agent) said.
+    /// A message of a person, or of the program that drives the agent.
     User,
-    /// What the agent said.
+    /// A message of the agent.
     Assistant,
-    /// What the agent thought.
+    /// Thinking of the agent.
     Thinking,
-    /// A tool was called; the text is its arguments.
+    /// A tool call; the text is its arguments.
     ToolCall,
-    /// A tool answered; the text is its output.
+    /// A tool result; the text is its output.
     ToolResult,
-    /// A turn came to its end; the text is its final answer.
+    /// The end of a turn; the text is its final answer.
     Result,
-    /// Something failed.
+    /// An error.
     Error,
-    /// Anything else, unknown lines included: nothing that stands in a log is hidden.
+    /// Anything else, unknown lines included: no line of a log is hidden.
     Note,
 }
 
 impl ItemKind {
-    /// The kind as a word.
+    /// Returns the kind as a word.
     pub const fn word(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -45,61 +45,61 @@ impl ItemKind {
     }
 }
 
-/// What an item does to the turn it stands in.
+/// What an item does to its turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Boundary {
-    /// Nothing: it is part of the turn.
+    /// It is part of the turn.
     #[default]
     Within,
-    /// It begins a turn. A turn that was still open stays incomplete.
+    /// It starts a turn. A turn that was still open stays incomplete.
     Opens,
     /// It completes the turn.
     Closes,
 }
 
-/// One thing that happened.
+/// One event of a log, in common form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimelineItem {
-    /// The first byte of the line that tells of it.
+    /// The position of its line.
     pub position: Position,
-    /// Which item of that line it is, from 0.
+    /// The index of the item in its line, from 0.
     pub part: u32,
-    /// What it is.
+    /// The kind.
     pub kind: ItemKind,
-    /// What it does to its turn.
+    /// Its effect on the turn.
     pub boundary: Boundary,
-    /// When, as the line says.
+    /// The timestamp of the line.
     pub at: Option<Timestamp>,
-    /// The role the line itself names, where that says more than the kind (`moderator`, `developer`).
+    /// The role in the line, if it is more specific than the kind (`moderator`, `developer`).
     pub role: Option<String>,
-    /// Which agent.
+    /// The agent.
     pub author: Option<String>,
-    /// Which model.
+    /// The model.
     pub model: Option<String>,
-    /// The tool called or answering.
+    /// The tool that was called or gave the result.
     pub tool: Option<String>,
-    /// What ties a tool's answer to its call.
+    /// The id that links a tool result to its call.
     pub call_id: Option<String>,
-    /// What the line calls it: a subtype, a step, an event.
+    /// The line's name for it: a subtype, a step or an event.
     pub what: Option<String>,
-    /// Its text, decoded; JSON as it stands where the line holds a structure.
+    /// The decoded text; raw JSON if the line has a structure.
     pub text: String,
-    /// Where the whole of a shortened text is: `blob:<sha256>`.
+    /// The blob with the full text, if the text was shortened: `blob:<sha256>`.
     pub full: Option<String>,
     /// The iteration of a multi-agent run.
     pub round: Option<u64>,
-    /// It belongs to a side conversation, not to the main one.
+    /// True if it belongs to a side conversation.
     pub sidechain: bool,
-    /// It tells of a failure.
+    /// True if it reports a failure.
     pub failed: bool,
 }
 
-/// Notes that only say that something is under way; a later line tells what came of it.
+/// Notes about progress; a later line has the result.
 const PROGRESS: &[&str] =
     &["item.started", "item.updated", "keep_alive", "progress", "stream_event", "tool_progress", "hook_progress"];
 
 impl TimelineItem {
-    /// Whether it only says that something is under way.
+    /// Returns true if it only reports progress.
     pub fn is_progress(&self) -> bool {
         self.kind == ItemKind::Note && !self.failed && self.what.as_deref().is_some_and(|what| PROGRESS.contains(&what))
     }
@@ -130,14 +130,14 @@ impl TimelineItem {
     }
 }
 
-/// The text of a message's content: a string, or the text parts of a list in their order, others named in brackets. An
-/// object that holds such content, as tools answer, is as good as that.
+/// Returns the text of a message's content: a string, or the text parts of a list in order, with other parts named in
+/// brackets. An object that wraps such content, as tools answer, is unwrapped.
 pub(crate) fn content_text(raw: &str) -> Cow<'_, str> {
     nested_text(raw, 0)
 }
 
-/// The text of what a tool answered: as [`content_text`], but if that is itself JSON text of an object with a list of
-/// content parts, the text of these parts. Runtimes put such an object into a string.
+/// Returns the text of a tool result: as [`content_text`], but if that is JSON text of an object with a list of content
+/// parts, the text of these parts. Some runtimes put such an object into a string.
 pub(crate) fn answer_text(raw: &str) -> Cow<'_, str> {
     let text = content_text(raw);
     match Object::parse(&text).and_then(|answer| answer.some("content")).filter(|parts| is_parts(parts)) {
@@ -146,13 +146,14 @@ pub(crate) fn answer_text(raw: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether JSON is a list of content parts, each of which says its type.
+/// Returns true if JSON is a list of content parts that all have a type.
 fn is_parts(raw: &str) -> bool {
     let is_part = |part: &&str| Object::parse(part).is_some_and(|part| part.text("type").is_some());
     super::object::elements(raw).is_some_and(|parts| !parts.is_empty() && parts.iter().all(is_part))
 }
 
-/// Real content nests three deep (a list of messages that hold lists of parts); deeper it is shown as it stands.
+/// Maximum depth of content. Real content nests three deep (a list of messages with lists of parts); deeper content is
+/// shown as raw JSON.
 const CONTENT_DEPTH_MAX: u32 = 4;
 
 fn nested_text(raw: &str, depth: u32) -> Cow<'_, str> {
@@ -169,15 +170,15 @@ fn nested_text(raw: &str, depth: u32) -> Cow<'_, str> {
     let Some(parts) = parts else {
         return Cow::Borrowed(if raw == "null" { "" } else { raw });
     };
-    let mut whole = String::new();
+    let mut joined = String::new();
     for part in parts {
         let text = part_text(part, depth + 1);
-        if !whole.is_empty() && text.starts_with('[') && !whole.ends_with(char::is_whitespace) {
-            whole.push(' ');
+        if !joined.is_empty() && text.starts_with('[') && !joined.ends_with(char::is_whitespace) {
+            joined.push(' ');
         }
-        whole.push_str(&text);
+        joined.push_str(&text);
     }
-    Cow::Owned(whole)
+    Cow::Owned(joined)
 }
 
 fn part_text(part: &str, depth: u32) -> Cow<'_, str> {
@@ -199,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_is_text_in_whatever_shape_it_comes() {
+    fn content_of_every_form_becomes_text() {
         assert_eq!(content_text(r#""a\nb""#), "a\nb");
         assert_eq!(content_text(r#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#), "ab");
         let seen =
@@ -215,10 +216,10 @@ mod tests {
         assert_eq!(answer_text(light), "first\nsecond");
         for kept in [r#"{"content":"a"}"#, r#"{"content":[1]}"#, r#"{"content":[]}"#, "[1]"] {
             let text = serde_json::to_string(kept).expect("serialises");
-            assert_eq!(answer_text(&text), kept, "what a tool printed stays as it is");
+            assert_eq!(answer_text(&text), kept, "tool output stays as it is");
         }
         assert_eq!(content_text(r#"["a",1]"#), "a1");
         let deep = "[".repeat(200_000) + &"]".repeat(200_000);
-        assert!(content_text(&deep).len() > 199_000, "shown as it stands");
+        assert!(content_text(&deep).len() > 199_000, "shown as raw JSON");
     }
 }

@@ -1,20 +1,20 @@
-//! The transcript dialect: AgentryLab's event list of a run with several agents.
+//! The transcript dialect: AgentryLab's event list of a multi-agent run.
 //!
-//! Each event says who (`agent_id`, `role`), in which iteration, and what: `content` or `error`. There is no word for
-//! the end of a turn: a `user` event begins one, and the next ends it. The writer gives the bytes that Python's `json`
-//! would: `", "` and `": "`, characters as they are, numbers as `repr` writes them.
+//! Each event has an agent (`agent_id`, `role`), an iteration, and `content` or `error`. There is no end of a turn: a
+//! `user` event starts one, and the next ends it. The writer produces the same bytes as Python's `json`: `", "` and
+//! `": "`, unescaped characters, numbers as in `repr`.
 
 use std::fmt::Write as _;
 
-use super::object::{Object, moment};
+use super::object::{Object, parse_instant};
 use super::timeline::{Boundary, ItemKind, TimelineItem, content_text};
 
-/// Whether a line has this dialect's marks.
+/// Returns true if a line is in this dialect.
 pub(crate) fn recognises(line: &Object<'_>) -> bool {
     line.has("agent_id") && line.has("role") && (line.has("iter") || line.has("t"))
 }
 
-/// Renders one line; false if it is not of this dialect.
+/// Renders a line; false if it is not in this dialect.
 pub(crate) fn render(line: &Object<'_>, out: &mut Vec<TimelineItem>) -> bool {
     if !recognises(line) {
         return false;
@@ -26,17 +26,17 @@ pub(crate) fn render(line: &Object<'_>, out: &mut Vec<TimelineItem>) -> bool {
     }
     if line.has("content") || out.len() == start {
         let text = content_text(line.raw("content").unwrap_or("null"));
-        let spoken = if role.as_deref() == Some("user") {
+        let message = if role.as_deref() == Some("user") {
             TimelineItem { boundary: Boundary::Opens, ..TimelineItem::new(ItemKind::User, text) }
         } else {
             TimelineItem::new(ItemKind::Assistant, text)
         };
-        out.push(spoken);
+        out.push(message);
     }
     if let Some(actions) = line.some("actions") {
         out.push(TimelineItem::note("actions", actions));
     }
-    let at = line.raw("t").and_then(|t| moment(t, 1.0));
+    let at = line.raw("t").and_then(|t| parse_instant(t, 1.0));
     let model = line.object("metadata").and_then(|metadata| metadata.word("model"));
     for item in &mut out[start..] {
         item.at = at;
@@ -49,50 +49,50 @@ pub(crate) fn render(line: &Object<'_>, out: &mut Vec<TimelineItem>) -> bool {
     true
 }
 
-/// An event on its way out. Structures are JSON text as it shall stand.
+/// An event to write. Structures are JSON text, written unchanged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Event<'a> {
     /// Seconds since 1970.
     pub t: f64,
     /// The iteration.
     pub iter: u64,
-    /// Who.
+    /// The agent.
     pub agent_id: &'a str,
-    /// In which role: `agent`, `moderator`, `summarizer`, `advisor`, `user`.
+    /// The role: `agent`, `moderator`, `summarizer`, `advisor` or `user`.
     pub role: &'a str,
-    /// What happened.
+    /// The content or the error.
     pub said: TranscriptEvent<'a>,
-    /// How long it took.
+    /// The latency.
     pub latency_ms: Option<f64>,
 }
 
-/// What an event tells.
+/// The content or the error of an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TranscriptEvent<'a> {
-    /// Words, or a structure, with what came with it.
+    /// A message of the agent.
     Content {
-        /// What was said.
+        /// The content of a message.
         content: Content<'a>,
-        /// What the provider told of it, as JSON.
+        /// Metadata of the provider, as JSON.
         metadata: Option<&'a str>,
-        /// What shall be done, as JSON.
+        /// Actions to take, as JSON.
         actions: Option<&'a str>,
     },
     /// `Class: message`.
     Error(&'a str),
 }
 
-/// What was said.
+/// The content of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Content<'a> {
-    /// Words.
+    /// Text.
     Text(&'a str),
     /// A structure, as JSON.
     Json(&'a str),
 }
 
 impl Event<'_> {
-    /// The line's exact text, without a newline.
+    /// Returns the exact text of the line, without a newline.
     pub fn to_text(&self) -> serde_json::Result<String> {
         let text = |text: &str| serde_json::to_string(text);
         let mut line = format!("{{\"t\": {}, \"iter\": {}", number(self.t), self.iter);
@@ -120,7 +120,7 @@ impl Event<'_> {
     }
 }
 
-/// A float as Python's `repr` writes it; what is not finite becomes `null`, which JSON knows.
+/// Formats a float as Python's `repr` does; infinities and NaN become `null`.
 fn number(value: f64) -> String {
     if !value.is_finite() {
         return "null".to_owned();
@@ -128,7 +128,8 @@ fn number(value: f64) -> String {
     let scientific = value != 0.0 && !(1e-4..1e16).contains(&value.abs());
     let shortest = if scientific { format!("{value:e}") } else { format!("{value:?}") };
     let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, ""));
-    // Of two shortest forms equally near Python takes the even one; formatting to as many digits rounds like that.
+    // Of two equally near shortest forms Python chooses the even one; formatting with that number of digits does the
+    // same.
     let digits = mantissa.split_once('.').map_or(0, |(_, fraction)| fraction.len());
     let even = if scientific { format!("{value:.digits$e}") } else { format!("{value:.digits$}") };
     let even = if even.parse() == Ok(value) { even } else { shortest.clone() };
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_look_as_python_writes_them() {
+    fn numbers_are_formatted_as_in_python() {
         let cases = [
             (1_775_037_601.371_06, "1775037601.37106"),
             (0.5, "0.5"),

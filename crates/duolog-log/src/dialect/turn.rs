@@ -1,43 +1,43 @@
-//! From items to turns: where each begins, and whether it came to its end.
+//! Groups items into turns.
 
 use duolog_types::{Position, Timestamp};
 
 use super::timeline::{Boundary, ItemKind, TimelineItem};
 
-/// One turn, as far as it went.
+/// A turn, complete or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// The line that began it.
+    /// The line that starts it.
     pub start: Position,
     /// The last line that belongs to it.
     pub end: Position,
-    /// The line that completed it; none if it was cut off.
+    /// The line that completed it; `None` if it was cut off.
     pub closed: Option<Position>,
-    /// How many items it has.
+    /// Number of items.
     pub items: u64,
-    /// How many tools were called in it.
+    /// Number of tool calls.
     pub tool_calls: u64,
-    /// When it began.
+    /// When it started.
     pub started_at: Option<Timestamp>,
-    /// When its last item was.
+    /// The time of its last item.
     pub ended_at: Option<Timestamp>,
 }
 
 impl Turn {
-    /// Whether the turn came to its end. Dialects without a word for that show only cut-off turns.
+    /// Returns true if the turn is complete. In dialects without an end of turn, every turn looks cut off.
     pub const fn is_complete(&self) -> bool {
         self.closed.is_some()
     }
 }
 
-/// Follows items and gives out turns. Items before the first turn belong to none.
+/// Groups items into turns. Items before the first turn belong to none.
 #[derive(Clone, Debug, Default)]
 pub struct TurnFold {
     open: Option<Turn>,
 }
 
 impl TurnFold {
-    /// Takes the next item; gives the turn that it ended by beginning the next.
+    /// Adds the next item; returns the previous turn if the item starts a new one.
     pub fn item(&mut self, item: &TimelineItem) -> Option<Turn> {
         if item.boundary == Boundary::Opens {
             let (at, started_at) = (item.position, item.at);
@@ -51,13 +51,13 @@ impl TurnFold {
         turn.tool_calls += u64::from(item.kind == ItemKind::ToolCall);
         turn.ended_at = item.at.or(turn.ended_at);
         if item.boundary == Boundary::Closes {
-            // Of several endings the first one counts; what follows is still shown with the turn.
+            // The first of several endings counts; later items still belong to the turn.
             turn.closed.get_or_insert(item.position);
         }
         None
     }
 
-    /// The turn that no other followed.
+    /// Returns the last turn.
     pub const fn last(&self) -> Option<Turn> {
         self.open
     }

@@ -1,7 +1,7 @@
-//! The turns dialect: Skillet's replay log. `user_message`, any number of `step`s, `final_result`.
+//! The turns dialect: Skillet's replay log: `user_message`, any number of `step`s, `final_result`.
 //!
-//! A turn begins with its `user_message` and ends with its `final_result`; a turn that the next `user_message` or the
-//! end of the log cuts off is incomplete. Calls carry no id, so answers are not tied to calls.
+//! A turn starts with its `user_message` and ends with its `final_result`; a turn that is cut off by the next
+//! `user_message` or the end of the log is incomplete. Calls have no id, so results are not linked to calls.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -9,12 +9,12 @@ use serde_json::value::RawValue;
 use super::object::Object;
 use super::timeline::{Boundary, ItemKind, TimelineItem, content_text};
 
-/// Whether a line has this dialect's marks.
+/// Returns true if a line is in this dialect.
 pub(crate) fn recognises(line: &Object<'_>) -> bool {
     matches!(line.text("kind").as_deref(), Some("user_message" | "step" | "final_result"))
 }
 
-/// Renders one line; false if it is not of this dialect.
+/// Renders a line; false if it is not in this dialect.
 pub(crate) fn render(line: &Object<'_>, out: &mut Vec<TimelineItem>) -> bool {
     let item = match line.text("kind").as_deref() {
         Some("user_message") => TimelineItem {
@@ -22,7 +22,7 @@ pub(crate) fn render(line: &Object<'_>, out: &mut Vec<TimelineItem>) -> bool {
             ..TimelineItem::new(ItemKind::User, content_text(line.raw("userInput").unwrap_or("null")))
         },
         Some("step") => match line.object("stepResult") {
-            Some(step) => one_step(line, &step),
+            Some(step) => render_step(line, &step),
             None => TimelineItem::note("step", line.raw("stepResult").unwrap_or_default()),
         },
         Some("final_result") => {
@@ -43,7 +43,7 @@ pub(crate) fn render(line: &Object<'_>, out: &mut Vec<TimelineItem>) -> bool {
     true
 }
 
-fn one_step(line: &Object<'_>, step: &Object<'_>) -> TimelineItem {
+fn render_step(line: &Object<'_>, step: &Object<'_>) -> TimelineItem {
     let kind = step.text("type").unwrap_or_default();
     let text = |name| content_text(step.raw(name).unwrap_or("null")).into_owned();
     let item = match &*kind {
@@ -61,14 +61,14 @@ fn one_step(line: &Object<'_>, step: &Object<'_>) -> TimelineItem {
     TimelineItem { what: Some(what), author: step.word("agentName"), tool: step.word("toolName"), ..item }
 }
 
-/// A line of this dialect on its way out, in the member order of Skillet's writer.
+/// A line to write, with the members in the order of Skillet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry<'a> {
-    /// What the person typed.
+    /// A person's prompt.
     UserMessage(&'a str),
-    /// Something the agent did.
+    /// A step of the agent.
     Step(Step<'a>),
-    /// The answer, and the model that gave it.
+    /// The final answer and its model.
     FinalResult {
         /// The answer.
         text: &'a str,
@@ -81,44 +81,44 @@ pub enum Entry<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum Step<'a> {
-    /// An agent begins.
+    /// An agent starts.
     AgentStart {
-        /// Which.
+        /// The agent.
         agent_name: &'a str,
     },
     /// An agent ends.
     AgentEnd {
-        /// Which.
+        /// The agent.
         agent_name: &'a str,
     },
-    /// A tool is called.
+    /// A tool call.
     AgentToolStart {
-        /// By whom.
+        /// The calling agent.
         agent_name: &'a str,
-        /// Which.
+        /// The tool.
         tool_name: &'a str,
-        /// With what.
+        /// The arguments.
         tool_arguments_str: &'a str,
     },
-    /// A tool answers.
+    /// A tool result.
     AgentToolEnd {
-        /// Whom.
+        /// The calling agent.
         agent_name: &'a str,
-        /// Which.
+        /// The tool.
         tool_name: &'a str,
-        /// What.
+        /// The result.
         result: &'a str,
     },
-    /// One agent hands over to another.
+    /// A handoff between agents.
     Handoff {
-        /// From.
+        /// The agent that hands over.
         agent_name: &'a str,
-        /// To.
+        /// The agent that takes over.
         to_agent_name: &'a str,
     },
-    /// Words.
+    /// Text.
     Text {
-        /// The words.
+        /// The text.
         text: &'a str,
     },
 }
@@ -155,7 +155,7 @@ struct FinalText<'a> {
 }
 
 impl Entry<'_> {
-    /// The line's exact text, without a newline. `timestamp` is ISO text with milliseconds.
+    /// Returns the exact text of the line, without a newline. `timestamp` is ISO text with milliseconds.
     pub fn to_text(&self, timestamp: &str) -> serde_json::Result<String> {
         match self {
             Self::UserMessage(user_input) => {

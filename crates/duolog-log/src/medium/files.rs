@@ -1,4 +1,4 @@
-//! Logs as files under a directory.
+//! The real disk: files under a directory.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::fs::{Disk, DiskFile, FileKind, Ident, Lock, MODE_LOG, Open, Stat};
 
-/// A directory, held open: what is beneath it is reached from there, one component at a time, through no link.
+/// An open directory. Paths beneath it are resolved from its descriptor, and never through a link.
 #[derive(Debug)]
 pub struct Files {
     root: OwnedFd,
@@ -23,25 +23,25 @@ pub struct Files {
 }
 
 impl Files {
-    /// Holds the directory at `root`, which must exist.
+    /// Opens the directory at `root`, which must exist.
     pub fn beneath(root: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self { root: rustix::fs::open(root, flags, Mode::empty())?, at: root.to_owned() })
     }
 
-    /// Where the directory was when it was opened.
+    /// Returns the path that the directory was opened by.
     pub fn root(&self) -> &Path {
         &self.at
     }
 
-    /// Opens what a path leads to from the root, through no link: in one call, where the system has that.
-    fn reach(&self, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+    /// Opens a path beneath the root without following links: in one system call, if the kernel supports that.
+    fn open_beneath(&self, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
         if path.components().any(|component| !matches!(component, Component::Normal(_))) {
-            return Err(leads_out(path));
+            return Err(outside_of_root(path));
         }
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         match rustix::fs::openat2(&self.root, path, flags, mode, resolve) {
-            // Older systems lack it, and some containers forbid what they do not know.
+            // Older kernels lack `openat2`, and some containers forbid system calls that they do not know.
             Err(Errno::NOSYS | Errno::PERM) => {
                 let (parent, name) = self.parent(path)?;
                 Ok(rustix::fs::openat(&parent, name, flags, mode)?)
@@ -50,15 +50,15 @@ impl Files {
         }
     }
 
-    /// Which directory it is.
+    /// Returns the identity of the directory.
     pub(crate) fn ident(&self) -> io::Result<Ident> {
         Ok(from_raw(&rustix::fs::fstat(&self.root)?).ident)
     }
 
-    /// What stands at a path now, and when its bytes were last changed. Links are not followed.
+    /// Returns the metadata and the modification time of a path; `None` if nothing is there. Links are not followed.
     pub(crate) fn look(&self, path: &Path) -> io::Result<Option<(Stat, SystemTime)>> {
         if path.components().any(|component| !matches!(component, Component::Normal(_))) {
-            return Err(leads_out(path));
+            return Err(outside_of_root(path));
         }
         match rustix::fs::statat(&self.root, path, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some((from_raw(&stat), changed_at(&stat)))),
@@ -71,25 +71,25 @@ impl Files {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut at = rustix::fs::openat(&self.root, ".", flags, Mode::empty())?;
         for component in path.components() {
-            let Component::Normal(name) = component else { return Err(leads_out(path)) };
+            let Component::Normal(name) = component else { return Err(outside_of_root(path)) };
             at = rustix::fs::openat(&at, name, flags, Mode::empty())?;
         }
         Ok(at)
     }
 
     fn parent<'p>(&self, path: &'p Path) -> io::Result<(OwnedFd, &'p OsStr)> {
-        let name = path.file_name().ok_or_else(|| leads_out(path))?;
+        let name = path.file_name().ok_or_else(|| outside_of_root(path))?;
         Ok((self.directory(path.parent().unwrap_or(Path::new("")))?, name))
     }
 }
 
-fn leads_out(path: &Path) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("{} leads out of its directory", path.display()))
+fn outside_of_root(path: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("path {} is outside of its root directory", path.display()))
 }
 
 impl Disk for Files {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
-        // NONBLOCK: a pipe put in a log's place must not hang its reader.
+        // NONBLOCK: a pipe at the path of a log must not block its reader.
         let common = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let flags = match how {
             Open::Read => common | OFlags::RDONLY,
@@ -97,7 +97,7 @@ impl Disk for Files {
             Open::Create => common | OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL,
         };
         let mode = if how == Open::Create { Mode::from_raw_mode(MODE_LOG) } else { Mode::empty() };
-        Ok(Arc::new(OpenFile(File::from(self.reach(path, flags, mode)?))))
+        Ok(Arc::new(OpenFile(File::from(self.open_beneath(path, flags, mode)?))))
     }
 
     fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
@@ -136,7 +136,7 @@ impl Disk for Files {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(&directory)? {
             let entry = entry?;
-            // A name that is not UTF-8 is none of ours.
+            // Duolog never creates a name that is not UTF-8.
             let Ok(name) = entry.file_name().to_str() else { continue };
             if !matches!(name, "." | "..") {
                 names.push((name.to_owned(), kind_of(entry.file_type())));
@@ -155,7 +155,7 @@ impl Disk for Files {
         Ok(self.look(path)?.map(|(_, changed_at)| changed_at))
     }
 
-    fn heard_at(&self) -> Option<&Path> {
+    fn local_root(&self) -> Option<&Path> {
         Some(&self.at)
     }
 }
@@ -168,7 +168,7 @@ impl DiskFile for OpenFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        // The system call refuses an offset that no file can have; to us it is behind the end.
+        // The system call refuses an offset that no file can have; here it is after the end.
         if i64::try_from(offset).is_err() {
             return Ok(0);
         }
@@ -225,7 +225,7 @@ fn from_raw(stat: &rustix::fs::Stat) -> Stat {
     }
 }
 
-/// A time before 1970 is as good as 1970: it orders files, and tells whether one changed.
+/// Returns the modification time. A time before 1970 counts as 1970: it is only used for order and for changes.
 fn changed_at(stat: &rustix::fs::Stat) -> SystemTime {
     let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
     let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);

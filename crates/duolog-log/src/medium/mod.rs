@@ -1,3 +1,3 @@
-//! What logs are kept on.
+//! Implementations of [`Disk`](crate::Disk).
 
 pub mod files;

@@ -1,4 +1,4 @@
-//! What is known of one file under a root.
+//! The state of one file under a root.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use duolog_types::Position;
 
-use super::{Each, RootEvent, Skip, Start};
+use super::{EventSink, RootEvent, Skip, Start};
 use crate::error::{Error, Result};
 use crate::fs::{Disk, Stat};
 use crate::reader::{Place, Reader, regular};
@@ -14,65 +14,65 @@ use crate::recent::Recent;
 use crate::tail::Polled;
 use crate::trail::{Terms, Trail};
 
-/// The places that are remembered of each file; there can be many files.
+/// Number of remembered places per file; few, because there can be many files.
 const SEEN_PLACES: usize = 8;
-/// How long a file must have been left alone before its time of change is believed to tell the next change: clocks of
-/// file systems are coarse.
+/// How long a file must have been unchanged before its modification time is trusted to show the next change: the clocks
+/// of file systems are coarse.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-/// One file.
+/// One followed file.
 pub(super) struct Log {
-    /// Where to begin, until it is begun.
+    /// Where to start; `None` once reading has started.
     start: Option<Start>,
     trail: Trail,
-    /// What stood there when it was last looked at.
-    looked: Option<Looked>,
-    /// The sweep in which it was last met.
-    pub(super) met_in: u64,
-    /// How far it goes before others come: what was there when its turn began.
+    /// The metadata at the last check.
+    last_check: Option<LastCheck>,
+    /// The last sweep that saw it.
+    pub(super) last_sweep: u64,
+    /// Where its turn ends: the end of the file when the turn began.
     goal: Option<Position>,
     is_queued: bool,
-    is_told_unreadable: bool,
+    is_reported_unreadable: bool,
 }
 
 #[derive(Clone, Copy)]
-struct Looked {
+struct LastCheck {
     stat: Stat,
     changed_at: SystemTime,
     at: SystemTime,
 }
 
-/// How a look at a log ended.
+/// How the check of a log ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// All that is there was told.
+    /// Everything was delivered.
     Done,
-    /// There is more, and it comes before others.
+    /// There is more, and this log is next.
     More,
-    /// There is more, but it had its turn.
+    /// There is more, but the other logs in the queue are next.
     OthersFirst,
-    /// It could not be looked at just now.
+    /// The log could not be checked now.
     Later,
 }
 
-/// Whether one look told all there was.
+/// Whether one check delivered everything.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Length {
-    Whole,
+enum Delivery {
+    Complete,
     CutShort,
 }
 
 impl Log {
-    pub(super) fn new(start: Start, met_in: u64) -> Self {
+    pub(super) fn new(start: Start, last_sweep: u64) -> Self {
         let trail = Trail::at(Position::ZERO, SEEN_PLACES);
         Self {
             start: Some(start),
             trail,
-            looked: None,
-            met_in,
+            last_check: None,
+            last_sweep,
             goal: None,
             is_queued: false,
-            is_told_unreadable: false,
+            is_reported_unreadable: false,
         }
     }
 
@@ -80,22 +80,24 @@ impl Log {
         self.trail.position()
     }
 
-    /// Takes a place in the queue; false if it has one.
+    /// Marks the log as queued; returns false if it was queued already.
     pub(super) fn enter_queue(&mut self) -> bool {
         !std::mem::replace(&mut self.is_queued, true)
     }
 
-    /// Whether there is nothing to tell of a file that looks like this, as far as can be known without reading it.
+    /// Returns true if a file with this metadata has nothing new, as far as that can be known without reading it.
     pub(super) fn is_settled(&self, stat: &Stat, changed_at: SystemTime) -> bool {
-        let Some(looked) = self.looked.filter(|looked| looked.stat.ident == stat.ident) else { return false };
+        let Some(last_check) = self.last_check.filter(|last_check| last_check.stat.ident == stat.ident) else {
+            return false;
+        };
         let is_at_end = self.start.is_none() && self.trail.is_at_end(Position(stat.len));
-        let is_as_it_was = looked.stat == *stat
-            && looked.changed_at == changed_at
-            && looked.at.duration_since(changed_at).is_ok_and(|left_alone| left_alone >= SETTLED_AFTER);
-        is_at_end || is_as_it_was
+        let is_unchanged = last_check.stat == *stat
+            && last_check.changed_at == changed_at
+            && last_check.at.duration_since(changed_at).is_ok_and(|left_alone| left_alone >= SETTLED_AFTER);
+        is_at_end || is_unchanged
     }
 
-    /// Tells what is new and stable in the file.
+    /// Delivers what is new and stable in the file.
     pub(super) fn step(
         &mut self,
         disk: &Arc<dyn Disk>,
@@ -103,45 +105,57 @@ impl Log {
         (stat, changed_at): (Stat, SystemTime),
         readers: &Recent<Arc<Path>, Reader>,
         terms: &Terms,
-        each: Each<'_>,
+        each: EventSink<'_>,
     ) -> Result<Step> {
         self.is_queued = false;
-        self.looked = Some(Looked { stat, changed_at, at: SystemTime::now() });
+        self.last_check = Some(LastCheck { stat, changed_at, at: SystemTime::now() });
         let place = Place::file(&**path);
         regular(&place, stat)?;
-        self.trail.meet(stat.ident);
+        self.trail.see_file(stat.ident);
         if self.start.is_none() && self.trail.is_at_end(Position(stat.len)) {
             return Ok(self.done());
         }
         let Some(reader) = open(disk, path, &place, stat, readers)? else { return Ok(self.wait_in_queue(Step::Later)) };
         match self.advance(path, &reader, terms, each) {
-            // A writer is inside, or the file was cut between two of our looks.
+            // A writer holds the lock, or the file was truncated between two checks.
             Err(Error::Busy { .. } | Error::Shrunk { .. }) => Ok(self.wait_in_queue(Step::Later)),
             Err(error) => Err(error),
             Ok(polled) => {
-                self.is_told_unreadable = false;
+                self.is_reported_unreadable = false;
                 Ok(self.after(polled, Position(stat.len), path, each))
             }
         }
     }
 
-    fn advance(&mut self, path: &Path, reader: &Reader, terms: &Terms, each: Each<'_>) -> Result<(Polled, Length)> {
+    fn advance(
+        &mut self,
+        path: &Path,
+        reader: &Reader,
+        terms: &Terms,
+        each: EventSink<'_>,
+    ) -> Result<(Polled, Delivery)> {
         if let Some(start) = self.start {
             self.trail = start.trail(reader, terms.writers, SEEN_PLACES)?;
-            self.trail.meet(reader.ident());
+            self.trail.see_file(reader.ident());
             self.start = None;
         }
         let from = self.position();
         let polled = self.trail.advance(reader, terms, &mut |item| each(RootEvent::Item { path, item }))?;
         let is_cut_short = polled == Polled::Delivered && self.position().0 - from.0 >= terms.step_bytes;
-        Ok((polled, if is_cut_short { Length::CutShort } else { Length::Whole }))
+        Ok((polled, if is_cut_short { Delivery::CutShort } else { Delivery::Complete }))
     }
 
-    /// What comes after a look.
-    fn after(&mut self, (polled, length): (Polled, Length), size_end: Position, path: &Path, each: Each<'_>) -> Step {
+    /// Decides what follows a check.
+    fn after(
+        &mut self,
+        (polled, delivery): (Polled, Delivery),
+        size_end: Position,
+        path: &Path,
+        each: EventSink<'_>,
+    ) -> Step {
         match polled {
             Polled::Idle => self.done(),
-            Polled::Delivered if length == Length::Whole => self.done(),
+            Polled::Delivered if delivery == Delivery::Complete => self.done(),
             Polled::Delivered => {
                 let goal = *self.goal.get_or_insert(size_end);
                 if self.position() < goal {
@@ -167,9 +181,9 @@ impl Log {
         step
     }
 
-    /// Says once that the file cannot be read.
-    pub(super) fn tell_unreadable(&mut self, path: &Path, error: Error, each: Each<'_>) {
-        if std::mem::replace(&mut self.is_told_unreadable, true) {
+    /// Reports once that the file cannot be read.
+    pub(super) fn report_unreadable(&mut self, path: &Path, error: Error, each: EventSink<'_>) {
+        if std::mem::replace(&mut self.is_reported_unreadable, true) {
             return;
         }
         let why = match error {
@@ -180,7 +194,7 @@ impl Log {
     }
 }
 
-/// The open file that a look is at; none if it went or changed just now.
+/// Returns the open file with this identity, or `None` if the file was deleted or replaced just now.
 fn open(
     disk: &Arc<dyn Disk>,
     path: &Arc<Path>,

@@ -1,6 +1,6 @@
-//! Finding what is under a root: by sweeps of the whole tree, and by hints of what changed in it.
+//! Finds the logs under a root: by sweeps of the whole tree, and by hints.
 //!
-//! A directory is watched before it is listed, so that nothing can come in between unheard.
+//! A directory is watched before it is listed, so that no new file goes unnoticed in between.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -12,80 +12,85 @@ use std::time::{Instant, SystemTime};
 use rustix::io::Errno;
 
 use super::log::Log;
-use super::{Each, RootEvent, RootFollower, SWEEP_SHARE, Skip, Start};
+use super::{EventSink, RootEvent, RootFollower, SWEEP_SHARE, Skip, Start};
 use crate::error::{Error, Result};
 use crate::fs::{Disk, FileKind};
-use crate::hint::Watched;
+use crate::hint::WatchOutcome;
 use crate::medium::files::Files;
 
-/// How many directories down files are looked for.
+/// Maximum depth of directories.
 const DEPTH_MAX: usize = 64;
-/// How much that is skipped is remembered; what comes then is skipped without a word.
-const NOTED_MAX: usize = 1_000_000;
+/// Maximum number of remembered skips; skips after that are not reported.
+const SKIPS_MAX: usize = 1_000_000;
 
-/// Logs that were met for the first time, with their time of change: the oldest is told first.
+/// New logs with their modification time: the oldest is delivered first.
 type Found = Vec<(SystemTime, PathBuf)>;
 
 impl RootFollower {
-    /// Looks at the whole tree.
-    pub(super) fn sweep(&mut self, files: &Files, each: Each<'_>) -> Result<()> {
-        let begun_at = Instant::now();
+    /// Sweeps the whole tree.
+    pub(super) fn sweep(&mut self, files: &Files, each: EventSink<'_>) -> Result<()> {
+        let started_at = Instant::now();
         self.sweeps += 1;
-        self.is_hearing = true;
+        self.is_watching_all = true;
         let mut found = Found::new();
         self.walk(files, PathBuf::new(), &mut found, each)?;
-        self.let_go_of_what_was_not_met(each);
+        self.drop_logs_not_seen(each);
         let is_quiet = found.is_empty() && self.queue.is_empty();
-        // Only what the first sweep meets was there before.
+        // Only the files of the first sweep were there before.
         let start = self.first_start.take().unwrap_or(Start::All);
-        self.take_in(found, start);
-        let pause = if self.is_hearing {
-            self.options.pace.hearing
+        self.enqueue_new(found, start);
+        let pause = if self.is_watching_all {
+            self.options.pace.with_hints
         } else if is_quiet {
             self.pause_longer()
         } else {
-            self.options.pace.soon
+            self.options.pace.min
         };
         let now = Instant::now();
-        self.sweep_at = now.checked_add(pause.max(now.duration_since(begun_at) * SWEEP_SHARE)).or(Some(now));
+        self.sweep_at = now.checked_add(pause.max(now.duration_since(started_at) * SWEEP_SHARE)).or(Some(now));
         Ok(())
     }
 
-    /// Looks at the paths that changed, as far as they are beneath the root.
-    pub(super) fn look_where_told(&mut self, files: &Files, paths: &BTreeSet<PathBuf>, each: Each<'_>) -> Result<()> {
+    /// Checks the changed paths that are beneath the root.
+    pub(super) fn check_changed_paths(
+        &mut self,
+        files: &Files,
+        paths: &BTreeSet<PathBuf>,
+        each: EventSink<'_>,
+    ) -> Result<()> {
         let mut found = Found::new();
         for path in paths {
             let Some(path) = path.strip_prefix(&self.root).ok().filter(|path| !path.as_os_str().is_empty()) else {
                 continue;
             };
             match files.look(path) {
-                Ok(None) => self.let_go_beneath(path, each),
+                Ok(None) => self.drop_logs_beneath(path, each),
                 Ok(Some((stat, _))) if stat.kind == FileKind::Directory => {
                     self.walk(files, path.to_owned(), &mut found, each)?;
                 }
                 Ok(Some(_)) if self.logs.contains_key(path) => self.enqueue(path),
-                Ok(Some((stat, changed_at))) => self.meet_new(path, stat.kind, changed_at, &mut found, each),
-                Err(error) => self.note(path, &Skip::Unreadable(Error::io("look at", path)(error)), each),
+                Ok(Some((stat, changed_at))) => self.visit_new_file(path, stat.kind, changed_at, &mut found, each),
+                Err(error) => self.report_skip(path, &Skip::Unreadable(Error::io("examine", path)(error)), each),
             }
         }
-        self.take_in(found, Start::All);
+        self.enqueue_new(found, Start::All);
         Ok(())
     }
 
-    /// Lists a directory and those beneath it.
-    fn walk(&mut self, files: &Files, from: PathBuf, found: &mut Found, each: Each<'_>) -> Result<()> {
+    /// Lists a directory and its subdirectories.
+    fn walk(&mut self, files: &Files, from: PathBuf, found: &mut Found, each: EventSink<'_>) -> Result<()> {
         let mut left = vec![from];
         while let Some(directory) = left.pop() {
             if directory.components().count() > DEPTH_MAX {
-                self.note(&directory, &Skip::TooDeep, each);
+                self.report_skip(&directory, &Skip::TooDeep, each);
                 continue;
             }
-            self.is_hearing &= self.listener.watch(&self.at(&directory), None) != Watched::Not;
+            self.is_watching_all &= self.listener.watch(&self.at(&directory), None) != WatchOutcome::Unavailable;
             self.directories.insert(directory.clone(), self.sweeps);
             let names = match files.list(&directory) {
                 Ok(names) => names,
                 Err(error) => {
-                    self.cannot_list(&directory, error, each)?;
+                    self.handle_list_error(&directory, error, each)?;
                     continue;
                 }
             };
@@ -94,38 +99,38 @@ impl RootFollower {
                 match kind {
                     FileKind::Directory => left.push(path),
                     FileKind::Other => match files.look(&path) {
-                        // Some file systems do not say in a list what a name is.
+                        // Some file systems do not give the file type in a listing.
                         Ok(Some((stat, _))) if stat.kind == FileKind::Directory => left.push(path),
-                        _ => self.meet(files, &path, found, each),
+                        _ => self.visit_file(files, &path, found, each),
                     },
-                    FileKind::File => self.meet(files, &path, found, each),
+                    FileKind::File => self.visit_file(files, &path, found, each),
                 }
             }
         }
         Ok(())
     }
 
-    /// A directory that cannot be listed hides what is in it, and does not end it.
-    fn cannot_list(&mut self, directory: &Path, error: io::Error, each: Each<'_>) -> Result<()> {
-        // Replaced by something else, or by a link, since its name was read.
+    /// Handles a directory that cannot be listed: the logs in it are kept, because they may still exist.
+    fn handle_list_error(&mut self, directory: &Path, error: io::Error, each: EventSink<'_>) -> Result<()> {
+        // Replaced by a file or a link since its name was read.
         if matches!(Errno::from_io_error(&error), Some(Errno::NOTDIR | Errno::LOOP)) {
             return Ok(());
         }
         let error = Error::io("list", &self.at(directory))(error);
-        if super::is_ours_to_bear(&error) {
+        if super::is_out_of_resources(&error) {
             return Err(error);
         }
         let sweep = self.sweeps;
         self.logs
             .range_mut::<Path, _>(super::from(directory))
             .take_while(|(path, _)| path.starts_with(directory))
-            .for_each(|(_, log)| log.met_in = sweep);
-        self.note(directory, &Skip::Unreadable(error), each);
+            .for_each(|(_, log)| log.last_sweep = sweep);
+        self.report_skip(directory, &Skip::Unreadable(error), each);
         Ok(())
     }
 
-    /// Takes note of something that is no directory.
-    fn meet(&mut self, files: &Files, path: &Path, found: &mut Found, each: Each<'_>) {
+    /// Checks an entry that is not a directory.
+    fn visit_file(&mut self, files: &Files, path: &Path, found: &mut Found, each: EventSink<'_>) {
         if !is_log(path) && !is_cold(path) {
             return;
         }
@@ -133,68 +138,75 @@ impl RootFollower {
             Ok(None) => {}
             Ok(Some((stat, changed_at))) => match self.logs.get_mut(path) {
                 Some(log) => {
-                    log.met_in = self.sweeps;
+                    log.last_sweep = self.sweeps;
                     if !log.is_settled(&stat, changed_at) {
                         self.enqueue(path);
                     }
                 }
-                None => self.meet_new(path, stat.kind, changed_at, found, each),
+                None => self.visit_new_file(path, stat.kind, changed_at, found, each),
             },
-            Err(error) => self.note(path, &Skip::Unreadable(Error::io("look at", path)(error)), each),
+            Err(error) => self.report_skip(path, &Skip::Unreadable(Error::io("examine", path)(error)), each),
         }
     }
 
-    fn meet_new(&mut self, path: &Path, kind: FileKind, changed_at: SystemTime, found: &mut Found, each: Each<'_>) {
+    fn visit_new_file(
+        &mut self,
+        path: &Path,
+        kind: FileKind,
+        changed_at: SystemTime,
+        found: &mut Found,
+        each: EventSink<'_>,
+    ) {
         if is_cold(path) {
-            self.note(path, &Skip::Cold, each);
+            self.report_skip(path, &Skip::Cold, each);
         } else if !is_log(path) {
-            // Set aside, kept beside, or none of ours.
+            // A `.torn` file, another auxiliary file, or a file of another program.
         } else if kind != FileKind::File {
-            self.note(path, &Skip::NotAFile, each);
+            self.report_skip(path, &Skip::NotAFile, each);
         } else if self.logs.len() + found.len() >= self.options.files_max {
-            self.note(path, &Skip::TooMany, each);
+            self.report_skip(path, &Skip::TooMany, each);
         } else {
             found.push((changed_at, path.to_owned()));
         }
     }
 
-    /// Queues what was met for the first time, oldest first.
-    fn take_in(&mut self, mut found: Found, start: Start) {
+    /// Queues the new logs, oldest first.
+    fn enqueue_new(&mut self, mut found: Found, start: Start) {
         found.sort_unstable();
         found.dedup();
         for (_, path) in found {
-            self.noted.remove(&path);
+            self.reported_skips.remove(&path);
             self.logs.insert(Arc::from(&*path), Log::new(start, self.sweeps));
             self.enqueue(&path);
         }
     }
 
-    /// Says once that something is skipped, as long as it stands there.
-    fn note(&mut self, path: &Path, why: &Skip, each: Each<'_>) {
-        if let Some(met_in) = self.noted.get_mut(path) {
-            *met_in = self.sweeps;
-        } else if self.noted.len() < NOTED_MAX {
-            self.noted.insert(path.to_owned(), self.sweeps);
+    /// Reports a skip once, as long as its path exists.
+    fn report_skip(&mut self, path: &Path, why: &Skip, each: EventSink<'_>) {
+        if let Some(last_sweep) = self.reported_skips.get_mut(path) {
+            *last_sweep = self.sweeps;
+        } else if self.reported_skips.len() < SKIPS_MAX {
+            self.reported_skips.insert(path.to_owned(), self.sweeps);
             each(RootEvent::Skipped { path, why });
         }
     }
 
-    fn let_go_of_what_was_not_met(&mut self, each: Each<'_>) {
+    fn drop_logs_not_seen(&mut self, each: EventSink<'_>) {
         let sweep = self.sweeps;
-        let gone = |(path, log): (&Arc<Path>, &Log)| (log.met_in != sweep).then(|| Arc::clone(path));
+        let gone = |(path, log): (&Arc<Path>, &Log)| (log.last_sweep != sweep).then(|| Arc::clone(path));
         for path in self.logs.iter().filter_map(gone).collect::<Vec<_>>() {
-            self.let_go(&path, each);
+            self.drop_log(&path, each);
         }
-        self.noted.retain(|_, met_in| *met_in == sweep);
-        let gone = |(path, met_in): (&PathBuf, &u64)| (*met_in != sweep).then(|| path.clone());
+        self.reported_skips.retain(|_, last_sweep| *last_sweep == sweep);
+        let gone = |(path, last_sweep): (&PathBuf, &u64)| (*last_sweep != sweep).then(|| path.clone());
         for directory in self.directories.iter().filter_map(gone).collect::<Vec<_>>() {
             self.forget_directory(&directory);
         }
     }
 
-    /// Lets go of a path that is no longer there, and of all beneath it.
-    fn let_go_beneath(&mut self, path: &Path, each: Each<'_>) {
-        self.noted.remove(path);
+    /// Drops the logs and directories at and beneath a path that no longer exists.
+    fn drop_logs_beneath(&mut self, path: &Path, each: EventSink<'_>) {
+        self.reported_skips.remove(path);
         let is_beneath = |found: &Path| found.starts_with(path);
         let logs: Vec<_> = self
             .logs
@@ -203,7 +215,7 @@ impl RootFollower {
             .take_while(|log| is_beneath(log))
             .collect();
         for log in logs {
-            self.let_go(&log, each);
+            self.drop_log(&log, each);
         }
         let directories: Vec<_> = self
             .directories

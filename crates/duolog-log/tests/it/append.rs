@@ -6,7 +6,7 @@ use duolog_types::{Batch, Durability, Position};
 use crate::kit::{self, LOG, POWER, PROCESS, batch, place, put, raw, writer};
 
 #[test]
-fn a_batch_stands_where_the_answer_says() {
+fn a_batch_is_at_the_returned_positions() {
     let disk = SimDisk::new();
     let log = writer(&disk);
     let first = put(&log, "{\"a\":1}\n{\"b\":2}\n");
@@ -31,7 +31,7 @@ fn an_append_costs_four_calls() {
 }
 
 #[test]
-fn nothing_is_written_where_the_log_ends_elsewhere_than_expected() {
+fn nothing_is_written_if_the_log_does_not_end_at_the_expected_position() {
     let disk = SimDisk::new();
     let log = writer(&disk);
     let at = |position| Append { if_position: Some(Position(position)), durability: Durability::Process };
@@ -44,7 +44,7 @@ fn nothing_is_written_where_the_log_ends_elsewhere_than_expected() {
         let error = log.append(&batch("{}"), &at(wrong)).unwrap_err();
         assert!(matches!(error, Error::Moved { found, .. } if found == end), "{error}");
     }
-    // Another process comes first.
+    // Another process appends first.
     put(&writer(&disk.process()), "{}");
     assert!(matches!(log.append(&batch("{}"), &at(end.0)), Err(Error::Moved { .. })));
     log.append(&batch("{}"), &at(end.0 * 2)).unwrap();
@@ -52,7 +52,7 @@ fn nothing_is_written_where_the_log_ends_elsewhere_than_expected() {
 }
 
 #[test]
-fn an_empty_batch_writes_nothing_and_makes_no_file() {
+fn an_empty_batch_writes_nothing_and_creates_no_file() {
     let disk = SimDisk::new();
     let log = writer(&disk);
     for how in [&PROCESS, &POWER] {
@@ -68,7 +68,7 @@ fn an_empty_batch_writes_nothing_and_makes_no_file() {
 }
 
 #[test]
-fn an_empty_batch_tells_the_end_though_another_made_the_file() {
+fn an_empty_batch_returns_the_end_of_a_file_that_another_process_created() {
     let disk = SimDisk::new();
     let (early, other) = (writer(&disk), writer(&disk));
     assert_eq!(early.append(&batch(""), &PROCESS).unwrap().end, Position(0));
@@ -79,7 +79,7 @@ fn an_empty_batch_tells_the_end_though_another_made_the_file() {
 }
 
 #[test]
-fn an_empty_batch_asked_to_survive_power_loss_syncs_what_others_wrote() {
+fn an_empty_batch_with_power_durability_syncs_lines_of_other_processes() {
     let disk = SimDisk::new();
     let log = writer(&disk);
     put(&log, "{}");
@@ -90,7 +90,7 @@ fn an_empty_batch_asked_to_survive_power_loss_syncs_what_others_wrote() {
 }
 
 #[test]
-fn a_sync_covers_a_position_that_another_process_wrote_and_none_that_nobody_did() {
+fn a_sync_covers_lines_of_other_processes_and_refuses_a_position_after_the_end() {
     let disk = SimDisk::new();
     let log = writer(&disk);
     assert_eq!(log.sync_to(Position::ZERO).unwrap(), Synced::ZERO);
@@ -123,7 +123,7 @@ fn ten_thousand_lines_are_one_write() {
 }
 
 #[test]
-fn lines_that_must_stand_once_are_appended_only_where_they_are_absent() {
+fn append_absent_appends_only_absent_lines() {
     let disk = SimDisk::new();
     let log = writer(&disk);
     let floor = put(&log, "{\"a\":1}\n{\"below\":1}").end;
@@ -142,9 +142,9 @@ fn lines_that_must_stand_once_are_appended_only_where_they_are_absent() {
     assert!(kit::read(&disk).ends_with("\n{\"e\":1}\n"));
 }
 
-/// What comes between the first look and the lock is looked at under the lock, torn or not.
+/// Lines that another process appends before the lock are compared under the lock, even after a torn tail.
 #[test]
-fn a_line_that_another_process_was_first_to_append_is_found_under_the_lock() {
+fn append_absent_finds_a_line_of_another_process_under_the_lock() {
     for torn in [false, true] {
         let disk = SimDisk::new();
         let log = writer(&disk);
@@ -172,19 +172,19 @@ fn a_refused_writer_compares_its_bytes_with_those_at_the_path() {
         ("a shorter file", |disk| disk.replace(LOG, b"{\"a\":1}\n{\"b\":1}"), LogIdentity::Shorter(Position(8))),
         ("no file", |disk| disk.remove(LOG), LogIdentity::Missing),
     ];
-    for (what, change, standing) in cases {
+    for (what, change, expected) in cases {
         let disk = SimDisk::new();
         let log = writer(&disk);
         put(&log, "{\"a\":1}\n{\"b\":1}");
         change(&disk);
-        assert_eq!(log.compare_with_path(Position(8)).unwrap(), standing, "{what}");
+        assert_eq!(log.compare_with_path(Position(8)).unwrap(), expected, "{what}");
         assert_eq!(log.compare_with_path(Position(16)).unwrap(), LogIdentity::Same, "{what}: nothing to compare");
     }
 }
 
-/// A hot file with a base has none of the bytes below it.
+/// A hot file with a base does not contain the bytes below it.
 #[test]
-fn a_comparison_begins_where_the_hot_file_does() {
+fn a_comparison_starts_at_the_hot_file() {
     let disk = SimDisk::new();
     let place = duolog_log::Place { base: Position(100), ..place() };
     let (log, _) = Writer::open(&disk.as_disk(), &place, &Watermark::default(), &kit::limits()).unwrap();
@@ -194,7 +194,7 @@ fn a_comparison_begins_where_the_hot_file_does() {
 }
 
 #[test]
-fn a_log_that_was_cut_deleted_or_replaced_is_refused_until_it_is_opened_anew() {
+fn a_truncated_deleted_or_replaced_log_is_refused_until_it_is_reopened() {
     type Change = fn(&SimDisk);
     type Check = fn(&Error) -> bool;
     let cases: [(&str, Change, Check); 4] = [
@@ -212,7 +212,7 @@ fn a_log_that_was_cut_deleted_or_replaced_is_refused_until_it_is_opened_anew() {
         for _ in 0..2 {
             let error = log.append(&batch("{\"lost\":1}"), &PROCESS).unwrap_err();
             assert!(is_right(&error), "{what}: {error}");
-            // A file that comes back does not make the writer forget.
+            // The writer stays closed even if the file is restored.
             assert_eq!(disk.snapshot(), before, "{what}: nothing was written anywhere");
         }
         put(&writer(&disk), "{\"anew\":1}");
@@ -227,7 +227,7 @@ fn a_log_is_locked_only_while_it_is_written() {
     put(&log, "{}");
     let other = disk.process();
     let file = raw(&other).unwrap();
-    assert!(file.try_lock(duolog_log::Lock::Exclusive).unwrap(), "nobody is inside");
+    assert!(file.try_lock(duolog_log::Lock::Exclusive).unwrap(), "no writer holds the lock");
     let error = log.append(&batch("{}"), &PROCESS).unwrap_err();
     assert!(matches!(&error, Error::Busy { holder: Some(pid), .. } if *pid == other.pid()), "{error}");
     assert!(matches!(kit::open(&disk), Err(Error::Busy { .. })));

@@ -27,8 +27,8 @@ fn path_of(id: &BlobId) -> String {
     format!("blobs/{}/{name}", &name[..2])
 }
 
-/// The names in the directory of blobs that are no blob's.
-fn aside(disk: &SimDisk) -> Vec<String> {
+/// Returns the names of temporary files in the directory of blobs.
+fn temporary_files(disk: &SimDisk) -> Vec<String> {
     let names = disk.as_disk().list(Path::new("blobs")).unwrap_or_default();
     names.into_iter().filter(|(_, kind)| *kind == FileKind::File).map(|(name, _)| name).collect()
 }
@@ -37,7 +37,7 @@ fn count(disk: &SimDisk, kind: CallKind) -> usize {
     disk.calls().iter().filter(|call| call.kind == kind).count()
 }
 
-/// Gives out bytes without end, and is never asked for more than a buffer of them.
+/// A source of `left` bytes that records the largest read.
 struct Large {
     left: u64,
     most: usize,
@@ -56,7 +56,7 @@ impl Read for Large {
 }
 
 #[test]
-fn a_blob_is_put_found_listed_and_removed() {
+fn a_blob_is_stored_found_listed_and_removed() {
     let root = tempfile::tempdir().unwrap();
     let disk: Arc<dyn Disk> = Arc::new(Files::beneath(root.path()).unwrap());
     let blobs = Blobs::on(&disk);
@@ -76,7 +76,7 @@ fn a_blob_is_put_found_listed_and_removed() {
     let mode = |path: &str| fs::metadata(root.path().join(path)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("blobs"), mode("blobs/ba"), mode(&path_of(&abc))), (0o700, 0o700, 0o600));
 
-    let alone = blobs.alone(Duration::ZERO).unwrap();
+    let alone = blobs.lock_for_removal(Duration::ZERO).unwrap();
     assert!(blobs.remove(&alone, &abc).unwrap());
     assert!(!blobs.remove(&alone, &abc).unwrap());
     drop(alone);
@@ -87,7 +87,7 @@ fn a_blob_is_put_found_listed_and_removed() {
 }
 
 #[test]
-fn pages_hold_every_blob_once_in_order() {
+fn pages_list_every_blob_once_in_order() {
     let disk = SimDisk::new();
     let blobs = blobs(&disk);
     let mut ids: Vec<BlobId> =
@@ -121,9 +121,9 @@ fn the_same_bytes_are_one_file_and_one_sync() {
     );
     assert_eq!((syncs, count(&disk, CallKind::Sync)), (1, 1));
     assert_eq!(first.list(None, 10).unwrap(), [id]);
-    assert_eq!(aside(&disk), [""; 0]);
+    assert_eq!(temporary_files(&disk), [""; 0]);
 
-    // Another process does not know that it was synced, and replaces it only by one that is.
+    // Another process does not know that the blob was synced, and replaces it only with a synced one.
     let second = blobs(&disk.process());
     second.put(&mut &b"bytes"[..], Process).unwrap();
     assert_eq!((count(&disk, CallKind::Sync), count(&disk, CallKind::Rename)), (1, 1));
@@ -135,9 +135,9 @@ fn the_same_bytes_are_one_file_and_one_sync() {
     }
 }
 
-/// Whatever byte is changed, missing or too much, the end of the blob is not given out, and a new put mends it.
+/// If any byte is changed, missing or added, the last bytes are not returned, and a new put repairs the blob.
 #[test]
-fn a_blob_that_was_changed_is_an_error_before_its_end() {
+fn a_changed_blob_is_an_error_before_its_end() {
     let text = b"what a tool said";
     let disk = SimDisk::new();
     let blobs = blobs(&disk);
@@ -151,7 +151,7 @@ fn a_blob_that_was_changed_is_an_error_before_its_end() {
     }
     for bytes in changed {
         disk.write(path_of(&id), &bytes);
-        // In one read, and byte by byte: the last byte never comes.
+        // In one read, and byte by byte: the last byte is never returned.
         let mut read = blobs.open(&id).unwrap();
         let error = read.read_exact(&mut vec![0; bytes.len().max(1)]).unwrap_err();
         assert!(error.to_string().contains(&id.to_string()), "{error}");
@@ -166,9 +166,9 @@ fn a_blob_that_was_changed_is_an_error_before_its_end() {
     }
 }
 
-/// The process dies at every call of a put: what was acknowledged is there, and the rest is swept away.
+/// The process dies at every call of a put: an acknowledged blob exists, and a sweep deletes the rest.
 #[test]
-fn a_put_that_is_killed_anywhere_leaves_nothing_that_a_sweep_does_not_take() {
+fn a_sweep_deletes_everything_that_a_killed_put_leaves() {
     let text = vec![7; 300_000];
     for durability in [Process, Power] {
         let calls = {
@@ -177,7 +177,7 @@ fn a_put_that_is_killed_anywhere_leaves_nothing_that_a_sweep_does_not_take() {
             disk.call_count()
         };
         let id = blobs(&SimDisk::new()).put(&mut &*text, Process).unwrap();
-        let mut left_aside = 0;
+        let mut left_behind = 0;
         for index in 0..=calls {
             for after_bytes in [None, Some(0), Some(1000)] {
                 let disk = SimDisk::new();
@@ -190,25 +190,25 @@ fn a_put_that_is_killed_anywhere_leaves_nothing_that_a_sweep_does_not_take() {
                     let survives = durability == Power || matches!(crash, Crash::Process);
                     match content(&blobs, &id) {
                         Ok(bytes) => assert!(bytes == text, "stopped at {index}"),
-                        // Its name without its bytes: only where nobody was told that it is durable.
+                        // A blob without its bytes is possible only if it was not acknowledged as durable.
                         Err(_) => assert!(!(acknowledged && survives), "stopped at {index}, {crash:?}"),
                     }
-                    left_aside += aside(&after).len();
+                    left_behind += temporary_files(&after).len();
                     blobs.sweep().unwrap();
-                    assert_eq!(aside(&after), [""; 0]);
+                    assert_eq!(temporary_files(&after), [""; 0]);
                     assert_eq!(blobs.put(&mut &*text, Power).unwrap(), id);
                     let later = after.crash(Crash::Power(Loss::DropUnsynced));
                     assert!(content(&Blobs::on(&later.as_disk()), &id).unwrap() == text, "stopped at {index}");
                 }
             }
         }
-        assert!(left_aside > 0, "some of these puts left something");
+        assert!(left_behind > 0, "some of these puts left a temporary file");
     }
 }
 
-/// Every call fails once: an acknowledged blob survives power loss, and a put that is tried again succeeds.
+/// Every call fails once: an acknowledged blob survives a power cut, and a second put succeeds.
 #[test]
-fn a_put_that_fails_anywhere_can_be_tried_again() {
+fn a_put_that_fails_at_any_call_can_be_retried() {
     let text = vec![7; 300_000];
     let id = blobs(&SimDisk::new()).put(&mut &*text, Process).unwrap();
     let mut failed = 0;
@@ -230,7 +230,7 @@ fn a_put_that_fails_anywhere_can_be_tried_again() {
             assert_eq!(blobs.put(&mut &*text, Power).unwrap(), id);
             assert!(survives(), "an error at {index}");
             blobs.sweep().unwrap();
-            assert_eq!(aside(&disk), [""; 0]);
+            assert_eq!(temporary_files(&disk), [""; 0]);
             if !has_struck {
                 break;
             }
@@ -240,15 +240,15 @@ fn a_put_that_fails_anywhere_can_be_tried_again() {
     assert!(failed > 8, "{failed}");
 }
 
-/// A sweep comes while a blob is being written, at every call of it.
+/// A sweep runs at every call of a put.
 #[test]
-fn a_sweep_leaves_what_is_being_written_alone() {
+fn a_sweep_does_not_delete_a_file_that_is_being_written() {
     let disk = SimDisk::new();
     let sweeper = disk.process();
     let pid = disk.pid();
     let locks = AtomicUsize::new(0);
     disk.on_call(Arc::new(move |call| {
-        // Between creation and lock once only: a sweep that is always just there would never let a put begin.
+        // Between creation and lock only once: a sweep that always runs there would block the put for ever.
         let is_first_lock = || call.kind != CallKind::Lock || locks.fetch_add(1, Relaxed) == 0;
         if call.process == pid && is_first_lock() {
             blobs(&sweeper).sweep().expect("sweeps");
@@ -256,7 +256,7 @@ fn a_sweep_leaves_what_is_being_written_alone() {
     }));
     let blobs = blobs(&disk);
     let mut large = Large { left: 1_000_000, most: 0 };
-    // The file that the sweep took before its lock is made anew under the next name.
+    // The file that the sweep deleted before its lock is created again with the next name.
     let id = blobs.put(&mut large, Power).unwrap();
     assert_eq!(blobs.len(&id).unwrap(), Some(1_000_000));
     blobs.open(&id).unwrap().verify().unwrap();
@@ -281,13 +281,13 @@ fn a_source_that_fails_leaves_nothing() {
     let disk = SimDisk::new();
     let blobs = blobs(&disk);
     assert!(matches!(blobs.put(&mut Fails(0), Power), Err(Error::Source(_))));
-    assert_eq!(aside(&disk), [""; 0]);
+    assert_eq!(temporary_files(&disk), [""; 0]);
     assert_eq!(blobs.list(None, 10).unwrap(), []);
 }
 
-/// A reference stands anywhere, on the seam of two reads too, and is found once.
+/// A reference is found once at any place, even across two reads.
 #[test]
-fn references_are_found_wherever_reads_end() {
+fn references_are_found_across_reads() {
     let disk = SimDisk::new();
     let id = blobs(&disk).put(&mut &b"abc"[..], Process).unwrap();
     let (reference, chunk) = (id.reference(), 256 * 1024);
@@ -310,11 +310,11 @@ fn whoever_removes_waits_for_whoever_is_between_a_blob_and_its_line() {
     let (writer, remover) = (Blobs::on(&disk), Blobs::on(&disk));
     let (first, second) = (writer.hold(Duration::ZERO).unwrap(), writer.hold(Duration::ZERO).unwrap());
     drop(first);
-    assert!(matches!(remover.alone(Duration::ZERO), Err(Error::Busy { .. })));
+    assert!(matches!(remover.lock_for_removal(Duration::ZERO), Err(Error::Busy { .. })));
     drop(second);
-    let alone = remover.alone(Duration::ZERO).unwrap();
+    let alone = remover.lock_for_removal(Duration::ZERO).unwrap();
     assert!(matches!(writer.hold(Duration::ZERO), Err(Error::Busy { .. })));
-    assert!(matches!(remover.alone(Duration::ZERO), Err(Error::Busy { .. })));
+    assert!(matches!(remover.lock_for_removal(Duration::ZERO), Err(Error::Busy { .. })));
     drop(alone);
     drop(writer.hold(Duration::ZERO).unwrap());
 }

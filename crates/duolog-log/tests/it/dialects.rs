@@ -44,7 +44,7 @@ fn count(items: &[TimelineItem], kind: ItemKind) -> usize {
 }
 
 #[test]
-fn a_log_is_known_by_what_it_holds() {
+fn a_dialect_is_detected_by_content() {
     for (dialect, made) in made_of_each() {
         assert_eq!(detect(&made.lines), Some(dialect));
         assert_eq!(dialect.word().parse(), Ok(dialect));
@@ -54,7 +54,7 @@ fn a_log_is_known_by_what_it_holds() {
 }
 
 #[test]
-fn plain_messages_among_marked_ones_do_not_make_a_claude_file_an_envelope() {
+fn plain_messages_do_not_make_a_claude_file_an_envelope() {
     let plain = r#"{"type":"user","message":{"role":"user","content":"x"},"timestamp":"2026-01-01T00:00:00Z"}"#;
     let marked = r#"{"type":"summary","summary":"s","leafUuid":"u"}"#;
     assert_eq!(of_line(plain), Some(Dialect::Envelope));
@@ -71,7 +71,7 @@ fn every_turn_of_every_dialect_is_found() {
         turns.extend(fold.last());
         assert_eq!(turns.len() as u64, made.turns, "{dialect}");
         let complete = turns.iter().filter(|turn| turn.is_complete()).count() as u64;
-        // A transcript has no word for the end of a turn.
+        // A transcript has no end of a turn.
         assert_eq!(complete, if dialect == Dialect::Transcript { 0 } else { made.turns }, "{dialect}");
     }
 }
@@ -92,11 +92,11 @@ fn a_turn_that_was_cut_off_is_incomplete() {
 }
 
 #[test]
-fn every_line_is_shown_and_says_where_it_stands() {
+fn every_line_is_shown_with_its_position() {
     for (dialect, made) in made_of_each() {
         let items = render(dialect, &made.lines);
         let shown: std::collections::BTreeSet<_> = items.iter().map(|item| item.position).collect();
-        // Each turn of a rollout tells three things for the second time.
+        // Each turn of a rollout repeats three items.
         let twice = if dialect == Dialect::Codex { 3 * made.turns } else { 0 };
         assert_eq!(shown.len() as u64, made.lines.len() as u64 - twice, "{dialect}");
         assert!(items.windows(2).all(|pair| (pair[0].position, pair[0].part) < (pair[1].position, pair[1].part)));
@@ -105,7 +105,7 @@ fn every_line_is_shown_and_says_where_it_stands() {
 }
 
 #[test]
-fn a_rollout_tells_each_thing_once() {
+fn a_rollout_shows_each_item_once() {
     let made = transcripts::codex(5, 4, false);
     let items = render(Dialect::Codex, &made.lines);
     for kind in [ItemKind::User, ItemKind::Assistant, ItemKind::Thinking, ItemKind::ToolCall, ItemKind::ToolResult] {
@@ -115,7 +115,7 @@ fn a_rollout_tells_each_thing_once() {
 }
 
 #[test]
-fn the_same_words_said_twice_are_two_things() {
+fn the_same_text_twice_is_two_items() {
     let person = r#"{"timestamp":"2026-01-01T00:00:00Z","type":"event_msg","payload":{"type":"user_message","message":"go on"}}"#;
     let model = r#"{"timestamp":"2026-01-01T00:00:00Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"go on"}]}}"#;
     for (lines, times) in [
@@ -131,7 +131,7 @@ fn the_same_words_said_twice_are_two_things() {
 }
 
 #[test]
-fn an_answer_is_shown_with_its_tool() {
+fn a_result_is_shown_with_its_tool() {
     for dialect in [Dialect::Envelope, Dialect::Claude, Dialect::Codex] {
         let (_, made) = made_of_each().into_iter().find(|(of, _)| *of == dialect).expect("made");
         let items = render(dialect, &made.lines);
@@ -142,7 +142,7 @@ fn an_answer_is_shown_with_its_tool() {
 }
 
 #[test]
-fn side_conversations_are_marked_and_begin_no_turn() {
+fn side_conversations_are_marked_and_start_no_turn() {
     let line = r#"{"type":"user","isSidechain":true,"agentId":"a1","parentUuid":null,"uuid":"u","message":{"role":"user","content":"look"},"timestamp":"2026-01-01T00:00:00Z"}"#;
     for dialect in [Dialect::Claude, Dialect::Envelope] {
         let item = one(dialect, line);
@@ -153,7 +153,7 @@ fn side_conversations_are_marked_and_begin_no_turn() {
 }
 
 #[test]
-fn what_no_person_said_begins_no_turn() {
+fn text_that_no_person_wrote_starts_no_turn() {
     let meta = |flag: &str| {
         format!(
             r#"{{"type":"user","{flag}":true,"parentUuid":null,"uuid":"u","message":{{"role":"user","content":"x"}}}}"#
@@ -167,7 +167,7 @@ fn what_no_person_said_begins_no_turn() {
 }
 
 #[test]
-fn what_claude_code_says_in_the_users_name_begins_no_turn() {
+fn text_that_claude_code_adds_starts_no_turn() {
     let interrupted = ["[Request interrupted by user]", "[Request interrupted by user for tool use]"];
     let output = "<local-command-stdout>ok</local-command-stdout>";
     for (text, what, boundary, shown) in [
@@ -186,7 +186,7 @@ fn what_claude_code_says_in_the_users_name_begins_no_turn() {
 }
 
 #[test]
-fn our_own_lines_are_understood_everywhere() {
+fn duologs_own_lines_are_understood_in_every_dialect() {
     let line = r#"{"type":"system","subtype":"duolog.phase","uuid":"u","timestamp":"2026-01-02T03:04:05Z","sessionId":"s","phase":"build"}"#;
     for dialect in Dialect::ALL {
         let item = one(dialect, line);
@@ -194,11 +194,11 @@ fn our_own_lines_are_understood_everywhere() {
         assert_eq!(item.text, r#"{"phase":"build"}"#);
         assert!(item.at.is_some());
     }
-    assert_eq!(of_line(line), None, "they say nothing of the file's dialect");
+    assert_eq!(of_line(line), None, "they do not decide the file's dialect");
 }
 
 #[test]
-fn in_a_mixed_file_each_line_is_read_by_what_it_is() {
+fn in_a_mixed_file_each_line_is_rendered_by_its_own_dialect() {
     let all = made_of_each();
     for home in Dialect::ALL {
         for (dialect, made) in &all {
@@ -235,12 +235,12 @@ fn a_summary_names_the_session() {
     for item in &items {
         summary.item(item);
     }
-    assert_eq!(summary.title.as_deref(), Some("Session 4"), "a summary beats the first prompt");
+    assert_eq!(summary.title.as_deref(), Some("Session 4"), "a summary takes precedence over the first prompt");
     assert_eq!(summary.model.as_deref(), Some(made.model.as_str()));
     assert_eq!(summary.prompts, 3);
     assert_eq!(summary.lines, made.lines.len() as u64);
     assert!(summary.first_at() < summary.last_at());
-    // It can stop after any item and go on.
+    // It can stop after any item and resume.
     for cut in 0..items.len() {
         let mut first = Summary::default();
         items[..cut].iter().for_each(|item| first.item(item));
@@ -252,7 +252,7 @@ fn a_summary_names_the_session() {
 }
 
 #[test]
-fn a_line_of_no_dialect_that_says_who_and_what_is_shown_as_that() {
+fn a_line_of_no_dialect_with_a_role_and_a_text_is_shown_as_such() {
     let cases = [
         (r#"{"type":"user","text":"What is the plan?"}"#, ItemKind::User, Boundary::Opens, "What is the plan?"),
         (
@@ -287,7 +287,7 @@ fn a_line_of_no_dialect_that_says_who_and_what_is_shown_as_that() {
 }
 
 #[test]
-fn an_answer_that_is_an_object_is_shown_as_its_text() {
+fn a_result_object_is_shown_as_its_text() {
     let line = |answer: &str| {
         format!(
             r#"{{"type":"user","message":{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"t","content":{answer}}}]}}}}"#

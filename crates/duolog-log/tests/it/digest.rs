@@ -28,8 +28,8 @@ fn made(seed: u64) -> [(Dialect, Made); 5] {
 }
 
 fn sum(moves: &[UsageMove]) -> (u64, Tokens) {
-    let whole = moves.iter().filter(|part| !part.charge.is_part());
-    whole.fold((0, Tokens::default()), |(responses, tokens), part| {
+    let complete = moves.iter().filter(|part| !part.charge.is_part());
+    complete.fold((0, Tokens::default()), |(responses, tokens), part| {
         let left = part.added.tokens.less(&part.removed.tokens);
         (responses + part.added.responses - part.removed.responses, tokens.plus(&left))
     })
@@ -46,7 +46,7 @@ fn each_dialect_is_recognised_and_its_tokens_are_counted_once() {
 }
 
 #[test]
-fn the_first_prompt_is_the_title_until_somebody_names_the_session() {
+fn the_first_prompt_is_the_title_until_the_session_gets_a_title() {
     let prompt = r#"{"type":"user","message":{"role":"user","content":"Plan\u0000 it\nwell"}}"#.to_owned();
     let later = prompt.replace("Plan", "Do");
     let named = r#"{"type":"custom-title","customTitle":"Ours","sessionId":"s"}"#.to_owned();
@@ -57,7 +57,7 @@ fn the_first_prompt_is_the_title_until_somebody_names_the_session() {
 }
 
 #[test]
-fn usage_is_of_the_quarter_hour_that_its_line_names() {
+fn usage_belongs_to_the_quarter_hour_of_its_line() {
     let line = |id: &str, at: &str, output: u64| {
         format!(
             r#"{{"type":"assistant","requestId":"r","timestamp":"{at}","message":{{"id":"{id}","model":"m","usage":{{"output_tokens":{output}}}}}}}"#
@@ -67,7 +67,7 @@ fn usage_is_of_the_quarter_hour_that_its_line_names() {
         line("a", "2026-01-31T23:59:59Z", 5),
         line("b", "2026-01-31T23:30:00-02:00", 7),
         line("c", "", 1),
-        // What the first one took after all.
+        // The final usage of the first response.
         line("a", "2026-02-01T00:00:09Z", 6),
     ];
     let days = |lines| {
@@ -75,14 +75,14 @@ fn usage_is_of_the_quarter_hour_that_its_line_names() {
         parts.collect::<Vec<_>>()
     };
     let (january, february) = ("2026-01-31T23:45:00.000000Z".to_owned(), "2026-02-01T01:30:00.000000Z".to_owned());
-    // A line without an instant is of the quarter hour named last.
+    // A line without a timestamp belongs to the last quarter hour.
     assert_eq!(days(&lines[..3]), [(january, 5), (february.clone(), 8)]);
     let midnight = "2026-02-01T00:00:00.000000Z".to_owned();
-    assert_eq!(days(&lines), [(midnight, 6), (february, 8)], "the larger count holds, and its quarter hour");
+    assert_eq!(days(&lines), [(midnight, 6), (february, 8)], "the larger count wins, with its quarter hour");
 }
 
 #[test]
-fn what_no_row_can_hold_is_not_taken() {
+fn values_that_no_row_can_hold_are_dropped() {
     let lines = [
         r#"{"type":"assistant","message":{"model":"a\u0000b","usage":{"input_tokens":18446744073709551615}}}"#
             .to_owned(),
@@ -97,7 +97,7 @@ fn what_no_row_can_hold_is_not_taken() {
 }
 
 #[test]
-fn it_stays_small_whatever_was_digested() {
+fn a_digest_is_bounded() {
     let mut digest = Digest::default();
     for number in 0..6000_u64 {
         let (model, day) = (format!("{}-{}", number % 300, "x".repeat(120)), 1 + number % 28);
@@ -116,7 +116,7 @@ fn it_stays_small_whatever_was_digested() {
 }
 
 #[test]
-fn responses_that_another_log_counts_are_left_to_it() {
+fn responses_that_another_log_counts_are_not_counted() {
     let made = transcripts::claude(4, 5);
     let read = || {
         let mut digest = Digest::default();
@@ -127,9 +127,9 @@ fn responses_that_another_log_counts_are_left_to_it() {
     let keys: BTreeSet<u64> = first.keys().collect();
     first.settle(|_| false);
     let claimed: BTreeSet<u64> = first.claimed().map(|claim| claim.key).collect();
-    assert_eq!(claimed, keys, "replays too, under their own key");
+    assert_eq!(claimed, keys, "replays too, with their own key");
     let again = Digest::from_bytes(&first.to_bytes()).expect("reads back");
-    assert_eq!((again.claimed().count(), again.shared()), (0, 0), "what was claimed is told once");
+    assert_eq!((again.claimed().count(), again.shared()), (0, 0), "a claim is reported once");
     let mut copy = read();
     copy.settle(|claim| claimed.contains(&claim.key));
     assert_eq!((copy.moves(), copy.claimed().count(), copy.unsettled()), (Vec::new(), 0, 0));
@@ -143,11 +143,11 @@ fn responses_that_another_log_counts_are_left_to_it() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// Stopped after every few lines, it moves the same sums by as much, and its bytes are the same.
+    /// A digest that stops after every few lines reports the same changes and has the same bytes.
     #[test]
-    fn it_stops_and_goes_on_anywhere(seed in 0_u64..1000, step in 1_usize..9) {
+    fn a_digest_resumes_after_any_line(seed in 0_u64..1000, step in 1_usize..9) {
         for (dialect, made) in made(seed) {
-            let whole = digest(&made.lines);
+            let at_once = digest(&made.lines);
             let mut sums = std::collections::BTreeMap::<_, Used>::new();
             let mut bytes = Digest::default().to_bytes();
             for lines in made.lines.chunks(step) {
@@ -165,7 +165,7 @@ proptest! {
                 bytes = part.to_bytes();
             }
             sums.retain(|_, sum| *sum != Used::default());
-            let expected = whole.moves().into_iter().map(|moved| {
+            let expected = at_once.moves().into_iter().map(|moved| {
                 let used = Used {
                     responses: moved.added.responses - moved.removed.responses,
                     tokens: moved.added.tokens.less(&moved.removed.tokens),
@@ -174,7 +174,7 @@ proptest! {
                 ((moved.quarter, moved.model, moved.charge.as_str()), used)
             });
             prop_assert_eq!(sums, expected.collect(), "{}", dialect);
-            prop_assert_eq!(bytes, whole.to_bytes(), "{}", dialect);
+            prop_assert_eq!(bytes, at_once.to_bytes(), "{}", dialect);
         }
     }
 }

@@ -3,29 +3,29 @@ use duolog_testkit::disk::{EIO, ENOSPC};
 use duolog_testkit::{CallKind, Crash, Fault, Loss, SimDisk};
 use duolog_types::Durability;
 
-use crate::kit::{self, LOG, POWER, PROCESS, batch, open, put, raw, reopen, rewrite_it, writer};
+use crate::kit::{self, LOG, POWER, PROCESS, batch, open, put, raw, reopen, rewrite_log, writer};
 
-/// A batch that was tried, and what was said of it.
-struct Tried {
+/// An attempted batch and its outcome.
+struct Attempt {
     text: String,
     durability: Durability,
-    said: Said,
+    outcome: Outcome,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Said {
-    /// It is there.
+enum Outcome {
+    /// The batch is in the log.
     Acknowledged,
-    /// Nothing of it is there.
+    /// No line of it is in the log.
     Refused,
-    /// The process died in it, or its sync failed: a number of its whole lines may be there.
+    /// The process died during the append, or the sync failed: some complete lines may be in the log.
     Unknown,
 }
 
-/// A program that opens a log, appends, meets a fragment and a poisoned log, and deals with errors as a store would.
+/// A program that opens a log, appends, meets a fragment and a poisoned log, and handles errors as a store does.
 #[derive(Default)]
 struct Script {
-    tried: Vec<Tried>,
+    attempts: Vec<Attempt>,
     fragment: Vec<u8>,
 }
 
@@ -52,33 +52,35 @@ impl Script {
     }
 
     fn append(&mut self, disk: &SimDisk, log: &mut Option<Writer>, lines: usize, durability: Durability) {
-        let number = self.tried.len();
+        let number = self.attempts.len();
         let text = (0..lines).map(|line| format!("{{\"n\":\"{number}.{line} é\"}}\n")).collect::<Vec<_>>().concat();
-        let said = match log.take().map_or_else(|| Self::open(disk), Ok) {
-            Err(_) => Said::Refused,
+        let outcome = match log.take().map_or_else(|| Self::open(disk), Ok) {
+            Err(_) => Outcome::Refused,
             Ok(writer) => {
                 let how = if durability == Durability::Power { &POWER } else { &PROCESS };
                 match writer.append(&batch(&text), how) {
                     Ok(_) => {
                         *log = Some(writer);
-                        Said::Acknowledged
+                        Outcome::Acknowledged
                     }
-                    Err(error) if kit::stopped(&error) || matches!(error, Error::Poisoned(_)) => Said::Unknown,
-                    Err(Error::Replaced(_) | Error::Shrunk { .. }) => Said::Refused,
+                    Err(error) if kit::is_process_stopped(&error) || matches!(error, Error::Poisoned(_)) => {
+                        Outcome::Unknown
+                    }
+                    Err(Error::Replaced(_) | Error::Shrunk { .. }) => Outcome::Refused,
                     Err(_) => {
                         *log = Some(writer);
-                        Said::Refused
+                        Outcome::Refused
                     }
                 }
             }
         };
-        self.tried.push(Tried { text, durability, said });
+        self.attempts.push(Attempt { text, durability, outcome });
     }
 
     fn open(disk: &SimDisk) -> duolog_log::Result<Writer> {
         match open(disk) {
             Err(Error::Poisoned(_)) => {
-                rewrite_it(disk)?;
+                rewrite_log(disk)?;
                 Ok(open(disk)?.0)
             }
             other => Ok(other?.0),
@@ -93,29 +95,32 @@ impl Script {
         self.fragment = disk.read(LOG).unwrap_or_default()[before.len()..].to_vec();
     }
 
-    /// Checks the log that is found after a crash. `must` says which acknowledgements have to hold.
+    /// Checks the log after a crash. `must` returns true for the acknowledgements that must be kept.
     fn check(&self, image: &SimDisk, what: &str, must: impl Fn(usize) -> bool, cut_at_end: bool) {
         drop(reopen(image));
         let found = kit::read(image);
         let mut rest = found.as_str();
         let mut ended = false;
-        for (number, tried) in self.tried.iter().enumerate() {
-            let lines: Vec<&str> = tried.text.split_inclusive('\n').collect();
+        for (number, attempt) in self.attempts.iter().enumerate() {
+            let lines: Vec<&str> = attempt.text.split_inclusive('\n').collect();
             let mut there = 0;
             while there < lines.len() && rest.starts_with(lines[there]) {
                 rest = &rest[lines[there].len()..];
                 there += 1;
             }
-            let whole = there == lines.len();
+            let complete = there == lines.len();
             if must(number) {
-                assert!(whole, "{what}: batch {number} was acknowledged and is not there:\n{found}");
+                assert!(complete, "{what}: batch {number} was acknowledged and is not there:\n{found}");
             } else if !cut_at_end {
-                assert!(tried.said != Said::Refused || there == 0, "{what}: batch {number} was refused:\n{found}");
+                assert!(
+                    attempt.outcome != Outcome::Refused || there == 0,
+                    "{what}: batch {number} was refused:\n{found}"
+                );
             }
             assert!(there == 0 || !ended, "{what}: a hole before batch {number}:\n{found}");
-            ended |= tried.said == Said::Acknowledged && !whole;
+            ended |= attempt.outcome == Outcome::Acknowledged && !complete;
         }
-        assert_eq!(rest, "", "{what}: bytes that nobody appended, or twice:\n{found}");
+        assert_eq!(rest, "", "{what}: bytes that were never appended, or are there twice:\n{found}");
 
         let before = image.snapshot();
         drop(reopen(image));
@@ -126,15 +131,16 @@ impl Script {
 
     fn check_all(&self, disk: &SimDisk, what: &str) {
         let image = disk.crash(Crash::Process);
-        self.check(&image, what, |n| self.tried[n].said == Said::Acknowledged, false);
+        self.check(&image, what, |n| self.attempts[n].outcome == Outcome::Acknowledged, false);
         let saved = image.read(kit::torn()).unwrap_or_default();
         let fragment = &self.fragment[..];
         let is_saved = fragment.is_empty() || saved.windows(fragment.len()).any(|at| at == fragment);
         assert!(is_saved, "{what}: every removed byte is in the .torn file");
 
-        // A sync covers what was written before it, whoever wrote that.
-        let synced = self.tried.iter().rposition(|t| t.said == Said::Acknowledged && t.durability == Durability::Power);
-        let must = |n: usize| Some(n) <= synced && self.tried[n].said == Said::Acknowledged;
+        // A sync covers all bytes that were written before it, by any process.
+        let synced =
+            self.attempts.iter().rposition(|t| t.outcome == Outcome::Acknowledged && t.durability == Durability::Power);
+        let must = |n: usize| Some(n) <= synced && self.attempts[n].outcome == Outcome::Acknowledged;
         for loss in Loss::all(4) {
             let image = disk.crash(Crash::Power(loss));
             self.check(&image, &format!("{what}, then {loss:?}"), must, true);
@@ -142,13 +148,13 @@ impl Script {
     }
 }
 
-/// The run without a fault: what there is to fail.
+/// Returns the calls of a run without a fault.
 fn calls() -> Vec<duolog_testkit::Call> {
     let disk = SimDisk::new();
     let script = Script::run(&disk);
     script.check_all(&disk, "no fault");
     let refused: Vec<_> =
-        (0..).zip(&script.tried).filter(|(_, t)| t.said != Said::Acknowledged).map(|(n, _)| n).collect();
+        (0..).zip(&script.attempts).filter(|(_, t)| t.outcome != Outcome::Acknowledged).map(|(n, _)| n).collect();
     assert_eq!(refused, [5], "only the append to the poisoned log");
     disk.calls()
 }

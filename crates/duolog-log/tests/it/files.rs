@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::kit::{LOG, POWER, PROCESS, batch, limits, place, put};
 
-/// What a child process of these tests is to do, and in which directory.
+/// The role of a child process of these tests, and its directory.
 const ROLE: &str = "DUOLOG_TEST_ROLE";
 const ROOT: &str = "DUOLOG_TEST_ROOT";
 
@@ -24,7 +24,7 @@ fn disk_at(root: &Path) -> Arc<dyn Disk> {
     Arc::new(Files::beneath(root).expect("a directory"))
 }
 
-fn patient() -> Limits {
+fn long_timeout() -> Limits {
     Limits { busy_timeout: Duration::from_mins(1), ..Limits::default() }
 }
 
@@ -32,30 +32,30 @@ fn open(disk: &Arc<dyn Disk>, limits: &Limits) -> duolog_log::Result<Writer> {
     Writer::open(disk, &place(), &Watermark::default(), limits).map(|opened| opened.0)
 }
 
-/// A child that ends with its test, stopped or not.
-struct Helper(Child);
+/// A child process that is killed at the end of the test, even if it is stopped.
+struct ChildProcess(Child);
 
-impl Drop for Helper {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-fn child(role: &str, root: &Path) -> Helper {
+fn child(role: &str, root: &Path) -> ChildProcess {
     let child = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", "files::a_child_process_does_as_its_parent_says", "--nocapture"])
+        .args(["--exact", "files::a_child_process_runs_its_role", "--nocapture"])
         .env(ROLE, role)
         .env(ROOT, root)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn();
-    Helper(child.expect("starts"))
+    ChildProcess(child.expect("starts"))
 }
 
-/// The other end of the tests below; alone it has nothing to do.
+/// The child process of the tests below; without a role it does nothing.
 #[test]
-fn a_child_process_does_as_its_parent_says() {
+fn a_child_process_runs_its_role() {
     let (Ok(role), Ok(root)) = (std::env::var(ROLE), std::env::var(ROOT)) else { return };
     let disk = disk_at(Path::new(&root));
     if role == "hold" {
@@ -66,7 +66,7 @@ fn a_child_process_does_as_its_parent_says() {
         std::io::stdin().lines().for_each(drop);
         return;
     }
-    let log = open(&disk, &patient()).unwrap();
+    let log = open(&disk, &long_timeout()).unwrap();
     println!("\nready");
     std::io::stdin().lines().next();
     append_all(&log, &role, 10_000);
@@ -74,24 +74,24 @@ fn a_child_process_does_as_its_parent_says() {
 
 fn append_all(log: &Writer, who: &str, count: usize) {
     for number in 0..count {
-        // Lengths differ, so that a byte out of place shows.
+        // Lengths differ, so that a misplaced byte is noticed.
         let line = format!("{{\"who\":\"{who}\",\"n\":{number},\"x\":\"{}\"}}", "é".repeat(number % 40));
         log.append(&batch(line), &PROCESS).expect("appends");
     }
 }
 
-fn wait_for(child: &mut Helper, word: &str) {
+fn wait_for(child: &mut ChildProcess, word: &str) {
     let mut lines = BufReader::new(child.0.stdout.as_mut().expect("piped")).lines();
     assert!(lines.any(|line| line.expect("text") == word), "the child ended early");
 }
 
-/// Checks that the log holds `count` lines of each writer, whole and in its order, and nothing else.
-fn all_there(root: &Path, writers: &[String], count: usize) {
+/// Checks that the log contains `count` complete lines of each writer, in order, and nothing else.
+fn check_lines(root: &Path, writers: &[String], count: usize) {
     let text = fs::read_to_string(root.join(LOG)).unwrap();
     let mut next = vec![0; writers.len()];
     for line in text.lines() {
-        let value: serde_json::Value = serde_json::from_str(line).expect("a whole line");
-        let who = writers.iter().position(|who| value["who"] == who.as_str()).expect("one of them");
+        let value: serde_json::Value = serde_json::from_str(line).expect("a complete line");
+        let who = writers.iter().position(|who| value["who"] == who.as_str()).expect("a known writer");
         assert_eq!(value["n"], next[who], "{}", writers[who]);
         assert_eq!(value["x"].as_str().unwrap().chars().count(), next[who] % 40);
         next[who] += 1;
@@ -104,7 +104,7 @@ fn all_there(root: &Path, writers: &[String], count: usize) {
 fn two_processes_never_interleave() {
     let root = tempfile::tempdir().unwrap();
     let who = ["one".to_owned(), "two".to_owned()];
-    let mut children: Vec<Helper> = who.iter().map(|who| child(who, root.path())).collect();
+    let mut children: Vec<ChildProcess> = who.iter().map(|who| child(who, root.path())).collect();
     for child in &mut children {
         wait_for(child, "ready");
     }
@@ -115,21 +115,21 @@ fn two_processes_never_interleave() {
         assert!(std::io::copy(child.0.stdout.as_mut().expect("piped"), &mut std::io::sink()).is_ok());
         assert!(child.0.wait().unwrap().success());
     }
-    all_there(root.path(), &who, 10_000);
+    check_lines(root.path(), &who, 10_000);
 }
 
 #[test]
 fn eight_threads_never_interleave() {
     let root = tempfile::tempdir().unwrap();
     let disk = disk_at(root.path());
-    let log = open(&disk, &patient()).unwrap();
+    let log = open(&disk, &long_timeout()).unwrap();
     let who: Vec<String> = (0..8).map(|n| format!("thread {n}")).collect();
     std::thread::scope(|scope| {
         for who in &who {
             scope.spawn(|| append_all(&log, who, 1_000));
         }
     });
-    all_there(root.path(), &who, 1_000);
+    check_lines(root.path(), &who, 1_000);
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn what_is_not_a_file_is_not_a_log() {
         let disk = disk_at(root.path());
         let at = root.path().join(LOG);
         fs::create_dir(at.parent().unwrap()).unwrap();
-        // One writer that finds it, and one that was there before it.
+        // A writer that finds it, and one that was opened before.
         let early = open(&disk, &limits()).unwrap();
         make(&at);
         let is_right = |error: &Error| matches!(error, Error::NotALog { found, .. } if *found == kind);
@@ -214,16 +214,16 @@ fn a_scope_that_is_a_link_is_refused() {
     let disk = disk_at(root.path());
     let log = open(&disk, &limits());
     assert!(log.and_then(|log| log.append(&batch("{}"), &PROCESS)).is_err(), "an absent log");
-    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0, "nothing was made outside");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0, "nothing was created outside");
     fs::write(outside.path().join("session.jsonl"), "{\"theirs\":1}\n{\"torn").unwrap();
-    assert!(open(&disk, &limits()).is_err(), "a log that is there");
+    assert!(open(&disk, &limits()).is_err(), "an existing log");
     assert!(Reader::open(&disk, &place()).is_err());
     assert!(disk.list("scope".as_ref()).is_err());
     assert_eq!(fs::read_to_string(outside.path().join("session.jsonl")).unwrap(), "{\"theirs\":1}\n{\"torn");
 }
 
 #[test]
-fn no_name_leads_out() {
+fn no_path_leaves_the_root() {
     let around = tempfile::tempdir().unwrap();
     let root = around.path().join("root");
     fs::create_dir(&root).unwrap();
@@ -240,7 +240,7 @@ fn no_name_leads_out() {
         assert!(opened.and_then(|(log, _)| log.append(&batch("{}"), &PROCESS)).is_err(), "{name:?}");
         assert!(!matches!(Reader::open(&disk, &place), Ok(Some(_))), "{name:?}");
         if !name.is_empty() {
-            assert!(disk.stat(&path).is_err(), "{name:?}: not even looked at");
+            assert!(disk.stat(&path).is_err(), "{name:?}: stat is refused");
             assert!(disk.list(&path).is_err() && disk.sync_dir(&path).is_err(), "{name:?}");
         }
         assert!(disk.create_dir(&path).is_err() && disk.unlink(&path).is_err(), "{name:?}");
@@ -300,8 +300,8 @@ fn a_log_that_goes_from_under_its_writer_takes_no_line_with_it() {
         let known = Watermark { recorded_to: end, ..Watermark::default() };
         let known = Watermark { folded: Some((end, duolog_log::hash_line(b"{\"a\":1}"))), ..known };
         let (anew, recovery) = Writer::open(&disk, &place(), &known, &limits()).unwrap();
-        let standing = if what == "replaced" { LogIdentity::Replaced } else { LogIdentity::Missing };
-        assert_eq!(recovery.standing, standing, "{what}");
+        let expected = if what == "replaced" { LogIdentity::Replaced } else { LogIdentity::Missing };
+        assert_eq!(recovery.identity, expected, "{what}");
         put(&anew, "{\"c\":1}");
         assert!(fs::read_to_string(root.path().join(LOG)).unwrap().ends_with("{\"c\":1}\n"));
         for kept in ["scope/session.moved", "scope.moved/session.jsonl"] {
@@ -312,7 +312,7 @@ fn a_log_that_goes_from_under_its_writer_takes_no_line_with_it() {
 }
 
 #[test]
-fn a_position_far_behind_the_end_is_no_disk_error() {
+fn a_position_far_after_the_end_is_not_a_disk_error() {
     let root = tempfile::tempdir().unwrap();
     let disk = disk_at(root.path());
     put(&open(&disk, &limits()).unwrap(), "{}");
@@ -324,7 +324,7 @@ fn a_position_far_behind_the_end_is_no_disk_error() {
 }
 
 #[test]
-fn real_files_are_mended_poisoned_rewritten_and_followed() {
+fn real_files_are_repaired_poisoned_rewritten_and_followed() {
     let root = tempfile::tempdir().unwrap();
     let disk = disk_at(root.path());
     let at = root.path().join(LOG);

@@ -3,9 +3,9 @@ use duolog_testkit::disk::EIO;
 use duolog_testkit::{CallKind, Fault, SimDisk};
 use duolog_types::Position;
 
-use crate::kit::{LOG, POWER, PROCESS, batch, limits, open, place, put, raw, rewrite_it, writer};
+use crate::kit::{LOG, POWER, PROCESS, batch, limits, open, place, put, raw, rewrite_log, writer};
 
-/// A follower and what it delivered.
+/// A follower and the lines that it delivered.
 struct Watch {
     follower: Follower,
     lines: Vec<String>,
@@ -31,7 +31,7 @@ impl Watch {
         })
     }
 
-    /// Polls until nothing is new; resets are told in order.
+    /// Polls until nothing is new; returns the resets in order.
     fn drain(&mut self) -> Vec<(u64, ResetReason)> {
         let mut resets = Vec::new();
         loop {
@@ -67,7 +67,7 @@ fn lines_are_delivered_once_and_in_order() {
     assert_eq!(late.take(), ["{\"c\":1}", "{\"d\":1}"]);
 }
 
-/// A writer that dies at any byte never shows a part of a line; after the repair each line comes once.
+/// A writer that dies at any byte never shows a part of a line; after the repair each line is delivered once.
 #[test]
 fn a_follower_sees_only_whole_lines_that_stay() {
     let text = "{\"b\":\"é\"}\n{\"c\":\"日本\"}\n";
@@ -79,11 +79,11 @@ fn a_follower_sees_only_whole_lines_that_stay() {
         disk.fail_kind_from(CallKind::Append, 0, Fault::Stop { after_bytes: Some(cut) });
         assert!(log.append(&batch(text), &PROCESS).is_err());
         assert_eq!(watch.drain(), []);
-        let whole = text.as_bytes()[..cut].split(|byte| *byte == b'\n').count() - 1;
-        let lines: Vec<&str> = std::iter::once("{\"a\":1}").chain(text.lines().take(whole)).collect();
+        let complete = text.as_bytes()[..cut].split(|byte| *byte == b'\n').count() - 1;
+        let lines: Vec<&str> = std::iter::once("{\"a\":1}").chain(text.lines().take(complete)).collect();
         assert_eq!(watch.lines, lines, "cut at byte {cut}");
-        // The repair completes a line that lacks only its newline, and takes away every other part.
-        let lines: Vec<&str> = text.lines().take(whole + 1).collect();
+        // The repair completes a line that lacks only its newline, and removes every other fragment.
+        let lines: Vec<&str> = text.lines().take(complete + 1).collect();
         let completed = usize::from(text.as_bytes().get(cut) == Some(&b'\n') && text.as_bytes()[cut - 1] == b'}');
         let next = writer(&disk.process());
         assert_eq!(watch.drain(), []);
@@ -91,7 +91,7 @@ fn a_follower_sees_only_whole_lines_that_stay() {
         put(&next, "{\"e\":1}");
         assert_eq!(watch.drain(), [], "cut at byte {cut}");
         let mut expected = vec!["{\"a\":1}"];
-        expected.extend(&lines[..whole + completed]);
+        expected.extend(&lines[..complete + completed]);
         expected.extend(["{\"d\":1}", "{\"e\":1}"]);
         assert_eq!(watch.take(), expected, "cut at byte {cut}");
     }
@@ -106,7 +106,7 @@ fn what_a_writer_is_still_writing_is_not_shown() {
     let file = raw(&disk).unwrap();
     assert!(file.try_lock(Lock::Exclusive).unwrap());
     file.append(b"{\"b\":1}\n{\"c\"").unwrap();
-    assert!(matches!(watch.poll(), Err(Error::Busy { .. })), "whole as the line is, it may be taken back");
+    assert!(matches!(watch.poll(), Err(Error::Busy { .. })), "the line is complete but can be rolled back");
     file.set_len(8).unwrap();
     file.append(b"{\"d\":1}\n").unwrap();
     file.unlock().unwrap();
@@ -115,7 +115,7 @@ fn what_a_writer_is_still_writing_is_not_shown() {
 }
 
 #[test]
-fn a_log_that_was_cut_sets_the_follower_back_to_where_it_ends() {
+fn a_truncated_log_resets_the_follower_to_its_end() {
     let disk = SimDisk::new();
     put(&writer(&disk), "{\"a\":1}\n{\"b\":1}\n{\"c\":1}");
     let mut watch = Watch::new(&disk);
@@ -129,7 +129,7 @@ fn a_log_that_was_cut_sets_the_follower_back_to_where_it_ends() {
 }
 
 #[test]
-fn a_log_that_was_replaced_by_other_bytes_is_delivered_from_its_beginning() {
+fn a_log_replaced_by_other_bytes_is_delivered_from_its_beginning() {
     let old = "{\"a\":1}\n{\"b\":1}\n";
     for new in
         ["{\"x\":1}\n", "{\"x\":1}\n{\"y\":1}\n", "{\"x\":1}\n{\"y\":1}\n{\"z\":1}\n", "{\"long\":\"long\"}\n{}\n"]
@@ -155,33 +155,33 @@ fn a_log_that_was_replaced_by_other_bytes_is_delivered_from_its_beginning() {
 }
 
 #[test]
-fn a_log_that_was_replaced_by_the_same_bytes_goes_on() {
+fn a_log_replaced_by_the_same_bytes_continues() {
     let disk = SimDisk::new();
     put(&writer(&disk), "{\"a\":1}\n{\"b\":1}");
     let mut watch = Watch::new(&disk);
     watch.drain();
-    rewrite_it(&disk).unwrap();
+    rewrite_log(&disk).unwrap();
     assert_eq!(watch.drain(), []);
     put(&writer(&disk), "{\"c\":1}");
-    rewrite_it(&disk).unwrap();
+    rewrite_log(&disk).unwrap();
     assert_eq!(watch.drain(), []);
     assert_eq!(watch.take(), ["{\"a\":1}", "{\"b\":1}", "{\"c\":1}"]);
 }
 
 #[test]
-fn a_log_that_was_edited_in_place_is_noticed_when_it_grows() {
+fn an_edit_in_place_is_noticed_when_the_log_grows() {
     let disk = SimDisk::new();
     disk.write(LOG, b"{\"a\":1}\n{\"b\":1}\n");
     let mut watch = Watch::new(&disk);
     watch.drain();
     watch.take();
     disk.write(LOG, b"{\"a\":1}\n{\"x\":1}\n{\"c\":1}\n");
-    assert_eq!(watch.drain(), [(8, ResetReason::Replaced)], "the first line still stands");
+    assert_eq!(watch.drain(), [(8, ResetReason::Replaced)], "the first line is unchanged");
     assert_eq!(watch.take(), ["{\"x\":1}", "{\"c\":1}"]);
 }
 
 #[test]
-fn a_position_that_is_none_of_this_log_sets_the_follower_back() {
+fn an_invalid_position_resets_the_follower() {
     let disk = SimDisk::new();
     disk.write(LOG, b"{\"a\":1}\n{\"b\":1}\n");
     for (position, reset) in [(3, (0, ResetReason::Replaced)), (99, (0, ResetReason::Shorter))] {
@@ -192,7 +192,7 @@ fn a_position_that_is_none_of_this_log_sets_the_follower_back() {
 }
 
 #[test]
-fn a_follower_begins_in_the_segments_and_goes_on_in_the_hot_file() {
+fn a_follower_starts_in_the_segments_and_continues_in_the_hot_file() {
     let disk = SimDisk::new();
     disk.write("scope/0", b"{\"a\":1}\n");
     disk.write("scope/1", b"{\"b\":1}\n");
@@ -219,13 +219,13 @@ fn a_follower_begins_in_the_segments_and_goes_on_in_the_hot_file() {
     watch.drain();
     watch.take();
     disk.replace(LOG, b"{\"x\":1}\n");
-    assert_eq!(watch.drain(), [(16, ResetReason::Replaced)], "the segments stand");
+    assert_eq!(watch.drain(), [(16, ResetReason::Replaced)], "the segments are unchanged");
     assert_eq!(watch.take(), ["{\"x\":1}"]);
 }
 
-/// More than one read and one poll's worth of lines, with an error at every call: each line comes once.
+/// More lines than one read and one poll, with an error at every call: each line is delivered once.
 #[test]
-fn an_error_at_any_call_of_a_poll_loses_and_doubles_nothing() {
+fn an_error_at_any_call_of_a_poll_loses_and_duplicates_nothing() {
     let long = format!("{{\"long\":\"{}\"}}", "x".repeat(300 * 1024));
     let limits = duolog_types::limits::Limits { line_bytes_max: 200 * 1024, ..limits() };
     let text = format!("{{\"a\":1}}\n{{\"b\":1}}\n{long}\n{}{{\"z\":1}}\n", "{\"m\":1}\n".repeat(40_000));
@@ -256,7 +256,7 @@ fn an_error_at_any_call_of_a_poll_loses_and_doubles_nothing() {
         (disk.call_count(), errors)
     };
     let (calls, _) = run(None);
-    // An unlock that fails is the only error that is nobody's.
+    // A failed unlock is the only error that is not returned.
     let errors: usize = (0..calls).map(|index| run(Some(index)).1).sum();
     assert!(errors > calls / 2, "{errors} of {calls}");
 }

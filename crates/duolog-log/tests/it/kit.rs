@@ -18,7 +18,7 @@ pub fn place() -> Place {
     Place::file(LOG)
 }
 
-/// The default limits, but for a deadline that lets a test see it pass.
+/// The default limits, with a short lock timeout.
 pub fn limits() -> Limits {
     Limits { busy_timeout: Duration::from_millis(30), ..Limits::default() }
 }
@@ -29,7 +29,7 @@ pub fn torn() -> PathBuf {
 
 pub fn batch(text: impl AsRef<[u8]>) -> Batch {
     let mut batch = Batch::default();
-    batch.push_text(text.as_ref()).expect("lines that may enter a log");
+    batch.push_text(text.as_ref()).expect("valid lines");
     batch
 }
 
@@ -45,15 +45,15 @@ pub fn writer(disk: &SimDisk) -> Writer {
     open(disk).expect("opens").0
 }
 
-pub fn rewrite_it(disk: &SimDisk) -> Result<Rewritten> {
+pub fn rewrite_log(disk: &SimDisk) -> Result<Rewritten> {
     rewrite(&disk.as_disk(), &place(), Position::ZERO, &limits(), |_| Ok(()))
 }
 
-/// Opens a log after a crash, as the store would: a poisoned one is rewritten first.
+/// Opens a log after a crash, as the store does: a poisoned log is rewritten first.
 pub fn reopen(disk: &SimDisk) -> Writer {
     match open(disk) {
         Err(Error::Poisoned(_)) => {
-            rewrite_it(disk).expect("rewrites");
+            rewrite_log(disk).expect("rewrites");
             writer(disk)
         }
         other => other.expect("opens").0,
@@ -64,20 +64,20 @@ pub fn put(writer: &Writer, text: &str) -> Appended {
     writer.append(&batch(text), &PROCESS).expect("appends")
 }
 
-/// The log's file, as a process sees it that keeps to none of our rules.
+/// Opens the log's file without the rules of a writer.
 pub fn raw(disk: &SimDisk) -> std::io::Result<Arc<dyn DiskFile>> {
     disk.as_disk().open(LOG.as_ref(), Open::Append)
 }
 
 pub fn reader(disk: &SimDisk) -> Reader {
-    Reader::open(&disk.as_disk(), &place()).expect("opens").expect("is there")
+    Reader::open(&disk.as_disk(), &place()).expect("opens").expect("exists")
 }
 
 pub fn read(disk: &SimDisk) -> String {
     String::from_utf8(disk.read(LOG).unwrap_or_default()).expect("text")
 }
 
-/// What an item is, in a form that can be kept and compared; none for the bytes of a line over the limit.
+/// Returns an item in a form that can be kept and compared; `None` for the bytes of a line over the limit.
 pub fn owned(item: Item<'_>) -> (u64, u64, Option<Vec<u8>>) {
     match item {
         Item::Line(line) => (line.start.0, line.end.0, Some(line.bytes.to_vec())),
@@ -85,7 +85,7 @@ pub fn owned(item: Item<'_>) -> (u64, u64, Option<Vec<u8>>) {
     }
 }
 
-/// Whether an error says that the process was stopped.
-pub fn stopped(error: &Error) -> bool {
+/// Returns true if the error means that the process was stopped.
+pub fn is_process_stopped(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } | Error::Closed { source, .. } if is_stopped(source))
 }

@@ -1,45 +1,45 @@
-//! The log, on a disk in memory that fails where it is told to, and on real files.
+//! The log, on an in-memory disk with planned faults and on real files.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-/// Builders and checks that the other modules share.
+/// Builders and checks for the other modules.
 mod kit;
 
-/// What a single writer promises: positions, conditions, limits.
+/// The guarantees of a single writer: positions, conditions, limits.
 mod append;
-/// What is named after its bytes: put once, read whole or not at all.
+/// Blobs: stored once, and read completely or not at all.
 mod blobs;
-/// What lines mean in each dialect, and where turns begin and end.
+/// The items of each dialect, and the boundaries of turns.
 mod dialects;
-/// What derived rows say of a log, folded in steps.
+/// The input of derived rows, folded in steps.
 mod digest;
-/// Every disk call fails once, every append stops at every byte; what was acknowledged is there.
+/// Every disk call fails once, every append stops at every byte; acknowledged lines are there.
 mod faults;
 /// Real files, real processes, real locks.
 mod files;
-/// Followers: no line lost, doubled or torn.
+/// Followers: no line is lost, duplicated or torn.
 mod follow;
-/// Lines that real systems should not have written, and chance: nothing panics, nothing hides.
+/// Lines that no program should write, and random input: nothing panics, nothing is hidden.
 mod nasty;
-/// A disk that failed closes its log, and a rewrite opens it again.
+/// A disk error closes its log, and a rewrite opens it again.
 mod poison;
-/// Forward, backward, segments, bad positions.
+/// Reading forward, backward and in segments, and invalid positions.
 mod read;
-/// From a runtime's events to lines.
+/// A runtime's events become lines.
 mod record;
-/// Torn tails, and logs that are not what they were.
+/// Torn tails, and logs that were changed.
 mod recover;
-/// A whole tree of logs, ours and of others, on real files.
+/// Trees of logs, of Duolog and of other programs, on real files.
 mod roots;
-/// What we write line after line, told again by the reader without loss.
+/// Written lines are read back without loss.
 mod sequences;
-/// Syncs that callers share, and how many logs are open.
+/// Shared syncs, and the number of open logs.
 mod share;
-/// What Claude Code and Codex print for programs: recorded, read, and counted once.
+/// The output of Claude Code and Codex for programs: recorded, read, and counted once.
 mod streams;
 /// Tokens and money, each response counted once.
 mod usage;
-/// Followers that wake by hints of the system.
+/// Followers that wake by file notification.
 mod wake;
-/// What we write in others' dialects, their readers' way and ours.
+/// Lines written in other programs' dialects, byte for byte.
 mod write;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::dialects::made_of_each;
 
-/// Each stands for something that was found in a real file, or that a broken writer would leave.
+/// Each was found in a real file, or is what a broken writer would leave.
 const NASTY: &[&str] = &[
     "null",
     "[1,2]",
@@ -63,7 +63,7 @@ fn nasty_lines_are_shown_in_every_dialect() {
             assert!(items.iter().all(|item| item.position == Position(7)));
         }
     }
-    assert!(render(Dialect::Envelope, " \t ").is_empty(), "a blank line says nothing");
+    assert!(render(Dialect::Envelope, " \t ").is_empty(), "a blank line has no item");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_bad_member_hides_no_good_one() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_replaced_and_shown() {
+fn bytes_that_are_not_utf8_are_replaced_and_shown() {
     let mut items = Vec::new();
     let line = b"{\"kind\":\"user_message\",\"userInput\":\"milk \xf0\x9f\"}";
     Interpreter::new(Dialect::Turns).bytes(Position::ZERO, line, &mut items);
@@ -88,7 +88,7 @@ fn bytes_that_are_no_text_are_replaced_and_shown() {
 }
 
 #[test]
-fn an_unknown_line_is_kept_as_a_note_and_not_without_bound() {
+fn an_unknown_line_becomes_a_bounded_note() {
     let line = r#"{"type":"from_the_future","payload_of":{"x":1}}"#;
     for dialect in Dialect::ALL {
         let items = render(dialect, line);
@@ -100,8 +100,8 @@ fn an_unknown_line_is_kept_as_a_note_and_not_without_bound() {
 }
 
 #[test]
-fn what_is_remembered_does_not_grow() {
-    // Calls that are never answered, in the hundred thousands: the state that is kept stays a few of them.
+fn the_memory_of_a_reader_is_bounded() {
+    // Hundreds of thousands of calls without a result: the state keeps only a few of them.
     let mut interpreter = Interpreter::new(Dialect::Codex);
     let mut items = Vec::new();
     for number in 0..100_000 {
@@ -114,7 +114,7 @@ fn what_is_remembered_does_not_grow() {
     assert!(format!("{interpreter:?}").len() < 64 * 1024);
 }
 
-/// JSON whose names are those that the dialects look for, with anything under them.
+/// JSON with the member names of the dialects and arbitrary values.
 fn lookalike() -> impl Strategy<Value = String> {
     let names = prop::sample::select(vec![
         "type",
@@ -241,7 +241,7 @@ proptest! {
     }
 
     #[test]
-    fn real_lines_with_a_wound_do_no_harm(
+    fn damaged_real_lines_do_no_harm(
         which in any::<prop::sample::Index>(),
         line in any::<prop::sample::Index>(),
         at in any::<prop::sample::Index>(),

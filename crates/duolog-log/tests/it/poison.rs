@@ -5,9 +5,9 @@ use duolog_testkit::disk::{EIO, ENOSPC};
 use duolog_testkit::{CallKind, Crash, Fault, Loss, SimDisk};
 use duolog_types::Position;
 
-use crate::kit::{self, LOG, POWER, PROCESS, batch, limits, open, put, raw, reader, rewrite_it, writer};
+use crate::kit::{self, LOG, POWER, PROCESS, batch, limits, open, put, raw, reader, rewrite_log, writer};
 
-fn refuses(error: &Error) -> bool {
+fn is_poisoned(error: &Error) -> bool {
     matches!(error, Error::Poisoned(path) if path.as_os_str() == LOG)
 }
 
@@ -22,7 +22,7 @@ fn a_short_write_is_taken_back_and_reported_as_full() {
         let error = log.append(&batch(text), &POWER).unwrap_err();
         assert!(matches!(error, Error::Full(_)), "{fault:?}: {error}");
         assert_eq!(kit::read(&disk), "{\"a\":1}\n");
-        assert_eq!(put(&log, text).start, Position(8), "there is room again");
+        assert_eq!(put(&log, text).start, Position(8), "there is space again");
         assert_eq!(disk.mode(LOG), Some(0o600));
     }
 }
@@ -37,7 +37,7 @@ fn a_write_that_cannot_be_taken_back_closes_the_log() {
         disk.fail_kind_from(CallKind::Append, 0, fault);
         disk.fail_kind_from(CallKind::SetLen, 0, Fault::Error(EIO));
         let error = log.append(&batch("{\"b\":1}"), &PROCESS).unwrap_err();
-        assert!(!matches!(error, Error::Full(_)), "{fault:?}: it was not taken back: {error}");
+        assert!(!matches!(error, Error::Full(_)), "{fault:?}: it was not rolled back: {error}");
         closed_until_rewritten(&disk, &[&log, &other], "{\"a\":1}\n");
     }
 }
@@ -66,26 +66,26 @@ fn a_sync_that_fails_closes_the_log_and_keeps_what_was_synced_before() {
         }
         let other = writer(&disk.process());
         disk.fail_kind_from(kind, 0, Fault::Error(EIO));
-        assert!(refuses(&log.append(&batch("{\"b\":1}"), &POWER).unwrap_err()));
-        assert!(refuses(&log.sync_to(Position(8)).map(|_| ()).err().unwrap_or(Error::Poisoned(LOG.into()))));
+        assert!(is_poisoned(&log.append(&batch("{\"b\":1}"), &POWER).unwrap_err()));
+        assert!(is_poisoned(&log.sync_to(Position(8)).map(|_| ()).err().unwrap_or(Error::Poisoned(LOG.into()))));
         closed_until_rewritten(&disk, &[&log, &other], "{\"a\":1}\n{\"b\":1}\n");
     }
 }
 
-/// Checks that nobody can append to a closed log, and that a rewrite opens it again with all that can be read of it.
+/// Checks that no writer can append to a closed log, and that a rewrite opens it with all readable bytes.
 fn closed_until_rewritten(disk: &SimDisk, writers: &[&duolog_log::Writer], expected: &str) {
     assert_eq!(disk.mode(LOG), Some(0o400));
     let before = disk.snapshot();
     for (which, log) in writers.iter().enumerate() {
         for how in [&PROCESS, &POWER] {
             let error = log.append(&batch("{\"no\":1}"), how).unwrap_err();
-            assert!(refuses(&error), "writer {which}: {error}");
+            assert!(is_poisoned(&error), "writer {which}: {error}");
         }
     }
-    assert!(refuses(&open(disk).map(|_| ()).unwrap_err()));
+    assert!(is_poisoned(&open(disk).map(|_| ()).unwrap_err()));
     assert_eq!(disk.snapshot(), before);
 
-    let end = rewrite_it(disk).unwrap().end;
+    let end = rewrite_log(disk).unwrap().end;
     assert_eq!(kit::read(disk), expected);
     assert_eq!(end, Position(expected.len() as u64));
     assert_eq!(disk.mode(LOG), Some(0o600));
@@ -94,13 +94,13 @@ fn closed_until_rewritten(disk: &SimDisk, writers: &[&duolog_log::Writer], expec
     }
     for log in writers {
         let error = log.append(&batch("{\"no\":1}"), &PROCESS).unwrap_err();
-        assert!(refuses(&error) || matches!(error, Error::Replaced(_)), "the old file is not the log: {error}");
+        assert!(is_poisoned(&error) || matches!(error, Error::Replaced(_)), "the old file is not the log: {error}");
     }
     writer(disk).append(&batch("{\"c\":1}"), &POWER).unwrap();
     assert_eq!(kit::read(&disk.crash(Crash::Power(Loss::DropUnsynced))), format!("{expected}{{\"c\":1}}\n"));
 }
 
-/// The page cache shows bytes that the device does not have; a sync that succeeds later does not change that.
+/// The page cache shows bytes that the device does not have; a later successful sync does not change that.
 #[test]
 fn after_a_failed_sync_no_later_sync_is_believed() {
     let disk = SimDisk::new();
@@ -108,10 +108,10 @@ fn after_a_failed_sync_no_later_sync_is_believed() {
     log.append(&batch("{\"a\":1}"), &POWER).unwrap();
     let reader = reader(&disk);
     disk.fail_kind_from(CallKind::Sync, 0, Fault::Error(EIO));
-    // Should even the mark fail, this writer still knows.
+    // Even if the mode cannot be set, this writer knows that its sync failed.
     disk.fail_kind_from(CallKind::SetMode, 0, Fault::Error(EIO));
-    assert!(refuses(&log.append(&batch("{\"b\":1}"), &POWER).unwrap_err()));
-    assert!(refuses(&log.sync_to(Position(16)).unwrap_err()));
+    assert!(is_poisoned(&log.append(&batch("{\"b\":1}"), &POWER).unwrap_err()));
+    assert!(is_poisoned(&log.sync_to(Position(16)).unwrap_err()));
     assert_eq!(log.synced().position(), Position(8));
     drop(reader);
 }
@@ -126,7 +126,7 @@ fn a_readers_failed_sync_closes_the_log_even_while_someone_is_inside() {
         let other = disk.process();
         let file = raw(&other).unwrap();
         let (holds, path) = (file.clone(), LOG.to_owned());
-        // The lock is taken between the look and the sync.
+        // The lock is taken between the stat and the sync.
         disk.on_call(Arc::new(move |call| {
             if busy && call.kind == CallKind::Sync && call.path.as_os_str() == path.as_str() {
                 assert!(holds.try_lock(Lock::Exclusive).unwrap());
@@ -134,14 +134,14 @@ fn a_readers_failed_sync_closes_the_log_even_while_someone_is_inside() {
         }));
         disk.fail_kind_from(CallKind::Sync, 0, Fault::Error(EIO));
         let mut synced = sync_logs(&[SyncLog { reader: &reader, with_name: false }], limits().busy_timeout);
-        assert!(refuses(&synced.pop().unwrap().unwrap_err()), "busy: {busy}");
+        assert!(is_poisoned(&synced.pop().unwrap().unwrap_err()), "busy: {busy}");
         file.unlock().unwrap();
         assert_eq!(disk.mode(LOG), Some(0o400));
-        assert!(refuses(&log.append(&batch("{}"), &PROCESS).unwrap_err()));
+        assert!(is_poisoned(&log.append(&batch("{}"), &PROCESS).unwrap_err()));
     }
 }
 
-/// Enough logs that several threads sync them.
+/// Enough logs for several threads.
 const MANY: usize = 40;
 
 fn many_logs(disk: &SimDisk) -> Vec<Place> {
@@ -178,7 +178,7 @@ fn logs_that_are_synced_together_survive_a_power_cut_and_each_directory_is_synce
 }
 
 #[test]
-fn a_log_whose_sync_fails_is_closed_and_concerns_no_other() {
+fn a_failed_sync_closes_only_its_own_log() {
     let disk = SimDisk::new();
     let places = many_logs(&disk);
     disk.fail_kind_from(CallKind::Sync, MANY - 1, Fault::Error(EIO));
@@ -191,25 +191,25 @@ fn a_log_whose_sync_fails_is_closed_and_concerns_no_other() {
 }
 
 #[test]
-fn a_writers_failed_sync_closes_the_log_even_while_someone_is_inside() {
+fn a_writers_failed_sync_closes_the_log_even_while_it_is_locked() {
     let disk = SimDisk::new();
     let (log, other) = (writer(&disk), disk.process());
     put(&log, "{}");
     let file = raw(&other).unwrap();
     let holds = file.clone();
-    // Another process takes the lock once the line is written, and keeps it past the deadline.
+    // Another process takes the lock after the line is written, and keeps it past the deadline.
     disk.on_call(Arc::new(move |call| {
         if call.kind == CallKind::Sync {
             assert!(holds.try_lock(Lock::Exclusive).unwrap());
         }
     }));
     disk.fail_kind_from(CallKind::Sync, 0, Fault::Error(EIO));
-    assert!(refuses(&log.append(&batch("{}"), &POWER).unwrap_err()));
+    assert!(is_poisoned(&log.append(&batch("{}"), &POWER).unwrap_err()));
     assert_eq!(disk.mode(LOG), Some(0o400));
     file.unlock().unwrap();
     disk.heal();
-    assert!(refuses(&log.append(&batch("{}"), &PROCESS).unwrap_err()));
-    assert!(matches!(open(&other), Err(error) if refuses(&error)));
+    assert!(is_poisoned(&log.append(&batch("{}"), &PROCESS).unwrap_err()));
+    assert!(matches!(open(&other), Err(error) if is_poisoned(&error)));
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn a_claim_does_not_open_a_log_that_a_failed_sync_closed() {
         let (log, other) = (writer(&disk), disk.process());
         put(&log, "{}");
         let file = raw(&other).unwrap();
-        // A sync failed elsewhere: the log is closed, though its lock is held here.
+        // A sync failed in another process: the log is closed, though its lock is held here.
         let mut claim = |_, _| {
             file.set_mode(0o400).unwrap();
             Claim::Made
@@ -234,7 +234,7 @@ fn a_claim_does_not_open_a_log_that_a_failed_sync_closed() {
 }
 
 #[test]
-fn a_reader_syncs_up_to_the_last_whole_line() {
+fn a_reader_syncs_up_to_the_last_complete_line() {
     let disk = SimDisk::new();
     put(&writer(&disk), "{\"a\":1}");
     raw(&disk.process()).unwrap().append(b"{\"b").unwrap();
@@ -242,9 +242,9 @@ fn a_reader_syncs_up_to_the_last_whole_line() {
     assert!(kit::read(&disk.crash(Crash::Power(Loss::DropUnsynced))).starts_with("{\"a\":1}\n"));
 }
 
-/// Between the look at a path and the lock on its file another process may find that the disk failed it.
+/// Between the stat and the lock another process may close the log after a disk error.
 #[test]
-fn a_log_that_is_closed_while_it_is_opened_is_not_mended() {
+fn a_log_that_is_closed_while_it_is_opened_is_not_repaired() {
     let disk = SimDisk::new();
     disk.write(LOG, b"{}\n{\"torn");
     let before = disk.snapshot();
@@ -254,21 +254,21 @@ fn a_log_that_is_closed_while_it_is_opened_is_not_mended() {
             file.set_mode(0o400).unwrap();
         }
     }));
-    assert!(refuses(&open(&disk).map(|_| ()).unwrap_err()));
+    assert!(is_poisoned(&open(&disk).map(|_| ()).unwrap_err()));
     assert_eq!(disk.snapshot(), before);
 }
 
 #[test]
-fn a_log_that_another_process_made_and_closed_first_is_refused_as_such() {
+fn a_log_that_another_process_created_and_closed_is_refused() {
     let disk = SimDisk::new();
     let log = writer(&disk);
     put(&writer(&disk.process()), "{}");
     raw(&disk.process()).unwrap().set_mode(0o400).unwrap();
-    assert!(refuses(&log.append(&batch("{}"), &PROCESS).unwrap_err()));
+    assert!(is_poisoned(&log.append(&batch("{}"), &PROCESS).unwrap_err()));
 }
 
 #[test]
-fn two_rewrites_at_once_leave_one_log() {
+fn two_concurrent_rewrites_leave_one_log() {
     let disk = SimDisk::new();
     put(&writer(&disk), "{\"a\":1}");
     raw(&disk).unwrap().set_mode(0o400).unwrap();
@@ -276,23 +276,23 @@ fn two_rewrites_at_once_leave_one_log() {
     disk.on_call(Arc::new(move |call| {
         if call.kind == CallKind::Lock && call.process == 1 {
             once.call_once(|| {
-                rewrite_it(&other).unwrap();
+                rewrite_log(&other).unwrap();
                 put(&writer(&other), "{\"b\":1}");
             });
         }
     }));
-    let error = rewrite_it(&disk).unwrap_err();
+    let error = rewrite_log(&disk).unwrap_err();
     assert!(matches!(error, Error::Replaced(_)), "{error}");
     assert_eq!(kit::read(&disk), "{\"a\":1}\n{\"b\":1}\n");
     assert_eq!(disk.snapshot().len(), 1);
 }
 
 #[test]
-fn a_reader_that_holds_the_old_file_goes_on_reading_it() {
+fn a_reader_of_the_old_file_still_reads_it() {
     let disk = SimDisk::new();
     put(&writer(&disk), "{\"a\":1}");
     let old = reader(&disk);
-    rewrite_it(&disk).unwrap();
+    rewrite_log(&disk).unwrap();
     put(&writer(&disk), "{\"b\":1}");
     assert_eq!(old.stable_end(limits().busy_timeout).unwrap(), Position(8));
     assert_ne!(old.ident(), reader(&disk).ident());

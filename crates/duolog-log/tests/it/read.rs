@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use crate::kit::{LOG, limits, open, owned, reader};
 
-/// How much the reader reads at once.
+/// The read size of the reader.
 const CHUNK: usize = 256 * 1024;
 
 type Owned = (u64, u64, Option<Vec<u8>>);
@@ -48,8 +48,8 @@ fn backward(log: &Reader, to: u64, max: usize) -> Vec<Owned> {
 
 fn model(bytes: &[u8], base: u64, max: usize) -> Vec<Owned> {
     let mut at = base;
-    let whole = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
-    whole
+    let complete = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+    complete
         .map(|line| {
             let (start, text) = (at, &line[..line.len() - 1]);
             at += line.len() as u64;
@@ -58,8 +58,8 @@ fn model(bytes: &[u8], base: u64, max: usize) -> Vec<Owned> {
         .collect()
 }
 
-/// Checks every way of reading whole lines against splitting them in memory.
-fn agrees(log: &Reader, bytes: &[u8], base: u64, max: usize) {
+/// Checks every way of reading against splitting the bytes in memory.
+fn check_all_reads(log: &Reader, bytes: &[u8], base: u64, max: usize) {
     let expected = model(bytes, base, max);
     let end = base + bytes.len() as u64;
     assert!(forward(log, base, end, max) == expected, "forward");
@@ -89,8 +89,9 @@ fn text_of(lengths: &[usize]) -> Vec<u8> {
 
 fn lengths() -> impl Strategy<Value = Vec<usize>> {
     let near = |at: usize| (at - 3)..(at + 3);
-    let one = prop_oneof![4 => Just(0), 8 => 1..40_usize, 2 => near(CHUNK), 1 => near(2 * CHUNK), 1 => near(CHUNK / 2)];
-    prop::collection::vec(one, 0..8)
+    let length =
+        prop_oneof![4 => Just(0), 8 => 1..40_usize, 2 => near(CHUNK), 1 => near(2 * CHUNK), 1 => near(CHUNK / 2)];
+    prop::collection::vec(length, 0..8)
 }
 
 proptest! {
@@ -101,7 +102,7 @@ proptest! {
         let bytes = text_of(&lengths);
         let disk = SimDisk::new();
         disk.write(LOG, &bytes);
-        agrees(&reader(&disk), &bytes, 0, max);
+        check_all_reads(&reader(&disk), &bytes, 0, max);
     }
 
     #[test]
@@ -113,7 +114,7 @@ proptest! {
         let log = Reader::open(&disk.as_disk(), &place).unwrap().unwrap();
         prop_assert_eq!(log.first(), Position(base));
         prop_assert_eq!(log.stable_end(limits().busy_timeout).unwrap(), Position(base + bytes.len() as u64));
-        agrees(&log, &bytes, base, CHUNK);
+        check_all_reads(&log, &bytes, base, CHUNK);
     }
 }
 
@@ -130,25 +131,25 @@ fn segmented(bytes: &[u8], first: usize, second: usize, base: u64) -> (SimDisk, 
     (disk, Place { path: LOG.into(), base: at(second), sealed })
 }
 
-/// The sizes around which buffers are filled, one by one.
+/// Every length around the buffer size.
 #[test]
-fn lines_of_every_length_around_a_chunk_are_whole() {
+fn lines_of_every_length_around_a_chunk_are_complete() {
     for length in (CHUNK - 4)..=(CHUNK + 4) {
         let bytes = text_of(&[3, length, 0, length - 1, 7]);
         let disk = SimDisk::new();
         disk.write(LOG, &bytes);
         for max in [length - 1, length, length + 1] {
-            agrees(&reader(&disk), &bytes, 0, max);
+            check_all_reads(&reader(&disk), &bytes, 0, max);
         }
     }
 }
 
 #[test]
-fn a_line_many_times_over_the_limit_is_skipped_in_flat_memory() {
+fn a_line_far_over_the_limit_is_skipped_in_bounded_memory() {
     let bytes = text_of(&[5, 5 * CHUNK, 5]);
     let disk = SimDisk::new();
     disk.write(LOG, &bytes);
-    agrees(&reader(&disk), &bytes, 0, 100);
+    check_all_reads(&reader(&disk), &bytes, 0, 100);
     let largest = disk.calls().iter().filter(|call| call.kind == CallKind::Read).map(|call| call.len).max();
     assert!(largest <= Some(CHUNK as u64), "{largest:?}");
 }
@@ -183,7 +184,7 @@ fn bytes_after_the_last_newline_are_not_a_line() {
 }
 
 #[test]
-fn a_position_that_is_none_is_told_apart() {
+fn invalid_positions_have_distinct_errors() {
     type Check = fn(&Error) -> bool;
     let bytes = b"ab\ncd\nef\ngh";
     let (disk, place) = segmented(bytes, 3, 6, 100);
@@ -219,7 +220,7 @@ fn a_position_that_is_none_is_told_apart() {
 }
 
 #[test]
-fn a_file_that_is_shorter_than_asked_for_is_an_error_and_no_end() {
+fn a_file_shorter_than_the_range_is_an_error() {
     let disk = SimDisk::new();
     disk.write(LOG, b"ab\ncd\n");
     let log = reader(&disk);
@@ -235,19 +236,20 @@ fn an_absent_file_is_an_empty_log() {
     assert!(Reader::open(&disk.as_disk(), &Place::file(LOG)).unwrap().is_none());
     let (_, recovery) = open(&disk).unwrap();
     assert_eq!(recovery.end, Position::ZERO);
-    assert!(disk.snapshot().is_empty(), "opening makes nothing");
+    assert!(disk.snapshot().is_empty(), "opening creates nothing");
 }
 
-/// Between the look at the size and the look for the newline a repair may cut the tail and another writer go on.
+/// Between the stat and the search for the newline a repair could cut the tail, and another writer could continue
+/// there.
 #[test]
-fn the_stable_end_is_found_with_no_writer_inside() {
+fn the_stable_end_is_read_under_a_lock() {
     let disk = SimDisk::new();
     disk.write(LOG, b"{\"a\":1}\n{\"torn\":1");
     let log = Reader::open(&disk.process().as_disk(), &Place::file(LOG)).unwrap().unwrap();
     let other = disk.process();
     disk.on_call(std::sync::Arc::new(move |call| {
         if call.process == 2 && call.kind == CallKind::Read {
-            assert!(matches!(open(&other), Err(Error::Busy { .. })), "the tail is not mended under a look at it");
+            assert!(matches!(open(&other), Err(Error::Busy { .. })), "the tail is not repaired while it is read");
         }
     }));
     assert_eq!(log.stable_end(limits().busy_timeout).unwrap(), Position(8));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::dialects::render;
 
-/// What a recorder wrote.
+/// The output of a recorder.
 #[derive(Default)]
 pub struct Written {
     pub lines: Vec<String>,
@@ -22,13 +22,13 @@ impl Sink for Written {
     type Error = Infallible;
 
     fn line(&mut self, line: &str) -> Result<(), Infallible> {
-        check_line(line.as_bytes(), 64 << 20).expect("a line that may stand in a log");
+        check_line(line.as_bytes(), 64 << 20).expect("a valid line");
         self.lines.push(line.to_owned());
         Ok(())
     }
 
-    fn blob(&mut self, whole: &str) -> Result<String, Infallible> {
-        self.blobs.push(whole.to_owned());
+    fn blob(&mut self, text: &str) -> Result<String, Infallible> {
+        self.blobs.push(text.to_owned());
         Ok(format!("blob:{:064x}", self.blobs.len()))
     }
 }
@@ -111,11 +111,11 @@ fn a_run_becomes_envelopes() {
     );
     assert_eq!((&end["num_turns"], &end["total_cost_usd"]), (&json!(2), &json!(0.13)));
     assert_eq!((&end["total_input_tokens"], &end["stop_reason"]), (&json!(200), &json!("stop")));
-    assert!(end.get("sessionId").is_none(), "as the real ones have none");
+    assert!(end.get("sessionId").is_none(), "the original has none");
 }
 
 #[test]
-fn thinking_is_kept_only_when_asked() {
+fn thinking_is_kept_only_if_requested() {
     let event = json!({"type":"message_end","sessionId":"s","message":{"role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"x"}]}});
     let without = Options { keep_thinking: false, ..options("p") };
     let thoughts = |written: &Written| written.items().iter().filter(|item| item.kind == ItemKind::Thinking).count();
@@ -154,8 +154,8 @@ fn a_turn_that_was_cut_off_has_no_result() {
 }
 
 #[test]
-fn a_long_answer_is_cut_at_a_character_and_kept_whole() {
-    // The limit falls inside a character of four bytes.
+fn a_long_result_is_shortened_at_a_character_and_stored_in_full() {
+    // The limit is inside of a character of four bytes.
     let whole = format!("a{}", "🥛".repeat(20_000));
     let event = json!({"type":"tool_execution_end","sessionId":"s","toolCallId":"d0","result":whole,"isError":true});
     let written = record(options("p"), &[event]);
@@ -171,7 +171,7 @@ fn a_long_answer_is_cut_at_a_character_and_kept_whole() {
 }
 
 #[test]
-fn an_answer_at_the_limit_is_not_cut() {
+fn a_result_at_the_limit_is_not_shortened() {
     let whole = "x".repeat(65_536);
     let event = json!({"type":"tool_execution_end","sessionId":"s","toolCallId":"d0","result":whole});
     let written = record(options("p"), &[event]);
@@ -180,18 +180,18 @@ fn an_answer_at_the_limit_is_not_cut() {
 }
 
 #[test]
-fn an_answer_told_in_two_ways_is_written_once() {
+fn a_result_sent_by_two_channels_is_written_once() {
     let first = json!({"type":"tool_execution_end","sessionId":"s","toolCallId":"d0","result":{"content":[{"type":"text","text":"a"}]}});
     let second = json!({"type":"message_end","sessionId":"s","message":{"role":"toolResult","toolCallId":"d0","content":[{"type":"text","text":"a"}]}});
     let written = record(options("p"), &[first, second]);
     let answers: Vec<_> = written.items().into_iter().filter(|item| item.kind == ItemKind::ToolResult).collect();
     assert_eq!(answers.len(), 1);
-    assert_eq!(answers[0].text, "a", "as the line's JSON text says");
+    assert_eq!(answers[0].text, "a", "the text of the line");
     assert!(written.lines[1].contains(r#"{\"content\":[{\"text\":\"a\",\"type\":\"text\"}]}"#), "{}", written.lines[1]);
 }
 
 #[test]
-fn a_resumed_session_repeats_no_prompt_it_has_and_writes_a_new_one() {
+fn a_resumed_session_writes_only_new_prompts() {
     let known_of = |written: &Written| {
         let mut known = Known::default();
         let _ = written.lines.iter().rev().all(|line| known.line_before(line));
@@ -204,17 +204,17 @@ fn a_resumed_session_repeats_no_prompt_it_has_and_writes_a_new_one() {
     let mut written = record(options("first"), &[session(), said("half")]);
     let known = known_of(&written);
     record_into(&mut written, options("first"), &known, &[session(), said("whole"), json!({"type":"agent_end"})]);
-    assert_eq!(prompts(&written), ["first"], "it was being answered");
+    assert_eq!(prompts(&written), ["first"], "its turn was open");
     let known = known_of(&written);
     record_into(&mut written, options("second"), &known, &[session(), said("more"), json!({"type":"agent_end"})]);
     assert_eq!(prompts(&written), ["first", "second"]);
     let known = known_of(&written);
     record_into(&mut written, options("second"), &known, &[session(), said("again"), json!({"type":"agent_end"})]);
-    assert_eq!(prompts(&written), ["first", "second", "second"], "a turn that ended can be asked for again");
+    assert_eq!(prompts(&written), ["first", "second", "second"], "after its turn ended, the same prompt is a new one");
 }
 
 #[test]
-fn a_call_id_that_is_used_again_has_its_own_result() {
+fn a_reused_call_id_has_its_own_result() {
     let call = |text: &str| json!({"type":"message_end","message":{"role":"assistant","content":[{"type":"text","text":text},{"type":"toolCall","id":"c0","name":"bash","arguments":{}}]}});
     let execution = |text: &str| json!({"type":"tool_execution_end","toolCallId":"c0","result":{"content":[{"type":"text","text":text}]}});
     let message = |text: &str| json!({"type":"message_end","message":{"role":"toolResult","toolCallId":"c0","content":[{"type":"text","text":text}]}});
@@ -232,12 +232,12 @@ fn a_call_id_that_is_used_again_has_its_own_result() {
     let unmatched = [call("1"), execution("a"), end(), user("q"), message("a")];
     assert_eq!(answers(&unmatched), 2, "another turn is another result");
     assert_eq!(answers(&[call("1"), execution("a"), call("2"), message("a")]), 2, "another call in the same turn");
-    assert_eq!(answers(&[execution("a"), execution("a"), message("a"), message("a")]), 2, "each is told twice");
-    assert_eq!(answers(&[execution("a"), message("b")]), 2, "what differs is not a repetition");
+    assert_eq!(answers(&[execution("a"), execution("a"), message("a"), message("a")]), 2, "each is sent twice");
+    assert_eq!(answers(&[execution("a"), message("b")]), 2, "other content is not a repetition");
 }
 
 #[test]
-fn the_same_words_within_a_turn_are_said_twice() {
+fn a_repeated_prompt_within_a_turn_is_kept() {
     let user = |text: &str| json!({"type":"message_end","message":{"role":"user","content":text}});
     let asked = |prompt: Option<&str>, events: &[Value]| {
         let items = record(Options { prompt: prompt.map(str::to_owned), ..options("") }, events).items();
@@ -245,13 +245,13 @@ fn the_same_words_within_a_turn_are_said_twice() {
     };
     assert_eq!(asked(None, &[user("go on"), user("go on")]), 2);
     assert_eq!(asked(None, &[user("go on"), said("x"), user("go on")]), 2);
-    assert_eq!(asked(Some("go on"), &[user("go on"), said("x"), user("go on")]), 2, "the first is told by both");
+    assert_eq!(asked(Some("go on"), &[user("go on"), said("x"), user("go on")]), 2, "both send the first");
     assert_eq!(asked(Some("go on"), &[user("go on"), user("go on")]), 2);
-    assert_eq!(asked(Some("go on"), &[said("x"), user("go on")]), 2, "the runtime tells only the second");
+    assert_eq!(asked(Some("go on"), &[said("x"), user("go on")]), 2, "the runtime sends only the second");
 }
 
 #[test]
-fn a_resumed_prompt_leaves_a_remark_and_its_repetition_is_kept() {
+fn a_resumed_prompt_becomes_a_remark_and_its_repetition_is_kept() {
     let user = |text: &str| json!({"type":"message_end","message":{"role":"user","content":text}});
     let mut written = record(options("go on"), &[session(), said("half")]);
     let mut known = Known::default();
@@ -271,12 +271,12 @@ fn a_resumed_prompt_leaves_a_remark_and_its_repetition_is_kept() {
     ];
     assert_eq!(kinds, expected.map(|(kind, text)| (kind, text.to_owned())));
     let result = written.values().pop().expect("a result");
-    assert_eq!((&result["num_turns"], &result["total_input_tokens"]), (&json!(3), &json!(3600)), "of the whole turn");
-    assert_eq!(result["total_cost_usd"], json!(0), "nobody knows what the first response cost");
+    assert_eq!((&result["num_turns"], &result["total_input_tokens"]), (&json!(3), &json!(3600)), "the sum of the turn");
+    assert_eq!(result["total_cost_usd"], json!(0), "the cost of the first response is unknown");
 }
 
 #[test]
-fn a_partial_snapshot_takes_nothing_away() {
+fn a_partial_snapshot_keeps_earlier_values() {
     let end = json!({"type":"agent_end"});
     let partial = |stats: Value| {
         let snapshot = json!({"type":"usage_snapshot","stats":stats});
@@ -301,7 +301,7 @@ fn a_partial_snapshot_takes_nothing_away() {
 }
 
 #[test]
-fn the_end_of_input_after_a_snapshot_is_no_success() {
+fn the_end_of_input_after_a_snapshot_is_not_a_success() {
     let written = record(options("p"), &[session(), said("half"), snapshot(1, 0.01), snapshot(2, 0.02)]);
     let values = written.values();
     assert!(values.iter().all(|line| line["type"] != "result"), "{values:?}");
@@ -313,7 +313,7 @@ fn the_end_of_input_after_a_snapshot_is_no_success() {
 }
 
 #[test]
-fn a_prompt_that_the_runtime_tells_too_is_written_once() {
+fn a_prompt_that_the_runtime_repeats_is_written_once() {
     let user = |text: &str| json!({"type":"message_end","sessionId":"s","message":{"role":"user","content":[{"type":"text","text":text}]}});
     let events = [
         session(),
@@ -337,11 +337,11 @@ fn a_prompt_that_the_runtime_tells_too_is_written_once() {
         json!({"type":"agent_end"}),
     ];
     let asked = record(options("p"), &again).items().iter().filter(|item| item.kind == ItemKind::User).count();
-    assert_eq!(asked, 2, "the same words after the turn ended are a new prompt");
+    assert_eq!(asked, 2, "the same text after the turn ended is a new prompt");
 }
 
 #[test]
-fn failures_are_told() {
+fn failures_are_recorded() {
     let fatal = json!({"type":"fatal_error","sessionId":"s","error":{"name":"Error","message":"no credit"}});
     let written = record(options("p"), &[session(), fatal]);
     let values = written.values();
@@ -352,7 +352,7 @@ fn failures_are_told() {
 }
 
 #[test]
-fn retries_and_statuses_are_told_as_last_light_tells_them() {
+fn retries_and_statuses_are_written_as_by_last_light() {
     let events = [
         json!({"type":"extension_status","sessionId":"sess1","extension":"file-search","status":"configured","toolCount":3}),
         json!({"type":"auto_retry_start","sessionId":"sess1","attempt":1,"maxAttempts":3,"delayMs":10000,"errorMessage":"429 RATE_LIMIT_EXCEEDED"}),
@@ -413,7 +413,7 @@ fn an_event_too_deep_for_a_log_is_kept_as_text() {
 }
 
 #[test]
-fn a_sink_that_fails_is_heard() {
+fn an_error_of_the_sink_is_returned() {
     struct Full;
     impl Sink for Full {
         type Error = std::io::Error;
@@ -432,7 +432,7 @@ fn a_sink_that_fails_is_heard() {
 
 proptest! {
     #[test]
-    fn whatever_comes_becomes_lines_that_a_log_takes(events in prop::collection::vec("\\PC{0,60}|\\{\"type\":\"[a-z_]{1,12}\",\"x\":[0-9]{1,3}\\}", 0..12)) {
+    fn any_input_becomes_valid_lines(events in prop::collection::vec("\\PC{0,60}|\\{\"type\":\"[a-z_]{1,12}\",\"x\":[0-9]{1,3}\\}", 0..12)) {
         let mut written = Written::default();
         let mut recorder = Recorder::new(options("p"), &Known::default());
         for event in &events {

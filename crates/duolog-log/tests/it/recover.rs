@@ -9,7 +9,7 @@ use duolog_testkit::{CallKind, Crash, Fault, Loss, SimDisk};
 use duolog_types::Position;
 use serde::de::IgnoredAny;
 
-use crate::kit::{self, LOG, PROCESS, batch, limits, open, open_known, put, raw, reader, reopen, rewrite_it, writer};
+use crate::kit::{self, LOG, PROCESS, batch, limits, open, open_known, put, raw, reader, reopen, rewrite_log, writer};
 
 const LINES: &str = "{\"a\":\"é 日本 😀\"}\n\
                      {\"crlf\":1}\r\n\
@@ -18,12 +18,12 @@ const LINES: &str = "{\"a\":\"é 日本 😀\"}\n\
                      \x20{ \"deep\" : [ { \"b\" : [ ] } , null ] }\t\n\
                      {}\n";
 
-fn is_whole_object(fragment: &[u8]) -> bool {
+fn is_complete_object(fragment: &[u8]) -> bool {
     let text = std::str::from_utf8(fragment).unwrap_or("");
     text.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// Whatever byte a crash stopped at, the log opens, keeps every whole line, and the next append stands whole.
+/// After a crash at any byte the log opens, keeps every complete line, and accepts the next append.
 #[test]
 fn any_prefix_of_a_log_opens() {
     for cut in 0..=LINES.len() {
@@ -33,12 +33,12 @@ fn any_prefix_of_a_log_opens() {
         let disk = SimDisk::new();
         disk.write(LOG, bytes);
         let (log, recovery) = open(&disk).expect("opens");
-        assert_eq!(recovery.standing, LogIdentity::Same);
+        assert_eq!(recovery.identity, LogIdentity::Same);
 
         let mut expected = bytes.to_vec();
         let kind = match fragment {
             [] => None,
-            _ if is_whole_object(fragment) => {
+            _ if is_complete_object(fragment) => {
                 expected.push(b'\n');
                 Some(MendKind::Completed)
             }
@@ -75,7 +75,7 @@ fn any_prefix_of_a_log_opens() {
     }
 }
 
-/// The same, where the fragment appears under a writer that is open already.
+/// The fragment appears while a writer has the log open.
 #[test]
 fn a_fragment_that_another_process_left_is_mended_by_the_next_append() {
     let fragment = "{\"left\":\"é\"}";
@@ -94,7 +94,7 @@ fn a_fragment_that_another_process_left_is_mended_by_the_next_append() {
 }
 
 #[test]
-fn fragments_gather_in_one_file_in_order() {
+fn fragments_are_collected_in_one_file_in_order() {
     let disk = SimDisk::new();
     let log = writer(&disk);
     put(&log, "{}");
@@ -108,7 +108,7 @@ fn fragments_gather_in_one_file_in_order() {
         records.iter().map(|record| (record.position, record.len)).collect::<Vec<_>>(),
         [(3, 3), (6, 4), (9, 7), (17, 3)]
     );
-    assert_eq!(kit::read(&disk), "{}\n{}\n{}\n{}\nnope\n{}\n", "a bad line in the middle is nobody's tail");
+    assert_eq!(kit::read(&disk), "{}\n{}\n{}\n{}\nnope\n{}\n", "a damaged line in the middle is not a torn tail");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn bytes_below_the_seal_are_terminated_and_never_cut() {
                 assert_eq!(done.end, Position(cut as u64 + 1));
             } else {
                 let (log, recovery) = open_known(&disk, &known).unwrap();
-                assert_eq!(recovery.standing, LogIdentity::Shorter(Position(cut as u64)));
+                assert_eq!(recovery.identity, LogIdentity::Shorter(Position(cut as u64)));
                 assert_eq!(recovery.mend.unwrap().kind, MendKind::Terminated, "cut at byte {cut}");
                 assert_eq!(recovery.end, Position(cut as u64 + 1));
                 put(&log, "{}");
@@ -139,13 +139,13 @@ fn bytes_below_the_seal_are_terminated_and_never_cut() {
 }
 
 #[test]
-fn a_fragment_is_cut_down_to_a_seal_that_was_made_while_the_log_was_open() {
+fn a_fragment_is_cut_down_to_a_seal_made_while_the_log_was_open() {
     let disk = SimDisk::new();
     let log = writer(&disk);
     let end = put(&log, "{}").end;
     log.sealed(end);
     raw(&disk.process()).unwrap().append(b"{\"a").unwrap();
-    assert_eq!(put(&log, "{}").mend.unwrap().kind, MendKind::Quarantined, "it stands above the seal");
+    assert_eq!(put(&log, "{}").mend.unwrap().kind, MendKind::Quarantined, "it is above the seal");
     log.sealed(Position(end.0 + 100));
     raw(&disk.process()).unwrap().append(b"{\"b").unwrap();
     assert_eq!(put(&log, "{}").mend.unwrap().kind, MendKind::Terminated);
@@ -171,23 +171,23 @@ fn a_log_is_compared_with_what_the_state_knows() {
         (Watermark { folded: folded(Position(5), second), ..Watermark::default() }, LogIdentity::Replaced),
         (Watermark { folded: folded(Position(40), second), ..Watermark::default() }, LogIdentity::Replaced),
     ];
-    for (known, standing) in cases {
+    for (known, expected) in cases {
         let disk = SimDisk::new();
         disk.write(LOG, bytes.as_bytes());
-        assert_eq!(open_known(&disk, &known).unwrap().1.standing, standing, "{known:?}");
+        assert_eq!(open_known(&disk, &known).unwrap().1.identity, expected, "{known:?}");
         assert_eq!(kit::read(&disk), bytes);
         let missing = if known.recorded_to.max(known.sealed_to) > Position::ZERO {
             LogIdentity::Missing
         } else {
             LogIdentity::Same
         };
-        assert_eq!(open_known(&SimDisk::new(), &known).unwrap().1.standing, missing, "{known:?}");
+        assert_eq!(open_known(&SimDisk::new(), &known).unwrap().1.identity, missing, "{known:?}");
     }
 }
 
-/// After archiving, all that was folded is in sealed segments, and the hot file has nothing to compare with.
+/// After archiving, all folded lines are in sealed segments, and the hot file has nothing to compare.
 #[test]
-fn a_log_whose_hot_file_begins_where_the_fold_stopped_is_the_same_log() {
+fn a_log_whose_hot_file_starts_where_the_fold_stopped_is_the_same_log() {
     let disk = SimDisk::new();
     disk.write("scope/0", b"{\"a\":1}\n");
     let place = Place {
@@ -204,32 +204,32 @@ fn a_log_whose_hot_file_begins_where_the_fold_stopped_is_the_same_log() {
     for hot in [&b""[..], b"{\"b\":1}\n"] {
         disk.write(LOG, hot);
         let (log, recovery) = Writer::open(&disk.as_disk(), &place, &known, &limits()).unwrap();
-        assert_eq!(recovery.standing, LogIdentity::Same);
+        assert_eq!(recovery.identity, LogIdentity::Same);
         assert_eq!(recovery.end, Position(8 + hot.len() as u64));
         assert_eq!(put(&log, "{}").start, recovery.end);
     }
 }
 
-/// The log that both crash tests below mend: whole lines, then a fragment.
+/// The log that both crash tests below repair: complete lines, then a fragment.
 fn torn_disk() -> SimDisk {
     let disk = SimDisk::new();
     disk.write(LOG, "{\"a\":1}\n{\"b\":\"é\"}\n{\"torn\":\"é".as_bytes());
     disk
 }
 
-/// Every file but the torn one, and what that one keeps: a record that was not finished may lie between its records.
-fn essence(disk: &SimDisk) -> (BTreeMap<PathBuf, Vec<u8>>, Vec<TornRecord>) {
+/// Every file except the torn one, and the records of that one: an unfinished record may be between its records.
+fn comparable_content(disk: &SimDisk) -> (BTreeMap<PathBuf, Vec<u8>>, Vec<TornRecord>) {
     let mut files = disk.snapshot();
     files.remove(&kit::torn());
     (files, torn_records(&disk.as_disk(), LOG.as_ref()).unwrap())
 }
 
-/// A crash at any call of a repair, and at any byte of what it writes, leaves what the next repair makes the same of.
+/// After a crash at any call of a repair, and at any written byte, the next repair has the same result.
 fn crash_at_every_call(prepare: impl Fn() -> SimDisk, repair: impl Fn(&SimDisk) -> bool) {
     let whole = prepare();
     assert!(repair(&whole));
     drop(reopen(&whole));
-    let expected = essence(&whole);
+    let expected = comparable_content(&whole);
     let losses: Vec<Crash> = Loss::all(6).into_iter().map(Crash::Power).chain([Crash::Process]).collect();
     for call in whole.calls() {
         let bytes = if call.kind == CallKind::Append { call.len } else { 0 };
@@ -244,7 +244,7 @@ fn crash_at_every_call(prepare: impl Fn() -> SimDisk, repair: impl Fn(&SimDisk) 
             for crash in &losses {
                 let image = disk.crash(*crash);
                 drop(reopen(&image));
-                assert_eq!(essence(&image), expected, "{what}, then {crash:?}");
+                assert_eq!(comparable_content(&image), expected, "{what}, then {crash:?}");
                 let once = image.snapshot();
                 drop(reopen(&image));
                 assert_eq!(image.snapshot(), once, "{what}, then {crash:?}: repairing twice changes no byte");
@@ -252,7 +252,7 @@ fn crash_at_every_call(prepare: impl Fn() -> SimDisk, repair: impl Fn(&SimDisk) 
             }
             if !disk.has_stopped() && !done {
                 drop(reopen(&disk));
-                assert_eq!(essence(&disk), expected, "{what}, then once more");
+                assert_eq!(comparable_content(&disk), expected, "{what}, then a retry");
             }
         }
     }
@@ -272,12 +272,12 @@ fn a_crash_inside_a_rewrite_is_recovered_to_the_same_bytes() {
         file.sync().unwrap();
         disk.crash(Crash::Process)
     };
-    crash_at_every_call(poisoned, |disk| rewrite_it(disk).is_ok());
+    crash_at_every_call(poisoned, |disk| rewrite_log(disk).is_ok());
 }
 
-/// A repair that failed half-way leaves the writer knowing that there is still something to repair.
+/// After a failed repair the writer knows that there is still a tail to repair.
 #[test]
-fn an_append_never_fuses_with_a_fragment_that_could_not_be_mended() {
+fn an_append_never_joins_a_fragment_that_could_not_be_repaired() {
     let prepare = || {
         let disk = SimDisk::new();
         let log = writer(&disk);
@@ -326,7 +326,7 @@ fn damage_in_a_torn_file_hides_no_other_record_and_cuts_none() {
     let mut saved = disk.read(kit::torn()).unwrap();
     let second = saved.windows(3).position(|bytes| bytes == b"{\"b").unwrap();
     saved[second] ^= 1;
-    // And the last record is one that its writer did not finish.
+    // The last record is unfinished.
     saved.extend_from_slice(b"{\"position\":99,\"len\":40,");
     disk.write(kit::torn(), &saved);
     raw(&disk.process()).unwrap().append(b"{\"d").unwrap();
@@ -338,16 +338,16 @@ fn damage_in_a_torn_file_hides_no_other_record_and_cuts_none() {
 }
 
 #[test]
-fn a_mend_is_told_of_even_when_the_append_behind_it_fails() {
+fn a_repair_is_reported_even_if_the_append_after_it_fails() {
     let disk = SimDisk::new();
     let log = writer(&disk);
     put(&log, "{}");
     raw(&disk.process()).unwrap().append(b"{\"a").unwrap();
     let how = Append { if_position: Some(Position(99)), ..PROCESS };
     assert!(log.append(&batch("{}"), &how).is_err());
-    let untold = log.take_untold();
-    assert_eq!(untold.iter().map(|mend| mend.kind).collect::<Vec<_>>(), [MendKind::Quarantined]);
-    assert!(log.take_untold().is_empty(), "once");
+    let deferred = log.take_deferred_mends();
+    assert_eq!(deferred.iter().map(|mend| mend.kind).collect::<Vec<_>>(), [MendKind::Quarantined]);
+    assert!(log.take_deferred_mends().is_empty(), "once");
 }
 
 #[test]

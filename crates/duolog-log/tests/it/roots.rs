@@ -18,16 +18,16 @@ use tempfile::TempDir;
 
 use crate::kit::{PROCESS, batch};
 
-/// Only a hint can wake whoever waits at this pace.
+/// With these pauses only a hint ends a wait.
 const NEVER: Duration = Duration::from_hours(1);
-const BY_HINTS: Pace = Pace { soon: NEVER, seldom: NEVER, hearing: NEVER };
-/// Nothing is waited for longer than this.
+const BY_HINTS: Pace = Pace { min: NEVER, max: NEVER, with_hints: NEVER };
+/// With these pauses every wait is short.
 const BY_SWEEPS: Pace =
-    Pace { soon: Duration::ZERO, seldom: Duration::from_millis(1), hearing: Duration::from_millis(1) };
+    Pace { min: Duration::ZERO, max: Duration::from_millis(1), with_hints: Duration::from_millis(1) };
 
-/// What was told, in a form that can be compared.
+/// A root event in a form that can be kept and compared.
 #[derive(Debug, PartialEq, Eq)]
-enum Told {
+enum OwnedEvent {
     Line(String, String),
     TooLong(String),
     Reset(String, u64, ResetReason),
@@ -36,21 +36,21 @@ enum Told {
     Skipped(String, &'static str),
 }
 
-fn line(path: &str, text: &str) -> Told {
-    Told::Line(path.into(), text.into())
+fn line(path: &str, text: &str) -> OwnedEvent {
+    OwnedEvent::Line(path.into(), text.into())
 }
 
-fn told(event: &RootEvent<'_>) -> Told {
+fn to_owned_event(event: &RootEvent<'_>) -> OwnedEvent {
     let text = |path: &Path| path.to_str().expect("text").to_owned();
     match event {
         RootEvent::Item { path, item: Item::Line(line) } => {
-            Told::Line(text(path), String::from_utf8(line.bytes.to_vec()).expect("whole characters"))
+            OwnedEvent::Line(text(path), String::from_utf8(line.bytes.to_vec()).expect("complete characters"))
         }
-        RootEvent::Item { path, item: Item::TooLong { .. } } => Told::TooLong(text(path)),
-        RootEvent::Reset { path, to, why } => Told::Reset(text(path), to.0, *why),
-        RootEvent::Gone { path } => Told::Gone(text(path)),
-        RootEvent::Missing => Told::Missing,
-        RootEvent::Skipped { path, why } => Told::Skipped(
+        RootEvent::Item { path, item: Item::TooLong { .. } } => OwnedEvent::TooLong(text(path)),
+        RootEvent::Reset { path, to, why } => OwnedEvent::Reset(text(path), to.0, *why),
+        RootEvent::Gone { path } => OwnedEvent::Gone(text(path)),
+        RootEvent::Missing => OwnedEvent::Missing,
+        RootEvent::Skipped { path, why } => OwnedEvent::Skipped(
             text(path),
             match why {
                 Skip::Unreadable(_) => "unreadable",
@@ -76,7 +76,7 @@ impl Root {
         Self { follower: RootFollower::new(&at, hints, options).unwrap(), at, _temp: Some(temp) }
     }
 
-    /// A root that is swept at every poll: nothing has to be waited for.
+    /// Creates a root that is swept at every poll, so that no test waits for a hint.
     fn swept(temp: TempDir, options: RootOptions) -> Self {
         Self::over(temp, &Hints::none(), RootOptions { pace: BY_SWEEPS, ..options })
     }
@@ -85,23 +85,25 @@ impl Root {
         add(&self.at, path, bytes.as_ref());
     }
 
-    /// Looks at the whole tree until there is nothing to tell.
-    fn drain(&mut self) -> Vec<Told> {
+    /// Sweeps the whole tree until there are no more events.
+    fn drain(&mut self) -> Vec<OwnedEvent> {
         let mut events = Vec::new();
         loop {
             self.follower.look_again();
-            let progress = self.follower.poll(&mut |event| events.push(told(&event))).expect("polls");
+            let progress = self.follower.poll(&mut |event| events.push(to_owned_event(&event))).expect("polls");
             if progress != Progress::Delivered {
                 return events;
             }
         }
     }
 
-    /// Polls and waits until so much was told.
-    fn until(&mut self, count: usize) -> Vec<Told> {
+    /// Polls and waits until there are `count` events.
+    fn until(&mut self, count: usize) -> Vec<OwnedEvent> {
         let mut events = Vec::new();
         while events.len() < count {
-            if self.follower.poll(&mut |event| events.push(told(&event))).expect("polls") != Progress::Delivered {
+            if self.follower.poll(&mut |event| events.push(to_owned_event(&event))).expect("polls")
+                != Progress::Delivered
+            {
                 self.follower.wait(NEVER);
             }
         }
@@ -125,7 +127,7 @@ fn changed_at(root: &Path, path: &str, seconds: u64) {
 }
 
 #[test]
-fn what_is_there_comes_oldest_first_and_then_what_is_new() {
+fn existing_files_come_oldest_first_and_then_new_lines() {
     let temp = temp();
     for (path, seconds) in [("b.jsonl", 30), ("a/z.jsonl", 10), ("a/b/c.jsonl", 20), ("c.jsonl", 20)] {
         add(temp.path(), path, format!("{{\"at\":{seconds}}}\n").as_bytes());
@@ -139,16 +141,17 @@ fn what_is_there_comes_oldest_first_and_then_what_is_new() {
     root.add("c.jsonl", "{\"n\":1}\n{\"n\":2}\n");
     root.add("new/one.jsonl", "{\"n\":3}\n");
     let events = root.drain();
-    let of =
-        |path: &str| events.iter().filter(|told| matches!(told, Told::Line(at, _) if at == path)).collect::<Vec<_>>();
+    let of = |path: &str| {
+        events.iter().filter(|event| matches!(event, OwnedEvent::Line(at, _) if at == path)).collect::<Vec<_>>()
+    };
     assert_eq!(of("c.jsonl"), [&line("c.jsonl", "{\"n\":1}"), &line("c.jsonl", "{\"n\":2}")]);
     assert_eq!(of("new/one.jsonl"), [&line("new/one.jsonl", "{\"n\":3}")]);
     assert_eq!((events.len(), root.follower.file_count()), (3, 5));
 }
 
-/// No interval helps here: a file in a directory in a directory that did not exist is heard of.
+/// No interval helps here: a new file in nested new directories causes a hint.
 #[test]
-fn new_files_in_new_directories_are_heard_of() {
+fn new_files_in_new_directories_cause_hints() {
     let mut root = Root::over(temp(), &Hints::new(), RootOptions { pace: BY_HINTS, ..RootOptions::default() });
     assert_eq!(root.follower.poll(&mut |_| panic!("nothing is there")).unwrap(), Progress::Idle);
     root.add("a/b/c/one.jsonl", "{\"n\":1}\n");
@@ -156,19 +159,19 @@ fn new_files_in_new_directories_are_heard_of() {
     root.add("a/b/c/one.jsonl", "{\"n\":2}\n");
     assert_eq!(root.until(1), [line("a/b/c/one.jsonl", "{\"n\":2}")]);
     fs::remove_dir_all(root.at.join("a")).unwrap();
-    assert_eq!(root.until(1), [Told::Gone("a/b/c/one.jsonl".into())]);
-    // The same names once more: other directories, other watches.
+    assert_eq!(root.until(1), [OwnedEvent::Gone("a/b/c/one.jsonl".into())]);
+    // The same names again: other directories, other watches.
     root.add("a/b/c/one.jsonl", "{\"n\":3}\n");
     assert_eq!(root.until(1), [line("a/b/c/one.jsonl", "{\"n\":3}")]);
     fs::rename(root.at.join("a/b"), root.at.join("b")).unwrap();
-    assert_eq!(root.until(2), [Told::Gone("a/b/c/one.jsonl".into()), line("b/c/one.jsonl", "{\"n\":3}")]);
+    assert_eq!(root.until(2), [OwnedEvent::Gone("a/b/c/one.jsonl".into()), line("b/c/one.jsonl", "{\"n\":3}")]);
     root.add("b/c/one.jsonl", "{\"n\":4}\n");
     assert_eq!(root.until(1), [line("b/c/one.jsonl", "{\"n\":4}")]);
 }
 
-/// Polls are counted: where nothing happens, nobody wakes.
+/// Polls are counted: without a change there is no wake-up.
 #[test]
-fn whoever_waits_for_a_root_is_woken_by_changes_and_nothing_else() {
+fn only_changes_wake_a_follower_of_a_root() {
     let mut root = Root::over(temp(), &Hints::new(), RootOptions { pace: BY_HINTS, ..RootOptions::default() });
     root.add("one.jsonl", "");
     let (at, count) = (root.at.clone(), 200);
@@ -195,34 +198,34 @@ fn whoever_waits_for_a_root_is_woken_by_changes_and_nothing_else() {
 }
 
 #[test]
-fn a_line_that_is_partial_at_first_comes_when_it_is_whole() {
+fn a_partial_line_is_delivered_when_it_is_complete() {
     for start in [Start::All, Start::Last(1), Start::New] {
         let temp = temp();
         add(temp.path(), "one.jsonl", "{\"n\":1}\n{\"n\":2}\n{\"text\":\"h\u{e9}".as_bytes());
         let mut root = Root::swept(temp, RootOptions { start, ..RootOptions::default() });
-        let whole = [line("one.jsonl", "{\"n\":1}"), line("one.jsonl", "{\"n\":2}")];
+        let lines = [line("one.jsonl", "{\"n\":1}"), line("one.jsonl", "{\"n\":2}")];
         let skipped = match start {
             Start::All => 0,
             Start::Last(_) => 1,
             Start::New => 2,
         };
-        assert_eq!(root.drain(), whole[skipped..], "{start:?}");
+        assert_eq!(root.drain(), lines[skipped..], "{start:?}");
         assert_eq!(root.drain(), []);
-        // The euro sign comes a byte at a time.
+        // The euro sign arrives byte by byte.
         for byte in "\u{20ac}".bytes() {
             root.add("one.jsonl", [byte]);
             assert_eq!(root.drain(), []);
         }
         root.add("one.jsonl", "\"}\n{");
         assert_eq!(root.drain(), [line("one.jsonl", "{\"text\":\"h\u{e9}\u{20ac}\"}")], "{start:?}");
-        // What comes later is delivered from its beginning, wherever the others began.
+        // A later file is delivered from its beginning, independent of the start option.
         root.add("two.jsonl", "{\"n\":1}\n");
         assert_eq!(root.drain(), [line("two.jsonl", "{\"n\":1}")]);
     }
 }
 
 #[test]
-fn a_file_that_was_cut_replaced_or_deleted_is_told_and_goes_on() {
+fn a_truncated_replaced_or_deleted_file_is_reported_and_still_followed() {
     let temp = temp();
     add(temp.path(), "one.jsonl", b"{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n");
     let mut root = Root::swept(temp, RootOptions::default());
@@ -231,64 +234,70 @@ fn a_file_that_was_cut_replaced_or_deleted_is_told_and_goes_on() {
     let one = || "one.jsonl".to_owned();
 
     File::options().write(true).open(&path).unwrap().set_len(8).unwrap();
-    assert_eq!(root.drain(), [Told::Reset(one(), 8, ResetReason::Shorter)], "the first line stands");
+    assert_eq!(root.drain(), [OwnedEvent::Reset(one(), 8, ResetReason::Shorter)], "the first line is unchanged");
     root.add("one.jsonl", "{\"n\":4}\n");
     assert_eq!(root.drain(), [line("one.jsonl", "{\"n\":4}")]);
 
     let other = root.at.join("other");
     fs::write(&other, "{\"o\":1}\n{\"o\":2}\n").unwrap();
     fs::rename(&other, &path).unwrap();
-    let expected =
-        [Told::Reset(one(), 0, ResetReason::Replaced), line("one.jsonl", "{\"o\":1}"), line("one.jsonl", "{\"o\":2}")];
+    let expected = [
+        OwnedEvent::Reset(one(), 0, ResetReason::Replaced),
+        line("one.jsonl", "{\"o\":1}"),
+        line("one.jsonl", "{\"o\":2}"),
+    ];
     assert_eq!(root.drain(), expected);
 
-    // The same bytes in another file, and one line more.
+    // The same bytes in another file, and one more line.
     fs::write(&other, "{\"o\":1}\n{\"o\":2}\n{\"o\":3}\n").unwrap();
     fs::rename(&other, &path).unwrap();
     assert_eq!(root.drain(), [line("one.jsonl", "{\"o\":3}")]);
 
-    // Rewritten in place and longer than it was.
+    // Rewritten in place, and longer than before.
     fs::write(&path, "{\"o\":1}\n{\"p\":2}\n{\"p\":3}\n{\"p\":4}\n").unwrap();
-    let mut expected = vec![Told::Reset(one(), 8, ResetReason::Replaced)];
+    let mut expected = vec![OwnedEvent::Reset(one(), 8, ResetReason::Replaced)];
     expected.extend((2..5).map(|n| line("one.jsonl", &format!("{{\"p\":{n}}}"))));
     assert_eq!(root.drain(), expected);
 
     fs::remove_file(&path).unwrap();
-    assert_eq!(root.drain(), [Told::Gone(one())]);
+    assert_eq!(root.drain(), [OwnedEvent::Gone(one())]);
     root.add("one.jsonl", "{\"q\":1}\n");
     assert_eq!(root.drain(), [line("one.jsonl", "{\"q\":1}")]);
 }
 
 #[test]
-fn a_root_that_is_missing_is_waited_for() {
+fn a_follower_waits_for_a_missing_root() {
     let temp = temp();
     let at = temp.path().join("not/yet");
     for hints in [Hints::new(), Hints::none()] {
         let options = RootOptions { start: Start::New, pace: BY_SWEEPS, ..RootOptions::default() };
         let follower = RootFollower::new(&at, &hints, options).unwrap();
         let mut root = Root { at: at.clone(), follower, _temp: None };
-        assert_eq!(root.drain(), [Told::Missing]);
-        assert_eq!(root.drain(), [], "it is told once");
+        assert_eq!(root.drain(), [OwnedEvent::Missing]);
+        assert_eq!(root.drain(), [], "it is reported once");
         assert_eq!(root.follower.poll(&mut |_| ()).unwrap(), Progress::Missing);
         root.add("a/one.jsonl", "{\"n\":1}\n");
         assert_eq!(root.until(1), [line("a/one.jsonl", "{\"n\":1}")], "it was not there before");
         fs::remove_dir_all(&at).unwrap();
-        assert_eq!(root.until(2), [Told::Gone("a/one.jsonl".into()), Told::Missing]);
+        assert_eq!(root.until(2), [OwnedEvent::Gone("a/one.jsonl".into()), OwnedEvent::Missing]);
         root.add("a/one.jsonl", "{\"n\":2}\n");
         assert_eq!(root.until(1), [line("a/one.jsonl", "{\"n\":2}")]);
         // Another directory under the same name.
         fs::rename(&at, temp.path().join("moved")).unwrap();
         root.add("a/one.jsonl", "{\"n\":3}\n");
         let events = root.until(2);
-        let last_two = [Told::Gone("a/one.jsonl".into()), line("a/one.jsonl", "{\"n\":3}")];
-        assert!(events == last_two || events[..2] == [Told::Gone("a/one.jsonl".into()), Told::Missing], "{events:?}");
+        let last_two = [OwnedEvent::Gone("a/one.jsonl".into()), line("a/one.jsonl", "{\"n\":3}")];
+        assert!(
+            events == last_two || events[..2] == [OwnedEvent::Gone("a/one.jsonl".into()), OwnedEvent::Missing],
+            "{events:?}"
+        );
         fs::remove_dir_all(temp.path().join("moved")).unwrap();
         fs::remove_dir_all(&at).unwrap();
     }
 }
 
 #[test]
-fn what_is_no_log_is_skipped_and_told_once() {
+fn other_files_are_skipped_and_reported_once() {
     let outside = temp();
     add(outside.path(), "secret.jsonl", b"{\"secret\":1}\n");
     let temp = temp();
@@ -311,8 +320,8 @@ fn what_is_no_log_is_skipped_and_told_once() {
     .unwrap();
     let mut root = Root::swept(temp, RootOptions::default());
     let mut events = root.drain();
-    events.sort_by_key(|told| format!("{told:?}"));
-    let skipped = |path: &str, why| Told::Skipped(path.into(), why);
+    events.sort_by_key(|event| format!("{event:?}"));
+    let skipped = |path: &str, why| OwnedEvent::Skipped(path.into(), why);
     assert_eq!(
         events,
         [
@@ -323,16 +332,16 @@ fn what_is_no_log_is_skipped_and_told_once() {
         ]
     );
     assert_eq!(root.drain(), []);
-    // A directory that becomes a link takes its files with it, and shows none of what the link leads to.
+    // A directory that becomes a link loses its files, and the target of the link is not shown.
     root.add("dir/secret.jsonl", "{\"n\":2}\n");
     assert_eq!(root.drain(), [line("dir/secret.jsonl", "{\"n\":2}")]);
     fs::remove_dir_all(root.at.join("dir")).unwrap();
     symlink(outside.path(), root.at.join("dir")).unwrap();
-    assert_eq!(root.drain(), [Told::Gone("dir/secret.jsonl".into())]);
+    assert_eq!(root.drain(), [OwnedEvent::Gone("dir/secret.jsonl".into())]);
 }
 
 #[test]
-fn there_are_limits_to_files_lines_and_depth() {
+fn files_lines_and_depth_are_limited() {
     let temp = temp();
     let deep = format!("{}one.jsonl", "d/".repeat(70));
     add(temp.path(), &deep, b"{\"n\":1}\n");
@@ -341,14 +350,14 @@ fn there_are_limits_to_files_lines_and_depth() {
     }
     let mut root = Root::swept(temp, RootOptions { files_max: 1, line_bytes_max: 50, ..RootOptions::default() });
     let events = root.drain();
-    let is = |wanted: &dyn Fn(&Told) -> bool| events.iter().filter(|told| wanted(told)).count();
-    assert_eq!(is(&|told| matches!(told, Told::Skipped(_, "too many"))), 1, "{events:?}");
-    assert_eq!(is(&|told| matches!(told, Told::Skipped(_, "too deep"))), 1, "{events:?}");
-    assert_eq!(is(&|told| matches!(told, Told::TooLong(_))), 1, "{events:?}");
-    assert_eq!(is(&|told| matches!(told, Told::Line(_, text) if text == "{\"n\":1}")), 1, "{events:?}");
+    let is = |wanted: &dyn Fn(&OwnedEvent) -> bool| events.iter().filter(|event| wanted(event)).count();
+    assert_eq!(is(&|event| matches!(event, OwnedEvent::Skipped(_, "too many"))), 1, "{events:?}");
+    assert_eq!(is(&|event| matches!(event, OwnedEvent::Skipped(_, "too deep"))), 1, "{events:?}");
+    assert_eq!(is(&|event| matches!(event, OwnedEvent::TooLong(_))), 1, "{events:?}");
+    assert_eq!(is(&|event| matches!(event, OwnedEvent::Line(_, text) if text == "{\"n\":1}")), 1, "{events:?}");
 }
 
-/// Descriptors of this process that lead beneath a directory.
+/// Counts the descriptors of this process beneath a directory.
 fn descriptors_beneath(root: &Path) -> usize {
     let links = fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
     links.filter(|link| link.starts_with(root)).count()
@@ -368,7 +377,7 @@ fn ten_thousand_files_need_few_descriptors() {
     while root
         .follower
         .poll(&mut |event| {
-            let Told::Line(_, text) = told(&event) else { panic!("{event:?}") };
+            let OwnedEvent::Line(_, text) = to_owned_event(&event) else { panic!("{event:?}") };
             lines[text[5..text.len() - 1].parse::<usize>().unwrap()] += 1;
         })
         .unwrap()
@@ -385,7 +394,7 @@ fn ten_thousand_files_need_few_descriptors() {
 }
 
 #[test]
-fn a_writer_of_ours_that_is_inside_holds_up_its_own_file_alone() {
+fn a_writer_that_holds_its_lock_delays_only_its_own_file() {
     let temp = temp();
     let disk: Arc<dyn Disk> = Arc::new(Files::beneath(temp.path()).unwrap());
     add(temp.path(), "held.jsonl", b"{\"n\":1}\n");
@@ -405,20 +414,20 @@ fn a_writer_of_ours_that_is_inside_holds_up_its_own_file_alone() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// However writes are cut into pieces and whenever it is looked, the same lines come.
+    /// The same lines are delivered for every split of the writes and every time of polling.
     #[test]
-    fn cuts_of_writes_change_nothing(
+    fn splits_of_writes_change_nothing(
         texts in prop::collection::vec("[a-z\u{e9}\u{20ac}\u{1f600}\u{2028}]{0,40}", 1..20),
         cuts in prop::collection::vec((0..2_usize, 1..30_usize, any::<bool>()), 1..200),
     ) {
-        let whole = texts.join("\n") + "\n";
+        let text = texts.join("\n") + "\n";
         let mut root = Root::swept(temp(), RootOptions::default());
         let names = ["a/one.jsonl", "two.jsonl"];
         let mut written = [0, 0];
         let mut events = Vec::new();
         for (which, len, look) in cuts {
-            let end = (written[which] + len).min(whole.len());
-            root.add(names[which], &whole.as_bytes()[written[which]..end]);
+            let end = (written[which] + len).min(text.len());
+            root.add(names[which], &text.as_bytes()[written[which]..end]);
             written[which] = end;
             if look {
                 events.extend(root.drain());
@@ -426,12 +435,12 @@ proptest! {
         }
         events.extend(root.drain());
         for (name, written) in names.iter().zip(written) {
-            let expected: Vec<_> = whole.as_bytes()[..written]
+            let expected: Vec<_> = text.as_bytes()[..written]
                 .split_inclusive(|byte| *byte == b'\n')
                 .filter(|text| text.ends_with(b"\n"))
                 .map(|text| line(name, std::str::from_utf8(&text[..text.len() - 1]).unwrap()))
                 .collect();
-            let delivered: Vec<_> = events.iter().filter(|told| matches!(told, Told::Line(at, _) if at == name)).collect();
+            let delivered: Vec<_> = events.iter().filter(|event| matches!(event, OwnedEvent::Line(at, _) if at == name)).collect();
             prop_assert_eq!(delivered, expected.iter().collect::<Vec<_>>());
         }
     }
@@ -441,40 +450,40 @@ const ROLE: &str = "DUOLOG_TEST_ROOTS_ROLE";
 const ROOT: &str = "DUOLOG_TEST_ROOTS_ROOT";
 const EACH: usize = 25_000;
 
-/// A child that ends with its test.
-struct Helper(Child);
+/// A child process that is killed at the end of the test.
+struct ChildProcess(Child);
 
-impl Drop for Helper {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-fn child(program: &Path, role: &str, root: &Path, change: impl FnOnce(&mut Command)) -> Helper {
+fn child(program: &Path, role: &str, root: &Path, change: impl FnOnce(&mut Command)) -> ChildProcess {
     let mut command = Command::new(program);
-    command.args(["--exact", "roots::a_child_process_does_as_its_parent_says", "--nocapture"]);
+    command.args(["--exact", "roots::a_child_process_runs_its_role", "--nocapture"]);
     command.env(ROLE, role).env(ROOT, root).stdin(Stdio::piped()).stdout(Stdio::piped());
     change(&mut command);
-    Helper(command.spawn().expect("starts"))
+    ChildProcess(command.spawn().expect("starts"))
 }
 
-/// The other end of the tests below; alone it has nothing to do.
+/// The child process of the tests below; without a role it does nothing.
 #[test]
-fn a_child_process_does_as_its_parent_says() {
+fn a_child_process_runs_its_role() {
     let (Ok(role), Ok(root)) = (std::env::var(ROLE), std::env::var(ROOT)) else { return };
     let root = Path::new(&root);
     if role == "read" {
         let mut follower = RootFollower::new(root, &Hints::none(), RootOptions::default()).unwrap();
         println!();
-        while follower.poll(&mut |event| println!("{:?}", told(&event))).unwrap() == Progress::Delivered {}
+        while follower.poll(&mut |event| println!("{:?}", to_owned_event(&event))).unwrap() == Progress::Delivered {}
         return;
     }
     println!("\nready");
     std::io::stdin().lines().next();
     match role.strip_prefix("ours ") {
-        Some(who) => append_ours(root, who.parse().unwrap()),
-        None => append_as_others_do(root, &role),
+        Some(who) => append_with_writer(root, who.parse().unwrap()),
+        None => append_like_another_program(root, &role),
     }
 }
 
@@ -482,8 +491,8 @@ fn event(who: &str, number: usize) -> String {
     format!("{{\"who\":\"{who}\",\"n\":{number},\"x\":\"{}\"}}\n", "é".repeat(number % 30))
 }
 
-/// Through our writer: two processes share a log.
-fn append_ours(root: &Path, who: usize) {
+/// Appends through Duolog's writer: two processes share a log.
+fn append_with_writer(root: &Path, who: usize) {
     let disk: Arc<dyn Disk> = Arc::new(Files::beneath(root).unwrap());
     let place = Place::file(format!("shared/{}.jsonl", who % 2));
     let limits = Limits { busy_timeout: Duration::from_mins(1), ..Limits::default() };
@@ -493,8 +502,8 @@ fn append_ours(root: &Path, who: usize) {
     }
 }
 
-/// With plain writes and no lock, in pieces that end anywhere.
-fn append_as_others_do(root: &Path, who: &str) {
+/// Appends with plain writes, without a lock, split at any byte.
+fn append_like_another_program(root: &Path, who: &str) {
     fs::create_dir_all(root.join("others").join(who)).unwrap();
     let path = root.join("others").join(who).join("log.jsonl");
     let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
@@ -508,12 +517,12 @@ fn append_as_others_do(root: &Path, who: &str) {
     file.write_all(&rest).unwrap();
 }
 
-/// Follows what four processes write, and checks that each line of each comes once, whole and in its order.
+/// Follows the logs of four processes, and checks that each line is delivered once, complete and in order.
 fn follow_four(roles: [&str; 4], names: [&str; 4], options: RootOptions) {
     let temp = temp();
     fs::create_dir_all(temp.path().join("shared")).unwrap();
     let exe = std::env::current_exe().expect("this test");
-    let mut children: Vec<Helper> = roles.iter().map(|role| child(&exe, role, temp.path(), |_| ())).collect();
+    let mut children: Vec<ChildProcess> = roles.iter().map(|role| child(&exe, role, temp.path(), |_| ())).collect();
     for child in &mut children {
         let mut lines = BufReader::new(child.0.stdout.as_mut().expect("piped")).lines();
         assert!(lines.any(|line| line.expect("text") == "ready"), "the child ended early");
@@ -526,8 +535,8 @@ fn follow_four(roles: [&str; 4], names: [&str; 4], options: RootOptions) {
     let mut left = roles.len() * EACH;
     while left > 0 {
         let progress = follower.poll(&mut |event| {
-            let Told::Line(path, text) = told(&event) else { panic!("{event:?}") };
-            let value: serde_json::Value = serde_json::from_str(&text).expect("a whole line");
+            let OwnedEvent::Line(path, text) = to_owned_event(&event) else { panic!("{event:?}") };
+            let value: serde_json::Value = serde_json::from_str(&text).expect("a complete line");
             let who = value["who"].as_str().expect("a writer");
             let expected = next.get_mut(who).expect("one of them");
             assert_eq!(value["n"], *expected, "{who} in {path}");
@@ -543,11 +552,11 @@ fn follow_four(roles: [&str; 4], names: [&str; 4], options: RootOptions) {
     for child in &mut children {
         assert!(child.0.wait().unwrap().success());
     }
-    assert_eq!(follower.poll(&mut |event| panic!("{event:?}")).unwrap(), Progress::Idle, "nothing twice");
+    assert_eq!(follower.poll(&mut |event| panic!("{event:?}")).unwrap(), Progress::Idle, "no event twice");
 }
 
 #[test]
-fn a_hundred_thousand_lines_of_four_processes_of_ours_come_once_and_in_order() {
+fn lines_of_four_duolog_writers_are_delivered_once_and_in_order() {
     let writers = Writers::Ours { timeout: Duration::from_millis(1) };
     follow_four(
         ["ours 0", "ours 1", "ours 2", "ours 3"],
@@ -557,14 +566,14 @@ fn a_hundred_thousand_lines_of_four_processes_of_ours_come_once_and_in_order() {
 }
 
 #[test]
-fn a_hundred_thousand_lines_of_four_processes_of_others_come_once_and_in_order() {
+fn lines_of_four_other_programs_are_delivered_once_and_in_order() {
     let names = ["a", "b", "c", "d"];
     follow_four(names, names, RootOptions::default());
 }
 
-/// Nobody may read everything: where we are root, a child that is not does the reading.
+/// Root may read every file, so a test that runs as root reads in an unprivileged child process.
 #[test]
-fn what_may_not_be_read_is_told_once_and_hides_nothing_else() {
+fn unreadable_paths_are_reported_once_and_hide_nothing_else() {
     let outer = temp();
     let at = outer.path().join("root");
     for (path, mode) in [("open.jsonl", 0o644), ("closed.jsonl", 0o000), ("dir/in.jsonl", 0o644)] {

@@ -15,12 +15,12 @@ use crate::dialects::render;
 use crate::record::Written;
 
 const AT: &str = "2026-05-27T09:00:03.000Z";
-/// Answers longer than this are cut, so that chance meets both.
+/// Longer results are shortened, so that random input covers both cases.
 const ANSWER_BYTES_MAX: usize = 40;
 
-/// Something that a runtime tells.
+/// An event of a runtime.
 #[derive(Clone, Debug)]
-enum Happened {
+enum RuntimeEvent {
     Asked(String),
     Said(Vec<Part>),
     Answered { result: String, failed: bool },
@@ -37,7 +37,7 @@ enum Part {
     Called { tool: String, argument: String },
 }
 
-/// What a reader must tell again.
+/// An item that a reader must return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Expected {
     kind: ItemKind,
@@ -70,19 +70,19 @@ fn part() -> impl Strategy<Value = Part> {
     ]
 }
 
-fn happened() -> impl Strategy<Value = Happened> {
+fn runtime_event() -> impl Strategy<Value = RuntimeEvent> {
     prop_oneof![
-        2 => text().prop_map(Happened::Asked),
-        4 => prop::collection::vec(part(), 1..5).prop_map(Happened::Said),
-        3 => (text(), any::<bool>()).prop_map(|(result, failed)| Happened::Answered { result, failed }),
-        2 => Just(Happened::Ended),
-        1 => text().prop_map(Happened::Failed),
-        1 => Just(Happened::Retried),
-        1 => text().prop_map(Happened::Unknown),
+        2 => text().prop_map(RuntimeEvent::Asked),
+        4 => prop::collection::vec(part(), 1..5).prop_map(RuntimeEvent::Said),
+        3 => (text(), any::<bool>()).prop_map(|(result, failed)| RuntimeEvent::Answered { result, failed }),
+        2 => Just(RuntimeEvent::Ended),
+        1 => text().prop_map(RuntimeEvent::Failed),
+        1 => Just(RuntimeEvent::Retried),
+        1 => text().prop_map(RuntimeEvent::Unknown),
     ]
 }
 
-/// The events of a run, and what its log must tell.
+/// The events of a run, and the items of its log.
 #[derive(Default)]
 struct Run {
     events: Vec<Value>,
@@ -96,27 +96,27 @@ struct Run {
 }
 
 impl Run {
-    fn of(all: &[Happened]) -> Self {
+    fn of(all: &[RuntimeEvent]) -> Self {
         let mut run = Self::default();
         run.expected.push(Expected::new(ItemKind::User, "the prompt"));
-        for (number, happened) in all.iter().enumerate() {
-            run.add(number, happened);
+        for (number, runtime_event) in all.iter().enumerate() {
+            run.add(number, runtime_event);
         }
         run.settle();
         run
     }
 
-    fn add(&mut self, number: usize, happened: &Happened) {
+    fn add(&mut self, number: usize, runtime_event: &RuntimeEvent) {
         let message = |message: Value| json!({"type":"message_end","sessionId":"s","message":message});
-        let event = match happened {
-            Happened::Asked(text) => {
-                // The prompt that is being answered would not be told twice.
+        let event = match runtime_event {
+            RuntimeEvent::Asked(text) => {
+                // A prompt that is being answered would not be written twice.
                 let text = format!("{number}: {text}");
                 self.settle();
                 self.expected.push(Expected::new(ItemKind::User, &text));
                 message(json!({"role":"user","content":[{"type":"text","text":text}]}))
             }
-            Happened::Said(parts) => {
+            RuntimeEvent::Said(parts) => {
                 let parts: Vec<Value> = parts.iter().map(|part| self.part(part)).collect();
                 let said: String = parts.iter().filter_map(|part| part["text"].as_str()).collect();
                 if !said.is_empty() {
@@ -124,7 +124,7 @@ impl Run {
                 }
                 message(json!({"role":"assistant","content":parts}))
             }
-            Happened::Answered { result, failed } => {
+            RuntimeEvent::Answered { result, failed } => {
                 let (id, tool) =
                     self.open.pop().map_or((format!("none-{number}"), None), |(id, tool)| (id, Some(tool)));
                 self.tool_failed |= failed;
@@ -132,20 +132,20 @@ impl Run {
                 self.expected.push(Expected { tool, call_id: Some(id.clone()), failed: *failed, ..answer });
                 json!({"type":"tool_execution_end","toolCallId":id,"result":result,"isError":failed})
             }
-            Happened::Ended => {
+            RuntimeEvent::Ended => {
                 self.ended = true;
                 json!({"type":"agent_end","messages":[]})
             }
-            Happened::Failed(text) => {
+            RuntimeEvent::Failed(text) => {
                 (self.ended, self.failure) = (true, true);
                 self.expected.push(Expected { failed: true, ..Expected::new(ItemKind::Error, text) });
                 json!({"type":"fatal_error","error":{"message":text}})
             }
-            Happened::Retried => {
+            RuntimeEvent::Retried => {
                 self.expected.push(Expected::new(ItemKind::Note, "Auto-retry recovered after 2 attempts"));
                 json!({"type":"auto_retry_end","attempt":2})
             }
-            Happened::Unknown(text) => {
+            RuntimeEvent::Unknown(text) => {
                 let event = json!({"type":"from_the_future","x":text});
                 self.expected.push(Expected::new(ItemKind::Note, format!("{{\"event\":{event}}}")));
                 event
@@ -175,7 +175,7 @@ impl Run {
         }
     }
 
-    /// A turn that came to its end has one result, with what was said last.
+    /// A complete turn has one result with the last answer.
     fn settle(&mut self) {
         let (ended, text) = (std::mem::take(&mut self.ended), std::mem::take(&mut self.final_text));
         let (failure, tool_failed) = (std::mem::take(&mut self.failure), std::mem::take(&mut self.tool_failed));
@@ -187,9 +187,9 @@ impl Run {
 }
 
 proptest! {
-    /// Nothing that a runtime tells is lost on its way through the recorder, the log and the reader.
+    /// No event of a runtime is lost in the recorder, the log or the reader.
     #[test]
-    fn what_is_recorded_is_read_back(all in prop::collection::vec(happened(), 0..25)) {
+    fn recorded_events_are_read_back(all in prop::collection::vec(runtime_event(), 0..25)) {
         let run = Run::of(&all);
         let clock = Arc::new(FixedClock::at(1_779_872_405_000_000));
         let prompt = Some("the prompt".to_owned());
@@ -204,7 +204,7 @@ proptest! {
         let read: Vec<_> = items
             .iter()
             .map(|item| {
-                // Of a long answer the line holds a part, and names the whole.
+                // The line of a long result has a part of it, and names the blob.
                 let whole = item.full.as_deref().and_then(|full| usize::from_str_radix(full.strip_prefix("blob:")?, 16).ok());
                 let text = whole.map_or_else(|| item.text.clone(), |number| written.blobs[number - 1].clone());
                 Expected { text, ..Expected::of(item) }
@@ -215,7 +215,7 @@ proptest! {
     }
 
     #[test]
-    fn turns_read_back_as_they_were_written(
+    fn written_turns_are_read_back(
         turns in prop::collection::vec((text(), prop::collection::vec(text(), 0..4), any::<bool>()), 1..8),
     ) {
         let (mut lines, mut expected, mut complete) = (Vec::new(), Vec::new(), Vec::new());
@@ -242,7 +242,7 @@ proptest! {
     }
 
     #[test]
-    fn a_transcript_reads_back_as_it_was_written(
+    fn a_written_transcript_is_read_back(
         all in prop::collection::vec((text(), "[a-z]{1,6}", prop::sample::select(vec!["user", "agent", "moderator"]), any::<bool>()), 1..12),
     ) {
         let (mut lines, mut expected) = (Vec::new(), Vec::new());

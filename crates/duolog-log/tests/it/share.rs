@@ -12,9 +12,9 @@ use crate::kit::{self, LOG, POWER, PROCESS, batch, place, put};
 const THREADS: usize = 16;
 const EACH: usize = 50;
 
-/// The first sync waits until every thread has written, so that the others have one to share.
+/// The first sync waits until every thread has written, so that the next sync is shared.
 #[test]
-fn one_sync_serves_everyone_who_had_written_and_no_one_else() {
+fn one_sync_covers_exactly_the_callers_that_had_written() {
     let disk = SimDisk::new();
     let (log, _) = Writer::open(&disk.as_disk(), &place(), &Watermark::default(), &Limits::default()).unwrap();
     let appends = Arc::new((Mutex::new(0_usize), Condvar::new()));
@@ -39,7 +39,7 @@ fn one_sync_serves_everyone_who_had_written_and_no_one_else() {
                     let line = format!("{{\"thread\":{thread},\"n\":{number}}}\n");
                     let done = log.append(&batch(&line), &POWER).expect("appends");
                     assert!(done.synced.expect("asked for").position() >= done.end);
-                    // The acknowledgement is believed by pulling the plug.
+                    // A power cut checks the acknowledgement.
                     let device = disk.crash(Crash::Power(Loss::DropUnsynced)).read(LOG).expect("its name is synced");
                     let (start, end) = (usize::try_from(done.start.0).unwrap(), usize::try_from(done.end.0).unwrap());
                     assert_eq!(device.get(start..end), Some(line.as_bytes()));
@@ -61,7 +61,7 @@ fn one_sync_serves_everyone_who_had_written_and_no_one_else() {
 }
 
 #[test]
-fn so_many_logs_are_open_and_no_more() {
+fn the_number_of_open_logs_is_limited() {
     let disk = SimDisk::new();
     let writers = Recent::new(2);
     let paths: Vec<PathBuf> = (0..4).map(|n| PathBuf::from(format!("scope/{n}.jsonl"))).collect();
@@ -77,10 +77,10 @@ fn so_many_logs_are_open_and_no_more() {
         put(&open(path), "{}");
         assert_eq!(writers.all().len(), 2);
     }
-    assert!(Arc::ptr_eq(&writers.get(&paths[0]).unwrap(), &first), "one that is in use stays");
+    assert!(Arc::ptr_eq(&writers.get(&paths[0]).unwrap(), &first), "a writer in use stays");
     assert!(writers.get(&paths[1]).is_none() && writers.get(&paths[3]).is_some());
 
-    // One that was let go while it was in use works on beside its successor.
+    // A released writer that is in use still works beside its successor.
     writers.let_go(&paths[0], &first);
     let again = open(&paths[0]);
     assert!(!Arc::ptr_eq(&again, &first));
@@ -91,12 +91,12 @@ fn so_many_logs_are_open_and_no_more() {
     let text = String::from_utf8(disk.read(&paths[0]).unwrap()).unwrap();
     assert_eq!(text, "{\"a\":1}\n{\"old\":1}\n{\"new\":1}\n{\"old\":1}\n{\"new\":1}\n");
     writers.let_go(&paths[0], &first);
-    assert!(Arc::ptr_eq(&writers.get(&paths[0]).unwrap(), &again), "only the one that is meant is let go");
+    assert!(Arc::ptr_eq(&writers.get(&paths[0]).unwrap(), &again), "only the given writer is released");
 }
 
-/// A sweep looks at a draft between its making and its lock, whichever of the two has the lock first.
+/// A sweep checks a draft between its creation and its lock, with either order of the locks.
 #[test]
-fn a_draft_that_is_swept_before_it_is_locked_is_made_again() {
+fn a_draft_that_is_swept_before_its_lock_is_created_again() {
     for kind in [CallKind::Lock, CallKind::Stat] {
         let disk = SimDisk::new();
         let (other, swept) = (disk.process().as_disk(), AtomicBool::new(false));
@@ -109,7 +109,7 @@ fn a_draft_that_is_swept_before_it_is_locked_is_made_again() {
         let mut draft = Draft::new(&disk.as_disk(), "one", Duration::from_secs(20));
         draft.line(b"{}").unwrap();
         draft.sync().unwrap();
-        draft.stand_at("sessions/threads/one.jsonl".as_ref()).unwrap();
+        draft.rename_to("sessions/threads/one.jsonl".as_ref()).unwrap();
         draft.keep();
         assert_eq!(disk.read("sessions/threads/one.jsonl").as_deref(), Some(&b"{}\n"[..]), "swept before {kind:?}");
     }

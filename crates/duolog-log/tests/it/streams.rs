@@ -14,7 +14,7 @@ use crate::record::Written;
 
 const AT: i64 = 1_779_872_405_000_000;
 
-/// Records lines as a pipe gives them; says how many nobody understood.
+/// Records lines as from a pipe; returns the number of unknown lines.
 fn record(options: Options, lines: &[String]) -> (Written, u64) {
     let mut written = Written::default();
     let mut recorder = Recorder::new(Options { clock: Arc::new(FixedClock::at(AT)), ..options }, &Known::default());
@@ -73,7 +73,7 @@ fn a_stream_is_recorded_with_its_turns_calls_results_and_usage() {
 }
 
 #[test]
-fn partial_messages_are_not_recorded_when_the_whole_is() {
+fn partial_messages_are_not_recorded_if_the_message_is_complete() {
     let (written, _) = record(Options::default(), &transcripts::claude_stream(1, 1).lines);
     assert!(!written.lines.iter().any(|line| line.contains("stream_event")));
     let items = render(Dialect::Envelope, &written.lines);
@@ -81,7 +81,7 @@ fn partial_messages_are_not_recorded_when_the_whole_is() {
 }
 
 #[test]
-fn what_streamed_before_a_cut_is_kept() {
+fn parts_before_the_end_of_input_are_kept() {
     let made = transcripts::claude_stream(1, 1);
     let delta = made.lines.iter().rposition(|line| line.contains("text_delta")).expect("a part");
     let (written, _) = record(prompt("Fix bug 0"), &made.lines[..=delta]);
@@ -92,7 +92,7 @@ fn what_streamed_before_a_cut_is_kept() {
 }
 
 #[test]
-fn a_prompt_that_the_stream_repeats_is_written_once_and_one_that_it_lacks_begins_the_turn() {
+fn a_repeated_prompt_is_written_once_and_a_missing_one_starts_the_turn() {
     let made = transcripts::claude_stream(1, 1);
     for lines in [made.lines.clone(), made.lines.iter().filter(|line| !line.contains("isReplay")).cloned().collect()] {
         let (written, _) = record(prompt("Fix bug 0"), &lines);
@@ -100,14 +100,14 @@ fn a_prompt_that_the_stream_repeats_is_written_once_and_one_that_it_lacks_begins
         assert_eq!(texts(&items, ItemKind::User), ["Fix bug 0"]);
         assert_eq!(turns(&items).len(), 1);
         let (bare, _) = record(Options::default(), &lines);
-        assert_eq!(turns(&render(Dialect::Envelope, &bare.lines)).len(), 1, "an answer without a prompt begins one");
+        assert_eq!(turns(&render(Dialect::Envelope, &bare.lines)).len(), 1, "an answer without a prompt starts a turn");
     }
     let (written, _) = record(prompt("Fix bug 0"), &transcripts::codex_exec(1, 1).lines);
     assert_eq!(turns(&render(Dialect::Codex, &written.lines)).len(), 1);
 }
 
 #[test]
-fn thinking_of_a_stream_is_kept_only_when_asked() {
+fn thinking_of_a_stream_is_kept_only_if_requested() {
     for (dialect, made) in both() {
         for keep_thinking in [true, false] {
             let (written, _) = record(Options { keep_thinking, ..Options::default() }, &made.lines);
@@ -137,7 +137,7 @@ fn a_long_result_of_a_stream_goes_to_a_blob() {
 }
 
 #[test]
-fn lines_of_every_format_may_be_mixed_and_the_rest_is_counted() {
+fn lines_of_every_format_may_be_mixed_and_unknown_ones_are_counted() {
     let event = json!({"type":"message_end","message":{"role":"assistant","content":[{"type":"text","text":"from a runtime"}]}});
     let mut lines = vec![event.to_string()];
     for made in [transcripts::claude_stream(3, 1), transcripts::codex_exec(4, 1), transcripts::claude(5, 1)] {
@@ -156,7 +156,7 @@ fn lines_of_every_format_may_be_mixed_and_the_rest_is_counted() {
     }
 }
 
-/// The lines of a stream that tell of usage, with these counts.
+/// The lines of a stream with usage, with these counts.
 fn message(id: &str, input: u64, output: u64) -> String {
     let usage = json!({"input_tokens":input,"output_tokens":output});
     let message = json!({"id":id,"model":"claude-opus-4-8","content":[],"usage":usage});
@@ -185,13 +185,13 @@ fn counted(lines: &[String]) -> (u64, u64, u128) {
 #[test]
 fn the_lines_of_one_message_are_one_response_and_its_result_holds() {
     let parts = [message("m", 100, 3), message("m", 100, 3), message("m", 100, 8)];
-    assert_eq!(used(&parts).tokens().output, 8, "without a result the largest count holds");
+    assert_eq!(used(&parts).tokens().output, 8, "without a result the largest count wins");
     let whole = [&parts[..], &[result(100, 250, 0.5)]].concat();
     assert_eq!(counted(&whole), (100, 250, 50));
 }
 
 #[test]
-fn results_that_run_up_count_by_how_far_they_moved() {
+fn cumulative_results_are_counted_by_difference() {
     let lines = [message("a", 100, 3), result(100, 250, 0.5), message("b", 120, 3), result(220, 300, 0.75)];
     assert_eq!(counted(&lines), (220, 300, 75));
     let failed = [&lines[..], &[result(220, 300, 0.75)]].concat();
@@ -201,7 +201,7 @@ fn results_that_run_up_count_by_how_far_they_moved() {
 #[test]
 fn results_of_several_processes_are_added() {
     let lines = [message("a", 100, 3), result(100, 250, 0.5), message("b", 180, 3), result(180, 300, 0.75)];
-    assert_eq!(counted(&lines), (280, 550, 125), "the second does not hold the first");
+    assert_eq!(counted(&lines), (280, 550, 125), "the second total does not include the first");
     let bare = [result(100, 250, 0.5), result(180, 300, 0.75)];
     assert_eq!(counted(&bare), (280, 550, 125), "as `--output-format json` prints them");
 }
@@ -230,13 +230,13 @@ fn the_totals_of_a_thread_move_and_another_thread_begins_from_nothing() {
     };
     let resumed = [thread("a"), done(100, 10), thread("a"), done(150, 30)];
     assert_eq!(used(&resumed).tokens().total(), 180);
-    assert_eq!(used(&[&resumed[..], &[done(150, 30)]].concat()).tokens().total(), 180, "told again");
+    assert_eq!(used(&[&resumed[..], &[done(150, 30)]].concat()).tokens().total(), 180, "repeated");
     let two = [thread("a"), done(100, 10), thread("b"), done(150, 30)];
     assert_eq!(used(&two).tokens().total(), 290);
 }
 
 #[test]
-fn a_model_that_only_the_caller_knows_is_written_beside_what_codex_prints() {
+fn the_callers_model_is_added_to_lines_of_codex() {
     let options = Options { model: Some("gpt-5.2-codex".to_owned()), ..Options::default() };
     let made = transcripts::codex_exec(2, 2);
     let (written, _) = record(options, &made.lines);
@@ -292,11 +292,11 @@ fn lines_about_runs_are_sentences() {
     ] {
         assert_eq!(line(what, fields), sentence);
     }
-    assert!(line("unheard_of", json!({"x":1})).contains("\"x\":1"), "shown as it stands");
+    assert!(line("unheard_of", json!({"x":1})).contains("\"x\":1"), "shown with its raw members");
 }
 
 #[test]
-fn progress_is_told_from_what_happened() {
+fn progress_is_distinguished_from_results() {
     let progress = r#"{"type":"progress","data":{"type":"hook_progress"},"uuid":"u","isSidechain":false}"#;
     assert!(one(Dialect::Claude, progress).is_progress());
     let updated = r#"{"type":"item.updated","item":{"id":"i","type":"todo_list","items":[]}}"#;

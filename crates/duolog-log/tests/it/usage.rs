@@ -44,14 +44,14 @@ fn total(total: [u64; 3], last: Option<[u64; 3]>, at: &str) -> String {
 }
 
 #[test]
-fn a_response_that_spans_lines_is_counted_once() {
+fn a_response_with_several_lines_is_counted_once() {
     for seed in 0..8 {
         counted_once(&transcripts::claude(seed, 9));
     }
 }
 
 #[test]
-fn totals_that_run_up_are_counted_by_how_far_they_move() {
+fn cumulative_totals_are_counted_by_difference() {
     for seed in 0..8 {
         counted_once(&transcripts::codex(seed, 6, false));
         counted_once(&transcripts::codex(seed, 6, true));
@@ -62,7 +62,7 @@ fn totals_that_run_up_are_counted_by_how_far_they_move() {
 fn a_result_stands_for_the_messages_before_it() {
     let made = transcripts::envelope(3, 6);
     counted_once(&made);
-    // Without its result the last turn counts by its messages.
+    // Without a result the messages of the last turn count.
     let usage = used(&made.lines[..made.lines.len() - 1]);
     assert_eq!(usage.tokens(), made.tokens);
 }
@@ -107,7 +107,7 @@ fn a_copy_from_another_session_counts_where_that_is_absent() {
     };
     assert_eq!(key(&copied), key(&original));
     let nameless = copied.replace(r#""id":"m","#, "");
-    assert_eq!(used(&[nameless]).tokens(), Tokens::default(), "nobody could tell it from the original");
+    assert_eq!(used(&[nameless]).tokens(), Tokens::default(), "it cannot be matched with the original");
 }
 
 #[test]
@@ -120,8 +120,8 @@ fn what_a_subagent_used_is_counted_once_whoever_tells() {
     };
     let more = progress(&said.replace(r#""output_tokens":5"#, r#""output_tokens":9"#));
     assert_eq!(used(&[progress(&said)]).tokens().output, 5);
-    assert_eq!(used(&[progress(&said), more.clone()]).tokens().output, 9, "the largest count holds");
-    assert_eq!(used(&[progress(&said), said.clone()]).tokens().input, 10, "its own log tells the same");
+    assert_eq!(used(&[progress(&said), more.clone()]).tokens().output, 9, "the largest count wins");
+    assert_eq!(used(&[progress(&said), said.clone()]).tokens().input, 10, "its own log has the same response");
     for silent in
         [progress(&said.replace("assistant", "user")), progress("null"), progress(&said.replace(r#""id":"m","#, ""))]
     {
@@ -130,7 +130,7 @@ fn what_a_subagent_used_is_counted_once_whoever_tells() {
 }
 
 #[test]
-fn what_goes_into_the_cache_is_counted_whatever_its_parts_say() {
+fn cache_writes_are_counted_even_if_their_parts_do_not_add_up() {
     let written = |parts: &str| {
         let usage = format!(r#"{{"input_tokens":1,"cache_creation_input_tokens":1000{parts}}}"#);
         let tokens = used(&[response("m", "r", "claude-opus-4-8", &usage, "")]).tokens();
@@ -144,8 +144,8 @@ fn what_goes_into_the_cache_is_counted_whatever_its_parts_say() {
     };
     assert_eq!(written(&parts(0, 0)), (1000, 0));
     assert_eq!(written(&parts(300, 700)), (300, 700));
-    assert_eq!(written(&parts(300, 100)), (900, 100), "what no part tells of");
-    assert_eq!(written(&parts(900, 300)), (900, 300), "the parts say more");
+    assert_eq!(written(&parts(300, 100)), (900, 100), "tokens without a part");
+    assert_eq!(written(&parts(900, 300)), (900, 300), "the parts are larger than the total");
     assert_eq!(written(r#","cache_creation":{"ephemeral_1h_input_tokens":1000}"#), (0, 1000));
 }
 
@@ -154,7 +154,7 @@ fn meta(id: &str, parent: Option<&str>) -> String {
     format!(r#"{{"timestamp":"2026-01-01T00:00:00Z","type":"session_meta","payload":{{"id":"{id}"{parent}}}}}"#)
 }
 
-/// What a log counts beside one whose claims are these, and what it claims itself.
+/// Returns what a log counts beside logs with these claims, and its own claims.
 fn beside(lines: &[String], others: &[Claim]) -> (u64, Vec<Claim>) {
     let mut fold = UsageFold::default();
     for fact in lines.iter().filter_map(|line| fact(line)) {
@@ -164,7 +164,7 @@ fn beside(lines: &[String], others: &[Claim]) -> (u64, Vec<Claim>) {
 }
 
 #[test]
-fn a_fork_counts_what_it_replays_only_if_nobody_else_does() {
+fn a_fork_counts_replayed_responses_only_if_no_other_log_does() {
     let replayed = |at| total([1000, 0, 100], Some([1000, 0, 100]), at);
     let own = total([1100, 0, 110], Some([100, 0, 10]), "2026-01-01T00:01:08Z");
     let parent = [meta("b", None), replayed("2025-12-31T00:00:00Z")];
@@ -172,14 +172,14 @@ fn a_fork_counts_what_it_replays_only_if_nobody_else_does() {
     assert_eq!((counted, claims.len()), (1000, 1));
     for at in ["2026-01-01T00:00:00.024Z", "2026-01-01T00:01:00Z"] {
         let fork = [meta("a", Some("b")), replayed(at), own.clone()];
-        assert_eq!(beside(&fork, &claims).0, 100, "whenever the replay was written");
+        assert_eq!(beside(&fork, &claims).0, 100, "at any time of the replay");
         assert_eq!(beside(&fork, &[]).0, 1100, "the parent's log is absent");
         // A fork of the fork copies the first lines of both.
         let last = total([1150, 0, 111], Some([50, 0, 1]), "2026-01-01T00:02:00Z");
         let grandchild = [meta("c", Some("a")), fork[0].clone(), parent[0].clone(), replayed(at), own.clone(), last];
         let both = [claims.clone(), beside(&fork, &claims).1].concat();
         assert_eq!(beside(&grandchild, &both).0, 50);
-        assert_eq!(beside(&parent, &beside(&fork, &[]).1).0, 1000, "the parent's claim holds against its fork's");
+        assert_eq!(beside(&parent, &beside(&fork, &[]).1).0, 1000, "the parent's claim wins");
     }
     let other = [meta("x", None), replayed("2026-01-01T00:00:00Z")];
     assert_eq!(beside(&other, &claims).0, 1000, "equal totals of another tree");
@@ -209,7 +209,7 @@ fn a_total_told_again_moves_nothing_and_one_that_fell_back_begins_anew() {
         r#"{"timestamp":"2026-01-01T00:00:00Z","type":"turn_context","payload":{"model":"gpt-5.2"}}"#.to_owned(),
         total([100, 40, 10], Some([100, 40, 10]), at),
         total([100, 40, 10], Some([100, 40, 10]), at),
-        // A line was lost between: the total tells more than the last response.
+        // A line is missing between: the total grows by more than the last response.
         total([400, 140, 30], Some([200, 50, 10]), at),
         total([50, 0, 5], Some([50, 0, 5]), at),
     ];
@@ -224,13 +224,13 @@ fn a_response_without_a_total_is_counted_once() {
     let bare = r#"{"timestamp":"2026-01-01T00:00:01Z","type":"event_msg","payload":{"type":"token_count","info":{"total_token_usage":null,"last_token_usage":{"input_tokens":50,"output_tokens":0}}}}"#;
     let totals = |all: &[u64]| all.iter().map(|it| total([*it, 0, 0], None, at)).collect::<Vec<_>>();
     let with_bare = |before: &[u64], after: &[u64]| [totals(before), vec![bare.to_owned()], totals(after)].concat();
-    assert_eq!(used(&with_bare(&[100], &[150, 200])).tokens().input, 200, "the next total holds it");
-    assert_eq!(used(&with_bare(&[100], &[200])).tokens().input, 200, "and so does a later one");
+    assert_eq!(used(&with_bare(&[100], &[150, 200])).tokens().input, 200, "the next total includes it");
+    assert_eq!(used(&with_bare(&[100], &[200])).tokens().input, 200, "a later total includes it");
     assert_eq!(used(&with_bare(&[100], &[])).tokens().input, 150);
 }
 
 #[test]
-fn what_goes_into_the_cache_is_told_apart_and_an_empty_last_is_none() {
+fn cache_writes_are_counted_separately_and_an_empty_last_is_ignored() {
     let line = r#"{"timestamp":"2026-01-01T00:00:00Z","type":"event_msg","payload":{"type":"token_count","info":{"total_token_usage":{"input_tokens":100,"cached_input_tokens":60,"cache_write_input_tokens":30,"output_tokens":5},"last_token_usage":{}}}}"#;
     let tokens = used(&[line.to_owned()]).tokens();
     assert_eq!((tokens.input, tokens.cache_read, tokens.cache_write_5m, tokens.output), (10, 60, 30, 5));
@@ -243,7 +243,7 @@ fn a_fork_that_replays_nothing_counts_from_its_first_response() {
     let first = total([1000, 0, 100], Some([70, 0, 7]), "2026-01-01T00:00:10Z");
     let second = total([1100, 0, 110], Some([100, 0, 10]), "2026-01-01T00:00:30Z");
     let lines: Vec<_> = [meta.to_owned(), first, second].into();
-    assert_eq!(used(&lines).tokens().input, 170, "what the parent took is in the first total only");
+    assert_eq!(used(&lines).tokens().input, 170, "only the first total includes the parent's usage");
     assert_eq!(used(&lines[..2]).tokens().input, 70);
 }
 
@@ -257,7 +257,7 @@ fn only_the_first_line_about_the_session_counts() {
 }
 
 #[test]
-fn a_stated_cost_is_taken_and_a_missing_price_is_no_zero() {
+fn a_stated_cost_is_used_and_a_missing_price_is_not_zero() {
     let stated = response("m1", "r", "claude-opus-4-8", r#"{"input_tokens":1000000}"#, r#","costUSD":0.125"#);
     let usage = used(std::slice::from_ref(&stated));
     assert_eq!(usage.cost().to_string(), "0.125");
@@ -282,20 +282,20 @@ fn a_result_states_the_cost_of_its_turn() {
     let asked = response("m", "r", "anthropic/claude-sonnet-4-6", r#"{"input_tokens":90}"#, "");
     let usage = used(&[asked.clone(), line("success", "0.13")]);
     assert_eq!((usage.cost().to_string().as_str(), usage.tokens().input), ("0.13", 100));
-    // 0 is what writers say who know no price.
+    // Writers without prices write 0.
     let usage = used(&[asked, line("success", "0")]);
     assert_eq!(usage.cost().to_string(), "0.00045");
 }
 
 #[test]
-fn a_result_that_says_nothing_still_ends_its_turn() {
+fn a_result_without_usage_ends_its_turn() {
     let asked =
         |id: &str, input: u64| response(id, "r", "claude-opus-4-8", &format!(r#"{{"input_tokens":{input}}}"#), "");
     let end = |input: u64| {
         format!(r#"{{"type":"result","subtype":"error_sandbox","total_cost_usd":0,"total_input_tokens":{input}}}"#)
     };
     let usage = used(&[asked("m1", 100), end(0), asked("m2", 20), end(25)]);
-    assert_eq!(usage.tokens().input, 125, "the second result stands for its own turn only");
+    assert_eq!(usage.tokens().input, 125, "the second result covers only its own turn");
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn a_million_small_amounts_add_up_exactly() {
 }
 
 #[test]
-fn the_state_stays_small_whatever_was_counted() {
+fn the_state_is_bounded() {
     let mut fold = UsageFold::default();
     for number in 0..20_000 {
         let model = format!("model-{}-{}", number % 300, "x".repeat(100));
@@ -328,29 +328,29 @@ fn the_state_stays_small_whatever_was_counted() {
     assert!(bytes.len() < 160 * 1024, "{} bytes", bytes.len());
     let usage = fold.report(&Prices::builtin());
     assert!(usage.models.len() <= 65);
-    assert_eq!(usage.tokens().input, 12_345_678_901 * 20_000, "nothing is lost by counting models together");
+    assert_eq!(usage.tokens().input, 12_345_678_901 * 20_000, "no tokens are lost");
 }
 
 #[test]
-fn bytes_of_another_form_are_refused() {
+fn bytes_of_another_format_version_are_refused() {
     let mut bytes = fold(&transcripts::claude(1, 2).lines).to_bytes();
     assert!(UsageFold::from_bytes(&bytes).is_some());
     bytes.push(0);
     assert!(UsageFold::from_bytes(&bytes).is_none(), "half an id");
     bytes[0] = 99;
-    assert!(UsageFold::from_bytes(&bytes).is_none(), "another form");
+    assert!(UsageFold::from_bytes(&bytes).is_none(), "another format version");
     assert!(UsageFold::from_bytes(&[]).is_none());
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn it_stops_and_goes_on_anywhere(seed in 0_u64..1000, cut in any::<prop::sample::Index>()) {
+    fn the_fold_resumes_after_any_line(seed in 0_u64..1000, cut in any::<prop::sample::Index>()) {
         for made in [transcripts::claude(seed, 6), transcripts::codex(seed, 4, seed % 2 == 0), transcripts::envelope(seed, 4)] {
             let at = cut.index(made.lines.len() + 1);
-            let mut going_on = UsageFold::from_bytes(&fold(&made.lines[..at]).to_bytes()).expect("reads back");
-            made.lines[at..].iter().for_each(|line| going_on.line(line));
-            prop_assert_eq!(going_on.report(&Prices::builtin()), used(&made.lines));
+            let mut resumed = UsageFold::from_bytes(&fold(&made.lines[..at]).to_bytes()).expect("reads back");
+            made.lines[at..].iter().for_each(|line| resumed.line(line));
+            prop_assert_eq!(resumed.report(&Prices::builtin()), used(&made.lines));
         }
     }
 }

@@ -11,9 +11,9 @@ use duolog_types::limits::Limits;
 
 use crate::kit::{LOG, PROCESS, batch, place};
 
-/// Only a hint can wake whoever waits at this pace.
+/// With these pauses only a hint ends a wait.
 const NEVER: Duration = Duration::from_hours(1);
-const BY_HINTS: Pace = Pace { soon: NEVER, seldom: NEVER, hearing: NEVER };
+const BY_HINTS: Pace = Pace { min: NEVER, max: NEVER, with_hints: NEVER };
 
 fn disk_at(root: &Path) -> Arc<dyn Disk> {
     Arc::new(Files::beneath(root).expect("a directory"))
@@ -24,19 +24,19 @@ fn writer(root: &Path) -> Writer {
     Writer::open(&disk_at(root), &place(), &known, &Limits::default()).expect("opens").0
 }
 
-/// A follower that waits for a writer who is inside.
+/// Creates a follower that waits for a writer's lock.
 fn follower(root: &Path, hints: &Hints, pace: Pace) -> Follower {
-    patient_for(Duration::from_mins(1), root, hints, pace)
+    follower_with_timeout(Duration::from_mins(1), root, hints, pace)
 }
 
-fn patient_for(timeout: Duration, root: &Path, hints: &Hints, pace: Pace) -> Follower {
+fn follower_with_timeout(timeout: Duration, root: &Path, hints: &Hints, pace: Pace) -> Follower {
     let limits = Limits::default();
     Follower::new(&disk_at(root), &place(), Position::ZERO, timeout, limits.line_bytes_max)
-        .hearing(hints, root)
+        .with_hints(hints, root)
         .at_pace(pace)
 }
 
-/// Polls and waits until so many lines came; says what they were, and how often it was polled.
+/// Polls and waits until `count` lines were delivered; returns them and the number of polls.
 fn lines(follower: &mut Follower, count: usize) -> (Vec<String>, usize) {
     let (mut lines, mut polls) = (Vec::new(), 0);
     while lines.len() < count {
@@ -56,7 +56,7 @@ fn lines(follower: &mut Follower, count: usize) -> (Vec<String>, usize) {
 
 /// No interval ends these waits, and polls are counted: each append wakes its follower, and nothing else does.
 #[test]
-fn an_append_wakes_a_follower_and_silence_does_not() {
+fn only_an_append_wakes_a_follower() {
     let root = tempfile::tempdir().unwrap();
     fs::create_dir(root.path().join("scope")).unwrap();
     let mut follower = follower(root.path(), &Hints::new(), BY_HINTS);
@@ -67,7 +67,7 @@ fn an_append_wakes_a_follower_and_silence_does_not() {
         let log = writer(&at);
         for number in 0..count {
             go.recv().expect("a follower");
-            // Others in the same directory are none of its business.
+            // Other files in the same directory do not wake it.
             fs::write(at.join(format!("scope/{number}.jsonl")), "{}\n").unwrap();
             log.append(&batch(format!("{{\"n\":{number}}}")), &PROCESS).unwrap();
         }
@@ -80,12 +80,12 @@ fn an_append_wakes_a_follower_and_silence_does_not() {
         polls += polled;
     }
     writing.join().unwrap();
-    // One that finds nothing and one that finds the line.
+    // A poll that finds nothing, and one that finds the line.
     assert!(polls <= 3 * count + 3, "{polls} polls for {count} appends");
 }
 
 #[test]
-fn many_followers_share_the_hints_and_each_hears_its_own() {
+fn many_followers_share_hints_and_each_gets_its_own() {
     let root = tempfile::tempdir().unwrap();
     let hints = Hints::new();
     fs::create_dir(root.path().join("scope")).unwrap();
@@ -98,16 +98,16 @@ fn many_followers_share_the_hints_and_each_hears_its_own() {
         for follower in &mut followers {
             assert_eq!(lines(follower, 1).0, [&*log]);
         }
-        // One that goes takes no watch with it that others need.
+        // A dropped follower does not remove a watch that others need.
         followers.pop();
     }
 }
 
-/// A directory that is not there yet, goes, and comes back.
+/// A directory that does not exist yet, is deleted, and is created again.
 #[test]
-fn a_directory_that_comes_and_goes_is_heard_again() {
+fn a_directory_that_is_deleted_and_created_is_watched_again() {
     let root = tempfile::tempdir().unwrap();
-    let pace = Pace { soon: Duration::from_millis(1), seldom: Duration::from_millis(1), hearing: NEVER };
+    let pace = Pace { min: Duration::from_millis(1), max: Duration::from_millis(1), with_hints: NEVER };
     let hints = Hints::new();
     let mut follower = follower(root.path(), &hints, pace);
     for round in 0..5 {
@@ -117,7 +117,7 @@ fn a_directory_that_comes_and_goes_is_heard_again() {
         fs::create_dir(root.path().join("scope")).unwrap();
         fs::write(root.path().join(LOG), format!("{log}\n")).unwrap();
         assert_eq!(lines(&mut follower, 1).0, [log]);
-        // Now it is heard: that it goes wakes the follower.
+        // Now it is watched: its deletion wakes the follower.
         fs::remove_dir_all(root.path().join("scope")).unwrap();
         loop {
             match follower.poll(&mut |_| panic!("nothing is there")).unwrap() {
@@ -132,10 +132,10 @@ fn a_directory_that_comes_and_goes_is_heard_again() {
 }
 
 #[test]
-fn a_follower_is_woken_by_its_bell_and_by_nobody_leaving() {
+fn a_bell_wakes_a_follower_and_a_released_lock_is_found_without_a_hint() {
     let root = tempfile::tempdir().unwrap();
     fs::create_dir(root.path().join("scope")).unwrap();
-    // Nothing can be heard of the file: whoever has the bell rings it.
+    // There are no hints: the bell wakes the follower.
     let mut deaf = follower(root.path(), &Hints::none(), BY_HINTS);
     let bell = deaf.bell();
     let at = root.path().to_owned();
@@ -146,11 +146,11 @@ fn a_follower_is_woken_by_its_bell_and_by_nobody_leaving() {
     assert_eq!(lines(&mut deaf, 1).0, ["{\"n\":1}"]);
     ringing.join().unwrap();
 
-    // A writer that is inside when the hint comes: that it leaves is found out without one.
-    let pace = Pace { soon: Duration::from_micros(100), seldom: Duration::from_millis(1), hearing: NEVER };
-    let mut follower = patient_for(Duration::ZERO, root.path(), &Hints::new(), pace);
+    // A writer holds the lock when the hint comes: its release is found without a hint.
+    let pace = Pace { min: Duration::from_micros(100), max: Duration::from_millis(1), with_hints: NEVER };
+    let mut follower = follower_with_timeout(Duration::ZERO, root.path(), &Hints::new(), pace);
     assert_eq!(lines(&mut follower, 1).0, ["{\"n\":1}"]);
-    // It listens from here on.
+    // The follower watches from here on.
     follower.wait(Duration::ZERO);
     let file = disk_at(root.path()).open(LOG.as_ref(), Open::Append).unwrap();
     assert!(file.try_lock(Lock::Exclusive).unwrap());

@@ -11,7 +11,7 @@ use crate::dialects::render;
 const AT: &str = "2026-05-27T20:11:02.489Z";
 
 fn read(dialect: Dialect, line: &str) -> Vec<TimelineItem> {
-    check_line(line.as_bytes(), 1 << 20).expect("a line that may stand in a log");
+    check_line(line.as_bytes(), 1 << 20).expect("a valid line");
     let items = render(dialect, &[line.to_owned()]);
     assert!(items.iter().all(|item| item.at.is_some()), "{line}");
     items
@@ -125,7 +125,7 @@ fn transcripts_look_as_agentrylab_writes_them() {
     );
 }
 
-/// Texts with all that JSON must escape, and all that it must not.
+/// Texts with characters that JSON must escape, and ones that it must not.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof!["\\PC{0,40}", "[\\x00-\\x1f\"\\\\\u{2028}\u{7f}é🥛]{0,20}", Just(String::new())]
 }
@@ -136,7 +136,7 @@ fn name() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn an_envelope_reads_back_what_was_written(
+    fn a_written_envelope_is_read_back(
         said in text(), thought in text(), id in name(), tool in name(), model in name(), argument in text(), failed in any::<bool>(),
     ) {
         let line = Builder { timestamp: AT, session_id: Some(&id) };
@@ -163,7 +163,7 @@ proptest! {
     }
 
     #[test]
-    fn an_entry_reads_back_what_was_written(said in text(), agent in name(), tool in name(), model in name()) {
+    fn a_written_entry_is_read_back(said in text(), agent in name(), tool in name(), model in name()) {
         let first = |entry: Entry<'_>| read(Dialect::Turns, &entry.to_text(AT).expect("serialises")).remove(0);
         let asked = first(Entry::UserMessage(&said));
         prop_assert_eq!((asked.kind, &asked.text), (ItemKind::User, &said));
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn an_event_reads_back_what_was_written(
+    fn a_written_event_is_read_back(
         said in text(), who in name(), role in name(), iter in any::<u32>(), micros in 0_u32..1_000_000,
     ) {
         let metadata = serde_json::json!({"model": who}).to_string();

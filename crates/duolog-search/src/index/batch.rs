@@ -1,4 +1,4 @@
-//! Adding to an index: batch by batch, each a transaction.
+//! Writes to an index in batches; each batch is a transaction.
 
 use std::collections::HashMap;
 
@@ -9,53 +9,53 @@ use super::Index;
 use super::file;
 use crate::error::{Error, Result};
 use crate::lock::Lock;
-use crate::words::{self, Room};
+use crate::words::{self, Buffers};
 
-/// The bytes of a role or a tool's name that are kept.
+/// Maximum number of stored bytes of a role or a tool's name.
 const NAME_BYTES_MAX: usize = 512;
 
-/// What the write-ahead log may hold when one stops adding.
+/// Size of the write-ahead log from which on [`Indexing::settle`] checkpoints it.
 const SETTLE_BYTES: u64 = 4 << 20;
 
-/// How far a session was indexed.
+/// The checkpoint of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexedTo {
     /// The epoch of its log.
     pub epoch: Epoch,
-    /// Up to where.
+    /// The end of the indexed lines.
     pub position: Position,
-    /// The hash of the last line before that, by which one knows that it is still the same log.
+    /// The hash of the last line before that, which identifies the log.
     pub line_hash: Option<[u8; 32]>,
-    /// How many lines before that could not be read.
+    /// Number of unreadable lines before that.
     pub damaged: u64,
-    /// What the reader of its lines has to remember.
+    /// The state of the reader of its lines.
     pub memory: Vec<u8>,
 }
 
-/// One text on its way into the index.
+/// A text to index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doc<'a> {
-    /// The first byte of its line.
+    /// The position of its line.
     pub position: Position,
-    /// Which text of that line it is.
+    /// The index of the text in that line.
     pub part: u32,
-    /// When, in microseconds since 1970; 0 where nobody tells.
+    /// The time in microseconds since 1970; 0 if it is unknown.
     pub at: i64,
-    /// What it is.
+    /// Its kind.
     pub kind: &'a str,
-    /// The role that the line itself names.
+    /// The role in its line.
     pub role: Option<&'a str>,
-    /// The tool called or answering.
+    /// The tool that was called or gave the result.
     pub tool: Option<&'a str>,
     /// The text.
     pub text: &'a str,
 }
 
-/// A session in the index.
+/// The id of a session in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SourceId(i64);
 
-/// The one who adds to an index.
+/// The right to write to an index.
 pub struct Indexing<'i> {
     index: &'i mut Index,
     _lock: Lock,
@@ -66,53 +66,53 @@ impl<'i> Indexing<'i> {
         Self { index, _lock: lock }
     }
 
-    /// Begins a batch. Dropped without a commit, it leaves nothing.
+    /// Begins a batch. A batch that is dropped without a commit is rolled back.
     pub fn batch(&self) -> Result<Batch<'_>> {
-        // The lock keeps others away unless somebody deleted it; then this does.
+        // The lock excludes other processes, unless its file was deleted; then the transaction does.
         self.index.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.index.failed())?;
         Ok(Batch {
             index: self.index,
             names: HashMap::new(),
             runs: HashMap::new(),
-            room: Room::default(),
+            buffers: Buffers::default(),
             is_open: true,
         })
     }
 
-    /// How far a session was indexed; nothing where it never was.
+    /// Returns the checkpoint of a session; `None` if it was never indexed.
     pub fn checkpoint(&self, session: &SessionId) -> Result<Option<IndexedTo>> {
         Ok(find(&self.index.connection, session).map_err(self.index.failed())?.map(|(_, checkpoint)| checkpoint))
     }
 
-    /// Tidies up after much was added: gives back what merging left behind, and moves what was added out of the
-    /// write-ahead log, because the next process to come alone reads all of it.
+    /// Cleans up after many additions: releases free pages and checkpoints the write-ahead log, because the next
+    /// process that opens the index alone reads all of it.
     pub fn settle(&self) -> Result<()> {
         if file::log_bytes(&self.index.path) < SETTLE_BYTES {
             return Ok(());
         }
-        file::give_back(&self.index.connection, &self.index.path)?;
+        file::release_free_pages(&self.index.connection, &self.index.path)?;
         let moved = self.index.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         match moved.map_err(self.index.failed()) {
-            // Someone reads: it is moved another time.
+            // A reader is active: a later call does it.
             Err(Error::Busy(_)) => Ok(()),
             other => other,
         }
     }
 }
 
-/// What is added in one piece.
+/// A transaction that adds texts.
 pub struct Batch<'i> {
     index: &'i Index,
     names: HashMap<String, i64>,
-    /// What was added to each session since its checkpoint was moved, as the ids of its rows.
+    /// The row ids added to each session since its checkpoint was advanced, as ranges.
     runs: HashMap<SourceId, Vec<(i64, i64)>>,
-    room: Room,
+    buffers: Buffers,
     is_open: bool,
 }
 
 impl Batch<'_> {
-    /// The session that is to be added to, if its checkpoint is where the caller found it; else nothing, because another
-    /// process was faster. A session that was never indexed is made.
+    /// Returns the session to add to; `None` if its checkpoint is not `expected`, because another process was faster. A
+    /// session that was never indexed is created.
     pub fn source(&mut self, session: &SessionId, expected: Option<&IndexedTo>) -> Result<Option<SourceId>> {
         let connection = &self.index.connection;
         let found = find(connection, session).map_err(self.index.failed())?;
@@ -128,7 +128,7 @@ impl Batch<'_> {
         Ok(Some(SourceId(connection.last_insert_rowid())))
     }
 
-    /// Adds a text. Its session's checkpoint is to be moved before the batch is committed.
+    /// Adds a text. The caller must advance the session's checkpoint before it commits the batch.
     pub fn add(&mut self, source: SourceId, doc: &Doc<'_>) -> Result<()> {
         let kind = self.name(doc.kind)?;
         let role = doc.role.map(|role| self.name(role)).transpose()?;
@@ -144,10 +144,10 @@ impl Batch<'_> {
         let failed = self.index.failed();
         let sql = "INSERT INTO texts (rowid, body) VALUES (?1, ?2)";
         let mut insert = self.index.connection.prepare_cached(sql).map_err(&failed)?;
-        insert.execute(params![id, words::prepare(doc.text, &mut self.room)]).map_err(failed).map(drop)
+        insert.execute(params![id, words::prepare(doc.text, &mut self.buffers)]).map_err(failed).map(drop)
     }
 
-    /// Moves a session's checkpoint to behind what was added.
+    /// Advances a session's checkpoint past the added texts.
     pub fn advance(&mut self, source: SourceId, to: &IndexedTo) -> Result<()> {
         for (first, last) in self.runs.remove(&source).unwrap_or_default() {
             let sql = "UPDATE runs SET last = ?3 WHERE source = ?1 AND last = ?2 - 1";
@@ -162,7 +162,7 @@ impl Batch<'_> {
         self.run(sql, params![source.0, to.epoch.0, position, to.line_hash, damaged, to.memory]).map(drop)
     }
 
-    /// Forgets a session and all of its texts.
+    /// Deletes a session and its texts.
     pub fn forget(&mut self, session: &SessionId) -> Result<()> {
         let Some((id, _)) = find(&self.index.connection, session).map_err(self.index.failed())? else { return Ok(()) };
         let failed = self.index.failed();
@@ -179,26 +179,26 @@ impl Batch<'_> {
         self.run("DELETE FROM sources WHERE id = ?1", params![id.0]).map(drop)
     }
 
-    /// Makes all of it count.
+    /// Commits the batch.
     pub fn commit(mut self) -> Result<()> {
-        self.end()
+        self.commit_open()
     }
 
-    /// Makes all of it count so far, and begins the next batch.
-    pub fn go_on(&mut self) -> Result<()> {
-        self.end()?;
+    /// Commits the batch and begins the next one.
+    pub fn commit_and_continue(&mut self) -> Result<()> {
+        self.commit_open()?;
         self.index.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.index.failed())?;
         self.is_open = true;
         Ok(())
     }
 
-    fn end(&mut self) -> Result<()> {
+    fn commit_open(&mut self) -> Result<()> {
         self.index.connection.execute_batch("COMMIT").map_err(self.index.failed())?;
         self.is_open = false;
         Ok(())
     }
 
-    /// The number of a name, which gets one where it has none.
+    /// Returns the id of a name, and creates it if needed.
     fn name(&mut self, name: &str) -> Result<i64> {
         let name = cut(name);
         if let Some(id) = self.names.get(name) {
@@ -212,7 +212,7 @@ impl Batch<'_> {
         Ok(id)
     }
 
-    /// Runs a statement; says how many rows it changed.
+    /// Runs a statement; returns the number of changed rows.
     fn run(&self, sql: &str, params: impl rusqlite::Params) -> Result<usize> {
         let failed = self.index.failed();
         let mut statement = self.index.connection.prepare_cached(sql).map_err(failed)?;
@@ -223,18 +223,18 @@ impl Batch<'_> {
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
         if self.is_open {
-            // A failed commit may have ended it already.
+            // A failed commit may have ended the transaction already.
             let _ = self.index.connection.execute_batch("ROLLBACK");
         }
     }
 }
 
-/// The part of a name that is kept, and compared.
+/// Returns the part of a name that is stored and compared.
 pub(crate) fn cut(name: &str) -> &str {
     &name[..name.floor_char_boundary(NAME_BYTES_MAX.min(name.len()))]
 }
 
-/// Positions are below what SQLite's integers hold.
+/// Converts to an SQLite integer; positions are always smaller.
 fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -258,7 +258,7 @@ fn find(connection: &Connection, session: &SessionId) -> rusqlite::Result<Option
 }
 
 impl Index {
-    /// How far a session was indexed, by name.
+    /// Returns the checkpoint of a session.
     pub(super) fn find_checkpoint(&self, session: &SessionId) -> Result<Option<IndexedTo>> {
         Ok(find(&self.connection, session).map_err(self.failed())?.map(|(_, checkpoint)| checkpoint))
     }

@@ -1,4 +1,4 @@
-//! The file of an index: whose it is, how it is opened, made, thrown away and examined.
+//! The file of an index: how it is checked, opened, created, deleted and examined.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -14,28 +14,28 @@ use rusqlite::{Connection, OpenFlags};
 use crate::error::{Error, Result};
 use crate::lock::Lock;
 
-/// The file, beside the state.
+/// The file name, in the state directory.
 pub(super) const NAME: &str = "search.db";
-/// The lock of whoever makes it or adds to it.
+/// The lock of the process that creates the index or writes to it.
 const LOCK: &str = "search.lock";
 
-/// `dlsx`: by it a database is known to be an index of ours.
+/// `dlsx`: identifies a database as an index of Duolog.
 const APPLICATION_ID: i32 = 0x646c_7378;
-/// The format. Another one is made anew from the logs, so there are no migrations.
+/// The format version. An index of an older version is rebuilt from the logs, so there are no migrations.
 const FORMAT: u32 = 2;
-/// How long a read waits for one who recovers the write-ahead log; nobody else makes it wait.
+/// How long a read waits while another process recovers the write-ahead log; nothing else blocks it.
 const BUSY: Duration = Duration::from_millis(500);
 
-/// The pages after which the write-ahead log is copied into the database: seldom, as each copy is synced.
+/// Number of pages after which the write-ahead log is checkpointed: large, because each checkpoint is synced.
 const CHECKPOINT_PAGES: u32 = 16_384;
-/// The share of free pages from which on they are given back: one in so many.
+/// Free pages are released if they are at least one in this number.
 const FREE_SHARE: i64 = 32;
-/// The memory that pages are kept in.
+/// Size of the page cache.
 const CACHE_KIB: i64 = 32 * 1024;
 
 const SCHEMA: &str = "
     CREATE TABLE home (id TEXT NOT NULL) STRICT;
-    -- How far each session was indexed. `memory` is what the reader of its lines has to remember.
+    -- The checkpoint of each session. `memory` is the state of the reader of its lines.
     CREATE TABLE sources (
         id INTEGER PRIMARY KEY,
         session TEXT NOT NULL UNIQUE,
@@ -47,7 +47,7 @@ const SCHEMA: &str = "
     ) STRICT;
     -- Kinds, roles and tools, each once.
     CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
-    -- One text: where it is, and what a search can be narrowed by.
+    -- One text: its place, and the columns that a search can filter by.
     CREATE TABLE docs (
         id INTEGER PRIMARY KEY,
         source INTEGER NOT NULL,
@@ -58,19 +58,23 @@ const SCHEMA: &str = "
         role INTEGER,
         tool INTEGER
     ) STRICT;
-    -- Which rows of `docs` are a session's: its texts come in runs, and a run costs less than an index of each.
+    -- The rows of `docs` of each session, as ranges: these are smaller than an index with an entry per text.
     CREATE TABLE runs (source INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
         PRIMARY KEY (source, first)) STRICT, WITHOUT ROWID;
-    -- Its words, under the id of its row. The text itself stays in the log.
+    -- The words of each text, by the id of its row. The text itself is in the log.
     CREATE VIRTUAL TABLE texts USING fts5 (
         body, content = '', contentless_delete = 1, tokenize = 'ascii', detail = 'full'
     );
 ";
 
-/// What is collected in memory before it becomes a part of the full-text table: the larger, the less there is to merge.
+/// Size of the in-memory buffer of the full-text table: a larger one needs fewer merges.
 const HASH_BYTES: u32 = 16 << 20;
 
-/// Takes the lock of the one process that makes an index or adds to it, or says at once that another has it.
+/// Takes the lock of the process that creates an index or writes to it, without waiting.
+///
+/// # Errors
+///
+/// [`Error::Busy`] if another process holds it.
 pub(super) fn lock(state: &Path) -> Result<Lock> {
     Lock::take(&state.join(LOCK)).map_err(|error| match error {
         Error::Busy(_) => Error::Busy(state.join(NAME)),
@@ -78,26 +82,26 @@ pub(super) fn lock(state: &Path) -> Result<Lock> {
     })
 }
 
-/// Which file it is: its device and its number there.
+/// The identity of a file: device and inode.
 pub(super) type Ident = (u64, u64);
 
-/// The file that is at a path now.
+/// Returns the identity of the file at a path.
 pub(super) fn ident(path: &Path) -> Option<Ident> {
     path.symlink_metadata().ok().map(|found| (found.dev(), found.ino()))
 }
 
-/// Opens what is there and checks whose it is.
+/// Opens an existing index and checks its owner.
 pub(super) fn open(path: &Path, home: HomeId) -> Result<(Connection, Ident)> {
-    // Through a link we would write, and later delete, what is not ours.
+    // Through a link Duolog would write to, and later delete, a file of another program.
     let found = match path.symlink_metadata() {
         Ok(found) if found.is_file() => (found.dev(), found.ino()),
         Ok(_) => return Err(Error::Foreign(path.to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Error::Missing(path.to_owned())),
-        Err(error) => return Err(Error::io("look at", path)(error)),
+        Err(error) => return Err(Error::io("examine", path)(error)),
     };
     let connection = connect(path)?;
     check(&connection, path, home)?;
-    // The companions were opened by that: they belong to the file that was at the path all the time.
+    // The check opened the companion files too: they belong to the file that was at the path all the time.
     if ident(path) != Some(found) {
         return Err(Error::Replaced(path.to_owned()));
     }
@@ -109,10 +113,10 @@ fn connect(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(path, flags).map_err(&failed)?;
     connection.busy_timeout(BUSY).map_err(&failed)?;
-    // A short command would otherwise move and sync the whole write-ahead log on its way out.
+    // Without this, a short command would checkpoint and sync the whole write-ahead log when it ends.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(&failed)?;
-    // A synced checkpoint before pages are reused: a power cut takes the last commits, and never a part of one. What is
-    // derived needs no more.
+    // A checkpoint is synced before pages are reused: a power cut loses the last commits, but never a part of one. A
+    // derived file needs no more.
     let settings = format!(
         "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA synchronous = NORMAL; \
          PRAGMA cache_size = -{CACHE_KIB}; PRAGMA temp_store = MEMORY; \
@@ -122,7 +126,7 @@ fn connect(path: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
-/// Whether it is an index of ours, of this format and this home.
+/// Checks that it is an index of Duolog, of this format and this home.
 fn check(connection: &Connection, path: &Path, home: HomeId) -> Result<()> {
     let failed = Error::sql(path);
     let unusable = |why: &str| Error::Unusable { path: path.to_owned(), why: why.to_owned() };
@@ -131,7 +135,7 @@ fn check(connection: &Connection, path: &Path, home: HomeId) -> Result<()> {
     };
     let (application, format) = (number("application_id")?, number("user_version")?);
     if (application, format) == (0, 0) && number("schema_version")? == 0 {
-        return Err(unusable("it was never finished"));
+        return Err(unusable("its creation was interrupted"));
     }
     if application != i64::from(APPLICATION_ID) {
         return Err(Error::Foreign(path.to_owned()));
@@ -141,25 +145,25 @@ fn check(connection: &Connection, path: &Path, home: HomeId) -> Result<()> {
         return Err(Error::Newer { path: path.to_owned(), found: format, known: FORMAT });
     }
     if format < FORMAT {
-        return Err(unusable("it is of an older format"));
+        return Err(unusable("it has an older format"));
     }
-    let whose: String = connection.query_row("SELECT id FROM home", [], |row| row.get(0)).map_err(&failed)?;
-    if whose != home.to_string() {
-        return Err(unusable("it was made for another home"));
+    let owner: String = connection.query_row("SELECT id FROM home", [], |row| row.get(0)).map_err(&failed)?;
+    if owner != home.to_string() {
+        return Err(unusable("it belongs to another home"));
     }
     Ok(())
 }
 
-/// Makes an empty index where nothing of use is. The caller holds the lock.
-pub(super) fn make(path: &Path, home: HomeId) -> Result<()> {
-    throw_away(path)?;
+/// Creates an empty index in place of an unusable one. The caller holds the lock.
+pub(super) fn create(path: &Path, home: HomeId) -> Result<()> {
+    delete(path)?;
     let mut options = OpenOptions::new();
-    // SQLite would make it with the mode of the umask, and its companions get the mode of the file.
+    // SQLite would create it with the mode of the umask; the companion files get the mode of this file.
     options.write(true).create_new(true).mode(0o600);
-    options.open(path).map_err(Error::io("make", path))?;
+    options.open(path).map_err(Error::io("create", path))?;
     let connection = connect(path)?;
     let failed = Error::sql(path);
-    // So that what merging leaves behind can be given back.
+    // So that free pages can be released after merges.
     connection.execute_batch("PRAGMA auto_vacuum = INCREMENTAL").map_err(failed)?;
     let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(&failed)?;
     if mode != "wal" {
@@ -175,8 +179,9 @@ pub(super) fn make(path: &Path, home: HomeId) -> Result<()> {
 
 /// Deletes the files of an index. The caller holds the lock.
 ///
-/// The companions go too: a new database would share them with whoever still has the old one open.
-pub(super) fn throw_away(path: &Path) -> Result<()> {
+/// The companion files are deleted too: otherwise a new database would share them with a process that still has the old
+/// one open.
+pub(super) fn delete(path: &Path) -> Result<()> {
     if path.symlink_metadata().is_ok_and(|found| !found.is_file()) || is_foreign(path) {
         return Err(Error::Foreign(path.to_owned()));
     }
@@ -190,7 +195,7 @@ pub(super) fn throw_away(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether another program's database is there. What cannot be read is nobody's.
+/// Returns true if the file is another program's database. An unreadable file is not.
 fn is_foreign(path: &Path) -> bool {
     let read = || -> rusqlite::Result<bool> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -201,43 +206,43 @@ fn is_foreign(path: &Path) -> bool {
     path.exists() && read().unwrap_or(false)
 }
 
-/// Gives free pages back to the system, where they are many.
-pub(super) fn give_back(connection: &Connection, path: &Path) -> Result<()> {
+/// Releases free pages to the file system, if there are many.
+pub(super) fn release_free_pages(connection: &Connection, path: &Path) -> Result<()> {
     let failed = Error::sql(path);
     let number = |name: &str| connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0));
     let (free, pages) = (number("freelist_count").map_err(failed)?, number("page_count").map_err(failed)?);
     if free * FREE_SHARE < pages {
         return Ok(());
     }
-    // Each row that it answers with is a page that was given back.
+    // Each row of the result is a released page.
     let mut vacuum = connection.prepare("PRAGMA incremental_vacuum").map_err(failed)?;
-    let mut given_back = vacuum.query([]).map_err(failed)?;
-    while given_back.next().map_err(failed)?.is_some() {}
+    let mut released = vacuum.query([]).map_err(failed)?;
+    while released.next().map_err(failed)?.is_some() {}
     Ok(())
 }
 
-/// The bytes of the write-ahead log.
+/// Returns the size of the write-ahead log.
 pub(super) fn log_bytes(path: &Path) -> u64 {
     beside(path, "-wal").metadata().map_or(0, |file| file.len())
 }
 
-/// How an index stands.
+/// The result of [`Index::examine`](super::Index::examine).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Examined {
-    /// How many sessions it knows.
+pub struct IndexReport {
+    /// Number of sessions.
     pub sessions: u64,
-    /// How many texts.
+    /// Number of texts.
     pub texts: u64,
-    /// Its bytes, those on their way included.
+    /// Size in bytes, the write-ahead log included.
     pub bytes: u64,
-    /// What is wrong with it.
+    /// The problems that were found.
     pub findings: Vec<String>,
 }
 
-/// The findings that are told.
+/// Maximum number of reported findings.
 const FINDINGS_MAX: usize = 10;
 
-pub(super) fn examine(connection: &Connection, path: &Path) -> Result<Examined> {
+pub(super) fn examine(connection: &Connection, path: &Path) -> Result<IndexReport> {
     let failed = Error::sql(path);
     let mut check = connection.prepare("PRAGMA quick_check(10)").map_err(&failed)?;
     let found = check.query_map([], |row| row.get::<_, String>(0)).map_err(&failed)?;
@@ -246,7 +251,7 @@ pub(super) fn examine(connection: &Connection, path: &Path) -> Result<Examined> 
     findings.truncate(FINDINGS_MAX);
     if findings.is_empty() {
         match connection.execute("INSERT INTO texts (texts) VALUES ('integrity-check')", []).map_err(&failed) {
-            // Someone adds to it right now; what stands there was looked at.
+            // Another process is writing; the existing content was checked.
             Ok(_) | Err(Error::Busy(_)) => {}
             Err(Error::Unusable { why, .. }) => findings.push(why),
             Err(error) => return Err(error),
@@ -258,5 +263,5 @@ pub(super) fn examine(connection: &Connection, path: &Path) -> Result<Examined> 
         Ok(u64::try_from(rows).unwrap_or(0))
     };
     let bytes = path.metadata().map_or(0, |file| file.len()) + log_bytes(path);
-    Ok(Examined { sessions: count("sources")?, texts: count("docs")?, bytes, findings })
+    Ok(IndexReport { sessions: count("sources")?, texts: count("docs")?, bytes, findings })
 }

@@ -1,4 +1,4 @@
-//! Asking an index: what may match, the newest first.
+//! Queries an index: candidates, newest first.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,16 +13,16 @@ use super::batch::{IndexedTo, cut};
 use crate::error::Result;
 use crate::query::Query;
 
-/// The order of hits: by time, the newest first; in one moment by session, and in a session the last line first.
+/// The order of hits: by time, newest first; at the same time by session, and within a session the last line first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// When, in microseconds since 1970; 0 where nobody tells.
+    /// The time in microseconds since 1970; 0 if it is unknown.
     pub at: i64,
     /// The session.
     pub session: SessionId,
-    /// The first byte of the line.
+    /// The position of the line.
     pub position: Position,
-    /// Which text of that line.
+    /// The index of the text in that line.
     pub part: u32,
 }
 
@@ -40,16 +40,16 @@ impl PartialOrd for Key {
     }
 }
 
-/// Written `at.position.part.session`.
+/// Formats a key as `at.position.part.session`.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}.{}", self.at, self.position, self.part, self.session)
     }
 }
 
-/// The text is not the place of a hit.
+/// The error for text that is not a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not the token that a page of hits ended with")]
+#[error("{0:?} is not a page token of a search")]
 pub struct NotAKey(String);
 
 impl FromStr for Key {
@@ -69,24 +69,24 @@ impl FromStr for Key {
     }
 }
 
-/// What a search is narrowed by. Nothing said is everything.
+/// The filter of a search. An absent field matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Only this session.
     pub session: Option<SessionId>,
-    /// Only what is of this kind, or in this role. Upper and lower case are alike.
+    /// Only this kind or role, ignoring ASCII case.
     pub role: Option<String>,
-    /// Only calls and answers of this tool. Upper and lower case are alike.
+    /// Only calls and results of this tool, ignoring ASCII case.
     pub tool: Option<String>,
-    /// Only from this moment on. What has no time is left out.
+    /// Only from this time on. Texts without a time do not match.
     pub since: Option<Timestamp>,
 }
 
 impl Filter {
-    /// Whether a text passes, its session aside.
+    /// Returns true if a text passes; its session is not checked.
     pub fn passes(&self, at: i64, kind: &str, role: Option<&str>, tool: Option<&str>) -> bool {
-        let is = |asked: &Option<String>, names: &[Option<&str>]| {
-            asked.as_ref().is_none_or(|asked| names.iter().flatten().any(|name| is_called(name, asked)))
+        let is = |wanted: &Option<String>, names: &[Option<&str>]| {
+            wanted.as_ref().is_none_or(|wanted| names.iter().flatten().any(|name| is_same_name(name, wanted)))
         };
         self.earliest().is_none_or(|since| at >= since)
             && is(&self.role, &[Some(kind), role])
@@ -100,35 +100,35 @@ impl Filter {
     }
 }
 
-fn is_called(name: &str, asked: &str) -> bool {
-    cut(name).eq_ignore_ascii_case(cut(asked))
+fn is_same_name(name: &str, wanted: &str) -> bool {
+    cut(name).eq_ignore_ascii_case(cut(wanted))
 }
 
 /// A text that may match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Where it is.
+    /// Its place.
     pub key: Key,
-    /// What it is.
+    /// Its kind.
     pub kind: String,
-    /// The role that its line names.
+    /// The role in its line.
     pub role: Option<String>,
-    /// The tool called or answering.
+    /// The tool that was called or gave the result.
     pub tool: Option<String>,
 }
 
-/// How far a session was indexed.
+/// The progress of a session's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexProgress {
     /// The epoch of its log.
     pub epoch: Epoch,
-    /// Up to where.
+    /// The end of the indexed lines.
     pub position: Position,
-    /// How many lines before that could not be read.
+    /// Number of unreadable lines before that.
     pub damaged: u64,
 }
 
-/// An index as of one moment; what others add meanwhile is not seen.
+/// A consistent snapshot of an index; later changes are not visible.
 pub struct Snapshot<'i> {
     index: &'i Index,
     names: HashMap<i64, String>,
@@ -145,36 +145,36 @@ impl<'i> Snapshot<'i> {
         Ok(snapshot)
     }
 
-    /// How far each session was indexed.
-    pub fn standings(&self) -> Result<HashMap<SessionId, IndexProgress>> {
+    /// Returns the progress of each session.
+    pub fn progress(&self) -> Result<HashMap<SessionId, IndexProgress>> {
         let failed = self.index.failed();
         let sql = "SELECT session, epoch, position, damaged FROM sources";
         let mut all = self.index.connection.prepare_cached(sql).map_err(failed)?;
         let mut rows = all.query([]).map_err(failed)?;
-        let mut standings = HashMap::new();
+        let mut progress = HashMap::new();
         while let Some(row) = rows.next().map_err(failed)? {
             let read = || -> rusqlite::Result<(String, IndexProgress)> {
                 let count = |column| row.get::<_, i64>(column).map(|number| u64::try_from(number).unwrap_or(0));
-                let standing =
+                let of_session =
                     IndexProgress { epoch: Epoch(row.get(1)?), position: Position(count(2)?), damaged: count(3)? };
-                Ok((row.get(0)?, standing))
+                Ok((row.get(0)?, of_session))
             };
-            let (session, standing) = read().map_err(failed)?;
-            // What is no id was not put there by us; nothing of it is ever shown.
+            let (session, of_session) = read().map_err(failed)?;
+            // Duolog did not write an invalid id; its texts are never shown.
             if let Ok(session) = SessionId::parse(&session) {
-                standings.insert(session, standing);
+                progress.insert(session, of_session);
             }
         }
-        Ok(standings)
+        Ok(progress)
     }
 
-    /// How far one session was indexed, and what its reader has to remember.
+    /// Returns the checkpoint of a session.
     pub fn checkpoint(&self, session: &SessionId) -> Result<Option<IndexedTo>> {
         self.index.find_checkpoint(session)
     }
 
-    /// The first texts behind `after` that may match, in the order of their keys; nothing where the query has no word
-    /// that an index could know.
+    /// Returns the first texts after `after` that may match, in the order of their keys; `None` if the query has no
+    /// word, so that the index cannot answer it.
     pub fn candidates(
         &self,
         query: &Query,
@@ -206,7 +206,7 @@ impl<'i> Snapshot<'i> {
         Ok(Some(Candidate { key, kind: name(4)?.unwrap_or_default(), role: name(5)?, tool: name(6)? }))
     }
 
-    /// The statement that gives candidates; nothing where a name was asked for that no text has.
+    /// Returns the statement for candidates; `None` if no text has a name of the filter.
     fn statement(
         &self,
         expression: String,
@@ -244,7 +244,7 @@ impl<'i> Snapshot<'i> {
             ));
         }
         let limit = take(Value::Integer(i64::try_from(limit).unwrap_or(i64::MAX)));
-        // The full-text table leads: it alone knows what may match.
+        // The full-text table comes first in the join: only it knows what may match.
         let sql = format!(
             "SELECT s.session, d.position, d.part, d.at, d.kind, d.role, d.tool FROM texts AS t \
              CROSS JOIN docs AS d ON d.id = t.rowid CROSS JOIN sources AS s ON s.id = d.source WHERE {} \
@@ -254,9 +254,9 @@ impl<'i> Snapshot<'i> {
         Some((sql, values))
     }
 
-    /// The numbers of a name, however it is written; nothing where no text has it.
-    fn ids(&self, asked: &str) -> Option<String> {
-        let ids = self.names.iter().filter(|(_, name)| is_called(name, asked)).map(|(id, _)| id.to_string());
+    /// Returns the ids of a name, ignoring case; `None` if no text has it.
+    fn ids(&self, wanted: &str) -> Option<String> {
+        let ids = self.names.iter().filter(|(_, name)| is_same_name(name, wanted)).map(|(id, _)| id.to_string());
         let ids: Vec<String> = ids.collect();
         (!ids.is_empty()).then(|| ids.join(", "))
     }
@@ -264,7 +264,7 @@ impl<'i> Snapshot<'i> {
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
-        // It only read.
+        // The transaction only read.
         let _ = self.index.connection.execute_batch("ROLLBACK");
     }
 }
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_comes_first_and_a_key_reads_back_what_it_prints() {
+    fn the_newest_key_is_first_and_a_printed_key_parses_back() {
         let mut keys = vec![key(1, "b", 0, 0), key(2, "a.b", 5, 1), key(2, "a.b", 5, 0), key(2, "c", 9, 0)];
         keys.sort();
         assert_eq!(keys, [key(2, "a.b", 5, 1), key(2, "a.b", 5, 0), key(2, "c", 9, 0), key(1, "b", 0, 0)]);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn roles_are_kinds_or_what_the_line_says() {
+    fn a_role_is_the_kind_or_the_role_of_the_line() {
         let filter = |role: Option<&str>, tool: Option<&str>, since: Option<i64>| Filter {
             session: None,
             role: role.map(str::to_owned),
@@ -304,6 +304,6 @@ mod tests {
         assert!(filter(None, Some("bash"), None).passes(0, "tool_call", None, Some("Bash")));
         assert!(!filter(None, Some("bash"), None).passes(0, "tool_call", None, None));
         assert!(filter(None, None, Some(5)).passes(5, "user", None, None));
-        assert!(!filter(None, None, Some(0)).passes(0, "user", None, None), "what has no time is left out");
+        assert!(!filter(None, None, Some(0)).passes(0, "user", None, None), "texts without a time do not match");
     }
 }

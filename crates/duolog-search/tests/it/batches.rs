@@ -4,17 +4,17 @@ use duolog_types::Position;
 use crate::{add, ask, checkpoint, doc, index_in, positions, session};
 
 #[test]
-fn what_is_added_is_found_and_what_is_forgotten_is_not() {
+fn added_texts_are_found_and_deleted_ones_are_not() {
     let directory = tempfile::tempdir().expect("a directory");
     let (mut index, _) = index_in(directory.path());
     add(&mut index, "one", &["alpha", "beta"]);
     add(&mut index, "two", &["alpha"]);
     add(&mut index, "one", &["gamma alpha"]);
     assert_eq!(positions(&index, "alpha"), [2, 0, 0]);
-    let indexing = index.indexing().expect("opens").expect("nobody else");
+    let indexing = index.indexing().expect("opens").expect("no other process");
     let mut batch = indexing.batch().expect("begins");
-    batch.forget(&session("one")).expect("forgotten");
-    batch.forget(&session("never")).expect("nothing to forget");
+    batch.forget(&session("one")).expect("deleted");
+    batch.forget(&session("never")).expect("nothing to delete");
     batch.commit().expect("committed");
     assert_eq!(indexing.checkpoint(&session("one")).expect("reads"), None);
     drop(indexing);
@@ -26,7 +26,7 @@ fn what_is_added_is_found_and_what_is_forgotten_is_not() {
 }
 
 #[test]
-fn sessions_that_take_turns_are_forgotten_one_by_one() {
+fn interleaved_sessions_are_deleted_one_by_one() {
     let directory = tempfile::tempdir().expect("a directory");
     let (mut index, _) = index_in(directory.path());
     for round in 0..5 {
@@ -35,9 +35,9 @@ fn sessions_that_take_turns_are_forgotten_one_by_one() {
         }
     }
     for (name, left) in [("one", 10), ("two", 0)] {
-        let indexing = index.indexing().expect("opens").expect("nobody else");
+        let indexing = index.indexing().expect("opens").expect("no other process");
         let mut batch = indexing.batch().expect("begins");
-        batch.forget(&session(name)).expect("forgotten");
+        batch.forget(&session(name)).expect("deleted");
         batch.commit().expect("committed");
         drop(indexing);
         assert_eq!(positions(&index, "alpha").len(), left);
@@ -48,11 +48,11 @@ fn sessions_that_take_turns_are_forgotten_one_by_one() {
 }
 
 #[test]
-fn a_batch_that_is_not_committed_leaves_nothing() {
+fn a_batch_without_commit_leaves_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
     let (mut index, _) = index_in(directory.path());
     {
-        let indexing = index.indexing().expect("opens").expect("nobody else");
+        let indexing = index.indexing().expect("opens").expect("no other process");
         let mut batch = indexing.batch().expect("begins");
         let source = batch.source(&session("s"), None).expect("reads").expect("new");
         batch.add(source, &doc(0, "lost")).expect("added");
@@ -63,40 +63,40 @@ fn a_batch_that_is_not_committed_leaves_nothing() {
 }
 
 #[test]
-fn a_checkpoint_moves_only_from_where_it_was_found() {
+fn a_checkpoint_advances_only_from_its_expected_position() {
     let directory = tempfile::tempdir().expect("a directory");
     let (mut index, _) = index_in(directory.path());
     add(&mut index, "s", &["one"]);
-    let indexing = index.indexing().expect("opens").expect("nobody else");
+    let indexing = index.indexing().expect("opens").expect("no other process");
     let mut batch = indexing.batch().expect("begins");
-    assert_eq!(batch.source(&session("s"), None).expect("reads"), None, "someone was faster");
+    assert_eq!(batch.source(&session("s"), None).expect("reads"), None, "another process was faster");
     assert_eq!(batch.source(&session("s"), Some(&checkpoint(9))).expect("reads"), None);
     assert!(batch.source(&session("s"), Some(&checkpoint(1))).expect("reads").is_some());
 }
 
 #[test]
-fn one_adds_at_a_time_and_the_others_read() {
+fn one_process_writes_at_a_time_and_others_read() {
     let directory = tempfile::tempdir().expect("a directory");
     let (mut index, home) = index_in(directory.path());
     add(&mut index, "s", &["seen"]);
     let mut other = duolog_search::Index::open(directory.path(), home).expect("opens");
-    let indexing = index.indexing().expect("opens").expect("nobody else");
+    let indexing = index.indexing().expect("opens").expect("no other process");
     let mut batch = indexing.batch().expect("begins");
     let source = batch.source(&session("s"), Some(&checkpoint(1))).expect("reads").expect("as found");
     batch.add(source, &doc(1, "unseen")).expect("added");
-    assert!(other.indexing().expect("looks").is_none());
+    assert!(other.indexing().expect("opens").is_none());
     assert_eq!((positions(&other, "seen"), positions(&other, "unseen")), (vec![0], vec![]));
     batch.commit().expect("committed");
     drop(indexing);
     assert_eq!(positions(&other, "unseen"), [1]);
-    assert!(other.indexing().expect("looks").is_some());
+    assert!(other.indexing().expect("opens").is_some());
 }
 
 #[test]
-fn texts_are_found_by_what_they_are() {
+fn texts_are_filtered_by_kind_role_tool_and_time() {
     let directory = tempfile::tempdir().expect("a directory");
     let (mut index, _) = index_in(directory.path());
-    let indexing = index.indexing().expect("opens").expect("nobody else");
+    let indexing = index.indexing().expect("opens").expect("no other process");
     let mut batch = indexing.batch().expect("begins");
     let long = "T".repeat(600);
     let docs = [
@@ -110,17 +110,17 @@ fn texts_are_found_by_what_they_are() {
         for doc in &docs {
             batch.add(source, doc).expect("added");
         }
-        batch.advance(source, &checkpoint(4)).expect("moved");
+        batch.advance(source, &checkpoint(4)).expect("advanced");
     }
     batch.commit().expect("committed");
     drop(indexing);
     let found = |filter: Filter| -> Vec<u64> {
         let found = ask(&index, "word", &filter);
-        found.iter().filter(|one| one.key.session == session("a")).map(|one| one.key.position.0).collect()
+        found.iter().filter(|hit| hit.key.session == session("a")).map(|hit| hit.key.position.0).collect()
     };
     let role = |role: &str| Filter { role: Some(role.to_owned()), ..Filter::default() };
     let tool = |tool: &str| Filter { tool: Some(tool.to_owned()), ..Filter::default() };
-    assert_eq!(found(Filter::default()), [3, 1, 0, 2], "the newest first, and what has no time last");
+    assert_eq!(found(Filter::default()), [3, 1, 0, 2], "newest first, texts without a time last");
     assert_eq!(found(role("Moderator")), [2]);
     assert_eq!(found(role("tool_call")), [3, 0]);
     assert_eq!(found(tool("bash")), [1, 0]);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use crate::{add, index_in, positions};
 
-/// Pieces of text in which words begin and end in every way we know.
+/// Pieces of text with every kind of word boundary.
 fn piece() -> impl Strategy<Value = String> {
     let letters = prop::sample::select(vec![
         "a",
@@ -69,24 +69,25 @@ fn text() -> impl Strategy<Value = String> {
         .prop_map(|pieces| pieces.into_iter().flat_map(|(piece, between)| [piece, between.to_owned()]).collect())
 }
 
-/// Queries made up, and queries that are a piece of a text.
+/// Generated queries, and queries that are a piece of a text.
 fn query(texts: Vec<String>) -> impl Strategy<Value = (Vec<String>, String)> {
-    let whole = texts.concat();
-    let ends: Vec<usize> = whole.char_indices().map(|(at, _)| at).chain([whole.len()]).collect();
+    let joined = texts.concat();
+    let ends: Vec<usize> = joined.char_indices().map(|(at, _)| at).chain([joined.len()]).collect();
     let cut = (0..ends.len(), 0_usize..40).prop_map(move |(from, count)| {
         let to = ends[(from + count).min(ends.len() - 1)];
-        whole[ends[from]..to].replace('"', "")
+        joined[ends[from]..to].replace('"', "")
     });
     let term = prop_oneof![piece(), cut.clone(), cut.prop_map(|cut| format!("\"{cut}\""))];
-    let dressed = (prop::sample::select(vec!["", "", "", "-"]), term, prop::sample::select(vec!["", "", "*"]));
-    let terms = prop::collection::vec(dressed.prop_map(|(before, term, after)| format!("{before}{term}{after}")), 1..4);
+    let decorated = (prop::sample::select(vec!["", "", "", "-"]), term, prop::sample::select(vec!["", "", "*"]));
+    let terms =
+        prop::collection::vec(decorated.prop_map(|(before, term, after)| format!("{before}{term}{after}")), 1..4);
     terms.prop_map(move |terms| (texts.clone(), terms.join(" ")))
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
-    /// What the predicate finds, the index names.
+    /// The index returns every match of the predicate.
     #[test]
     fn every_match_passes((texts, query) in prop::collection::vec(text(), 1..12).prop_flat_map(query)) {
         let Ok(parsed) = Query::parse(&query) else { return Ok(()) };
@@ -95,16 +96,16 @@ proptest! {
         let all: Vec<&str> = texts.iter().map(String::as_str).collect();
         add(&mut index, "s", &all);
         if parsed.has_words() {
-            let named: HashSet<u64> = positions(&index, &query).into_iter().collect();
+            let returned: HashSet<u64> = positions(&index, &query).into_iter().collect();
             for (at, text) in (0..).zip(&texts) {
                 if parsed.matches(text).is_some() {
-                    prop_assert!(named.contains(&at), "{query:?} is in {text:?} and the index does not say so");
+                    prop_assert!(returned.contains(&at), "{query:?} matches {text:?} but the index does not return it");
                 }
             }
         }
     }
 
-    /// Places are pieces of the text, in order, and each is something that was looked for.
+    /// Places are ordered byte ranges of the text, without overlaps.
     #[test]
     fn places_are_pieces_of_the_text(text in text(), query in piece()) {
         let Ok(query) = Query::parse(&query) else { return Ok(()) };
@@ -116,7 +117,7 @@ proptest! {
         }
     }
 
-    /// No query is an error of the database.
+    /// No query causes an error of the database.
     #[test]
     fn no_query_fails(query in "\\PC{0,200}|[\"*^:(){}+\\- A-Z]{0,200}") {
         let directory = tempfile::tempdir().expect("a directory");
@@ -129,7 +130,7 @@ proptest! {
 }
 
 #[test]
-fn hostile_queries_are_only_words() {
+fn hostile_queries_are_plain_words() {
     let directory = tempfile::tempdir().expect("a directory");
     let (mut index, _) = index_in(directory.path());
     add(&mut index, "s", &["body NEAR a b", "other"]);
@@ -150,11 +151,11 @@ fn hostile_queries_are_only_words() {
         positions(&index, query);
     }
     assert_eq!(positions(&index, "near"), [0]);
-    assert_eq!(positions(&index, "body"), [0], "the name of a column is a word like any other");
+    assert_eq!(positions(&index, "body"), [0], "the name of a column is an ordinary word");
 }
 
 #[test]
-fn a_page_goes_on_where_the_last_one_ended() {
+fn a_page_continues_where_the_last_one_ended() {
     let directory = tempfile::tempdir().expect("a directory");
     let (mut index, _) = index_in(directory.path());
     for name in ["b", "a", "c"] {

@@ -1,12 +1,12 @@
-//! The index on real files: what they let through, and what becomes of files that are not as they should be.
+//! The index on real files: what passes the filter, and how unusual files are handled.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
-/// What is added, moved on from and forgotten.
+/// Adding texts, advancing checkpoints and deleting sessions.
 mod batches;
-/// Whatever matches passes the index.
+/// Every match passes the index.
 mod filter;
-/// Files that are absent, damaged, replaced, too new or somebody else's.
+/// Files that are absent, damaged, replaced, too new or of another program.
 mod places;
 
 use std::path::Path;
@@ -26,34 +26,34 @@ fn doc(position: u64, text: &str) -> Doc<'_> {
     Doc { position: Position(position), part: 0, at: 1, kind: "user", role: None, tool: None, text }
 }
 
-/// A home's state directory with an index in it.
+/// Creates an index in a state directory.
 fn index_in(directory: &Path) -> (Index, HomeId) {
     let home = HomeId::new();
-    (Index::open_or_make(directory, home).expect("an index"), home)
+    (Index::open_or_create(directory, home).expect("an index"), home)
 }
 
-/// Adds texts to a session, one at each position from where it ended.
+/// Adds texts to a session, one at each position from its checkpoint on.
 fn add(index: &mut Index, name: &str, texts: &[&str]) {
-    let indexing = index.indexing().expect("opens").expect("nobody else");
+    let indexing = index.indexing().expect("opens").expect("no other process");
     let session = session(name);
     let found = indexing.checkpoint(&session).expect("reads");
     let from = found.as_ref().map_or(0, |found| found.position.0);
     let mut batch = indexing.batch().expect("begins");
-    let source = batch.source(&session, found.as_ref()).expect("reads").expect("nobody was faster");
+    let source = batch.source(&session, found.as_ref()).expect("reads").expect("no other process was faster");
     for (at, text) in (from..).zip(texts) {
         batch.add(source, &doc(at, text)).expect("added");
     }
-    batch.advance(source, &checkpoint(from + texts.len() as u64)).expect("moved");
+    batch.advance(source, &checkpoint(from + texts.len() as u64)).expect("advanced");
     batch.commit().expect("committed");
 }
 
-/// The candidates of a query.
+/// Returns the candidates of a query.
 fn ask(index: &Index, query: &str, filter: &Filter) -> Vec<Candidate> {
     let query = Query::parse(query).expect("a query");
     index.snapshot().expect("reads").candidates(&query, filter, None, 1000).expect("reads").expect("it has words")
 }
 
-/// The positions of a query's candidates.
+/// Returns the positions of a query's candidates.
 fn positions(index: &Index, query: &str) -> Vec<u64> {
     ask(index, query, &Filter::default()).iter().map(|candidate| candidate.key.position.0).collect()
 }

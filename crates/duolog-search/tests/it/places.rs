@@ -18,11 +18,11 @@ fn change(directory: &Path, sql: &str) {
 }
 
 #[test]
-fn an_index_is_made_for_its_owner_only() {
+fn an_index_is_created_for_its_owner_only() {
     let directory = tempfile::tempdir().expect("a directory");
     let home = HomeId::new();
-    assert!(matches!(Index::open(directory.path(), home), Err(Error::Missing(_))), "who only looks makes nothing");
-    let mut index = Index::open_or_make(directory.path(), home).expect("an index");
+    assert!(matches!(Index::open(directory.path(), home), Err(Error::Missing(_))), "opening creates nothing");
+    let mut index = Index::open_or_create(directory.path(), home).expect("an index");
     add(&mut index, "s", &["x"]);
     for file in ["search.db", "search.db-wal", "search.db-shm", "search.lock"] {
         assert_eq!(mode(&directory.path().join(file)), 0o600, "{file}");
@@ -30,7 +30,7 @@ fn an_index_is_made_for_its_owner_only() {
 }
 
 #[test]
-fn what_is_damaged_is_made_anew() {
+fn a_damaged_index_is_rebuilt() {
     for damage in [b"this is no database, and was none".to_vec(), Vec::new(), vec![0; 100_000]] {
         let directory = tempfile::tempdir().expect("a directory");
         let (mut index, home) = index_in(directory.path());
@@ -41,7 +41,7 @@ fn what_is_damaged_is_made_anew() {
         }
         fs::write(directory.path().join("search.db"), &damage).expect("written");
         assert!(matches!(Index::open(directory.path(), home), Err(Error::Unusable { .. })), "{} bytes", damage.len());
-        let mut index = Index::open_or_make(directory.path(), home).expect("made anew");
+        let mut index = Index::open_or_create(directory.path(), home).expect("rebuilt");
         assert!(positions(&index, "x").is_empty());
         add(&mut index, "s", &["x"]);
         assert_eq!(positions(&index, "x"), [0]);
@@ -49,7 +49,7 @@ fn what_is_damaged_is_made_anew() {
 }
 
 #[test]
-fn damage_inside_is_found_by_who_looks_for_it() {
+fn examine_finds_damage_inside_of_the_file() {
     let directory = tempfile::tempdir().expect("a directory");
     let (mut index, home) = index_in(directory.path());
     let text = (0..5_000).fold(String::new(), |text, number| text + &format!("word{number} "));
@@ -62,7 +62,7 @@ fn damage_inside_is_found_by_who_looks_for_it() {
 }
 
 #[test]
-fn what_is_older_or_of_another_home_is_made_anew() {
+fn an_index_of_an_older_format_or_another_home_is_rebuilt() {
     let directory = tempfile::tempdir().expect("a directory");
     let (mut index, home) = index_in(directory.path());
     add(&mut index, "s", &["x"]);
@@ -71,38 +71,38 @@ fn what_is_older_or_of_another_home_is_made_anew() {
     assert!(matches!(Index::open(directory.path(), other), Err(Error::Unusable { .. })));
     change(directory.path(), "PRAGMA user_version = 0");
     assert!(matches!(Index::open(directory.path(), home), Err(Error::Unusable { .. })));
-    let index = Index::open_or_make(directory.path(), home).expect("made anew");
+    let index = Index::open_or_create(directory.path(), home).expect("rebuilt");
     assert!(positions(&index, "x").is_empty());
 }
 
 #[test]
-fn what_is_newer_or_not_ours_is_left_alone() {
+fn a_newer_index_and_another_programs_database_are_left_alone() {
     let directory = tempfile::tempdir().expect("a directory");
     let (index, home) = index_in(directory.path());
     drop(index);
     change(directory.path(), "PRAGMA user_version = 999");
-    let newer = Index::open_or_make(directory.path(), home);
+    let newer = Index::open_or_create(directory.path(), home);
     assert!(matches!(newer, Err(Error::Newer { found: 999, .. })));
     change(directory.path(), "PRAGMA application_id = 1; CREATE TABLE theirs (x)");
-    assert!(matches!(Index::open_or_make(directory.path(), home), Err(Error::Foreign(_))));
-    assert!(matches!(Index::throw_away(directory.path()), Err(Error::Foreign(_))));
+    assert!(matches!(Index::open_or_create(directory.path(), home), Err(Error::Foreign(_))));
+    assert!(matches!(Index::delete(directory.path()), Err(Error::Foreign(_))));
     change(directory.path(), "INSERT INTO theirs VALUES (1)");
     let elsewhere = tempfile::tempdir().expect("a directory");
     symlink(directory.path().join("search.db"), elsewhere.path().join("search.db")).expect("a link");
-    assert!(matches!(Index::open_or_make(elsewhere.path(), home), Err(Error::Foreign(_))));
-    assert!(matches!(Index::throw_away(elsewhere.path()), Err(Error::Foreign(_))));
+    assert!(matches!(Index::open_or_create(elsewhere.path(), home), Err(Error::Foreign(_))));
+    assert!(matches!(Index::delete(elsewhere.path()), Err(Error::Foreign(_))));
 }
 
 #[test]
-fn who_has_it_open_keeps_it_when_it_is_thrown_away() {
+fn a_process_that_has_a_deleted_index_open_keeps_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let (mut old, home) = index_in(directory.path());
     add(&mut old, "s", &["before"]);
-    Index::throw_away(directory.path()).expect("thrown away");
+    Index::delete(directory.path()).expect("deleted");
     assert!(!old.is_in_place());
-    let mut new = Index::open_or_make(directory.path(), home).expect("made anew");
+    let mut new = Index::open_or_create(directory.path(), home).expect("rebuilt");
     add(&mut new, "s", &["after"]);
-    // Both go on, each with what it has.
+    // Both still work, each with its own content.
     add(&mut old, "t", &["before too"]);
     assert_eq!((positions(&old, "before"), positions(&old, "after")), (vec![0, 0], vec![]));
     assert_eq!((positions(&new, "before"), positions(&new, "after")), (vec![], vec![0]));
@@ -113,12 +113,12 @@ fn who_has_it_open_keeps_it_when_it_is_thrown_away() {
 }
 
 #[test]
-fn what_a_deleted_file_left_beside_it_is_not_taken_for_the_new_one() {
+fn companion_files_of_a_deleted_index_are_not_used_for_the_new_one() {
     let directory = tempfile::tempdir().expect("a directory");
     let (mut old, home) = index_in(directory.path());
     add(&mut old, "s", &["before"]);
     fs::remove_file(directory.path().join("search.db")).expect("deleted");
-    let mut new = Index::open_or_make(directory.path(), home).expect("made anew");
+    let mut new = Index::open_or_create(directory.path(), home).expect("rebuilt");
     assert!(positions(&new, "before").is_empty());
     add(&mut new, "s", &["after"]);
     add(&mut old, "s", &["more"]);
@@ -131,12 +131,12 @@ fn what_a_deleted_file_left_beside_it_is_not_taken_for_the_new_one() {
 }
 
 #[test]
-fn who_makes_it_is_not_waited_for() {
+fn opening_does_not_wait_for_the_process_that_creates_the_index() {
     let directory = tempfile::tempdir().expect("a directory");
     let lock = fs::File::create(directory.path().join("search.lock")).expect("a lock");
-    lock.try_lock().expect("nobody else");
+    lock.try_lock().expect("no other process");
     let home = HomeId::new();
-    assert!(matches!(Index::open_or_make(directory.path(), home), Err(Error::Busy(_))));
+    assert!(matches!(Index::open_or_create(directory.path(), home), Err(Error::Busy(_))));
     drop(lock);
-    assert!(Index::open_or_make(directory.path(), home).is_ok());
+    assert!(Index::open_or_create(directory.path(), home).is_ok());
 }

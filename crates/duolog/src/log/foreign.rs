@@ -31,7 +31,7 @@ impl Foreign {
         let disk: Arc<dyn Disk> = Arc::new(Files::beneath(folder).map_err(failed("open the folder of"))?);
         let gone = || failed("open")(std::io::ErrorKind::NotFound.into());
         let reader = Reader::open(&disk, &Place::file(&name))?.ok_or_else(gone)?;
-        let end = disk.stat(&name).map_err(failed("look at"))?.ok_or_else(gone)?.len;
+        let end = disk.stat(&name).map_err(failed("examine"))?.ok_or_else(gone)?.len;
         let end = Position(end);
         Ok(Self { whole: reader.last_line_end(end)?, reader, end, line_bytes_max: limits.line_bytes_max })
     }

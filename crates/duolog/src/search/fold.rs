@@ -102,7 +102,7 @@ impl Fold<'_> {
         done.sessions += 1;
         while pass.at < pass.to && done.bytes < self.budget {
             if open.bytes >= INDEX_BATCH_BYTES {
-                open.batch.go_on()?;
+                open.batch.commit_and_continue()?;
                 open.bytes = 0;
                 (self.tell)(done);
             }

@@ -114,9 +114,9 @@ impl Search {
         join.catch_up(FoldBound::from(u64::MAX))?;
         let every = join.log_standings()?;
         let state = &self.store.core.home.state;
-        Index::throw_away(state)?;
-        let mut index = Index::open_or_make(state, join.home())?;
-        let known = index.snapshot()?.standings()?;
+        Index::delete(state)?;
+        let mut index = Index::open_or_create(state, join.home())?;
+        let known = index.snapshot()?.progress()?;
         let path = Index::path_in(state);
         let indexing = index.indexing()?.ok_or(IndexError::Busy(path))?;
         let logs: Vec<&LogStanding> = every.iter().collect();
@@ -195,7 +195,7 @@ impl Search {
         if let Some(danger) = file_system.danger {
             return Err(NoIndex::Because(format!("the home is on {danger}, where an index is not safe")));
         }
-        let opened = Index::open_or_make(&self.store.core.home.state, self.store.join.home());
+        let opened = Index::open_or_create(&self.store.core.home.state, self.store.join.home());
         opened.map_err(|error| NoIndex::Because(with_causes(&error)))
     }
 
@@ -207,7 +207,7 @@ impl Search {
         tell: &mut dyn FnMut(&Indexed),
     ) -> std::result::Result<Option<String>, NoIndex> {
         let given_up = |error: IndexError| self.give_up(error.into());
-        let known = index.snapshot().and_then(|snapshot| snapshot.standings()).map_err(given_up)?;
+        let known = index.snapshot().and_then(|snapshot| snapshot.progress()).map_err(given_up)?;
         let work = Work::of(&known, task.every, &task.logs);
         if work.is_done() {
             return Ok(None);
@@ -235,7 +235,7 @@ impl Search {
     fn give_up(&self, error: Error) -> NoIndex {
         let Some(cause) = error.index() else { return NoIndex::Failed(error) };
         let mut why = with_causes(&error);
-        if cause.is_to_be_made_anew() && Index::throw_away(&self.store.core.home.state).is_ok() {
+        if cause.is_rebuildable() && Index::delete(&self.store.core.home.state).is_ok() {
             why.push_str("; the next search makes it anew");
         }
         NoIndex::Because(why)

@@ -83,7 +83,7 @@ impl<'t> Looking<'t> {
     /// indexed, there is no answer, and it is named.
     pub(super) fn with(mut self, index: &Index, why: Option<String>) -> Result<std::result::Result<Found, SessionId>> {
         let snapshot = index.snapshot()?;
-        let known = snapshot.standings()?;
+        let known = snapshot.progress()?;
         let mut covered = HashMap::new();
         for log in self.logs {
             let known = known.get(&log.session).filter(|known| known.epoch == log.epoch);

@@ -1,30 +1,30 @@
-//! Envelope lines on their way out, with the members in the order in which Last Light writes them.
+//! Writes envelope lines, with the members in the order of Last Light.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::dialect::usage::Tokens;
 
-/// A line on its way out.
+/// A line to write.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Line<'a> {
-    /// What was asked, or what a tool answered.
+    /// A prompt, or a tool result.
     User(UserLine<'a>),
-    /// What the agent said.
+    /// A message of the agent.
     Assistant(AssistantLine<'a>),
-    /// What went wrong.
+    /// An error.
     Failure(FailureLine<'a>),
-    /// How a turn ended.
+    /// The end of a turn.
     Result(ResultLine<'a>),
-    /// A status, or an event of the runtime that has no shape of its own here.
+    /// A status, or an event of the runtime without a line format of its own.
     System(SystemLine<'a>),
-    /// A remark that readers by role show.
+    /// A remark, shown by readers that use the role.
     Remark(RemarkLine<'a>),
 }
 
 impl Line<'_> {
-    /// Its instant.
+    /// Returns the timestamp.
     pub fn timestamp(&self) -> &str {
         match self {
             Self::User(line) => line.timestamp,
@@ -36,7 +36,7 @@ impl Line<'_> {
         }
     }
 
-    /// The line's exact text, without a newline.
+    /// Returns the exact text of the line, without a newline.
     pub fn to_text(&self) -> serde_json::Result<String> {
         serde_json::to_string(self)
     }
@@ -65,7 +65,7 @@ enum UserContent<'a> {
     Tools([ToolResult<'a>; 1]),
 }
 
-/// What a tool answered.
+/// A tool result.
 #[derive(Clone, Debug, Serialize)]
 pub struct ToolResult<'a> {
     r#type: &'static str,
@@ -97,27 +97,27 @@ struct AssistantMessage<'a> {
     usage: Option<Usage>,
 }
 
-/// A part of what the agent said.
+/// A content block of the agent's message.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Block<'a> {
-    /// Words.
+    /// Text.
     Text {
-        /// The words.
+        /// The text.
         text: &'a str,
     },
-    /// Thoughts.
+    /// Thinking.
     Thinking {
-        /// The thoughts.
+        /// The text.
         thinking: &'a str,
     },
-    /// A call of a tool.
+    /// A tool call.
     ToolUse {
-        /// Ties the answer to it.
+        /// The id that links the result to the call.
         id: &'a str,
         /// The tool.
         name: &'a str,
-        /// Its arguments, as the runtime gave them.
+        /// The arguments, as the runtime gave them.
         input: &'a RawValue,
     },
 }
@@ -125,13 +125,13 @@ pub enum Block<'a> {
 /// Tokens of one response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
-    /// Read anew.
+    /// Input tokens that were not in the cache.
     pub input_tokens: u64,
-    /// Written.
+    /// Output tokens.
     pub output_tokens: u64,
-    /// Read from the cache.
+    /// Input tokens from the cache.
     pub cache_read_input_tokens: u64,
-    /// Put into the cache.
+    /// Input tokens written to the cache.
     pub cache_creation_input_tokens: u64,
 }
 
@@ -158,7 +158,7 @@ pub struct FailureLine<'a> {
     session_id: Option<&'a str>,
 }
 
-/// `{"type":"result",…}`. It carries no session id, as the real one does not.
+/// `{"type":"result",…}`. Like the original, it has no session id.
 #[derive(Clone, Debug, Serialize)]
 pub struct ResultLine<'a> {
     r#type: &'static str,
@@ -176,22 +176,22 @@ pub struct ResultLine<'a> {
     timestamp: &'a str,
 }
 
-/// How a turn ended, to be written.
+/// The end of a turn, to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct Ending<'a> {
-    /// `success`, or which error.
+    /// `success`, or the kind of error.
     pub subtype: &'a str,
     /// The final text.
     pub text: &'a str,
-    /// How many responses it took.
+    /// Number of responses.
     pub turns: u64,
-    /// What it cost, as a JSON number.
+    /// The cost, as a JSON number.
     pub cost: &'a RawValue,
-    /// The tokens of the whole turn.
+    /// The tokens of the turn.
     pub tokens: Usage,
-    /// Why the model stopped, where the runtime says it.
+    /// Why the model stopped, if the runtime says it.
     pub stop_reason: Option<&'a str>,
-    /// How long it took.
+    /// The duration.
     pub duration_ms: u64,
 }
 
@@ -207,7 +207,7 @@ pub struct SystemLine<'a> {
     session_id: Option<&'a str>,
 }
 
-/// An event of the runtime: its members put beside the frame's, or the whole of it under one name.
+/// An event of the runtime: its members beside those of the frame, or the event as one member.
 #[derive(Clone, Debug)]
 enum EventMembers<'a> {
     Members(Vec<(&'a str, &'a RawValue)>),
@@ -239,22 +239,22 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// Builds lines that share an instant and a session.
+/// Builds lines with the same timestamp and session.
 #[derive(Clone, Copy, Debug)]
 pub struct Builder<'a> {
-    /// The instant, as ISO text with milliseconds.
+    /// The timestamp, as ISO text with milliseconds.
     pub timestamp: &'a str,
-    /// The runtime's session.
+    /// The runtime's session id.
     pub session_id: Option<&'a str>,
 }
 
 impl<'a> Builder<'a> {
-    /// What was asked.
+    /// Builds a prompt.
     pub fn user(self, text: &'a str) -> Line<'a> {
         self.user_line(UserContent::Text(text))
     }
 
-    /// What a tool answered; `full_output` names the blob that holds the whole of a shortened answer.
+    /// Builds a tool result; `full_output` names the blob with the full text of a shortened result.
     pub fn tool_result(
         self,
         call_id: &'a str,
@@ -271,20 +271,20 @@ impl<'a> Builder<'a> {
         Line::User(UserLine { r#type: "user", message, timestamp: self.timestamp, session_id: self.session_id })
     }
 
-    /// What the agent said.
+    /// Builds a message of the agent.
     pub fn assistant(self, model: Option<&'a str>, content: Vec<Block<'a>>, usage: Option<Usage>) -> Line<'a> {
         let message = AssistantMessage { role: "assistant", model, content, usage };
         let (timestamp, session_id) = (self.timestamp, self.session_id);
         Line::Assistant(AssistantLine { r#type: "assistant", message, timestamp, session_id })
     }
 
-    /// What went wrong.
+    /// Builds an error.
     pub fn failure(self, error: &'a str) -> Line<'a> {
         let (timestamp, session_id) = (self.timestamp, self.session_id);
         Line::Failure(FailureLine { r#type: "assistant", is_api_error_message: true, error, timestamp, session_id })
     }
 
-    /// How a turn ended.
+    /// Builds the end of a turn.
     pub fn result(self, ending: &Ending<'a>) -> Line<'a> {
         Line::Result(ResultLine {
             r#type: "result",
@@ -302,12 +302,12 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// An event of the runtime, kept as it was.
+    /// Builds a line with an event of the runtime, unchanged.
     pub fn system(self, subtype: &'a str, event: &'a RawValue) -> Line<'a> {
         self.system_line(subtype, EventMembers::Whole(event))
     }
 
-    /// A status: the members of an event beside the line's own.
+    /// Builds a status: the members of an event beside those of the line.
     pub fn status(self, subtype: &'a str, members: Vec<(&'a str, &'a RawValue)>) -> Line<'a> {
         self.system_line(subtype, EventMembers::Members(members))
     }
@@ -317,7 +317,7 @@ impl<'a> Builder<'a> {
         Line::System(SystemLine { r#type: "system", subtype, event, timestamp, session_id })
     }
 
-    /// A remark for people.
+    /// Builds a remark for people.
     pub fn remark(self, subtype: &'a str, content: &'a str) -> Line<'a> {
         let (timestamp, session_id) = (self.timestamp, self.session_id);
         Line::Remark(RemarkLine { role: "system", subtype, content, timestamp, session_id })

@@ -1,4 +1,4 @@
-//! What a runtime's events hold, in its own words.
+//! Decodes the content of a runtime's events.
 
 use duolog_types::Timestamp;
 use serde_json::Value;
@@ -8,11 +8,10 @@ use crate::dialect::envelope::{Block, Usage};
 use crate::dialect::money::Money;
 use crate::dialect::object::{Object, elements};
 
-/// The characters of a reason that a remark repeats.
+/// Maximum number of characters of a reason in a remark.
 const REASON_CHARS_MAX: usize = 200;
 
-/// What the runtime says that a turn took, as far as it says so. 0 says nothing: runtimes give it for what they did not
-/// count.
+/// The runtime's counts of a turn. 0 means unknown: runtimes write it for what they did not count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Snapshot {
     responses: u64,
@@ -21,7 +20,7 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Takes a later snapshot: what it says replaces what was said before.
+    /// Merges a later snapshot: its known values replace the earlier ones.
     pub(super) fn merge(&mut self, event: &Object<'_>) {
         let stats = event.object("stats").unwrap_or_else(|| event.clone());
         let later = Self {
@@ -29,27 +28,27 @@ impl Snapshot {
             tokens: stats.object("tokens").map(|counted| tokens(&counted)).unwrap_or_default(),
             cost: stats.raw("cost").and_then(Money::parse).unwrap_or_default(),
         };
-        let (responses, tokens, cost) = later.over(self.responses, self.tokens, self.cost);
+        let (responses, tokens, cost) = later.or_counted(self.responses, self.tokens, self.cost);
         *self = Self { responses, tokens, cost };
     }
 
-    /// The counts as the snapshot says them, and as they were where it says nothing.
-    pub(super) fn over(&self, responses: u64, tokens: Usage, cost: Money) -> (u64, Usage, Money) {
-        let told = |said: u64, counted: u64| if said == 0 { counted } else { said };
+    /// Returns the counts of the snapshot, and the given ones where it has none.
+    pub(super) fn or_counted(&self, responses: u64, tokens: Usage, cost: Money) -> (u64, Usage, Money) {
+        let known = |stated: u64, counted: u64| if stated == 0 { counted } else { stated };
         let tokens = Usage {
-            input_tokens: told(self.tokens.input_tokens, tokens.input_tokens),
-            output_tokens: told(self.tokens.output_tokens, tokens.output_tokens),
-            cache_read_input_tokens: told(self.tokens.cache_read_input_tokens, tokens.cache_read_input_tokens),
-            cache_creation_input_tokens: told(
+            input_tokens: known(self.tokens.input_tokens, tokens.input_tokens),
+            output_tokens: known(self.tokens.output_tokens, tokens.output_tokens),
+            cache_read_input_tokens: known(self.tokens.cache_read_input_tokens, tokens.cache_read_input_tokens),
+            cache_creation_input_tokens: known(
                 self.tokens.cache_creation_input_tokens,
                 tokens.cache_creation_input_tokens,
             ),
         };
-        (told(self.responses, responses), tokens, if self.cost == Money::ZERO { cost } else { self.cost })
+        (known(self.responses, responses), tokens, if self.cost == Money::ZERO { cost } else { self.cost })
     }
 }
 
-/// A part of what the agent said, as the runtime names it.
+/// A part of the agent's message, in the runtime's terms.
 pub(super) enum Part {
     Text(String),
     Thinking(String),
@@ -58,7 +57,7 @@ pub(super) enum Part {
         name: String,
         input: Box<RawValue>,
     },
-    /// Nothing that the envelope has a block for.
+    /// A part without a block type in the envelope.
     Other(String),
 }
 
@@ -74,7 +73,7 @@ impl Part {
                 }
                 match part.word("thinking").or_else(|| part.word("text")) {
                     Some(thought) => Some(Self::Thinking(thought)),
-                    // An empty thought says nothing.
+                    // Empty thinking has no content to keep.
                     None if part.has("thinking") => None,
                     None => other(),
                 }
@@ -108,13 +107,14 @@ impl Part {
     }
 }
 
-/// Whether a message's content is text and nothing else.
+/// Returns true if a message's content is text only.
 pub(super) fn is_text(content: &str) -> bool {
     let text_part = |part: &&str| Object::parse(part).is_some_and(|part| part.is("type", "text"));
     elements(content).is_none_or(|parts| parts.iter().all(text_part))
 }
 
-/// A text cut at a character for display, and a mark of how many characters it lacks; none if it is short enough.
+/// Returns a text shortened at a character boundary, with a note of how many characters were cut; `None` if it is short
+/// enough.
 pub(super) fn shortened(text: &str, bytes_max: usize) -> Option<String> {
     if text.len() <= bytes_max {
         return None;
@@ -123,7 +123,7 @@ pub(super) fn shortened(text: &str, bytes_max: usize) -> Option<String> {
     Some(format!("{shown}\n…[truncated {} chars]", dropped.chars().count()))
 }
 
-/// Tokens as the runtime counts them.
+/// Returns the runtime's token counts.
 pub(super) fn tokens(usage: &Object<'_>) -> Usage {
     let count = |name| usage.count(name).unwrap_or_default();
     Usage {
@@ -143,7 +143,7 @@ pub(super) fn sum(one: Usage, other: Usage) -> Usage {
     }
 }
 
-/// What a remark tells of a retry, and whether it lacks the end of the reason.
+/// Returns the remark about a retry, and true if the reason was cut.
 pub(super) fn retry(event: &Object<'_>, kind: &str) -> (String, bool) {
     let count = |name| event.count(name).unwrap_or_default();
     let cut = |text: String| text.chars().take(REASON_CHARS_MAX).collect::<String>();
@@ -154,14 +154,14 @@ pub(super) fn retry(event: &Object<'_>, kind: &str) -> (String, bool) {
         let why = event.word("errorMessage").map(cut).unwrap_or_default();
         return (format!("Auto-retry {attempt}/{of} in {seconds}s: {why}"), is_cut);
     }
-    let told = match event.word("finalError").map(cut) {
+    let remark = match event.word("finalError").map(cut) {
         Some(why) => format!("Auto-retry gave up after {} attempts: {why}", count("attempt")),
         None => format!("Auto-retry recovered after {} attempts", count("attempt")),
     };
-    (told, is_cut)
+    (remark, is_cut)
 }
 
-/// Returns true if a fatal error tells more than its message.
+/// Returns true if a fatal error has more than its message.
 pub(super) fn fatal_has_more(event: &Object<'_>) -> bool {
     let frame = ["type", "timestamp", "sessionId", "error", "message"];
     let has_name = |error: &Object<'_>| error.word("name").is_some_and(|name| name != "Error" && error.has("message"));
@@ -172,33 +172,33 @@ pub(super) fn fatal_has_more(event: &Object<'_>) -> bool {
         || (event.has("message") && event.has("error"))
 }
 
-/// A snapshot over an earlier one, member by member; 0 says nothing. `None` if one of them cannot be decoded.
+/// Merges a snapshot into an earlier one, member by member; 0 means unknown. `None` if one of them cannot be decoded.
 pub(super) fn merged(earlier: &str, later: &str) -> Option<String> {
-    let mut whole: Value = serde_json::from_str(earlier).ok()?;
-    merge(&mut whole, serde_json::from_str(later).ok()?);
-    serde_json::to_string(&whole).ok()
+    let mut merged_value: Value = serde_json::from_str(earlier).ok()?;
+    merge(&mut merged_value, serde_json::from_str(later).ok()?);
+    serde_json::to_string(&merged_value).ok()
 }
 
-fn merge(whole: &mut Value, later: Value) {
-    match (whole, later) {
-        (Value::Object(whole), Value::Object(later)) => {
+fn merge(merged_value: &mut Value, later: Value) {
+    match (merged_value, later) {
+        (Value::Object(merged_value), Value::Object(later)) => {
             for (name, value) in later {
-                match whole.get_mut(&name) {
+                match merged_value.get_mut(&name) {
                     Some(there) => merge(there, value),
-                    None => drop(whole.insert(name, value)),
+                    None => drop(merged_value.insert(name, value)),
                 }
             }
         }
         (Value::Number(_), Value::Number(zero)) if zero.as_f64() == Some(0.0) => {}
         (_, Value::Null) => {}
-        (whole, later) => *whole = later,
+        (merged_value, later) => *merged_value = later,
     }
 }
 
-/// ISO text with milliseconds, as Last Light writes instants.
+/// Formats a timestamp as ISO text with milliseconds, as Last Light does.
 pub(super) fn milliseconds(at: Timestamp) -> String {
     let mut text = at.to_string();
-    // Always `….ssssssZ`: three digits less.
+    // The text always ends with `.ssssssZ`: drop three digits.
     text.truncate(text.len().saturating_sub(4));
     text + "Z"
 }

@@ -1,8 +1,8 @@
-//! Lines of other writers in a recording: `claude --output-format stream-json`, `codex exec --json`, and the lines of any
-//! dialect. They are kept as they are, with the instant of their append if they name none.
+//! Records lines of other writers: `claude --output-format stream-json`, `codex exec --json`, and lines of any dialect.
+//! They are kept unchanged, with the time of the append if they have no timestamp.
 //!
-//! Three things are changed: thinking is left out unless it is asked for, a long tool result goes to a blob, and the
-//! partial messages of Claude Code (`stream_event`) are held until the message that repeats them.
+//! Three exceptions: thinking is removed unless it is requested, a long tool result goes to a blob, and the partial
+//! messages of Claude Code (`stream_event`) are held until the message that repeats them.
 
 use duolog_types::Timestamp;
 use serde_json::Value;
@@ -17,22 +17,22 @@ use crate::dialect::scene::short_hash;
 use crate::dialect::stream;
 use crate::dialect::timeline::content_text;
 
-/// The conversations whose partial messages are held at once: the main one and those of subagents.
+/// Maximum number of conversations with held partial messages: the main one and those of subagents.
 const PARTIALS_MAX: usize = 64;
 
-/// A message that streams in parts.
+/// A message that arrives in parts.
 #[derive(Debug, Default)]
 pub(super) struct Partial {
     /// The call that started the subagent; `None` for the main conversation.
     parent: Option<String>,
-    /// The blocks that no whole line has repeated yet: what each is, and its text so far.
+    /// The blocks that no complete line repeated yet: the type and the text so far.
     blocks: Vec<(String, String)>,
-    /// The last event that tells what the message took, until a result tells it.
+    /// The last event with the usage of the message, until a result has it.
     usage: Option<String>,
 }
 
 impl Recorder {
-    /// Takes an event that is none of the recorder's own.
+    /// Records an event that is not one of the recorder's own.
     pub(super) fn foreign<S: Sink>(
         &mut self,
         event: &Object<'_>,
@@ -50,7 +50,7 @@ impl Recorder {
         match kind.as_str() {
             "stream_event" => return self.partial(event, text, at, sink),
             "user" if is_prompt(event) => return self.foreign_prompt(event, text, at, sink),
-            "user" | "assistant" | "item.started" | "item.completed" => self.acted(),
+            "user" | "assistant" | "item.started" | "item.completed" => self.mark_acted(),
             "result" | "turn.completed" | "turn.failed" => self.foreign_end(at, sink)?,
             _ => {}
         }
@@ -65,7 +65,7 @@ impl Recorder {
         self.keep_line(event, &kind, text, at, sink)
     }
 
-    /// Keeps a line with its instant, without what is not kept, and with its long results shortened.
+    /// Writes a line with its timestamp, without thinking if that is not kept, and with long results shortened.
     fn keep_line<S: Sink>(
         &mut self,
         event: &Object<'_>,
@@ -79,13 +79,13 @@ impl Recorder {
         let edited = if may_think {
             without_thinking(text)
         } else if text.len() > self.options.tool_result_bytes_max && matches!(kind, "user" | "item.completed") {
-            with_blobs(text, self.options.tool_result_bytes_max, &mut |whole| sink.blob(whole))
+            with_blobs(text, self.options.tool_result_bytes_max, &mut |full| sink.blob(full))
                 .map_err(RecordError::Sink)?
         } else {
             None
         };
         let mut line = edited.unwrap_or_else(|| text.trim().to_owned());
-        // Codex does not say which model answers.
+        // Codex does not name the model.
         let model = self.options.model.as_ref().filter(|_| matches!(kind, "thread.started" | "turn.completed"));
         if let Some(model) = model.filter(|_| !event.has("model")) {
             add_member(&mut line, "model", model);
@@ -96,7 +96,7 @@ impl Recorder {
         put_text(&line, &timestamp, sink)
     }
 
-    /// A prompt that the runtime repeats. The one that the caller gave is in the log already.
+    /// Writes a prompt that the runtime sent. The caller's prompt is in the log already.
     fn foreign_prompt<S: Sink>(&mut self, event: &Object<'_>, text: &str, at: Timestamp, sink: &mut S) -> Recorded<S> {
         let content = event.object("message").and_then(|message| message.raw("content")).unwrap_or("null");
         let hash = short_hash(content_text(content).as_bytes());
@@ -113,18 +113,18 @@ impl Recorder {
         self.keep_line(event, "user", text, at, sink)
     }
 
-    /// A line that ends the turn by itself: what was counted of it so far belongs to no other turn.
+    /// Resets the turn at a line that ends it: its counts belong to no other turn.
     fn foreign_end<S: Sink>(&mut self, at: Timestamp, sink: &mut S) -> Recorded<S> {
         if let Some(event) = self.turn.snapshot_event.take() {
             self.keep("usage_snapshot", &event, at, sink)?;
         }
         self.turn = Turn::default();
         self.partials.clear();
-        self.acted();
+        self.mark_acted();
         Ok(())
     }
 
-    /// Holds a part of a message until a line has the whole.
+    /// Holds a part of a message until a line has the complete message.
     fn partial<S: Sink>(&mut self, event: &Object<'_>, text: &str, at: Timestamp, sink: &mut S) -> Recorded<S> {
         let parent = event.word("parent_tool_use_id");
         let Some(part) = event.object("event") else { return self.keep("stream_event", text, at, sink) };
@@ -146,8 +146,8 @@ impl Recorder {
             Some("content_block_start") => {
                 let block = part.object("content_block").unwrap_or_default();
                 let name = block.word("name").or_else(|| block.word("type")).unwrap_or_default();
-                let begun = ["text", "thinking"].iter().find_map(|name| block.word(name)).unwrap_or_default();
-                held.blocks.push((name, begun));
+                let start = ["text", "thinking"].iter().find_map(|name| block.word(name)).unwrap_or_default();
+                held.blocks.push((name, start));
                 Ok(())
             }
             Some("content_block_delta") if bytes < PARTS_BYTES_MAX => {
@@ -164,13 +164,13 @@ impl Recorder {
                 held.usage = Some(text.to_owned());
                 Ok(())
             }
-            // Neither says anything that a whole line does not.
+            // These have nothing that the complete line lacks.
             Some("content_block_stop" | "message_stop" | "ping") => Ok(()),
             _ => self.keep("stream_event", text, at, sink),
         }
     }
 
-    /// Writes what streamed and was never repeated: the input ended within a message.
+    /// Writes parts that were never repeated: the input ended within a message.
     pub(super) fn write_partials<S: Sink>(&mut self, at: Timestamp, sink: &mut S) -> Recorded<S> {
         let timestamp = milliseconds(at);
         for held in std::mem::take(&mut self.partials) {
@@ -200,14 +200,14 @@ impl Recorder {
     }
 }
 
-/// Whether a `user` line is what a person said in the main conversation.
+/// Returns true if a `user` line is a prompt of a person in the main conversation.
 fn is_prompt(event: &Object<'_>) -> bool {
     let content = event.object("message").and_then(|message| message.raw("content")).unwrap_or("null");
     let is_main = event.some("parent_tool_use_id").is_none() && !event.flag("isSidechain");
     is_main && !stream::is_synthetic(event) && !event.flag("isMeta") && content != "null" && is_text(content)
 }
 
-/// Adds a text member at the end of an object, given as JSON text.
+/// Adds a text member to the end of an object, given as JSON text.
 fn add_member(line: &mut String, name: &str, value: &str) {
     if !line.ends_with('}') {
         return;
@@ -219,7 +219,7 @@ fn add_member(line: &mut String, name: &str, value: &str) {
     line.push_str(&member);
 }
 
-/// An assistant line without its thinking; `None` if it has none, or cannot be decoded.
+/// Returns an assistant line without its thinking; `None` if it has none, or cannot be decoded.
 fn without_thinking(text: &str) -> Option<String> {
     let mut line: Value = serde_json::from_str(text).ok()?;
     let blocks = line.get_mut("message")?.get_mut("content")?.as_array_mut()?;
@@ -228,7 +228,7 @@ fn without_thinking(text: &str) -> Option<String> {
     (blocks.len() < count).then(|| line.to_string())
 }
 
-/// A line whose long results are shortened, with the whole in blobs; `None` if it has none, or cannot be decoded.
+/// Returns a line with its long results shortened and stored as blobs; `None` if it has none, or cannot be decoded.
 fn with_blobs<E>(
     text: &str,
     bytes_max: usize,
@@ -242,10 +242,10 @@ fn with_blobs<E>(
         if !is_text(&raw) || !(content.is_string() || content.is_array()) {
             return Ok(());
         }
-        let whole = content_text(&raw).into_owned();
-        if let Some(shown) = shortened(&whole, bytes_max) {
+        let full = content_text(&raw).into_owned();
+        if let Some(shown) = shortened(&full, bytes_max) {
             holder[name] = Value::from(shown);
-            holder["fullOutput"] = Value::from(blob(&whole)?);
+            holder["fullOutput"] = Value::from(blob(&full)?);
             is_changed = true;
         }
         Ok(())
@@ -258,7 +258,7 @@ fn with_blobs<E>(
         shorten(block, "content")?;
     }
     if is_changed && let Some(line) = line.as_object_mut() {
-        // The same result once more, in the tool's own shape.
+        // The same result again, in the tool's own format.
         line.remove("tool_use_result");
         line.remove("toolUseResult");
     }

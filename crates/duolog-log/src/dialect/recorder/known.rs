@@ -1,4 +1,4 @@
-//! What the log of a resumed session tells its recorder.
+//! The open turn at the end of a resumed session's log.
 
 use duolog_types::Position;
 
@@ -10,10 +10,10 @@ use crate::dialect::timeline::{Boundary, ItemKind};
 use crate::dialect::usage::{UsageFact, fact};
 use crate::dialect::{Dialect, Interpreter};
 
-/// The turn that has no result yet at the end of a log, read from the last line backward.
+/// The turn without a result at the end of a log, read from the last line backward.
 ///
-/// If the first prompt of the next recording has the same text, it continues that turn: a remark is written in its
-/// place. What its responses took is in the turn's result, too: readers take the result for all since the last one.
+/// If the first prompt of the next recording has the same text, it continues that turn, and a remark is written in its
+/// place. The turn's result includes its earlier responses: readers take a result for everything since the last one.
 #[derive(Debug)]
 pub struct Known {
     reader: Interpreter,
@@ -29,7 +29,7 @@ impl Default for Known {
 }
 
 impl Known {
-    /// Takes the line before the one taken last. Returns false once no earlier line matters.
+    /// Adds the line before the last added one. Returns false once no earlier line matters.
     pub fn line_before(&mut self, line: &str) -> bool {
         let mut items = Vec::new();
         self.reader.line(Position::ZERO, line, &mut items);
@@ -42,7 +42,7 @@ impl Known {
                 Boundary::Opens | Boundary::Within => {}
             }
         }
-        // As the recorder counts them: every message of the agent, with its tokens or without.
+        // The recorder counts every message of the agent, with or without tokens.
         if Object::parse(line).is_some_and(|line| line.is("type", "assistant") && line.object("message").is_some()) {
             self.responses += 1;
         }

@@ -1,4 +1,4 @@
-//! What a runtime began and has not ended: the end of the input must not take it away.
+//! Messages and calls that a runtime started and did not finish: they are written when the input ends.
 
 use std::collections::VecDeque;
 
@@ -11,36 +11,36 @@ use crate::dialect::envelope::Block;
 use crate::dialect::object::Object;
 use crate::dialect::scene::short_hash;
 
-/// What stands behind a message that has no end.
+/// The remark after a message without an end.
 pub(super) const MESSAGE_CUT: &str = "the input ended before this message did";
 
-/// How many open calls, and written calls, are remembered.
+/// Maximum number of remembered open calls, and of written calls.
 const CALLS_MAX: usize = 256;
 
-/// A call whose result has not been told.
+/// A call without a result.
 #[derive(Debug)]
 pub(super) struct OpenCall {
     pub(super) id: String,
-    /// The event that began it.
+    /// The event that started it.
     pub(super) start: Option<String>,
-    /// The last event that told what it said so far.
+    /// The last event with its output so far.
     pub(super) update: Option<String>,
 }
 
-/// The message and the calls that are under way.
+/// The unfinished message and calls.
 #[derive(Debug, Default)]
 pub(super) struct Unfinished {
-    /// The last event of the message under way that has the message as it is so far.
+    /// The last event that contains the unfinished message as a whole.
     message: Option<String>,
-    /// The events of that message that have only a part of it, and those after the one above.
+    /// The events with only a part of that message, after the one above.
     parts: Vec<String>,
     calls: VecDeque<OpenCall>,
-    /// The calls that a line has already.
+    /// The hashes of calls that are in a line already.
     written: VecDeque<u64>,
 }
 
 impl Unfinished {
-    /// Takes the beginning or a part of a message.
+    /// Adds the start or a part of a message.
     pub(super) fn message(&mut self, event: &Object<'_>, text: &str) {
         if event.object("message").is_some() {
             self.message = Some(text.to_owned());
@@ -50,29 +50,29 @@ impl Unfinished {
         }
     }
 
-    /// The bytes of parts that no event has as a whole.
+    /// Returns the number of bytes of the parts.
     pub(super) fn part_bytes(&self) -> usize {
         self.parts.iter().map(String::len).sum()
     }
 
-    /// Gives the message as far as it came, and the parts that are not in it. From here on none is under way.
+    /// Takes the unfinished message and the parts that it does not contain.
     pub(super) fn take_message(&mut self) -> (Option<String>, Vec<String>) {
         (self.message.take(), self.take_parts())
     }
 
-    /// Gives the parts that no event has as a whole.
+    /// Takes the parts.
     pub(super) fn take_parts(&mut self) -> Vec<String> {
         std::mem::take(&mut self.parts)
     }
 
-    /// Takes the beginning of a call. Returns the oldest open call if there are too many.
-    pub(super) fn started(&mut self, id: &str, text: &str) -> Option<OpenCall> {
-        self.answered(id);
+    /// Adds the start of a call. Returns the oldest open call if there are too many.
+    pub(super) fn start_call(&mut self, id: &str, text: &str) -> Option<OpenCall> {
+        self.finish_call(id);
         self.open(OpenCall { id: id.to_owned(), start: Some(text.to_owned()), update: None })
     }
 
-    /// Takes what a call said so far, as [`Self::started`].
-    pub(super) fn updated(&mut self, id: &str, text: &str) -> Option<OpenCall> {
+    /// Adds the output of a call so far. Returns the oldest open call if there are too many.
+    pub(super) fn update_call(&mut self, id: &str, text: &str) -> Option<OpenCall> {
         if let Some(call) = self.calls.iter_mut().find(|call| call.id == id) {
             call.update = Some(text.to_owned());
             return None;
@@ -85,18 +85,18 @@ impl Unfinished {
         if self.calls.len() > CALLS_MAX { self.calls.pop_front() } else { None }
     }
 
-    /// A call has its result.
-    pub(super) fn answered(&mut self, id: &str) {
+    /// Removes a call that has its result.
+    pub(super) fn finish_call(&mut self, id: &str) {
         self.calls.retain(|call| call.id != id);
     }
 
-    /// Gives the open calls, oldest first.
+    /// Takes the open calls, oldest first.
     pub(super) fn take_calls(&mut self) -> VecDeque<OpenCall> {
         std::mem::take(&mut self.calls)
     }
 
-    /// A line has the call.
-    pub(super) fn called(&mut self, id: &str) {
+    /// Records that a line has the call.
+    pub(super) fn mark_written(&mut self, id: &str) {
         if self.written.len() == CALLS_MAX {
             self.written.pop_front();
         }
@@ -110,7 +110,7 @@ impl Unfinished {
 }
 
 impl Recorder {
-    /// Writes what was under way when the input ended.
+    /// Writes the unfinished message and calls when the input ended.
     pub(super) fn write_unfinished<S: Sink>(&mut self, sink: &mut S) -> Recorded<S> {
         let at = self.last_at.unwrap_or_else(|| self.options.clock.now());
         let (message, parts) = self.unfinished.take_message();
@@ -128,7 +128,7 @@ impl Recorder {
         self.unfinished.take_calls().iter().try_for_each(|call| self.write_call(call, at, sink))
     }
 
-    /// Writes a call that has no result, what it said so far, and that it has no end.
+    /// Writes a call without a result, its output so far, and a remark that it has no end.
     fn write_call<S: Sink>(&mut self, call: &OpenCall, at: Timestamp, sink: &mut S) -> Recorded<S> {
         let OpenCall { id, start, .. } = call;
         let started = start.as_deref().and_then(Object::parse);
@@ -141,7 +141,7 @@ impl Recorder {
         {
             let block = Block::ToolUse { id, name, input };
             put(&self.frame(&milliseconds(at)).assistant(self.options.model.as_deref(), vec![block], None), sink)?;
-            self.unfinished.called(id);
+            self.unfinished.mark_written(id);
             let update = OpenCall { id: id.clone(), start: None, update: call.update.clone() };
             self.keep_call(&update, at, sink)?;
         } else {
@@ -152,7 +152,7 @@ impl Recorder {
         put(&self.frame(&milliseconds(at)).remark("unfinished", &cut), sink)
     }
 
-    /// Keeps the events of an open call as they are.
+    /// Keeps the events of an open call unchanged.
     pub(super) fn keep_call<S: Sink>(&mut self, call: &OpenCall, at: Timestamp, sink: &mut S) -> Recorded<S> {
         if let Some(start) = &call.start {
             self.keep("tool_execution_start", start, at, sink)?;

@@ -1,4 +1,4 @@
-//! By what a response is known in every log that tells of it, and which of these logs counts it.
+//! The key of a response in every log that contains it, and the choice of the log that counts it.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,27 +6,27 @@ use super::fact::UsageFact;
 use super::tokens::Tokens;
 use crate::dialect::scene::short_hash;
 
-/// The ancestors of a rollout that are followed; one that names more is damage.
+/// Maximum number of ancestors of a rollout; more are damage.
 const ANCESTORS_MAX: u64 = 64;
 
-/// What a log claims of a response: of several logs, the one with the largest weight counts it.
+/// A log's claim of a response. The log with the largest weight counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The same in every log that tells of the response.
+    /// The key; the same in every log that contains the response.
     pub key: u64,
-    /// How much the claim counts against another log's.
+    /// The weight against the claims of other logs.
     pub weight: u64,
 }
 
 impl Claim {
-    /// The weight of a main conversation, above any count of tokens.
+    /// The weight of a main conversation, larger than any token count.
     pub(super) const MAIN: u64 = 1 << 62;
 }
 
 /// The tree of forks that a Codex rollout belongs to.
 ///
-/// A fork replays what its parent told, under other timestamps but with the same totals. So a response is known by
-/// its totals and the root of the tree: the oldest session that the chain of `session_meta` lines names.
+/// A fork replays its parent's lines with other timestamps but the same totals. So a response is identified by its
+/// totals and the root of the tree: the oldest session in the chain of `session_meta` lines.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(in crate::dialect) struct Lineage {
     began: bool,
@@ -35,7 +35,7 @@ pub(in crate::dialect) struct Lineage {
 }
 
 impl Lineage {
-    /// Returns the claim of what a line says, or `None` if no other log can tell of it.
+    /// Returns the claim of a line's usage, or `None` if no other log can contain it.
     pub(in crate::dialect) fn claim(&mut self, fact: &UsageFact) -> Option<Claim> {
         match fact {
             UsageFact::Response(response) => response.claim(),
@@ -48,7 +48,8 @@ impl Lineage {
         }
     }
 
-    /// The first line tells of this session; a fork copies the first lines of its ancestors after it, nearest first.
+    /// Follows the chain of ancestors. The first line is about this session; a fork then copies the first lines of its
+    /// ancestors, nearest first.
     fn begin(&mut self, thread: Option<u64>, parent: Option<u64>) {
         let is_first = !std::mem::replace(&mut self.began, true);
         let is_next = self.root.is_some() && self.root == thread && self.ancestors < ANCESTORS_MAX;
@@ -61,7 +62,8 @@ impl Lineage {
         }
     }
 
-    /// The session that is nearer to the root told it first, and counts it on the day when it was used.
+    /// Returns the claim of a total. The session nearest to the root wrote it first, and counts it on the day of its
+    /// use.
     fn claim_total(&self, total: &Tokens, last: Option<&Tokens>) -> Option<Claim> {
         let root = self.root?;
         let counts = [total.counts(), last.copied().unwrap_or_default().counts()].concat();

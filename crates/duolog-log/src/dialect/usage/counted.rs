@@ -1,4 +1,4 @@
-//! What is counted together, and what of it falls under which charge.
+//! Sums of usage, and their parts by charge.
 
 use duolog_types::Charge;
 use serde::{Deserialize, Serialize};
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use super::tokens::{Tiers, Tokens};
 use crate::dialect::money::Money;
 
-/// What was counted for one model.
+/// The sum of one model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Counted {
+pub(super) struct UsageSum {
     pub(super) responses: u64,
-    /// How many of them a stated cost covers.
+    /// Number of responses that a stated cost covers.
     #[serde(skip_serializing_if = "is_default")]
     pub(super) covered: u64,
     pub(super) tokens: Tokens,
@@ -26,8 +26,8 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-impl Counted {
-    pub(super) fn one(tokens: Tokens, cost: Option<Money>) -> Self {
+impl UsageSum {
+    pub(super) fn of_response(tokens: Tokens, cost: Option<Money>) -> Self {
         let bare = if cost.is_some() { Tiers::default() } else { Tiers::of(tokens) };
         Self { responses: 1, covered: cost.is_some().into(), tokens, bare, stated: cost.unwrap_or_default() }
     }
@@ -48,7 +48,7 @@ impl Counted {
         self.stated = self.stated.less(other.stated);
     }
 
-    /// The part of it under one charge.
+    /// Returns the part of one charge.
     pub(super) fn used(&self, charge: Charge) -> Used {
         match charge {
             Charge::Bare => {
@@ -64,13 +64,13 @@ impl Counted {
     }
 }
 
-/// What was used under one charge.
+/// The usage of one charge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
-    /// How many responses.
+    /// Number of responses.
     pub responses: u64,
     /// Their tokens.
     pub tokens: Tokens,
-    /// What the log says they cost.
+    /// The cost that the log states.
     pub stated: Money,
 }

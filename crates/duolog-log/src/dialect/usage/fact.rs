@@ -1,4 +1,4 @@
-//! What single lines say about usage.
+//! The usage in single lines.
 
 use duolog_types::Timestamp;
 use duolog_types::limits::{MODEL_BYTES_MAX, USAGE_COST_MAX, USAGE_STREAM_MODELS_MAX, USAGE_TOKENS_MAX};
@@ -8,58 +8,58 @@ use super::claim::Claim;
 use super::tokens::Tokens;
 use crate::dialect::codex;
 use crate::dialect::money::Money;
-use crate::dialect::object::{Object, mend};
+use crate::dialect::object::{Object, repair_json};
 use crate::dialect::scene::short_hash;
 use crate::dialect::stream;
 
-/// What one line says about usage.
+/// The usage in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UsageFact {
     /// A response of a model, or a part of one.
     Response(Response),
-    /// What a whole turn took, as its end says.
+    /// The usage of a turn, from the line that ends it.
     Ending {
         /// Its tokens.
         tokens: Tokens,
-        /// Its cost; none where the line says nothing, or says nothing for what cannot have been free.
+        /// Its cost; `None` if the line has no cost, or 0 for a turn that cannot have been free.
         cost: Option<Money>,
-        /// The same by model, where the line tells it.
+        /// The usage by model, if the line has it.
         models: Vec<ModelTotal>,
-        /// It is from a stream of Claude Code, whose totals may run up over several turns.
+        /// True for a stream of Claude Code, whose totals may be cumulative over several turns.
         is_stream: bool,
-        /// When.
+        /// The timestamp.
         at: Option<Timestamp>,
     },
     /// Totals of the session so far.
     Running {
         /// The totals.
         total: Option<Tokens>,
-        /// What the last response took.
+        /// The usage of the last response.
         last: Option<Tokens>,
-        /// The model, where the line names it.
+        /// The model, if the line names it.
         model: Option<String>,
-        /// When.
+        /// The timestamp.
         at: Option<Timestamp>,
     },
-    /// Which model answers from here on.
+    /// The model from here on.
     Model(String),
-    /// `codex exec` goes on with this thread: totals of another one do not go on.
+    /// `codex exec` continues with this thread; the totals of another thread end.
     Thread {
         /// Its id.
         id: String,
-        /// The model, where the line names it.
+        /// The model, if the line names it.
         model: Option<String>,
     },
-    /// A session begins.
+    /// The start of a session.
     Began {
         /// Its id.
         thread: Option<String>,
-        /// The session that it was forked from, and may replay.
+        /// The session that it was forked from and may replay.
         parent: Option<String>,
     },
 }
 
-/// What one model took, as the end of a turn says.
+/// The usage of one model, from the line that ends a turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelTotal {
     /// The model.
@@ -77,21 +77,22 @@ pub struct Response {
     pub model: Option<String>,
     /// The response's own id.
     pub response_id: Option<String>,
-    /// The request it answers.
+    /// The id of its request.
     pub request_id: Option<String>,
-    /// When.
+    /// The timestamp.
     pub at: Option<Timestamp>,
-    /// Whether it belongs to a side conversation.
+    /// True if it belongs to a side conversation.
     pub sidechain: bool,
     /// Its tokens.
     pub tokens: Tokens,
-    /// Its cost, where the file itself states one.
+    /// Its cost, if the file states one.
     pub cost: Option<Money>,
 }
 
 impl Response {
-    /// What makes two lines, of one log or of several, tell of the same response, and how much this one counts against
-    /// the other: the main conversation holds against a side one, then the larger count. `None` if it has no id.
+    /// Returns the claim of this response. Two lines with the same key, in one log or in several, are the same
+    /// response; the one with the larger weight counts: the main conversation before a side one, then the larger count.
+    /// `None` if it has no id.
     pub fn claim(&self) -> Option<Claim> {
         let id = self.response_id.as_ref()?;
         let key = short_hash(format!("{id}\0{}", self.request_id.as_deref().unwrap_or_default()).as_bytes());
@@ -100,18 +101,18 @@ impl Response {
     }
 }
 
-/// What a line says about usage; none for most lines.
+/// Returns the usage in a line; `None` for most lines.
 pub fn fact(line: &str) -> Option<UsageFact> {
     let text = line.trim();
-    // Most lines are text, and are dismissed without being parsed.
-    let told = ["usage", "tokens", "\"model\"", "\"result\"", "session_meta", "thread.started"];
-    if !told.iter().any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some()) {
+    // Most lines contain none of these words, and are not parsed.
+    let words = ["usage", "tokens", "\"model\"", "\"result\"", "session_meta", "thread.started"];
+    if !words.iter().any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some()) {
         return None;
     }
     if let Some(object) = Object::parse(text) {
         return fact_of(&object);
     }
-    fact_of(&Object::parse(&mend(text))?)
+    fact_of(&Object::parse(&repair_json(text))?)
 }
 
 fn fact_of(line: &Object<'_>) -> Option<UsageFact> {
@@ -119,8 +120,8 @@ fn fact_of(line: &Object<'_>) -> Option<UsageFact> {
         return codex_fact(line);
     }
     match line.text("type").as_deref() {
-        // A line copied from another session counts where that one's log is not: both have the same key. Without an id
-        // nobody could tell.
+        // A line copied from another session has the same key as the original, and counts only if the original's log
+        // does not. Without an id the two cannot be matched.
         Some("assistant") => {
             let response = response(line)?;
             let is_counted = response.response_id.is_some() || !line.has("forkedFrom");
@@ -159,14 +160,14 @@ fn response(line: &Object<'_>) -> Option<Response> {
     })
 }
 
-/// What a subagent said, as its parent's log tells it. The subagent may have a log of its own, so only what has an id is
-/// counted.
+/// Returns a subagent's response in its parent's log. The subagent may have its own log, so only a response with an id
+/// is counted.
 fn progress(line: &Object<'_>) -> Option<Response> {
-    let said = line.object("data")?.object("message")?;
-    if !said.is("type", "assistant") {
+    let message = line.object("data")?.object("message")?;
+    if !message.is("type", "assistant") {
         return None;
     }
-    let response = response(&said).filter(|response| response.response_id.is_some())?;
+    let response = response(&message).filter(|response| response.response_id.is_some())?;
     Some(Response { at: response.at.or_else(|| line.instant("timestamp")), sidechain: true, ..response })
 }
 
@@ -178,7 +179,7 @@ fn claude_tokens(usage: &Object<'_>) -> Tokens {
         cache_read: count("cache_read_input_tokens"),
         ..Tokens::default()
     };
-    // The total, and of it the parts by how long they are kept; what no part tells of is kept for five minutes.
+    // The total, and its parts by cache lifetime; tokens without a part are kept for five minutes.
     let part = |name| usage.object("cache_creation").map_or(0, |kept| self::count(&kept, name));
     let (short, long) = (part("ephemeral_5m_input_tokens"), part("ephemeral_1h_input_tokens"));
     let rest = count("cache_creation_input_tokens").saturating_sub(short.saturating_add(long));
@@ -195,14 +196,14 @@ fn ending(line: &Object<'_>) -> UsageFact {
         cache_write_5m: count("total_cache_creation_input_tokens"),
         ..Tokens::default()
     });
-    // Writers that know no price write 0.
+    // Writers without prices write 0.
     let cost = line.raw("total_cost_usd").and_then(cost).filter(|cost| *cost != Money::ZERO);
     let is_stream = stream::recognises(line);
     let models = model_totals(line).unwrap_or_default();
     UsageFact::Ending { tokens, cost, models, is_stream, at: line.instant("timestamp") }
 }
 
-/// What each model took; `None` if the line does not tell, or no row can hold what it tells.
+/// Returns the usage by model; `None` if the line has none, or has one that no row can hold.
 fn model_totals(line: &Object<'_>) -> Option<Vec<ModelTotal>> {
     let models = line.object("modelUsage")?;
     let mut totals = Vec::new();
@@ -225,17 +226,17 @@ fn model_of(line: &Object<'_>) -> Option<String> {
     line.word("model").filter(|model| is_model(model))
 }
 
-/// Tokens of a kind. A number that no model reaches is damage; it is cut so that sums stay within their columns.
+/// Returns a token count. A number that no model reaches is damage; it is limited so that sums fit their columns.
 fn count(object: &Object<'_>, name: &str) -> u64 {
     object.count(name).unwrap_or_default().min(USAGE_TOKENS_MAX)
 }
 
-/// A stated cost, if it can be meant.
+/// Parses a stated cost; `None` if it is not plausible.
 fn cost(number: &str) -> Option<Money> {
     Money::parse(number).filter(|cost| *cost <= Money::from_dollars(USAGE_COST_MAX))
 }
 
-/// Whether a model's name can be kept: bounded, and text that any row can hold.
+/// Returns true if a model's name can be stored in a row: bounded, and without control characters.
 pub(in crate::dialect) fn is_model(name: &str) -> bool {
     name.len() <= MODEL_BYTES_MAX && !name.chars().any(char::is_control)
 }
@@ -265,7 +266,7 @@ fn codex_fact(line: &Object<'_>) -> Option<UsageFact> {
     }
 }
 
-/// Codex counts what came from the cache and what went there as input too.
+/// Returns the tokens of Codex, which includes cache reads and writes in the input.
 fn codex_tokens(usage: &Object<'_>) -> Tokens {
     let count = |name| count(usage, name);
     let input = count("input_tokens");

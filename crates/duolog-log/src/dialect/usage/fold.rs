@@ -1,7 +1,7 @@
-//! Counts each response once, and can stop and go on.
+//! Counts each response once, and can stop and resume.
 //!
-//! It keeps the sums by model, and of quarter hours only those of the open turn: sums by quarter are rows, and grow with the log. What
-//! it gives them is how far each moved, up or down.
+//! It keeps the sums by model, and sums by quarter hour only for the open turn: those are rows, which grow with the
+//! log. The fold returns how much each row changes, up or down.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,7 +10,7 @@ use duolog_types::{Charge, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::claim::{Claim, Lineage};
-use super::counted::{Counted, Used};
+use super::counted::{UsageSum, Used};
 use super::fact::{Response, UsageFact, fact};
 use super::result::{Ending, StreamTotal};
 use super::tokens::{Tiers, Tokens};
@@ -19,18 +19,18 @@ use crate::dialect::money::Money;
 use crate::dialect::prices::Prices;
 use crate::dialect::scene::short_hash;
 
-/// How far the sum of a quarter hour, a model and a charge moved.
+/// The change of the sum of a quarter hour, a model and a charge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageMove {
-    /// The start of the quarter hour in UTC; empty where the log names no instant.
+    /// The start of the quarter hour in UTC; empty if the log has no timestamp.
     pub quarter: String,
-    /// The model; empty where the log names none.
+    /// The model; empty if the log names none.
     pub model: String,
-    /// How it is paid for.
+    /// The charge.
     pub charge: Charge,
-    /// What came to it.
+    /// Usage that was added.
     pub added: Used,
-    /// What was taken from it, because a later line knew better.
+    /// Usage that was removed, because a later line corrected it.
     pub removed: Used,
 }
 
@@ -41,22 +41,22 @@ struct Cell {
     model: String,
 }
 
-/// What came to a cell, and what was taken from it.
+/// The change of a cell.
 #[derive(Clone, Debug, Default)]
-struct Moved {
-    added: Counted,
-    removed: Counted,
+struct CellChange {
+    added: UsageSum,
+    removed: UsageSum,
 }
 
-type PerModel = BTreeMap<String, Counted>;
+type PerModel = BTreeMap<String, UsageSum>;
 
-/// The model of what names none.
+/// The model name for usage without a model.
 const UNNAMED: &str = "";
-/// Where the models beyond the limit are counted.
+/// The model name for models beyond the limit.
 const OTHERS: &str = "(other)";
-/// The microseconds of a quarter hour.
+/// Microseconds in a quarter hour.
 const QUARTER_MICROS: i64 = 15 * 60 * 1_000_000;
-/// The characters of an instant; one of another length is in no year that a row can hold.
+/// Length of a timestamp; one of another length is in a year that no row can hold.
 const INSTANT_CHARS: usize = 27;
 
 /// A response that a later line may still correct.
@@ -67,57 +67,57 @@ struct Recent {
     cell: Cell,
     at: Option<i64>,
     sidechain: bool,
-    counted: Counted,
+    counted: UsageSum,
 }
 
-/// Counts each response once, line by line; can stop and go on.
+/// Counts each response once, line by line; can stop and resume.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct UsageFold {
-    /// All that was counted.
+    /// The sums by model.
     totals: PerModel,
-    /// Of it, what the end of the turn may correct, oldest first.
-    open: Vec<(Cell, Counted)>,
-    /// What moved since the fold was made or read back.
+    /// The part of the sums that the end of the turn may correct, oldest first.
+    open: Vec<(Cell, UsageSum)>,
+    /// The changes since the fold was created or read.
     #[serde(skip)]
-    moved: BTreeMap<Cell, Moved>,
-    /// The quarter hour that a line named last.
+    moved: BTreeMap<Cell, CellChange>,
+    /// The quarter hour of the last line with a timestamp.
     quarter: String,
     recent: VecDeque<Recent>,
     #[serde(skip)]
     seen: VecDeque<u64>,
     last_model: Option<String>,
     repeated: u64,
-    /// The lines that tell of responses which another log counts.
+    /// Number of lines about responses that another log counts.
     #[serde(default)]
     shared: u64,
-    /// The responses counted since the fold was made or read back, by key, with the largest weight of each.
+    /// The responses counted since the fold was created or read, by key, with the largest weight of each.
     #[serde(skip)]
     claimed: BTreeMap<u64, u64>,
     running: Option<Tokens>,
-    /// The thread of `codex exec` that the totals are of.
+    /// The thread of `codex exec` that the totals belong to.
     #[serde(default)]
     thread: Option<u64>,
-    /// What the last result of a stream said in all.
+    /// The totals of the stream's last result.
     #[serde(default)]
     stream: Option<StreamTotal>,
     lineage: Lineage,
 }
 
-/// The form of [`UsageFold::to_bytes`].
-const FORM: u8 = 6;
+/// The format version of [`UsageFold::to_bytes`].
+const FORMAT_VERSION: u8 = 6;
 
 impl UsageFold {
-    /// Takes the next line of a log that shares no response with another.
+    /// Adds the next line of a log that shares no response with another log.
     pub fn line(&mut self, line: &str) {
         if let Some(fact) = fact(line) {
             self.fact(fact, |_| false);
         }
     }
 
-    /// Takes what a line says. `is_elsewhere` tells of a claim whether another log counts the response.
+    /// Adds the usage of a line. `is_elsewhere` returns true if another log counts the response of a claim.
     pub fn fact(&mut self, fact: UsageFact, is_elsewhere: impl FnOnce(Claim) -> bool) {
         let claim = self.lineage.claim(&fact);
-        // What was claimed a few lines ago stays here: the commit of that claim decides whether it holds.
+        // A response that this fold claimed is counted here; the commit decides whether the claim is accepted.
         let is_claimed = claim.is_some_and(|claim| self.claimed.contains_key(&claim.key));
         let is_elsewhere = |claim| !is_claimed && is_elsewhere(claim);
         match fact {
@@ -153,7 +153,7 @@ impl UsageFold {
         }
         let at = response.at.map(Timestamp::as_micros);
         let cell = self.cell(at, model);
-        let counted = Counted::one(response.tokens, response.cost);
+        let counted = UsageSum::of_response(response.tokens, response.cost);
         let (Some(id), Some(claim)) = (&response.response_id, claim) else {
             self.add(&cell, &counted);
             return;
@@ -171,7 +171,7 @@ impl UsageFold {
         match found.or_else(|| self.recent.iter().position(replayed)) {
             Some(place) => {
                 self.repeated += 1;
-                // A larger count weighs more, and a replay has a key of its own, by which a copy of this log may know it.
+                // A larger count has more weight, and a replay has its own key, which a copy of this log may contain.
                 self.claim(claim);
                 self.correct(place, new);
             }
@@ -184,7 +184,7 @@ impl UsageFold {
         }
     }
 
-    /// The main conversation holds against a side one, then the larger count, then the first.
+    /// Keeps the better of two counts: the main conversation before a side one, then the larger count, then the first.
     fn correct(&mut self, place: usize, new: Recent) {
         let old = &self.recent[place];
         let better = if new.sidechain == old.sidechain {
@@ -200,7 +200,7 @@ impl UsageFold {
         } else {
             new.key
         };
-        // A replay has a key of its own, by which it may be told once more.
+        // A replay has its own key, and may be repeated with it.
         if other_key != self.recent[place].key && !self.seen.contains(&other_key) {
             self.forget(other_key);
         }
@@ -215,7 +215,7 @@ impl UsageFold {
         self.recent.push_back(new);
     }
 
-    /// Keeps of a response only that it was counted.
+    /// Keeps only the key of a counted response.
     fn forget(&mut self, key: u64) {
         if self.seen.len() == USAGE_SEEN_MAX {
             self.seen.pop_front();
@@ -223,18 +223,17 @@ impl UsageFold {
         self.seen.push_back(key);
     }
 
-    /// The end of a turn says what the turn took; what its responses said is the better answer only where the end says
-    /// nothing, or the same in all.
+    /// Applies the end of a turn. Its usage replaces that of the responses, unless it has none or the sums are equal.
     fn ending(&mut self, ending: Ending, is_stream: bool, at: Option<i64>) {
         for key in std::mem::take(&mut self.recent).into_iter().map(|old| old.key) {
             self.forget(key);
         }
         let open = std::mem::take(&mut self.open);
-        let told = open.iter().fold(Tokens::default(), |sum, (_, counted)| sum.plus(&counted.tokens));
+        let reported = open.iter().fold(Tokens::default(), |sum, (_, counted)| sum.plus(&counted.tokens));
         let last_model = self.last_model.clone().unwrap_or_default();
         let ending = if is_stream {
             let total = StreamTotal::of(ending, &last_model);
-            let turn = total.since(self.stream.as_ref(), &told);
+            let turn = total.since(self.stream.as_ref(), &reported);
             self.stream = Some(total);
             turn
         } else {
@@ -242,21 +241,21 @@ impl UsageFold {
         };
         let tokens = ending.tokens();
         let mut turn = open.clone();
-        // What a stream without counts by model says leaves subagents out; their messages tell more.
-        let is_part = is_stream && ending.models.len() < 2 && tokens.context() < told.context();
+        // A stream's result without counts by model excludes subagents; their messages include them.
+        let is_part = is_stream && ending.models.len() < 2 && tokens.context() < reported.context();
         if tokens != Tokens::default()
             && !is_part
-            && (tokens.total(), tokens.context()) != (told.total(), told.context())
+            && (tokens.total(), tokens.context()) != (reported.total(), reported.context())
         {
             turn = self.by_model(&ending, &open, at, &last_model);
         }
         if let Some(cost) = ending.cost {
             for (_, counted) in &mut turn {
-                *counted = Counted { responses: counted.responses, tokens: counted.tokens, ..Counted::default() };
+                *counted = UsageSum { responses: counted.responses, tokens: counted.tokens, ..UsageSum::default() };
                 counted.covered = counted.responses;
             }
             for (model, cost) in ending.costs(cost, &last_model) {
-                turn.push((self.cell(at, model), Counted { stated: cost, ..Counted::default() }));
+                turn.push((self.cell(at, model), UsageSum { stated: cost, ..UsageSum::default() }));
             }
         }
         if turn != open {
@@ -270,18 +269,18 @@ impl UsageFold {
         }
     }
 
-    /// What a turn took as its end tells it. The sum over a turn says nothing of single contexts: it is charged as short
-    /// ones.
+    /// Returns the usage of a turn from its end. The sum of a turn does not show single contexts: it is priced as short
+    /// contexts.
     fn by_model(
         &mut self,
         ending: &Ending,
-        open: &[(Cell, Counted)],
+        open: &[(Cell, UsageSum)],
         at: Option<i64>,
         last_model: &str,
-    ) -> Vec<(Cell, Counted)> {
+    ) -> Vec<(Cell, UsageSum)> {
         let count = |tokens: Tokens, responses: u64| {
             let bare = Tiers { all: tokens, ..Tiers::default() };
-            Counted { responses: responses.max(1), tokens, bare, ..Counted::default() }
+            UsageSum { responses: responses.max(1), tokens, bare, ..UsageSum::default() }
         };
         let responses = |is: &dyn Fn(&str) -> bool| {
             open.iter().filter(|(cell, _)| is(&cell.model)).map(|(_, it)| it.responses).sum()
@@ -307,7 +306,7 @@ impl UsageFold {
         is_elsewhere: impl FnOnce(Claim) -> bool,
     ) {
         let before = self.running;
-        // Where only the last response is told, the total moved by it: the next total holds it too.
+        // If only the last response is given, the total grows by it: the next total includes it.
         self.running = total.or_else(|| Some(before?.plus(&last.unwrap_or_default())));
         let tokens = match (before, total) {
             (Some(before), Some(total)) if total == before => {
@@ -315,7 +314,7 @@ impl UsageFold {
                 return;
             }
             (Some(before), Some(total)) if before.plus(&total.less(&before)) == total => total.less(&before),
-            // A total that fell back began anew, and a first total may hold what another session took.
+            // A smaller total restarts the count, and a first total may include the usage of another session.
             (_, Some(total)) => last.unwrap_or(total),
             (_, None) => last.unwrap_or_default(),
         };
@@ -331,10 +330,10 @@ impl UsageFold {
             }
             self.claim(claim);
         }
-        self.add(&cell, &Counted::one(tokens, None));
+        self.add(&cell, &UsageSum::of_response(tokens, None));
     }
 
-    /// Where something is counted: a line without an instant is of the quarter hour that was named last.
+    /// Returns the cell of a line: without a timestamp it belongs to the quarter hour of the line before.
     fn cell(&mut self, at: Option<i64>, model: String) -> Cell {
         if let Some(at) = at {
             self.quarter = Timestamp::from_micros(at.div_euclid(QUARTER_MICROS) * QUARTER_MICROS).to_string();
@@ -346,7 +345,7 @@ impl UsageFold {
         Cell { quarter: self.quarter.clone(), model: if room { model } else { OTHERS.to_owned() } }
     }
 
-    fn add(&mut self, cell: &Cell, counted: &Counted) {
+    fn add(&mut self, cell: &Cell, counted: &UsageSum) {
         self.totals.entry(cell.model.clone()).or_default().add(counted);
         self.moved.entry(cell.clone()).or_default().added.add(counted);
         if let Some((_, open)) = self.open.iter_mut().find(|(open, _)| open == cell) {
@@ -359,7 +358,7 @@ impl UsageFold {
         self.open.push((cell.clone(), *counted));
     }
 
-    fn remove(&mut self, cell: &Cell, counted: &Counted) {
+    fn remove(&mut self, cell: &Cell, counted: &UsageSum) {
         self.moved.entry(cell.clone()).or_default().removed.add(counted);
         if let Some(total) = self.totals.get_mut(&cell.model) {
             total.remove(counted);
@@ -369,7 +368,7 @@ impl UsageFold {
         }
     }
 
-    /// How far sums moved since the fold was made or read back, by quarter hour, model and charge.
+    /// Returns the changes of sums since the fold was created or read, by quarter hour, model and charge.
     pub fn moves(&self) -> Vec<UsageMove> {
         let parts = self.moved.iter().flat_map(|(cell, moved)| {
             Charge::ALL.iter().map(|charge| UsageMove {
@@ -383,24 +382,24 @@ impl UsageFold {
         parts.filter(|part| part.added != part.removed).collect()
     }
 
-    /// The claims of the responses counted since the fold was made or read back, by key.
+    /// Returns the claims of the responses counted since the fold was created or read, by key.
     pub fn claimed(&self) -> impl Iterator<Item = Claim> {
         self.claimed.iter().map(|(key, weight)| Claim { key: *key, weight: *weight })
     }
 
-    /// The tree of forks that the lines so far tell of.
+    /// Returns the tree of forks of the lines so far.
     pub(in crate::dialect) const fn lineage(&self) -> &Lineage {
         &self.lineage
     }
 
-    /// How many lines tell of responses that another log counts.
+    /// Returns the number of lines about responses that another log counts.
     pub fn shared(&self) -> u64 {
         self.shared
     }
 
-    /// What was counted so far, by model.
+    /// Returns the usage so far, by model.
     pub fn report(&self, prices: &Prices) -> Usage {
-        let counted = self.totals.iter().filter(|(_, counted)| **counted != Counted::default());
+        let counted = self.totals.iter().filter(|(_, counted)| **counted != UsageSum::default());
         let models = counted.map(|(model, counted)| {
             let bare = if counted.bare.all == Tokens::default() {
                 Some(Money::ZERO)
@@ -417,22 +416,22 @@ impl UsageFold {
         Usage { models: models.collect(), repeated: self.repeated }
     }
 
-    /// The fold as bytes, to go on from later: bounded, some tens of kilobytes at most.
+    /// Returns the fold as bytes, to resume later: bounded, at most some tens of kilobytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let head = serde_json::to_vec(self).unwrap_or_default();
-        let mut bytes = vec![FORM];
+        let mut bytes = vec![FORMAT_VERSION];
         bytes.extend_from_slice(&u32::try_from(head.len()).unwrap_or_default().to_le_bytes());
         bytes.extend_from_slice(&head);
         self.seen.iter().for_each(|key| bytes.extend_from_slice(&key.to_le_bytes()));
         bytes
     }
 
-    /// Goes on from bytes; none if they are not from [`UsageFold::to_bytes`] of this form.
+    /// Resumes from bytes; `None` if they are not from [`UsageFold::to_bytes`] of this version.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (form, rest) = bytes.split_first()?;
+        let (version, rest) = bytes.split_first()?;
         let (len, rest) = rest.split_first_chunk::<4>()?;
         let (head, seen) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*len)).ok()?)?;
-        if *form != FORM || seen.len() % 8 != 0 {
+        if *version != FORMAT_VERSION || seen.len() % 8 != 0 {
             return None;
         }
         let mut fold: Self = serde_json::from_slice(head).ok()?;

@@ -1,49 +1,49 @@
-//! Tokens by kind.
+//! Token counts.
 
 use serde::{Deserialize, Serialize};
 
-/// Tokens by kind. `reasoning` is a part of `output`, told apart and never added to it.
+/// Token counts by kind. `reasoning` is a part of `output` and is not added to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tokens {
-    /// Read anew, the cache left out.
+    /// Input tokens that were not in the cache.
     pub input: u64,
-    /// Written, reasoning included.
+    /// Output tokens, reasoning included.
     pub output: u64,
-    /// Read from the cache.
+    /// Input tokens from the cache.
     pub cache_read: u64,
-    /// Put into the cache for five minutes.
+    /// Input tokens written to the cache for five minutes.
     pub cache_write_5m: u64,
-    /// Put into the cache for an hour.
+    /// Input tokens written to the cache for an hour.
     pub cache_write_1h: u64,
-    /// How much of the output was reasoning.
+    /// Output tokens that were reasoning.
     pub reasoning: u64,
 }
 
 impl Tokens {
-    /// All that was read and written.
+    /// Returns the sum of input and output.
     pub const fn total(&self) -> u64 {
         self.context().saturating_add(self.output)
     }
 
-    /// All that was read, from wherever.
+    /// Returns the sum of all input, cache included.
     pub const fn context(&self) -> u64 {
         let fresh = self.input.saturating_add(self.cache_read);
         fresh.saturating_add(self.cache_write_5m).saturating_add(self.cache_write_1h)
     }
 
-    /// All counts, in the order of the fields.
+    /// Returns all counts, in the order of the fields.
     pub(super) const fn counts(&self) -> [u64; 6] {
         [self.input, self.output, self.cache_read, self.cache_write_5m, self.cache_write_1h, self.reasoning]
     }
 
-    /// Both together.
+    /// Adds two counts.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         self.zip(other, u64::saturating_add)
     }
 
-    /// What is left; never below nothing.
+    /// Subtracts a count; never below 0.
     #[must_use]
     pub fn less(&self, other: &Self) -> Self {
         self.zip(other, u64::saturating_sub)
@@ -61,20 +61,20 @@ impl Tokens {
     }
 }
 
-/// Tokens, with those apart for which long contexts may cost more: the fold knows no prices, so it keeps what any price
-/// may ask for.
+/// Tokens, and separately those of long contexts, which may cost more. The fold knows no prices, so it keeps the counts
+/// that any price list may need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tiers {
-    /// All of them.
+    /// All tokens.
     pub all: Tokens,
-    /// All of the responses whose context was over 200,000.
+    /// Tokens of responses with a context over 200,000.
     pub over_200k: Tokens,
-    /// All of the responses whose context was over 272,000.
+    /// Tokens of responses with a context over 272,000.
     pub over_272k: Tokens,
 }
 
 impl Tiers {
-    /// The tokens of one response.
+    /// Returns the tokens of one response.
     pub fn of(tokens: Tokens) -> Self {
         let over = |limit| if tokens.context() > limit { tokens } else { Tokens::default() };
         Self { all: tokens, over_200k: over(200_000), over_272k: over(272_000) }

@@ -162,8 +162,8 @@ impl Disk for Chopped {
         self.0.changed_at(path)
     }
 
-    fn heard_at(&self) -> Option<&Path> {
-        self.0.heard_at()
+    fn local_root(&self) -> Option<&Path> {
+        self.0.local_root()
     }
 }
 
