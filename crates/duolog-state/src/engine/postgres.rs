@@ -110,7 +110,7 @@ impl Postgres {
             // A key that was free when it was looked for may have been taken by a transaction that this snapshot does
             // not show. Looked at once more, it is taken, and the request knows what to do about that; unless it was
             // given up and taken anew meanwhile.
-            let overtaken = |cause: &Error| cause.may_pass() || (looks > 0 && cause.is_taken());
+            let overtaken = |cause: &Error| cause.is_transient() || (looks > 0 && cause.is_taken());
             match patience.pause().filter(|_| undone.cause.as_ref().is_some_and(overtaken)) {
                 Some(pause) => std::thread::sleep(pause),
                 None => return Err(undone.why.into_error()),
@@ -164,13 +164,13 @@ impl Postgres {
                 // What was answered says more than that time ran out.
                 None => return Err(before.unwrap_or_else(|| self.no_answer())),
             };
-            let may_pass = match &error {
+            let is_transient = match &error {
                 // All of the server's connections are taken, or it is just starting.
                 Error::Busy { .. } => true,
                 Error::Unreachable { .. } => patience == Patience::Long || answer::is_starting(&error),
                 _ => false,
             };
-            match retry.pause().filter(|_| may_pass) {
+            match retry.pause().filter(|_| is_transient) {
                 Some(pause) => std::thread::sleep(pause.max(Duration::from_millis(5))),
                 None => return Err(error),
             }

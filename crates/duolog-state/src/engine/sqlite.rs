@@ -87,7 +87,7 @@ impl Sqlite {
                     }
                 })?;
                 drop(held);
-                let aside = (options.reading == Reading::Beside).then(|| place.clone());
+                let aside = (options.reading == Reading::OwnConnections).then(|| place.clone());
                 let writer = Writer::new(connection, lock, &place, version, Arc::clone(&tally), aside)?;
                 (Some(writer), None, Readable::Shared, version)
             }
@@ -118,7 +118,7 @@ impl Sqlite {
 
     /// Runs `f` on one snapshot.
     pub(crate) fn read<T, E: From<Error>>(&self, f: impl FnOnce(&mut Tx<'_>) -> Result<T, E>) -> Result<T, E> {
-        if self.reading == Reading::Lent
+        if self.reading == Reading::WriterConnection
             && let Some(lent) = self.writer.as_ref().and_then(Writer::lend)
         {
             return f(&mut lent.begin()?);

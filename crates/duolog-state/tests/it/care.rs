@@ -109,8 +109,8 @@ fn a_checkpoint_empties_the_log_and_says_what_it_moved() {
     let report = checkpoint(&state);
     assert!(!report.busy && report.wal_frames > 0 && report.moved == report.wal_frames, "{report:?}");
     let stats = state.stats().expect("stats");
-    assert_eq!(stats.figures.wal_bytes, Some(0));
-    assert!(stats.figures.bytes > 0 && stats.figures.engine.starts_with("sqlite 3."), "{stats:?}");
+    assert_eq!(stats.engine_stats.wal_bytes, Some(0));
+    assert!(stats.engine_stats.bytes > 0 && stats.engine_stats.engine.starts_with("sqlite 3."), "{stats:?}");
     assert_eq!(checkpoint(&state), CheckpointReport { busy: false, wal_frames: 0, moved: 0 });
 }
 
@@ -140,10 +140,10 @@ fn vacuum_gives_space_back() {
         state.write(Durability::Process, move |tx| sessions::insert(tx, &row)).expect("writes");
     }
     checkpoint(&state);
-    let before = state.stats().expect("stats").figures.bytes;
+    let before = state.stats().expect("stats").engine_stats.bytes;
     state.write(Durability::Process, |tx| tx.execute("DELETE FROM sessions", &[])).expect("deletes");
     state.vacuum().expect("runs");
-    assert!(state.stats().expect("stats").figures.bytes < before / 10);
+    assert!(state.stats().expect("stats").engine_stats.bytes < before / 10);
     add(&state, "a").expect("writes");
     assert_eq!(count(&state), 1);
 }

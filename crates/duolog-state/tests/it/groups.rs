@@ -254,7 +254,8 @@ fn the_hook_sees_each_commit_before_its_caller_does() {
 #[test]
 fn a_lent_connection_reads_a_snapshot_and_leaves_no_transaction_behind() {
     let dir = tempfile::tempdir().expect("a directory");
-    let state = State::open(OpenState { reading: Reading::Lent, ..OpenState::at(dir.path()) }).expect("opens");
+    let state =
+        State::open(OpenState { reading: Reading::WriterConnection, ..OpenState::at(dir.path()) }).expect("opens");
     add(&state, "a").expect("added");
     assert_eq!(count(&state), 1);
     let failed = state.read(|tx| tx.find("SELECT nothing", &[], |row| row.get::<i64>(0)));

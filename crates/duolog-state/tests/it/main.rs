@@ -63,7 +63,7 @@ fn add(state: &State, name: &str) -> Result<(), Error> {
 fn checkpoint(state: &State) -> CheckpointReport {
     match state.checkpoint().expect("runs") {
         WalCheckpoint::Done(report) => report,
-        WalCheckpoint::Servers => panic!("there is no server"),
+        WalCheckpoint::ManagedByServer => panic!("there is no server"),
     }
 }
 

@@ -26,7 +26,7 @@ fn a_new_state_is_private_and_current() {
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
     let show = |name: &str| {
-        let settings = state.stats().expect("stats").figures.settings;
+        let settings = state.stats().expect("stats").engine_stats.settings;
         settings.into_iter().find(|(setting, _)| setting == name).map(|(_, value)| value).expect("shown")
     };
     for (name, value) in [

@@ -356,7 +356,7 @@ fn the_server_is_asked_about_itself_and_warned_about() {
         .expect("a careless server");
     let database = server.create_database().expect("a database");
     let state = open(&database.url());
-    let figures = state.stats().expect("stats").figures;
+    let figures = state.stats().expect("stats").engine_stats;
     let named: Vec<_> = figures.unsafe_settings.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(named, ["fsync", "synchronous_commit", "full_page_writes"]);
     let shown = |name: &str| figures.settings.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
@@ -365,10 +365,10 @@ fn the_server_is_asked_about_itself_and_warned_about() {
     let place = Place::postgres();
     let careful = place.open();
     let stats = careful.stats().expect("stats");
-    assert!(stats.figures.engine.starts_with("postgresql "), "{stats:?}");
-    assert_eq!((stats.figures.unsafe_settings.len(), stats.figures.wal_bytes), (0, None));
-    assert!(stats.figures.bytes > 0);
-    assert_eq!(careful.checkpoint().expect("answers"), WalCheckpoint::Servers);
+    assert!(stats.engine_stats.engine.starts_with("postgresql "), "{stats:?}");
+    assert_eq!((stats.engine_stats.unsafe_settings.len(), stats.engine_stats.wal_bytes), (0, None));
+    assert!(stats.engine_stats.bytes > 0);
+    assert_eq!(careful.checkpoint().expect("answers"), WalCheckpoint::ManagedByServer);
     careful.vacuum().expect("vacuums");
     assert!(matches!(careful.backup_to(Path::new("/nonexistent/copy")), Err(Error::NotHere { .. })));
     assert!(careful.integrity().expect("checks").is_empty());

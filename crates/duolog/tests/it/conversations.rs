@@ -549,7 +549,7 @@ fn a_fork_adds_as_many_bytes_however_long_the_history_is(place: &Place) {
     let state = place.open();
     let bytes = || {
         state.checkpoint().expect("moved");
-        state.stats().expect("figures").figures.bytes
+        state.stats().expect("stats").engine_stats.bytes
     };
     let forks_at = |at_ord: u64| {
         let (before, main) = (bytes(), main.clone());

@@ -6,7 +6,7 @@ use super::schema::one;
 use super::session::Session;
 use super::{Patience, Postgres, STATEMENT_MAX};
 use crate::error::{Error, Result};
-use crate::maintenance::{Figures, TABLES};
+use crate::maintenance::{EngineStats, TABLES};
 
 /// How long the tables may take to be vacuumed.
 const VACUUM_MAX: Duration = Duration::from_hours(4);
@@ -14,7 +14,7 @@ const VACUUM_MAX: Duration = Duration::from_hours(4);
 /// The first version of a server that grants the right to vacuum a table to others than its owner.
 const MAINTAIN_SINCE: u64 = 170_000;
 
-/// The settings that [`Postgres::figures`] shows.
+/// The settings that [`Postgres::engine_stats`] shows.
 const SETTINGS: &[&str] = &[
     "fsync",
     "synchronous_commit",
@@ -44,7 +44,8 @@ impl Postgres {
         vacuumed
     }
 
-    /// Returns an error if the server would skip one of our tables: to a role without the right it only gives a warning.
+    /// Returns an error if the server would skip one of our tables: to a role without the right it only gives a
+    /// warning.
     fn check_may_vacuum(&self, session: &Session<'_>) -> Result<()> {
         let version = "SELECT CAST(current_setting('server_version_num') AS BIGINT)";
         let version: u64 = one(session, version, &[], |row| row.get(0))?.unwrap_or_default();
@@ -87,7 +88,7 @@ impl Postgres {
     }
 
     /// Sizes and settings.
-    pub(crate) fn figures(&self) -> Result<Figures> {
+    pub(crate) fn engine_stats(&self) -> Result<EngineStats> {
         let object = self.connect(Patience::Long)?;
         let session = Session::new(&object, &self.server);
         let version = one(&session, "SELECT current_setting('server_version')", &[], |row| row.get::<String>(0))?
@@ -108,6 +109,6 @@ impl Postgres {
         }
         settings.push(("schema_version".to_owned(), self.version.to_string()));
         let engine = format!("postgresql {}", version.split(' ').next().unwrap_or_default());
-        Ok(Figures { engine, bytes, wal_bytes: None, settings, unsafe_settings })
+        Ok(EngineStats { engine, bytes, wal_bytes: None, settings, unsafe_settings })
     }
 }

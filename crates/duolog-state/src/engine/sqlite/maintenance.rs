@@ -1,4 +1,4 @@
-//! Care of the database file: checkpoints, copies, checks, figures.
+//! Care of the database file: checkpoints, copies, checks, engine_stats.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,10 +13,10 @@ use super::connection::{check_length, copy_database, faults};
 use super::writer::CHECKPOINT_PAGES;
 use super::{Sqlite, error};
 use crate::error::{Error, Result};
-use crate::maintenance::{CheckpointReport, Figures};
+use crate::maintenance::{CheckpointReport, EngineStats};
 use crate::state::Access;
 
-/// The settings that [`Sqlite::figures`] shows.
+/// The settings that [`Sqlite::engine_stats`] shows.
 const SETTINGS: &[&str] = &[
     "journal_mode",
     "synchronous",
@@ -93,7 +93,7 @@ impl Sqlite {
     }
 
     /// Sizes and settings. The files are measured by their paths and never opened.
-    pub(crate) fn figures(&self) -> Result<Figures> {
+    pub(crate) fn engine_stats(&self) -> Result<EngineStats> {
         let settings = |connection: &Connection| {
             let show = |name: &&str| {
                 // Two that we take care of ourselves: what SQLite would answer is only what was last set.
@@ -113,7 +113,7 @@ impl Sqlite {
             None => settings(self.pool.take(self.deadline())?.connection()?)?,
         };
         let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
-        Ok(Figures {
+        Ok(EngineStats {
             engine: format!("sqlite {}", rusqlite::version()),
             bytes: size(&self.place.path),
             wal_bytes: Some(size(&self.place.beside("-wal"))),
