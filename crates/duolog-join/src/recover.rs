@@ -27,7 +27,7 @@ impl Join {
         let home = self.home;
         let (marks, waiting, deleted, stale) = self.state.read(|tx| {
             // Mostly nothing is: one question instead of three.
-            if !owned::is_anything_left(tx, &home)? {
+            if !owned::has_unfinished_work(tx, &home)? {
                 return Ok::<_, Error>(Default::default());
             }
             let marks = behind::of_home(tx, &home, None, AT_OPEN)?;
@@ -54,8 +54,8 @@ impl Join {
         self.expire_operations()
     }
 
-    /// Forgets operations that were first tried so long ago that nobody asks again. The newest stay whatever the clock says:
-    /// one wrong clock must not take the answers that are still asked for.
+    /// Forgets operations that were first tried so long ago that nobody asks again. The newest stay whatever the clock
+    /// says: one wrong clock must not take the answers that are still asked for.
     fn expire_operations(&self) -> Result<()> {
         let kept = i64::try_from(OPERATION_KEPT.as_micros()).unwrap_or(i64::MAX);
         let clock = self.tx_clock();
@@ -161,7 +161,8 @@ pub(crate) fn tolerate(outcome: Result<()>) -> Result<()> {
             | Error::BadLine(_)
             | Error::OtherHome { .. },
         ) => Ok(()),
-        // What could not be put right for want of room, or because another was in the way, is put right by whoever opens the home next.
+        // What could not be put right for want of room, or because another was in the way, is put right by whoever
+        // opens the home next.
         Err(error) if error.is_full() || error.is_busy() => Ok(()),
         other => other,
     }

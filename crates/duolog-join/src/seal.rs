@@ -6,7 +6,7 @@
 use duolog_log::{Blocks, Reader, chain, hash_range_and_blocks};
 use duolog_state::Tx;
 use duolog_state::owned::repairs::{self, RepairAction};
-use duolog_state::owned::seals::{self, Extended, SealRow};
+use duolog_state::owned::seals::{self, SealExtension, SealRow};
 use duolog_types::limits::SEAL_BYTES;
 use duolog_types::{Durability, Position, SessionId};
 
@@ -19,7 +19,7 @@ const SEALS_AT_ONCE: usize = 256;
 /// Seals over synced bytes, made and not yet written.
 pub(crate) struct SealPlan {
     /// The last seal, and what it becomes.
-    grown: Option<(SealRow, Extended)>,
+    grown: Option<(SealRow, SealExtension)>,
     new: Vec<SealRow>,
     to: Position,
 }
@@ -107,7 +107,7 @@ impl Join {
     }
 
     /// What a seal that may still grow becomes; nothing where what it covers is not what it was.
-    fn grow(&self, last: &SealRow, reader: &Reader, to: Position) -> Result<Option<(SealRow, Extended)>> {
+    fn grow(&self, last: &SealRow, reader: &Reader, to: Position) -> Result<Option<(SealRow, SealExtension)>> {
         let before = self.hash_before(last)?;
         let (from, end) = (last.from_position, Position(to.0.min(last.from_position.0 + SEAL_BYTES)));
         // The whole blocks are not hashed again one by one: what the seal covers is compared as a whole below.
@@ -120,7 +120,7 @@ impl Join {
             self.note_unsealed(last)?;
             return Ok(None);
         }
-        let grown = Extended {
+        let grown = SealExtension {
             to_position: end,
             hash: chain(before.as_ref(), &hashed.whole),
             blocks: hashed.blocks,

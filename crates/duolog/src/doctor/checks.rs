@@ -278,7 +278,7 @@ fn repairs_on_record(look: &Look<'_>) -> Result<Check> {
     // Those of other homes on the same state are theirs to look at.
     rows.retain(|row| row.repair.home_id == store.join.home());
     let lost: Vec<_> = rows.iter().filter(|row| row.repair.action.is_loss()).collect();
-    let mended = rows.iter().filter(|row| row.repair.action.is_mend()).count() as u64;
+    let mended = rows.iter().filter(|row| row.repair.action.is_torn_tail()).count() as u64;
     let rewritten = rows.iter().filter(|row| row.repair.action == RepairAction::Rewritten).count() as u64;
     let deleted = rows.iter().filter(|row| row.repair.action == RepairAction::Deleted).count() as u64;
     Ok(if !lost.is_empty() {

@@ -1,5 +1,5 @@
 use duolog_state::ConstraintKind;
-use duolog_state::owned::branches::{self, BranchRow, DefaultRow, Forked};
+use duolog_state::owned::branches::{self, BranchRow, DefaultRow, ForkPoint};
 use duolog_state::owned::pool_segments::{self, PoolSegmentRow};
 use duolog_state::owned::progressions::{self, ProgressionRow};
 use duolog_state::owned::sessions::{self, PoolRow};
@@ -26,7 +26,7 @@ fn a_branch_is_given_back_as_it_was_made(place: &Place) {
             user_id: Some("ada".to_owned()),
             name: Some("main".to_owned()),
             progression_id: own.id.clone(),
-            forked: Some(Forked { parent: main.id.clone(), at_ord: 1, at_seq: 2 }),
+            forked: Some(ForkPoint { parent: main.id.clone(), at_ord: 1, at_seq: 2 }),
             ..main.clone()
         };
         branches::insert(tx, &side)?;

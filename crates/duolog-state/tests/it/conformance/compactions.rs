@@ -13,12 +13,12 @@ fn what_was_said_of_a_branch_comes_back_newest_first(place: &Place) {
         let branch = branch_of(tx, "b", &["x", "y"])?.id;
         say(tx, "summary")?;
         assert_eq!(compactions::last_seq(tx, &branch)?, 0);
-        let row = |seq, from_ord, to_ord, said| CompactionRow {
+        let row = |seq, from_ord, to_ord, entry| CompactionRow {
             branch_id: branch.clone(),
             seq,
             from_ord,
             to_ord,
-            said,
+            entry,
             created_at: at(1),
         };
         let summary = |covers_all| CompactionEntry::Summary { message: message("summary"), covers_all };

@@ -75,7 +75,7 @@ fn firings_are_listed_by_their_times(place: &Place) {
         let [b10, a10, a20, a30] = rows;
         assert_eq!(cron_runs::newest_of(tx, "a", None, 9)?, [a30.clone(), a20.clone(), a10.clone()]);
         assert_eq!(cron_runs::newest_of(tx, "a", Some(at(30)), 1)?, std::slice::from_ref(&a20));
-        assert_eq!(cron_runs::standings(tx, "a", 2)?, [(at(31), None), (at(21), None)]);
+        assert_eq!(cron_runs::last_outcomes(tx, "a", 2)?, [(at(31), None), (at(21), None)]);
         assert_eq!(cron_runs::newest(tx, None, 9)?, [a30.clone(), a20, b10.clone(), a10.clone()]);
         assert_eq!(cron_runs::newest(tx, Some((at(10), "b")), 9)?, [a10]);
         assert_eq!(cron_runs::newest(tx, Some((at(20), "a")), 1)?, [b10]);

@@ -1,4 +1,4 @@
-use duolog_state::owned::message_embeddings::Among;
+use duolog_state::owned::message_embeddings::MessageFilter;
 use duolog_state::owned::messages::{self, Content, MessageRow, Put};
 use duolog_state::owned::progressions::{Fresh, Segment};
 use duolog_state::owned::{message_embeddings, progressions};
@@ -30,7 +30,7 @@ fn seen(tx: &mut Tx<'_>) -> Result<(Vec<(String, u8)>, usize), Error> {
     }
     let mut found = Vec::new();
     for (seq, first) in numbers {
-        let standing = message_embeddings::standing(tx, &[seq], &Among::default())?;
+        let standing = message_embeddings::existing(tx, &[seq], &MessageFilter::default())?;
         let [(number, message)] = &standing[..] else { panic!("{seq}: {standing:?}") };
         assert_eq!(*number, seq);
         found.push((message.to_string(), first));
@@ -50,8 +50,8 @@ fn embeddings_come_in_pages_in_the_order_they_were_put(place: &Place) {
             expected.push((name.to_owned(), first));
         }
         assert_eq!(seen(tx)?, (expected, 3));
-        let (last, meant) = (message_embeddings::last(tx)?, Among::default());
-        assert_eq!(message_embeddings::standing(tx, &[last + 1, 0, -1], &meant)?, []);
+        let (last, meant) = (message_embeddings::last(tx)?, MessageFilter::default());
+        assert_eq!(message_embeddings::existing(tx, &[last + 1, 0, -1], &meant)?, []);
         let mut rest = Vec::new();
         let each = &mut |seq, _: &[u8]| rest.push(seq);
         assert_eq!(message_embeddings::each(tx, last - 2, 9, each)?, None);
@@ -74,7 +74,7 @@ fn many_are_added_and_looked_up_at_once(place: &Place) {
         assert_eq!(seen.iter().map(|one| one.1).collect::<Vec<_>>(), embedded);
         let last = message_embeddings::last(tx)?;
         let all: Vec<i64> = (last - 199..=last).rev().collect();
-        let mut standing = message_embeddings::standing(tx, &all, &Among::default())?;
+        let mut standing = message_embeddings::existing(tx, &all, &MessageFilter::default())?;
         standing.sort_unstable();
         assert_eq!(standing.iter().map(|one| one.1.to_string()).collect::<Vec<_>>(), names(&seen));
         let ids = [message("m-00"), message("m-07")];
@@ -101,11 +101,14 @@ fn another_embedding_has_another_number(place: &Place) {
         assert_eq!(messages::put(tx, &embedded(1))?, Put::Same);
         assert_eq!(messages::put(tx, &embedded(2))?, Put::Taken);
         assert_eq!(message_embeddings::last(tx)?, first, "it stays");
-        assert_eq!(messages::remove_unnamed(tx, &[message("m")], None)?, 1);
+        assert_eq!(messages::remove_unreferenced(tx, &[message("m")], None)?, 1);
         assert_eq!(messages::put(tx, &embedded(2))?, Put::Added);
         let second = message_embeddings::last(tx)?;
         assert!(second > first, "{second}");
-        assert_eq!(message_embeddings::standing(tx, &[first, second], &Among::default())?, [(second, message("m"))]);
+        assert_eq!(
+            message_embeddings::existing(tx, &[first, second], &MessageFilter::default())?,
+            [(second, message("m"))]
+        );
         Ok(())
     });
 }
@@ -136,29 +139,35 @@ fn embeddings_are_those_of_messages_that_are_meant(place: &Place) {
         let last = message_embeddings::last(tx)?;
         let all: Vec<i64> = (last - 9..=last).collect();
         let text = |text: &str| Some(text.to_owned());
-        let none = Among::default;
+        let none = MessageFilter::default;
         let questions = [
             (none(), "a b c elsewhere"),
-            (Among { role: text("user"), ..none() }, "a"),
-            (Among { sender: text("ada"), ..none() }, "a b"),
-            (Among { recipient: text("bob"), ..none() }, "b c elsewhere"),
-            (Among { channel: text("plan"), ..none() }, "a c elsewhere"),
-            (Among { lion_class: Some(1), ..none() }, "c"),
-            (Among { since: Some(at(1)), ..none() }, "b c elsewhere"),
-            (Among { until: Some(at(2)), ..none() }, "a b"),
-            (Among { session: Some(id("s")), ..none() }, "a b c"),
+            (MessageFilter { role: text("user"), ..none() }, "a"),
+            (MessageFilter { sender: text("ada"), ..none() }, "a b"),
+            (MessageFilter { recipient: text("bob"), ..none() }, "b c elsewhere"),
+            (MessageFilter { channel: text("plan"), ..none() }, "a c elsewhere"),
+            (MessageFilter { lion_class: Some(1), ..none() }, "c"),
+            (MessageFilter { since: Some(at(1)), ..none() }, "b c elsewhere"),
+            (MessageFilter { until: Some(at(2)), ..none() }, "a b"),
+            (MessageFilter { session: Some(id("s")), ..none() }, "a b c"),
             (
-                Among { sender: text("ada"), recipient: text("bob"), since: Some(at(1)), until: Some(at(2)), ..none() },
+                MessageFilter {
+                    sender: text("ada"),
+                    recipient: text("bob"),
+                    since: Some(at(1)),
+                    until: Some(at(2)),
+                    ..none()
+                },
                 "b",
             ),
-            (Among { session: Some(id("s")), channel: text("plan"), ..none() }, "a c"),
-            (Among { role: text("nobody"), ..none() }, ""),
+            (MessageFilter { session: Some(id("s")), channel: text("plan"), ..none() }, "a c"),
+            (MessageFilter { role: text("nobody"), ..none() }, ""),
         ];
         let head = progressions::get(tx, &branch.progression_id)?;
         let segments = progressions::segments(tx, &head, 0, u64::MAX)?;
         for (among, expected) in questions {
             let mut found: Vec<String> =
-                message_embeddings::standing(tx, &all, &among)?.into_iter().map(|one| one.1.to_string()).collect();
+                message_embeddings::existing(tx, &all, &among)?.into_iter().map(|one| one.1.to_string()).collect();
             found.sort_unstable();
             assert_eq!(found.join(" "), expected, "{among:?}");
             // In pages of one, from the items of the branch.
@@ -185,7 +194,7 @@ fn a_message_keeps_its_embedding(place: &Place) {
         let row = messages::find(tx, &message("a"))?.expect("there");
         assert_eq!(messages::put(tx, &MessageRow { embedding: None, created_at: at(9), ..row.clone() })?, Put::Same);
         assert_eq!(messages::find(tx, &message("a"))?, Some(row));
-        assert_eq!(messages::remove_unnamed(tx, &[message("b")], Some(&pool.progression_id))?, 1);
+        assert_eq!(messages::remove_unreferenced(tx, &[message("b")], Some(&pool.progression_id))?, 1);
         assert_eq!(seen(tx)?.0, [("a".to_owned(), 1)]);
         assert_eq!(progressions::get(tx, &pool.progression_id)?.base_ord, 0);
         Ok(())

@@ -127,7 +127,7 @@ fn a_role_is_never_nothing(place: &Place) {
 
 /// Whether a message goes when it is asked to, with this pool.
 fn goes(tx: &mut Tx<'_>, text: &str, branch: &branches::BranchRow) -> Result<bool, Error> {
-    Ok(messages::remove_unnamed(tx, &[message(text)], Some(&branch.progression_id))? == 1)
+    Ok(messages::remove_unreferenced(tx, &[message(text)], Some(&branch.progression_id))? == 1)
 }
 
 fn a_message_goes_when_nothing_names_it(place: &Place) {
@@ -143,20 +143,20 @@ fn a_message_goes_when_nothing_names_it(place: &Place) {
             seq: 1,
             from_ord: 0,
             to_ord: 1,
-            said: summary,
+            entry: summary,
             created_at: at(1),
         };
         compactions::insert(tx, &row)?;
         for named in ["a", "b", "c"] {
             assert!(!goes(tx, named, &pool)?, "{named}");
         }
-        assert_eq!(messages::remove_unnamed(tx, &[message("d")], None)?, 0, "its pool is not said");
+        assert_eq!(messages::remove_unreferenced(tx, &[message("d")], None)?, 0, "its pool is not said");
         assert!(goes(tx, "d", &pool)? && !goes(tx, "d", &pool)?);
         assert_eq!(messages::find(tx, &message("d"))?, None);
         assert_eq!(progressions::get(tx, &pool.progression_id)?.end, 3);
         say(tx, "e")?;
-        assert_eq!(messages::remove_unnamed(tx, &[message("e")], None)?, 1, "one that stands nowhere");
-        assert_eq!(messages::remove_unnamed(tx, &[], None)?, 0);
+        assert_eq!(messages::remove_unreferenced(tx, &[message("e")], None)?, 1, "one that stands nowhere");
+        assert_eq!(messages::remove_unreferenced(tx, &[], None)?, 0);
         let many: Vec<MessageId> = (0..150).map(|number| message(&format!("m-{number}"))).collect();
         for id in &many {
             say(tx, id.as_str())?;
@@ -164,7 +164,7 @@ fn a_message_goes_when_nothing_names_it(place: &Place) {
         let asked: Vec<MessageId> = many.iter().chain(&[message("none")]).cloned().collect();
         assert_eq!(messages::existing(tx, &asked)?, many.iter().cloned().collect());
         assert!(messages::existing(tx, &[])?.is_empty());
-        assert_eq!(messages::remove_unnamed(tx, &many, None)?, 150, "more than one statement takes");
+        assert_eq!(messages::remove_unreferenced(tx, &many, None)?, 150, "more than one statement takes");
         tx.execute("DELETE FROM compactions WHERE branch_id = ?1", params![&branch.id])?;
         assert!(goes(tx, "c", &pool)?);
         assert_eq!(id("s"), branch.session_id);

@@ -86,14 +86,14 @@ fn the_last_stretch_goes_on_with_its_progression(place: &Place) {
         let main = branch_of(tx, "main", &["a", "b"])?.progression_id;
         let open = row(0, &main, 0, None);
         pool_segments::insert(tx, &id("s"), &open)?;
-        assert!(open.goes_on_with(&main) && !open.goes_on_with(&ProgressionId::new()));
+        assert!(open.grows_with(&main) && !open.grows_with(&ProgressionId::new()));
         assert_eq!(told(tx)?, "ab");
         super::say(tx, "c")?;
         progression_items::push(tx, &main, &message("c"))?;
         assert_eq!(told(tx)?, "abc");
         pool_segments::end(tx, &id("s"), 0, 2)?;
         assert_eq!(told(tx)?, "ab");
-        assert!(!row(0, &main, 0, Some(2)).goes_on_with(&main));
+        assert!(!row(0, &main, 0, Some(2)).grows_with(&main));
         Ok(())
     });
 }
@@ -104,7 +104,7 @@ fn cut(tx: &mut Tx<'_>, at: &ProgressionId, own: &ProgressionId, to: u64) -> Res
     let before = pool_segments::beyond(tx, at, to)?.expect("stretches");
     progression_items::delete_from(tx, at, to)?;
     let ids: Vec<MessageId> = taken.iter().map(|(_, id)| id.clone()).collect();
-    messages::remove_unnamed(tx, &ids, Some(own))?;
+    messages::remove_unreferenced(tx, &ids, Some(own))?;
     let left = messages::existing(tx, &ids)?;
     taken.retain(|(_, id)| left.contains(id));
     pool_segments::follow(tx, &before, to, (own, &taken))
@@ -121,7 +121,7 @@ fn what_is_taken_away_leaves_the_pool(place: &Place) {
         assert_eq!(pool_segments::beyond(tx, &own, 1)?, None);
         cut(tx, &main, &own, 4)?;
         assert_eq!(told(tx)?, "abcde");
-        assert!(pool_segments::last(tx, &id("s"))?.expect("one").goes_on_with(&main), "it goes on from there");
+        assert!(pool_segments::last(tx, &id("s"))?.expect("one").grows_with(&main), "it goes on from there");
         cut(tx, &main, &own, 2)?;
         assert_eq!((told(tx)?.as_str(), pool_segments::list(tx, &id("s"), None, 9)?.len()), ("abc", 2));
         cut(tx, &main, &own, 1)?;
@@ -152,7 +152,7 @@ fn what_others_hold_stays_where_it_was(place: &Place) {
         assert_eq!(rows, expected);
         // Nothing holds them any more then, and the stretch that is left of them is passed over.
         progression_items::delete_from(tx, &side, 0)?;
-        messages::remove_unnamed(tx, &["b", "c", "e"].map(message), Some(&own))?;
+        messages::remove_unreferenced(tx, &["b", "c", "e"].map(message), Some(&own))?;
         assert_eq!(told(tx)?, "a");
         assert_eq!(pool_segments::end_in(tx, &own)?, 2, "no place is given twice");
         Ok(())

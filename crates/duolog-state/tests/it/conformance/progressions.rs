@@ -1,4 +1,4 @@
-use duolog_state::owned::branches::{self, BranchRow, Forked};
+use duolog_state::owned::branches::{self, BranchRow, ForkPoint};
 use duolog_state::owned::progressions::{self, Fresh, ProgressionRow, Segment};
 use duolog_state::owned::{messages, progression_items, sessions};
 use duolog_state::{Error, Tx, params};
@@ -66,7 +66,7 @@ fn fork(tx: &mut Tx<'_>, parent: &BranchRow, at_ord: u64, name: &str) -> Result<
     let row = BranchRow {
         id: BranchId::parse(name).expect("an id"),
         progression_id: forked.id,
-        forked: Some(Forked { parent: parent.id.clone(), at_ord, at_seq: 0 }),
+        forked: Some(ForkPoint { parent: parent.id.clone(), at_ord, at_seq: 0 }),
         ..parent.clone()
     };
     branches::insert(tx, &row)?;

@@ -1,5 +1,5 @@
 use duolog_state::ConstraintKind;
-use duolog_state::owned::seals::{self, Extended, SealRow};
+use duolog_state::owned::seals::{self, SealExtension, SealRow};
 use duolog_testkit::engines::Place;
 use duolog_testkit::on_both_engines;
 use duolog_types::limits::SEAL_BLOCKS_BYTES_MAX;
@@ -28,7 +28,7 @@ fn a_seal_is_extended_only_as_it_was_seen(place: &Place) {
         assert!(is_constraint(&tx.savepoint(|tx| seals::insert(tx, &seal)), ConstraintKind::Unique));
         let empty = SealRow { ord: 1, from_position: Position(10), ..seal.clone() };
         assert!(is_constraint(&tx.savepoint(|tx| seals::insert(tx, &empty)), ConstraintKind::Check));
-        let to = |to: u64, byte: u8| Extended {
+        let to = |to: u64, byte: u8| SealExtension {
             to_position: Position(to),
             hash: [byte; 32],
             blocks: vec![byte; SEAL_BLOCKS_BYTES_MAX],

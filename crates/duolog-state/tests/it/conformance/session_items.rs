@@ -1,4 +1,4 @@
-use duolog_state::owned::branches::{self, BranchRow, Forked};
+use duolog_state::owned::branches::{self, BranchRow, ForkPoint};
 use duolog_state::owned::progressions::{self, ProgressionRow};
 use duolog_state::owned::{progression_items, sessions};
 use duolog_state::{Error, Tx};
@@ -40,7 +40,7 @@ fn the_view_shows_what_the_default_branches_see(place: &Place) {
             id: BranchId::new(),
             progression_id: head.id,
             is_default: true,
-            forked: Some(Forked { parent: other.id.clone(), at_ord: 2, at_seq: 0 }),
+            forked: Some(ForkPoint { parent: other.id.clone(), at_ord: 2, at_seq: 0 }),
             ..other
         };
         branches::insert(tx, &row)?;

@@ -270,11 +270,11 @@ fn a_status_changes_only_from_where_it_was_seen(place: &Place) {
 fn unfinished_deletions_are_found(place: &Place) {
     with_session(place, |tx| {
         assert_eq!(sessions::tombstoned(tx, &home(), 9)?, []);
-        assert!(!owned::is_anything_left(tx, &home())?);
+        assert!(!owned::has_unfinished_work(tx, &home())?);
         assert!(sessions::tombstone(tx, &id("s"), &log_of(&id("s")), at(2))?);
         assert_eq!(sessions::tombstoned(tx, &home(), 9)?, [id("s")]);
-        assert!(owned::is_anything_left(tx, &home())?);
-        assert!(!owned::is_anything_left(tx, &HomeId::new())?);
+        assert!(owned::has_unfinished_work(tx, &home())?);
+        assert!(!owned::has_unfinished_work(tx, &HomeId::new())?);
         assert_eq!(sessions::tombstoned(tx, &HomeId::new(), 9)?, []);
         assert!(!sessions::remove(tx, &id("s"), "another.jsonl")?, "another session has its id by now");
         assert!(sessions::remove(tx, &id("s"), &log_of(&id("s")))?);

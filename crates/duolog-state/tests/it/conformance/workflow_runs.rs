@@ -225,7 +225,7 @@ fn the_queue_and_the_expired_are_found(place: &Place) {
         let waits = workflow_runs::find(tx, &second.id)?.and_then(|row| row.queued);
         assert_eq!(waits, Some(QueuePlace { at: at(500), ..resumed }), "its place stays");
         let mut expired = |now, after: Option<&_>, limit| workflow_runs::expired(tx, now, after, limit).expect("reads");
-        let ids = |rows: &[workflow_runs::Left]| rows.iter().map(|(_, id, _)| id.clone()).collect::<Vec<_>>();
+        let ids = |rows: &[workflow_runs::ClaimableRun]| rows.iter().map(|(_, id, _)| id.clone()).collect::<Vec<_>>();
         assert_eq!(ids(&expired(at(62), None, 9)), [run_id("r01")]);
         assert_eq!(ids(&expired(at(63), None, 9)), [run_id("r07"), run_id("r01")]);
         let first = expired(at(63), None, 1);
