@@ -1,6 +1,8 @@
-//! Folding: derived rows follow the log in steps, each a commit that takes effect only where the last one ended.
+//! Folding: derived rows follow the log in steps. Each step is a commit that takes effect only if the rows are where
+//! the step began.
 //!
-//! One commit takes a step of one log, or of many small ones. The bytes of each log are synced before rows name them (R3).
+//! One commit takes a step of one log, or of many small ones. The bytes of each log are synced before rows name them
+//! (R3).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,46 +21,46 @@ use crate::seal::SealPlan;
 use crate::step::{Advanced, Planned, Step};
 use crate::store::{Join, Known};
 
-/// The lines about usage that are settled together.
-const SETTLED: usize = 1024;
+/// The maximum number of usage lines that are settled together.
+const SETTLED_MAX: usize = 1024;
 
-/// How far the fold of one session came.
+/// The progress of the fold of one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Folded {
-    /// Up to where derived rows tell of the log.
+    /// The end of the bytes that derived rows cover.
     pub to: Position,
-    /// How many bytes of whole lines they do not tell of yet.
+    /// The number of bytes in complete lines that they do not cover yet.
     pub behind: u64,
 }
 
-/// What the commit with which a fold catches up does besides.
+/// What the last commit of a fold does besides.
 #[derive(Clone)]
 pub(crate) enum Along {
     /// Nothing.
     Nothing,
-    /// It seals what was folded and deletes marks.
+    /// It seals the folded bytes and deletes marks.
     Seals {
-        /// This process's mark, as it was before the log was looked at.
+        /// This process's mark, read before the log was examined.
         own: Option<SeenMark>,
-        /// The marks of processes that ended, and nobody's.
+        /// The marks of ended processes, and marks without an owner.
         left: Vec<BehindRow>,
     },
 }
 
 impl Along {
-    /// Nothing but seals.
+    /// Returns a value with seals and no marks.
     pub(crate) const fn seals() -> Self {
         Self::Seals { own: None, left: Vec::new() }
     }
 }
 
-/// A log that is open and compared with what is known of it.
+/// An open log that was compared with the recorded state.
 pub(crate) struct Begun {
     known: Known,
     reader: Reader,
-    /// Where rows end.
+    /// The end of the folded bytes.
     from: Position,
-    /// Where the log ends.
+    /// The end of the log.
     pub(crate) end: Position,
     along: Along,
 }
@@ -72,34 +74,34 @@ impl Begun {
         &self.along
     }
 
-    /// How many bytes are to be folded.
+    /// Returns the number of bytes to fold.
     pub(crate) fn bytes(&self) -> u64 {
         self.end.0.saturating_sub(self.from.0)
     }
 }
 
-/// What looking at a log came to.
+/// The result of opening a log for a fold.
 pub(crate) enum Begin {
-    /// It can be folded, or has been.
+    /// The log is open. It may have been folded completely.
     Ready(Box<Begun>),
-    /// It has no file, and none is missing.
+    /// The log has no file, and none is missing.
     Empty(Along),
-    /// The log was another one, and it is recorded if bytes are gone. It is to be looked at again.
+    /// The log was replaced; lost bytes are recorded. The caller must try again.
     Again,
 }
 
 impl Join {
-    /// Folds a session's log into its derived rows, at most about `budget` bytes of it.
+    /// Folds a session's log into its derived rows, about `budget` bytes at most.
     pub fn fold(&self, session: &SessionId, budget: u64) -> Result<Folded> {
         self.fold_known(self.known(session)?, budget, &Along::Nothing)
     }
 
-    /// Folds and, once it has caught up, seals what was folded, in one commit.
+    /// Folds a session's log and, if that reaches the end, seals the folded bytes in the same commit.
     pub(crate) fn fold_and_seal(&self, known: Known, budget: u64) -> Result<Folded> {
         self.fold_known(known, budget, &Along::seals())
     }
 
-    /// Folds from what was just read of a session, step by step.
+    /// Folds in steps, starting from the session's rows in `known`.
     pub(crate) fn fold_known(&self, known: Known, budget: u64, along: &Along) -> Result<Folded> {
         let session = &known.row.id.clone();
         let (mut left, mut read) = (budget, Some(known));
@@ -132,7 +134,7 @@ impl Join {
         }
     }
 
-    /// Opens a log and compares it with what is known of it. A loss is recorded here.
+    /// Opens a log and compares it with the recorded state. A loss is recorded here.
     pub(crate) fn begin(&self, known: Known, along: Along) -> Result<Begin> {
         self.own(&known.row)?;
         let Some(reader) = known.reader(&self.disk)? else {
@@ -143,8 +145,8 @@ impl Join {
         };
         let from = known.catalog.as_ref().map_or(known.row.log_base, |row| row.position);
         let end = reader.stable_end(self.limits.busy_timeout)?;
-        // A deletion raises the epoch and then unlinks, under the lock that the stable end waited for: rows of the new
-        // epoch must not tell of the old file.
+        // A deletion raises the epoch and then unlinks the file, under the lock that `stable_end` waited for. Rows of
+        // the new epoch must not describe the old file.
         if !reader.is_current()? {
             return Ok(Begin::Again);
         }
@@ -155,7 +157,8 @@ impl Join {
         Ok(Begin::Ready(Box::new(Begun { known, reader, from, end, along })))
     }
 
-    /// Takes the next step of each log, about `bytes` of it at most, in one commit. A log that fails holds up no other.
+    /// Takes the next step of each log, about `bytes` of each at most, in one commit. The failure of a log does not
+    /// affect the others.
     pub(crate) fn advance(&self, logs: &[Begun], bytes: u64) -> Result<Vec<Result<Advanced>>> {
         let bytes = bytes.min(self.limits.fold_batch_bytes);
         let (mut steps, mut planned) = (Vec::new(), Vec::new());
@@ -180,17 +183,16 @@ impl Join {
         Ok(advanced)
     }
 
-    /// Syncs what is about to be folded: a checkpoint names a position, so what is below it must be on the device first
-    /// (R3).
+    /// Syncs the bytes to fold: a checkpoint names a position, so the bytes below it must be on the device first (R3).
     fn sync_begun(&self, logs: &[Begun]) -> Vec<Result<Option<Synced>>> {
         let to_sync = |begun: &Begun| begun.end > begun.from;
-        // The name of a file of which nothing was folded may not be durable: a log that was deleted begins with an empty
-        // row.
+        // The name of a file of which nothing was folded may not be durable. After a deletion of the log the row is
+        // empty.
         let is_named = |known: &Known| known.catalog.as_ref().is_some_and(|row| row.position > known.row.log_base);
-        let asked = logs.iter().filter(|begun| to_sync(begun));
-        let asked = asked.map(|begun| SyncLog { reader: &begun.reader, with_name: !is_named(&begun.known) });
-        let asked: Vec<SyncLog<'_>> = asked.collect();
-        let mut synced = sync_logs(&asked, self.limits.busy_timeout).into_iter();
+        let requests = logs.iter().filter(|begun| to_sync(begun));
+        let requests = requests.map(|begun| SyncLog { reader: &begun.reader, with_name: !is_named(&begun.known) });
+        let requests: Vec<SyncLog<'_>> = requests.collect();
+        let mut synced = sync_logs(&requests, self.limits.busy_timeout).into_iter();
         let each = logs.iter().map(|begun| match to_sync(begun).then(|| synced.next()).flatten() {
             Some(synced) => Ok(Some(synced?)),
             None => Ok(None),
@@ -198,7 +200,7 @@ impl Join {
         each.collect()
     }
 
-    /// Folds the next lines of a log that is synced so far, and makes of them its part of a commit.
+    /// Folds the next synced lines of a log and plans its part of a commit.
     fn plan_step(&self, begun: &Begun, synced: Option<Synced>, bytes: u64) -> Result<(Step, Planned)> {
         let Begun { known, reader, from, end, along } = begun;
         let session = &known.row.id;
@@ -215,7 +217,7 @@ impl Join {
         if let Along::Seals { own, left } = along
             && to >= *end
         {
-            // Of a log without rows nothing is known to be synced.
+            // Without rows, nothing of the log is known to be synced.
             step.seals =
                 if known.catalog.is_some() || step.rows.is_some() { self.plan_seals(known, reader, to)? } else { None };
             plan.sealed_to = step.seals.as_ref().map(SealPlan::to);
@@ -234,7 +236,7 @@ impl Join {
         Ok((step, plan))
     }
 
-    /// Deletes the marks on a log that has no file.
+    /// Deletes the marks on a log without a file.
     pub(crate) fn delete_marks(&self, session: &SessionId, along: Along) -> Result<()> {
         let Along::Seals { own, left } = along else { return Ok(()) };
         let own = own.and_then(|seen| seen.lift());
@@ -258,7 +260,7 @@ impl Join {
         deleted
     }
 
-    /// Forgets this process's mark on a session that was deleted: its row went with the session's.
+    /// Removes this process's mark on a deleted session, whose row was deleted with the session.
     pub(crate) fn forget_mark(&self, session: &SessionId) {
         if let Some(seen) = self.marks.seen(session) {
             seen.mark.note_gone();
@@ -269,14 +271,14 @@ impl Join {
         self.marks.forget_unused(session);
     }
 
-    /// The derived rows that a fold goes on from.
+    /// Returns the derived rows from which a fold continues.
     fn derived(&self, known: &Known) -> Result<Derived> {
         let Some(row) = &known.catalog else { return Ok(Derived::new(empty_row(known))) };
         let remembered = self.state.read(|tx| digests::get(tx, &row.session_id))?;
         Ok(Derived::going_on(row.clone(), remembered.as_ref()))
     }
 
-    /// Derived rows as they are after the next lines, about `bytes` of them. What is read here is synced.
+    /// Returns the derived rows after the next lines, about `bytes` of them. All bytes that are read here are synced.
     pub(crate) fn fold_lines(
         &self,
         mut derived: Derived,
@@ -290,7 +292,7 @@ impl Join {
             && let Some(item) = lines.next()?
         {
             derived.project(&item, self.limits.line_bytes_max);
-            if derived.waiting() >= SETTLED {
+            if derived.waiting() >= SETTLED_MAX {
                 self.settle_usage(&mut derived)?;
             }
         }
@@ -298,17 +300,17 @@ impl Join {
         Ok(derived)
     }
 
-    /// Counts the responses that no other session's claim holds against.
+    /// Counts the responses that belong to this session.
     fn settle_usage(&self, derived: &mut Derived) -> Result<()> {
         let keys = derived.unsettled();
-        // Mostly no line tells of a response, and nobody is asked.
+        // Most steps have no line with a response; then there is no query.
         let owners =
             if keys.is_empty() { HashMap::new() } else { self.state.read(|tx| responses::owners(tx, &keys))? };
         derived.settle(&owners);
         Ok(())
     }
 
-    /// Whether the log is still the one that the checkpoint tells of.
+    /// Returns whether the log is still the one that the checkpoint describes.
     pub(crate) fn standing(&self, known: &Known, reader: &Reader, end: Position) -> Result<LogIdentity> {
         if mutant::is(Mutant::NoEpoch) {
             return Ok(LogIdentity::Same);

@@ -10,7 +10,7 @@ use duolog_types::{ProcessId, SessionId, mutant, mutant::Mutant};
 use crate::catch_up::{CatchingUp, CaughtUp, FoldBound, PAGE};
 use crate::error::{Error, Result};
 use crate::fold::{Along, Begin, Begun};
-use crate::marks::is_nobodys;
+use crate::marks::has_no_owner;
 use crate::process::ProcessState;
 use crate::step::Advanced;
 use crate::store::{Join, Known, known};
@@ -92,7 +92,8 @@ impl Join {
         Ok(ours)
     }
 
-    /// Folds these sessions, the small logs among them in one commit. What cannot be folded stays behind and is counted.
+    /// Folds these sessions, the small logs among them in one commit. What cannot be folded stays behind and is
+    /// counted.
     pub(crate) fn fold_part(&self, part: &[Marked], pass: &mut Pass<'_, '_>) -> Result<()> {
         let all: Vec<Option<Known>> = self.state.read(|tx| {
             let look = |(session, _): &Marked| match known(tx, session) {
@@ -139,7 +140,7 @@ impl Join {
         let (mut left, mut has_died) = (Vec::new(), false);
         for mark in marks {
             let owner = self.owner(mark, pass)?;
-            has_died |= owner == ProcessState::Dead && !is_nobodys(mark);
+            has_died |= owner == ProcessState::Dead && !has_no_owner(mark);
             if owner == ProcessState::Dead || mutant::is(Mutant::MarksClearedByOthers) {
                 left.push(mark.clone());
             }
@@ -257,7 +258,7 @@ impl Join {
 
     /// The process that set a mark; looked at once in a pass.
     fn owner(&self, mark: &BehindRow, pass: &mut Pass<'_, '_>) -> Result<ProcessState> {
-        if is_nobodys(mark) {
+        if has_no_owner(mark) {
             return Ok(ProcessState::Dead);
         }
         if let Some(owner) = pass.owners.get(&mark.process_id) {
