@@ -212,7 +212,8 @@ impl Join {
             None => None,
         };
         let to = rows.as_ref().map_or(*from, |(_, rows)| rows.catalog.position);
-        let mut step = Step { session: session.clone(), rows, seals: None, marks: Vec::new(), told: Vec::new() };
+        let mut step =
+            Step { session: session.clone(), rows, seals: None, marks: Vec::new(), synced_lines: Vec::new() };
         let mut plan = Planned { to, end: *end, sealed_to: None, own: None, copied: None };
         if let Along::Seals { own, left } = along
             && to >= *end
@@ -227,7 +228,7 @@ impl Join {
                     self.note_or_keep(&open, None);
                 }
                 let copied = seen.mark.take_copied(known.row.log_epoch, to);
-                step.told = copied.iter().map(|line| line.key.clone()).collect();
+                step.synced_lines = copied.iter().map(|line| line.key.clone()).collect();
                 plan.copied = Some((Arc::clone(&seen.mark), copied));
                 plan.own = seen.lift();
                 step.marks.extend(plan.own.as_ref().map(|own| self.lifted_row(session, own)));
@@ -274,8 +275,8 @@ impl Join {
     /// Returns the derived rows from which a fold continues.
     fn derived(&self, known: &Known) -> Result<Derived> {
         let Some(row) = &known.catalog else { return Ok(Derived::new(empty_row(known))) };
-        let remembered = self.state.read(|tx| digests::get(tx, &row.session_id))?;
-        Ok(Derived::going_on(row.clone(), remembered.as_ref()))
+        let saved = self.state.read(|tx| digests::get(tx, &row.session_id))?;
+        Ok(Derived::resume(row.clone(), saved.as_ref()))
     }
 
     /// Returns the derived rows after the next lines, about `bytes` of them. All bytes that are read here are synced.

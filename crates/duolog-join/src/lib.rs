@@ -21,6 +21,7 @@ mod home;
 mod identity;
 mod inspect;
 mod life;
+mod line_order;
 mod loss;
 mod marks;
 mod note;
@@ -38,7 +39,6 @@ mod seal;
 mod states;
 mod step;
 mod store;
-mod telling;
 mod transact;
 mod verify;
 

@@ -43,7 +43,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Leftover, Result};
 use crate::operation::retire_operations;
 use crate::project::Derived;
-use crate::rows::{empty_row, leave_responses, write_rows};
+use crate::rows::{empty_row, release_responses, write_rows};
 use crate::store::{Join, Known, known, place_of};
 use crate::transact::{IdempotencyKey, Write};
 
@@ -402,7 +402,7 @@ impl Join {
                 operations::insert(tx, &OperationRow { created_at, ..answer.clone() })?;
             }
             repairs::note(tx, &repair)?;
-            leave_responses(tx, &id)?;
+            release_responses(tx, &id)?;
             if repair.action == RepairAction::Deleted {
                 if !mutant::is(Mutant::UnlinkForgotten) {
                     sessions::owe_unlink(tx, &id, epoch.next())?;
@@ -554,7 +554,7 @@ impl Join {
             if let Some(row) = sessions::find(tx, &id)?.filter(|row| row.log_path == path) {
                 log_epochs::retire(tx, row.log_epoch)?;
             }
-            leave_responses(tx, &id)?;
+            release_responses(tx, &id)?;
             retire_operations(tx, &named)?;
             Ok((Deleted { id: id.clone(), name: name.clone(), bytes, conversations }, Vec::new()))
         })
