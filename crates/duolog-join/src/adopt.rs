@@ -11,7 +11,7 @@ use duolog_types::{Durability, ProcessId, SessionId};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
-use crate::life::{Made, NewLog, insert_at_free};
+use crate::life::{CreatedSession, NewLog, insert_at_free};
 use crate::store::Join;
 use crate::transact::{IdempotencyKey, Write};
 
@@ -28,8 +28,8 @@ impl Join {
 
     /// Returns the session that this request created, if it was carried out.
     pub fn adopted(&self, key: &IdempotencyKey) -> Result<Option<SessionRow>> {
-        let made: Option<Made> = self.answer_to(key)?;
-        made.map(|made| self.known(&made.id).map(|known| known.row)).transpose()
+        let created: Option<CreatedSession> = self.answer_to(key)?;
+        created.map(|created| self.known(&created.id).map(|known| known.row)).transpose()
     }
 
     /// Creates a session with a drafted log and its rows, all or nothing.
@@ -67,7 +67,7 @@ impl Join {
         let disk = Arc::clone(&self.disk);
         let adopted = self.transact(Write::once(Durability::Power, key), move |tx| {
             let place = insert_at_free(tx, &mut row, &free)?;
-            rows(tx, &row).map_err(Failed::Rows)?;
+            rows(tx, &row).map_err(AdoptError::Rows)?;
             let mut draft = draft_in_tx.lock();
             if draft.has_lines() {
                 // No process appends to it, so the mark has no owner: the next reader folds it.
@@ -76,16 +76,16 @@ impl Join {
             } else {
                 place.clear(&*disk)?;
             }
-            Ok((Made { id: row.id.clone(), row: Some(row.clone()) }, Vec::new()))
+            Ok((CreatedSession { id: row.id.clone(), row: Some(row.clone()) }, Vec::new()))
         });
         let mut draft = draft.lock();
         match adopted {
-            Ok(Made { row: Some(row), .. }) => {
+            Ok(CreatedSession { row: Some(row), .. }) => {
                 draft.keep();
                 Ok(row)
             }
-            Ok(Made { id, row: None }) => Ok(self.known(&id)?.row),
-            Err(Failed::Join(error)) => {
+            Ok(CreatedSession { id, row: None }) => Ok(self.known(&id)?.row),
+            Err(AdoptError::Join(error)) => {
                 // If the outcome of the commit is unknown, the log must stay. If the row does not exist, a retry
                 // replaces the log.
                 if error.is_unknown() {
@@ -93,24 +93,24 @@ impl Join {
                 }
                 Err(error.into())
             }
-            Err(Failed::Rows(error)) => Err(error),
+            Err(AdoptError::Rows(error)) => Err(error),
         }
     }
 }
 
 /// The reason why a session was not created: an error of the join, or of the caller's rows.
-enum Failed<E> {
+enum AdoptError<E> {
     Join(Error),
     Rows(E),
 }
 
-impl<E> From<Error> for Failed<E> {
+impl<E> From<Error> for AdoptError<E> {
     fn from(error: Error) -> Self {
         Self::Join(error)
     }
 }
 
-impl<E> From<duolog_state::Error> for Failed<E> {
+impl<E> From<duolog_state::Error> for AdoptError<E> {
     fn from(error: duolog_state::Error) -> Self {
         Self::Join(error.into())
     }

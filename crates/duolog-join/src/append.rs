@@ -6,7 +6,7 @@ use duolog_log::{Append, Error as LogError};
 use duolog_types::{Batch, Cursor, Epoch, Position, SessionId};
 
 use crate::error::{Error, Result};
-use crate::life::Raised;
+use crate::life::EpochChange;
 use crate::loss::lost_bytes;
 use crate::note::LogChange;
 use crate::open_log::OpenLog;
@@ -97,8 +97,10 @@ impl Join {
             Ok((standing, self.note_change(session, open.epoch, change)?))
         });
         match noted {
-            Ok((_, Raised::OnPurpose)) => error.into(),
-            Ok((standing, Raised::To(epoch))) => Error::LogChanged { session: session.clone(), standing, epoch },
+            Ok((_, EpochChange::Expected)) => error.into(),
+            Ok((standing, EpochChange::Raised(epoch))) => {
+                Error::LogChanged { session: session.clone(), standing, epoch }
+            }
             Err(error) => error,
         }
     }

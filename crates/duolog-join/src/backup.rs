@@ -44,7 +44,7 @@ pub struct BackedUp {
 }
 
 /// The ends that the snapshot names for a log.
-struct Named {
+struct SnapshotEnds {
     /// The end of the bytes that rows describe. They were synced.
     recorded_to: Position,
     /// The end of the places that operations claim. The last of them may not be written yet.
@@ -160,7 +160,7 @@ impl Join {
             let sealed = seals::last(tx, &log.session_id, log.epoch)?.map(|seal| seal.to_position);
             let recorded_to = folded.map(|row| row.position).max(sealed).unwrap_or(log.base);
             let claimed_to = operations::claimed_to(tx, &log.session_id, log.epoch)?;
-            Ok::<_, Error>(Named { recorded_to, claimed_to })
+            Ok::<_, Error>(SnapshotEnds { recorded_to, claimed_to })
         })?;
         let must = end.max(known.recorded_to);
         let Some(reader) = Reader::open(&self.disk, &place)? else {

@@ -90,7 +90,7 @@ impl Join {
         let mut scan = BlobScan { join: Arc::clone(self), blobs, counts, read: BTreeMap::new(), is_complete };
         let mut done = 0;
         for path in scan.files()? {
-            done += scan.read_on(path, Upto::Lines)?;
+            done += scan.read_on(path, ReadEnd::Lines)?;
             each(done);
         }
         Ok(scan)
@@ -99,7 +99,7 @@ impl Join {
 
 /// How far a file is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Upto {
+enum ReadEnd {
     /// To the end of the last line that cannot be rolled back.
     Lines,
     /// To its last byte: a torn tail may become a line when it is repaired.
@@ -131,7 +131,7 @@ impl BlobScan {
         }
         self.check_logs()?;
         for path in self.files()? {
-            self.read_on(path, Upto::LastByte)?;
+            self.read_on(path, ReadEnd::LastByte)?;
         }
         let now = self.join.clock.now();
         let mut pruned = PrunedBlobs { leftovers: self.blobs.sweep()?, ..PrunedBlobs::default() };
@@ -178,7 +178,7 @@ impl BlobScan {
     }
 
     /// Counts the references in a file after the part that was read before. Returns the number of bytes read.
-    fn read_on(&mut self, path: PathBuf, upto: Upto) -> Result<u64> {
+    fn read_on(&mut self, path: PathBuf, read_end: ReadEnd) -> Result<u64> {
         let reader = match Reader::open(&self.join.disk, &Place::file(&path)) {
             Ok(Some(reader)) => reader,
             // It was deleted, or is not a log.
@@ -186,7 +186,7 @@ impl BlobScan {
             Err(error) => return Err(error.into()),
         };
         let (end, rest) = reader.stable_end_and_rest(self.join.limits.busy_timeout)?;
-        let end = if upto == Upto::LastByte { Position(end.0 + rest) } else { end };
+        let end = if read_end == ReadEnd::LastByte { Position(end.0 + rest) } else { end };
         let from = match self.read.get(&path) {
             Some((ident, from)) if *ident == reader.ident() && *from <= end => *from,
             // Not the file that was read before.

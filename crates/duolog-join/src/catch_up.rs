@@ -12,8 +12,8 @@ use duolog_types::limits::{CATCH_UP_BEFORE_LIST, Limits};
 use duolog_types::{Durability, ProcessId, SessionId};
 
 use crate::error::{Error, Result};
-use crate::fold::Along;
-use crate::pass::{Marked, Pass, Whose};
+use crate::fold::CommitExtras;
+use crate::pass::{MarkOwners, Marked, Pass};
 use crate::store::{Join, Known};
 
 /// The number of rows per query of marks or logs.
@@ -114,7 +114,7 @@ impl Join {
         let caught_up = if !self.is_writable() || !self.mark_after_boot()? {
             self.measure_behind()?
         } else {
-            let (budget, (mut caught_up, left)) = (bound.bytes, self.fold_marked(&mut bound, Whose::Everyone)?);
+            let (budget, (mut caught_up, left)) = (bound.bytes, self.fold_marked(&mut bound, MarkOwners::All)?);
             self.renew_outdated(budget, left, &bound)?.into_iter().for_each(|bytes| caught_up.add(bytes));
             caught_up
         };
@@ -141,7 +141,7 @@ impl Join {
         } else if is_outdated(&known) {
             self.rebuild_session(session).map(drop)
         } else {
-            self.fold_known(known, u64::MAX, &Along::Nothing).map(drop)
+            self.fold_known(known, u64::MAX, &CommitExtras::Nothing).map(drop)
         };
         match folded {
             // It stays behind, and the result says so.
@@ -172,7 +172,7 @@ impl Join {
 
     /// Folds the sessions that this process or ended processes marked, about `budget` bytes.
     pub(crate) fn fold_in_background(&self, budget: u64) -> Result<()> {
-        self.fold_marked(&mut budget.into(), Whose::OwnAndLeft)?;
+        self.fold_marked(&mut budget.into(), MarkOwners::OwnAndDead)?;
         self.close_idle(0)
     }
 

@@ -18,7 +18,7 @@ use crate::marks::SeenMark;
 use crate::project::Derived;
 use crate::rows::empty_row;
 use crate::seal::SealPlan;
-use crate::step::{Advanced, Planned, Step};
+use crate::step::{Step, StepPlan, StepResult};
 use crate::store::{Join, Known};
 
 /// The maximum number of usage lines that are settled together.
@@ -35,7 +35,7 @@ pub struct Folded {
 
 /// What the last commit of a fold does besides.
 #[derive(Clone)]
-pub(crate) enum Along {
+pub(crate) enum CommitExtras {
     /// Nothing.
     Nothing,
     /// It seals the folded bytes and deletes marks.
@@ -47,7 +47,7 @@ pub(crate) enum Along {
     },
 }
 
-impl Along {
+impl CommitExtras {
     /// Returns a value with seals and no marks.
     pub(crate) const fn seals() -> Self {
         Self::Seals { own: None, left: Vec::new() }
@@ -55,23 +55,23 @@ impl Along {
 }
 
 /// An open log that was compared with the recorded state.
-pub(crate) struct Begun {
+pub(crate) struct OpenedLog {
     known: Known,
     reader: Reader,
     /// The end of the folded bytes.
     from: Position,
     /// The end of the log.
     pub(crate) end: Position,
-    along: Along,
+    extras: CommitExtras,
 }
 
-impl Begun {
+impl OpenedLog {
     pub(crate) fn session(&self) -> &SessionId {
         &self.known.row.id
     }
 
-    pub(crate) fn along(&self) -> &Along {
-        &self.along
+    pub(crate) fn extras(&self) -> &CommitExtras {
+        &self.extras
     }
 
     /// Returns the number of bytes to fold.
@@ -81,11 +81,11 @@ impl Begun {
 }
 
 /// The result of opening a log for a fold.
-pub(crate) enum Begin {
+pub(crate) enum OpenOutcome {
     /// The log is open. It may have been folded completely.
-    Ready(Box<Begun>),
+    Ready(Box<OpenedLog>),
     /// The log has no file, and none is missing.
-    Empty(Along),
+    Empty(CommitExtras),
     /// The log was replaced; lost bytes are recorded. The caller must try again.
     Again,
 }
@@ -93,88 +93,89 @@ pub(crate) enum Begin {
 impl Join {
     /// Folds a session's log into its derived rows, about `budget` bytes at most.
     pub fn fold(&self, session: &SessionId, budget: u64) -> Result<Folded> {
-        self.fold_known(self.known(session)?, budget, &Along::Nothing)
+        self.fold_known(self.known(session)?, budget, &CommitExtras::Nothing)
     }
 
     /// Folds a session's log and, if that reaches the end, seals the folded bytes in the same commit.
     pub(crate) fn fold_and_seal(&self, known: Known, budget: u64) -> Result<Folded> {
-        self.fold_known(known, budget, &Along::seals())
+        self.fold_known(known, budget, &CommitExtras::seals())
     }
 
     /// Folds in steps, starting from the session's rows in `known`.
-    pub(crate) fn fold_known(&self, known: Known, budget: u64, along: &Along) -> Result<Folded> {
+    pub(crate) fn fold_known(&self, known: Known, budget: u64, extras: &CommitExtras) -> Result<Folded> {
         let session = &known.row.id.clone();
         let (mut left, mut read) = (budget, Some(known));
         loop {
             let known = read.take().map_or_else(|| self.known(session), Ok)?;
             let base = known.row.log_base;
-            let begun = match self.begin(known, along.clone())? {
-                Begin::Again => continue,
-                Begin::Empty(along) => {
-                    self.delete_marks(session, along)?;
+            let opened = match self.open_to_fold(known, extras.clone())? {
+                OpenOutcome::Again => continue,
+                OpenOutcome::Empty(extras) => {
+                    self.delete_marks(session, extras)?;
                     return Ok(Folded { to: base, behind: 0 });
                 }
-                Begin::Ready(begun) => begun,
+                OpenOutcome::Ready(opened) => opened,
             };
-            let (from, end) = (begun.from, begun.end);
+            let (from, end) = (opened.from, opened.end);
             if end > from && left == 0 {
                 return Ok(Folded { to: from, behind: end.0 - from.0 });
             }
-            let advanced = self.advance(std::slice::from_ref(&*begun), left)?.pop().unwrap_or(Ok(Advanced::Overtaken));
+            let advanced =
+                self.advance(std::slice::from_ref(&*opened), left)?.pop().unwrap_or(Ok(StepResult::Overtaken));
             match advanced? {
-                Advanced::To(to, end) => {
+                StepResult::To(to, end) => {
                     left = left.saturating_sub(to.0 - from.0);
                     if to >= end {
                         return Ok(Folded { to, behind: 0 });
                     }
                 }
-                Advanced::Overtaken => {}
-                Advanced::Gone => return Err(Error::NoSession(session.clone())),
+                StepResult::Overtaken => {}
+                StepResult::Gone => return Err(Error::NoSession(session.clone())),
             }
         }
     }
 
     /// Opens a log and compares it with the recorded state. A loss is recorded here.
-    pub(crate) fn begin(&self, known: Known, along: Along) -> Result<Begin> {
+    pub(crate) fn open_to_fold(&self, known: Known, extras: CommitExtras) -> Result<OpenOutcome> {
         self.own(&known.row)?;
         let Some(reader) = known.reader(&self.disk)? else {
             if known.watermark.recorded_to > known.row.log_base && !mutant::is(Mutant::NoEpoch) {
-                return self.note_loss(&known, LogIdentity::Missing).map(|()| Begin::Again);
+                return self.note_loss(&known, LogIdentity::Missing).map(|()| OpenOutcome::Again);
             }
-            return Ok(Begin::Empty(along));
+            return Ok(OpenOutcome::Empty(extras));
         };
         let from = known.catalog.as_ref().map_or(known.row.log_base, |row| row.position);
         let end = reader.stable_end(self.limits.busy_timeout)?;
         // A deletion raises the epoch and then unlinks the file, under the lock that `stable_end` waited for. Rows of
         // the new epoch must not describe the old file.
         if !reader.is_current()? {
-            return Ok(Begin::Again);
+            return Ok(OpenOutcome::Again);
         }
         let standing = self.standing(&known, &reader, end)?;
         if standing != LogIdentity::Same {
-            return self.note_loss(&known, standing).map(|()| Begin::Again);
+            return self.note_loss(&known, standing).map(|()| OpenOutcome::Again);
         }
-        Ok(Begin::Ready(Box::new(Begun { known, reader, from, end, along })))
+        Ok(OpenOutcome::Ready(Box::new(OpenedLog { known, reader, from, end, extras })))
     }
 
     /// Takes the next step of each log, about `bytes` of each at most, in one commit. The failure of a log does not
     /// affect the others.
-    pub(crate) fn advance(&self, logs: &[Begun], bytes: u64) -> Result<Vec<Result<Advanced>>> {
+    pub(crate) fn advance(&self, logs: &[OpenedLog], bytes: u64) -> Result<Vec<Result<StepResult>>> {
         let bytes = bytes.min(self.limits.fold_batch_bytes);
         let (mut steps, mut planned) = (Vec::new(), Vec::new());
-        for (begun, synced) in logs.iter().zip(self.sync_begun(logs)) {
-            planned.push(synced.and_then(|synced| self.plan_step(begun, synced, bytes)).map(|(step, plan)| {
+        for (opened, synced) in logs.iter().zip(self.sync_opened(logs)) {
+            planned.push(synced.and_then(|synced| self.plan_step(opened, synced, bytes)).map(|(step, plan)| {
                 steps.push(step);
                 plan
             }));
         }
         let mut stepped = self.commit_steps(&Arc::new(steps), &planned)?.into_iter();
         let mut advanced = Vec::with_capacity(logs.len());
-        for (begun, plan) in logs.iter().zip(planned) {
+        for (opened, plan) in logs.iter().zip(planned) {
             let outcome = match plan {
                 Ok(plan) => match stepped.next() {
-                    Some(stepped) => stepped.and_then(|stepped| self.conclude(begun.session(), &plan, stepped)),
-                    None => Ok(Advanced::Overtaken),
+                    Some(stepped) => stepped.and_then(|stepped| self.conclude(opened.session(), &plan, stepped)),
+                    None => Ok(StepResult::Overtaken),
                 },
                 Err(error) => Err(error),
             };
@@ -184,16 +185,16 @@ impl Join {
     }
 
     /// Syncs the bytes to fold: a checkpoint names a position, so the bytes below it must be on the device first (R3).
-    fn sync_begun(&self, logs: &[Begun]) -> Vec<Result<Option<Synced>>> {
-        let to_sync = |begun: &Begun| begun.end > begun.from;
+    fn sync_opened(&self, logs: &[OpenedLog]) -> Vec<Result<Option<Synced>>> {
+        let to_sync = |opened: &OpenedLog| opened.end > opened.from;
         // The name of a file of which nothing was folded may not be durable. After a deletion of the log the row is
         // empty.
         let is_named = |known: &Known| known.catalog.as_ref().is_some_and(|row| row.position > known.row.log_base);
-        let requests = logs.iter().filter(|begun| to_sync(begun));
-        let requests = requests.map(|begun| SyncLog { reader: &begun.reader, with_name: !is_named(&begun.known) });
+        let requests = logs.iter().filter(|opened| to_sync(opened));
+        let requests = requests.map(|opened| SyncLog { reader: &opened.reader, with_name: !is_named(&opened.known) });
         let requests: Vec<SyncLog<'_>> = requests.collect();
         let mut synced = sync_logs(&requests, self.limits.busy_timeout).into_iter();
-        let each = logs.iter().map(|begun| match to_sync(begun).then(|| synced.next()).flatten() {
+        let each = logs.iter().map(|opened| match to_sync(opened).then(|| synced.next()).flatten() {
             Some(synced) => Ok(Some(synced?)),
             None => Ok(None),
         });
@@ -201,8 +202,8 @@ impl Join {
     }
 
     /// Folds the next synced lines of a log and plans its part of a commit.
-    fn plan_step(&self, begun: &Begun, synced: Option<Synced>, bytes: u64) -> Result<(Step, Planned)> {
-        let Begun { known, reader, from, end, along } = begun;
+    fn plan_step(&self, opened: &OpenedLog, synced: Option<Synced>, bytes: u64) -> Result<(Step, StepPlan)> {
+        let OpenedLog { known, reader, from, end, extras } = opened;
         let session = &known.row.id;
         let rows = match synced {
             Some(synced) => {
@@ -214,8 +215,8 @@ impl Join {
         let to = rows.as_ref().map_or(*from, |(_, rows)| rows.catalog.position);
         let mut step =
             Step { session: session.clone(), rows, seals: None, marks: Vec::new(), synced_lines: Vec::new() };
-        let mut plan = Planned { to, end: *end, sealed_to: None, own: None, copied: None };
-        if let Along::Seals { own, left } = along
+        let mut plan = StepPlan { to, end: *end, sealed_to: None, own: None, copied: None };
+        if let CommitExtras::Seals { own, left } = extras
             && to >= *end
         {
             // Without rows, nothing of the log is known to be synced.
@@ -238,8 +239,8 @@ impl Join {
     }
 
     /// Deletes the marks on a log without a file.
-    pub(crate) fn delete_marks(&self, session: &SessionId, along: Along) -> Result<()> {
-        let Along::Seals { own, left } = along else { return Ok(()) };
+    pub(crate) fn delete_marks(&self, session: &SessionId, extras: CommitExtras) -> Result<()> {
+        let CommitExtras::Seals { own, left } = extras else { return Ok(()) };
         let own = own.and_then(|seen| seen.lift());
         let mut marks = left;
         marks.extend(own.as_ref().map(|own| self.lifted_row(session, own)));

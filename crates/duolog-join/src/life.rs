@@ -146,7 +146,7 @@ pub struct RemovedLog {
 
 /// The stored answer of creating a session: its id.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Made {
+pub(crate) struct CreatedSession {
     pub(crate) id: SessionId,
     #[serde(skip)]
     pub(crate) row: Option<SessionRow>,
@@ -154,11 +154,11 @@ pub(crate) struct Made {
 
 /// The result of raising the epoch of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Raised {
+pub(crate) enum EpochChange {
     /// Bytes that a reader may have seen are lost; this is the new epoch.
-    To(Epoch),
+    Raised(Epoch),
     /// Nothing was lost: the log is unchanged, or a user deleted or repaired it.
-    OnPurpose,
+    Expected,
 }
 
 /// Returns how much of a log is kept by an event that raises its epoch, from the record of the event.
@@ -183,13 +183,13 @@ impl Join {
     /// Creates a session, under a key if one is given: a retry returns the session that was created first.
     pub fn create_once(&self, key: Option<IdempotencyKey>, new: NewLog, durability: Durability) -> Result<SessionRow> {
         let planned = self.plan(new)?;
-        let made: Made = self.transact::<_, Error>(Write::once(durability, key), move |tx| {
+        let created: CreatedSession = self.transact::<_, Error>(Write::once(durability, key), move |tx| {
             let row = planned.insert(tx)?;
-            Ok((Made { id: row.id.clone(), row: Some(row) }, Vec::new()))
+            Ok((CreatedSession { id: row.id.clone(), row: Some(row) }, Vec::new()))
         })?;
-        match made.row {
+        match created.row {
             Some(row) => Ok(row),
-            None => self.known(&made.id).map(|known| known.row),
+            None => self.known(&created.id).map(|known| known.row),
         }
     }
 
@@ -371,14 +371,14 @@ impl Join {
     }
 
     /// Raises the epoch from `epoch`. If another process has raised it, that process's record is kept.
-    pub(crate) fn raise_epoch(&self, session: &SessionId, epoch: Epoch, repair: NewRepair) -> Result<Raised> {
+    pub(crate) fn raise_epoch(&self, session: &SessionId, epoch: Epoch, repair: NewRepair) -> Result<EpochChange> {
         if self.raise_epoch_at(session, epoch, repair, None)? {
-            return Ok(Raised::To(epoch.next()));
+            return Ok(EpochChange::Raised(epoch.next()));
         }
         let row = self.known(session)?.row;
         let noted = self.repairs_of(session)?;
         let lost = noted.iter().any(|row| row.repair.epoch == epoch && row.repair.action.is_loss());
-        Ok(if lost && row.log_epoch > epoch { Raised::To(row.log_epoch) } else { Raised::OnPurpose })
+        Ok(if lost && row.log_epoch > epoch { EpochChange::Raised(row.log_epoch) } else { EpochChange::Expected })
     }
 
     /// Raises the epoch and updates all rows of the old one. Returns false if the epoch was raised before, or the

@@ -5,7 +5,7 @@ use duolog_state::owned::repairs::{self, NewRepair, RepairAction};
 use duolog_types::{Durability, Epoch, Position, SessionId, mutant, mutant::Mutant};
 
 use crate::error::{Error, Result};
-use crate::life::Raised;
+use crate::life::EpochChange;
 use crate::open_log::OpenLog;
 use crate::store::{Join, Known};
 
@@ -32,16 +32,16 @@ impl Join {
         }
         let change = LogChange { standing, bytes: known.bytes_lost(standing), detail: found };
         match self.note_change(session, epoch, change)? {
-            Raised::OnPurpose => Ok(false),
-            Raised::To(epoch) => Err(Error::LogChanged { session: session.clone(), standing, epoch }),
+            EpochChange::Expected => Ok(false),
+            EpochChange::Raised(epoch) => Err(Error::LogChanged { session: session.clone(), standing, epoch }),
         }
     }
 
     /// Records that a log has changed, and raises its epoch.
-    pub(crate) fn note_change(&self, session: &SessionId, epoch: Epoch, change: LogChange) -> Result<Raised> {
+    pub(crate) fn note_change(&self, session: &SessionId, epoch: Epoch, change: LogChange) -> Result<EpochChange> {
         let LogChange { standing, bytes, detail } = change;
         let (action, position) = match standing {
-            LogIdentity::Same => return Ok(Raised::OnPurpose),
+            LogIdentity::Same => return Ok(EpochChange::Expected),
             LogIdentity::Missing => (RepairAction::Missing, Position::ZERO),
             LogIdentity::Shorter(end) => (RepairAction::Shorter, end),
             LogIdentity::Replaced => (RepairAction::Replaced, Position::ZERO),

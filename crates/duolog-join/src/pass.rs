@@ -9,10 +9,10 @@ use duolog_types::{ProcessId, SessionId, mutant, mutant::Mutant};
 
 use crate::catch_up::{CatchingUp, CaughtUp, FoldBound, PAGE};
 use crate::error::{Error, Result};
-use crate::fold::{Along, Begin, Begun};
+use crate::fold::{CommitExtras, OpenOutcome, OpenedLog};
 use crate::marks::has_no_owner;
 use crate::process::ProcessState;
-use crate::step::Advanced;
+use crate::step::StepResult;
 use crate::store::{Join, Known, known};
 
 /// The number of bytes after which a fold with a deadline checks the clock before each session.
@@ -20,11 +20,11 @@ const STEP_BYTES: u64 = 1 << 20;
 
 /// The marks that a fold handles.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum MarkOwners {
     /// The marks of all processes.
-    Everyone,
+    All,
     /// All marks except those of other living processes, which fold for themselves.
-    OwnAndLeft,
+    OwnAndDead,
 }
 
 /// A marked session, with its marks.
@@ -41,7 +41,7 @@ pub(crate) struct Pass<'b, 't> {
 
 impl Join {
     /// Folds the marked sessions of this home. Returns what is left, and how many more bytes may be folded.
-    pub(crate) fn fold_marked(&self, bound: &mut FoldBound<'_>, whose: Whose) -> Result<(CaughtUp, u64)> {
+    pub(crate) fn fold_marked(&self, bound: &mut FoldBound<'_>, owners: MarkOwners) -> Result<(CaughtUp, u64)> {
         let home = self.home;
         let mut tell = bound.tell.take();
         let mut progress = CatchingUp { sessions: 0, of_sessions: 0 };
@@ -57,7 +57,7 @@ impl Join {
             let Some(last) = marks.last() else { break };
             after = Some((last.session_id.clone(), last.process_id));
             let mut marked = by_session(marks);
-            if whose == Whose::OwnAndLeft {
+            if owners == MarkOwners::OwnAndDead {
                 marked = self.without_others(marked, &mut pass)?;
             }
             for part in marked.chunks(pass.step()) {
@@ -115,15 +115,15 @@ impl Join {
             };
             match self.open_marked(known, marks, pass) {
                 Ok(None) => {}
-                Ok(Some(begun)) => {
-                    if bytes + begun.bytes() > self.limits.fold_batch_bytes {
+                Ok(Some(opened)) => {
+                    if bytes + opened.bytes() > self.limits.fold_batch_bytes {
                         self.fold_batch(&batch, pass)?;
                         batch.clear();
                         bytes = 0;
                     }
-                    bytes += begun.bytes();
-                    pass.left = pass.left.saturating_sub(begun.bytes());
-                    batch.push(*begun);
+                    bytes += opened.bytes();
+                    pass.left = pass.left.saturating_sub(opened.bytes());
+                    batch.push(*opened);
                 }
                 Err(error) => self.leave_behind(session, error, pass)?,
             }
@@ -132,7 +132,12 @@ impl Join {
     }
 
     /// Opens a marked log. Returns it if it is to be folded, or its marks are to be deleted, together with others.
-    fn open_marked(&self, known: Known, marks: &[BehindRow], pass: &mut Pass<'_, '_>) -> Result<Option<Box<Begun>>> {
+    fn open_marked(
+        &self,
+        known: Known,
+        marks: &[BehindRow],
+        pass: &mut Pass<'_, '_>,
+    ) -> Result<Option<Box<OpenedLog>>> {
         let session = known.row.id.clone();
         // Read before the log is examined: a later append keeps the mark.
         let own = self.marks.seen(&session);
@@ -159,58 +164,63 @@ impl Join {
             known = self.known(&session)?;
         }
         let file_end = known.row.log_base.0 + stat.map_or(0, |stat| stat.len);
-        let along = Along::Seals { own, left };
+        let extras = CommitExtras::Seals { own, left };
         let mut is_mended = has_died;
         loop {
             let base = known.row.log_base;
-            let begun = match self.begin(known, along.clone())? {
-                Begin::Empty(along) => {
-                    self.delete_marks(&session, along)?;
+            let opened = match self.open_to_fold(known, extras.clone())? {
+                OpenOutcome::Empty(extras) => {
+                    self.delete_marks(&session, extras)?;
                     return Ok(None);
                 }
-                Begin::Again => {
+                OpenOutcome::Again => {
                     known = self.known(&session)?;
                     continue;
                 }
-                Begin::Ready(begun) => begun,
+                OpenOutcome::Ready(opened) => opened,
             };
             let is_claimed = stat.is_some_and(|stat| stat.is_claimed());
-            if is_left && !is_mended && (is_claimed || begun.end.0.max(base.0) < file_end) {
+            if is_left && !is_mended && (is_claimed || opened.end.0.max(base.0) < file_end) {
                 // The dead owner left a torn tail, or a claim whose lines may not be written.
                 is_mended = true;
                 self.mend(&session)?;
                 known = self.known(&session)?;
                 continue;
             }
-            return self.within_bound(begun, &along, pass);
+            return self.within_bound(opened, &extras, pass);
         }
     }
 
     /// Folds a log alone that is too large to be folded with others, or skips it if it is too large for the limit.
-    fn within_bound(&self, begun: Box<Begun>, along: &Along, pass: &mut Pass<'_, '_>) -> Result<Option<Box<Begun>>> {
-        let bytes = begun.bytes();
+    fn within_bound(
+        &self,
+        opened: Box<OpenedLog>,
+        extras: &CommitExtras,
+        pass: &mut Pass<'_, '_>,
+    ) -> Result<Option<Box<OpenedLog>>> {
+        let bytes = opened.bytes();
         if bytes > 0 && (pass.left == 0 || (bytes > pass.left && !pass.bound.in_parts)) {
             pass.caught_up.add(bytes);
             return Ok(None);
         }
         if bytes <= pass.left && bytes <= self.limits.fold_batch_bytes {
-            return Ok(Some(begun));
+            return Ok(Some(opened));
         }
         // With a deadline, a large log is folded one step at a time.
         let step = if pass.bound.until.is_some() { self.limits.fold_batch_bytes } else { u64::MAX };
-        let folded = self.fold_known(self.known(begun.session())?, bytes.min(pass.left).min(step), along)?;
+        let folded = self.fold_known(self.known(opened.session())?, bytes.min(pass.left).min(step), extras)?;
         pass.left = pass.left.saturating_sub(bytes.saturating_sub(folded.behind));
         pass.caught_up.add(folded.behind);
         Ok(None)
     }
 
     /// Folds these logs in one commit.
-    fn fold_batch(&self, batch: &[Begun], pass: &mut Pass<'_, '_>) -> Result<()> {
+    fn fold_batch(&self, batch: &[OpenedLog], pass: &mut Pass<'_, '_>) -> Result<()> {
         if batch.is_empty() {
             return Ok(());
         }
-        let sessions: Vec<(SessionId, Along)> =
-            batch.iter().map(|begun| (begun.session().clone(), begun.along().clone())).collect();
+        let sessions: Vec<(SessionId, CommitExtras)> =
+            batch.iter().map(|opened| (opened.session().clone(), opened.extras().clone())).collect();
         let advanced = match self.advance(batch, u64::MAX) {
             Err(error) if error.leaves_behind() => {
                 for (session, _) in &sessions {
@@ -220,13 +230,13 @@ impl Join {
             }
             other => other?,
         };
-        for ((session, along), advanced) in sessions.iter().zip(advanced) {
+        for ((session, extras), advanced) in sessions.iter().zip(advanced) {
             let behind = match advanced {
-                Ok(Advanced::To(to, end)) => Ok(end.0.saturating_sub(to.0)),
-                Ok(Advanced::Gone) => Ok(0),
-                Ok(Advanced::Overtaken) => self
+                Ok(StepResult::To(to, end)) => Ok(end.0.saturating_sub(to.0)),
+                Ok(StepResult::Gone) => Ok(0),
+                Ok(StepResult::Overtaken) => self
                     .known(session)
-                    .and_then(|known| self.fold_known(known, self.limits.fold_batch_bytes, along))
+                    .and_then(|known| self.fold_known(known, self.limits.fold_batch_bytes, extras))
                     .map(|folded| folded.behind),
                 Err(error) => Err(error),
             };

@@ -12,7 +12,7 @@ use duolog_types::{Durability, SessionId};
 use crate::catch_up::FoldBound;
 use crate::error::{Error, Result};
 use crate::project::Derived;
-use crate::rows::{Wrote, empty_row, write_rows};
+use crate::rows::{WriteOutcome, empty_row, write_rows};
 use crate::store::Join;
 
 /// The number of rows per query.
@@ -144,12 +144,12 @@ impl Join {
                 return Ok(done);
             }
             match self.write(Durability::Process, move |tx| write_rows(tx, None, &rows))? {
-                Wrote::All => return Ok(done),
-                Wrote::Contended => {
+                WriteOutcome::All => return Ok(done),
+                WriteOutcome::Contended => {
                     derived = Derived::new(empty_row(&known));
                     continue;
                 }
-                Wrote::Behind => {}
+                WriteOutcome::Behind => {}
             }
             // A fold is further than this rebuild: continue until it is reached. If there are no more lines, the log
             // lost what that fold has read.

@@ -14,7 +14,7 @@ use crate::store::Known;
 
 /// The outcome of writing the rows of a step: all were written, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wrote {
+pub(crate) enum WriteOutcome {
     /// They were written.
     All,
     /// Another fold of this log was faster.
@@ -24,20 +24,20 @@ pub(crate) enum Wrote {
 }
 
 /// Writes the rows of a step. `expected` is the start of the step; `None` if it began at the log's first byte.
-pub(crate) fn write_rows(tx: &mut Tx<'_>, expected: Option<FoldedTo>, rows: &Rows) -> Result<Wrote> {
+pub(crate) fn write_rows(tx: &mut Tx<'_>, expected: Option<FoldedTo>, rows: &Rows) -> Result<WriteOutcome> {
     let session = &rows.catalog.session_id;
     // A session that was deleted meanwhile has no row to add these to. In another epoch they describe lost bytes.
     let row = sessions::find(tx, session)?.filter(|row| row.deleted_at.is_none());
     if row.ok_or_else(|| Error::NoSession(session.clone()))?.log_epoch != rows.catalog.epoch {
-        return Ok(Wrote::Behind);
+        return Ok(WriteOutcome::Behind);
     }
-    let Some(losers) = losers(tx, rows)? else { return Ok(Wrote::Contended) };
+    let Some(losers) = losers(tx, rows)? else { return Ok(WriteOutcome::Contended) };
     let advanced = match expected {
         Some(expected) => catalog::advance(tx, Some(expected), &rows.catalog)?,
         None => catalog::replace(tx, &rows.catalog)?,
     };
     if !advanced {
-        return Ok(Wrote::Behind);
+        return Ok(WriteOutcome::Behind);
     }
     if expected.is_none() {
         usage_by_quarter::forget(tx, session)?;
@@ -54,7 +54,7 @@ pub(crate) fn write_rows(tx: &mut Tx<'_>, expected: Option<FoldedTo>, rows: &Row
         // corrects it.
         catalog::outdate(tx, session)?;
     }
-    Ok(Wrote::All)
+    Ok(WriteOutcome::All)
 }
 
 /// Returns the sessions that lose responses to this one. `None` if another fold changed the owners since this one read

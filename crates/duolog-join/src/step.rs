@@ -11,7 +11,7 @@ use duolog_types::{Durability, Position, SessionId};
 use crate::error::{Error, Result};
 use crate::marks::{CopiedLine, LiftedMark, Mark};
 use crate::project::Rows;
-use crate::rows::{Wrote, write_rows};
+use crate::rows::{WriteOutcome, write_rows};
 use crate::seal::SealPlan;
 use crate::store::Join;
 
@@ -29,7 +29,7 @@ pub(crate) struct Step {
 
 /// The outcome of one log's part in a commit.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stepped {
+pub(crate) enum CommitResult {
     /// It took effect; true if the seals did too.
     Done(bool),
     /// Another fold was faster; nothing was changed.
@@ -40,13 +40,13 @@ pub(crate) enum Stepped {
 
 impl Step {
     /// Writes this part. It takes effect only if the rows are at its start.
-    fn commit(&self, tx: &mut Tx<'_>) -> Result<Stepped> {
+    fn commit(&self, tx: &mut Tx<'_>) -> Result<CommitResult> {
         if let Some((expected, rows)) = &self.rows {
             match write_rows(tx, *expected, rows) {
-                Ok(Wrote::All) => {}
-                Ok(Wrote::Behind | Wrote::Contended) => return Ok(Stepped::Overtaken),
+                Ok(WriteOutcome::All) => {}
+                Ok(WriteOutcome::Behind | WriteOutcome::Contended) => return Ok(CommitResult::Overtaken),
                 // Nothing was written: the session's row is read first.
-                Err(Error::NoSession(_)) => return Ok(Stepped::Gone),
+                Err(Error::NoSession(_)) => return Ok(CommitResult::Gone),
                 Err(error) => return Err(error),
             }
         }
@@ -54,12 +54,12 @@ impl Step {
         for mark in &self.marks {
             behind::clear(tx, &self.session, &mark.process_id, mark.generation)?;
         }
-        self.seals.as_ref().map_or(Ok(false), |seals| seals.put(tx)).map(Stepped::Done)
+        self.seals.as_ref().map_or(Ok(false), |seals| seals.put(tx)).map(CommitResult::Done)
     }
 }
 
 /// A planned step, and what to restore if its commit fails.
-pub(crate) struct Planned {
+pub(crate) struct StepPlan {
     pub(crate) to: Position,
     pub(crate) end: Position,
     pub(crate) sealed_to: Option<Position>,
@@ -69,7 +69,7 @@ pub(crate) struct Planned {
 }
 
 /// The outcome of a step for one log.
-pub(crate) enum Advanced {
+pub(crate) enum StepResult {
     /// Its rows cover up to the first position; the second is the end of the log.
     To(Position, Position),
     /// Another process folded meanwhile; the caller must try again.
@@ -83,8 +83,8 @@ impl Join {
     pub(crate) fn commit_steps(
         &self,
         steps: &Arc<Vec<Step>>,
-        planned: &[Result<Planned>],
-    ) -> Result<Vec<Result<Stepped>>> {
+        planned: &[Result<StepPlan>],
+    ) -> Result<Vec<Result<CommitResult>>> {
         if steps.is_empty() {
             return Ok(Vec::new());
         }
@@ -104,7 +104,7 @@ impl Join {
                     let stepped = self.write(Durability::Process, move |tx| all[at].commit(tx));
                     stepped.map_err(|error| error.of_session(&steps[at].session))
                 };
-                let stepped: Vec<Result<Stepped>> = (0..steps.len()).map(commit_alone).collect();
+                let stepped: Vec<Result<CommitResult>> = (0..steps.len()).map(commit_alone).collect();
                 for (plan, stepped) in planned.iter().flatten().zip(&stepped) {
                     if let Err(error) = stepped {
                         restore(plan, error.is_unknown());
@@ -116,17 +116,17 @@ impl Join {
     }
 
     /// Does what follows the commit of a step.
-    pub(crate) fn conclude(&self, session: &SessionId, plan: &Planned, stepped: Stepped) -> Result<Advanced> {
+    pub(crate) fn conclude(&self, session: &SessionId, plan: &StepPlan, stepped: CommitResult) -> Result<StepResult> {
         match stepped {
-            Stepped::Overtaken => {
+            CommitResult::Overtaken => {
                 restore(plan, false);
-                Ok(Advanced::Overtaken)
+                Ok(StepResult::Overtaken)
             }
-            Stepped::Gone => {
+            CommitResult::Gone => {
                 self.forget_mark(session);
-                Ok(Advanced::Gone)
+                Ok(StepResult::Gone)
             }
-            Stepped::Done(sealed) => {
+            CommitResult::Done(sealed) => {
                 if let (true, Some(sealed_to)) = (sealed, plan.sealed_to) {
                     self.set_sealed(session, sealed_to);
                 }
@@ -138,14 +138,14 @@ impl Join {
                 if plan.own.is_some() {
                     self.marks.forget_unused(session);
                 }
-                Ok(Advanced::To(plan.to, plan.end))
+                Ok(StepResult::To(plan.to, plan.end))
             }
         }
     }
 }
 
 /// Restores what was taken out for a commit that did not take effect.
-fn restore(plan: &Planned, is_unknown: bool) {
+fn restore(plan: &StepPlan, is_unknown: bool) {
     if let Some((mark, copied)) = &plan.copied {
         // Deleting an outbox row twice does no harm.
         mark.copied().extend(copied.iter().cloned());

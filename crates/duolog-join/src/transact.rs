@@ -154,7 +154,7 @@ impl Join {
         }
         let Write { durability, key } = how.into();
         let clock = self.tx_clock();
-        let announced = Announced::new(&self.line_order, &self.open);
+        let announced = AnnouncedSessions::new(&self.line_order, &self.open);
         let announce = announced.clone();
         let (answer, lines) = self.state.write(durability, move |tx| {
             if let Some(key) = &key
@@ -219,13 +219,13 @@ fn answered<T: DeserializeOwned>(tx: &mut Tx<'_>, key: &IdempotencyKey) -> Resul
 /// The sessions whose logs get lines from a change. From before its commit until its lines are in the logs, appends to
 /// them from this process wait, so that no event comes before its cause.
 #[derive(Clone)]
-struct Announced {
+struct AnnouncedSessions {
     line_order: Arc<LineOrder>,
     open: Arc<Recent<SessionId, OpenLog>>,
     sessions: Arc<Mutex<Vec<SessionId>>>,
 }
 
-impl Announced {
+impl AnnouncedSessions {
     fn new(line_order: &Arc<LineOrder>, open: &Arc<Recent<SessionId, OpenLog>>) -> Self {
         Self { line_order: Arc::clone(line_order), open: Arc::clone(open), sessions: Arc::default() }
     }
@@ -243,7 +243,7 @@ impl Announced {
     }
 }
 
-impl Drop for Announced {
+impl Drop for AnnouncedSessions {
     fn drop(&mut self) {
         // The last clone is dropped after the call; the clone in the request is dropped with the request.
         if Arc::strong_count(&self.sessions) == 1 {
