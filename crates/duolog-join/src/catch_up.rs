@@ -86,7 +86,7 @@ impl<'t> FoldBound<'t> {
     }
 
     /// No limit, for a complete answer; the limit before a list if the configuration disables folding before reads.
-    pub fn whole(limits: &Limits) -> Self {
+    pub fn complete(limits: &Limits) -> Self {
         if limits.fold_before_read_bytes == 0 { Self::before_list(limits) } else { u64::MAX.into() }
     }
 
@@ -98,7 +98,7 @@ impl<'t> FoldBound<'t> {
 
     /// Sets a function that gets the progress.
     #[must_use]
-    pub fn telling(self, tell: &'t mut dyn FnMut(CatchingUp)) -> Self {
+    pub fn on_progress(self, tell: &'t mut dyn FnMut(CatchingUp)) -> Self {
         Self { tell: Some(tell), ..self }
     }
 
