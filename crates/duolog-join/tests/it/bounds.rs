@@ -14,12 +14,12 @@ use duolog_types::{Clock as _, Durability, HomeId, OperationId, SessionId, Syste
 use crate::kit::{PROCESS, batch, join, limits, lines, open, open_with, put, session};
 
 on_both_engines!(
-    open_logs_come_back_to_their_limit,
-    a_log_that_was_let_go_of_leaves_its_mark_to_nobody,
-    an_idle_look_costs_the_same_however_many_logs_were_written,
-    rows_of_a_log_over_the_budget_are_renewed_in_parts,
-    operations_expire_after_thirty_days_and_a_bounded_number_at_once,
-    a_wrong_clock_takes_no_recent_operation,
+    open_logs_return_to_their_limit,
+    a_closed_log_gives_up_its_mark,
+    an_idle_fold_costs_the_same_for_any_number_of_logs,
+    rows_of_a_log_over_the_budget_are_rebuilt_in_parts,
+    operations_expire_after_thirty_days_in_bounded_numbers,
+    a_wrong_clock_deletes_no_recent_operation,
     an_epoch_of_a_deleted_session_is_not_raised,
 );
 
@@ -40,7 +40,7 @@ fn open_files(place: &Place) -> usize {
     open.filter(|path| path.starts_with(&home) && path.extension().is_some_and(|end| end == "jsonl")).count()
 }
 
-fn open_logs_come_back_to_their_limit(place: &Place) {
+fn open_logs_return_to_their_limit(place: &Place) {
     let join = open_with(place, few_open());
     let ids: Vec<SessionId> = (0..12).map(|n| session(&join, &format!("s-{n}"))).collect();
     // All of them are in use at once, so none can make room for another.
@@ -62,7 +62,7 @@ fn open_logs_come_back_to_their_limit(place: &Place) {
     }
 }
 
-fn a_log_that_was_let_go_of_leaves_its_mark_to_nobody(place: &Place) {
+fn a_closed_log_gives_up_its_mark(place: &Place) {
     let (join, other) = (open(place), open(place));
     let id = session(&join, "s");
     put(&join, &id, "{}");
@@ -73,7 +73,7 @@ fn a_log_that_was_let_go_of_leaves_its_mark_to_nobody(place: &Place) {
     assert!(other.state().read(|tx| behind::of_session(tx, &id)).unwrap().is_empty());
 }
 
-fn an_idle_look_costs_the_same_however_many_logs_were_written(place: &Place) {
+fn an_idle_fold_costs_the_same_for_any_number_of_logs(place: &Place) {
     let (disk, home) = (SimDisk::new(), HomeId::new());
     let process = || join(place.options(), disk.process().as_disk(), home, few_open()).unwrap();
     let (owner, reader) = (process(), process());
@@ -91,7 +91,7 @@ fn an_idle_look_costs_the_same_however_many_logs_were_written(place: &Place) {
     assert_eq!(costs[5], costs[39], "{costs:?}");
 }
 
-fn rows_of_a_log_over_the_budget_are_renewed_in_parts(place: &Place) {
+fn rows_of_a_log_over_the_budget_are_rebuilt_in_parts(place: &Place) {
     let join = open_with(place, Limits { fold_batch_bytes: 32, ..limits() });
     let id = session(&join, "s");
     (0..40).for_each(|n| put(&join, &id, &format!("{{\"n\":{n}}}")));
@@ -153,7 +153,7 @@ fn add_kept(join: &Join) {
     added.unwrap();
 }
 
-fn a_wrong_clock_takes_no_recent_operation(place: &Place) {
+fn a_wrong_clock_deletes_no_recent_operation(place: &Place) {
     let first = open_off_by(place, 0);
     let id = session(&first, "s");
     let name = |text: &str| OperationId::parse(text).unwrap();
@@ -174,7 +174,7 @@ fn a_wrong_clock_takes_no_recent_operation(place: &Place) {
     assert_eq!(lines(&first, &id).len(), 4, "each operation is done once");
 }
 
-fn operations_expire_after_thirty_days_and_a_bounded_number_at_once(place: &Place) {
+fn operations_expire_after_thirty_days_in_bounded_numbers(place: &Place) {
     let at = |micros| open_off_by(place, micros);
     let first = at(0);
     let id = session(&first, "s");

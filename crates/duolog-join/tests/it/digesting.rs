@@ -17,16 +17,16 @@ use duolog_types::{Durability, SessionId};
 use crate::kit::{PROCESS, batch, limits, open, open_with, put, session, while_held};
 
 on_both_engines!(
-    small_steps_come_out_as_one_and_as_a_rebuild,
-    rows_of_an_older_fold_are_renewed_by_whoever_reads,
-    rows_of_an_older_fold_go_on_until_they_are_renewed,
-    a_log_that_was_replaced_is_counted_anew,
+    small_steps_equal_one_step_and_a_rebuild,
+    rows_of_an_older_fold_are_rebuilt_by_a_read,
+    rows_of_an_older_fold_advance_until_they_are_rebuilt,
+    a_replaced_log_is_counted_again,
     four_folds_at_once_count_everything_once,
-    what_a_resumed_session_copied_is_counted_once,
+    responses_copied_by_a_resumed_session_are_counted_once,
     two_copies_folded_at_once_count_each_response_once,
-    a_fork_counts_its_own_whenever_its_replay_was_written,
-    forks_of_an_absent_parent_count_what_it_used_once,
-    the_largest_count_of_a_response_holds_across_logs
+    a_fork_counts_its_own_responses_in_any_order,
+    forks_of_an_absent_parent_count_its_usage_once,
+    the_largest_count_of_a_response_wins_across_logs
 );
 
 type Rows = (Vec<CatalogRow>, Vec<DigestRow>, Vec<UsageRow>, Vec<(u64, Owner)>);
@@ -60,7 +60,7 @@ fn used(join: &Join, id: &SessionId) -> (u64, u64) {
     whole.fold((0, 0), |(responses, output), row| (responses + row.used.responses, output + row.used.output))
 }
 
-fn small_steps_come_out_as_one_and_as_a_rebuild(place: &Place) {
+fn small_steps_equal_one_step_and_a_rebuild(place: &Place) {
     // Every step is a line or two.
     let join = open_with(place, Limits { fold_batch_bytes: 1, ..limits() });
     for (dialect, made) in made() {
@@ -100,7 +100,7 @@ fn aged(place: &Place) -> (Arc<Join>, SessionId, Made, Rows) {
     (join, id, made, before)
 }
 
-fn rows_of_an_older_fold_are_renewed_by_whoever_reads(place: &Place) {
+fn rows_of_an_older_fold_are_rebuilt_by_a_read(place: &Place) {
     let (join, id, _, before) = aged(place);
     let size = join.log_bytes(&id).expect("looks").expect("a file");
     let left = join.catch_up(size - 1).expect("reads");
@@ -109,7 +109,7 @@ fn rows_of_an_older_fold_are_renewed_by_whoever_reads(place: &Place) {
     assert_eq!(rows(&join), before);
 }
 
-fn rows_of_an_older_fold_go_on_until_they_are_renewed(place: &Place) {
+fn rows_of_an_older_fold_advance_until_they_are_rebuilt(place: &Place) {
     let (join, id, made, before) = aged(place);
     put(&join, &id, "{\"n\":1}");
     join.fold(&id, u64::MAX).expect("folds");
@@ -121,7 +121,7 @@ fn rows_of_an_older_fold_go_on_until_they_are_renewed(place: &Place) {
     assert_eq!(rows(&join).2, before.2);
 }
 
-fn a_log_that_was_replaced_is_counted_anew(place: &Place) {
+fn a_replaced_log_is_counted_again(place: &Place) {
     let join = open(place);
     let (id, other) = (session(&join, "s"), transcripts::codex(2, 2, false));
     write(&join, &id, &transcripts::claude(3, 5));
@@ -167,7 +167,7 @@ fn responses_of(sessions: &[(SessionId, Made)]) -> u64 {
     fold.report(&Prices::builtin()).models.iter().map(|model| model.responses).sum()
 }
 
-fn what_a_resumed_session_copied_is_counted_once(place: &Place) {
+fn responses_copied_by_a_resumed_session_are_counted_once(place: &Place) {
     let join = open(place);
     let sessions = resumed(&join);
     let [(first, original), (second, copy)] = &sessions;
@@ -231,8 +231,8 @@ fn rollout(id: &str, parent: Option<&str>, lines: &[String]) -> Vec<String> {
     std::iter::once(meta).chain(lines.iter().cloned()).collect()
 }
 
-/// Writes logs in this order, folding after each; returns the output that each counts, by name. A rebuild, and a fold line
-/// by line, must come out equal.
+/// Writes logs in this order, folding after each; returns the output that each counts, by name. A rebuild, and a fold
+/// line by line, must come out equal.
 fn outputs(place: &Place, logs: &[(&str, Vec<String>)]) -> Vec<(String, u64)> {
     let join = open_with(place, Limits { fold_batch_bytes: 1, ..limits() });
     for (name, lines) in logs {
@@ -260,7 +260,7 @@ fn named(found: &[(&str, u64)]) -> Vec<(String, u64)> {
     found.iter().map(|(name, output)| ((*name).to_owned(), *output)).collect()
 }
 
-fn a_fork_counts_its_own_whenever_its_replay_was_written(place: &Place) {
+fn a_fork_counts_its_own_responses_in_any_order(place: &Place) {
     let told = |day: &str| [total(&format!("{day}T00:00:07Z"), 100, 100), total(&format!("{day}T00:00:19Z"), 300, 200)];
     let parent = rollout("p", None, &told("2026-01-01"));
     let mut replay = told("2026-01-02").to_vec();
@@ -276,7 +276,7 @@ fn a_fork_counts_its_own_whenever_its_replay_was_written(place: &Place) {
     }
 }
 
-fn forks_of_an_absent_parent_count_what_it_used_once(place: &Place) {
+fn forks_of_an_absent_parent_count_its_usage_once(place: &Place) {
     let fork = |id: &str, own: u64| {
         let replay = [total("2026-01-02T00:00:07Z", 100, 100), total("2026-01-02T00:00:07Z", 300, 200)];
         rollout(id, Some("p"), &[replay.as_slice(), &[total("2026-01-02T00:01:00Z", 300 + own, own)]].concat())
@@ -286,7 +286,7 @@ fn forks_of_an_absent_parent_count_what_it_used_once(place: &Place) {
     assert_eq!(outputs(place, &[("e", fork("f", 50)), ("d", fork("g", 70))]), named(&[("d", 37), ("e", 5)]));
 }
 
-fn the_largest_count_of_a_response_holds_across_logs(place: &Place) {
+fn the_largest_count_of_a_response_wins_across_logs(place: &Place) {
     let told = |outputs: &[u64]| -> Vec<String> {
         let line = |output: &u64| {
             format!(
@@ -307,9 +307,10 @@ fn the_largest_count_of_a_response_holds_across_logs(place: &Place) {
     assert_eq!(outputs(place, &[("i", told(&[40])), ("j", told(&[5, 90, 5]))]), named(&[("i", 0), ("j", 90)]));
 }
 
-/// A copy is folded while its original is deleted: the copy counts what nobody else counts any more, whichever ends first.
+/// A copy is folded while its original is deleted: the copy counts what nobody else counts any more, whichever ends
+/// first.
 #[test]
-fn a_copy_counts_what_its_original_leaves_meanwhile() {
+fn a_copy_counts_the_responses_of_its_deleted_original() {
     let place = Place::postgres();
     let database = place.database().expect("a database");
     let join = open(&place);

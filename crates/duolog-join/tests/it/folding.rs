@@ -14,21 +14,21 @@ use crate::kit::{batch, limits, lines, open, open_with, put, rename, session};
 
 on_both_engines!(
     a_smaller_limit_of_appended_lines_changes_no_derived_row,
-    a_rebuild_beside_writers_gives_the_same_rows,
+    a_rebuild_while_writers_run_gives_the_same_rows,
     two_processes_that_fold_at_once_count_nothing_twice,
-    a_read_folds_within_its_bound_and_says_what_is_left,
-    only_its_owner_or_an_heir_of_the_dead_deletes_a_mark,
-    more_sessions_than_may_be_open_all_get_their_lines_and_their_fold,
-    damaged_lines_are_counted_and_hide_nothing,
-    a_fold_that_catches_up_is_one_commit,
-    owners_that_fold_at_once_leave_no_mark_and_a_whole_chain,
-    how_far_each_log_is_known_is_told_without_opening_any,
+    a_read_folds_within_its_limit_and_reports_the_rest,
+    a_mark_is_deleted_by_its_owner_or_after_its_death,
+    more_sessions_than_open_logs_are_all_written_and_folded,
+    damaged_lines_are_counted_and_skipped,
+    a_fold_that_reaches_the_end_is_one_commit,
+    concurrent_folds_leave_no_mark_and_a_complete_chain,
+    log_standings_open_no_log,
     many_small_logs_are_folded_in_one_commit,
-    a_fold_without_time_folds_some_sessions_and_counts_the_marks_of_the_rest,
+    a_fold_past_its_deadline_counts_the_remaining_marks,
     a_log_that_is_opened_again_keeps_its_mark,
-    lines_about_rows_are_forgotten_also_if_their_log_was_closed,
+    outbox_rows_are_deleted_also_if_their_log_was_closed,
     a_loss_that_a_fold_found_is_counted_until_the_log_is_deleted,
-    logs_without_a_mark_are_looked_at_after_a_boot,
+    logs_without_a_mark_are_folded_after_a_boot,
 );
 
 fn sessions_with_a_line(join: &Join, count: usize) -> Vec<SessionId> {
@@ -58,7 +58,7 @@ fn many_small_logs_are_folded_in_one_commit(place: &Place) {
     assert_eq!(join.state().read(|tx| behind::sessions(tx, &join.home(), None)).unwrap(), 0);
 }
 
-fn a_fold_without_time_folds_some_sessions_and_counts_the_marks_of_the_rest(place: &Place) {
+fn a_fold_past_its_deadline_counts_the_remaining_marks(place: &Place) {
     let join = open(place);
     join.catch_up(u64::MAX).unwrap();
     let count = 2 * FOLD_STEP_SESSIONS + 3;
@@ -100,7 +100,7 @@ fn a_log_that_is_opened_again_keeps_its_mark(place: &Place) {
     assert!(marks().iter().all(|mark| mark.process_id == ProcessId::NOBODY) && marks().len() == 6);
 }
 
-fn lines_about_rows_are_forgotten_also_if_their_log_was_closed(place: &Place) {
+fn outbox_rows_are_deleted_also_if_their_log_was_closed(place: &Place) {
     let join = open_with(place, Limits { open_logs_max: 1, ..limits() });
     let ids = sessions_with_a_line(&join, 3);
     for id in &ids {
@@ -131,7 +131,7 @@ fn a_loss_that_a_fold_found_is_counted_until_the_log_is_deleted(place: &Place) {
     assert!(join.catch_up(u64::MAX).unwrap().is_complete());
 }
 
-fn logs_without_a_mark_are_looked_at_after_a_boot(place: &Place) {
+fn logs_without_a_mark_are_folded_after_a_boot(place: &Place) {
     let join = open(place);
     join.catch_up(u64::MAX).unwrap();
     let ids = sessions_with_a_line(&join, 3);
@@ -145,7 +145,7 @@ fn logs_without_a_mark_are_looked_at_after_a_boot(place: &Place) {
     assert_eq!(join.state().read(catalog::dump).unwrap().len(), ids.len());
 }
 
-fn a_rebuild_beside_writers_gives_the_same_rows(place: &Place) {
+fn a_rebuild_while_writers_run_gives_the_same_rows(place: &Place) {
     let writers = open(place);
     let sessions: Vec<_> = (0..4).map(|n| session(&writers, &format!("s{n}"))).collect();
     let stop = AtomicBool::new(false);
@@ -200,7 +200,7 @@ fn two_processes_that_fold_at_once_count_nothing_twice(place: &Place) {
     assert_eq!((row.events, row.bytes, row.position), (500, end.0, end));
 }
 
-fn a_read_folds_within_its_bound_and_says_what_is_left(place: &Place) {
+fn a_read_folds_within_its_limit_and_reports_the_rest(place: &Place) {
     let writer = open_with(place, Limits { fold_batch_bytes: 256, ..limits() });
     let id = session(&writer, "s");
     assert_eq!(writer.catch_up(u64::MAX).unwrap().sessions_behind, 0);
@@ -212,7 +212,7 @@ fn a_read_folds_within_its_bound_and_says_what_is_left(place: &Place) {
     assert_eq!(writer.catch_up(u64::MAX).unwrap().bytes_behind, 0);
 }
 
-fn only_its_owner_or_an_heir_of_the_dead_deletes_a_mark(place: &Place) {
+fn a_mark_is_deleted_by_its_owner_or_after_its_death(place: &Place) {
     let (a, b) = (open(place), open(place));
     let id = session(&a, "s");
     put(&a, &id, "{}");
@@ -228,7 +228,7 @@ fn only_its_owner_or_an_heir_of_the_dead_deletes_a_mark(place: &Place) {
     assert_eq!(marks(), 0, "a is gone, and b folded for it");
 }
 
-fn how_far_each_log_is_known_is_told_without_opening_any(place: &Place) {
+fn log_standings_open_no_log(place: &Place) {
     let join = open(place);
     let (one, two) = (session(&join, "one"), session(&join, "two"));
     put(&join, &one, "{}");
@@ -246,7 +246,7 @@ fn how_far_each_log_is_known_is_told_without_opening_any(place: &Place) {
 }
 
 /// A command that appends one line and ends has one commit behind it: rows, seal and mark together.
-fn a_fold_that_catches_up_is_one_commit(place: &Place) {
+fn a_fold_that_reaches_the_end_is_one_commit(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     let mut end = Position::ZERO;
@@ -271,7 +271,7 @@ fn a_fold_that_catches_up_is_one_commit(place: &Place) {
 }
 
 /// Two who fold and seal the same lines at once: one is faster, and the other's mark is deleted all the same.
-fn owners_that_fold_at_once_leave_no_mark_and_a_whole_chain(place: &Place) {
+fn concurrent_folds_leave_no_mark_and_a_complete_chain(place: &Place) {
     let owners: Vec<_> = (0..3).map(|_| open(place)).collect();
     let id = session(&owners[0], "s");
     for round in 0..40 {
@@ -296,7 +296,7 @@ fn owners_that_fold_at_once_leave_no_mark_and_a_whole_chain(place: &Place) {
     assert_eq!((verified.sealed_to, verified.damaged, verified.unsynced), (verified.end, 0, 0));
 }
 
-fn more_sessions_than_may_be_open_all_get_their_lines_and_their_fold(place: &Place) {
+fn more_sessions_than_open_logs_are_all_written_and_folded(place: &Place) {
     let join = open_with(place, Limits { open_logs_max: 2, ..limits() });
     let sessions: Vec<_> = (0..10).map(|n| session(&join, &format!("s{n}"))).collect();
     for n in 0..3 {
@@ -309,7 +309,7 @@ fn more_sessions_than_may_be_open_all_get_their_lines_and_their_fold(place: &Pla
     assert_eq!(rows.iter().map(|row| row.events).collect::<Vec<_>>(), [3; 10]);
 }
 
-fn damaged_lines_are_counted_and_hide_nothing(place: &Place) {
+fn damaged_lines_are_counted_and_skipped(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{\"n\":1}");

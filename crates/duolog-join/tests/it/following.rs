@@ -14,7 +14,7 @@ use crate::kit::{open, open_on, put, session};
 on_both_engines!(
     a_stale_cursor_gets_a_reset_with_the_last_good_position,
     a_follower_in_this_process_is_woken_by_an_append,
-    a_follower_of_another_process_is_woken_by_the_system_and_by_nothing_else
+    a_follower_of_another_process_is_woken_by_file_notification
 );
 
 fn a_stale_cursor_gets_a_reset_with_the_last_good_position(place: &Place) {
@@ -80,7 +80,7 @@ fn looks(reader: &Arc<Join>, writer: &Join, id: &SessionId, pace: Pace, count: u
     looks
 }
 
-fn a_follower_of_another_process_is_woken_by_the_system_and_by_nothing_else(place: &Place) {
+fn a_follower_of_another_process_is_woken_by_file_notification(place: &Place) {
     let (reader, writer) = (open(place), open(place));
     let id = session(&writer, "s");
     // A directory must be there to be heard.
@@ -93,7 +93,7 @@ fn a_follower_of_another_process_is_woken_by_the_system_and_by_nothing_else(plac
 
 /// A disk in memory cannot be heard: it is looked at, and the bell still rings.
 #[test]
-fn a_disk_that_cannot_be_heard_is_looked_at() {
+fn a_disk_without_file_notification_is_polled() {
     let place = Place::sqlite();
     let (disk, home) = (SimDisk::new(), HomeId::new());
     let (reader, writer) = (open_on(&place, &disk, home), open_on(&place, &disk, home));

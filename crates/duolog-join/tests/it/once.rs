@@ -10,18 +10,18 @@ use duolog_types::{Durability, OperationId, Position, SessionId};
 use crate::kit::{PROCESS, batch, lines, open, put, raise, rename, session};
 
 on_both_engines!(
-    a_transition_is_told_once_however_many_drain,
-    lines_wait_while_a_log_cannot_take_them_and_undo_nothing,
-    one_operation_asked_by_many_at_once_happens_once,
-    an_operation_goes_on_where_a_crash_stopped_it,
-    an_operation_keeps_to_its_position,
-    a_transition_with_an_operation_id_happens_once_and_answers_the_same,
-    lines_about_changes_stand_before_what_comes_after_them,
-    a_long_answer_is_told_again_whole
+    a_transition_has_one_line_however_many_drain,
+    lines_stay_in_the_outbox_while_their_log_cannot_be_written,
+    concurrent_calls_of_one_operation_append_once,
+    an_operation_continues_after_a_crash,
+    an_operation_checks_its_position,
+    a_transition_with_an_operation_id_happens_once,
+    lines_about_changes_come_before_later_appends,
+    a_long_answer_is_repeated_completely
 );
 
 /// Answers that fit one row exactly, are a byte longer, need several, and have a character across the limit of a row.
-fn a_long_answer_is_told_again_whole(place: &Place) {
+fn a_long_answer_is_repeated_completely(place: &Place) {
     let join = open(place);
     // Two quotation marks are part of the text that is kept.
     let row = duolog_types::limits::METADATA_BYTES_MAX - 2;
@@ -44,7 +44,7 @@ fn a_long_answer_is_told_again_whole(place: &Place) {
     assert_eq!(join.answer_to::<String>(&endless).expect("looks"), None, "nothing of it is kept");
 }
 
-fn a_transition_is_told_once_however_many_drain(place: &Place) {
+fn a_transition_has_one_line_however_many_drain(place: &Place) {
     let joins: Vec<_> = (0..4).map(|_| open(place)).collect();
     let id = session(&joins[0], "s");
     let start = Barrier::new(joins.len());
@@ -70,7 +70,7 @@ fn a_transition_is_told_once_however_many_drain(place: &Place) {
     }
 }
 
-fn lines_wait_while_a_log_cannot_take_them_and_undo_nothing(place: &Place) {
+fn lines_stay_in_the_outbox_while_their_log_cannot_be_written(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{}");
@@ -93,7 +93,7 @@ fn lines_wait_while_a_log_cannot_take_them_and_undo_nothing(place: &Place) {
     assert_eq!(lines(&join, &id).len(), 2);
 }
 
-fn one_operation_asked_by_many_at_once_happens_once(place: &Place) {
+fn concurrent_calls_of_one_operation_append_once(place: &Place) {
     let joins: Vec<_> = (0..4).map(|_| open(place)).collect();
     let id = session(&joins[0], "s");
     let mut written = Vec::new();
@@ -112,7 +112,7 @@ fn one_operation_asked_by_many_at_once_happens_once(place: &Place) {
     assert_eq!(lines(&joins[0], &id), written);
 }
 
-fn an_operation_goes_on_where_a_crash_stopped_it(place: &Place) {
+fn an_operation_continues_after_a_crash(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     let operation = OperationId::parse("op").unwrap();
@@ -131,7 +131,7 @@ fn an_operation_goes_on_where_a_crash_stopped_it(place: &Place) {
     assert!(matches!(other, Err(Error::OperationReused { .. })));
 }
 
-fn an_operation_keeps_to_its_position(place: &Place) {
+fn an_operation_checks_its_position(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{}");
@@ -141,7 +141,7 @@ fn an_operation_keeps_to_its_position(place: &Place) {
     assert_eq!(lines(&join, &id), ["{}"]);
 }
 
-fn a_transition_with_an_operation_id_happens_once_and_answers_the_same(place: &Place) {
+fn a_transition_with_an_operation_id_happens_once(place: &Place) {
     let joins: Vec<_> = (0..4).map(|_| open(place)).collect();
     let id = session(&joins[0], "s");
     let start = Barrier::new(joins.len());
@@ -167,7 +167,7 @@ fn a_transition_with_an_operation_id_happens_once_and_answers_the_same(place: &P
 }
 
 /// The line of a change is in the log when the change is acknowledged, and is forgotten with the next sync.
-fn lines_about_changes_stand_before_what_comes_after_them(place: &Place) {
+fn lines_about_changes_come_before_later_appends(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     let folder = Folder::start(&join).unwrap();

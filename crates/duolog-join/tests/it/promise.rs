@@ -16,26 +16,26 @@ use duolog_types::{Cursor, Epoch, HomeId, OperationId, Position, ProcessId, Sess
 use crate::kit::{POWER, PROCESS, batch, limits, lines, open, open_on, open_with, put, rename, session};
 
 on_both_engines!(
-    equal_lines_of_different_operations_are_all_there,
+    equal_lines_of_different_operations_are_all_appended,
     a_retry_after_a_failed_write_and_a_repair_writes,
-    a_claim_of_a_dead_writer_is_settled_before_an_equal_line,
+    a_claim_of_a_dead_writer_is_settled_first,
     a_path_and_an_epoch_are_never_used_twice,
     a_first_append_to_a_deleted_session_is_refused,
-    a_second_deletion_leaves_the_new_session_alone,
-    deleting_a_log_takes_no_line_of_the_new_epoch,
-    a_deletion_of_a_log_that_died_is_finished_before_anything_else,
-    a_deletion_of_a_session_that_died_is_finished_by_its_retry,
+    a_second_deletion_does_not_affect_the_new_session,
+    deleting_a_log_loses_no_line_of_the_new_epoch,
+    an_interrupted_log_deletion_is_finished_first,
+    an_interrupted_session_deletion_is_finished_by_its_retry,
     a_cursor_of_a_deleted_log_gets_a_reset,
-    a_cursor_of_a_later_epoch_begins_anew,
-    a_log_that_is_gone_has_no_counts,
+    a_cursor_of_a_later_epoch_starts_over,
+    a_missing_log_has_no_counts,
     a_directory_that_cannot_be_opened_closes_no_log,
     a_follower_across_a_repair_sees_each_line_once,
     a_follower_sees_the_lines_of_a_log_that_begins_with_equal_lines,
-    the_marks_of_logs_that_are_closed_stay_until_their_process_folds_or_leaves,
-    a_deleted_session_keeps_no_other_from_being_folded,
-    whoever_saw_a_change_appends_behind_its_line,
-    a_deletion_beside_appends_is_not_found_and_nothing_else,
-    a_line_that_could_not_be_written_comes_before_the_next_append,
+    marks_of_closed_logs_stay_until_their_process_folds_or_leaves,
+    a_deleted_session_does_not_block_other_folds,
+    an_append_after_a_change_comes_after_its_line,
+    appends_during_a_deletion_succeed_or_report_no_session,
+    a_pending_line_comes_before_the_next_append,
     a_log_that_is_locked_during_the_sweep_is_folded_later,
 );
 
@@ -43,7 +43,7 @@ fn operation(name: &str) -> OperationId {
     OperationId::parse(name).unwrap()
 }
 
-pub(crate) fn equal_lines_of_different_operations_are_all_there(place: &Place) {
+pub(crate) fn equal_lines_of_different_operations_are_all_appended(place: &Place) {
     let joins: Vec<_> = (0..4).map(|_| open(place)).collect();
     let id = session(&joins[0], "s");
     let (rounds, start) = (20, Barrier::new(joins.len()));
@@ -83,7 +83,7 @@ fn a_retry_after_a_failed_write_and_a_repair_writes(place: &Place) {
 }
 
 /// Whatever call the writer dies in, and whether or not others had the log open before.
-pub(crate) fn a_claim_of_a_dead_writer_is_settled_before_an_equal_line(place: &Place) {
+pub(crate) fn a_claim_of_a_dead_writer_is_settled_first(place: &Place) {
     let mut nth = 0;
     loop {
         let (disk, home) = (SimDisk::new(), HomeId::new());
@@ -145,7 +145,7 @@ fn a_first_append_to_a_deleted_session_is_refused(place: &Place) {
     assert!(!path.exists(), "no file is left behind");
 }
 
-fn a_second_deletion_leaves_the_new_session_alone(place: &Place) {
+fn a_second_deletion_does_not_affect_the_new_session(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     let before = row(&join, &id);
@@ -162,7 +162,7 @@ fn a_second_deletion_leaves_the_new_session_alone(place: &Place) {
     assert_eq!(lines(&join, &id), ["{}"]);
 }
 
-pub(crate) fn deleting_a_log_takes_no_line_of_the_new_epoch(place: &Place) {
+pub(crate) fn deleting_a_log_loses_no_line_of_the_new_epoch(place: &Place) {
     let joins: Vec<_> = (0..3).map(|_| open(place)).collect();
     let id = session(&joins[0], "s");
     let (done, acknowledged) = (AtomicBool::new(false), Mutex::new(Vec::new()));
@@ -207,8 +207,9 @@ enum Next {
     Retries,
 }
 
-/// Whatever call the process that deletes dies in: what was acknowledged under the new epoch is there, once, and nothing else.
-pub(crate) fn a_deletion_of_a_log_that_died_is_finished_before_anything_else(place: &Place) {
+/// Whatever call the process that deletes dies in: what was acknowledged under the new epoch is there, once, and
+/// nothing else.
+pub(crate) fn an_interrupted_log_deletion_is_finished_first(place: &Place) {
     for next in [Next::Appends, Next::AppendsOnce, Next::Opens, Next::Retries] {
         let mut died_in_between = 0;
         for nth in 0.. {
@@ -265,7 +266,7 @@ pub(crate) fn a_deletion_of_a_log_that_died_is_finished_before_anything_else(pla
     }
 }
 
-fn a_deletion_of_a_session_that_died_is_finished_by_its_retry(place: &Place) {
+fn an_interrupted_session_deletion_is_finished_by_its_retry(place: &Place) {
     let (disk, home) = (SimDisk::new(), HomeId::new());
     let (other, deleting) = (open_on(place, &disk, home), open_on(place, &disk, home));
     let id = session(&other, "s");
@@ -303,7 +304,7 @@ fn a_cursor_of_a_deleted_log_gets_a_reset(place: &Place) {
     assert!(matches!(again.poll(&mut |_| {}).unwrap(), Seen::Reset(cursor) if cursor.position == Position(0)));
 }
 
-fn a_cursor_of_a_later_epoch_begins_anew(place: &Place) {
+fn a_cursor_of_a_later_epoch_starts_over(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     (0..3).for_each(|n| put(&join, &id, &format!("{{\"n\":{n}}}")));
@@ -313,7 +314,7 @@ fn a_cursor_of_a_later_epoch_begins_anew(place: &Place) {
     assert_eq!(follow.poll(&mut |_| {}).unwrap(), Seen::Reset(reset));
 }
 
-fn a_log_that_is_gone_has_no_counts(place: &Place) {
+fn a_missing_log_has_no_counts(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     (0..3).for_each(|n| put(&join, &id, &format!("{{\"n\":{n}}}")));
@@ -407,7 +408,7 @@ fn a_follower_sees_the_lines_of_a_log_that_begins_with_equal_lines(place: &Place
     assert_eq!(look(), (0, vec![], at(3, 9)));
 }
 
-fn the_marks_of_logs_that_are_closed_stay_until_their_process_folds_or_leaves(place: &Place) {
+fn marks_of_closed_logs_stay_until_their_process_folds_or_leaves(place: &Place) {
     let join = open_with(place, Limits { open_logs_max: 2, ..limits() });
     let other = open(place);
     for n in 0..6 {
@@ -427,7 +428,7 @@ fn the_marks_of_logs_that_are_closed_stay_until_their_process_folds_or_leaves(pl
     assert_eq!(marks(&join), [], "whoever folds deletes what was left to nobody");
 }
 
-fn a_deleted_session_keeps_no_other_from_being_folded(place: &Place) {
+fn a_deleted_session_does_not_block_other_folds(place: &Place) {
     let join = open(place);
     let ids = ["a", "b", "c"].map(|name| session(&join, name));
     for id in &ids {
@@ -440,7 +441,7 @@ fn a_deleted_session_keeps_no_other_from_being_folded(place: &Place) {
     }
 }
 
-pub(crate) fn whoever_saw_a_change_appends_behind_its_line(place: &Place) {
+pub(crate) fn an_append_after_a_change_comes_after_its_line(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     let rounds = 100;
@@ -469,7 +470,7 @@ pub(crate) fn whoever_saw_a_change_appends_behind_its_line(place: &Place) {
     }
 }
 
-fn a_deletion_beside_appends_is_not_found_and_nothing_else(place: &Place) {
+fn appends_during_a_deletion_succeed_or_report_no_session(place: &Place) {
     let joins: Vec<_> = (0..3).map(|_| open(place)).collect();
     for round in 0..15 {
         let id = session(&joins[0], &format!("s-{round}"));
@@ -497,7 +498,7 @@ fn a_deletion_beside_appends_is_not_found_and_nothing_else(place: &Place) {
     }
 }
 
-fn a_line_that_could_not_be_written_comes_before_the_next_append(place: &Place) {
+fn a_pending_line_comes_before_the_next_append(place: &Place) {
     let (disk, home) = (SimDisk::new(), HomeId::new());
     let join = open_on(place, &disk, home);
     let id = session(&join, "s");

@@ -84,7 +84,7 @@ fn race() {
 }
 
 #[test]
-fn of_eight_processes_that_race_for_a_transition_one_makes_it() {
+fn one_of_eight_racing_processes_makes_each_transition() {
     let place = Place::postgres();
     let owner = open(&place);
     let id = session(&owner, "s");
@@ -159,7 +159,7 @@ fn raise_until_told_to_stop() {
 }
 
 #[test]
-fn a_server_killed_ten_times_under_load_loses_and_doubles_nothing() {
+fn a_server_killed_ten_times_loses_and_duplicates_nothing() {
     let mut server = Server::start().unwrap();
     let database = server.create_database().unwrap();
     let homes = tempfile::tempdir().unwrap();

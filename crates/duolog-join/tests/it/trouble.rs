@@ -18,19 +18,19 @@ use crate::kit::{
 };
 
 on_both_engines!(
-    a_log_that_the_disk_failed_is_closed_until_it_is_repaired,
-    a_change_below_the_seal_is_found_and_never_sealed_over,
-    a_log_deleted_by_hand_is_told_to_its_writer_and_on_record,
-    a_torn_tail_is_on_record_even_if_the_append_behind_it_fails,
-    an_append_that_stands_is_never_called_failed_because_its_mend_could_not_be_recorded,
-    what_a_process_set_aside_and_did_not_live_to_record_is_recorded_by_the_next,
-    a_deletion_leaves_a_log_in_use_alone_and_one_that_was_cut_short_is_finished,
-    a_deletion_of_a_log_whose_file_stays_says_that_the_log_is_deleted,
-    a_deletion_whose_row_stays_says_that_the_session_is_deleted,
+    a_log_with_a_failed_write_is_closed_until_repaired,
+    a_change_of_sealed_bytes_is_found_and_never_sealed,
+    a_log_deleted_by_hand_is_reported_and_recorded,
+    a_torn_tail_is_recorded_even_if_the_append_fails,
+    an_append_succeeds_even_if_a_torn_tail_cannot_be_recorded,
+    torn_bytes_of_a_dead_process_are_recorded_by_the_next,
+    a_log_in_use_is_not_deleted_and_an_interrupted_deletion_is_finished,
+    a_log_deletion_whose_file_stays_reports_the_deletion,
+    a_session_deletion_whose_row_stays_reports_the_deletion,
     blobs_are_kept_while_a_log_lacks_recorded_bytes
 );
 
-fn a_log_that_the_disk_failed_is_closed_until_it_is_repaired(place: &Place) {
+fn a_log_with_a_failed_write_is_closed_until_repaired(place: &Place) {
     let (disk, home) = (SimDisk::new(), HomeId::new());
     let (a, b) = (open_on(place, &disk, home), open_on(place, &disk, home));
     let id = session(&a, "s");
@@ -52,7 +52,7 @@ fn a_log_that_the_disk_failed_is_closed_until_it_is_repaired(place: &Place) {
     assert_eq!(lines(&a, &id).last().map(String::as_str), Some("{\"n\":5}"));
 }
 
-fn a_change_below_the_seal_is_found_and_never_sealed_over(place: &Place) {
+fn a_change_of_sealed_bytes_is_found_and_never_sealed(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     (0..20).for_each(|n| put(&join, &id, &format!("{{\"n\":{n}}}")));
@@ -71,7 +71,7 @@ fn a_change_below_the_seal_is_found_and_never_sealed_over(place: &Place) {
     assert!(join.repairs_of(&id).unwrap().iter().any(|row| row.repair.action == RepairAction::Unsealed));
 }
 
-fn a_log_deleted_by_hand_is_told_to_its_writer_and_on_record(place: &Place) {
+fn a_log_deleted_by_hand_is_reported_and_recorded(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{\"n\":1}");
@@ -84,7 +84,7 @@ fn a_log_deleted_by_hand_is_told_to_its_writer_and_on_record(place: &Place) {
     assert_eq!((row.action, row.epoch), (RepairAction::Missing, Epoch(0)));
 }
 
-fn a_torn_tail_is_on_record_even_if_the_append_behind_it_fails(place: &Place) {
+fn a_torn_tail_is_recorded_even_if_the_append_fails(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{}");
@@ -97,7 +97,7 @@ fn a_torn_tail_is_on_record_even_if_the_append_behind_it_fails(place: &Place) {
     assert_eq!(rows.iter().map(|row| row.repair.action).collect::<Vec<_>>(), [RepairAction::Quarantined]);
 }
 
-fn an_append_that_stands_is_never_called_failed_because_its_mend_could_not_be_recorded(place: &Place) {
+fn an_append_succeeds_even_if_a_torn_tail_cannot_be_recorded(place: &Place) {
     let limits = Limits { busy_timeout: Duration::from_millis(200), ..limits() };
     let join = open_with(place, limits);
     let id = session(&join, "s");
@@ -113,7 +113,7 @@ fn an_append_that_stands_is_never_called_failed_because_its_mend_could_not_be_re
     assert_eq!(rows.iter().map(|row| row.repair.action).collect::<Vec<_>>(), [RepairAction::Quarantined]);
 }
 
-fn what_a_process_set_aside_and_did_not_live_to_record_is_recorded_by_the_next(place: &Place) {
+fn torn_bytes_of_a_dead_process_are_recorded_by_the_next(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{}");
@@ -131,7 +131,7 @@ fn what_a_process_set_aside_and_did_not_live_to_record_is_recorded_by_the_next(p
     }
 }
 
-fn a_deletion_leaves_a_log_in_use_alone_and_one_that_was_cut_short_is_finished(place: &Place) {
+fn a_log_in_use_is_not_deleted_and_an_interrupted_deletion_is_finished(place: &Place) {
     let join = open_with(place, Limits { busy_timeout: Duration::from_millis(100), ..limits() });
     let (held, begun) = (session(&join, "held"), session(&join, "begun"));
     put(&join, &held, "{}");
@@ -154,7 +154,7 @@ fn a_deletion_leaves_a_log_in_use_alone_and_one_that_was_cut_short_is_finished(p
     assert!(!place.home().join("sessions/threads/begun.jsonl").exists());
 }
 
-fn a_deletion_of_a_log_whose_file_stays_says_that_the_log_is_deleted(place: &Place) {
+fn a_log_deletion_whose_file_stays_reports_the_deletion(place: &Place) {
     for fault in [CallKind::Unlink, CallKind::SyncDir] {
         let (disk, home) = (SimDisk::new(), HomeId::new());
         let join = open_on(place, &disk, home);
@@ -176,7 +176,7 @@ fn a_deletion_of_a_log_whose_file_stays_says_that_the_log_is_deleted(place: &Pla
     }
 }
 
-fn a_deletion_whose_row_stays_says_that_the_session_is_deleted(place: &Place) {
+fn a_session_deletion_whose_row_stays_reports_the_deletion(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{}");

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::kit::{PROCESS, batch, open, open_at, put, session};
 
-on_both_engines!(a_change_is_found_to_the_block_and_a_seal_that_grows_keeps_its_blocks);
+on_both_engines!(a_growing_seal_keeps_its_block_hashes);
 
 const BLOCK: u64 = SEAL_BLOCK_BYTES;
 const BLOCK_LEN: usize = 4096;
@@ -156,7 +156,7 @@ fn a_flipped_byte_is_found_wherever_it_is_in_its_block() {
 }
 
 #[test]
-fn changes_far_apart_are_places_of_their_own() {
+fn changes_far_apart_are_separate_places() {
     let log = Sealed::of(2_500_000);
     let mut bytes = log.text.clone();
     for at in [10, 3 * BLOCK_LEN, SEAL_LEN - 1, SEAL_LEN, 2_400_000] {
@@ -174,7 +174,7 @@ fn changes_far_apart_are_places_of_their_own() {
 }
 
 #[test]
-fn a_removed_line_is_told_from_a_changed_one() {
+fn a_removed_line_is_distinguished_from_a_changed_one() {
     for log in logs() {
         let starts = log.starts();
         for number in [0, 1, starts.len() / 3, starts.len() / 2, starts.len() - 2] {
@@ -191,7 +191,7 @@ fn a_removed_line_is_told_from_a_changed_one() {
 }
 
 #[test]
-fn an_inserted_line_is_told_from_a_changed_one() {
+fn an_inserted_line_is_distinguished_from_a_changed_one() {
     for log in logs() {
         let starts = log.starts();
         for number in [0, 1, starts.len() / 2, starts.len() - 1] {
@@ -243,7 +243,7 @@ fn a_cut_tail_is_missing_from_where_it_was_cut() {
 }
 
 #[test]
-fn a_change_before_a_removed_line_or_a_cut_is_a_place_of_its_own() {
+fn a_change_before_a_removed_line_or_a_cut_is_a_separate_place() {
     let log = Sealed::of(22_000);
     let starts = log.starts();
     let (from, to) = (starts[starts.len() - 20], starts[starts.len() - 19]);
@@ -258,7 +258,7 @@ fn a_change_before_a_removed_line_or_a_cut_is_a_place_of_its_own() {
 }
 
 #[test]
-fn a_seal_that_knows_no_blocks_is_compared_as_a_whole() {
+fn a_seal_without_block_hashes_is_compared_as_a_whole() {
     let log = Sealed::of(2_500_000);
     let forget = |ord: u64| {
         let sql = "UPDATE seals SET blocks = NULL WHERE ord = ?1";
@@ -288,7 +288,7 @@ fn a_seal_that_knows_no_blocks_is_compared_as_a_whole() {
     assert_eq!((place.from.0, place.first_to.0), (2 * SEAL_BYTES, 2 * SEAL_BYTES + BLOCK));
 }
 
-fn a_change_is_found_to_the_block_and_a_seal_that_grows_keeps_its_blocks(place: &Place) {
+fn a_growing_seal_keeps_its_block_hashes(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     // The seal grows by a line at a time, across the ends of blocks.
@@ -320,7 +320,7 @@ fn actions(repaired: &Repaired) -> Vec<RepairAction> {
 }
 
 #[test]
-fn a_repair_leaves_changed_and_swapped_lines_and_says_that_they_stay() {
+fn a_repair_keeps_and_reports_changed_and_swapped_lines() {
     for bytes in [700, 22_000] {
         let log = Sealed::of(bytes);
         let starts = log.starts();
@@ -342,7 +342,7 @@ fn a_repair_leaves_changed_and_swapped_lines_and_says_that_they_stay() {
 }
 
 #[test]
-fn a_repair_takes_a_log_with_a_line_less_or_more_as_it_is_and_remembers_where_that_was() {
+fn a_repair_accepts_removed_and_inserted_lines_and_records_them() {
     for bytes in [700, 22_000] {
         let log = Sealed::of(bytes);
         let starts = log.starts();
@@ -365,7 +365,7 @@ fn a_repair_takes_a_log_with_a_line_less_or_more_as_it_is_and_remembers_where_th
 }
 
 #[test]
-fn a_repair_of_a_cut_tail_keeps_what_stands() {
+fn a_repair_of_a_cut_tail_keeps_the_rest() {
     for bytes in [700, 22_000] {
         let log = Sealed::of(bytes);
         let starts = log.starts();
@@ -376,8 +376,8 @@ fn a_repair_of_a_cut_tail_keeps_what_stands() {
         assert_eq!((first.left.damaged, first.left.torn_bytes), (0, 0));
         assert_eq!(std::fs::read(&log.path).unwrap(), at_a_line);
 
-        // Inside a line: it was sealed, so what is left of it stays, closed off. The loss is on record; the new seals cover
-        // a line that cannot be read.
+        // Inside a line: it was sealed, so what is left of it stays, closed off. The loss is on record; the new seals
+        // cover a line that cannot be read.
         let inside = &at_a_line[..at_a_line.len() - 4];
         let second = repaired(&log, inside);
         assert_eq!((second.epoch, actions(&second)), (Epoch(2), vec![RepairAction::Shorter, RepairAction::Terminated]));
@@ -388,7 +388,7 @@ fn a_repair_of_a_cut_tail_keeps_what_stands() {
 }
 
 #[test]
-fn a_last_newline_that_was_changed_costs_no_byte() {
+fn a_changed_last_newline_loses_no_byte() {
     let log = Sealed::of(700);
     let last = *log.starts().last().unwrap();
     let repaired = repaired(&log, &log.flipped(log.text.len() - 1));

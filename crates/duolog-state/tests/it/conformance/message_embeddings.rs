@@ -8,20 +8,20 @@ use duolog_testkit::on_both_engines;
 use duolog_types::MessageId;
 use duolog_types::limits::EMBEDDING_BYTES_MAX;
 
-use super::{branch_of, is_constraint, message, say, with_session};
+use super::{branch_of, insert_message, is_constraint, message, with_session};
 use crate::{at, id};
 
 on_both_engines!(
-    embeddings_come_in_pages_in_the_order_they_were_put,
-    many_are_added_and_looked_up_at_once,
-    another_embedding_has_another_number,
-    embeddings_are_those_of_messages_that_are_meant,
+    embeddings_are_paged_in_the_order_of_insertion,
+    many_embeddings_are_added_and_looked_up_at_once,
+    the_number_of_an_embedding_is_never_reused,
+    embeddings_are_filtered_by_their_messages,
     a_message_keeps_its_embedding,
-    an_embedding_is_numbers_of_a_message
+    an_embedding_needs_a_message_and_a_valid_length
 );
 
-/// The first byte of each embedding, read in pages of two, and how many pages there were.
-fn seen(tx: &mut Tx<'_>) -> Result<(Vec<(String, u8)>, usize), Error> {
+/// Returns the first byte of each embedding, read in pages of two, and the number of pages.
+fn read_embeddings(tx: &mut Tx<'_>) -> Result<(Vec<(String, u8)>, usize), Error> {
     let (mut numbers, mut after, mut pages) = (Vec::new(), Some(0), 0);
     while let Some(last) = after {
         let each = &mut |seq, bytes: &[u8]| numbers.push((seq, bytes[0]));
@@ -38,18 +38,18 @@ fn seen(tx: &mut Tx<'_>) -> Result<(Vec<(String, u8)>, usize), Error> {
     Ok((found, pages))
 }
 
-fn embeddings_come_in_pages_in_the_order_they_were_put(place: &Place) {
+fn embeddings_are_paged_in_the_order_of_insertion(place: &Place) {
     with_session(place, |tx| {
-        assert_eq!(seen(tx)?, (vec![], 1));
-        say(tx, "m-none")?;
+        assert_eq!(read_embeddings(tx)?, (vec![], 1));
+        insert_message(tx, "m-none")?;
         // Not in the order of their ids.
         let mut expected = Vec::new();
         for (name, first) in [("m-3", 3), ("m-1", 1), ("m-4", 4), ("m-0", 0), ("m-2", 2)] {
-            let id = say(tx, name)?;
+            let id = insert_message(tx, name)?;
             message_embeddings::add(tx, &[(&id, &[first, 0, 0, 0])])?;
             expected.push((name.to_owned(), first));
         }
-        assert_eq!(seen(tx)?, (expected, 3));
+        assert_eq!(read_embeddings(tx)?, (expected, 3));
         let (last, meant) = (message_embeddings::last(tx)?, MessageFilter::default());
         assert_eq!(message_embeddings::existing(tx, &[last + 1, 0, -1], &meant)?, []);
         let mut rest = Vec::new();
@@ -60,7 +60,7 @@ fn embeddings_come_in_pages_in_the_order_they_were_put(place: &Place) {
     });
 }
 
-fn many_are_added_and_looked_up_at_once(place: &Place) {
+fn many_embeddings_are_added_and_looked_up_at_once(place: &Place) {
     with_session(place, |tx| {
         let rows: Vec<MessageRow> = (0_u8..70)
             .map(|number| MessageRow {
@@ -70,7 +70,7 @@ fn many_are_added_and_looked_up_at_once(place: &Place) {
             .collect();
         messages::add(tx, &rows)?;
         let embedded: Vec<u8> = (0..70).filter(|number| number % 7 != 0).collect();
-        let (seen, _) = seen(tx)?;
+        let (seen, _) = read_embeddings(tx)?;
         assert_eq!(seen.iter().map(|one| one.1).collect::<Vec<_>>(), embedded);
         let last = message_embeddings::last(tx)?;
         let all: Vec<i64> = (last - 199..=last).rev().collect();
@@ -89,8 +89,8 @@ fn names(seen: &[(String, u8)]) -> Vec<String> {
     seen.iter().map(|one| one.0.clone()).collect()
 }
 
-/// What a number stood for is not what it stands for later: none comes again.
-fn another_embedding_has_another_number(place: &Place) {
+/// A number is never reused for another embedding.
+fn the_number_of_an_embedding_is_never_reused(place: &Place) {
     with_session(place, |tx| {
         let embedded = |bytes: u8| MessageRow {
             embedding: Some(vec![bytes; 4]),
@@ -113,7 +113,7 @@ fn another_embedding_has_another_number(place: &Place) {
     });
 }
 
-fn embeddings_are_those_of_messages_that_are_meant(place: &Place) {
+fn embeddings_are_filtered_by_their_messages(place: &Place) {
     with_session(place, |tx| {
         let branch = branch_of(tx, "branch", &[])?;
         let mut head = progressions::get(tx, &branch.progression_id)?;
@@ -189,21 +189,21 @@ fn a_message_keeps_its_embedding(place: &Place) {
     with_session(place, |tx| {
         let pool = branch_of(tx, "pool", &["a", "b"])?;
         message_embeddings::add(tx, &[(&message("a"), &[1; 4]), (&message("b"), &[2; 4])])?;
-        assert_eq!(seen(tx)?.0, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
-        // A repetition without an embedding takes nothing away; a message that goes takes its own along.
+        assert_eq!(read_embeddings(tx)?.0, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
+        // A repetition without an embedding keeps the stored one; a deleted message deletes its own.
         let row = messages::find(tx, &message("a"))?.expect("there");
         assert_eq!(messages::put(tx, &MessageRow { embedding: None, created_at: at(9), ..row.clone() })?, Put::Same);
         assert_eq!(messages::find(tx, &message("a"))?, Some(row));
         assert_eq!(messages::remove_unreferenced(tx, &[message("b")], Some(&pool.progression_id))?, 1);
-        assert_eq!(seen(tx)?.0, [("a".to_owned(), 1)]);
+        assert_eq!(read_embeddings(tx)?.0, [("a".to_owned(), 1)]);
         assert_eq!(progressions::get(tx, &pool.progression_id)?.base_ord, 0);
         Ok(())
     });
 }
 
-fn an_embedding_is_numbers_of_a_message(place: &Place) {
+fn an_embedding_needs_a_message_and_a_valid_length(place: &Place) {
     with_session(place, |tx| {
-        let id = say(tx, "m")?;
+        let id = insert_message(tx, "m")?;
         for bytes in [vec![], vec![0; 5], vec![0; EMBEDDING_BYTES_MAX + 4]] {
             let refused = tx.savepoint(|tx| message_embeddings::add(tx, &[(&id, &bytes)]));
             assert!(is_constraint(&refused, ConstraintKind::Check), "{}: {refused:?}", bytes.len());

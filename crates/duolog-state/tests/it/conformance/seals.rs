@@ -8,9 +8,9 @@ use duolog_types::{Epoch, Position};
 use super::{is_constraint, with_session};
 use crate::{at, home, id};
 
-on_both_engines!(a_seal_is_extended_only_as_it_was_seen);
+on_both_engines!(a_seal_is_extended_only_if_unchanged);
 
-fn a_seal_is_extended_only_as_it_was_seen(place: &Place) {
+fn a_seal_is_extended_only_if_unchanged(place: &Place) {
     with_session(place, |tx| {
         let seal = SealRow {
             session_id: id("s"),
@@ -35,7 +35,7 @@ fn a_seal_is_extended_only_as_it_was_seen(place: &Place) {
             sealed_at: at(i64::from(byte)),
         };
         assert!(seals::extend(tx, &seal, &to(20, 2))?);
-        assert!(!seals::extend(tx, &seal, &to(30, 3))?, "another was faster");
+        assert!(!seals::extend(tx, &seal, &to(30, 3))?, "another process was faster");
         let blocks = Some(vec![2; SEAL_BLOCKS_BYTES_MAX]);
         let extended = SealRow { to_position: Position(20), hash: [2; 32], sealed_at: at(2), blocks, ..seal.clone() };
         let long = Some(vec![2; SEAL_BLOCKS_BYTES_MAX + 1]);
