@@ -32,7 +32,7 @@ fn marks_of(join: &Join) -> Vec<SessionId> {
     marks.into_iter().filter(|mark| mark.process_id == join.process()).map(|mark| mark.session_id).collect()
 }
 
-/// The logs that this process has open.
+/// Returns the number of logs that this process has open.
 fn open_files(place: &Place) -> usize {
     let open =
         std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
@@ -43,7 +43,7 @@ fn open_files(place: &Place) -> usize {
 fn open_logs_return_to_their_limit(place: &Place) {
     let join = open_with(place, few_open());
     let ids: Vec<SessionId> = (0..12).map(|n| session(&join, &format!("s-{n}"))).collect();
-    // All of them are in use at once, so none can make room for another.
+    // All of them are in use at once, so none can be closed to make room for another.
     let start = Barrier::new(ids.len());
     std::thread::scope(|scope| {
         for id in &ids {
@@ -56,7 +56,7 @@ fn open_logs_return_to_their_limit(place: &Place) {
     });
     join.fold_own(u64::MAX).unwrap();
     assert!(open_files(place) <= 2, "{} logs are open", open_files(place));
-    assert_eq!(marks_of(&join), [], "logs that were closed are folded too");
+    assert_eq!(marks_of(&join), [], "closed logs are folded too");
     for id in &ids {
         assert_eq!(lines(&join, id).len(), 20);
     }
@@ -81,7 +81,7 @@ fn an_idle_fold_costs_the_same_for_any_number_of_logs(place: &Place) {
     for n in 0..40 {
         let id = session(&owner, &format!("s-{n:02}"));
         put(&owner, &id, "{}");
-        // As the thread of a process that stays does.
+        // As the thread of a long-lived process does.
         owner.fold_own(u64::MAX).unwrap();
         reader.catch_up(u64::MAX).unwrap();
         let before = disk.call_count();
@@ -106,15 +106,15 @@ fn rows_of_a_log_over_the_budget_are_rebuilt_in_parts(place: &Place) {
     let mut looks = 0;
     while join.catch_up(64).unwrap().bytes_behind > 0 {
         looks += 1;
-        assert!(looks < 40, "it is never renewed: {:?}", row(&join));
+        assert!(looks < 40, "it is never rebuilt: {:?}", row(&join));
     }
-    assert!(looks > 2, "each look reads a part");
+    assert!(looks > 2, "each fold reads a part");
     assert_eq!(row(&join), before);
 }
 
 const DAY: i64 = 24 * 3600 * 1_000_000;
 
-/// Opens a home with a clock that is so far from the right one.
+/// Opens a home with a clock that is off by this time.
 fn open_off_by(place: &Place, micros: i64) -> Arc<Join> {
     let prepared = prepare(place.home()).unwrap();
     Join::open(OpenJoin {
@@ -128,7 +128,7 @@ fn open_off_by(place: &Place, micros: i64) -> Arc<Join> {
     .unwrap()
 }
 
-/// Adds as many operations as are always kept, first tried at the time of this clock.
+/// Inserts as many operations as are always kept, with the time of this clock.
 fn add_kept(join: &Join) {
     let created_at = join.clock().now();
     let added = join.state().write(Durability::Process, move |tx| {
@@ -162,7 +162,7 @@ fn a_wrong_clock_deletes_no_recent_operation(place: &Place) {
     // One clock is 40 days ahead, another 40 days behind; each opens the home and writes.
     append(&open_off_by(place, 40 * DAY), "ahead");
     append(&open_off_by(place, -40 * DAY), "behind");
-    // An operation that was asked for with the clock behind is one of the newest, however many there are.
+    // An operation from the clock that is behind is one of the newest, however many there are.
     add_kept(&open_off_by(place, -41 * DAY));
     append(&open_off_by(place, -80 * DAY), "far-behind");
     for off in [0, 40 * DAY, -40 * DAY, 0, 4000 * DAY] {
@@ -190,14 +190,14 @@ fn operations_expire_after_thirty_days_in_bounded_numbers(place: &Place) {
     let before = at(29 * DAY);
     assert_eq!(left(&before), many);
     before.append_once(&id, &name(0), &batch(&["{}"]), &PROCESS).unwrap();
-    assert_eq!(lines(&before, &id).len(), many, "asked again within the time");
-    assert_eq!(left(&at(31 * DAY)), many, "the newest stay, however old they are");
+    assert_eq!(lines(&before, &id).len(), many, "a retry within the time");
+    assert_eq!(left(&at(31 * DAY)), many, "the newest are kept, however old they are");
     add_kept(&at(31 * DAY));
-    assert_eq!(left(&at(31 * DAY)), many - 1024, "a bounded number at once");
+    assert_eq!(left(&at(31 * DAY)), many - 1024, "a bounded number at a time");
     let after = at(31 * DAY);
     assert_eq!(left(&after), 0);
     after.append_once(&id, &name(0), &batch(&["{}"]), &PROCESS).unwrap();
-    assert_eq!(lines(&after, &id).len(), many + 1, "after that, it is another operation");
+    assert_eq!(lines(&after, &id).len(), many + 1, "after that it is a new operation");
 }
 
 fn an_epoch_of_a_deleted_session_is_not_raised(place: &Place) {
@@ -206,7 +206,7 @@ fn an_epoch_of_a_deleted_session_is_not_raised(place: &Place) {
     put(&join, &id, "{}");
     let row = join.state().read(|tx| sessions::find(tx, &id)).unwrap().unwrap();
     let (gone, path, at) = (id.clone(), row.log_path, join.clock().now());
-    // As a deletion that died before it removed the file.
+    // Like a deletion that died before it removed the file.
     let marked = place.open().write(Durability::Power, move |tx| sessions::tombstone(tx, &gone, &path, at));
     assert!(marked.unwrap());
     assert!(matches!(join.remove_log(&id, None), Err(Error::Deleted(_))));
@@ -214,5 +214,5 @@ fn an_epoch_of_a_deleted_session_is_not_raised(place: &Place) {
         let id = id.clone();
         move |tx| sessions::raise_epoch(tx, &id, row.log_epoch)
     });
-    assert!(!raised.unwrap(), "its epochs are retired with it");
+    assert!(!raised.unwrap(), "its epochs are never used again");
 }

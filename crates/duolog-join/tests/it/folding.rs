@@ -41,7 +41,7 @@ fn sessions_with_a_line(join: &Join, count: usize) -> Vec<SessionId> {
 
 fn many_small_logs_are_folded_in_one_commit(place: &Place) {
     let join = open_with(place, Limits { open_logs_max: 2, ..limits() });
-    // What comes first after a boot is not measured.
+    // The first fold after a boot is not measured.
     join.catch_up(u64::MAX).unwrap();
     let ids = sessions_with_a_line(&join, 40);
     let before = join.state().counters().commits;
@@ -83,12 +83,12 @@ fn a_log_that_is_opened_again_keeps_its_mark(place: &Place) {
             put(&join, id, "{}");
         }
     }
-    assert_eq!((marks(), join.state().counters().commits), (first, commits), "no append was a commit");
+    assert_eq!((marks(), join.state().counters().commits), (first, commits), "no append needed a commit");
     join.fold_own(u64::MAX).unwrap();
     assert_eq!(marks(), []);
     put(&join, &ids[0], "{}");
     assert_eq!(marks().len(), 1, "the next burst is marked again");
-    // A session that another process deletes and makes anew takes the mark along.
+    // If another process deletes and creates a session again, the mark is deleted with it.
     let other = open(place);
     other.delete(&ids[0]).unwrap();
     session(&other, ids[0].as_str());
@@ -119,7 +119,7 @@ fn a_loss_that_a_fold_found_is_counted_until_the_log_is_deleted(place: &Place) {
     let ids = sessions_with_a_line(&join, 3);
     assert_eq!(join.catch_up(u64::MAX).unwrap(), CaughtUp::default());
     std::fs::remove_file(place.home().join("sessions/threads/s-001.jsonl")).unwrap();
-    assert_eq!(join.catch_up(u64::MAX).unwrap().sessions_lost, 0, "nobody looked at the log");
+    assert_eq!(join.catch_up(u64::MAX).unwrap().sessions_lost, 0, "the log was not examined");
     join.mark_every_log().unwrap();
     for _ in 0..2 {
         let caught_up = join.catch_up(u64::MAX).unwrap();
@@ -136,7 +136,7 @@ fn logs_without_a_mark_are_folded_after_a_boot(place: &Place) {
     join.catch_up(u64::MAX).unwrap();
     let ids = sessions_with_a_line(&join, 3);
     let taken = join.state().write(Durability::Power, |tx| tx.execute("DELETE FROM behind", params![]));
-    assert_eq!(taken.unwrap(), 3, "as power loss may do");
+    assert_eq!(taken.unwrap(), 3, "as a power loss may do");
     drop(join);
     std::fs::write(place.home().join("processes/boot"), "another boot").unwrap();
     let join = open(place);
@@ -153,7 +153,7 @@ fn a_rebuild_while_writers_run_gives_the_same_rows(place: &Place) {
         for id in &sessions {
             let (stop, writers) = (&stop, &writers);
             scope.spawn(move || {
-                // Long enough to outlast a rebuild, and an end to it where the machine has better things to do.
+                // Long enough to outlast a rebuild, with a limit for a busy machine.
                 for n in 0..5_000 {
                     if stop.load(Ordering::SeqCst) {
                         return;
@@ -220,37 +220,37 @@ fn a_mark_is_deleted_by_its_owner_or_after_its_death(place: &Place) {
     b.catch_up(u64::MAX).unwrap();
     assert_eq!(marks(), 1, "a is alive");
     a.catch_up(u64::MAX).unwrap();
-    assert_eq!(marks(), 0, "a has folded what it wrote");
+    assert_eq!(marks(), 0, "a has folded its lines");
     put(&a, &id, "{}");
     assert_eq!(marks(), 1, "the next burst is marked again");
     drop(a);
     b.catch_up(u64::MAX).unwrap();
-    assert_eq!(marks(), 0, "a is gone, and b folded for it");
+    assert_eq!(marks(), 0, "a has exited, and b folded for it");
 }
 
 fn log_standings_open_no_log(place: &Place) {
     let join = open(place);
     let (one, two) = (session(&join, "one"), session(&join, "two"));
     put(&join, &one, "{}");
-    let told = |join: &duolog_join::Join| {
-        let mut told = join.log_standings().unwrap();
-        told.retain(|log| log.session == one || log.session == two);
-        told.into_iter().map(|log| (log.session == one, log.folded_to, log.is_marked)).collect::<Vec<_>>()
+    let standings = |join: &duolog_join::Join| {
+        let mut standings = join.log_standings().unwrap();
+        standings.retain(|log| log.session == one || log.session == two);
+        standings.into_iter().map(|log| (log.session == one, log.folded_to, log.is_marked)).collect::<Vec<_>>()
     };
-    assert!(told(&join).contains(&(true, None, true)), "what was appended is folded, or marked");
+    assert!(standings(&join).contains(&(true, None, true)), "appended bytes are folded or marked");
     join.catch_up(u64::MAX).unwrap();
-    assert!(told(&join).contains(&(true, Some(Position(3)), false)), "{:?}", told(&join));
-    assert!(told(&join).contains(&(false, None, false)));
+    assert!(standings(&join).contains(&(true, Some(Position(3)), false)), "{:?}", standings(&join));
+    assert!(standings(&join).contains(&(false, None, false)));
     put(&join, &one, "{}");
-    assert!(told(&join).contains(&(true, Some(Position(3)), true)));
+    assert!(standings(&join).contains(&(true, Some(Position(3)), true)));
 }
 
-/// A command that appends one line and ends has one commit behind it: rows, seal and mark together.
+/// A command that appends one line and exits makes one commit: rows, seal and mark together.
 fn a_fold_that_reaches_the_end_is_one_commit(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     let mut end = Position::ZERO;
-    // The first makes a seal, the second lets it grow.
+    // The first creates a seal, the second extends it.
     for line in [r#"{"n":1}"#, r#"{"n":2}"#] {
         put(&join, &id, line);
         end.0 += line.len() as u64 + 1;
@@ -270,7 +270,7 @@ fn a_fold_that_reaches_the_end_is_one_commit(place: &Place) {
     assert_eq!((verified.seals, verified.sealed_to, verified.damaged), (1, end, 0));
 }
 
-/// Two who fold and seal the same lines at once: one is faster, and the other's mark is deleted all the same.
+/// Two processes fold and seal the same lines at once: one is faster, and the other's mark is deleted too.
 fn concurrent_folds_leave_no_mark_and_a_complete_chain(place: &Place) {
     let owners: Vec<_> = (0..3).map(|_| open(place)).collect();
     let id = session(&owners[0], "s");
@@ -284,7 +284,7 @@ fn concurrent_folds_leave_no_mark_and_a_complete_chain(place: &Place) {
                 });
             }
         });
-        // What was appended behind an owner that had folded was folded by who appended it.
+        // Lines that were appended after an owner's fold were folded by the process that appended them.
         for owner in &owners {
             owner.fold_own(u64::MAX).unwrap();
         }

@@ -18,7 +18,7 @@ fn only_its_home_uses_a_log_and_transitions_work_from_any_home(place: &Place) {
     let owner = open(place);
     let id = session(&owner, "s");
     put(&owner, &id, "{}");
-    // Another home that shares the state, as hosts will share a server.
+    // Another home that shares the state, like hosts that share a server.
     let disk = prepare(place.home()).unwrap().disk;
     let guest = join(place.options(), disk, HomeId::new(), limits()).unwrap();
     for refused in [guest.append(&id, &batch(&["{}"]), &PROCESS).map(drop), guest.fold(&id, u64::MAX).map(drop)] {
@@ -27,7 +27,7 @@ fn only_its_home_uses_a_log_and_transitions_work_from_any_home(place: &Place) {
         assert!(refused.to_string().contains(&owner.home().to_string()));
     }
     rename(&guest, &id, "from-afar").unwrap();
-    assert_eq!(lines(&owner, &id).len(), 1, "the line waits for its home");
+    assert_eq!(lines(&owner, &id).len(), 1, "the line stays in the outbox for its home");
     assert_eq!(owner.drain(&id).unwrap(), 1);
     assert!(lines(&owner, &id)[1].contains("from-afar"));
 }
@@ -84,7 +84,7 @@ fn a_backup_under_writers_has_everything_that_rows_name() {
     assert!(copied.state().integrity().unwrap().is_empty());
 }
 
-/// Whatever a copy holds of an operation's lines, it knows whose they are.
+/// Whatever part of an operation's lines a backup has, it knows their operation.
 #[test]
 pub(crate) fn operations_retried_in_a_backup_are_done_once() {
     let dir = tempfile::tempdir().unwrap();

@@ -82,7 +82,7 @@ fn a_retry_after_a_failed_write_and_a_repair_writes(place: &Place) {
     assert_eq!(lines(&join, &id), ["{}", "{}"]);
 }
 
-/// Whatever call the writer dies in, and whether or not others had the log open before.
+/// Whatever call the writer dies in, and whether or not other processes had the log open before.
 pub(crate) fn a_claim_of_a_dead_writer_is_settled_first(place: &Place) {
     let mut nth = 0;
     loop {
@@ -122,7 +122,7 @@ pub(crate) fn a_path_and_an_epoch_are_never_used_twice(place: &Place) {
         let id = session(&join, "s");
         put(&join, &id, "{}");
         let row = row(&join, &id);
-        assert!(seen.insert(row.log_path.clone()), "{} was given twice", row.log_path);
+        assert!(seen.insert(row.log_path.clone()), "{} was used twice", row.log_path);
         assert!(last < Some(row.log_epoch), "epoch {} after {last:?}", row.log_epoch);
         last = Some(row.log_epoch);
         let epoch = join.remove_log(&id, None).unwrap().epoch;
@@ -136,13 +136,13 @@ pub(crate) fn a_path_and_an_epoch_are_never_used_twice(place: &Place) {
 fn a_first_append_to_a_deleted_session_is_refused(place: &Place) {
     let (a, b) = (open(place), open(place));
     let id = session(&a, "s");
-    // The log is open here, and has no file yet.
+    // The log is open here and has no file yet.
     a.append(&id, &batch(&[]), &PROCESS).unwrap();
     let path = place.home().join(row(&a, &id).log_path);
     b.delete(&id).unwrap();
     let refused = a.append(&id, &batch(&["{}"]), &PROCESS);
     assert!(matches!(refused, Err(Error::NoSession(_) | Error::Deleted(_))), "{refused:?}");
-    assert!(!path.exists(), "no file is left behind");
+    assert!(!path.exists(), "no file is left");
 }
 
 fn a_second_deletion_does_not_affect_the_new_session(place: &Place) {
@@ -152,7 +152,7 @@ fn a_second_deletion_does_not_affect_the_new_session(place: &Place) {
     join.delete(&id).unwrap();
     let id = session(&join, "s");
     put(&join, &id, "{}");
-    // What one that was overtaken would do now.
+    // What an overtaken process would do now.
     let (path, at) = (before.log_path, before.created_at);
     let gone = id.clone();
     let marked = place.open().write(duolog_types::Durability::Power, move |tx| {
@@ -194,20 +194,20 @@ pub(crate) fn deleting_a_log_loses_no_line_of_the_new_epoch(place: &Place) {
     assert!(repairs.iter().all(|row| row.repair.action == RepairAction::Deleted), "{repairs:?}");
 }
 
-/// Who comes next to a log whose deletion died.
+/// The next process that uses a log with an interrupted deletion.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     /// A live process that has the log open appends.
     Appends,
-    /// The same, under an operation id.
+    /// A live process that has the log open appends under an operation id.
     AppendsOnce,
     /// Another process opens the home and appends.
     Opens,
-    /// Nobody but the one who asks for the deletion again.
+    /// Only the process that retries the deletion.
     Retries,
 }
 
-/// Whatever call the process that deletes dies in: what was acknowledged under the new epoch is there, once, and
+/// Whatever call the deleting process dies in: lines acknowledged under the new epoch are in the log once, and
 /// nothing else.
 pub(crate) fn an_interrupted_log_deletion_is_finished_first(place: &Place) {
     for next in [Next::Appends, Next::AppendsOnce, Next::Opens, Next::Retries] {
@@ -227,14 +227,14 @@ pub(crate) fn an_interrupted_log_deletion_is_finished_first(place: &Place) {
             let (old, now) = (Epoch(0), row(&other, &id));
             died_in_between += usize::from(now.unlink_due);
             let expected: &[&str] = if now.log_epoch == old { &["{}", "{}"] } else { &[] };
-            assert_eq!(lines(&other, &id), expected, "{next:?}, call {nth}: a reader beside it");
+            assert_eq!(lines(&other, &id), expected, "{next:?}, call {nth}: a concurrent reader");
             let mut seen = Vec::new();
             let stale = Cursor { epoch: old, position: Position(6) };
             let mut follower = other.follow(&id, Some(stale)).unwrap();
             let reset = follower.poll(&mut |item| seen.push(matches!(item, Item::Line(_)))).unwrap();
             assert_eq!(matches!(reset, Seen::Reset(_)), now.log_epoch > old, "{next:?}, call {nth}: {reset:?}");
             while follower.poll(&mut |item| seen.push(matches!(item, Item::Line(_)))).unwrap() == Seen::Delivered {}
-            assert!(seen.is_empty(), "{next:?}, call {nth}: a follower was given lines of the deleted log");
+            assert!(seen.is_empty(), "{next:?}, call {nth}: a follower got lines of the deleted log");
             let committed = match next {
                 Next::Appends => Some(other.append(&id, &batch(&["{}"]), &PROCESS).unwrap()),
                 Next::AppendsOnce => Some(other.append_once(&id, &operation("op"), &batch(&["{}"]), &PROCESS).unwrap()),
@@ -296,7 +296,7 @@ fn a_cursor_of_a_deleted_log_gets_a_reset(place: &Place) {
     let mut seen = 0;
     follow.poll(&mut |_| seen += 1).unwrap();
     assert_eq!((seen, follow.cursor()), (1, Cursor { epoch: Epoch(1), position: Position(8) }));
-    // A session that is made again with a log of the same length.
+    // A session that is created again with a log of the same length.
     join.delete(&id).unwrap();
     let id = session(&join, "s");
     put(&join, &id, "{\"n\":7}");
@@ -334,7 +334,7 @@ fn a_directory_that_cannot_be_opened_closes_no_log(place: &Place) {
     let join = open_on(place, &disk, home);
     let id = session(&join, "s");
     disk.fail_kind_from(CallKind::SyncDir, 0, Fault::Error(EMFILE));
-    assert!(join.append(&id, &batch(&["{}"]), &POWER).is_err(), "it is not known to be durable");
+    assert!(join.append(&id, &batch(&["{}"]), &POWER).is_err(), "it may not be durable");
     disk.heal();
     assert!(!join.is_poisoned(&id).unwrap());
     join.append(&id, &batch(&["{}"]), &POWER).unwrap();
@@ -370,12 +370,12 @@ pub(crate) fn a_follower_across_a_repair_sees_each_line_once(place: &Place) {
     disk.heal();
     join.repair(&id).unwrap();
     put(&join, &id, "{\"n\":2}");
-    assert_eq!(look(&mut follow), 0, "what was seen still stands");
+    assert_eq!(look(&mut follow), 0, "the delivered lines are still there");
     assert_eq!(follow.cursor().epoch, Epoch(1));
     let mut resumed = reader.follow(&id, Some(follow.cursor())).unwrap();
     assert_eq!(look(&mut resumed), 0);
     let mut from_before = reader.follow(&id, Some(before)).unwrap();
-    assert!(!matches!(from_before.poll(&mut |_| {}).unwrap(), Seen::Reset(_)), "what it saw still stands");
+    assert!(!matches!(from_before.poll(&mut |_| {}).unwrap(), Seen::Reset(_)), "the delivered lines are still there");
     assert_eq!(seen, ["{\"n\":0}", "{\"n\":1}", "{\"n\":2}"]);
 }
 
@@ -397,7 +397,7 @@ fn a_follower_sees_the_lines_of_a_log_that_begins_with_equal_lines(place: &Place
     };
     let at = |epoch, position| Cursor { epoch: Epoch(epoch), position: Position(position) };
     assert_eq!(look(), (2, vec![], at(0, 6)));
-    // Between two looks the log is deleted and begins anew, with lines that are equal to those that were seen.
+    // Between two polls the log is deleted and begins again, with lines equal to the delivered ones.
     join.remove_log(&id, None).unwrap();
     (0..3).for_each(|_| put(&join, &id, "{}"));
     assert_eq!(look(), (3, vec![at(1, 0)], at(1, 9)));
@@ -425,7 +425,7 @@ fn marks_of_closed_logs_stay_until_their_process_folds_or_leaves(place: &Place) 
     join.leave(0).unwrap();
     assert_eq!(marks(&join).iter().map(|mark| mark.process_id).collect::<Vec<_>>(), [ProcessId::NOBODY]);
     assert_eq!(other.catch_up(u64::MAX).unwrap().sessions_behind, 0);
-    assert_eq!(marks(&join), [], "whoever folds deletes what was left to nobody");
+    assert_eq!(marks(&join), [], "any fold deletes marks without an owner");
 }
 
 fn a_deleted_session_does_not_block_other_folds(place: &Place) {
@@ -462,7 +462,7 @@ pub(crate) fn an_append_after_a_change_comes_after_its_line(place: &Place) {
     for line in lines(&join, &id) {
         let line: serde_json::Value = serde_json::from_str(&line).unwrap();
         if let Some(saw) = line["saw"].as_u64() {
-            assert!(named >= Some(saw), "the line of change {saw} comes after who saw it");
+            assert!(named >= Some(saw), "the line of change {saw} comes after an append that saw it");
         } else {
             let name = line["name"].as_str().and_then(|name| name.strip_prefix("name-"));
             named = name.and_then(|n| n.parse().ok());
@@ -505,7 +505,7 @@ fn a_pending_line_comes_before_the_next_append(place: &Place) {
     put(&join, &id, "{\"n\":0}");
     disk.fail_kind_from(CallKind::Append, 0, Fault::Short(3));
     rename(&join, &id, "other").unwrap();
-    assert_eq!(lines(&join, &id).len(), 1, "the disk took no line");
+    assert_eq!(lines(&join, &id).len(), 1, "the disk refused the line");
     disk.heal();
     put(&join, &id, "{\"n\":1}");
     let all = lines(&join, &id);
@@ -519,7 +519,7 @@ fn a_log_that_is_locked_during_the_sweep_is_folded_later(place: &Place) {
     let join = open(place);
     let id = session(&join, "s");
     put(&join, &id, "{}");
-    // As after a boot that took the mark.
+    // As after a boot that lost the mark.
     let (gone, process) = (id.clone(), join.process());
     place.open().write(duolog_types::Durability::Power, move |tx| behind::clear(tx, &gone, &process, 1)).unwrap();
     let path = place.home().join(row(&join, &id).log_path);

@@ -1,5 +1,5 @@
-//! Rules of the promise, removed one at a time: the test that holds each must fail. Each runs in a process of its own,
-//! because the switch is the process's.
+//! The rules of `promise`, removed one at a time: the test of each rule must fail. Each runs in its own process,
+//! because the switch is global to the process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
@@ -9,19 +9,19 @@ use duolog_types::mutant::{self, Mutant};
 
 use crate::{homes, promise};
 
-/// Says to a process that it runs one test and no other; nextest says so too.
+/// Environment variables that tell a process that it runs only one test; nextest sets its own.
 const ALONE: [&str; 2] = ["DUOLOG_TEST_ALONE", "NEXTEST"];
 
 fn is_noticed(name: &str, mutant: Mutant, test: impl Fn()) {
-    if ALONE.iter().all(|said| std::env::var_os(said).is_none()) {
+    if ALONE.iter().all(|name| std::env::var_os(name).is_none()) {
         let program = std::env::current_exe().expect("a program");
         let status = Command::new(program).args(["--exact", &format!("removed::{name}")]).env(ALONE[0], "1").status();
-        assert!(status.expect("runs").success(), "{name} failed in a process of its own");
+        assert!(status.expect("runs").success(), "{name} failed in its own process");
         return;
     }
     test();
     mutant::set(Some(mutant));
-    // A race shows itself in one run or another.
+    // A race does not show in every run.
     let noticed = (0..20).any(|_| catch_unwind(AssertUnwindSafe(&test)).is_err());
     mutant::set(None);
     assert!(noticed, "without the rule of {mutant:?} the test still passes");

@@ -43,7 +43,7 @@ fn a_session_whose_log_is_locked_is_not_deleted(place: &Place) {
     let id = session(&join, "s");
     put(&join, &id, "{}");
     let held = std::fs::File::open(place.home().join(row(&join, &id).log_path)).unwrap();
-    // As a reader: it keeps writers out, and no reader.
+    // Like a reader: it blocks writers, but no readers.
     held.lock_shared().unwrap();
     let refused = join.delete(&id);
     assert!(matches!(refused, Err(Error::Log(LogError::Busy { .. }))), "{refused:?}");
@@ -107,7 +107,7 @@ fn an_operation_that_was_done_is_not_done_again_after_deletions_of_its_log(place
             }
         });
         joins[1].append_once(&id, &name, &batch(&["{}"]), &PROCESS).unwrap();
-        assert!(lines(&joins[2], &id).is_empty(), "round {round}: it was deleted on purpose");
+        assert!(lines(&joins[2], &id).is_empty(), "round {round}: it was deleted");
     }
 }
 
@@ -248,14 +248,14 @@ fn a_session_whose_first_append_failed_is_removed(place: &Place) {
     let path = row(&join, &id).log_path;
     assert!(join.unmake(Some(&key), &id).unwrap());
     assert_eq!(join.state().read(|tx| sessions::find(tx, &id)).unwrap(), None);
-    assert_eq!(disk.mode(&path), None, "its file is gone");
+    assert_eq!(disk.mode(&path), None, "its file is removed");
     let id = session(&join, "s");
     put(&join, &id, "{}");
     assert!(!join.unmake(None, &id).unwrap(), "a session with a line stays");
     assert_eq!(lines(&join, &id), ["{}"]);
     let other = session(&join, "renamed");
     crate::kit::rename(&join, &other, "used").unwrap();
-    assert!(!join.unmake(None, &other).unwrap(), "somebody uses it");
+    assert!(!join.unmake(None, &other).unwrap(), "it is in use");
     assert_eq!(row(&join, &other).name.as_deref(), Some("used"));
 }
 

@@ -17,7 +17,7 @@ const BLOCK: u64 = SEAL_BLOCK_BYTES;
 const BLOCK_LEN: usize = 4096;
 const SEAL_LEN: usize = 1 << 20;
 
-/// A sealed log, to be damaged and looked at over and over.
+/// A sealed log that is damaged and verified many times.
 struct Sealed {
     join: Arc<Join>,
     id: SessionId,
@@ -31,7 +31,7 @@ fn line(number: usize) -> String {
     format!("{{\"n\":{number},\"text\":\"{}\"}}", words.repeat(1 + number % 7))
 }
 
-/// Lines of at least so many bytes in all.
+/// Returns lines of at least this many bytes in total.
 fn lines_of(bytes: usize) -> Vec<String> {
     let (mut lines, mut sum) = (Vec::new(), 0);
     while sum < bytes {
@@ -65,7 +65,7 @@ impl Sealed {
         self.join.verify(&self.id, |_, _| {}).unwrap()
     }
 
-    /// What verifying finds in other bytes; the log is as it was afterwards.
+    /// Verifies other bytes in place of the log, and restores the log afterwards.
     fn with(&self, bytes: &[u8]) -> Verified {
         std::fs::write(&self.path, bytes).unwrap();
         let verified = self.verify();
@@ -73,7 +73,7 @@ impl Sealed {
         verified
     }
 
-    /// The start of each line.
+    /// Returns the start of each line.
     fn starts(&self) -> Vec<usize> {
         let ends = self.text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
         std::iter::once(0).chain(ends).filter(|start| *start < self.text.len()).collect()
@@ -85,7 +85,8 @@ impl Sealed {
         bytes
     }
 
-    /// The only place that is not as sealed, which must begin before the first byte that differs, in the right line.
+    /// Returns the only place that does not match its seal. It must begin before the first differing byte, in the right
+    /// line.
     fn only(&self, bytes: &[u8]) -> Damage {
         let found = self.with(bytes);
         let places = sealed_places(&found);
@@ -108,7 +109,7 @@ impl Sealed {
     }
 }
 
-/// The number of the line that comes behind these bytes.
+/// Returns the number of the line after these bytes.
 fn line_number(before: &[u8]) -> u64 {
     before.split(|byte| *byte == b'\n').count() as u64
 }
@@ -183,7 +184,7 @@ fn a_removed_line_is_distinguished_from_a_changed_one() {
             let place = log.only(&bytes);
             assert_eq!(change(place), SealMismatch::Removed { bytes: (to - from) as u64 }, "line {number}");
             assert!(place.to.0 >= to as u64 && place.to.0 - (to as u64) <= BLOCK, "{place:?}");
-            // The same where lines were appended since, and nobody has folded them.
+            // The same with lines that were appended since and are not folded.
             let more = [&bytes[..], b"{\"later\":1}\n{\"later\":2}\n"].concat();
             assert_eq!(change(log.only(&more)), change(place), "line {number}");
         }
@@ -215,7 +216,7 @@ fn swapped_lines_are_changed_or_reordered() {
             assert_eq!(change(place), SealMismatch::InPlace, "lines {number} and the next");
             assert!(place.to_string().starts_with("changed or reordered"), "{place}");
         }
-        // The last two: nothing behind them says that they stand where they stood.
+        // The last two: no later bytes show that they have not moved.
         let (a, b) = (starts[starts.len() - 2], starts[starts.len() - 1]);
         let bytes = [&log.text[..a], &log.text[b..], &log.text[a..b]].concat();
         assert_ne!(change(log.only(&bytes)), SealMismatch::InPlace);
@@ -275,8 +276,8 @@ fn a_seal_without_block_hashes_is_compared_as_a_whole() {
     (0..3).for_each(forget);
     let place = sealed_places(&log.with(&removed))[0];
     assert_eq!(change(place), SealMismatch::Removed { bytes });
-    assert_eq!(place.to.0, SEAL_BYTES, "the seals behind it hold, moved");
-    // It grows, and knows its blocks from then on.
+    assert_eq!(place.to.0, SEAL_BYTES, "the seals after it match, moved");
+    // It grows, and has block hashes from then on.
     put(&log.join, &log.id, "{\"more\":1}");
     log.join.catch_up(u64::MAX).unwrap();
     assert_eq!(log.verify().damaged, 0);
@@ -311,7 +312,7 @@ fn repaired(log: &Sealed, bytes: &[u8]) -> Repaired {
     std::fs::write(&log.path, bytes).unwrap();
     let repaired = log.join.repair(&log.id).unwrap();
     assert_eq!(repaired.left, log.verify());
-    assert_eq!(log.join.repair(&log.id).unwrap().done, [], "once is enough");
+    assert_eq!(log.join.repair(&log.id).unwrap().done, [], "a second repair does nothing");
     repaired
 }
 
@@ -336,7 +337,7 @@ fn a_repair_keeps_and_reports_changed_and_swapped_lines() {
             assert_eq!((repaired.epoch, actions(&repaired)), (Epoch(0), vec![]));
             assert_eq!(repaired.left, repaired.found);
             assert_eq!(sealed_places(&repaired.left).len(), 1);
-            assert_eq!(std::fs::read(&log.path).unwrap(), damaged, "no byte was touched");
+            assert_eq!(std::fs::read(&log.path).unwrap(), damaged, "no byte was changed");
         }
     }
 }
@@ -376,8 +377,8 @@ fn a_repair_of_a_cut_tail_keeps_the_rest() {
         assert_eq!((first.left.damaged, first.left.torn_bytes), (0, 0));
         assert_eq!(std::fs::read(&log.path).unwrap(), at_a_line);
 
-        // Inside a line: it was sealed, so what is left of it stays, closed off. The loss is on record; the new seals
-        // cover a line that cannot be read.
+        // Inside a line: it was sealed, so the rest of it stays and gets a newline. The loss is recorded; the new seals
+        // cover an unreadable line.
         let inside = &at_a_line[..at_a_line.len() - 4];
         let second = repaired(&log, inside);
         assert_eq!((second.epoch, actions(&second)), (Epoch(2), vec![RepairAction::Shorter, RepairAction::Terminated]));
@@ -397,10 +398,10 @@ fn a_changed_last_newline_loses_no_byte() {
     assert_eq!(std::fs::read(&log.path).unwrap(), &log.text[..last]);
     let torn = std::fs::read(duolog_log::torn_path(&log.path)).unwrap();
     let line = &log.text[last..log.text.len() - 1];
-    assert!(torn.windows(line.len()).any(|window| window == line), "what was cut off is in the .torn file");
+    assert!(torn.windows(line.len()).any(|window| window == line), "the cut bytes are in the .torn file");
 }
 
-/// One log for all cases: making it takes longer than looking at it.
+/// One log for all cases: creating it takes longer than verifying it.
 fn shared() -> &'static Sealed {
     static SHARED: OnceLock<Sealed> = OnceLock::new();
     SHARED.get_or_init(|| Sealed::of(50_000))
@@ -409,7 +410,7 @@ fn shared() -> &'static Sealed {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Each case writes the log anew, so they run one after the other: proptest has one thread.
+    /// Each case writes the log again, so they run one after the other: proptest has one thread.
     #[test]
     fn any_changed_byte_is_found_within_a_block(at in any::<prop::sample::Index>(), by in 1..=255_u8) {
         let log = shared();

@@ -3,8 +3,6 @@
 // Clippy recognises only the test functions as tests, not their helpers.
 #![allow(clippy::expect_used, clippy::panic, clippy::similar_names)]
 
-/// Copies, checks, checkpoints and statistics.
-mod care;
 /// Roles of this binary when a test starts it again as another process.
 mod children;
 /// Tests on both engines: transactions, and the functions of each table.
@@ -13,6 +11,8 @@ mod conformance;
 mod faults;
 /// Group commit: waiting, rollback, and the result for each caller.
 mod groups;
+/// Copies, checks, checkpoints and statistics.
+mod maintenance;
 /// The identity and the version of a database.
 mod opening;
 /// What a change of a run writes, and what a list of many runs reads.
