@@ -19,7 +19,7 @@ pub struct Identity {
     pub boot: Option<String>,
 }
 
-/// Whether a process is alive.
+/// The liveness of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
     /// It is running.

@@ -27,7 +27,7 @@ pub enum Access {
     ReadOnly,
 }
 
-/// Whether opening may migrate an older schema.
+/// What opening does with an older schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Migrate {
     /// An older schema is migrated.
@@ -54,7 +54,7 @@ pub struct OpenState {
     pub connections_max: usize,
     /// The connections that reads use.
     pub reading: Reading,
-    /// Whether an older schema may be migrated.
+    /// What to do with an older schema.
     pub migrate: Migrate,
     /// The function to call after each commit.
     pub on_commit: Option<CommitHook>,

@@ -89,8 +89,8 @@ pub(crate) struct Tally {
 /// transaction is not committed.
 pub struct Tx<'c> {
     engine: Engine<'c>,
-    spoilt: Option<Spoilt>,
-    /// How many savepoints are open.
+    failure: Option<TxFailure>,
+    /// The number of open savepoints.
     depth: usize,
     /// A statement failed because a file could not be written or synced. A rollback does not reset it.
     failed_sync: bool,
@@ -101,7 +101,7 @@ pub struct Tx<'c> {
 struct Savepoint(usize);
 
 /// The failure that blocks a transaction.
-struct Spoilt {
+struct TxFailure {
     error: Error,
     /// The engine ended the transaction: there is no savepoint to roll back to.
     ended: bool,
@@ -115,12 +115,12 @@ enum Engine<'c> {
 
 impl<'c> Tx<'c> {
     fn sqlite(connection: &'c rusqlite::Connection) -> Self {
-        Self { engine: Engine::Sqlite(connection), spoilt: None, depth: 0, failed_sync: false }
+        Self { engine: Engine::Sqlite(connection), failure: None, depth: 0, failed_sync: false }
     }
 
     #[cfg(feature = "postgres")]
     fn postgres(session: postgres::Session<'c>) -> Self {
-        Self { engine: Engine::Postgres(session), spoilt: None, depth: 0, failed_sync: false }
+        Self { engine: Engine::Postgres(session), failure: None, depth: 0, failed_sync: false }
     }
 
     /// Runs a statement without result rows and returns the number of changed rows. Prepared statements are cached.
@@ -195,9 +195,9 @@ impl<'c> Tx<'c> {
 
     /// Runs `f` in a savepoint: its error or panic rolls back its own changes and no earlier ones.
     pub fn savepoint<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let savepoint = self.mark()?;
+        let savepoint = self.begin_savepoint()?;
         let failed = match catch_unwind(AssertUnwindSafe(|| f(self))) {
-            Ok(Ok(done)) => match self.keep(savepoint) {
+            Ok(Ok(done)) => match self.release(savepoint) {
                 Ok(()) => return Ok(done),
                 // A statement failed and `f` ignored it.
                 Err(error) => Ok(error),
@@ -205,7 +205,7 @@ impl<'c> Tx<'c> {
             Ok(Err(error)) => Ok(error),
             Err(panic) => Err(panic),
         };
-        let undone = if self.ended().is_none() { self.undo(savepoint) } else { Ok(()) };
+        let undone = if self.ended().is_none() { self.roll_back(savepoint) } else { Ok(()) };
         match failed {
             Ok(error) => undone.and(Err(error)),
             // If the rollback failed, the transaction is blocked and is not committed.
@@ -214,7 +214,7 @@ impl<'c> Tx<'c> {
     }
 
     /// Begins a savepoint. Each nesting level has its own name, so that ending one also ends those inside it.
-    fn mark(&mut self) -> Result<Savepoint> {
+    fn begin_savepoint(&mut self) -> Result<Savepoint> {
         let savepoint = Savepoint(self.depth);
         self.command(&[&format!("SAVEPOINT part{}", savepoint.0)])?;
         self.depth += 1;
@@ -222,16 +222,16 @@ impl<'c> Tx<'c> {
     }
 
     /// Releases a savepoint and keeps its changes.
-    fn keep(&mut self, savepoint: Savepoint) -> Result<()> {
+    fn release(&mut self, savepoint: Savepoint) -> Result<()> {
         self.command(&[&format!("RELEASE SAVEPOINT part{}", savepoint.0)])?;
         self.depth = savepoint.0;
         Ok(())
     }
 
     /// Rolls back and releases a savepoint. This clears the failure of a statement inside it.
-    fn undo(&mut self, savepoint: Savepoint) -> Result<()> {
+    fn roll_back(&mut self, savepoint: Savepoint) -> Result<()> {
         if self.ended().is_none() {
-            self.spoilt = None;
+            self.failure = None;
         }
         let Savepoint(level) = savepoint;
         self.command(&[&format!("ROLLBACK TO SAVEPOINT part{level}"), &format!("RELEASE SAVEPOINT part{level}")])?;
@@ -240,13 +240,13 @@ impl<'c> Tx<'c> {
     }
 
     /// Returns the error that blocks the transaction, if a statement failed and was not rolled back.
-    fn spoilt(&self) -> Option<&Error> {
-        self.spoilt.as_ref().map(|spoilt| &spoilt.error)
+    fn failure(&self) -> Option<&Error> {
+        self.failure.as_ref().map(|failure| &failure.error)
     }
 
     /// Returns the error with which the engine ended the transaction, if it did.
     fn ended(&self) -> Option<&Error> {
-        self.spoilt.as_ref().filter(|spoilt| spoilt.ended).map(|spoilt| &spoilt.error)
+        self.failure.as_ref().filter(|failure| failure.ended).map(|failure| &failure.error)
     }
 
     /// Returns true if a file could not be written or synced.
@@ -262,7 +262,7 @@ impl<'c> Tx<'c> {
     }
 
     fn run<T>(&mut self, f: impl FnOnce(&Engine<'c>) -> Result<T>) -> Result<T> {
-        if let Some(error) = self.spoilt() {
+        if let Some(error) = self.failure() {
             return Err(error.clone());
         }
         let answer = f(&self.engine);
@@ -273,7 +273,7 @@ impl<'c> Tx<'c> {
                 Engine::Sqlite(connection) => connection.is_autocommit(),
                 Engine::Postgres(session) => session.is_lost(),
             };
-            self.spoilt = Some(Spoilt { error: error.clone(), ended });
+            self.failure = Some(TxFailure { error: error.clone(), ended });
         }
         answer
     }
@@ -282,7 +282,7 @@ impl<'c> Tx<'c> {
     fn attempt<T, E>(&mut self, f: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, Undo<E>> {
         match catch_unwind(AssertUnwindSafe(|| f(self))) {
             // A request that ignored the error of a statement has failed.
-            Ok(Ok(done)) => self.spoilt().map_or(Ok(done), |error| Err(Undo::Engine(error.clone()))),
+            Ok(Ok(done)) => self.failure().map_or(Ok(done), |error| Err(Undo::Engine(error.clone()))),
             Ok(Err(error)) => Err(Undo::Caller(error)),
             Err(panic) => Err(Undo::Engine(Error::Panicked { message: panic_message(&*panic) })),
         }

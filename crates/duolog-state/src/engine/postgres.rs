@@ -130,7 +130,7 @@ impl Postgres {
         self.tally.transactions.fetch_add(1, Ordering::Relaxed);
         let mut tx = Tx::postgres(session);
         // The engine's error decides about a retry, even if the request returned another error.
-        let done = tx.attempt(f).map_err(|why| Failure { why, cause: tx.spoilt().cloned() })?;
+        let done = tx.attempt(f).map_err(|why| Failure { why, cause: tx.failure().cloned() })?;
         open.commit()?;
         Ok(done)
     }

@@ -11,7 +11,7 @@ use crate::params;
 pub struct CronOverrideRow {
     /// The schedule.
     pub name: String,
-    /// Whether it is enabled.
+    /// True if it is enabled.
     pub enabled: Option<bool>,
     /// The cron expression.
     pub schedule: Option<String>,

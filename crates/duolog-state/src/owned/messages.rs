@@ -109,7 +109,7 @@ pub struct MessageRow {
     pub role: String,
     /// The number of its class, see `message_types`.
     pub lion_class: i64,
-    /// Whether a summary may replace it.
+    /// True if a summary may replace it.
     pub compactable: bool,
 }
 

@@ -43,7 +43,7 @@ pub struct ChatRow {
     pub last_activity_at: Timestamp,
     /// The number of messages.
     pub message_count: u64,
-    /// Whether it is active.
+    /// True if it is active.
     pub active: bool,
 }
 

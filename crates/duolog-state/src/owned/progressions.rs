@@ -137,7 +137,7 @@ pub fn append_new(tx: &mut Tx<'_>, head: &mut ProgressionRow, messages: &[Messag
     Ok(())
 }
 
-/// Whether a message was just created.
+/// Tells whether a message was just created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fresh {
     /// It was created in this transaction, with a new id. No progression has it.

@@ -94,7 +94,7 @@ impl Writer {
         }
         while let Some((ticket, job)) = batch.begin_next() {
             self.tally.transactions.fetch_add(1, Ordering::Relaxed);
-            let savepoint = match tx.mark() {
+            let savepoint = match tx.begin_savepoint() {
                 Ok(savepoint) => savepoint,
                 Err(error) => {
                     members.push(ticket, RequestOutcome::Failed(error.clone()));
@@ -104,7 +104,7 @@ impl Writer {
             let outcome = attempt(tx, job);
             if tx.ended().is_none() {
                 let committed = matches!(outcome, RequestOutcome::Committed);
-                let ended = if committed { tx.keep(savepoint) } else { tx.undo(savepoint) };
+                let ended = if committed { tx.release(savepoint) } else { tx.roll_back(savepoint) };
                 if let Err(error) = ended {
                     members.push(ticket, RequestOutcome::Failed(error.clone()));
                     return Err(error);
