@@ -33,7 +33,7 @@ pub struct Folded {
     pub behind: u64,
 }
 
-/// What the last commit of a fold does besides.
+/// Additional work in the last commit of a fold.
 #[derive(Clone)]
 pub(crate) enum CommitExtras {
     /// Nothing.

@@ -83,7 +83,7 @@ pub struct RunRow {
     pub error: Option<String>,
     /// The owner of its claim.
     pub lease_owner: Option<String>,
-    /// When its lease expires, or the time to claim it.
+    /// When its lease expires. For a run without an owner: when the time to claim it ends.
     pub lease_expires_at: Option<Timestamp>,
     /// The number of claims. Writes of an earlier claim are refused.
     pub fence: u64,
