@@ -70,7 +70,7 @@ impl Join {
     }
 
     /// Returns the derived row of a session's log. `None` if it was never folded.
-    pub fn figures(&self, session: &SessionId) -> Result<Option<CatalogRow>> {
+    pub fn catalog_row(&self, session: &SessionId) -> Result<Option<CatalogRow>> {
         Ok(self.known(session)?.catalog)
     }
 

@@ -290,7 +290,7 @@ fn concurrent_folds_leave_no_mark_and_a_complete_chain(place: &Place) {
         }
         assert_eq!(owners[0].state().read(|tx| behind::of_session(tx, &id)).unwrap(), Vec::new(), "round {round}");
     }
-    let row = owners[0].figures(&id).unwrap().unwrap();
+    let row = owners[0].catalog_row(&id).unwrap().unwrap();
     assert_eq!(row.events, 120);
     let verified = owners[0].verify(&id, |_, _| {}).unwrap();
     assert_eq!((verified.sealed_to, verified.damaged, verified.unsynced), (verified.end, 0, 0));
@@ -334,7 +334,7 @@ fn a_smaller_limit_of_appended_lines_changes_no_derived_row(place: &Place) {
     put(&writer, &id, &format!("{{\"text\":\"{}\"}}", "x".repeat(5000)));
     let limited = open_with(place, Limits { line_bytes_max: 1024, ..limits() });
     limited.catch_up(u64::MAX).unwrap();
-    let counts = |join: &Join| join.figures(&id).unwrap().map(|row| (row.events, row.damaged));
+    let counts = |join: &Join| join.catalog_row(&id).unwrap().map(|row| (row.events, row.damaged));
     assert_eq!(counts(&writer), Some((1, 0)), "folded with a smaller limit");
     limited.rebuild(|_| {}).unwrap();
     assert_eq!(counts(&writer), Some((1, 0)), "rebuilt with a smaller limit");

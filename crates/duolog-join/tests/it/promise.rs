@@ -319,13 +319,13 @@ fn a_missing_log_has_no_counts(place: &Place) {
     let id = session(&join, "s");
     (0..3).for_each(|n| put(&join, &id, &format!("{{\"n\":{n}}}")));
     join.leave(u64::MAX).unwrap();
-    assert_eq!(join.figures(&id).unwrap().map(|row| row.events), Some(3));
+    assert_eq!(join.catalog_row(&id).unwrap().map(|row| row.events), Some(3));
     std::fs::remove_file(place.home().join(row(&join, &id).log_path)).unwrap();
     let join = open(place);
     join.fold(&id, u64::MAX).unwrap();
-    assert_eq!(join.figures(&id).unwrap().map(|row| (row.events, row.bytes)), Some((0, 0)));
+    assert_eq!(join.catalog_row(&id).unwrap().map(|row| (row.events, row.bytes)), Some((0, 0)));
     join.rebuild(|_| {}).unwrap();
-    assert_eq!(join.figures(&id).unwrap().map(|row| (row.events, row.bytes)), Some((0, 0)));
+    assert_eq!(join.catalog_row(&id).unwrap().map(|row| (row.events, row.bytes)), Some((0, 0)));
 }
 
 fn a_directory_that_cannot_be_opened_closes_no_log(place: &Place) {
@@ -437,7 +437,7 @@ fn a_deleted_session_does_not_block_other_folds(place: &Place) {
     open(place).delete(&ids[1]).unwrap();
     join.leave(u64::MAX).unwrap();
     for id in [&ids[0], &ids[2]] {
-        assert_eq!(join.figures(id).unwrap().map(|row| row.events), Some(1));
+        assert_eq!(join.catalog_row(id).unwrap().map(|row| row.events), Some(1));
     }
 }
 
@@ -532,5 +532,5 @@ fn a_log_that_is_locked_during_the_sweep_is_folded_later(place: &Place) {
     drop(held);
     let join = open(place);
     assert_eq!(join.catch_up(u64::MAX).unwrap().sessions_behind, 0);
-    assert_eq!(join.figures(&id).unwrap().map(|row| row.events), Some(1));
+    assert_eq!(join.catalog_row(&id).unwrap().map(|row| row.events), Some(1));
 }

@@ -356,10 +356,10 @@ fn unsafe_server_settings_are_reported() {
         .expect("a careless server");
     let database = server.create_database().expect("a database");
     let state = open(&database.url());
-    let figures = state.stats().expect("stats").engine_stats;
-    let named: Vec<_> = figures.unsafe_settings.iter().map(|(name, _)| name.as_str()).collect();
+    let engine = state.stats().expect("stats").engine_stats;
+    let named: Vec<_> = engine.unsafe_settings.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(named, ["fsync", "synchronous_commit", "full_page_writes"]);
-    let shown = |name: &str| figures.settings.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+    let shown = |name: &str| engine.settings.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     assert_eq!(shown("synchronous_commit"), Some("on"), "it is on for Duolog's connections");
     drop(database);
     let place = Place::postgres();
